@@ -7,6 +7,7 @@ from moorage._core.base.selectors import LabelSelectorMatcher as LabelSelectorMa
 from moorage._core.base.selectors import NodeSelectorMatcher as NodeSelectorMatcher
 from moorage._core.base.selectors import parse_selector as parse_selector
 
+from .model.admission_policies import AdmissionPlugins as AdmissionPlugins
 from .model.admission_policies import LimitRange as LimitRange
 from .model.admission_policies import LimitRangeItem as LimitRangeItem
 from .model.admission_policies import LimitRangeSpec as LimitRangeSpec
@@ -15,6 +16,8 @@ from .model.admission_policies import ResourceQuota as ResourceQuota
 from .model.admission_policies import ResourceQuotaSpec as ResourceQuotaSpec
 from .model.admission_policies import RuntimeClass as RuntimeClass
 from .model.admission_policies import RuntimeClassScheduling as RuntimeClassScheduling
+from .model.admission_policies import Scheduler as Scheduler
+from .model.admission_policies import SchedulerSpec as SchedulerSpec
 from .model.admission_policies import ScopedResourceSelectorRequirement as ScopedResourceSelectorRequirement
 from .model.admission_policies import ScopeSelector as ScopeSelector
 from .model.autoscaling import CrossVersionObjectReference as CrossVersionObjectReference

@@ -91,7 +91,10 @@ def _structs(type_: Any) -> list[type[Struct]]:
     return [struct for argument in get_args(type_) for struct in _structs(argument)]
 
 
-OF_OTHERS = {"CloneSet", "DeploymentConfig", "LeaderWorkerSet", "Rollout", "ScaledObject"}
+OF_OTHERS = {
+    *("CloneSet", "DeploymentConfig", "LeaderWorkerSet", "Rollout", "ScaledObject"),
+    *("AdmissionPlugins", "Scheduler"),
+}
 """Kinds that are not Kubernetes' own: the table does not have their fields."""
 
 

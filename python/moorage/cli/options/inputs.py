@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from moorage.errors import InputError, located
+from moorage.objects.model.admission_policies import OPTIONAL_PLUGINS
 from moorage.releases import DEFAULT, RELEASES, FeatureGates, feature_gates
 
 from .configuration_kind import naming_other_kinds
@@ -107,7 +108,25 @@ def input_options(command: Callable[..., Any], shows_synthetic: bool = False) ->
         metavar="NAME",
         help="The namespace of objects that name none; simulate and explain show only its pods.",
     )
-    return files(recursive(validate(namespace(synthetic(connection_options(command))))))
+    admission = click.option(
+        "--admission",
+        metavar="PLUGIN,…",
+        callback=_admission_plugins,
+        default="",
+        help=f"Admission plugins of the API server that are off by default: {', '.join(OPTIONAL_PLUGINS)}.",
+    )
+    return files(recursive(validate(namespace(admission(synthetic(connection_options(command)))))))
+
+
+def _admission_plugins(context: click.Context, option: click.Parameter, value: str) -> tuple[str, ...]:
+    """Parse a list of admission plugins."""
+    names = tuple(name.strip() for name in value.split(",") if name.strip())
+    for name in names:
+        if name not in OPTIONAL_PLUGINS:
+            raise click.BadParameter(
+                f"must be some of {', '.join(OPTIONAL_PLUGINS)}, not {name!r}", context, option
+            )
+    return names
 
 
 def load_input(options: Mapping[str, Any]) -> Cluster:
@@ -285,10 +304,15 @@ def _files(options: Mapping[str, Any]) -> Sequence[str | Path | Listed]:
         raise click.UsageError("--synthetic cannot be combined with -f or --kubeconfig")
     if not (_sources(options) or options["synthetic"]):
         raise click.UsageError("give the cluster with -f or --kubeconfig")
-    files = map(file_named, options["files"])
-    if not names_server(options):
-        return (*files,)
-    return options.get("listed") or listed_objects(options), *files
+    files: list[Any] = [file_named(name) for name in options["files"]]
+    if names_server(options):
+        files.insert(0, options.get("listed") or listed_objects(options))
+    if options.get("admission"):
+        from moorage.objects.model.admission_policies import AdmissionPlugins
+        from moorage.objects.model.meta import ObjectMeta
+
+        files.append(AdmissionPlugins(metadata=ObjectMeta(name="plugins"), plugins=options["admission"]))
+    return files
 
 
 def file_named(name: str) -> str | Path:

@@ -9,8 +9,15 @@ from msgspec.structs import replace
 
 from moorage.objects import LabelSelectorMatcher
 from moorage.objects.admission.admission import Admission, RefusedError
-from moorage.objects.model.admission_policies import LimitRange, ResourceQuota, RuntimeClass
+from moorage.objects.model.admission_policies import (
+    AdmissionPlugins,
+    LimitRange,
+    ResourceQuota,
+    RuntimeClass,
+    Scheduler,
+)
 from moorage.objects.model.meta import Condition, LabelSelector, Object
+from moorage.objects.model.node import Namespace
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.storage import PersistentVolumeClaim
 from moorage.objects.model.workload import ControllerRevision, DaemonSet, PriorityClass
@@ -24,7 +31,10 @@ from moorage.store.kinds import is_namespaced, structs
 
 from .owner_index import ENDED, ORPHAN, OWNER, by_owner, of_ended, of_orphan, path, values_of
 
-_POLICIES: tuple[type[Object], ...] = LimitRange, ResourceQuota, RuntimeClass, PriorityClass
+_POLICIES: tuple[type[Object], ...] = (
+    *(LimitRange, ResourceQuota, RuntimeClass, PriorityClass),
+    *(Namespace, Scheduler, AdmissionPlugins),
+)
 ADMISSION_READS = frozenset({Pod, PersistentVolumeClaim, *_POLICIES})
 """The kinds on which it depends whether a pod, or a claim of a pod, is admitted."""
 

@@ -17,6 +17,7 @@ from moorage.objects.model.workload import PriorityClass
 from moorage.objects.resource_names import resource
 from moorage.objects.validate.pod_rules import check_pod_spec
 
+from .distributions import Additions
 from .limit_ranges import violations, with_defaults
 from .object_counts import counts_objects, usage_of_object, violations_of_object
 from .pod_resources import Quantities
@@ -46,6 +47,7 @@ class Admission:
     - **Priority:** the class of the pod must exist. Its value and preemption policy are set with the other
       defaults (`default_pod_spec`), as are the tolerations of DefaultTolerationSeconds.
     - **RuntimeClass:** overhead, node selector and tolerations of the class.
+    - **Distributions:** what the input shows that other plugins add (`Additions`).
     - **ResourceQuota:** the usage of the pods so far and of the new one must not exceed a quota. Other
       objects count by number, claims by their storage and class, too.
 
@@ -53,13 +55,12 @@ class Admission:
     may be below a request.
 
     A pod with a value in ``spec.priority`` keeps it, also if the API server would compute another one. Other
-    default plugins change nothing that scheduling reads. PodTolerationRestriction and
-    ExtendedResourceToleration are off by default.
+    default plugins change nothing that scheduling reads.
 
     Parameters
     ----------
     policies : iterable of Object
-        Limit ranges, quotas, runtime and priority classes; other kinds are ignored.
+        Limit ranges, quotas, runtime and priority classes, and those of `Additions`; other kinds are ignored.
     pods : callable
         Returns the pods of a namespace, finished ones included. It is called once for each namespace with a
         quota, before the first pod of the namespace is admitted.
@@ -78,6 +79,8 @@ class Admission:
         self._runtime_classes: dict[str, RuntimeClass] = {}
         self._classes: dict[str, PriorityClass] = {}
         self._pods, self._objects = pods, objects
+        policies = list(policies)
+        self.additions = Additions(policies)
         self._usages: dict[str, list[QuotaUsage]] = {}
         self._templates: dict[tuple[str, int], _Template] = {}
         for obj in policies:
@@ -236,6 +239,7 @@ class Admission:
         original, limit_ranges = pod.spec, self._limit_ranges.get(pod.namespace, ())
         try:
             spec = with_defaults(original, limit_ranges)
+            spec = self.additions.applied(replace(pod, spec=spec))
             spec = with_runtime_class(self._with_priority(spec), self._runtime_classes)
             check_pod_spec(spec)
             changed = replace(pod, spec=spec)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from moorage.errors import InputError
 from moorage.objects.model.cluster import Cluster, RefusedPod
@@ -54,8 +54,20 @@ class NewPods:
         self._pods = cluster.pods
         self._finished = cluster.finished
         self._others = cluster.others
-        self._admission = Admission(cluster.others, self._of_namespace, self._objects_of)
+        self._admission = Admission(
+            [*cluster.others, *cluster.namespaces], self._of_namespace, self._objects_of
+        )
         self.refused: list[RefusedPod] = []
+
+    def warnings(self, cluster: Cluster) -> Iterator[str]:
+        """Yield sentences about what admission adds to new pods, or a distribution would add.
+
+        Parameters
+        ----------
+        cluster : Cluster
+            With the new pods.
+        """
+        return self._admission.additions.warnings(cluster)
 
     def _of_namespace(self, namespace: str) -> Iterable[Pod]:
         if self._existing is None:

@@ -45,11 +45,11 @@ def is_counted(resource: str) -> bool:
     return (
         resource in _COUNTED
         or resource.startswith((_HUGE_PAGES, _REQUESTS + _HUGE_PAGES))
-        or (resource.startswith(_REQUESTS) and _is_extended(resource.removeprefix(_REQUESTS)))
+        or (resource.startswith(_REQUESTS) and is_extended(resource.removeprefix(_REQUESTS)))
     )
 
 
-def _is_extended(resource: str) -> bool:
+def is_extended(resource: str) -> bool:
     return resource.startswith(OF_DEVICE_CLASS) or not is_native(resource)
 
 
@@ -59,7 +59,7 @@ def _computed(requests: Quantities | Resources, limits: Quantities | Resources) 
     for name, amount in requests.items():
         if name in _COMPUTE or name.startswith(_HUGE_PAGES):
             found[name] = amount
-        if name in _COMPUTE or name.startswith(_HUGE_PAGES) or _is_extended(name):
+        if name in _COMPUTE or name.startswith(_HUGE_PAGES) or is_extended(name):
             found[f"{_REQUESTS}{name}"] = amount
     found |= {f"limits.{name}": limits[name] for name in _COMPUTE if name in limits}
     return found

@@ -84,13 +84,18 @@ def merge_tolerations(tolerations: tuple[Toleration, ...]) -> tuple[Toleration, 
     merged: list[Toleration] = []
     for at, one in enumerate(tolerations):
         later = [other for other in tolerations[at + 1 :] if other != one]
-        if not any(_includes(other, one) for other in (*merged, *later)):
+        if not any(includes(other, one) for other in (*merged, *later)):
             merged.append(one)
     return tuple(merged)
 
 
-def _includes(other: Toleration, one: Toleration) -> bool:
-    """Whether a toleration tolerates all that another one does."""
+def includes(other: Toleration, one: Toleration) -> bool:
+    """Whether a toleration tolerates all that another one does.
+
+    Parameters
+    ----------
+    other, one : Toleration
+    """
     if one == other:
         return True
     if one.key != other.key and (other.key or other.operator != "Exists"):

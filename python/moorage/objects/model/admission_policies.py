@@ -1,4 +1,4 @@
-"""The kinds that admission reads: LimitRange, ResourceQuota and RuntimeClass."""
+"""The kinds that admission reads."""
 
 from __future__ import annotations
 
@@ -93,5 +93,32 @@ class RuntimeClass(Object, frozen=True):
     scheduling: RuntimeClassScheduling | None = None
 
 
-KINDS = (LimitRange, ResourceQuota, RuntimeClass)
+class SchedulerSpec(Struct, frozen=True):
+    """The part of OpenShift's configuration of its scheduler that admission reads."""
+
+    default_node_selector: str = ""
+
+
+class Scheduler(Object, frozen=True):
+    """OpenShift's configuration of its scheduler, with the node selector of projects that have none."""
+
+    kind: str = "Scheduler"
+    api_version: str = "config.openshift.io/v1"
+    spec: SchedulerSpec = SchedulerSpec()
+
+
+EXTENDED_RESOURCE_TOLERATION = "ExtendedResourceToleration"
+OPTIONAL_PLUGINS = (EXTENDED_RESOURCE_TOLERATION,)
+"""Admission plugins that are off by default, and that an AdmissionPlugins turns on."""
+
+
+class AdmissionPlugins(Object, frozen=True):
+    """Admission plugins of the API server besides those that are on by default."""
+
+    kind: str = "AdmissionPlugins"
+    api_version: str = "admission.moorage.dev/v1"
+    plugins: tuple[Annotated[str, one_of(*OPTIONAL_PLUGINS)], ...] = ()
+
+
+KINDS = (LimitRange, ResourceQuota, RuntimeClass, Scheduler, AdmissionPlugins)
 """The kinds of this module that files are decoded to."""

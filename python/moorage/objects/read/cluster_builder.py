@@ -109,7 +109,7 @@ def build_cluster(
         raise error.located(source=sources.get(error.obj, "")) from None
     cluster.pods[listed_pods:] = new_pods.admit(made)
     cluster.refused = new_pods.refused
-    cluster.warnings += refusal_warnings(cluster.refused)
+    cluster.warnings += [*new_pods.warnings(cluster), *refusal_warnings(cluster.refused)]
     cluster.others = new_pods.without_claims_of_refused(cluster.others)
     cluster.others = with_statuses(cluster)
     return cluster

@@ -537,7 +537,8 @@ class _Reader:
         if head.api_version.startswith("audit.k8s.io/"):
             raise NoManifestError("an audit log, not a dump of objects")
         refuse_answers(document, kind, head.api_version, origin.source)
-        if head.api_version.partition("/")[0].endswith(OWN_GROUP):
+        is_own = head.api_version.partition("/")[0].endswith(OWN_GROUP)
+        if is_own and not is_known(kind, head.api_version):
             self._own_kind = kind
             return []
         if not kind:

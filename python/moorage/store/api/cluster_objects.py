@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from moorage.errors import InputError
 from moorage.objects import Namespace, Node, Object, Pod
+from moorage.objects.model.admission_policies import AdmissionPlugins
 from moorage.objects.model.meta import LAST_APPLIED
 from moorage.objects.model.workload import ControllerRevision
 from moorage.objects.plain import plain
@@ -23,6 +24,7 @@ from moorage.store.kinds import structs
 from .api_client import ApiClient
 
 REQUIRED = (Namespace, Node, Pod)
+_NOT_SERVED = (AdmissionPlugins,)
 
 
 def kinds_of_clusters() -> list[type[Object]]:
@@ -32,7 +34,7 @@ def kinds_of_clusters() -> list[type[Object]]:
     -------
     list of type
     """
-    others = [one for one in structs() if one not in REQUIRED and is_known(one.__name__, "")]
+    others = [one for one in structs() if one not in (*REQUIRED, *_NOT_SERVED) and is_known(one.__name__, "")]
     return [Namespace, Node, *sorted(others, key=lambda one: one.__name__), Pod]
 
 

@@ -182,7 +182,7 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         configuration has others. An exception in the block takes the plugins from it."""
         options = self._options
         configuration, gates, clock = options.configuration, options.gates, options.clock
-        self.cache, self.client, self.informers = cache, client, InformerFactory(client)
+        self.cache, self.client, self.informers = cache, client, InformerFactory(client, lock=cache.lock)
         nominator = PodNominator(self.is_waiting, gates.release.empty_nominations_are_kept)
         for_groups = gates["DRAWorkloadResourceClaims"]
         self.volumes = volume_controller(

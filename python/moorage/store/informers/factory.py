@@ -6,6 +6,8 @@ from collections.abc import Callable, Collection
 from threading import Event, Thread
 from typing import Any, TypeVar, cast
 
+from fastrlock.rlock import FastRLock
+
 from moorage.objects import Object
 from moorage.store.clock import epoch
 from moorage.store.kinds import struct_named
@@ -32,12 +34,21 @@ class InformerFactory:
         The period in seconds after which handlers receive every object again; 0 for never.
     clock : callable
         Returns seconds, for resyncs.
+    lock : re-entrant lock, optional
+        Of all informers over an ObjectStore, for an owner that holds it while it saves and restores them. A
+        server may keep an informer waiting: over another client each informer has a lock of its own.
     """
 
     def __init__(
-        self, client: ObjectClient, *, resync_period: float = 0.0, clock: Callable[[], float] = epoch
+        self,
+        client: ObjectClient,
+        *,
+        resync_period: float = 0.0,
+        clock: Callable[[], float] = epoch,
+        lock: FastRLock | None = None,
     ) -> None:
         self._client = client
+        self._lock = lock if isinstance(client, ObjectStore) else None
         self._store = client if isinstance(client, ObjectStore) and not resync_period else None
         self._resync_period = resync_period
         self._clock = clock
@@ -74,6 +85,7 @@ class InformerFactory:
                 field_selector=field_selector or "",
                 resync_period=self._resync_period,
                 clock=self._clock,
+                lock=self._lock,
             )
         informer: Informer[T] = self._informers[struct]
         if field_selector is not None and informer.field_selector != field_selector:

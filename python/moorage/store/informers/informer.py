@@ -181,6 +181,8 @@ class Informer(Generic[T]):
         The period in seconds after which handlers receive every object again; 0 for never.
     clock : callable
         Returns seconds, for resyncs alone.
+    lock : re-entrant lock, optional
+        Held while events are applied and handlers called; one of its own by default.
 
     Attributes
     ----------
@@ -200,6 +202,7 @@ class Informer(Generic[T]):
         indexers: Mapping[str, IndexFunction[T]] | None = None,
         resync_period: float = 0.0,
         clock: Callable[[], float] = epoch,
+        lock: FastRLock | None = None,
     ) -> None:
         self._client = client
         self._struct: type[T] = struct_named(kind) if isinstance(kind, str) else kind
@@ -215,7 +218,7 @@ class Informer(Generic[T]):
         self._begin = ""  # resource version at which a watch that is not made yet begins
         self._notices: list[Notice[T]] = []  # changes of the copy that no handler has received
         self._saved: Any = None  # the result of `save`, while nothing has changed since
-        self._lock = FastRLock()
+        self._lock = lock or FastRLock()
         self.indexer: Indexer[T] = Indexer(indexers or {})
         self._lister: Lister[T] | None = None  # made when somebody asks
 

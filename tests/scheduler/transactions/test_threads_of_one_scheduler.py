@@ -1,0 +1,78 @@
+"""Two threads on one scheduler: each pair of operations ends, and usage is that of the pods."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from itertools import combinations_with_replacement
+from threading import Barrier, Thread
+
+import pytest
+from msgspec.structs import replace
+from tests.core.make import pod
+from tests.scheduler.transactions.interrupts import check_usage
+from tests.scheduler.transactions.test_transactions import world
+
+from moorage.objects import Node
+from moorage.scheduler import Scheduler
+
+ROUNDS = 5
+LIMIT = 120.0  # seconds; reached only by threads that wait for one another
+
+
+def try_out(one: Scheduler) -> None:
+    with one.transaction():
+        one.run()
+
+
+def write(one: Scheduler) -> None:
+    a = one.client.get(Node, "a")
+    version = {"version": str(one.client.list(Node)[1])}
+    one.client.update(replace(a, metadata=replace(a.metadata, labels=version, resource_version="")))
+    one.sync()
+
+
+SMALL = pod("small", requests={"cpu": "1m"})
+OPERATIONS: list[Callable[[Scheduler], object]] = [
+    try_out,
+    write,
+    lambda one: one.run(),
+    lambda one: one.sync(),
+    lambda one: one.fork(),
+    lambda one: one.add_nodes(1, like="c"),
+    lambda one: one.examine(SMALL),
+    lambda one: one.cache.snapshot(),
+    lambda one: one.capacity(SMALL, max=2),
+    lambda one: one.preempt_pods([SMALL]).undo(),
+    lambda one: one.explain("default/big"),
+]
+
+
+@pytest.fixture(autouse=True)
+def _hasty() -> Iterator[None]:
+    """Threads take turns as often as they can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+def test_any_two_operations_end() -> None:
+    for pair in combinations_with_replacement(OPERATIONS, 2):
+        one, ends, errors = world(), Barrier(3), list[BaseException]()
+
+        def work(act: Callable[[Scheduler], object], one: Scheduler = one, ends: Barrier = ends) -> None:
+            ends.wait(LIMIT)
+            for _ in range(ROUNDS):
+                try:
+                    act(one)
+                except BaseException as error:
+                    errors.append(error)  # noqa: B023
+            ends.wait(LIMIT)
+
+        for act in pair:
+            Thread(target=work, args=(act,), daemon=True).start()
+        ends.wait(LIMIT)
+        ends.wait(LIMIT)
+        assert not errors
+        check_usage(one)

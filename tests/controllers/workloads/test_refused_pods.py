@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -110,6 +110,28 @@ def test_a_refused_daemon_set_goes_on_when_the_quota_is_raised() -> None:
     one.run()
     assert sorted(pods(one).values()) == sorted(nodes(one))
     assert one.refusals() == {}
+
+
+LEAVING: dict[str, Callable[[Scheduler], object]] = {
+    "removed": lambda one: one.remove_nodes("c"),
+    "tainted": lambda one: one.taint("c", "a=b:NoExecute"),
+    "relabelled": lambda one: one.label("node/c", "pool=y"),
+}
+
+
+@pytest.mark.parametrize("leave", LEAVING.values(), ids=LEAVING)
+def test_a_pod_is_no_longer_refused_when_its_node_is_gone(leave: Callable[[Scheduler], object]) -> None:
+    objects = [machine(name, pool="x") for name in "abc"]
+    one = scheduler(*objects, agent(nodeSelector={"pool": "x"}), quota(2))
+    before = set(pods(one))
+    one.apply(agent("200m", nodeSelector={"pool": "x"}))
+    one.run()
+    assert (len(one.refused_pods()), set(pods(one))) == (1, before)  # the rollout waits
+    leave(one)
+    one.run()
+    assert (one.refused_pods(), one.refusals()) == ([], {})
+    assert not before & set(pods(one))
+    assert sorted(pods(one).values()) == ["a", "b"]
 
 
 def parallel(n: int) -> Object:

@@ -508,12 +508,17 @@ class ClusterControllers:
                 self.control.disrupt(pod, BY_TAINT)
 
     def _reconcile_daemons(self, name: str, changed: Container[tuple[str, str]]) -> None:
-        """Let the DaemonSets follow a node, except those that are looked at on all nodes anyway."""
+        """Let the DaemonSets follow a node, except those that are looked at on all nodes anyway. One with a
+        refused pod is looked at on all nodes: it may no longer lack that pod."""
         node = self._node_copy.get(name)
         for daemon_set in self._copies["DaemonSet"].values():
             if node is None:
                 self.daemon_sets.leave(daemon_set, name)
-            elif (daemon_set.kind, daemon_set.key) not in changed:
+            if (daemon_set.kind, daemon_set.key) in changed:
+                continue
+            if f"{daemon_set.kind} {daemon_set.key}" in self.control.refusals:
+                self._reconcile(daemon_set)
+            elif node is not None:
                 self._reconcile(daemon_set, node)
 
     # ---- rollouts ------------------------------------------------------------------------------------------

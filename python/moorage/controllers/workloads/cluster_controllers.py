@@ -149,10 +149,12 @@ class ClusterControllers:
     def start(self) -> None:
         """Take the present state of nodes and budgets as it is; informers have reported all objects.
 
-        Workloads are looked at in the first round. Kubelets end the pods that are being deleted, and start
-        others.
+        Workloads are looked at in the first round, in which all that is in namespaces that are being deleted
+        goes as well. Kubelets end the pods that are being deleted, and start others.
         """
         self._nodes.clear()
+        namespaces: list[Namespace] = self._client.list(Namespace)[0]
+        self._deleted += [one for one in namespaces if one.metadata.deletion_timestamp is not None]
         pods = self.control.pods.values()
         self.control.unready = unready_templates(pods)
         for pod in pods:
@@ -378,20 +380,23 @@ class ClusterControllers:
                     self.control.create(pod, pod)
 
     def _collect(self, owner: Object) -> None:
-        """Delete what is in a namespace that is gone, or the dependents of another object, unless they have
-        another owner left."""
+        """Delete what is in a namespace that is gone, or goes, or the dependents of another object, unless
+        they have another owner left."""
         if isinstance(owner, Namespace):
             for kind in filter(is_namespaced, self._client.changed_since(-1)):
                 for obj in self._client.list(kind, owner.name)[0]:
-                    self._delete(obj)
+                    if obj.metadata.deletion_timestamp is None:
+                        self._delete(obj)
         for copy in self._dependents:
             for obj in dependents(copy, owner):
                 if not any(self._exists(obj, reference) for reference in obj.metadata.owner_references):
                     self._delete(obj)
 
     def _delete(self, obj: Object) -> None:
-        """Delete an object, and let a claim go at once that no pod uses: the next pod may need its name."""
+        """Delete an object, and let a claim go at once that no pod uses: the next pod may need its name. A
+        workload is not looked at in this round, whose copies have it still."""
         self.control.delete(obj)
+        self._changed.pop((obj.kind, obj.key), None)
         if isinstance(obj, PersistentVolumeClaim):
             self.claims.release(obj)
 

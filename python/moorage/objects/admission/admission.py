@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from moorage.errors import InputError, MoorageError
 from moorage.objects.model.admission_policies import LimitRange, ResourceQuota, RuntimeClass
 from moorage.objects.model.meta import Object
+from moorage.objects.model.node import Namespace
 from moorage.objects.model.pod import Pod, PodSpec
 from moorage.objects.model.workload import PriorityClass
 from moorage.objects.resource_names import resource
@@ -23,6 +24,8 @@ from .object_counts import counts_objects, usage_of_object, violations_of_object
 from .pod_resources import Quantities
 from .resource_quotas import QuotaUsage, usage
 from .runtime_classes import NotAdmittedError, with_runtime_class
+
+TERMINATING = "unable to create new content in namespace {} because it is being terminated"
 
 
 class RefusedError(MoorageError):
@@ -43,6 +46,7 @@ class _Template(NamedTuple):
 class Admission:
     """Admits new pods as kube-apiserver v1.36 does with its default plugins.
 
+    - **NamespaceLifecycle:** nothing is created in a namespace that is being deleted.
     - **LimitRanger:** containers get default requests and limits; minimum, maximum and ratio are checked.
     - **Priority:** the class of the pod must exist. Its value and preemption policy are set with the other
       defaults (`default_pod_spec`), as are the tolerations of DefaultTolerationSeconds.
@@ -60,7 +64,8 @@ class Admission:
     Parameters
     ----------
     policies : iterable of Object
-        Limit ranges, quotas, runtime and priority classes, and those of `Additions`; other kinds are ignored.
+        Limit ranges, quotas, runtime and priority classes, namespaces, and what `Additions` reads; other
+        kinds are ignored.
     pods : callable
         Returns the pods of a namespace, finished ones included. It is called once for each namespace with a
         quota, before the first pod of the namespace is admitted.
@@ -78,6 +83,7 @@ class Admission:
         self._quotas: defaultdict[str, list[ResourceQuota]] = defaultdict(list)
         self._runtime_classes: dict[str, RuntimeClass] = {}
         self._classes: dict[str, PriorityClass] = {}
+        self._terminating: set[str] = set()
         self._pods, self._objects = pods, objects
         policies = list(policies)
         self.additions = Additions(policies)
@@ -92,6 +98,8 @@ class Admission:
                 self._runtime_classes[obj.name] = obj
             elif isinstance(obj, PriorityClass):
                 self._classes[obj.name] = obj
+            elif isinstance(obj, Namespace) and obj.metadata.deletion_timestamp is not None:
+                self._terminating.add(obj.name)
 
     def admit(self, pod: Pod) -> Pod:
         """Admit a new pod.
@@ -181,6 +189,7 @@ class Admission:
         """
         limit_ranges = self._limit_ranges.get(obj.namespace, ())
         try:
+            self._check_namespace(obj)
             for limit_range in limit_ranges:
                 if texts := list(violations_of_object(obj, limit_range)):
                     raise NotAdmittedError(_joined(texts))
@@ -194,6 +203,10 @@ class Admission:
         except NotAdmittedError as error:
             name = obj.name or obj.metadata.generate_name
             raise RefusedError(f'{resource(type(obj))} "{name}" is forbidden: {error}') from None
+
+    def _check_namespace(self, obj: Object) -> None:
+        if obj.namespace in self._terminating:
+            raise NotAdmittedError(TERMINATING.format(obj.namespace))
 
     def _usage(self, namespace: str) -> list[QuotaUsage]:
         """Return the quotas of a namespace with their usage."""
@@ -238,6 +251,7 @@ class Admission:
         """Run all plugins but ResourceQuota, and check what they made of the spec."""
         original, limit_ranges = pod.spec, self._limit_ranges.get(pod.namespace, ())
         try:
+            self._check_namespace(pod)
             spec = with_defaults(original, limit_ranges)
             spec = self.additions.applied(replace(pod, spec=spec))
             spec = with_runtime_class(self._with_priority(spec), self._runtime_classes)

@@ -71,8 +71,8 @@ def expand_workloads(cluster: Cluster, before: Mapping[str, Object] = NOTHING) -
     - **DaemonSet:** one pod per node that it should run on, pinned to it.
     - **Job:** up to `parallelism` pods at once, as long as completions are missing.
 
-    A workload that is being deleted creates nothing. New pods carry labels, annotations and spec of the
-    template, a controller reference, and the workload's creation timestamp.
+    A workload that is being deleted, or whose namespace is, creates nothing. New pods carry labels,
+    annotations and spec of the template, a controller reference, and the workload's creation timestamp.
 
     Parameters
     ----------
@@ -94,13 +94,16 @@ def expand_workloads(cluster: Cluster, before: Mapping[str, Object] = NOTHING) -
         If workloads request more pods than `MAX_PODS` in all.
     """
     expansion = Expansion(cluster, before)
-    others = _with_replica_sets(expansion, _with_children(cluster.others))
+    going = {one.name for one in cluster.namespaces if one.metadata.deletion_timestamp is not None}
+    idle = [obj for obj in cluster.others if obj.namespace in going]
+    others = [obj for obj in cluster.others if obj.namespace not in going] if idle else cluster.others
+    others = _with_replica_sets(expansion, _with_children(others))
     others = [_with_status(expansion, obj) for obj in others]
     for obj in others:
         create_missing(expansion, obj, cluster.nodes)
         if isinstance(obj, DaemonSet):
             _surge(expansion, obj)
-    others = expansion.with_revisions(others)
+    others = [*expansion.with_revisions(others), *idle]
     pods = cluster.pods + expansion.pods
     claims = [*expansion.claims, *ephemeral_claims(pods)]
     listed = {obj.key for obj in others if isinstance(obj, PersistentVolumeClaim)}

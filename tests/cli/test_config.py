@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,26 @@ def test_a_bad_configuration_is_one_short_line_that_names_the_file(
     assert err.startswith(f"error: {file}: {message}")
     assert err.count("\n") == 1
     assert len(err) < 6000
+
+
+def config_map(*configurations: str) -> str:
+    listed = "".join(
+        f"  config{at}: |\n" + textwrap.indent(text, "    ") for at, text in enumerate(configurations)
+    )
+    return f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: c}}\ndata:\n  other: x\n{listed}"
+
+
+def test_a_configuration_in_a_config_map(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = "kind: KubeSchedulerConfiguration\napiVersion: kubescheduler.config.k8s.io/v1\nparallelism: 7\n"
+    file.write_text(config_map(text))
+    assert main(["config", "--effective", str(file)]) == 0
+    assert "parallelism: 7\n" in capsys.readouterr().out
+    file.write_text(config_map(text, text))
+    assert main(["config", str(file)]) == 2
+    assert "this ConfigMap has several configurations (config0, config1); give one" in capsys.readouterr().err
+    file.write_text(config_map())
+    assert main(["config", str(file)]) == 2
+    assert 'no kind "ConfigMap" is registered' in capsys.readouterr().err
 
 
 def test_a_missing_file(file: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -165,3 +165,16 @@ def test_a_plan_says_that_it_counts_the_pods_of_groups_one_by_one(capsys: pytest
     for other in (command, ["plan", "drain", "b", "-f", gang, *gates]):
         assert main(other) == 0
         assert "one by one, without" not in capsys.readouterr().err
+
+
+def test_a_template_that_is_no_node_says_what_to_write(
+    dump: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["plan", "nodes", "-f", dump, "--like", "m5.large"]) == 2
+    told = capsys.readouterr().err
+    assert 'error: --like: there is no Node "m5.large"; give a node of the cluster (a' in told
+    assert "or a file with a Node manifest: its labels, taints and status.allocatable" in told
+    path = tmp_path / "pool.yaml"
+    path.write_text("{apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: p}}")
+    assert main(["plan", "nodes", "-f", dump, "--like", str(path)]) == 2
+    assert "this file has no node; write a Node manifest, with the labels" in capsys.readouterr().err

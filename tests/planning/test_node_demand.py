@@ -19,10 +19,13 @@ from moorage.objects import (
     PodAffinity,
     PodAffinityTerm,
     PodSchedulingGate,
+    TopologySpreadConstraint,
+    build_cluster,
+    decode_object,
     load,
 )
 from moorage.scheduler import Scheduler
-from tests.core.make import node, pinned, pod
+from tests.core.make import ZONE, node, pinned, pod
 
 WEB = pod("web", requests={"cpu": "1500m"})
 
@@ -285,3 +288,35 @@ def test_new_pods_are_admitted_and_pods_of_the_cluster_are_not(tmp_path: Path) -
     plan = one.nodes_needed((pod("web", requests={"cpu": 3}), 4), like="a")  # two are refused
     assert (plan.status, plan.counts, plan.lower_bound) == ("impossible", {"a": 1}, None)
     assert plan.headline().startswith("impossible: with 1 node 2 pods have no place; The API server")
+
+
+def test_domains_without_a_template_are_named() -> None:
+    constraint = TopologySpreadConstraint(
+        max_skew=1,
+        topology_key=ZONE,
+        when_unsatisfiable="DoNotSchedule",
+        label_selector=LabelSelector(match_labels={"app": "x"}),
+    )
+    full = [node(f"n{zone}", zone=zone, pods="0") for zone in "abc"]
+    wanted = pod("p", labels={"app": "x"}, topology_spread_constraints=(constraint,))
+    one = scheduler([*full, node("big", zone="a", pods="0")])
+    template = node("like", zone="a", pods="1")
+    needed = one.nodes_needed((wanted, 3), like=template)
+    assert needed.notes == (
+        f"No template is in {ZONE} b, c, on which pods without a place depend; --like NODE,zone=b adds one.",
+    )
+    zones = [node(f"like-{zone}", zone=zone, pods="1") for zone in "abc"]
+    assert one.nodes_needed((wanted, 3), like=zones).notes == ()
+
+
+def test_the_share_of_daemons_is_told_where_pods_have_no_place() -> None:
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "100m"}}}
+    template = {"metadata": {"labels": {"app": "d"}}, "spec": {"containers": [container]}}
+    spec = {"selector": {"matchLabels": {"app": "d"}}, "template": template}
+    meta = {"name": "d", "namespace": "default"}
+    daemons = decode_object({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": meta, "spec": spec})
+    one = Scheduler(build_cluster([node("a", cpu=1), daemons]))
+    one.run()
+    needed = one.nodes_needed((pod("p", requests={"cpu": "950m"}), 1), like="a")
+    assert needed.notes == ("DaemonSets take 100m of the 1 cpu of a new node like a.",)
+    assert one.nodes_needed((pod("p", requests={"cpu": "900m"}), 1), like="a").notes == ()

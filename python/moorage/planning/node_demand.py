@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as replace_fields
 from typing import TYPE_CHECKING, Any, cast
@@ -20,6 +20,7 @@ from moorage.scheduler.cycle.results import Failure
 from moorage.scheduler.placing.schedule_pods import replica
 from moorage.tables import Table, Tabular
 
+from .demand_notes import missing_domains, share_of_daemons
 from .node_count import NodeBound, bound_of_nodes
 from .node_emptying import FOUND, IMPOSSIBLE, NOT_FOUND
 from .pending import pending_pods, without_evictions
@@ -58,7 +59,8 @@ class NodesNeeded(Tabular):
     skipped : dict of str to int
         Number of pending pods that were left out, as the scheduler does not schedule them now, by reason.
     notes : tuple of str
-        Sentences: what moorage does not know of the new nodes.
+        Sentences: what moorage does not know of the new nodes. Where pods have no place: domains in which
+        there is no template, and what DaemonSets take of the new nodes.
     """
 
     status: str
@@ -263,6 +265,8 @@ class _Search:
         if sum(counts) > least:
             self._shrink(counts)
         unplaced = self._reasons(counts)
+        if unplaced:
+            self.notes |= dict.fromkeys(self._advice(unplaced))
         if proof in unplaced:
             proof = NOWHERE.format(proof, unplaced[proof])
         of_template = dict(zip(_names(self._templates), counts, strict=True))
@@ -277,6 +281,19 @@ class _Search:
         if not left.keys() <= shown.keys():  # one more node would help: the limit of new nodes is reached
             shown = left
         return {self._pods[at].key: shown[at].search_message for at in left}
+
+    def _advice(self, unplaced: Mapping[str, str]) -> Iterator[str]:
+        """Yield what to know about the new nodes, where pods have no place."""
+        scheduler = self._scheduler
+        with scheduler.transaction():
+            nodes: list[Node] = scheduler.client.list(Node)[0]
+            made = {
+                name: scheduler.client.get(Node, self._add(1, template)[0])
+                for name, template in zip(_names(self._templates), self._templates, strict=True)
+            }
+            pods = [pod for pod in self._pods if pod.key in unplaced]
+            yield from missing_domains(pods, made.values(), nodes)
+            yield from share_of_daemons(scheduler, made, unplaced.values())
 
     def _bound(self) -> tuple[NodeBound, str]:
         """Return a lower bound; and the name of a pod that fits on none of the templates, or else what no

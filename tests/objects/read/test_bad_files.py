@@ -79,7 +79,9 @@ YAML = {
     ),
     "kustomization": (
         "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [a.yaml]\n",
-        "f.yaml: Kustomization (document 1): a kustomization; use kubectl kustomize FOLDER | moorage … -f -",
+        "f.yaml: Kustomization (document 1): a kustomization; use kubectl kustomize FOLDER | moorage … -f -; "
+        "to read the files as they are, without it: $(find FOLDER -name '*.yaml' ! -name kustomization.yaml "
+        "-printf ' -f %p')",
     ),
     "trace": ("events: []\n", "f.yaml: document 1: no kind: a trace, not a dump of objects"),
     "second document": (POD + "---\nkind: 3\n", "f.yaml: document 2: kind: expected string, got integer"),
@@ -119,6 +121,10 @@ JSON: dict[str, tuple[bytes, str]] = {
     "status": (
         b'{"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "Unauthorized"}',
         "f.json: Status (document 1): an answer of the API server, not a dump: Unauthorized",
+    ),
+    "table of an API server": (
+        b'{"kind": "Table", "apiVersion": "meta.k8s.io/v1", "columnDefinitions": [], "rows": []}',
+        "f.json: Table (document 1): a table that kubectl get prints; use kubectl get -o json or -o yaml",
     ),
     "text not UTF-8": (
         b'{"kind": "Pod", "metadata": {"name": "caf\xe9"}}',

@@ -277,7 +277,14 @@ BUNDLE: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(("files", "left_out"), [(INSIGHTS, 2), (BUNDLE, 1)])
+SONOBUOY: dict[str, Any] = {  # up to 0.10
+    "s/resources/cluster/Nodes.json": [without_kind(NODE)],
+    "s/resources/ns/shop/Pods.json": [without_kind(pod("p1", nodeName="n1"))],
+    "s/resources/ns/shop/Events.json": [{"metadata": {"name": "an event"}}],
+}
+
+
+@pytest.mark.parametrize(("files", "left_out"), [(INSIGHTS, 2), (BUNDLE, 1), (SONOBUOY, 1)])
 def test_objects_without_a_kind_get_that_of_their_place(
     files: dict[str, Any], left_out: int, tmp_path: Path
 ) -> None:
@@ -563,8 +570,8 @@ def test_a_folder_with_a_kustomization_is_refused(text: str, tmp_path: Path) -> 
     (tmp_path / "overlay").mkdir()
     (tmp_path / "overlay" / "a.json").write_text(json.dumps(NODE))
     (tmp_path / "overlay" / "kustomization.yaml").write_text(text)
-    hint = "a kustomization; use kubectl kustomize overlay | moorage … -f -"
-    assert refusal(tmp_path / "overlay").endswith(hint)
+    hint = "a kustomization; use kubectl kustomize overlay | moorage … -f -; to read the files as they are"
+    assert hint in refusal(tmp_path / "overlay")
 
 
 def test_a_definition_of_an_old_version_is_not_checked(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from moorage.cli.options.command_groups import CommandGroup
 from moorage.cli.options.deciding_release import print_release
 from moorage.cli.options.inputs import input_options, load_input, scheduler_options, scheduler_settings
 from moorage.cli.options.number_ranges import WholeNumber
-from moorage.errors import InputError, located, number_of
+from moorage.errors import InputError, examples, located, nearest, number_of, shorten
 
 if TYPE_CHECKING:
     from moorage.cli.runs.pod_templates import Template
@@ -100,6 +100,7 @@ def nodes(like: tuple[str, ...], most: int, **options: Any) -> None:
     templates = [node for one in like for node in _node_templates(one)]
 
     def ask(scheduler: Scheduler, pods: list[tuple[Pod, int]]) -> Tabular:
+        _check_names(scheduler, like)
         return scheduler.nodes_needed(pods or None, like=templates, max=most)
 
     _answer(options, ask, "--like")
@@ -113,8 +114,22 @@ def _node_templates(text: str) -> Sequence[str | Node]:
 
     found = load(Path(text)).nodes
     if not found:
-        raise InputError("this file has no node", source="--like", obj=text)
+        hint = "write a Node manifest, with the labels, taints and status.allocatable of the new nodes"
+        raise InputError(f"this file has no node; {hint}", source="--like", obj=text)
     return found
+
+
+def _check_names(scheduler: Scheduler, like: Sequence[str]) -> None:
+    """Say what to write in place of an instance type, or of another name that no node has."""
+    from moorage.objects import Node
+
+    listed: list[Node] = scheduler.client.list(Node)[0]
+    nodes = [node.name for node in listed]
+    for name in (text.partition(",")[0] for text in like if not os.path.isfile(text)):
+        if name not in nodes:
+            there = f"a node of the cluster ({examples(nodes, 5)})" if nodes else "a node of the cluster"
+            hint = f"give {there}, or a file with a Node manifest: its labels, taints and status.allocatable"
+            raise InputError(f'there is no Node "{shorten(name, 80)}"{nearest(name, nodes)}; {hint}')
 
 
 @plan.command(cls=ChangingCommand)

@@ -46,7 +46,8 @@ def load_configuration(
     ----------
     source : str, path, bytes or mapping
         Path of a file (``"-"`` is standard input), a text as bytes (YAML, or JSON if it starts with a brace),
-        or a JSON value. Of several YAML documents the first one is read.
+        or a JSON value. Of several YAML documents the first one is read. A ConfigMap stands for the
+        configuration in its data.
     in_tree : sequence
         The in-tree plugins in the order of the default MultiPoint list (`moorage.plugins.registry.IN_TREE`).
     feature_gates : mapping, optional
@@ -74,7 +75,8 @@ def load_configuration(
         name = name or source_name(file)
         source = read_file(file)
     try:
-        configuration = _read(source.decode() if isinstance(source, bytes) else source, gates)
+        text = _of_config_map(source.decode()) if isinstance(source, bytes) else source
+        configuration = _read(text, gates)
     except UnicodeDecodeError as error:
         message = f"yaml: offset {error.start}: invalid UTF-8"
         raise ConfigurationError("load", message, source=name) from None
@@ -116,6 +118,26 @@ class _Kind(NamedTuple):
     @property
     def group_kind(self) -> str:
         return f"{self.kind}.{self.group}" if self.group else self.kind
+
+
+def _of_config_map(text: str) -> str:
+    """Return the configuration in the data of a ConfigMap; any other text as it is."""
+    if "ConfigMap" not in text or KubeSchedulerConfiguration.__name__ not in text:
+        return text
+    value, _ = _parse(text)
+    if not isinstance(value, dict) or (value.get("kind"), value.get("apiVersion")) != ("ConfigMap", "v1"):
+        return text
+    data = value.get("data")
+    within = {
+        key: one
+        for key, one in (data.items() if isinstance(data, dict) else ())
+        if isinstance(one, str) and f"kind: {KubeSchedulerConfiguration.__name__}" in one.replace('"', "")
+    }
+    if len(within) > 1:
+        raise DecodeError(
+            f"this ConfigMap has several configurations ({', '.join(sorted(within))}); give one"
+        )
+    return next(iter(within.values()), text)
 
 
 def _read(source: str | Mapping[str, Any], gates: FeatureGates) -> KubeSchedulerConfiguration:

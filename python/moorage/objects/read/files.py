@@ -36,6 +36,11 @@ _CLUSTER_RESOURCES = {
     "daemonsets": "DaemonSet",
     "jobs": "Job",
 }
+_SONOBUOY = (
+    *("Node", "Namespace", "PersistentVolume", "PersistentVolumeClaim", "Pod", "Deployment", "ReplicaSet"),
+    *("StatefulSet", "DaemonSet", "Job", "ReplicationController", "PodDisruptionBudget", "LimitRange"),
+    *("ResourceQuota", "Service", "StorageClass"),
+)
 _KINDS_BY_PATH = (
     # Insights archives have objects as Go clients list them: without kind and apiVersion.
     (re.compile(r"(?:^|[/!])config/node/[^/]+\.json$"), "Node"),
@@ -46,6 +51,11 @@ _KINDS_BY_PATH = (
     *(
         (re.compile(rf"(?:^|[/!])cluster-resources/{name}(?:/[^/]+)?\.json$"), kind)
         for name, kind in _CLUSTER_RESOURCES.items()
+    ),
+    # Sonobuoy up to 0.10 has plain lists, too.
+    *(
+        (re.compile(rf"(?:^|[/!])resources/(?:cluster|ns/[^/]+)/{kind}e?s\.json$"), kind)
+        for kind in _SONOBUOY
     ),
 )
 

@@ -46,7 +46,7 @@ from .object_defaults import default_namespace
 from .origins import Origin, Origins, label
 from .parts_reader import Parts, PartsReader
 from .python_values import Source, is_path, text_of
-from .snapshots import read_server_version, read_snapshot, refuse_answers
+from .snapshots import TABLE, read_server_version, read_snapshot, refuse_answers
 from .unpacking import unpack
 
 _PEEK = 4096
@@ -609,8 +609,7 @@ class _Reader:
         if text.startswith("No resources found"):
             raise NoManifestError("kubectl found no objects when it wrote this file", source=source)
         if _TABLE.match(text):
-            hint = "a table that kubectl get prints; use kubectl get -o json or -o yaml"
-            raise NoManifestError(hint, source=source)
+            raise NoManifestError(TABLE, source=source)
         documents = self._of_yaml(text, source)
         if _OPEN not in text and _KIND in data:
             return map(_as_json, documents)

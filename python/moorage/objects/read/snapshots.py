@@ -57,6 +57,9 @@ class _Version(msgspec.Struct, rename="camel"):
     git_version: str = ""
 
 
+TABLE = "a table that kubectl get prints; use kubectl get -o json or -o yaml"
+
+
 class _Versions(msgspec.Struct, rename="camel"):
     """What ``/version`` of an API server answers, as Troubleshoot keeps it, and as ``kubectl version`` shows
     it."""
@@ -99,15 +102,19 @@ def refuse_answers(document: Document, kind: str, api_version: str, source: str)
     Raises
     ------
     InputError
-        The document is an error that an API server answered with, or a kustomization.
+        The document is an error that an API server answered with, a table, or a kustomization.
     """
     if kind == "Status" and api_version in ("", "v1"):
         answer = decode(document, _Answer)
         raise InputError(f"an answer of the API server, not a dump: {answer.message or answer.status}")
+    if kind == "Table" and api_version.startswith("meta.k8s.io/"):
+        raise InputError(TABLE)
     is_named = not api_version and PurePath(source.rpartition("!")[2]).stem.lower() == "kustomization"
     if is_named or api_version.startswith("kustomize.config.k8s.io/"):
         folder = shorten(str(PurePath(source).parent))
-        raise InputError(f"a kustomization; use kubectl kustomize {folder} | moorage … -f -")
+        rest = f"$(find {folder} -name '*.yaml' ! -name kustomization.yaml -printf ' -f %p')"
+        as_is = f"to read the files as they are, without it: {rest}"
+        raise InputError(f"a kustomization; use kubectl kustomize {folder} | moorage … -f -; {as_is}")
 
 
 def read_snapshot(document: Document) -> tuple[list[Listed], dict[str, int]] | None:

@@ -1,0 +1,87 @@
+"""What to know about the new nodes of a plan on which pods still have no place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from moorage.errors import examples
+from moorage.framework.plugin.amounts import quantity_text
+from moorage.objects import Node, Pod
+from moorage.objects.model.pod import PodAffinity
+from moorage.plugins.node_resources_fit import INSUFFICIENT
+from moorage.scheduler.changes.node_copies import HOSTNAME, ZONE
+
+if TYPE_CHECKING:
+    from moorage.scheduler.scheduler import Scheduler
+
+HARD = "DoNotSchedule"
+MOST = 5
+"""Maximum number of domains that are named."""
+
+
+def missing_domains(pods: Iterable[Pod], templates: Iterable[Node], nodes: Iterable[Node]) -> Iterator[str]:
+    """Yield the topologies of pods without a place that have domains which no template is in.
+
+    Parameters
+    ----------
+    pods : iterable of Pod
+    templates : iterable of Node
+        New nodes, one of each template.
+    nodes : iterable of Node
+        Of the cluster.
+
+    Yields
+    ------
+    str
+        A sentence for each topology.
+    """
+    keys = dict.fromkeys(key for pod in pods for key in _topologies(pod) if key != HOSTNAME)
+    labels = [node.metadata.labels for node in nodes]
+    made = [node.metadata.labels for node in templates]
+    for key in keys:
+        there = {one[key] for one in labels if key in one}
+        if missing := sorted(there - {one.get(key, "") for one in made}):
+            where = f"{'zone' if key == ZONE else key}={missing[0]}"
+            of = f"No template is in {key} {examples(missing, MOST)}, on which pods without a place depend"
+            yield f"{of}; --like NODE,{where} adds one."
+
+
+def _topologies(pod: Pod) -> Iterator[str]:
+    spec = pod.spec
+    for spread in spec.topology_spread_constraints:
+        if spread.when_unsatisfiable == HARD:
+            yield spread.topology_key
+    sides: tuple[PodAffinity | None, ...] = ()
+    if spec.affinity is not None:
+        sides = spec.affinity.pod_affinity, spec.affinity.pod_anti_affinity
+    for side in sides:
+        yield from (term.topology_key for term in (() if side is None else side.required))
+
+
+def share_of_daemons(scheduler: Scheduler, made: Mapping[str, Node], reasons: Iterable[str]) -> Iterator[str]:
+    """Yield how much of new nodes DaemonSets take, of the resources that pods without a place lack.
+
+    Parameters
+    ----------
+    scheduler : Scheduler
+        With the new nodes, and on them the pods of DaemonSets alone.
+    made : mapping of str to Node
+        A new node by the name of its template.
+    reasons : iterable of str
+        Why pods have no place.
+
+    Yields
+    ------
+    str
+        A sentence for each node and resource.
+    """
+    table, texts = scheduler.table, list(reasons)
+    for name, node in made.items():
+        row = table.find_row(node.name)
+        for resource in ("cpu", "memory", *sorted(table.allocatable.keys() - {"cpu", "memory", "pods"})):
+            taken = int(table.column("requested", resource)[row])
+            if taken and any(f"{INSUFFICIENT}{resource}" in text for text in texts):
+                amounts = taken, int(table.column("allocatable", resource)[row])
+                told = [quantity_text(resource, amount) for amount in amounts]
+                yield f"DaemonSets take {told[0]} of the {told[1]} {resource} of a new node like {name}."

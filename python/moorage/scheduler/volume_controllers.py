@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from moorage.controllers.persistent_volume import ControllerParameters, PersistentVolumeController
+from moorage.controllers.persistent_volume.driver_topology import DriverTopology
 from moorage.controllers.persistent_volume.in_memory_plugin import InMemoryProvisioner
 from moorage.controllers.persistent_volume.storage_capacities import StorageCapacities
 from moorage.controllers.resource_claims import ResourceClaimController
@@ -141,7 +142,8 @@ class SimulatedController:
         return self._controller
 
     def _new_plugin(self, name: str) -> InMemoryProvisioner:
-        return InMemoryProvisioner(name, published=StorageCapacities(self._client))
+        published, topology = StorageCapacities(self._client), DriverTopology(self._client, name)
+        return InMemoryProvisioner(name, published=published, topology=topology)
 
     def _make_controller(self, provisioners: tuple[str, ...]) -> PersistentVolumeController:
         """Make the controller for storage classes with these provisioners."""

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from moorage.cli.messages import Stages
 from moorage.cli.options.change_options import RequestedChange, left_as_is
+from moorage.controllers.persistent_volume.driver_topology import unknown_topologies
 from moorage.controllers.workloads.awaited_pods import why_awaited
 from moorage.errors import number_of
 from moorage.objects import Cluster, Object, ObjectMeta, Pod
@@ -356,7 +357,8 @@ def input_warnings(cluster: Cluster, scheduler: Scheduler) -> list[str]:
     now = idle_warnings(stored, scheduler.suspended())
     kept = [text for text in cluster.warnings if text in now or text not in past]
     made = (text for text in now if text not in past)
-    return [*kept, *made, *_device_warnings(scheduler), *group_warnings(scheduler)]
+    of_storage = unknown_topologies(client)
+    return [*kept, *made, *_device_warnings(scheduler), *group_warnings(scheduler), *of_storage]
 
 
 def _device_warnings(scheduler: Scheduler) -> Iterator[str]:

@@ -17,6 +17,7 @@ from moorage.objects.model import storage
 from moorage.volume.binding.claims import VolumeError, allows_topology, claim_class, parse_bytes
 from moorage.volume.constants import PROVISIONED_BY
 
+from .driver_topology import DriverTopology
 from .storage_capacities import StorageCapacities
 from .volume_plugins import RecycleEventRecorder, VolumeHost, VolumeOptions
 
@@ -38,6 +39,8 @@ class InMemoryProvisioner:
         Whether volumes may be mounted with options.
     published : StorageCapacities, optional
         The capacities that volumes for selected nodes use up; by default none.
+    topology : DriverTopology, optional
+        Tells from which nodes volumes are accessible, in place of `topology_keys`.
 
     Attributes
     ----------
@@ -55,12 +58,13 @@ class InMemoryProvisioner:
         capacity: int | None = None,
         mount_options: bool = True,
         published: StorageCapacities | None = None,
+        topology: DriverTopology | None = None,
     ) -> None:
         self.name = name
         self.volumes: dict[str, int] = {}
         self.segments: dict[str, str] = {}
         self._published = published
-        self._topology_keys = tuple(topology_keys)
+        self._topology_keys, self._topology = tuple(topology_keys), topology
         self._capacity = capacity
         self._mount_options = mount_options
 
@@ -177,7 +181,7 @@ class InMemoryProvisioner:
                 volume_attributes_class_name=claim.volume_attributes_class_name,
                 persistent_volume_reclaim_policy=options.persistent_volume_reclaim_policy,
                 mount_options=options.mount_options,
-                node_affinity=self._affinity(node, allowed),
+                node_affinity=self._affinity(options, node, allowed),
                 csi=storage.CSIPersistentVolumeSource(driver=self.name, volume_handle=options.pv_name),
             ),
         )
@@ -195,10 +199,13 @@ class InMemoryProvisioner:
             self._published.give_back(segment, size)
 
     def _affinity(
-        self, node: Node | None, allowed: Sequence[storage.TopologySelectorTerm]
+        self, options: VolumeOptions, node: Node | None, allowed: Sequence[storage.TopologySelectorTerm]
     ) -> storage.VolumeNodeAffinity | None:
         topologies: list[dict[str, tuple[str, ...]]]
-        if node is None:
+        of_driver = [] if self._topology is None else self._topology.segments(options, node, allowed)
+        if of_driver:
+            topologies = [{key: (value,) for key, value in segment} for segment in of_driver]
+        elif node is None:
             topologies = [{one.key: one.values for one in term.match_label_expressions} for term in allowed]
         else:
             labels = node.metadata.labels

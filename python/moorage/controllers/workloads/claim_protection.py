@@ -26,7 +26,7 @@ _OF_VOLUMES = frozenset(
     }
 )
 """Finalizers of simulated controllers, which volumes keep until no claim has them."""
-_CLAIM, _GROUP = "claim", "pod group"
+CLAIM, _GROUP = "claim", "pod group"
 _FINALIZERS = {
     PersistentVolumeClaim: PROTECTION,
     PodGroup: "scheduling.k8s.io/podgroup-protection",
@@ -75,7 +75,7 @@ class ClaimProtection:
         self._claims, self._groups = claims, groups
         self.changed: dict[str, Protected] = {}
         self.going_groups: set[str] = set()
-        pods.add_index(_CLAIM, Pod.claim_keys, is_lasting=True)
+        pods.add_index(CLAIM, Pod.claim_keys, is_lasting=True)
         if groups is not None:
             pods.add_index(_GROUP, _group_keys, is_lasting=True)
 
@@ -169,7 +169,7 @@ class ClaimProtection:
         if isinstance(obj, PodGroup):
             pods = () if self._groups is None else self._pods.by_index(_GROUP, obj.key)
             return any(pod.status.phase not in FINISHED for pod in pods)
-        pods = self._pods.by_index(_CLAIM, obj.key)
+        pods = self._pods.by_index(CLAIM, obj.key)
         return any(pod.spec.node_name and _uses(pod, obj) for pod in pods)
 
 

@@ -51,6 +51,7 @@ from moorage.store import DeletedFinalStateUnknown, Indexer, InformerFactory, No
 from moorage.store.informers.handler_functions import HandlerFunctions, last_state
 from moorage.store.kinds import is_namespaced
 
+from .attach_detach_controller import AttachDetachController
 from .availability import Availability
 from .awaited_pods import awaited_pods
 from .claim_protection import ClaimProtection
@@ -126,6 +127,7 @@ class ClusterControllers:
         self.budgets = DisruptionController(client, informers, pods)
         groups = informers.informer(PodGroup).indexer if gates["GenericWorkload"] else None
         self.claims = ClaimProtection(client, pods, claims, groups)
+        self.attachments = AttachDetachController(client, informers, pods)
         children = (self._copies[kind] for kind in ("ReplicaSet", "ReplicationController", "StatefulSet"))
         self._dependents = pods, *children, claims, revisions
         for copy in self._dependents:
@@ -144,6 +146,10 @@ class ClusterControllers:
                 self.claims.note, lambda _, new: self.claims.note(new), lambda _: None
             )
             informers.informer(protected).add_event_handler(deleted)
+        bound = HandlerFunctions[PersistentVolumeClaim](
+            lambda _: None, self.attachments.note_claim, lambda _: None
+        )
+        informers.informer(PersistentVolumeClaim).add_event_handler(bound)
         informers.informer(Pod).add_event_handler(PodEvents(self))
 
     def start(self) -> None:
@@ -158,6 +164,8 @@ class ClusterControllers:
         pods = self.control.pods.values()
         self.control.unready = unready_templates(pods)
         for pod in pods:
+            if self.attachments.is_needed:
+                self.attachments.note(pod)
             if pod.metadata.deletion_timestamp is not None:
                 self._going.add(pod.metadata.uid)
                 self.kubelets.note(pod, SOON)
@@ -172,7 +180,7 @@ class ClusterControllers:
         """Return the state, for `undo`."""
         queues = self._changed.copy(), self._nodes.copy(), self._deleted.copy(), self.claims.save()
         control = self.control.refusals.copy(), self.control.has_new_claims, self._replacements.copy()
-        pods = self.jobs.save(), self.kubelets.save()
+        pods = self.jobs.save(), self.kubelets.save(), self.attachments.save()
         as_read = self._going, self.control.unready  # the same objects: they do not change after `start`
         return queues, self.availability.save(), self.budgets.save(), control, pods, as_read
 
@@ -184,12 +192,13 @@ class ClusterControllers:
         saved : object
             The result of `save`.
         """
-        queues, availability, budgets, control, (jobs, pods), as_read = saved
+        queues, availability, budgets, control, (jobs, pods, attachments), as_read = saved
         self._going, self.control.unready = as_read
         refusals, self.control.has_new_claims, replacements = control
         self._replacements = replacements.copy()
         self.jobs.undo(jobs)
         self.kubelets.undo(pods)
+        self.attachments.undo(attachments)
         changed, nodes, deleted, claims = queues
         self.control.refusals = refusals.copy()
         self._changed, self._nodes, self._deleted = changed.copy(), nodes.copy(), deleted.copy()
@@ -319,7 +328,8 @@ class ClusterControllers:
             self._changed or self._nodes or self._deleted or self.availability.waiting or self.kubelets.due
         ) or self._replacements
         refused = self.control.refusals and self.control.may_be_admitted()
-        return not (noted or self.budgets.changed or self.claims.changed or refused)
+        changed = self.budgets.changed or self.claims.changed or self.attachments.changed
+        return not (noted or changed or refused)
 
     # ---- rounds --------------------------------------------------------------------------------------------
 
@@ -339,7 +349,7 @@ class ClusterControllers:
             self._changed.update((refused, None) for refused in self.control.refused())
         queues = (
             *(self._changed, self._nodes, self._deleted, self.budgets.changed, self.claims.changed),
-            self._replacements,
+            *(self._replacements, self.attachments.changed),
         )
         if not (any(queues) or (self.kubelets.due and self.kubelets.is_due)):
             return False
@@ -347,6 +357,7 @@ class ClusterControllers:
         self.control.begin_round()
         self.kubelets.work()
         self.claims.work()
+        self.attachments.work()
         deleted, self._deleted = self._deleted, []
         for obj in deleted:
             self._collect(obj)
@@ -647,7 +658,8 @@ class PodEvents:
         """
         controllers = self._controllers
         has_budgets, waiting = controllers.budgets.has_budgets, controllers.availability.waiting
-        reads_all = has_budgets or waiting or controllers.claims.going_groups
+        attaches = controllers.attachments.is_needed
+        reads_all = has_budgets or waiting or controllers.claims.going_groups or attaches
         number, selected = of_dependents(notices)
         noted: set[object] = set()  # the namespace and labels of pods that budgets know to have changed
         for notice in notices if reads_all else selected:
@@ -664,7 +676,10 @@ class PodEvents:
                     if labels not in noted:
                         noted.add(labels)
                         controllers.budgets.note(pod)
-                if notice.cause is Cause.OTHER and not notice.is_addition:
+                if attaches and (notice.cause is Cause.BOUND or notice.is_addition):
+                    if notice.identity.spec.volumes:
+                        controllers.attachments.note(cast(Pod, notice.new))
+                elif notice.cause is Cause.OTHER and not notice.is_addition:
                     self._changed(notice.old, cast(Pod, notice.new))
         if waiting:
             controllers.note_pods()
@@ -679,6 +694,7 @@ class PodEvents:
             self._controllers.note_end(new)
         if is_active(old) != is_active(new):
             self._controllers.claims.note_lost_pod(new)
+            self._controllers.attachments.note(new)
         if is_active(old) != is_active(new) or old.metadata.owner_references != new.metadata.owner_references:
             self._controllers.note_owner(old)
             self._controllers.note_owner(new)
@@ -720,5 +736,6 @@ class PodEvents:
         self._controllers.budgets.note(pod)
         self._controllers.note_pods()
         self._controllers.claims.note_lost_pod(pod)
+        self._controllers.attachments.note(pod)
         if pod.claim_keys():
             self._controllers.note_deletion(pod)

@@ -149,6 +149,7 @@ class CSINode(Object, frozen=True):
 class CSIDriverSpec(Struct, frozen=True):
     """Spec of a CSI driver."""
 
+    attach_required: bool | None = None
     storage_capacity: bool | None = None
     prevent_pod_scheduling_if_missing: bool | None = None
 

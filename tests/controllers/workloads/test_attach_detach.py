@@ -1,0 +1,242 @@
+"""VolumeAttachments come and go with the pods that use the volumes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import pytest
+from tests.conftest import NIGHTLY
+from tests.controllers.workloads.make import machine, scheduler, template
+from tests.objects.make import make, owned, pod, workload
+
+from moorage.objects import CSINode, Object, PersistentVolumeClaim, Pod
+from moorage.objects.model.storage import VolumeAttachment
+from moorage.scheduler import Scheduler
+
+DRIVER = "disk.example.com"
+SEEDS = range(200 if NIGHTLY else 12)
+Pairs = set[tuple[str, str]]
+
+
+def limits(node: str, count: int | None, driver: str = DRIVER) -> Object:
+    allocatable = {} if count is None else {"allocatable": {"count": count}}
+    return make("CSINode", node, {"drivers": [{"name": driver, "nodeID": node} | allocatable]})
+
+
+def disk(name: str, claim: str = "") -> list[Object]:
+    """A volume, and its claim if it has one."""
+    spec: dict[str, Any] = {
+        "capacity": {"storage": "1Gi"},
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": "disk",
+        "csi": {"driver": DRIVER, "volumeHandle": name},
+    }
+    if not claim:
+        return [make("PersistentVolume", name, spec)]
+    spec["claimRef"] = {"namespace": "default", "name": claim, "uid": claim}
+    done = {"pv.kubernetes.io/bind-completed": "yes"}
+    wants = {
+        "storageClassName": "disk",
+        "volumeName": name,
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": "1Gi"}},
+    }
+    meta = {"uid": claim, "annotations": done}
+    return [make("PersistentVolume", name, spec), make("PersistentVolumeClaim", claim, wants, metadata=meta)]
+
+
+def attachment(volume: str, node: str) -> Object:
+    spec = {"attacher": DRIVER, "nodeName": node, "source": {"persistentVolumeName": volume}}
+    return make("VolumeAttachment", f"att-{volume}-{node}", spec)
+
+
+def storage_class() -> Object:
+    return make("StorageClass", "disk", None, provisioner=DRIVER, volumeBindingMode="WaitForFirstConsumer")
+
+
+def database(replicas: int) -> Object:
+    claim = {
+        "metadata": {"name": "d"},
+        "spec": {"storageClassName": "disk", "accessModes": ["ReadWriteOnce"]}
+        | {"resources": {"requests": {"storage": "1Gi"}}},
+    }
+    spec = {"replicas": replicas, "podManagementPolicy": "Parallel", "template": template("db", "100m")}
+    return workload("StatefulSet", "db", spec | {"volumeClaimTemplates": [claim]})
+
+
+def user(name: str, claim: str, **spec: Any) -> Object:
+    volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": claim}}]
+    return pod(name, {"volumes": volumes} | spec)
+
+
+def running(count: int, node_of: Callable[[int], str], has_attachments: bool) -> list[Object]:
+    """A StatefulSet whose pods run, each with a volume."""
+    objects = [storage_class(), database(count)]
+    for at in range(count):
+        node, claim = node_of(at), f"d-db-{at}"
+        spec = template("db", "100m")["spec"] | {"nodeName": node}
+        spec["volumes"] = [{"name": "d", "persistentVolumeClaim": {"claimName": claim}}]
+        meta = owned("StatefulSet", "db", labels={"app": "db"})
+        objects += [*disk(f"v{at}", claim), make("Pod", f"db-{at}", spec, metadata=meta)]
+        objects += [attachment(f"v{at}", node)] if has_attachments else []
+    return objects
+
+
+def attached(one: Scheduler) -> Pairs:
+    one.sync()
+    listed: list[VolumeAttachment] = one.client.list(VolumeAttachment)[0]
+    assert len({each.name for each in listed}) == len(listed)
+    return {(each.spec.node_name, str(each.spec.source.persistent_volume_name)) for each in listed}
+
+
+def in_use(one: Scheduler) -> Pairs:
+    """Nodes and volumes of the pods on them, from the objects alone."""
+    one.sync()
+    claims = {each.key: each.spec.volume_name for each in one.client.list(PersistentVolumeClaim)[0]}
+    listed: list[Pod] = one.client.list(Pod)[0]
+    nodes = {each.name for each in one.client.list(CSINode)[0]}
+    return {
+        (each.spec.node_name, claims[key])
+        for each in listed
+        if each.spec.node_name in nodes and each.status.phase not in ("Succeeded", "Failed")
+        for key in each.claim_keys()
+        if claims.get(key)
+    }
+
+
+@pytest.mark.parametrize("has_attachments", [True, False])
+def test_a_rollout_at_the_limit_goes_on(has_attachments: bool) -> None:
+    one = scheduler(machine("n"), limits("n", 2), *running(2, lambda _: "n", has_attachments))
+    assert attached(one) == {("n", "v0"), ("n", "v1")}
+    one.restart("sts/db")
+    assert one.run().unschedulable == {}
+    assert one.rollouts() == []
+    assert attached(one) == {("n", "v0"), ("n", "v1")}
+
+
+def test_what_no_pod_uses_stays_attached_until_one_has_used_it() -> None:
+    volumes = [*disk("v", "c"), attachment("v", "n"), *disk("w", "d")]
+    one = scheduler(machine("n"), limits("n", 2), storage_class(), *volumes, user("own", "c", nodeName=""))
+    assert attached(one) == {("n", "v")}
+    unused = scheduler(machine("n"), limits("n", 1), storage_class(), *volumes)
+    for each, pairs in (one, set[tuple[str, str]]()), (unused, {("n", "v")}):
+        each.apply(user("other", "d"))
+        each.run()
+        each.delete("pod/other")
+        if each is one:
+            each.delete("pod/own")
+        assert attached(each) == pairs
+
+
+def test_a_volume_is_detached_with_its_last_pod() -> None:
+    pods = [user(name, "c", nodeName="n") for name in ("p", "q")]
+    one = scheduler(machine("n"), limits("n", 1), *disk("v", "c"), *pods)
+    one.delete("pod/p")
+    assert attached(one) == {("n", "v")}
+    one.delete("pod/q")
+    assert attached(one) == set()
+
+
+def test_only_what_counts_is_attached() -> None:
+    unlimited = scheduler(machine("n"), limits("n", None), *disk("v", "c"), user("p", "c", nodeName="n"))
+    assert attached(unlimited) == set()
+    driver = make("CSIDriver", DRIVER, {"attachRequired": False})
+    objects = machine("n"), limits("n", 1), driver, *disk("v", "c"), user("p", "c", nodeName="n")
+    assert attached(scheduler(*objects)) == set()
+    foreign = scheduler(machine("n"), limits("n", 1, "x"), *disk("v", "c"), user("p", "c", nodeName="n"))
+    assert attached(foreign) == set()
+
+
+def test_a_claim_that_is_bound_under_a_running_pod_attaches() -> None:
+    claim = make("PersistentVolumeClaim", "c", {"storageClassName": "now", "accessModes": ["ReadWriteOnce"]})
+    now = make("StorageClass", "now", None, provisioner=DRIVER, volumeBindingMode="Immediate")
+    one = scheduler(machine("n"), limits("n", 1), now, claim, user("p", "c", nodeName="n"))
+    one.run()
+    assert len(attached(one)) == 1
+    assert attached(one) == in_use(one)
+
+
+@pytest.mark.parametrize("has_attachment", [True, False])
+def test_evictions_do_not_detach_in_time_for_the_preemptor(has_attachment: bool) -> None:
+    given = [attachment("v", "n")] if has_attachment else []
+    low = user("low", "c", nodeName="n")
+    one = scheduler(machine("n"), limits("n", 1), *disk("v", "c"), *disk("w", "d"), *given, low)
+    one.apply(user("high", "d", priority=1000))
+    result = one.run()
+    assert (list(result.unschedulable), result.evicted) == (["default/high"], {})
+
+
+def test_transactions_and_forks_have_attachments_of_their_own() -> None:
+    disks = [*disk("v0", "d-db-0"), *disk("v1", "d-db-1")]
+    nodes = [machine("a"), machine("b"), limits("a", 2), limits("b", 2)]
+    one = scheduler(*nodes, storage_class(), *disks, database(2))
+    before = attached(one)
+    branch = one.fork()
+    with one.transaction():
+        one.drain("a")
+        one.run()
+        assert attached(one) == {("b", "v0"), ("b", "v1")}
+    assert attached(one) == before
+    branch.drain("b")
+    branch.run()
+    assert attached(branch) == {("a", "v0"), ("a", "v1")}
+    assert attached(one) == before
+    one.drain("a")
+    one.run()
+    assert attached(one) == {("b", "v0"), ("b", "v1")}
+
+
+# ---- random histories --------------------------------------------------------------------------------------
+
+
+def random_world(random: Random, has_attachments: bool) -> Scheduler:
+    nodes, objects = ["a", "b", "c"], list[Object]()
+    for node in nodes:
+        objects += [machine(node, cpu=8), limits(node, random.choice([1, 2, 3, None]))]
+    objects += running(4, lambda _: random.choice(nodes), has_attachments)
+    return scheduler(*objects, *disk("stale", "stale"), attachment("stale", random.choice(nodes)))
+
+
+def steps(random: Random) -> list[Callable[[Scheduler], object]]:
+    made: list[Callable[[Scheduler], object]] = []
+    for _ in range(6):
+        node, count = random.choice("abc"), random.randint(0, 6)
+        made.append(
+            random.choice(
+                [
+                    lambda one, node=node: one.drain(node),
+                    lambda one, node=node: one.uncordon(node),
+                    lambda one, count=count: one.scale("sts/db", count),
+                    lambda one: one.restart("sts/db"),
+                    lambda one, node=node: one.add_nodes(1, node),
+                    lambda one: one.run(),
+                ]
+            )
+        )
+    return made
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_attachments_are_those_of_the_pods_and_both_dumps_answer_alike(seed: int) -> None:
+    limited = random_world(Random(seed), True)
+    (stale,) = [pair for pair in attached(limited) if pair[1] == "stale"]
+    bare = random_world(Random(seed), False)
+    for step in steps(Random(seed + 1000)):
+        for one in (limited, bare):
+            with one.transaction():
+                step(one)
+                one.run()
+            step(one)
+        assert limited.run().placements == bare.run().placements
+        assert attached(limited) >= attached(bare)
+        counting = {
+            each.name
+            for each in bare.client.list(CSINode)[0]
+            if any(driver.allocatable is not None for driver in each.spec.drivers)
+        }
+        assert {pair for pair in in_use(bare) if pair[0] in counting} | {stale} == attached(bare)
+        assert {pair for pair in attached(limited) if pair[0] in counting} - {stale} == attached(bare) - {
+            stale
+        }

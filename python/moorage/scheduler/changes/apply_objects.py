@@ -106,8 +106,9 @@ def _completed(
     ]
     given = named[len(read.objects) :]
     found = complete([*stored, *objects, *given], origins, classes, texts=texts, admitted=True, check=check)
-    if found.left_out:
-        one = found.left_out[0]
+    left_out = [one for one in found.left_out if one.group != "batch"]  # Jobs wait in their queues
+    if left_out:
+        one = left_out[0]
         message = "is not simulated" if one.is_known else one.why.removeprefix("but ")
         raise InputError(message, obj=f"{one.kind} {one.key}")
     completed = found.objects

@@ -15,6 +15,7 @@ from moorage.objects.model.meta import Object
 from moorage.objects.model.node import Node
 from moorage.objects.model.other_workloads import CustomObject
 from moorage.objects.model.pod import Pod
+from moorage.objects.model.workload import Job
 from moorage.objects.read.decode import Head, decode, decode_kind, is_known
 from moorage.objects.validate.validate_object import validate
 from moorage.objects.workloads.ownership import controller_reference, is_active
@@ -24,12 +25,12 @@ from .groups import first, groups_of, is_over, select
 from .kind_rules import NOT_SIMULATED, Rule
 from .kind_table import rule_of
 from .kind_values import Group, Values, map_of
+from .kueue import QUEUE, Quotas
 from .owners import Owners
 
 _EXAMPLES = 5
 _LEFT_OUT = "Not simulated, so their pods are left out"
 NOT_KNOWN = "as moorage does not know whether these kinds make pods"
-_QUEUE = "kueue.x-k8s.io/queue-name"
 SUSPENDED = "because they are suspended (spec.suspend: false counts them)"
 _NO_PODS = "because they ask for no pods here"
 _READY = "because their status says that their replicas are ready"
@@ -140,7 +141,7 @@ def suspended_warning(jobs: Iterable[Object], others: Iterable[Suspended]) -> li
     -------
     list of str
     """
-    queues = [(f"Job {one.key}", one.metadata.labels.get(_QUEUE, "")) for one in jobs]
+    queues = [(f"Job {one.key}", one.metadata.labels.get(QUEUE, "")) for one in jobs]
     queues += [(one.text, one.queue) for one in others]
     names = [f"{name} (queue {queue})" if queue else name for name, queue in queues]
     return [not_counted(SUSPENDED, names)] if names else []
@@ -170,12 +171,19 @@ class _Expansion:
         self._made.sources.append(at)
 
     def result(self) -> Expanded:
-        """Return what was collected."""
+        """Return what was collected, and the Jobs that their queues never admit."""
         self._made.notes.extend(not_counted(why, names) for why, names in self._notes.items())
         for head, makes_some in ((_LEFT_OUT, True), (f"Left out, {NOT_KNOWN}", False)):
             names = [_left_out_text(one) for one in self._made.left_out if one.is_known == makes_some]
             if names:
                 self._made.notes.append(f"{head}: {examples(list(map(shorten, names)), _EXAMPLES)}.")
+        quotas = Quotas(self._read, self._find)
+        for one in self._made.objects:
+            if isinstance(one, Job) and one.spec.suspend and one.status.completion_time is None:
+                namespace = self._namespace_of(one)
+                if (found := quotas.why_never(one, namespace)) is not None:
+                    left_out = LeftOut("batch", one.kind, namespace, one.name, *found)
+                    self._made.left_out.append(left_out)
         return self._made
 
     def _note(self, why: str, obj: Object, more: str = "") -> None:
@@ -239,7 +247,7 @@ class _Expansion:
         for one in found.left_out:
             why = f"{one.full_kind} is a kind {one.why}" if one.why == NOT_SIMULATED else f"a kind {one.why}"
         objects = [*found.objects, *(one for inner in found.suspended for one in inner.objects)]
-        name, queue = (self._namespace_of(obj), obj.name), obj.metadata.labels.get(_QUEUE, "")
+        name, queue = (self._namespace_of(obj), obj.name), obj.metadata.labels.get(QUEUE, "")
         made.suspended.append(Suspended(obj.full_kind, *name, queue, () if why else tuple(objects), why))
 
     def _run(self, obj: CustomObject, value: Values, rule: Rule, at: int) -> None:

@@ -112,6 +112,7 @@ RULES: dict[str, Rule] = {
             *("ClusterTrainingRuntime.trainer.kubeflow.org", "TrainingRuntime.trainer.kubeflow.org"),
             "VirtualMachineInstancetype.instancetype.kubevirt.io",
             "VirtualMachineClusterInstancetype.instancetype.kubevirt.io",
+            *(f"{kind}.kueue.x-k8s.io" for kind in ("LocalQueue", "ClusterQueue", "Cohort")),
         ),
         _READ,
     ),

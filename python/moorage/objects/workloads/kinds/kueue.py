@@ -1,0 +1,177 @@
+"""Whether a queue of Kueue can ever admit a suspended Job: its quota, and what its cohort lends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from moorage._core.base.quantity import Quantity
+from moorage._core.base.resources import pod_requests
+from moorage.errors import located
+from moorage.objects.model.field_rules import whole_number
+from moorage.objects.model.pod import Container, Pod, PodSpec, ResourceRequirements
+from moorage.objects.model.workload import Job
+
+from .kind_values import Find, Values, map_of, maps_of
+
+QUEUE = "kueue.x-k8s.io/queue-name"
+_MIN = "kueue.x-k8s.io/job-min-parallelism"
+_GROUP = "kueue.x-k8s.io"
+_ZERO = Quantity("0")
+
+
+class Inadmissible(NamedTuple):
+    """Why a Job is never admitted.
+
+    Attributes
+    ----------
+    pods : int
+        The fewest with which it starts.
+    why : str
+        A clause.
+    """
+
+    pods: int
+    why: str
+
+
+class Quotas:
+    """The ClusterQueues and Cohorts of Kueue, with what they may use at most while nothing else runs (v0.17).
+
+    Parameters
+    ----------
+    documents : mapping of (str, str, str) to bytes
+        By kind, namespace and name.
+    find : callable
+        Finds one of them.
+    """
+
+    def __init__(self, documents: Mapping[tuple[str, str, str], bytes], find: Find) -> None:
+        self._find = find
+        listed = [
+            (kind.partition(".")[0], name, map_of(msgspec.json.decode(document), "spec"))
+            for (kind, _, name), document in documents.items()
+            if kind in (f"ClusterQueue.{_GROUP}", f"Cohort.{_GROUP}")
+        ]
+        self._queues = {name: spec for kind, name, spec in listed if kind == "ClusterQueue"}
+        self._cohorts = {name: spec for kind, name, spec in listed if kind == "Cohort"}
+
+    def why_never(self, job: Job, namespace: str) -> Inadmissible | None:
+        """Return why the queue of a Job never admits it; None if it may, or is not known.
+
+        Parameters
+        ----------
+        job : Job
+        namespace : str
+        """
+        queue = job.metadata.labels.get(QUEUE, "")
+        local = self._find(f"LocalQueue.{_GROUP}", namespace, queue) if queue else None
+        name = str(map_of(local, "spec").get("clusterQueue"))
+        if name not in self._queues:
+            return None
+        with located(ValueError, obj=f"ClusterQueue {name}", path="spec.resourceGroups"):
+            return self._why_never(job, name)
+
+    def _why_never(self, job: Job, name: str) -> Inadmissible | None:
+        pods = _fewest(job)
+        requests = pod_requests(Pod(spec=_with_limits(job.spec.template.spec)))
+        needed = {key: amount * Quantity(str(pods)) for key, amount in requests.items() if amount.sign()}
+        groups = maps_of(self._queues[name].get("resourceGroups"))
+        head = f"which ClusterQueue {name} never admits:"
+        covered = {key for group in groups for key in _covered(group)}
+        if lacking := sorted(needed.keys() - covered):
+            return Inadmissible(pods, f"{head} it has no quota for {needed[lacking[0]]} {lacking[0]}")
+        for group in groups:
+            asked = {key: needed[key] for key in _covered(group) if key in needed}
+            texts = [self._lacking(name, flavor, asked) for flavor in maps_of(group.get("flavors"))]
+            if asked and all(texts):
+                return Inadmissible(pods, f"{head} {'; '.join(texts) or 'it has no flavor'}")
+        return None
+
+    def _lacking(self, queue: str, flavor: Values, asked: Mapping[str, Quantity]) -> str:
+        """Return of which resource a flavor has too little, and how much it has; "" if it has all."""
+        name = str(flavor.get("name"))
+        for resource, amount in asked.items():
+            nominal, lent = self._most(queue, name, resource)
+            if amount > nominal + lent:
+                cohort = _cohort(self._queues[queue])
+                lends = f", and cohort {cohort} lends {lent}" if cohort else ""
+                return f"flavor {name} has {nominal} of {amount} {resource}{lends}"
+        return ""
+
+    def _most(self, queue: str, flavor: str, resource: str) -> tuple[Quantity, Quantity]:
+        """Return what a queue has of a flavor, and what its cohort can lend to it at most."""
+        spec = self._queues[queue]
+        own, cohort = _quota(spec, flavor, resource), _cohort(spec)
+        lent, root = _ZERO, self._root(cohort)
+        for other, its in self._queues.items() if cohort else ():
+            if other != queue and _cohort(its) and self._root(_cohort(its)) == root:
+                quota = _quota(its, flavor, resource)
+                lent += _least(_amount(quota, "nominalQuota"), quota, "lendingLimit")
+        for other, its in self._cohorts.items() if cohort else ():
+            if self._root(other) == root:
+                lent += _amount(_quota(its, flavor, resource), "nominalQuota")
+        return _amount(own, "nominalQuota"), _least(lent, own, "borrowingLimit")
+
+    def _root(self, cohort: str) -> str:
+        """Return the cohort at the top of the tree of a cohort."""
+        seen: set[str] = set()
+        while cohort not in seen and (above := _parent(self._cohorts.get(cohort, {}))):
+            seen.add(cohort)
+            cohort = above
+        return cohort
+
+
+def _covered(group: Values) -> list[str]:
+    names = group.get("coveredResources")
+    return [one for one in names if isinstance(one, str)] if isinstance(names, list) else []
+
+
+def _fewest(job: Job) -> int:
+    """Return the smallest number of pods with which Kueue starts a Job."""
+    parallelism = 1 if job.spec.parallelism is None else job.spec.parallelism
+    pods = parallelism if job.spec.completions is None else min(parallelism, job.spec.completions)
+    least = whole_number(job.metadata.annotations.get(_MIN, ""))
+    return pods if least is None else min(pods, max(least, 1))
+
+
+def _with_limits(spec: PodSpec) -> PodSpec:
+    """Return a spec that requests what it limits, where it does not say."""
+    parts = {
+        "containers": tuple(map(_requesting, spec.containers)),
+        "init_containers": tuple(map(_requesting, spec.init_containers)),
+    }
+    return replace(spec, **parts)
+
+
+def _requesting(container: Container) -> Container:
+    own = container.resources
+    return replace(container, resources=ResourceRequirements(requests={**own.limits, **own.requests}))
+
+
+def _cohort(spec: Values) -> str:
+    return str(spec.get("cohortName") or spec.get("cohort") or "")
+
+
+def _parent(spec: Values) -> str:
+    return str(spec.get("parentName") or spec.get("parent") or "")
+
+
+def _quota(spec: Values, flavor: str, resource: str) -> Values:
+    """Return the quota of a resource of a flavor; empty without any."""
+    flavors = (one for group in maps_of(spec.get("resourceGroups")) for one in maps_of(group.get("flavors")))
+    quotas = (item for one in flavors if one.get("name") == flavor for item in maps_of(one.get("resources")))
+    return next((one for one in quotas if one.get("name") == resource), {})
+
+
+def _amount(quota: Values, field: str) -> Quantity:
+    value = quota.get(field)
+    return _ZERO if value is None else Quantity(str(value))
+
+
+def _least(amount: Quantity, quota: Values, field: str) -> Quantity:
+    """Return an amount, at most the limit that a quota sets to it."""
+    return amount if quota.get(field) is None else min(amount, _amount(quota, field))

@@ -79,7 +79,7 @@ def test_the_table_has_the_answer_moves_and_nodes(dump: str, capsys: pytest.Capt
     assert main(["plan", "drain", "-f", dump, "a", "b"]) == 0
     assert "BLOCKED BY  NODE  REASON\ndefault/p   a " in capsys.readouterr().out
     assert main(["plan", "nodes", "-f", dump, "--like", "a", "-o", "csv"]) == 0
-    assert capsys.readouterr().out == "template,nodes\na,1\n"
+    assert capsys.readouterr().out == "template,nodes,packed\na,1,1\n"
 
 
 def test_the_table_has_what_a_bound_relaxes_and_what_is_not_asked_about(
@@ -155,7 +155,7 @@ def test_a_plan_for_pending_pods_says_that_there_is_none(
 def test_a_plan_says_that_it_counts_the_pods_of_groups_one_by_one(capsys: pytest.CaptureFixture[str]) -> None:
     gang = str(ROOT / "tests/data/gang.yaml")
     gates = ["--kubernetes-version", "1.37", "--feature-gates", "GenericWorkload=true"]
-    text = "the answer counts them one by one, without the minimum and the topology of a group."
+    text = "bounds and packings count them one by one, without minimum and topology of a group."
     for words in (["nodes", "--like", "a"], ["bound"]):
         assert main(["plan", *words, "-f", gang, *gates]) == 0
         assert capsys.readouterr().err == f"warning: 4 pods belong to pod groups; {text}\n"

@@ -20,12 +20,13 @@ from moorage.objects import (
     PodAffinityTerm,
     PodSchedulingGate,
     TopologySpreadConstraint,
+    WeightedPodAffinityTerm,
     build_cluster,
     decode_object,
     load,
 )
 from moorage.scheduler import Scheduler
-from tests.core.make import ZONE, node, pinned, pod
+from tests.core.make import ZONE, node, pinned, pod, port
 
 WEB = pod("web", requests={"cpu": "1500m"})
 
@@ -163,13 +164,14 @@ def test_it_is_shown_and_converted() -> None:
     plan = scheduler([]).nodes_needed((WEB, 2), like=templates)
     assert repr(plan).splitlines() == [
         "found: 2 nodes, at least 2 are needed",
-        "TEMPLATE  NODES",
-        "a         2",
+        "TEMPLATE  NODES  PACKED",
+        "a         2      2",
     ]
     assert plan.to_dict() == {
         "status": "found",
         "nodes": 2,
         "counts": {"a": 2},
+        "packed": {"a": 2},
         "lowerBound": 2,
         "boundBy": "linear program",
         "unplaced": {},
@@ -242,6 +244,69 @@ def test_pods_of_daemon_sets_take_their_room_on_new_nodes(tmp_path: Path) -> Non
     cluster.nodes.append(node("a", cpu="1"))
     one = Scheduler(cluster)
     assert one.nodes_needed((pod("web", requests={"cpu": 1}), 4), like=node("b", cpu="2")).nodes == 3
+
+
+def with_agent(tmp_path: Path, *pods: Pod) -> Scheduler:
+    """A scheduler of a node of 1 cpu, a DaemonSet whose pods ask for 1 cpu, and pods."""
+    file = tmp_path / "agent.yaml"
+    file.write_text(DAEMON)
+    cluster = load(file)
+    cluster.nodes.append(node("a", cpu="1", labels={"host": "a"}))
+    cluster.pods += pods
+    return Scheduler(cluster)
+
+
+def test_a_template_without_room_for_a_daemon_set_is_left_out(tmp_path: Path) -> None:
+    one = with_agent(tmp_path)
+    tiny, big = node("tiny", cpu="500m"), node("big", cpu="8")
+    small = (pod("web", requests={"cpu": "100m"}), 15)
+    plan = one.nodes_needed(small, like=[tiny, big])
+    assert (plan.status, plan.counts, plan.packed) == ("found", {"tiny": 0, "big": 1}, {"tiny": 0, "big": 1})
+    (note,) = [text for text in plan.notes if "tiny" in text]
+    assert note.startswith(
+        "The template tiny is left out: it has no room for the pod of DaemonSet default/agent: 0/2 nodes are "
+    )
+    assert one.nodes_needed(small, like=tiny).status == "impossible"
+
+
+def test_pending_pods_are_placed_as_a_run_places_them(tmp_path: Path) -> None:
+    labels = {"app": "web"}
+    term = PodAffinityTerm(label_selector=LabelSelector(match_labels=labels), topology_key="host")
+    near = Affinity(
+        pod_affinity=PodAffinity(preferred=(WeightedPodAffinityTerm(weight=100, pod_affinity_term=term),))
+    )
+    spec: dict[str, Any] = {"labels": labels, "affinity": near, "requests": {"cpu": 1}}
+    webs = [pod(f"web{at}", **spec) for at in range(3)]
+    template = node("b", cpu="2", labels={"host": "b"})
+    one = with_agent(tmp_path, *webs)
+    given = one.nodes_needed(webs, like=template, max=5)
+    assert (given.status, given.nodes) == ("found", 2)  # pods of DaemonSets come first
+    queued = one.nodes_needed(like=template, max=5)
+    assert (queued.status, queued.nodes, queued.packed) == ("found", 3, {"b": 3})
+    for nodes, left in ((2, 1), (3, 0)):
+        with one.transaction():
+            one.add_nodes(nodes, template)
+            assert len(one.run().unschedulable) == left
+
+
+def test_fewer_nodes_are_enough_if_the_pods_are_packed() -> None:
+    small, large = pod("small", requests={"cpu": 1}), pod("large", requests={"cpu": 4})
+    plan = scheduler([]).nodes_needed([(small, 4), (large, 3)], like=node("a"))
+    assert (plan.status, plan.packed, plan.lower_bound) == ("found", {"a": 4}, 4)
+    assert plan.nodes > 4
+    assert plan.headline() == f"found: {plan.nodes} nodes, 4 if the pods are packed, at least 4 are needed"
+
+
+def test_a_packing_is_one_that_all_filters_let_be() -> None:
+    labels = {"app": "web"}
+    term = PodAffinityTerm(label_selector=LabelSelector(match_labels=labels), topology_key=ZONE)
+    apart = Affinity(pod_anti_affinity=PodAffinity(required=(term,)))
+    webs = [pod(f"web{at}", labels=labels, affinity=apart) for at in range(2)]
+    plan = scheduler([]).nodes_needed(webs, like=[node("a", "y"), node("b", "z")])
+    assert (plan.status, plan.nodes, plan.packed) == ("found", 2, plan.counts)
+    assert scheduler([]).nodes_needed(webs, like=node("a", "y"), max=3).packed is None
+    ports = [pod(f"p{at}", ports=[port(80)], labels={"at": str(at)}) for at in range(3)]
+    assert scheduler([]).nodes_needed(ports, like=node("a")).packed == {"a": 3}
 
 
 def test_pods_of_a_new_daemon_set_need_no_new_node(source: str) -> None:

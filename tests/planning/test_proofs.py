@@ -20,6 +20,7 @@ from moorage.objects import (
     PodAffinityTerm,
     PodStatus,
     Taint,
+    load,
 )
 from moorage.scheduler import Scheduler
 from tests.core.make import ZONE, node, pinned, pod, port
@@ -72,6 +73,18 @@ def clusters(draw: st.DrawFn) -> Cluster:
     return Cluster(nodes=nodes, pods=pods + pending)
 
 
+AGENT = """
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: agent}
+spec:
+  selector: {matchLabels: {app: agent}}
+  template:
+    metadata: {labels: {app: agent}}
+    spec: {containers: [{name: c, resources: {requests: {cpu: %dm}}}]}
+"""
+
+
 def most_placed(scheduler: Scheduler, pods: list[Pod], seed: int) -> int:
     """The most pods that some orders place, without evictions."""
     never = [replace(one, spec=replace(one.spec, preemption_policy="Never")) for one in pods]
@@ -112,3 +125,37 @@ def test_proofs_hold_in_every_order(cluster: Cluster, seed: int) -> None:
 @given(clusters(), st.integers(0, 9))
 def test_proofs_hold_in_thousands_of_clusters(cluster: Cluster, seed: int) -> None:
     proofs_hold(cluster, seed)
+
+
+def a_run_places_all(cluster: Cluster, agent: int) -> None:
+    """On as many nodes as a plan says, a run places all pods, and no fewer than the bound are packed."""
+    changed = load(AGENT % agent) if agent else Cluster()
+    large = node("large", "z", {"disk": "ssd", "host": "large"}, cpu="3", pods="4")
+    changed.nodes, changed.pods = [*cluster.nodes, large], cluster.pods
+    plan = Scheduler(changed).nodes_needed(like="large", max=12)
+    with pytest.MonkeyPatch.context() as patch:  # the engine looks at each packing
+        patch.setattr("moorage.planning.node_demand.ASSUMPTIONS", ())
+        assert Scheduler(changed).nodes_needed(like="large", max=12).packed == plan.packed
+    if plan:
+        assert plan.packed is not None
+        assert plan.lower_bound is not None
+        assert plan.lower_bound <= plan.packed["large"] <= plan.nodes
+        scheduler = Scheduler(changed)
+        scheduler.add_nodes(plan.nodes, "large")
+        result = scheduler.run()
+        assert (result.unschedulable, result.evicted, result.waiting) == ({}, {}, {})
+    elif plan.status == "not found":
+        assert plan.unplaced
+
+
+@settings(max_examples=120)
+@given(clusters(), st.integers(0, 4).map(lambda at: at * 400))
+def test_a_run_places_all_pods_on_the_nodes_of_a_plan(cluster: Cluster, agent: int) -> None:
+    a_run_places_all(cluster, agent)
+
+
+@pytest.mark.nightly
+@settings(max_examples=2000)
+@given(clusters(), st.integers(0, 4).map(lambda at: at * 400))
+def test_a_run_places_all_pods_of_thousands_of_clusters(cluster: Cluster, agent: int) -> None:
+    a_run_places_all(cluster, agent)

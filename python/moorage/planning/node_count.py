@@ -11,10 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from moorage.errors import number_of
-from moorage.objects.model.pod import Pod
 
 from .linear_program import Rows, is_installed, solve
-from .relaxation import Relaxation, checked_needs, constrain, quantity, relax
+from .relaxation import Relaxation, constrain, quantity
 
 if TYPE_CHECKING:
     from moorage.scheduler.scheduler import Scheduler
@@ -44,7 +43,7 @@ class NodeBound(NamedTuple):
     lacking: str = ""
 
 
-def bound_of_nodes(scheduler: Scheduler, pods: Sequence[Pod], names: Sequence[str]) -> NodeBound:
+def bound_of_nodes(scheduler: Scheduler, relaxation: Relaxation, new: Sequence[int]) -> NodeBound:
     """Return how many new nodes pods need at least: by a linear program if HiGHS is installed, otherwise by
     each resource.
 
@@ -52,32 +51,30 @@ def bound_of_nodes(scheduler: Scheduler, pods: Sequence[Pod], names: Sequence[st
     ----------
     scheduler : Scheduler
         With one new node of each template.
-    pods : sequence of Pod
-    names : sequence of str
-        The new nodes.
+    relaxation : Relaxation
+        Of the pods.
+    new : sequence of int
+        The places of the new nodes in the relaxation.
 
     Returns
     -------
     NodeBound
     """
     if is_installed():
-        return _by_program(scheduler, pods, names)
-    return _by_resource(scheduler, pods, names)
+        return _by_program(relaxation, new)
+    return _by_resource(scheduler, relaxation, new)
 
 
-def _by_resource(scheduler: Scheduler, pods: Sequence[Pod], names: Sequence[str]) -> NodeBound:
+def _by_resource(scheduler: Scheduler, relaxation: Relaxation, new: Sequence[int]) -> NodeBound:
     """Return the largest of the bounds that follow from one resource."""
-    table = scheduler.table
-    new = [scheduler.cache.state.find_row(name) for name in names]
-    old = np.setdiff1d(scheduler.context.view_rows(), [row for row in new if row is not None])
     needs: Counter[str] = Counter()
-    for pod in pods:
-        needs.update(checked_needs(scheduler, pod))
+    for kind in relaxation.kinds:
+        needs.update({name: need * kind.count for name, need in kind.needs.items()})
     best = NodeBound(0, "")
     for name, need in needs.items():
-        allocatable = table.column("allocatable", name)
-        free = int(np.maximum(allocatable - table.column("requested", name), 0)[old].sum())
-        largest = max((int(allocatable[row]) for row in new), default=0)
+        free = int(np.delete(relaxation.free[name], new).sum())
+        allocatable = scheduler.table.column("allocatable", name)[relaxation.rows[new]]
+        largest = int(allocatable.max(initial=0))
         if need > free and largest == 0:
             return NodeBound(None, name, LACKS.format(name, quantity(name, need), quantity(name, free)))
         if need > free and ceil((need - free) / largest) > (best.nodes or 0):
@@ -85,14 +82,11 @@ def _by_resource(scheduler: Scheduler, pods: Sequence[Pod], names: Sequence[str]
     return best
 
 
-def _by_program(scheduler: Scheduler, pods: Sequence[Pod], names: Sequence[str]) -> NodeBound:
+def _by_program(found: Relaxation, new: Sequence[int]) -> NodeBound:
     """Return the bound of a linear program: pods in parts, on the pools of nodes there are, and on new nodes
     in parts."""
-    found = relax(scheduler, pods, [1.0] * len(pods))
-    rows = [scheduler.cache.state.find_row(name) for name in names]
-    places = [int(np.flatnonzero(found.rows == row)[0]) for row in rows]
     old = np.ones(len(found.rows), dtype=bool)
-    old[places] = False
+    old[list(new)] = False
     relaxation = found.restricted(old)
     constraints = constrain(relaxation)
     base = constraints.rows
@@ -100,7 +94,7 @@ def _by_program(scheduler: Scheduler, pods: Sequence[Pod], names: Sequence[str])
     bounds = list(base.upper)
     lower = [float(kind.count) for kind in found.kinds] + [-np.inf] * (len(bounds) - len(found.kinds))
     costs, upper = [0.0] * len(constraints.upper), list(constraints.upper)
-    for place in places:
+    for place in new:
         _add_template(found, place, entries, bounds, costs, upper)
     lower += [-np.inf] * (len(bounds) - len(lower))
     row, column, value = (np.array([entry[at] for entry in entries]) for at in range(3))

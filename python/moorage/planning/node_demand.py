@@ -11,20 +11,23 @@ import numpy as np
 from msgspec.structs import replace
 
 from moorage._core.base.watch_events import keys_of
+from moorage._core.state.pod_spec import pinned_node
+from moorage.controllers.workloads.rollout import Rollout
 from moorage.controllers.workloads.store_control import admission_of
 from moorage.errors import InputError, number_of
 from moorage.objects.admission.admission import RefusedError
 from moorage.objects.model.node import Node
 from moorage.objects.model.pod import Pod
-from moorage.scheduler.cycle.results import Failure
 from moorage.scheduler.placing.schedule_pods import replica
 from moorage.tables import Table, Tabular
 
 from .demand_notes import missing_domains, share_of_daemons
 from .node_count import NodeBound, bound_of_nodes
 from .node_emptying import FOUND, IMPOSSIBLE, NOT_FOUND
+from .packing import Packing, pack
 from .pending import pending_pods, without_evictions
 from .pod_moves import fits_nowhere_else
+from .relaxation import ASSUMPTIONS, Relaxation, relax
 from .stored_pods import store_with_claims
 from .templates import as_template
 
@@ -34,6 +37,9 @@ if TYPE_CHECKING:
 Asked = Sequence[Pod | tuple[Pod, int]] | tuple[Pod, int]
 Likes = str | Node | Sequence[str | Node]
 NOWHERE = "{} fits on none of the templates: {}"
+TOO_SMALL = "The template {} is left out: it has no room for the pod of {}: {}"
+AWAITS = "waits for other pods of its group"
+EVICTS = "has a place only if other pods are evicted"
 
 
 @dataclass(frozen=True, repr=False)
@@ -49,7 +55,7 @@ class NodesNeeded(Tabular):
         Template, by the name of its node, to number of new nodes, in the order given. Unless `status` is
         "found", they are for the pods that are not in `unplaced`.
     lower_bound : int or None
-        No fewer nodes are enough; None where no number is.
+        No fewer nodes are enough; None where no number is. 0 if rollouts remove pods, whose room comes free.
     bound_by : str
         What the bound follows from: "linear program" (extra ``lp``), or a resource; "" for no new node.
     unplaced : dict of str to str
@@ -58,6 +64,9 @@ class NodesNeeded(Tabular):
         One sentence; "" unless `status` is "impossible".
     skipped : dict of str to int
         Number of pending pods that were left out, as the scheduler does not schedule them now, by reason.
+    packed : dict of str to int or None
+        Template to number of new nodes on which the pods fit if each is put on the right one: the fewest for
+        which a way was found. kube-scheduler may need more, as it spreads pods. None if no way was found.
     notes : tuple of str
         Sentences: what moorage does not know of the new nodes. Where pods have no place: domains in which
         there is no template, and what DaemonSets take of the new nodes.
@@ -70,6 +79,7 @@ class NodesNeeded(Tabular):
     unplaced: dict[str, str]
     proof: str = ""
     skipped: dict[str, int] | None = None
+    packed: dict[str, int] | None = None
     notes: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
@@ -88,6 +98,9 @@ class NodesNeeded(Tabular):
             text = f"with {text} {out} no place"
         needed = f"{self.lower_bound} {'is' if self.lower_bound == 1 else 'are'} needed"
         bound = "" if self.lower_bound is None else f", at least {needed}"
+        packed = None if self.packed is None else sum(self.packed.values())
+        if packed not in (None, self.nodes):
+            bound = f", {packed} if the pods are packed{bound}"
         return f"{self.status}: {text}{bound}{'; ' * bool(self.proof)}{self.proof}"
 
     def table(self, limit: int | None = None) -> Table:
@@ -101,16 +114,22 @@ class NodesNeeded(Tabular):
         Returns
         -------
         Table
-            Columns template, nodes.
+            Columns template, nodes, and packed if there is such a number.
         """
-        rows = list(self.counts.items())[:limit]
-        counts = np.array([count for _, count in rows], dtype=np.int64)
-        return Table({"template": [name for name, _ in rows], "nodes": counts})
+        names = list(self.counts)[:limit]
+        numbers = {"nodes": self.counts} | ({} if self.packed is None else {"packed": self.packed})
+        columns = {key: np.array([of[name] for name in names], dtype=np.int64) for key, of in numbers.items()}
+        return Table({"template": names, **columns})
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as a JSON value, without the notes, which commands show as warnings."""
         bound = {"lowerBound": self.lower_bound, "boundBy": self.bound_by}
-        head = {"status": self.status, "nodes": self.nodes, "counts": self.counts} | bound
+        head = {
+            "status": self.status,
+            "nodes": self.nodes,
+            "counts": self.counts,
+            "packed": self.packed,
+        } | bound
         rest = {"unplaced": self.unplaced, "skipped": self.skipped or {}}
         return head | rest | ({"proof": self.proof} if self.proof else {})
 
@@ -142,7 +161,7 @@ def nodes_needed(scheduler: Scheduler, workload: Asked | None, like: Likes, most
     with scheduler.transaction():
         scheduler.volumes.settle()
         stored = store_with_claims(scheduler, pods)
-        search = _Search(scheduler, without_evictions(stored), templates, most)
+        search = _Search(scheduler, stored, workload is None, templates, most)
         found = search.plan()
     found = replace_fields(found, skipped=skipped or None, notes=tuple(search.notes))
     if not refused:
@@ -236,6 +255,12 @@ def _templates(like: Likes) -> list[str | Node]:
     return templates
 
 
+def _replaces(rollout: Rollout) -> bool:
+    """Whether a rollout has pods to remove, so that a run frees room, and makes more pods than there are."""
+    placed = rollout.updated - len(rollout.without_node)
+    return rollout.updated < rollout.replicas or rollout.available > placed
+
+
 class _Search:
     """Tries numbers of new nodes in transactions that are rolled back.
 
@@ -244,34 +269,77 @@ class _Search:
     scheduler : Scheduler
         In a transaction.
     pods : list of Pod
+    are_queued : bool
+        Whether a run places them, with the pods of DaemonSets for new nodes, in the order of the queue: they
+        are all pending pods of the cluster. Otherwise they are placed in their order, after those of
+        DaemonSets.
     templates : list of (str or Node)
     most : int
         Maximum number of new nodes.
     """
 
-    def __init__(self, scheduler: Scheduler, pods: list[Pod], templates: list[str | Node], most: int) -> None:
-        self._scheduler, self._pods, self._templates, self._most = scheduler, pods, templates, most
-        self._known: dict[tuple[int, ...], dict[int, Failure]] = {}
-        self.notes = dict[str, None]()  # in order; what is not known of the new nodes
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        pods: list[Pod],
+        are_queued: bool,
+        templates: list[str | Node],
+        most: int,
+    ) -> None:
+        self._scheduler, self._pods, self._are_queued = scheduler, pods, are_queued
+        self._every, self._most = _names(templates), most
+        self.notes = dict[str, None]()  # in order; what is not known of the new nodes, or to know about them
+        self._templates = [one for one in templates if self._takes_daemons(one)]
+        self._known: dict[tuple[int, ...], dict[str, str]] = {}
 
     def plan(self) -> NodesNeeded:
         """Return the plan."""
-        bound, proof = self._bound()
-        counts = [0] * len(self._templates)
+        bound, proof, packing = self._bound()
+        counts, packed = [0] * len(self._templates), None if packing is None else packing.counts
         least = bound.nodes or 0
-        if len(counts) == 1 and not proof:
+        if packed is not None:
+            counts = packed.copy()
+        elif len(counts) == 1 and not proof:
             counts[0] = min(least, self._most)
         status = self._grow(counts)
         if sum(counts) > least:
-            self._shrink(counts)
+            self._shrink(counts, least)
+        if status == FOUND and (packed is None or sum(packed) > sum(counts)):
+            packed = counts
         unplaced = self._reasons(counts)
         if unplaced:
             self.notes |= dict.fromkeys(self._advice(unplaced))
         if proof in unplaced:
             proof = NOWHERE.format(proof, unplaced[proof])
-        of_template = dict(zip(_names(self._templates), counts, strict=True))
         status = IMPOSSIBLE if proof else status
-        return NodesNeeded(status, of_template, bound.nodes, bound.source, unplaced, proof)
+        return NodesNeeded(
+            status,
+            self._by_template(counts),
+            bound.nodes,
+            bound.source,
+            unplaced,
+            proof,
+            packed=None if packed is None else self._by_template(packed),
+        )
+
+    def _by_template(self, counts: Sequence[int]) -> dict[str, int]:
+        """Return numbers of new nodes by the name of their template; 0 for those that are left out."""
+        return dict.fromkeys(self._every, 0) | dict(zip(_names(self._templates), counts, strict=True))
+
+    def _takes_daemons(self, template: str | Node) -> bool:
+        """Whether the pods of DaemonSets have a place on a new node; note the first that has none, whose
+        template is left out, as cluster-autoscaler v1.36 does."""
+        with self._scheduler.transaction():
+            _, arrived = self._add(1, template)
+            failures = self._place_in_order(arrived)
+        for pod in arrived:
+            if pod.key in failures:
+                owner = pod.metadata.controller()
+                daemon = f"{owner.kind} {pod.namespace}/{owner.name}" if owner else pod.key
+                like = template if isinstance(template, str) else template.name
+                self.notes[TOO_SMALL.format(like, daemon, failures[pod.key])] = None
+                return False
+        return True
 
     def _reasons(self, counts: Sequence[int]) -> dict[str, str]:
         """Return why pods have no place with so many new nodes; where there is none of a template, with one
@@ -280,64 +348,122 @@ class _Search:
         shown = self._unplaced([max(1, count) for count in counts])
         if not left.keys() <= shown.keys():  # one more node would help: the limit of new nodes is reached
             shown = left
-        return {self._pods[at].key: shown[at].search_message for at in left}
+        return {key: shown[key] for key in left}
 
     def _advice(self, unplaced: Mapping[str, str]) -> Iterator[str]:
         """Yield what to know about the new nodes, where pods have no place."""
         scheduler = self._scheduler
         with scheduler.transaction():
             nodes: list[Node] = scheduler.client.list(Node)[0]
-            made = {
-                name: scheduler.client.get(Node, self._add(1, template)[0])
-                for name, template in zip(_names(self._templates), self._templates, strict=True)
-            }
+            made = dict[str, Node]()
+            for name, template in zip(_names(self._templates), self._templates, strict=True):
+                (new,), arrived = self._add(1, template)
+                self._place_in_order(arrived)
+                made[name] = scheduler.client.get(Node, new)
             pods = [pod for pod in self._pods if pod.key in unplaced]
             yield from missing_domains(pods, made.values(), nodes)
             yield from share_of_daemons(scheduler, made, unplaced.values())
 
-    def _bound(self) -> tuple[NodeBound, str]:
-        """Return a lower bound; and the name of a pod that fits on none of the templates, or else what no
-        number of nodes is enough for, or ""."""
+    # ---- bound and packing ---------------------------------------------------------------------------------
+
+    def _bound(self) -> tuple[NodeBound, str, Packing | None]:
+        """Return a lower bound; the name of a pod that fits on none of the templates, or else what no number
+        of nodes is enough for, or ""; and a packing of at most so many nodes as are allowed."""
         scheduler = self._scheduler
         with scheduler.transaction():
-            new = [self._add(1, template)[0] for template in self._templates]
-            bound = bound_of_nodes(scheduler, self._pods, new)
-            intern, tried = scheduler.cache.state.classes.intern, set[int]()
-            for at in self._place(self._pods):
-                pod = self._pods[at]
-                if intern(pod) not in tried and fits_nowhere_else(scheduler, pod):
-                    return bound._replace(nodes=None), pod.key
-                tried.add(intern(pod))
-        return bound, bound.lacking
+            added = [self._add(1, template) for template in self._templates]
+            self._place_in_order([pod for _, arrived in added for pod in arrived])
+            relaxation = relax(scheduler, self._pods, [1.0] * len(self._pods))
+            rows = [scheduler.cache.state.find_row(name) for (name,), _ in added]
+            new = [int(np.flatnonzero(relaxation.rows == row)[0]) for row in rows]
+            replaces = self._are_queued and any(map(_replaces, scheduler.rollouts()))
+            bound = NodeBound(0, "") if replaces else bound_of_nodes(scheduler, relaxation, new)
+            packing = None if replaces or bound.lacking else pack(relaxation, new, bound.nodes or 0)
+            hopeless = "" if packing else self._hopeless(relaxation)
+        if hopeless or bound.lacking:
+            return bound._replace(nodes=None), hopeless or bound.lacking, None
+        if packing and (sum(packing.counts) > self._most or not self._holds(relaxation, packing)):
+            packing = None
+        return bound, "", packing
 
-    def _add(self, count: int, template: str | Node) -> list[str]:
-        """Add nodes, and place the pods that arrive with them; return the names of the nodes."""
+    def _hopeless(self, relaxation: Relaxation) -> str:
+        """Return the name of a pod that fits on none of the nodes there are; "" for none."""
+        scheduler = self._scheduler
+        left = self._place_in_order(self._pods)
+        for kind in relaxation.kinds:
+            lacking = {pinned_node(pod.spec): pod for pod in reversed(kind.pods) if pod.key in left}
+            for pod in reversed(lacking.values()):
+                if fits_nowhere_else(scheduler, pod):
+                    return pod.key
+        return ""
+
+    def _holds(self, relaxation: Relaxation, packing: Packing) -> bool:
+        """Whether the filters let the pods be where a packing has them. They do where the relaxation leaves
+        no filter out, and no two kinds of pods can have the same port."""
+        scheduler = self._scheduler
+        shapes, row_name = scheduler.cache.state.classes, scheduler.table.row_name
+        has_ports = any(shapes.shape_of(shapes.intern(kind.pods[0])).ports for kind in relaxation.kinds)
+        if relaxation.relaxed == ASSUMPTIONS and not has_ports:
+            return True
+        with scheduler.transaction():
+            added = self._add_all(packing.counts)
+            self._place_in_order([pod for _, arrived in added for pod in arrived])
+            new = {place: iter(made) for place, (made, _) in zip(packing.new, added, strict=True)}
+            nodes = [
+                next(new[place]) if place in new else str(row_name(int(relaxation.rows[place])))
+                for place in packing.origin.tolist()
+            ]
+            left = [
+                pod if pinned_node(pod.spec) else replace(pod, spec=replace(pod.spec, node_name=nodes[at]))
+                for kind, load in packing.loads
+                for pod, at in zip(kind.pods, np.repeat(np.arange(len(load)), load).tolist(), strict=True)
+            ]
+            while left:
+                failed = self._place_in_order(left)
+                if len(failed) == len(left):
+                    return False
+                left = [pod for pod in left if pod.key in failed]
+        return True
+
+    # ---- trials --------------------------------------------------------------------------------------------
+
+    def _add(self, count: int, template: str | Node) -> tuple[list[str], list[Pod]]:
+        """Add nodes; return their names, and the pods of DaemonSets that arrive with them."""
         scheduler = self._scheduler
         before = scheduler.pods.pending.keys()
         change = scheduler.add_nodes(count, template)
         self.notes |= dict.fromkeys(change.notes)
         own = {pod.key for pod in self._pods}
         arrived = [pod for key, pod in scheduler.pods.pending.items() if key not in before and key not in own]
-        scheduler.schedule_pods([pod for pod in without_evictions(arrived) if not scheduler.not_ours(pod)])
-        return [name.removeprefix("Node ") for name in change.created if name.startswith("Node ")]
+        names = [name.removeprefix("Node ") for name in change.created if name.startswith("Node ")]
+        return names, [pod for pod in arrived if not scheduler.not_ours(pod)]
 
-    def _add_all(self, counts: Sequence[int]) -> None:
-        """Add so many nodes of each template."""
-        for count, template in zip(counts, self._templates, strict=True):
-            if count:
-                self._add(count, template)
+    def _add_all(self, counts: Sequence[int]) -> list[tuple[list[str], list[Pod]]]:
+        """Add so many nodes of each template; return what `_add` does."""
+        return [self._add(count, one) for count, one in zip(counts, self._templates, strict=True)]
 
-    def _place(self, pods: list[Pod]) -> dict[int, Failure]:
-        """Place pods; return the failures of the others by index."""
-        return dict(self._scheduler.schedule_pods(pods).failures)
+    def _place_in_order(self, pods: list[Pod]) -> dict[str, str]:
+        """Place pods without evictions, in their order; return why others have no place, by key."""
+        failures = self._scheduler.schedule_pods(without_evictions(pods)).failures
+        return {pods[at].key: failure.search_message for at, failure in failures.items()}
 
-    def _unplaced(self, counts: Sequence[int]) -> dict[int, Failure]:
-        """Return the pods without a place by index, if there were so many new nodes."""
+    def _place(self, arrived: list[Pod], pods: list[Pod]) -> dict[str, str]:
+        """Place the pods of DaemonSets for new nodes, and others, as the scheduler does: return why some have
+        no place, by key."""
+        if not self._are_queued:
+            return self._place_in_order(arrived) | self._place_in_order(pods)
+        result = self._scheduler.run()
+        left = {pod.key: AWAITS for pod in pods if pod.key not in result.placements}
+        left |= {key: failure.search_message for key, failure in result.unschedulable.items()}
+        return left | {eviction.by: EVICTS for eviction in result.evicted.values()}
+
+    def _unplaced(self, counts: Sequence[int]) -> dict[str, str]:
+        """Return why pods have no place, by key, if there were so many new nodes."""
         key = tuple(counts)
         if key not in self._known:
             with self._scheduler.transaction():
-                self._add_all(counts)
-                self._known[key] = self._place(self._pods)
+                added = self._add_all(counts)
+                self._known[key] = self._place([pod for _, arrived in added for pod in arrived], self._pods)
         return self._known[key]
 
     def _grow(self, counts: list[int]) -> str:
@@ -345,32 +471,33 @@ class _Search:
         while left := self._unplaced(counts):
             if sum(counts) >= self._most:
                 return NOT_FOUND
-            gains = self._gains(counts, list(left))
-            best = int(np.argmax(gains))
-            if gains[best] <= 0:
+            gains = self._gains(counts)
+            best = int(np.argmax(gains)) if gains else 0
+            if not gains or gains[best] <= 0:
                 return NOT_FOUND
             rest = self._most - sum(counts)
             counts[best] += max(1, min(len(left) // gains[best], rest))
         return FOUND
 
-    def _gains(self, counts: Sequence[int], left: list[int]) -> list[int]:
+    def _gains(self, counts: Sequence[int]) -> list[int]:
         """Return how many pods that have no place with some new nodes fit on one more of each template."""
-        scheduler, gains = self._scheduler, []
+        scheduler, gains = self._scheduler, list[int]()
         with scheduler.transaction():
-            self._add_all(counts)
-            self._place(self._pods)
-            rest = [self._pods[at] for at in left]
+            added = self._add_all(counts)
+            left = self._place([pod for _, arrived in added for pod in arrived], self._pods)
+            rest = [pod for pod in self._pods if pod.key in left]
             for template in self._templates:
                 with scheduler.transaction():
-                    self._add(1, template)
-                    gains.append(len(rest) - len(self._place(rest)))
+                    _, arrived = self._add(1, template)
+                    gains.append(len(left) - len(self._place(arrived, rest)))
         return gains
 
-    def _shrink(self, counts: list[int]) -> None:
-        """Take nodes away from each template, the last first, as long as no more pods lack a place."""
+    def _shrink(self, counts: list[int], least: int) -> None:
+        """Take nodes away from each template, the last first, as long as no more pods lack a place and at
+        least `least` nodes are left."""
         without = len(self._unplaced(counts))
         for at in reversed(range(len(counts))):
-            low = 0
+            low = max(0, least - sum(counts) + counts[at])
             while low < counts[at]:
                 middle = (low + counts[at]) // 2
                 if len(self._unplaced([*counts[:at], middle, *counts[at + 1 :]])) > without:

@@ -35,6 +35,7 @@ MOST = FIRST = 2**31 - 1
 """More pods than there are; and the highest priority."""
 POOLED = "nodes of a pool share their free resources"
 FRACTIONS = "parts of pods are placed"
+ASSUMPTIONS = (POOLED, FRACTIONS)
 Counts = npt.NDArray[np.int64]
 
 
@@ -152,7 +153,7 @@ def relax(scheduler: Scheduler, pods: Sequence[Pod], weights: Sequence[float]) -
     fits = np.array([kind.room > 0 for kind in kinds]).reshape(len(kinds), len(rows))
     _, pool = np.unique(fits, axis=1, return_inverse=True)
     texts = [f"{plugin}: its rejections are not counted" for plugin in sorted(relaxed)]
-    return Relaxation(rows, kinds, pool.reshape(-1), free, (POOLED, FRACTIONS, *texts))
+    return Relaxation(rows, kinds, pool.reshape(-1), free, (*ASSUMPTIONS, *texts))
 
 
 def checked_needs(scheduler: Scheduler, pod: Pod) -> dict[str, int]:

@@ -201,11 +201,12 @@ class PlanningVerbs:
     ) -> NodesNeeded:
         """Return how many new nodes are needed for all pods to have a place, beside the nodes there are.
 
-        Numbers are tried by the engine itself: nodes are added, with the pods that DaemonSets place on them,
-        and the pods are scheduled in the given order without evictions. Of several templates, the one that
-        places the most pods is added until none is left; then as many are taken away as possible. Pods that
-        the cluster does not have are admitted as new pods are, which sets the defaults of LimitRanges; where
-        one is refused, for example by a ResourceQuota, no number of nodes is enough.
+        First the pods are packed, first fit. Then numbers of nodes are tried by the engine itself: pending
+        pods, and those of DaemonSets for the new nodes, are placed by a run; given pods in their order, after
+        those of DaemonSets. A plan has no evictions. Of several templates, the one that places the most pods
+        is added until none is left; then as many are taken away as possible. Pods that the cluster does not
+        have are admitted as new pods are, which sets the defaults of LimitRanges; where one is refused, for
+        example by a ResourceQuota, no number of nodes is enough.
 
         Parameters
         ----------

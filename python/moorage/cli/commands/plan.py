@@ -93,7 +93,9 @@ def planning_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def nodes(like: tuple[str, ...], most: int, **options: Any) -> None:
     """Find how many new nodes the pending pods need, or the pods of --pod.
 
-    DaemonSets run their pods on the new nodes, too. Pods pass admission like new ones, and no pod is evicted.
+    NODES is with how many kube-scheduler places all pods, as check --add-nodes does. PACKED is on how few
+    they fit if each is put on the right node. DaemonSets run their pods on the new nodes, too; a template
+    without room for one is left out. Pods pass admission like new ones, and no pod is evicted.
 
     Exit codes: 0 if it ran, whatever the answer; 2 for bad input.
     """
@@ -247,4 +249,4 @@ def _notes(scheduler: Scheduler, given: Sequence[Template]) -> Iterator[str]:
     grouped = sum(number for pod, number in pods if group_of(pod) is not None)
     if grouped and scheduler.handle.groups_pods:
         which = number_of(grouped, "pod belongs to a pod group", "pods belong to pod groups")
-        yield f"{which}; the answer counts them one by one, without the minimum and the topology of a group."
+        yield f"{which}; bounds and packings count them one by one, without minimum and topology of a group."

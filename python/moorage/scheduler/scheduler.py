@@ -27,6 +27,7 @@ from moorage.store import InformerFactory, ObjectClient, ObjectStore
 
 from .changes.change import Change
 from .changes.cluster_changes import ClusterChanges
+from .changes.node_upgrades import upgrade_nodes
 from .changes.restarts import RESTARTABLE
 from .check_arguments import check_readable, group_like, pod_of, pods_of
 from .checked_clock import checked
@@ -553,6 +554,33 @@ class Scheduler(PlanningVerbs, ClusterChanges):
                 changed += self.restart(f"{obj.kind}/{obj.namespace}/{obj.name}").changed
                 evicted |= dict.fromkeys(f"Pod {key}" for key in self.run().evicted)
         return Change(changed=tuple(changed), deleted=tuple(evicted))
+
+    def upgrade_nodes(self, nodes: str | Sequence[str], surge: int = 1) -> Change:
+        """Replace nodes by copies, one at a time, as the upgrade of a pool does: a node is drained, a run
+        places its pods, it is removed, and the next copy is added.
+
+        Evictions that disruption budgets refuse are tried again after a run. Where pods stay, the upgrade
+        ends, and the nodes that are left stay, too.
+
+        Parameters
+        ----------
+        nodes : str or sequence of str
+            Names or a selector.
+        surge : int
+            How many copies are added before the first node is drained.
+
+        Returns
+        -------
+        Change
+            The nodes that were added, cordoned and removed, the pods that were evicted, and the pods and
+            nodes that were kept.
+
+        Raises
+        ------
+        InputError
+            There is no such node, or `surge` is not between 0 and the number of nodes.
+        """
+        return upgrade_nodes(self, nodes, surge, lambda: self.run().evicted)
 
     def schedule_pods(
         self, pods: Sequence[Source], *, dry_run: bool = False, stop_on_failure: bool = False

@@ -61,6 +61,9 @@ def nodes_of(document: Any) -> list[str]:
         ("--scale deploy/web=4 --cordon a --uncordon a", ["a", "b"]),
         ("--scale deploy/web=4 --taint b spot=yes:NoSchedule", ["a", "unschedulable"]),
         ("--scale deploy/web=4 --taint b spot=yes:NoSchedule --taint b spot-", ["a", "b"]),
+        ("--upgrade-nodes zone=z1 1", ["a-1", "replaced"]),
+        ("--add-nodes a=1 --drain zone=z1", ["a-1", "replaced"]),
+        ("--add-nodes a=1 --drain a-1 --drain zone=z1", ["b", "replaced"]),
         (
             "--drain a --scale deploy/web=5 --add-nodes b=1,zone=z3",
             ["b", "b-1", "b-1", "replaced", "unschedulable"],

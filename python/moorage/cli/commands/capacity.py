@@ -110,9 +110,9 @@ def capacity(  # noqa: PLR0913
         stage()
         scheduler = Scheduler(cluster, **scheduler_settings(options, cluster))
         scheduler.apply(read.others)
-        without_effect = list[str]()
+        without_effect, nodes = list[str](), {node.name for node in cluster.nodes}
         for change in requested_changes(options):
-            without_effect += left_as_is(change, change.make(scheduler), scheduler)
+            without_effect += left_as_is(change, change.make(scheduler, nodes), scheduler)
         if places_first(options):
             scheduler.run()
         label = {} if by is None else {"by": by}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -52,6 +52,12 @@ OPTIONS = (
     ChangeOption("--cordon", NODES, "Make nodes unschedulable."),
     ChangeOption("--uncordon", NODES, "Make nodes schedulable."),
     ChangeOption("--drain", NODES, "Cordon nodes and evict their pods, as far as disruption budgets allow."),
+    ChangeOption(
+        "--upgrade-nodes",
+        f"{NODES} SURGE",
+        "Replace nodes by copies one at a time, SURGE new ones first: drain a node, remove it, add the next.",
+        2,
+    ),
     ChangeOption("--taint", f"{NODES} TAINT", "Taint nodes: KEY=VALUE:EFFECT, or KEY- to remove a taint.", 2),
     ChangeOption("--label", "NODE|KIND/NAME LABEL", "Label an object: KEY=VALUE, or KEY- to remove it.", 2),
     ChangeOption("--scale", "KIND/NAME=N", "Set the replicas of a workload, such as deploy/web=12."),
@@ -94,12 +100,15 @@ class RequestedChange(NamedTuple):
         """As on the command line."""
         return " ".join((self.option, *self.words))
 
-    def make(self, scheduler: Scheduler) -> Change:
+    def make(self, scheduler: Scheduler, nodes: Container[str]) -> Change:
         """Make the change.
 
         Parameters
         ----------
         scheduler : Scheduler
+        nodes : container of str
+            The names of the nodes before the first change of the command: a selector means these alone, in
+            whatever order the changes are given.
 
         Returns
         -------
@@ -110,8 +119,17 @@ class RequestedChange(NamedTuple):
         InputError
             The change is not possible; nothing has changed.
         """
+        from moorage.scheduler.changes.selection import select_nodes
+
         with located(source=self.option):
-            return _MAKERS[self.option](scheduler, *self.words)
+            words: Sequence[str | list[str]] = self.words
+            if self.option in _ON_NODES:
+                selected = select_nodes(scheduler.client, self.words[0], nodes)
+                words = [[node.name for node in selected], *self.words[1:]]
+            return _MAKERS[self.option](scheduler, *words)
+
+
+_ON_NODES = frozenset(option.name for option in OPTIONS if option.metavar.startswith(NODES))
 
 
 def _add_nodes(scheduler: Scheduler, text: str) -> Change:
@@ -119,6 +137,12 @@ def _add_nodes(scheduler: Scheduler, text: str) -> Change:
     if found is None:
         raise InputError("must be NODE=N[,zone=ZONE][,LABEL=VALUE…] with a whole number N", obj=text)
     return scheduler.add_nodes(int(found[2]), found[1] + (found[3] or ""))
+
+
+def _upgrade_nodes(scheduler: Scheduler, nodes: list[str], surge: str) -> Change:
+    if re.fullmatch("[0-9]{1,6}", surge) is None:
+        raise InputError(f"the number of new nodes that come first must be a whole number, not {surge!r}")
+    return scheduler.upgrade_nodes(nodes, int(surge))
 
 
 def _scale(scheduler: Scheduler, text: str) -> Change:
@@ -183,6 +207,7 @@ _MAKERS: dict[str, Callable[..., Change]] = {
     "--cordon": lambda scheduler, nodes: scheduler.cordon(nodes),
     "--uncordon": lambda scheduler, nodes: scheduler.uncordon(nodes),
     "--drain": lambda scheduler, nodes: scheduler.drain(nodes),
+    "--upgrade-nodes": _upgrade_nodes,
     "--taint": lambda scheduler, nodes, taint: scheduler.taint(nodes, taint),
     "--label": _label,
     "--scale": _scale,

@@ -445,7 +445,8 @@ class Preparation:
     pods : dict of str to Pod
         The pods before the run by ``namespace/name``, in reading order, new ones last.
     placed : set of str
-        By ``namespace/name``, the pods that the changes have placed: those that restart all workloads do.
+        By ``namespace/name``, the pods that the changes have placed: those that restart all workloads, or
+        upgrade nodes, do.
     evicted : dict of str to Evicted
     kept : dict of str to str
         As for a `Simulation`; a run may evict more of the pods that were kept.
@@ -466,9 +467,10 @@ class Preparation:
         self._budgeted: list[tuple[RequestedChange, Pod]] = []  # kept, by which drain, and may go later
         scheduler, told = Scheduler(cluster, **settings), list[str]()
         bound = {pod.metadata.uid for pod in scheduler.client.list(Pod)[0] if pod.spec.node_name}
+        nodes = {node.name for node in cluster.nodes}
         for change in changes:
             before = _in_reading_order(cluster, scheduler)
-            made = change.make(scheduler)
+            made = change.make(scheduler, nodes)
             self._record(change, before.values(), made)
             told += left_as_is(change, made, scheduler)
         scheduler.sync()
@@ -499,8 +501,9 @@ class Preparation:
         if self._spare:
             return self._spare.pop()
         scheduler = Scheduler(self.cluster, **self.settings)
+        nodes = {node.name for node in self.cluster.nodes}
         for change in self.changes:
-            change.make(scheduler)
+            change.make(scheduler, nodes)
         scheduler.sync()
         return scheduler
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Sequence
 from typing import Any, TypeVar
 
 from moorage.errors import InputError, either, examples, nearest, shorten
@@ -20,7 +20,9 @@ _MOST = 3
 _TOPOLOGY = {"zone": "topology.kubernetes.io/zone", "region": "topology.kubernetes.io/region"}
 
 
-def select_nodes(client: ObjectClient, nodes: str | Iterable[str]) -> list[Node]:
+def select_nodes(
+    client: ObjectClient, nodes: str | Iterable[str], among: Container[str] | None = None
+) -> list[Node]:
     """Return nodes by their names, or by a label selector.
 
     Parameters
@@ -29,6 +31,8 @@ def select_nodes(client: ObjectClient, nodes: str | Iterable[str]) -> list[Node]
     nodes : str or iterable of str
         A name, names, or a selector such as ``pool=gpu,zone in (a,b)``. A text that can be a name is one.
         ``zone`` and ``region`` stand for the topology labels on nodes without labels of these names.
+    among : container of str, optional
+        The names of the nodes that a selector may select; by default all.
 
     Returns
     -------
@@ -43,7 +47,8 @@ def select_nodes(client: ObjectClient, nodes: str | Iterable[str]) -> list[Node]
     if isinstance(nodes, str) and not nodes.strip():
         raise InputError("the name or selector of nodes is empty")
     if isinstance(nodes, str) and _NAME.fullmatch(nodes) is None:
-        return _selected(client.list(Node)[0], nodes)
+        listed: list[Node] = client.list(Node)[0]
+        return _selected([node for node in listed if among is None or node.name in among], nodes)
     return [get(client, Node, name) for name in ([nodes] if isinstance(nodes, str) else dict.fromkeys(nodes))]
 
 
@@ -155,8 +160,7 @@ def _parsed(selector: str) -> LabelSelectorMatcher:
         raise InputError(f'selector "{shorten(selector, 80)}": {error}') from None
 
 
-def _selected(nodes: Iterable[Node], text: str) -> list[Node]:
-    nodes = list(nodes)
+def _selected(nodes: Sequence[Node], text: str) -> list[Node]:
     matcher, selected = _parsed(text), []
     for node in nodes:
         labels = node.metadata.labels

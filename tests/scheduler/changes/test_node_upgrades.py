@@ -1,0 +1,81 @@
+"""Nodes are replaced one at a time, with new ones first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.core.make import node
+
+from moorage.errors import InputError
+from moorage.objects import Node, Pod, load
+from moorage.scheduler import Scheduler
+
+WEB = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: default}
+spec:
+  replicas: 4
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: c, resources: {requests: {cpu: 2}}}]}
+"""
+BUDGET = """
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: web, namespace: default}
+spec: {minAvailable: %s, selector: {matchLabels: {app: web}}}
+"""
+
+
+def running(tmp_path: Path, budget: str = "") -> Scheduler:
+    """Two nodes of 4 cpu, which four replicas of 2 cpu fill."""
+    file = tmp_path / "web.yaml"
+    file.write_text(WEB + (f"---{BUDGET % budget}" if budget else ""))
+    cluster = load(file)
+    cluster.nodes += [node("a", labels={"pool": "x"}), node("b", labels={"pool": "x"})]
+    scheduler = Scheduler(cluster)
+    assert len(scheduler.run().placements) == 4
+    return scheduler
+
+
+def names(scheduler: Scheduler) -> list[str]:
+    return sorted(one.name for one in scheduler.client.list(Node)[0])
+
+
+@pytest.mark.parametrize("surge", [0, 1, 2])
+def test_nodes_are_replaced_by_as_many(surge: int, tmp_path: Path) -> None:
+    one = running(tmp_path)
+    made = one.upgrade_nodes("pool=x", surge)
+    assert names(one) == ["a-1", "b-1"]
+    assert [text for text in made.created if text.startswith("Node ")] == ["Node a-1", "Node b-1"]
+    assert [text for text in made.deleted if text.startswith("Node ")] == ["Node a", "Node b"]
+    assert made.kept == {}
+    one.run()
+    on = sorted(pod.spec.node_name for pod in one.client.list(Pod)[0])
+    assert on == ["a-1", "a-1", "b-1", "b-1"]
+
+
+def test_evictions_that_a_budget_refuses_are_tried_again(tmp_path: Path) -> None:
+    one = running(tmp_path, "3")
+    assert one.upgrade_nodes("pool=x").kept == {}
+    assert names(one) == ["a-1", "b-1"]
+
+
+def test_an_upgrade_ends_at_a_node_whose_pods_stay(tmp_path: Path) -> None:
+    one = running(tmp_path, "4")
+    made = one.upgrade_nodes(["a", "b"])
+    assert names(one) == ["a", "a-1", "b"]
+    assert made.kept["Node b"] == "is upgraded after a"
+    stay = [why for key, why in made.kept.items() if key.startswith("Pod ")]
+    assert len(stay) == 2
+    assert all("disruption budget web needs 4 healthy pods" in why for why in stay)
+
+
+def test_no_more_nodes_come_first_than_are_replaced(tmp_path: Path) -> None:
+    one = running(tmp_path)
+    with pytest.raises(InputError, match="surge: must be between 0 and 2, the number of nodes, not 3"):
+        one.upgrade_nodes("pool=x", 3)
+    assert names(one) == ["a", "b"]

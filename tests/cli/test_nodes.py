@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 
+import moorage.cli
 from moorage.cli import main
 from tests.cli.test_simulate import node, pod
 from tests.house.source import ROOT
@@ -154,3 +156,28 @@ def test_nodes_may_lack_resources(
     lines = capsys.readouterr().out.splitlines()
     if form == "table":
         assert lines[1].split() == row.split()
+
+
+def test_what_namespaces_request_and_use_of_their_quotas(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    amounts = {"requests": {"cpu": "100m"}, "limits": {"cpu": "1"}}
+    text = "{apiVersion: v1, kind: Node, metadata: {name: n1}, status: {allocatable: {cpu: 4, pods: 9}}}\n"
+    for namespace, name in (("a", "p"), ("a", "q"), ("b", "r")):
+        spec = {"nodeName": "n1", "containers": [{"name": "c", "image": "i", "resources": amounts}]}
+        made = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": namespace}}
+        text += "---\n" + json.dumps(made | {"spec": spec}) + "\n"
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "a"}}
+    text += "---\n" + json.dumps(quota | {"spec": {"hard": {"pods": "5"}}}) + "\n"
+    path = tmp_path / "f.yaml"
+    path.write_text(text)
+    assert main(["nodes", "--by", "namespace", "-f", str(path), "-o", "csv"]) == 0
+    assert capsys.readouterr().out.splitlines()[1:] == ["a,2,200m,2,0,0,q: pods 2/5", "b,1,100m,1,0,0,"]
+    assert main(["nodes", "-n", "a", "-f", str(path), "-o", "json"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    schema = json.loads((Path(moorage.cli.__file__).parent / "schemas/nodes.v1.json").read_text())
+    assert [error.message for error in Draft202012Validator(schema).iter_errors(made)] == []
+    (item,) = made["items"]
+    assert (made["kind"], item["name"], item["requests"]) == ("Namespaces", "a", {"cpu": "200m"})
+    assert item["quotas"] == [{"name": "q", "resources": {"pods": {"used": "2", "hard": "5"}}}]
+    assert main(["nodes", "-n", "a", "-l", "x=y", "-f", str(path)]) == 2

@@ -30,7 +30,12 @@ if TYPE_CHECKING:
 
 @click.command(cls=ChangingCommand)
 @input_options
-@click.option("--by", metavar="zone|pool|LABEL", help="Show a row for each value of a node label.")
+@click.option(
+    "--by",
+    metavar="zone|pool|LABEL|namespace",
+    help="Show a row for each value of a node label; or what the pods of each namespace request, and the use "
+    "of its quotas, which -n shows of one.",
+)
 @click.option("-l", "--selector", default="", help="Show only nodes with these labels, in kubectl's syntax.")
 @click.option(
     "--sort-by",
@@ -59,12 +64,18 @@ def nodes(by: str | None, selector: str, sort_by: str, output: str, **options: A
 
     Exit codes: 0 if it ran; 2 for bad input.
     """
-    from moorage.cli.output.nodes_output import write_nodes
+    from moorage.cli.output.nodes_output import write_namespaces, write_nodes
     from moorage.cli.output.printing import told
     from moorage.cli.runs.simulation import Preparation
+    from moorage.planning.namespace_use import namespace_use
     from moorage.scheduler.changes.selection import select_nodes
 
-    if by and output == "name":
+    of_namespaces = by == "namespace" or bool(options["namespace"])
+    if of_namespaces and (selector or by not in (None, "namespace") or sort_by != "name"):
+        raise click.UsageError(
+            "of namespaces there are no nodes, labels or other orders: give -n or --by alone"
+        )
+    if (by or of_namespaces) and output == "name":
         raise click.UsageError("--by does not write -o name")
     with Stages("reading", "counting") as stage:
         cluster = load_input(options)
@@ -75,15 +86,20 @@ def nodes(by: str | None, selector: str, sort_by: str, output: str, **options: A
         if places_first(options):
             scheduler.run()
         stage()
+        if of_namespaces:
+            uses = namespace_use(scheduler, options["namespace"] or "")
         names = None
         if selector:
             with located(source="--selector"):
                 names = [node.name for node in select_nodes(scheduler.client, selector)]
         with located(source="--by"):
-            found = scheduler.node_room(names, by or "")
+            found = [] if of_namespaces else scheduler.node_room(names, by or "")
         found = _sorted(found, sort_by)
     print_release(cluster)
     print_warnings(preparation.warnings)
+    if of_namespaces:
+        write_namespaces(output, uses, told(cluster, preparation.warnings))
+        return
     write_nodes(output, found, by or "", told(cluster, preparation.warnings))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from moorage.planning.namespace_use import NamespaceUse
 from moorage.planning.node_room import FIRST, PODS, Room
 
 from .printing import Table, ignore_broken_pipe, write_tables, write_value
@@ -36,6 +37,42 @@ def write_nodes(form: str, rooms: Sequence[Room], by: str, told: Mapping[str, An
             write_tables(form, [_raw_table(rooms, by)])
         else:
             write_tables("markdown" if form == "markdown" else "table", [_table(rooms, by, form == "wide")])
+
+
+def write_namespaces(form: str, uses: Sequence[NamespaceUse], told: Mapping[str, Any]) -> None:
+    """Print what namespaces request.
+
+    Parameters
+    ----------
+    form : {"table", "wide", "json", "yaml", "csv", "markdown"}
+    uses : sequence of NamespaceUse
+    told : mapping
+        Fields about the input, for documents.
+    """
+    with ignore_broken_pipe():
+        if form in ("json", "yaml"):
+            head = {"apiVersion": API_VERSION, "kind": "Namespaces"}
+            write_value(form, head | {"items": [use.to_dict() for use in uses]} | dict(told))
+            return
+        columns = [(name, kind) for name in FIRST for kind in ("requests", "limits")]
+        rows = [
+            [
+                use.name,
+                str(use.pods),
+                *(getattr(use, kind).get(name, "0") for name, kind in columns),
+                _quotas(use),
+            ]
+            for use in uses
+        ]
+        titles = ["NAMESPACE", "PODS", *(f"{name} {kind}".upper() for name, kind in columns), "QUOTA USED"]
+        write_tables(form if form in ("csv", "markdown") else "table", [Table(titles, rows)])
+
+
+def _quotas(use: NamespaceUse) -> str:
+    return "; ".join(
+        f"{quota}: " + ", ".join(f"{name} {used}/{hard}" for name, (used, hard) in its.items())
+        for quota, its in use.quotas.items()
+    )
 
 
 def _table(rooms: Sequence[Room], by: str, is_wide: bool) -> Table:

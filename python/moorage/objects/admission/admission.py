@@ -195,7 +195,7 @@ class Admission:
                     raise NotAdmittedError(_joined(texts))
             if obj.namespace in self._quotas:
                 used = usage_of_object(obj)
-                matching = [one for one in self._usage(obj.namespace) if one.counts_object(used)]
+                matching = [one for one in self.quotas_of(obj.namespace) if one.counts_object(used)]
                 for quota in matching:
                     quota.check(used)
                 for quota in matching:
@@ -208,8 +208,17 @@ class Admission:
         if obj.namespace in self._terminating:
             raise NotAdmittedError(TERMINATING.format(obj.namespace))
 
-    def _usage(self, namespace: str) -> list[QuotaUsage]:
-        """Return the quotas of a namespace with their usage."""
+    def quotas_of(self, namespace: str) -> list[QuotaUsage]:
+        """Return the quotas of a namespace with their usage.
+
+        Parameters
+        ----------
+        namespace : str
+
+        Returns
+        -------
+        list of QuotaUsage
+        """
         if namespace not in self._usages:
             pods, objects = list(self._pods(namespace)), list[Object]()
             if any(
@@ -271,7 +280,7 @@ class Admission:
         """Add the usage of `n` pods, or of as many as there is room for, to the quotas that count it."""
         used = template.usage
         admitted = replace(pod, spec=template.spec)
-        matching = [quota for quota in self._usage(pod.namespace) if quota.matches(admitted)]
+        matching = [quota for quota in self.quotas_of(pod.namespace) if quota.matches(admitted)]
         for quota in matching:
             quota.check_constraints(template.spec)
         for quota in matching:

@@ -96,7 +96,7 @@ class QuotaUsage:
     """
 
     def __init__(self, quota: ResourceQuota, pods: Iterable[Pod], objects: Iterable[Object] = ()) -> None:
-        self._name = quota.name
+        self.name = quota.name
         self._scopes = list(_scopes(quota))
         self._hard = quantities(quota.spec.hard)
         self._counted = {name for name in self._hard if is_counted(name)}
@@ -107,6 +107,10 @@ class QuotaUsage:
                 self.charge(usage(pod))
         for obj in objects if self._counts_objects else ():
             self.charge(usage_of_object(obj))
+
+    def use(self) -> dict[str, tuple[str, str]]:
+        """Return what is used and what is allowed, as quantities by resource."""
+        return {name: (str(self._used[name]), str(hard)) for name, hard in self._hard.items()}
 
     def matches(self, pod: Pod) -> bool:
         """Whether the quota counts a pod.
@@ -152,7 +156,7 @@ class QuotaUsage:
                 missing.setdefault(name, set()).add(container.name)
         if missing:
             texts = [f"{name} for: {','.join(sorted(missing[name]))}" for name in sorted(missing)]
-            raise NotAdmittedError(f"failed quota: {self._name}: must specify {'; '.join(texts)}")
+            raise NotAdmittedError(f"failed quota: {self.name}: must specify {'; '.join(texts)}")
 
     def check(self, used: Quantities) -> None:
         """Check that the quota has room for the usage of one more pod.
@@ -175,7 +179,7 @@ class QuotaUsage:
                 f"{word}: " + ",".join(f"{name}={amounts[name]}" for name in sorted(exceeded))
                 for word, amounts in parts
             ]
-            raise NotAdmittedError(f"exceeded quota: {self._name}, {', '.join(texts)}")
+            raise NotAdmittedError(f"exceeded quota: {self.name}, {', '.join(texts)}")
 
     def room(self, used: Quantities, most: int) -> int:
         """Return for how many pods of one usage the quota has room.

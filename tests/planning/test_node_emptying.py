@@ -378,6 +378,53 @@ def test_devices_are_freed_by_few_moves() -> None:
     assert one.defragment(gpus=4, max_moves=0).status == "not found"
 
 
+def test_small_pods_leave_where_large_ones_cannot() -> None:
+    """The nodes of volcano-sh/volcano#3948."""
+    nodes = [node(name, **{GPU: "8"}) for name in "abc"]
+    pods = [
+        gpu(f"{on}{n}", on, n)
+        for on, sizes in (("a", (4, 2, 1)), ("b", (4, 2)), ("c", (4, 2, 1)))
+        for n in sizes
+    ]
+    plan = scheduler(nodes, pods).defragment(gpus=4)
+    assert (plan.status, plan.nodes) == ("found", ("a",))
+    assert [(move.pod, move.target) for move in plan.moves] == [("default/a2", "b"), ("default/a1", "c")]
+
+
+def test_pods_make_room_for_one_that_moves() -> None:
+    nodes = [node("a", **{GPU: "4"}), node("b", **{GPU: "3"}), node("c", **{GPU: "3"})]
+    pods = [gpu("a3", "a", 3), gpu("b1", "b", 1), gpu("c2", "c", 2)]
+    one = scheduler(nodes, pods)
+    plan = one.defragment(gpus=4)
+    assert (plan.status, plan.nodes) == ("found", ("a",))
+    moves = [(move.pod, move.source, move.target) for move in plan.moves]
+    assert moves == [("default/b1", "b", "c"), ("default/a3", "a", "b")]
+    follow(one.fork(), plan, plan.nodes)
+    assert one.defragment(gpus=4, max_moves=1).status == "not found"
+    assert scheduler(nodes, [*pods[:2], gpu("c3", "c", 3)]).defragment(gpus=4).status == "impossible"
+
+
+def test_whole_nodes_are_freed_by_moves_between_others() -> None:
+    nodes = [node(name) for name in "abc"]
+    pods = [web("a3", "a", 3), web("b1", "b", 1), pod("bare", on="b", requests={"cpu": 1})]
+    pods.append(pod("large", on="c", requests={"cpu": 3}))
+    one = scheduler(nodes, pods)
+    plan = one.defragment(nodes=1)
+    assert (plan.status, plan.nodes) == ("found", ("a",))
+    assert [(move.pod, move.target) for move in plan.moves] == [("default/b1", "c"), ("default/a3", "b")]
+    assert one.drain_plan(1).status == "not found"  # a drain moves no pods of other nodes
+
+
+def test_making_room_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes = [node(f"n{at}", **{GPU: "8"}) for at in range(6)]
+    pods = [gpu(f"p{at}-{n}", f"n{at}", n) for at in range(6) for n in (4, 3)]
+    assert scheduler(nodes, pods).defragment(gpus=6).status == "not found"
+    monkeypatch.setattr("moorage.planning.room_making.MOST_TRIES", 0)
+    stuck = [gpu("a3", "n0", 3), gpu("b1", "n1", 1), gpu("c2", "n2", 2)]
+    small = [node("n0", **{GPU: "4"}), node("n1", **{GPU: "3"}), node("n2", **{GPU: "3"})]
+    assert scheduler(small, stuck).defragment(gpus=4).status == "not found"
+
+
 def test_proofs_about_devices() -> None:
     one = scheduler(gpu_nodes("a", "b"), [gpu("p0", "a", 3), gpu("p1", "b", 3)])
     assert one.defragment(gpus=5).proof == f"{GPU}: 5 wanted on one node, no schedulable node has more than 4"

@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from moorage.errors import InputError, number_of
+from moorage.objects.model.pod import Pod
 from moorage.scheduler.changes.selection import select_nodes
 from moorage.tables import Table, Tabular
 from moorage.tables.table import rows_of
 
 from .pod_moves import Blocker, Move, Mover, must_move
 from .relaxation import checked_needs, quantity
+from .room_making import RoomMaker
 
 if TYPE_CHECKING:
-    from moorage.objects.model.pod import Pod
     from moorage.scheduler.scheduler import Scheduler
 
 FOUND, IMPOSSIBLE, NOT_FOUND = "found", "impossible", "not found"
@@ -35,7 +37,8 @@ SIZE = "{}: {} wanted on one node, no schedulable node has more than {}"
 class EmptyingPlan(Tabular):
     """A plan that empties nodes: in the given order, pod by pod.
 
-    The nodes of the plan are to be cordoned before its first move. After each move all pods are on nodes.
+    The nodes of the plan are to be cordoned before its first move; another node that a pod leaves, while it
+    moves. After each move all pods are on nodes.
 
     Attributes
     ----------
@@ -104,28 +107,36 @@ class EmptyingPlan(Tabular):
 # ---- one node ----------------------------------------------------------------------------------------------
 
 
-def _empty(scheduler: Scheduler, mover: Mover, node: str, most: float) -> list[Move] | Blocker | None:
+def _empty(
+    scheduler: Scheduler, mover: Mover, node: str, most: float, maker: RoomMaker | None = None
+) -> list[Move] | Blocker | None:
     """Move the pods of a node away, by at most `most` moves: all of them, or none.
 
     Returns a Blocker where one cannot be moved, None where there are too many.
     """
-    pods = mover.movable(node)
-    return _move_all(scheduler, mover, node, pods) if len(pods) <= most else None
+    return _move_all(scheduler, mover, node, mover.movable(node), most, maker)
 
 
-def _move_all(scheduler: Scheduler, mover: Mover, node: str, pods: list[Pod]) -> list[Move] | Blocker:
-    """Move pods away from a node: all of them, or none; return the first that cannot be moved."""
+def _move_all(
+    scheduler: Scheduler, mover: Mover, node: str, pods: list[Pod], most: float, maker: RoomMaker | None
+) -> list[Move] | Blocker | None:
+    """Move pods away from a node, by at most `most` moves, those that make room included: all of them, or
+    none; return the first that cannot be moved."""
+    if len(pods) > most:
+        return None
     for pod in pods:  # cheaper than to find out after moves of others
         if why := mover.reason_to_stay(pod):
             return Blocker(pod.key, node, why, True)
-    moves = []
+    moves = list[Move]()
     with scheduler.transaction() as transaction:
         mover.cordon([node])
         for pod in pods:
-            move = mover.move(pod, node)
+            move = mover.move(pod, node) if maker is None else maker.move(pod, node)
             if isinstance(move, Blocker):
                 return move
-            moves.append(move)
+            moves += [move] if isinstance(move, Move) else move
+            if len(moves) > most:
+                return None
         transaction.commit()
     return moves
 
@@ -148,7 +159,7 @@ def drain_plan(scheduler: Scheduler, nodes: str | int | Sequence[str], force: bo
     """
     scheduler.sync()
     if isinstance(nodes, int) and not isinstance(nodes, bool):
-        return _empty_some(scheduler, nodes, float("inf"), force)
+        return _empty_some(scheduler, nodes, float("inf"), force, makes_room=False)
     selected = _selected(scheduler, nodes)
     with scheduler.transaction():
         mover = Mover(scheduler, force)
@@ -233,11 +244,12 @@ def _schedulable(scheduler: Scheduler) -> list[int]:
 # ---- some nodes --------------------------------------------------------------------------------------------
 
 
-def _empty_some(scheduler: Scheduler, count: int, most: float, force: bool) -> EmptyingPlan:
-    """Empty a number of nodes by at most `most` moves, those with few pods first."""
+def _empty_some(scheduler: Scheduler, count: int, most: float, force: bool, makes_room: bool) -> EmptyingPlan:
+    """Empty a number of nodes by at most `most` moves, those with few pods first; at last by moves between
+    other nodes, too."""
     order: list[str] = []
     moves: list[Move] = []
-    blockers: list[Blocker] = []
+    blockers: dict[str, Blocker] = {}
     rows = _schedulable(scheduler)
     if not 1 <= count <= len(rows):
         bounds = f"from 1 to {len(rows)}, the number of schedulable nodes"
@@ -245,19 +257,21 @@ def _empty_some(scheduler: Scheduler, count: int, most: float, force: bool) -> E
     with scheduler.transaction():
         mover = Mover(scheduler, force)
         proof = _lack_on_largest(scheduler, rows, count)
-        for node in _by_load(scheduler, rows):
-            if len(order) == count or proof:
+        makers = (None, RoomMaker(scheduler, mover)) if makes_room else (None,)
+        for maker, node in [] if proof else product(makers, [*_by_load(scheduler, rows)]):
+            if len(order) == count:
                 break
-            done = _empty(scheduler, mover, node, most - len(moves))
+            done = None if node in order else _empty(scheduler, mover, node, most - len(moves), maker)
             if isinstance(done, Blocker):
-                blockers.append(done)
+                blockers[node] = done
             elif done is not None:
                 order.append(node)
                 moves += done
     if len(order) == count:
         return EmptyingPlan(FOUND, tuple(order), tuple(moves))
     status = IMPOSSIBLE if proof else NOT_FOUND
-    return EmptyingPlan(status, tuple(order), tuple(moves), tuple(blockers), proof)
+    stay = tuple([one for node, one in blockers.items() if node not in order])
+    return EmptyingPlan(status, tuple(order), tuple(moves), stay, proof)
 
 
 def _by_load(scheduler: Scheduler, rows: list[int]) -> Iterator[str]:
@@ -336,7 +350,7 @@ def defragment(scheduler: Scheduler, aim: Aim) -> EmptyingPlan:
     scheduler.sync()
     most = float("inf") if aim.max_moves is None else float(aim.max_moves)
     if aim.nodes is not None:
-        return _empty_some(scheduler, aim.nodes, most, aim.force)
+        return _empty_some(scheduler, aim.nodes, most, aim.force, makes_room=True)
     assert aim.gpus is not None
     if aim.gpus < 1:
         raise InputError(f"gpus must be a positive whole number, not {aim.gpus}")
@@ -353,35 +367,44 @@ def _free_devices(scheduler: Scheduler, aim: Aim, wanted: int, most: float) -> E
         return EmptyingPlan(IMPOSSIBLE, (), (), (), SIZE.format(aim.resource, wanted, largest))
     if total < wanted:
         return EmptyingPlan(IMPOSSIBLE, (), (), (), FREE.format(aim.resource, wanted, total))
-    blockers: list[Blocker] = []
+    blockers = dict[str, Blocker]()
     with scheduler.transaction():
         mover = Mover(scheduler, aim.force)
-        choices = []
-        for row in rows:
-            users = _users(scheduler, mover, row, aim.resource, wanted - free_of(aim.resource, row))
-            if sizes[row] >= wanted and users is not None and len(users) <= most:
-                choices.append((len(users), row, users))
-        for _, row, users in sorted(choices, key=lambda each: each[:2]):
-            done = _move_all(scheduler, mover, scheduler.table.row_name(row), users)
-            if not isinstance(done, Blocker):
-                name = scheduler.table.row_name(row)
+        choices = [
+            (len(users), str(scheduler.table.row_name(row)), users)
+            for row in rows
+            if sizes[row] >= wanted
+            for users in _users(scheduler, mover, row, aim.resource, wanted - free_of(aim.resource, row))
+        ]
+        choices.sort(key=lambda each: each[0])  # stable: in list order
+        for maker, (_, name, users) in product((None, RoomMaker(scheduler, mover)), choices):
+            done = _move_all(scheduler, mover, name, users, most, maker)
+            if isinstance(done, Blocker):
+                blockers.setdefault(name, done)
+            elif done is not None:
                 return EmptyingPlan(FOUND, (name,), tuple(done), resource=aim.resource)
-            blockers.append(done)
-    return EmptyingPlan(NOT_FOUND, (), (), tuple(blockers))
+    return EmptyingPlan(NOT_FOUND, (), (), tuple(blockers.values()))
 
 
-def _users(scheduler: Scheduler, mover: Mover, row: int, resource: str, need: int) -> list[Pod] | None:
-    """Return few pods on a row that together use so many devices; None where the movable ones use fewer."""
+def _users(scheduler: Scheduler, mover: Mover, row: int, resource: str, need: int) -> Iterator[list[Pod]]:
+    """Yield pods on a row that together use so many devices: few of them, and small ones."""
     shapes = scheduler.cache.state.classes
     uses = [
-        (shapes.shape_of(shapes.intern(pod)).needs.get(resource, 0), pod)
-        for pod in mover.movable(scheduler.table.row_name(row))
-        if not mover.reason_to_stay(pod)
+        (use, pod)
+        for pod in mover.movable(str(scheduler.table.row_name(row)))
+        if (use := shapes.shape_of(shapes.intern(pod)).needs.get(resource, 0))
+        and not mover.reason_to_stay(pod)
     ]
-    chosen = []
-    for use, pod in sorted(uses, key=lambda each: -each[0]):
-        if need <= 0 or not use:
-            break
-        chosen.append(pod)
-        need -= use
-    return chosen if need <= 0 else None
+    largest = sorted(uses, key=lambda each: -each[0])
+    for order in (largest, largest[::-1]):
+        chosen, left = list[tuple[int, Pod]](), need
+        for use, pod in order:
+            if left > 0:
+                chosen.append((use, pod))
+                left -= use
+        if left <= 0:
+            for one in [*chosen]:  # without those that the others make superfluous
+                if left + one[0] <= 0:
+                    chosen.remove(one)
+                    left += one[0]
+            yield [pod for _, pod in sorted(chosen, key=lambda each: -each[0])]

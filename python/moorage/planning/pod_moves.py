@@ -142,14 +142,15 @@ class Mover:
             pods, key=lambda pod: (-(pod.spec.priority or 0), *(-n for n in sizes[pod.key]), pod.key)
         )
 
-    def cordon(self, nodes: Iterable[str]) -> None:
-        """Make nodes unschedulable.
+    def cordon(self, nodes: Iterable[str], value: bool = True) -> None:
+        """Make nodes unschedulable, or schedulable again.
 
         Parameters
         ----------
         nodes : iterable of str
+        value : bool, optional
         """
-        set_unschedulable(self._store, [self._store.get(Node, name) for name in nodes], True)
+        set_unschedulable(self._store, [self._store.get(Node, name) for name in nodes], value)
         self._scheduler.sync()
 
     def reason_to_stay(self, pod: Pod) -> str:

@@ -162,7 +162,8 @@ class PlanningVerbs:
     ) -> EmptyingPlan:
         """Return moves that free whole nodes, or a number of devices on one node.
 
-        The rules for moves are as in `drain_plan`.
+        The rules for moves are as in `drain_plan`. Where a pod finds no place, smaller pods leave another
+        node first, which is cordoned meanwhile.
 
         Parameters
         ----------

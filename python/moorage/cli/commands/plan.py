@@ -173,6 +173,8 @@ def defragment(
 ) -> None:
     """Find moves of pods that free whole nodes, or devices on one node.
 
+    Pods of other nodes move, too, if that makes room. Cordon the node that a pod leaves while it moves.
+
     Exit codes: 0 if it ran, whatever the answer; 2 for bad input.
     """
     if (nodes is None) == (gpus is None):

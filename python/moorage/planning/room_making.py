@@ -1,0 +1,116 @@
+"""Makes room for pods that have to move: smaller pods leave another node first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from moorage.objects.model.node import Node
+from moorage.objects.model.pod import Pod
+
+from .pod_moves import Blocker, Move, Mover
+from .relaxation import checked_needs
+
+if TYPE_CHECKING:
+    from moorage.scheduler.scheduler import Scheduler
+
+MOST_TRIES = 1_000
+"""The most moves that are tried for one question."""
+
+
+class RoomMaker:
+    """Moves pods away from nodes, and makes room for them on others.
+
+    A pod that finds no place has smaller ones leave a node, which may do the same. Each asks for no more of
+    any resource than the pod that it makes room for, and for less of one, so that it ends.
+
+    Parameters
+    ----------
+    scheduler : Scheduler
+        In a transaction.
+    mover : Mover
+    """
+
+    def __init__(self, scheduler: Scheduler, mover: Mover) -> None:
+        self._scheduler, self._mover, self._tries = scheduler, mover, 0
+
+    def move(self, pod: Pod, node: str) -> list[Move] | Blocker:
+        """Move a pod, after others if need be: all of them, or none.
+
+        Parameters
+        ----------
+        pod : Pod
+        node : str
+            Is unschedulable.
+
+        Returns
+        -------
+        list of Move or Blocker
+            A node that a pod leaves is unschedulable meanwhile.
+        """
+        with self._scheduler.transaction() as transaction:
+            self._tries += 1
+            move = self._mover.move(pod, node)
+            if isinstance(move, Move):
+                transaction.commit()
+                return [move]
+        if not move.lasts:
+            for other, smaller in self._rooms(pod):
+                with self._scheduler.transaction() as transaction:
+                    moves = self._after(pod, node, other, smaller)
+                    if moves:
+                        transaction.commit()
+                        return moves
+        return move
+
+    def _after(self, pod: Pod, node: str, other: str, smaller: list[Pod]) -> list[Move]:
+        """Move a pod to another node, or elsewhere, after smaller ones have left that node; return no moves
+        where one of them has no place."""
+        moves = list[Move]()
+        self._mover.cordon([other])
+        for one in smaller:
+            made = self.move(one, other)
+            if isinstance(made, Blocker):
+                return []
+            moves += made
+        self._mover.cordon([other], False)
+        last = self._mover.move(pod, node)
+        return [*moves, last] if isinstance(last, Move) else []
+
+    def _rooms(self, pod: Pod) -> Iterator[tuple[str, list[Pod]]]:
+        """Yield schedulable nodes, and few smaller pods of each without which it has room for a pod: first
+        where the fewest have to leave."""
+        scheduler, found = self._scheduler, list[tuple[str, list[Pod]]]()
+        needs, nodes = checked_needs(scheduler, pod), list[Node]()
+        nodes += scheduler.client.list(Node)[0]
+        for node in nodes:
+            if not node.spec.unschedulable and (leaving := self._leaving(node.name, needs)):
+                found.append((node.name, leaving))
+        for name, leaving in sorted(found, key=lambda each: len(each[1])):
+            if self._tries < MOST_TRIES:
+                yield name, leaving
+
+    def _leaving(self, node: str, needs: dict[str, int]) -> list[Pod]:
+        """Return few pods on a node that are smaller than these needs, without which it has room for them;
+        none where they are not enough, or room is not what is lacking."""
+        scheduler, table = self._scheduler, self._scheduler.table
+        row, chosen = table.find_row(node), list[Pod]()
+        lacking = {
+            name: need + int(table.column("requested", name)[row] - table.column("allocatable", name)[row])
+            for name, need in needs.items()
+        }
+        lacking = {name: amount for name, amount in lacking.items() if amount > 0}
+        each = [
+            (pod, checked_needs(scheduler, pod)) for pod in (self._mover.movable(node) if lacking else ())
+        ]
+        smaller = [
+            one for one in each if one[1] != needs and all(n <= needs.get(r, 0) for r, n in one[1].items())
+        ]
+        smaller.sort(key=lambda one: -min(min(one[1].get(name, 0) / n, 1.0) for name, n in lacking.items()))
+        for pod, its in smaller:
+            if any(its.get(name) for name in lacking) and not self._mover.reason_to_stay(pod):
+                chosen.append(pod)
+                lacking = {name: n - its.get(name, 0) for name, n in lacking.items() if n > its.get(name, 0)}
+            if not lacking:
+                return chosen
+        return []

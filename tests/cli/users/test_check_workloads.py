@@ -219,3 +219,37 @@ def test_a_pod_that_its_finalizers_keep_holds_its_ordinal(
     assert (code, problems) == (1, [("terminating", 3)])
     main(["check", "-f", str(tmp_path / "0.json"), "--drain", "n1"])
     assert "being deleted and stays, as it has finalizers: example.com/mine" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("mode", "spec", "told"),
+    [
+        ("WaitForFirstConsumer", {"nodeName": "n1"}, True),
+        ("WaitForFirstConsumer", {"nodeSelector": {"on": "n1"}}, False),
+        ("Immediate", {"nodeName": "n1"}, False),
+    ],
+)
+@pytest.mark.parametrize("kind", ["Pod", "ReplicaSet"])
+def test_a_pod_that_names_its_node_and_has_an_unbound_claim_is_told(
+    mode: str, spec: dict[str, Any], told: bool, kind: str, check: Any
+) -> None:
+    storage = {
+        "kind": "StorageClass",
+        "metadata": {"name": "fast"},
+        "provisioner": "x",
+        "volumeBindingMode": mode,
+    }
+    asked = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": "mine"}}
+    claim |= {"spec": asked | {"storageClassName": "fast"}}
+    volume = {"name": "v", "persistentVolumeClaim": {"claimName": "mine"}}
+    its = template("w", **spec, volumes=[volume])
+    user = workload("ReplicaSet", "w", template=its, replicas=1)
+    if kind == "Pod":
+        user = {"kind": "Pod", "metadata": {"name": "w"}, "spec": its["spec"]}
+    n1 = node("n1")
+    n1["metadata"]["labels"] = {"on": "n1"}
+    code, found, warnings = check([[n1, storage, claim, user]])
+    assert (code, found) == (0, [])
+    assert ("1 pod names its node, so nobody binds its claim and it does not start" in warnings) == told
+    assert ("on n1 (claim mine)." in warnings) == told

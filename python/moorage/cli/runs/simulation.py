@@ -13,9 +13,10 @@ from moorage.cli.messages import Stages
 from moorage.cli.options.change_options import RequestedChange, left_as_is
 from moorage.controllers.persistent_volume.driver_topology import unknown_topologies
 from moorage.controllers.workloads.awaited_pods import why_awaited
-from moorage.errors import number_of
+from moorage.errors import examples, number_of
 from moorage.objects import Cluster, Object, ObjectMeta, Pod
 from moorage.objects.model.cluster import RefusedPod
+from moorage.objects.model.storage import PersistentVolumeClaim
 from moorage.objects.model.workload import MAX_PODS, CronJob, Job, ReplicaSet
 from moorage.objects.read.cluster_builder import idle_warnings, refusal_warnings
 from moorage.objects.workloads.jobs.job_state import verdict_of
@@ -302,6 +303,7 @@ class Simulation:
         yield from refusal_warnings(self.refused)
         yield from self._failed_jobs()
         yield from self._unready_templates()
+        yield from self._unbound_claims()
         evictions = Counter(budget for one in self.result.evicted.values() for budget in one.budgets)
         for budget, count in sorted(evictions.items()):
             pods = number_of(count, "pod", "pods")
@@ -326,6 +328,25 @@ class Simulation:
                 verb = "is" if number == 1 else "are"
                 text = f"{pods} of this template {verb} not ready, so new ones do not count as ready"
                 yield f"{namespace}/{top.text}: {text}."
+
+    def _unbound_claims(self) -> Iterator[str]:
+        """Yield a sentence about pods that were on nodes before the run, and whose claims are unbound still:
+        the scheduler, which has not placed them, would have them bound."""
+        claims: list[PersistentVolumeClaim] = self.scheduler.client.list(PersistentVolumeClaim)[0]
+        unbound = {one.key for one in claims if not one.spec.volume_name}
+        pods = self.before.values() if unbound else ()
+        waiting = [
+            f"{pod.key} on {pod.spec.node_name} (claim {', '.join(names)})"
+            for pod in pods
+            if pod.spec.node_name and self.exists(pod) and pod.metadata.deletion_timestamp is None
+            if (names := [key.partition("/")[2] for key in pod.claim_keys() if key in unbound])
+        ]
+        if waiting:
+            one = "pod names its node, so nobody binds its claim and it does not start; use a nodeSelector"
+            many = (
+                "pods name their nodes, so nobody binds their claims and they do not start; use nodeSelectors"
+            )
+            yield f"{number_of(len(waiting), one, many)} instead: {examples(waiting, 3)}."
 
     def _failed_jobs(self) -> Iterator[str]:
         """Yield a sentence about each Job that has failed since the files were read."""

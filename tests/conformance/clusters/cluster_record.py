@@ -21,6 +21,8 @@ _FIELDS = {
     *("scenario", "name", "kubectl", "settled", "dump", "revisions"),
     *("before kubectl", "change", "end", "events"),
 }
+_OF_MOORAGE = "moorage dump"
+"""Some records have what that command wrote at the moment of their dump, and it was another version then."""
 _PREFIXES = ("Error creating: ", " failed error: ")
 _REFUSED_APPLY = re.compile(r'Error from server \(\w+\): error when \w+ "STDIN": (.*)', re.DOTALL)
 _POD_NAME = re.compile(r'([Pp]ods?) "[^"]+"')
@@ -50,7 +52,7 @@ def read(path: Path) -> Json:
             record = json.load(file)
     except (OSError, EOFError, ValueError) as error:
         raise MalformedError(f"cannot be read: {error}") from error
-    if not isinstance(record, dict) or record.keys() != _FIELDS:
+    if not isinstance(record, dict) or record.keys() - {_OF_MOORAGE} != _FIELDS:
         raise MalformedError("malformed record")
     return record
 

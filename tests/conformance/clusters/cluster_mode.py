@@ -8,7 +8,7 @@ import json
 import signal
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -58,8 +58,8 @@ class Deletion(NamedTuple):
 
     text: str
 
-    def make(self, scheduler: Scheduler) -> Change:
-        """Make the change."""
+    def make(self, scheduler: Scheduler, nodes: Container[str]) -> Change:
+        """Make the change; no selector is about nodes."""
         return scheduler.delete(self.text)
 
 

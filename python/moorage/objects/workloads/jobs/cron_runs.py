@@ -25,9 +25,10 @@ def runs_under_way(objects: Iterable[Object]) -> dict[str, list[Job]]:
     """
     found: defaultdict[str, list[Job]] = defaultdict(list)
     for job in objects:
-        owner = job.metadata.controller() if isinstance(job, Job) else None
-        is_run = isinstance(job, Job) and owner is not None and owner.kind == "CronJob"
-        if is_run and job.status.completion_time is None and verdict_of(job) is None:
+        if not isinstance(job, Job) or job.status.completion_time is not None or verdict_of(job) is not None:
+            continue
+        owner = job.metadata.controller()
+        if owner is not None and owner.kind == "CronJob":
             found[f"{job.namespace}/{owner.name}"].append(job)
     return found
 

@@ -284,3 +284,24 @@ def test_storage_that_is_not_published_for_the_other_is_unknown() -> None:
     assert one.add_nodes(1, "n1").notes == (UNKNOWN,)
     assert one.add_nodes(0, "n1").notes == ()
     assert one.nodes_needed(like="n1").notes == (UNKNOWN,)
+
+
+@pytest.mark.parametrize(("limit", "fits"), [(1, False), (2, True)])
+def test_an_offered_node_has_the_volume_limits_of_the_other(limit: int, fits: bool) -> None:
+    node = drivers("n1", KEY)
+    node["spec"]["drivers"][0]["allocatable"] = {"count": limit}
+    claim, pod = pending("1Gi")
+    claims = [claim | {"metadata": {"name": name}} for name in "cd"]
+    pod["spec"]["volumes"] = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in "cd"]
+    pod["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "3"}}
+    hog = {"containers": [{"name": "m", "image": "i", "resources": {"requests": {"cpu": "2"}}}]}
+    running = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "hog"},
+        "spec": hog | {"nodeName": "n1"},
+    }
+    one = scheduler(machine("n1", {KEY: "n1"}), node, storage_class()[0], *claims, running, pod)
+    offered = [change.text for change in one.explain("default/p").changes]
+    assert any(text.startswith("add a node like n1") for text in offered) == fits
+    assert bool(one.nodes_needed(like="n1")) == fits

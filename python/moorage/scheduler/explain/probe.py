@@ -40,6 +40,7 @@ from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.examine import examine
 from moorage.scheduler.cycle.node_search import NO_ROWS
 from moorage.store import Indexer, Lister, NotFoundError, ObjectClient
+from moorage.volume.usage.in_use import VolumesInUse
 
 from .devices.claim_explanations import PodClaims
 
@@ -300,8 +301,9 @@ class Probe:
         while self.engine.cache.state.has_node(name):
             name += "-copy"
         copy = self._copies.copy(node, name)
-        if storage := tuple(self._copies.storage(node, copy)):
-            self._storage[name] = storage
+        if any(self.pod.claim_keys()):
+            self.engine.handle.derived(VolumesInUse.of).attached.like[name] = node.name
+            self._storage[name] = tuple(self._copies.storage(node, copy))
         return replace(copy, metadata=replace(copy.metadata, uid=f"node/{name}"))
 
     def slices_of_copy(self, node: Node, copy: Node) -> tuple[ResourceSlice, ...]:

@@ -72,6 +72,8 @@ class AttachedVolumes(VolumeCounts):
     room : dict of str to (rows,) int32 array
         By driver with attach limits, the number of further volumes for each row; very many without a limit.
         The core counts the volumes of pods that it places; `settle` sets the exact numbers.
+    like : dict of str to str
+        By name of a node that only a fork of the cache has, the node whose drivers and limits it has.
     version : int
         Differs between all states between which anything has changed but the pods of rows.
     """
@@ -83,6 +85,7 @@ class AttachedVolumes(VolumeCounts):
         self._classes = informers.informer(StorageClass).indexer
         self._nodes = informers.informer(CSINode).indexer
         self._attachments = informers.informer(VolumeAttachment).indexer
+        self.like: dict[str, str] = {}
         self.read_by(self._claims.reader(), self._volumes.reader(), VolumeError)
         self.clear()
 
@@ -194,7 +197,7 @@ class AttachedVolumes(VolumeCounts):
         bool
         """
         name, is_named = driver
-        node = self._nodes.get(node_name)
+        node = self._nodes.get(self.like.get(node_name, node_name))
         if node is None:
             return is_named
         return all(installed.name != name for installed in node.spec.drivers)
@@ -358,7 +361,7 @@ class AttachedVolumes(VolumeCounts):
         dict of str to int
             Maximum number of volumes by driver, without drivers that have no limit.
         """
-        node = self._nodes.get(node_name)
+        node = self._nodes.get(self.like.get(node_name, node_name))
         return {
             driver.name: driver.allocatable.count
             for driver in (() if node is None else node.spec.drivers)

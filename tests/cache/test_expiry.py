@@ -241,15 +241,23 @@ def test_a_cache_is_made_as_new_of_upstream_takes_its_arguments(stop: threading.
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        ({"period": "1"}, "the period is a number of seconds, not '1'"),
+        ({"period": "1"}, "period must be a number, not str"),
+        ({"ttl": None}, "ttl must be a number, not NoneType"),
+        ({"ttl": "5"}, "ttl must be a number, not str"),
         ({"stop": 1.0}, "what stops the thread is a threading.Event, not 1.0"),
     ],
 )
 def test_arguments_of_other_types_are_refused_where_they_are_given(arguments: Any, text: str) -> None:
     before = set(threading.enumerate())
     with pytest.raises(TypeError, match=text):
-        new_scheduler_cache(1.0, **arguments)
+        new_scheduler_cache(**{"ttl": 1.0} | arguments)
     assert set(threading.enumerate()) <= before
+
+
+@pytest.mark.parametrize("ttl", [-1, -0.5, float("nan"), float("inf")])
+def test_a_time_to_live_that_is_none_is_refused(ttl: float) -> None:
+    with pytest.raises(ValueError, match=r"^ttl "):
+        new_scheduler_cache(ttl)
 
 
 def test_the_thread_does_not_keep_the_process_alive() -> None:

@@ -337,12 +337,12 @@ def test_nodes_of_the_plan_are_no_targets() -> None:
         ([], "drain_plan: give at least one node"),
         (0, "must be from 1 to 1, the number of schedulable nodes, not 0"),
         (2, "must be from 1 to 1, the number of schedulable nodes, not 2"),
-        (True, "drain_plan: give a label selector, a number of nodes, or names of nodes"),
-        (1.5, "drain_plan: give a label selector, a number of nodes, or names of nodes"),
+        (True, "nodes must be a string or a whole number or a sequence of str, not bool"),
+        (1.5, "nodes must be a string or a whole number or a sequence of str, not float"),
     ],
 )
 def test_nodes_that_cannot_be_drained_are_refused(nodes: Any, message: str) -> None:
-    with pytest.raises(InputError) as error:
+    with pytest.raises((InputError, TypeError)) as error:
         scheduler([node("a")], []).drain_plan(nodes)
     assert message in str(error.value)
 

@@ -14,6 +14,7 @@ from moorage._core.base.watch_events import WatchEvent
 from moorage._core.decide import bulk_operations as batches
 from moorage._core.decide.reported_pods import confirm_pods
 from moorage._core.state.cluster_state import ClusterState
+from moorage.arguments import typed
 from moorage.objects import Node, Pod
 
 from .cluster_cache import ClusterCache
@@ -547,6 +548,7 @@ class SchedulerCache(ClusterCache):
             return dump(self.state)
 
 
+@typed
 def new_scheduler_cache(
     ttl: float,
     stop: threading.Event | None = None,
@@ -574,7 +576,11 @@ def new_scheduler_cache(
     ------
     TypeError
         An argument is of another type.
+    ValueError
+        `ttl` or `period` is negative or not finite.
     """
+    if ttl < 0 or period < 0:
+        raise ValueError(f"ttl and period must be at least 0, not {ttl} and {period}")
     cache = SchedulerCache(ttl, clock)
     cache.run(period, stop or threading.Event())
     return cache

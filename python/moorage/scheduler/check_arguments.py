@@ -8,6 +8,7 @@ from typing import TypeGuard, cast
 
 from moorage._core.decide.bulk_operations import check_new
 from moorage._core.state.cluster_state import ClusterState
+from moorage.arguments import naming
 from moorage.errors import InputError
 from moorage.objects.model.meta import Object
 from moorage.objects.model.node import Node
@@ -44,12 +45,14 @@ def check_readable(objects: Iterable[Object]) -> None:
             raise InputError(why, obj=f"{obj.kind} {obj.key}") from None
 
 
-def check_pod(pod: object) -> None:
+def check_pod(pod: object, name: str = "pod") -> None:
     """Check the type of an argument.
 
     Parameters
     ----------
     pod : object
+    name : str, optional
+        Of the parameter.
 
     Raises
     ------
@@ -57,10 +60,10 @@ def check_pod(pod: object) -> None:
         It is no Pod.
     """
     if not isinstance(pod, Pod):
-        raise TypeError(f"must be a Pod, not {type(pod).__name__}")
+        raise TypeError(f"{name} must be a Pod, not {type(pod).__name__}")
 
 
-def pod_of(client: ObjectClient, pod: Source) -> Pod:
+def pod_of(client: ObjectClient, pod: Source, name: str = "pod") -> Pod:
     """Return a pod that a caller passes, read as by `load` if it is none of moorage's objects.
 
     Parameters
@@ -68,6 +71,8 @@ def pod_of(client: ObjectClient, pod: Source) -> Pod:
     client : ObjectClient
         Has the priority classes.
     pod : Pod, dict, text, or anything else that `load` reads
+    name : str, optional
+        Of the parameter.
 
     Returns
     -------
@@ -82,8 +87,9 @@ def pod_of(client: ObjectClient, pod: Source) -> Pod:
         It is no pod.
     """
     if not isinstance(pod, Object):
-        pod = read_object(pod, classes=client.list(PriorityClass)[0])
-    check_pod(pod)
+        with naming(name):
+            pod = read_object(pod, classes=client.list(PriorityClass)[0])
+    check_pod(pod, name)
     return cast("Pod", pod)
 
 
@@ -106,12 +112,16 @@ def pods_of(client: ObjectClient, pods: Sequence[Source]) -> Sequence[Pod]:
         As for `pod_of`.
     """
     # Only types are compared, as a call with one pod takes a few microseconds as a whole.
+    if not isinstance(pods, Sequence) or isinstance(pods, str | bytes):
+        raise TypeError(f"pods must be a sequence of Pod, not {type(pods).__name__}")
     if not isinstance(pods, list | tuple) or _PODS.issuperset(map(type, pods)):
         return cast("Sequence[Pod]", pods)
-    return [pod_of(client, pod) for pod in pods]
+    return [pod_of(client, pod, "pods") for pod in pods]
 
 
-def counted_pods(client: ObjectClient, given: Counted | Sequence[Counted]) -> list[Pod | tuple[Pod, int]]:
+def counted_pods(
+    client: ObjectClient, given: Counted | Sequence[Counted], name: str
+) -> list[Pod | tuple[Pod, int]]:
     """Return the pods that a caller passes, each with its number where there is one; see `pod_of`.
 
     Parameters
@@ -119,6 +129,8 @@ def counted_pods(client: ObjectClient, given: Counted | Sequence[Counted]) -> li
     client : ObjectClient
     given : pod, (pod, int), or sequence of these
         A pod is a Pod, a dict, a text, or anything else that `load` reads.
+    name : str
+        Of the parameter.
 
     Returns
     -------
@@ -130,9 +142,12 @@ def counted_pods(client: ObjectClient, given: Counted | Sequence[Counted]) -> li
     InputError, TypeError
         As for `pod_of`.
     """
-    listed = [given] if is_single(given) or _is_counted(given) else list(cast("Sequence[Counted]", given))
+    is_one = is_single(given) or _is_counted(given) or not isinstance(given, Iterable)
+    listed = [cast("Counted", given)] if is_one else list(cast("Sequence[Counted]", given))
     return [
-        (pod_of(client, one[0]), one[1]) if _is_counted(one) else pod_of(client, cast("Source", one))
+        (pod_of(client, one[0], name), one[1])
+        if _is_counted(one)
+        else pod_of(client, cast("Source", one), name)
         for one in listed
     ]
 
@@ -161,7 +176,8 @@ def node_like(like: Source) -> str | Node:
         It is nothing that `load` reads.
     """
     is_name = isinstance(like, str) and is_path(like)
-    return cast("str", like) if is_name else read_object(like, Node)
+    with naming("like"):
+        return cast("str", like) if is_name else read_object(like, Node)
 
 
 def nodes_like(like: Source | Sequence[Source]) -> list[str | Node]:
@@ -180,7 +196,8 @@ def nodes_like(like: Source | Sequence[Source]) -> list[str | Node]:
     InputError, TypeError
         As for `node_like`.
     """
-    listed = cast("Sequence[Source]", [like] if is_single(like) else like)
+    is_one = is_single(like) or not isinstance(like, Iterable)
+    listed = cast("Sequence[Source]", [like] if is_one else like)
     return [node_like(one) for one in listed]
 
 
@@ -212,9 +229,10 @@ def group_like(client: ObjectClient, group: Source) -> AnyGroup:
             kind, namespace, name = parse_reference(group)
             if issubclass(kind, AnyGroup):
                 group = client.get(kind, name, namespace)
-    found = group if isinstance(group, Object) else read_object(group)
+    with naming("pod_group"):
+        found = group if isinstance(group, Object) else read_object(group)
     if not isinstance(found, AnyGroup):
-        raise TypeError(f"must be a PodGroup or CompositePodGroup, not {type(found).__name__}")
+        raise TypeError(f"pod_group must be a PodGroup or CompositePodGroup, not {type(found).__name__}")
     return found
 
 
@@ -237,7 +255,7 @@ def check_pods(state: ClusterState, pods: Sequence[Pod]) -> None:
         check_new(state, pods)
     except (AttributeError, TypeError):
         if not isinstance(pods, Sequence):
-            raise TypeError(f"must be a sequence of Pod, not {type(pods).__name__}") from None
+            raise TypeError(f"pods must be a sequence of Pod, not {type(pods).__name__}") from None
         for pod in pods:
-            check_pod(pod)
+            check_pod(pod, "pods")
         raise

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from moorage.arguments import typed
 from moorage.objects.read.python_values import Source
 
 from .check_arguments import Counted, counted_pods, nodes_like, pods_of
@@ -34,6 +35,7 @@ class PlanningVerbs:
         not import it."""
         return self
 
+    @typed
     def capacity(
         self,
         template: Counted | Sequence[Counted],
@@ -83,8 +85,9 @@ class PlanningVerbs:
         from moorage.planning.template_capacity import capacity
 
         scheduler = self._scheduler()
-        return capacity(scheduler, counted_pods(scheduler.client, template), max, by, gang)
+        return capacity(scheduler, counted_pods(scheduler.client, template, "template"), max, by, gang)
 
+    @typed
     def bound(self, pods: Sequence[Source] | None = None, weights: Sequence[float] | None = None) -> Bound:
         """Return an upper bound of how many pods, or how much weight, can be placed without evictions, beside
         what the scheduler places, and the resources that bind.
@@ -118,6 +121,7 @@ class PlanningVerbs:
         scheduler = self._scheduler()
         return bound(scheduler, None if pods is None else pods_of(scheduler.client, pods), weights)
 
+    @typed
     def drain_plan(self, nodes: str | int | Sequence[str], force: bool = False) -> EmptyingPlan:
         """Return an order in which nodes can be emptied with every pod finding a place, and the moves; or the
         pods that prevent it.
@@ -151,6 +155,7 @@ class PlanningVerbs:
 
         return drain_plan(self._scheduler(), nodes, force)
 
+    @typed
     def defragment(
         self,
         nodes: int | None = None,
@@ -193,6 +198,7 @@ class PlanningVerbs:
 
         return defragment(self._scheduler(), Aim(nodes, gpus, resource, max_moves, force))
 
+    @typed
     def nodes_needed(
         self,
         workload: Counted | Sequence[Counted] | None = None,
@@ -239,9 +245,10 @@ class PlanningVerbs:
         from moorage.planning.node_demand import nodes_needed
 
         scheduler = self._scheduler()
-        asked = None if workload is None else counted_pods(scheduler.client, workload)
+        asked = None if workload is None else counted_pods(scheduler.client, workload, "workload")
         return nodes_needed(scheduler, asked, nodes_like(like), max)
 
+    @typed
     def survive(
         self, by: str = "node", at_once: int = 1, go_on: Callable[[], bool] = lambda: True
     ) -> Survival:
@@ -280,6 +287,7 @@ class PlanningVerbs:
 
         return survive(self._scheduler(), by, at_once, go_on)
 
+    @typed
     def node_room(self, nodes: Sequence[str] | None = None, by: str = "") -> list[Room]:
         """Return what is allocatable, requested and free on nodes, the largest pod that still fits, and the
         workloads that hold most.

@@ -12,6 +12,7 @@ from typing import Any, Self, Unpack
 from msgspec.structs import replace
 
 from moorage._core.base.bracket import Bracket
+from moorage.arguments import argument, typed
 from moorage.cache import SchedulerCache, Transaction
 from moorage.controllers.workloads import ClusterControllers, Rollout
 from moorage.framework.plugin.nominator import PodNominator
@@ -289,6 +290,7 @@ class Scheduler(PlanningVerbs, ClusterChanges):
             out._transaction_parts.copy_from(records)
         return out
 
+    @typed
     def diff(self, other: Scheduler) -> Difference:
         """Return what differs in another scheduler, for example in a fork that has changed.
 
@@ -464,6 +466,7 @@ class Scheduler(PlanningVerbs, ClusterChanges):
             return found
         return dataclasses.replace(found, group=explain_group(self.context, pod))
 
+    @typed
     def finish_binding(self, pods: Sequence[Pod]) -> dict[str, Failure]:
         """Let time pass until none of some pods is being bound, as far as the scheduler can let time pass.
 
@@ -555,6 +558,7 @@ class Scheduler(PlanningVerbs, ClusterChanges):
                 evicted |= dict.fromkeys(f"Pod {key}" for key in self.run().evicted)
         return Change(changed=tuple(changed), deleted=tuple(evicted))
 
+    @typed
     def upgrade_nodes(self, nodes: str | Sequence[str], surge: int = 1) -> Change:
         """Replace nodes by copies, one at a time, as the upgrade of a pool does: a node is drained, a run
         places its pods, it is removed, and the next copy is added.
@@ -615,6 +619,7 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         with self.cache.transaction():
             return schedule_pods(self.context, pods, stop_on_failure)
 
+    @typed
     def schedule_workload(self, pod_group: Source, pods: Sequence[Source] | None = None) -> ScheduleResult:
         """Place the pods of a group together: all that fit, if they reach the group's minimum with the
         members that have a node. Otherwise nothing changes. No pod is evicted.
@@ -649,6 +654,7 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         given = None if pods is None else pods_of(self.client, pods)
         return schedule_workload(self.context, group_like(self.client, pod_group), given)
 
+    @typed
     def preempt_pods(self, pods: Sequence[Source], offsets: Sequence[int] = ()) -> Preemption:
         """Place pods at once, with evictions where they fit nowhere; see `scheduler.placing.preempt_pods`.
 
@@ -667,6 +673,7 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         """
         return preempt_pods(self.context, pods_of(self.client, pods), offsets)
 
+    @typed
     def schedule_by_template(self, template: Source, n: int, first: int = 0) -> ScheduleResult:
         """Place up to `n` replicas of a template, and assume them in the cache.
 
@@ -691,12 +698,13 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         Raises
         ------
         ValueError
-            `n` is out of range.
+            `n` or `first` is out of range.
         CacheError
             A name is in use, or the template has none.
         """
-        return schedule_by_template(self.context, pod_of(self.client, template), n, first)
+        return schedule_by_template(self.context, pod_of(self.client, template, "template"), n, first)
 
+    @typed
     def advance(self, now: float | None = None) -> ScheduleResult:
         """Continue the pods whose wait on Permit has ended, by a plugin or a timeout, and the binding cycles
         that are due.
@@ -730,6 +738,9 @@ def _options_of(cluster: Cluster | ObjectClient, given: SchedulerOptions) -> Opt
     ValueError
         The tie-break is unknown.
     """
+    for name in given:
+        annotation = SchedulerOptions.__annotations__[name].__forward_arg__
+        argument(name, given[name], annotation)  # type: ignore[literal-required]
     tie_break, config = given.get("tie_break", "go-heap"), given.get("config")
     if tie_break not in TIE_BREAKS:
         raise ValueError(f"tie_break must be one of {', '.join(TIE_BREAKS)}, not {tie_break!r}")

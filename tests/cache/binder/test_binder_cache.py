@@ -28,7 +28,7 @@ from moorage.cache.binder.cache_handler import (
     POD_ASSUMED_TTL,
     RESERVATION_TTL,
 )
-from moorage.errors import CacheCorruptedError
+from moorage.errors import CacheCorruptedError, CacheError
 from moorage.objects import Pod
 from moorage.objects.model.godel import ASSUMED_NODE, NOMINATED_NODE, Movement, node_name_of
 from moorage.objects.model.pod_group import GROUP_ANNOTATION
@@ -241,6 +241,14 @@ def test_a_pod_needs_a_uid(kit: Kit, number: int) -> None:
     )
     refused(NO_UID, methods[number], one)
     assert kit.cache.dump().nodes == {}
+
+
+def test_a_pod_whose_time_is_over_is_not_found_whatever_is_asked_first(kit: Kit) -> None:
+    kit.assume(pod("a", "n"))
+    kit.clock.now = 901.0
+    with pytest.raises(CacheError):
+        kit.cache.get_pod(pod("a"))
+    assert (kit.has(pod("a")), kit.used("n")) == (False, (0, 0))
 
 
 @pytest.mark.parametrize("finished", [False, True])

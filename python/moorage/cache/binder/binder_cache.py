@@ -202,15 +202,19 @@ class BinderCache(ClusterCache):
         pod : Pod
         """
         with self.lock:
-            now = self.clock()
-            if self.pods.has_expired(pod, now):
-                self.clean(now)  # else other methods would still find the pod
+            self._expire(pod)
             return self.pods.is_assumed_pod(pod)
+
+    def _expire(self, pod: Pod) -> None:
+        """Run `clean` if the deadline of a pod has passed, so that no method finds it."""
+        now = self.clock()
+        if self.pods.has_expired(pod, now):
+            self.clean(now)
 
     # ---- reading
 
     def get_pod(self, pod: Pod) -> Pod:
-        """Return the object of a pod in the cache.
+        """Return the object of a pod in the cache; if its deadline has passed, `clean` is run before.
 
         Parameters
         ----------
@@ -227,6 +231,7 @@ class BinderCache(ClusterCache):
             The pod is not in the cache.
         """
         with self.lock:
+            self._expire(pod)
             return self.pods.get_pod(pod)
 
     def get_node_info(self, node_name: str) -> QosNodeInfo | None:

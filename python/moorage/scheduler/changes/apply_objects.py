@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from msgspec.structs import replace
 
+from moorage.arguments import naming
 from moorage.controllers.workloads.cluster_controllers import ClusterControllers
 from moorage.controllers.workloads.store_control import admission_of
 from moorage.errors import InputError
@@ -54,7 +55,8 @@ def apply(
         An object is invalid.
     """
     created, changed, admission = list[Object](), [], None
-    completed = _completed(client, what, check)
+    with naming("what"):
+        completed = _completed(client, what, check)
     for given, obj in zip(completed, with_own_uids(client, completed), strict=True):
         _check_parallelism(obj)
         try:

@@ -12,6 +12,7 @@ from itertools import chain
 
 from msgspec.structs import replace
 
+from moorage.arguments import typed
 from moorage.errors import InputError, located
 from moorage.objects import Namespace, Node, Object, Pod, PodGroup
 from moorage.objects.admission.admission import RefusedError
@@ -77,6 +78,7 @@ class ClusterChanges(SchedulerParts):
 
     # ---- objects -------------------------------------------------------------------------------------------
 
+    @typed
     def apply(self, what: Source | Iterable[Source]) -> Change:
         """Create or change objects: manifests as ``kubectl apply`` does, objects of moorage as ``kubectl
         replace``.
@@ -106,6 +108,7 @@ class ClusterChanges(SchedulerParts):
         with self._changing() as client:
             return apply_objects.apply(client, self.controllers, what, check)
 
+    @typed
     def delete(self, *references: str, kind: str = "", selector: str = "", namespace: str = "") -> Change:
         """Delete objects. What a workload owns goes with it; pods of a workload come back. A claim that a
         pod on a node uses stays until the pod is gone, and so does a pod group with pods that have not ended.
@@ -149,6 +152,7 @@ class ClusterChanges(SchedulerParts):
                 client.delete(type(obj), obj.name, obj.namespace)
             return Change(deleted=tuple(dict.fromkeys(map(full_name, objects))))
 
+    @typed
     def scale(self, reference: str, replicas: int) -> Change:
         """Set the number of replicas of a workload.
 
@@ -176,6 +180,7 @@ class ClusterChanges(SchedulerParts):
             obj = workload_named(client, reference, SCALABLE, "has no replicas to set")
             return _updated(client, obj, replace(obj, spec=replace(obj.spec, replicas=replicas)))
 
+    @typed
     def restart(self, reference: str) -> Change:
         """Roll a workload out anew, as ``kubectl rollout restart`` does.
 
@@ -249,6 +254,7 @@ class ClusterChanges(SchedulerParts):
             made = apply_objects.apply(client, self.controllers, new)
             return replace(made, deleted=tuple(map(full_name, replaced)), kept=made.kept | kept)
 
+    @typed
     def set_requests(self, what: str | Iterable[ResourceRequest]) -> Change:
         """Give containers of workloads other requests of cpu and memory, and roll the workloads out; those of
         CronJobs and suspended Jobs have them when they run. A limit that is lower is raised to the request.
@@ -306,6 +312,7 @@ class ClusterChanges(SchedulerParts):
         """
         return still_suspended(self.client, self._options.suspended)
 
+    @typed
     def label(self, reference: str, *labels: str) -> Change:
         """Set or remove labels of an object.
 
@@ -332,6 +339,7 @@ class ClusterChanges(SchedulerParts):
 
     # ---- nodes ---------------------------------------------------------------------------------------------
 
+    @typed
     def add_nodes(
         self, count: int, like: Source, *, zone: str = "", labels: Mapping[str, str] = {}
     ) -> Change:
@@ -375,6 +383,7 @@ class ClusterChanges(SchedulerParts):
             node = get(client, Node, name) if isinstance(named, str) else named
             return node_changes.add_nodes(client, count, node, given, is_template)
 
+    @typed
     def remove_nodes(self, nodes: str | Sequence[str]) -> Change:
         """Remove nodes with the pods on them, as when machines are lost. Disruption budgets have no say.
 
@@ -398,6 +407,7 @@ class ClusterChanges(SchedulerParts):
             pods = [*chain.from_iterable(self._pods_on(found).values())]
             return node_changes.remove_nodes(client, found, pods)
 
+    @typed
     def fail_zone(self, zone: str) -> Change:
         """Remove all nodes of a zone (label topology.kubernetes.io/zone), with the pods on them.
 
@@ -421,6 +431,7 @@ class ClusterChanges(SchedulerParts):
             raise InputError(f'no Node is in the zone "{zone}"')
         return self.remove_nodes(names)
 
+    @typed
     def cordon(self, nodes: str | Sequence[str]) -> Change:
         """Make nodes unschedulable.
 
@@ -440,6 +451,7 @@ class ClusterChanges(SchedulerParts):
         """
         return self._set_unschedulable(nodes, True)
 
+    @typed
     def uncordon(self, nodes: str | Sequence[str]) -> Change:
         """Make nodes schedulable again.
 
@@ -463,6 +475,7 @@ class ClusterChanges(SchedulerParts):
         with self._changing() as client:
             return Change(changed=drain.set_unschedulable(client, select_nodes(client, nodes), value))
 
+    @typed
     def drain(
         self,
         nodes: str | Sequence[str],
@@ -507,6 +520,7 @@ class ClusterChanges(SchedulerParts):
             found = select_nodes(client, nodes)
             return drain.drain(client, found, self._pods_on(found), why_not, respect_budgets)
 
+    @typed
     def evict(self, pods: Iterable[Pod]) -> Change:
         """Evict pods as far as disruption budgets allow it now.
 
@@ -525,6 +539,7 @@ class ClusterChanges(SchedulerParts):
             left = [pod for pod in pods if stored.get(pod.key) == pod.metadata.uid]
             return drain.evict(client, left, lambda _: "")
 
+    @typed
     def taint(self, nodes: str | Sequence[str], *taints: str) -> Change:
         """Set or remove taints of nodes. Pods that do not tolerate a new taint NoExecute are deleted.
 

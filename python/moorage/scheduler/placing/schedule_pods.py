@@ -150,7 +150,7 @@ def schedule_by_template(context: SchedulingContext, template: Pod, n: int, firs
     Raises
     ------
     ValueError
-        `n` is negative or larger than 2^31 - 1.
+        `n` or `first` is negative or larger than 2^31 - 1.
     CacheError
         A replica is in the cache, or its name is in use.
     """
@@ -158,6 +158,8 @@ def schedule_by_template(context: SchedulingContext, template: Pod, n: int, firs
     check_readable((template,))
     if not 0 <= n <= MOST:
         raise ValueError(f"n must be from 0 to {MOST}, not {n}")
+    if not 0 <= first <= MOST:
+        raise ValueError(f"first must be from 0 to {MOST}, not {first}")
     state, engine = context.cache.state, context.engine_for(template)
     tries = engine.placer.tries(n)
     _check_names(context, template, tries, first)

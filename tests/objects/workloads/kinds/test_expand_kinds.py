@@ -475,6 +475,11 @@ VOLCANO = "batch.volcano.sh/v1alpha1", "Job"
             "Job x: spec.tasks[0].replicas: not a whole number",
         ),
         (
+            ("jobset.x-k8s.io/v1alpha2", "JobSet"),
+            "{replicatedJobs: [{name: t, replicas: 2000, template: {spec: {parallelism: 1001}}}]}",
+            "JobSet x: spec.replicatedJobs[0].template: 2002000 pods are more than 2000000",
+        ),
+        (
             VOLCANO,
             f"{{tasks: [{{name: t, replicas: 2000001, template: {TEMPLATE}}}]}}",
             "Job x: spec.tasks[0].template: 2000001 pods are more than 2000000",

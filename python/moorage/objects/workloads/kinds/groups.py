@@ -9,7 +9,7 @@ from moorage.errors import InputError
 from moorage.objects.model.workload import MAX_PODS
 
 from .kind_rules import Part, Rule
-from .kind_values import Find, Group, Values, number_of
+from .kind_values import Find, Group, Values, map_of, number_of
 
 _OVER = frozenset(
     {"succeeded", "failed", "complete", "completed", "finished", "stopped", "aborted", "terminated"}
@@ -95,10 +95,19 @@ def groups_of(obj: Values, rule: Rule, find: Find) -> list[tuple[Group, bool]] |
         groups = [(group, part.is_job) for part in rule.parts for group in _of_part(obj, part, rule)]
     else:
         return rule.why_left_out
-    for group, _ in groups:
-        if group.number > MAX_PODS:
-            raise InputError(f"{group.number} pods are more than {MAX_PODS}", path=group.path)
+    pods = 0
+    for group, is_job in groups:
+        pods += group.number * (_parallelism(group.template) if is_job else 1)
+        if pods > MAX_PODS:
+            raise InputError(f"{pods} pods are more than {MAX_PODS}", path=group.path)
     return groups
+
+
+def _parallelism(job: Values) -> int:
+    """How many pods a Job runs at once, as far as its template says that rightly."""
+    spec = map_of(job, "spec")
+    limits = [one for one in (spec.get("parallelism", 1), spec.get("completions")) if type(one) is int]
+    return max(min(limits, default=1), 0)
 
 
 def _of_part(obj: Values, part: Part, rule: Rule) -> Iterator[Group]:

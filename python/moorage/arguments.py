@@ -1,0 +1,162 @@
+"""Checks of the arguments of public functions, by the annotations of their parameters."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import wraps
+from math import isfinite
+from operator import index
+from typing import Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_WORDS = {
+    "str": "a string",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "True or False",
+    "None": "None",
+    "Mapping[str, str]": "a mapping of strings to strings",
+}
+
+
+def typed(function: Callable[P, R]) -> Callable[P, R]:
+    """Check the arguments of a function before it begins.
+
+    An annotation of builtin types, classes of the function's module, and sequences of these is checked. Other
+    annotations are left to the function. An iterator is passed on as a list.
+
+    Parameters
+    ----------
+    function : callable
+        In a module with ``from __future__ import annotations``.
+
+    Returns
+    -------
+    callable
+        Raises TypeError with the name of the parameter for a value of another type, and ValueError for a
+        number that is not finite. The function checks ranges.
+    """
+    signature = inspect.signature(function)
+    kinds = {
+        name: one.annotation for name, one in signature.parameters.items() if one.annotation is not one.empty
+    }
+    several = {name for name, one in signature.parameters.items() if one.kind is one.VAR_POSITIONAL}
+    names = function.__globals__
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            bound = signature.bind(*args, **kwargs)
+        except TypeError:
+            return function(*args, **kwargs)  # which tells what is missing
+        for name, value in bound.arguments.items():
+            if name in several:
+                bound.arguments[name] = tuple(argument(name, one, kinds[name], names) for one in value)
+            elif name in kinds:
+                bound.arguments[name] = argument(name, value, kinds[name], names)
+        return function(*bound.args, **bound.kwargs)
+
+    return call
+
+
+def argument(name: str, value: Any, annotation: str, names: Mapping[str, Any] = {}) -> Any:
+    """Check one argument.
+
+    Parameters
+    ----------
+    name : str
+        Of the parameter.
+    value : object
+    annotation : str
+        Such as ``int | None`` or ``str | Sequence[str]``.
+    names : mapping of str to object, optional
+        The classes that the annotation may name.
+
+    Returns
+    -------
+    object
+        The value; an int for one of numpy's whole numbers.
+
+    Raises
+    ------
+    TypeError
+        It is of another type.
+    ValueError
+        It is a number that is not finite.
+    """
+    choices = annotation.split(" | ")
+    if not all(_is_known(choice, names) for choice in choices):
+        return value
+    for choice in choices:
+        taken, fits = _as(choice, value, names)
+        if fits:
+            if type(taken) is float and not isfinite(taken):
+                raise ValueError(f"{name} must be finite, not {taken}")
+            return taken
+    wanted = " or ".join(_words(choice) for choice in choices)
+    raise TypeError(f"{name} must be {wanted}, not {type(value).__name__}")
+
+
+@contextmanager
+def naming(name: str) -> Iterator[None]:
+    """Put the name of a parameter before the text of a TypeError about its value.
+
+    Parameters
+    ----------
+    name : str
+    """
+    try:
+        yield
+    except TypeError as error:
+        raise TypeError(f"{name}{' ' if str(error).startswith('must be ') else ': '}{error}") from error
+
+
+def _is_known(choice: str, names: Mapping[str, Any]) -> bool:
+    item = _item(choice)
+    return choice in _WORDS or isinstance(names.get(choice), type) or (item != "" and _is_known(item, names))
+
+
+def _item(choice: str) -> str:
+    """The type of the items of a sequence or an iterable; "" for another type."""
+    kind, _, rest = choice.partition("[")
+    return rest[:-1] if kind in ("Sequence", "Iterable") else ""
+
+
+def _words(choice: str) -> str:
+    item = _item(choice)
+    return f"a sequence of {item}" if item else _WORDS.get(choice, f"a {choice}")
+
+
+def _as(choice: str, value: Any, names: Mapping[str, Any]) -> tuple[Any, bool]:
+    """A value as one of a type, and whether it is."""
+    if item := _item(choice):
+        if isinstance(value, str | bytes | Mapping | set | frozenset):  # a set has no order
+            return value, False
+        try:
+            items = value if hasattr(value, "__getitem__") else list(value)
+            return items, all(_as(item, one, names)[1] for one in items)
+        except TypeError:
+            return value, False
+    if choice == "None":
+        return value, value is None
+    if choice == "bool":
+        return value, isinstance(value, bool)
+    if choice == "str":
+        return value, isinstance(value, str)
+    if choice == "Mapping[str, str]":
+        is_one = isinstance(value, Mapping)
+        return value, is_one and all(isinstance(one, str) for pair in value.items() for one in pair)
+    if choice in ("int", "float"):
+        if isinstance(value, bool):
+            return value, False
+        if choice == "float" and isinstance(value, float):
+            return value, True
+        try:
+            return index(value), True
+        except TypeError:
+            return value, False
+    return value, isinstance(value, names[choice])

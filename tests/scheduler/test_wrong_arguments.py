@@ -1,0 +1,74 @@
+"""Every parameter of every public verb refuses values of other types, by its name, and changes nothing."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.core.make import node, pod
+from tests.scheduler.transactions.test_transactions import everything, world
+
+import moorage as mo
+from moorage.errors import MoorageError
+
+WRONG: dict[str, Any] = {
+    "None": None, "3.5": 3.5, "nan": math.nan, "-1": -1, "2**63": 2**63, "2**200": 2**200, "bytes": b"\xff",
+    "object": object(), "class": mo.Pod, "[None]": [None], "[1, 2]": [1, 2], "[['x']]": [["x"]], "{1}": {1},
+    "lambda": lambda: None, "slice": slice(1), "x": "x", "": "", "{}": {}, "True": True,
+}  # fmt: skip
+GOOD = {
+    "count": 1, "like": "c", "template": pod("t"), "pod": pod("t"), "pods": [pod("t")], "n": 1,
+    "nodes": ["c"], "references": "default/p0", "reference": "deploy/x", "replicas": 1, "zone": "z",
+    "pod_group": "podgroup/g",
+    "what": node("new"), "taints": "a=b:NoSchedule", "labels": "a=b", "bound": None, "other": None,
+}  # fmt: skip
+VERBS = [
+    name
+    for name, verb in inspect.getmembers(mo.Scheduler, inspect.isfunction)
+    if not name.startswith("_")
+    and name not in ("is_waiting", "not_ours")  # a run asks them about each pod
+    and len(inspect.signature(verb).parameters) > 1
+]
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_a_wrong_argument_is_refused(name: str) -> None:
+    one = world()
+    before = everything(one)
+    verb = getattr(one, name)
+    for parameter in inspect.signature(verb).parameters.values():
+        for told, value in WRONG.items():
+            args, kwargs = arguments(verb, parameter, value)
+            try:
+                verb(*args, **kwargs)
+            except (MoorageError, ValueError):
+                pass
+            except TypeError as error:
+                told_of = str(error)
+                assert parameter.name in told_of, (parameter.name, told)
+            except Exception as error:
+                raise AssertionError(f"{name}({parameter.name}={told}): {error!r}") from error
+            else:
+                one = world()
+                verb = getattr(one, name)
+            assert everything(one) == before, (parameter.name, told)
+
+
+def arguments(
+    verb: Callable[..., Any], wrong: inspect.Parameter, value: Any
+) -> tuple[list[Any], dict[str, Any]]:
+    """Arguments that are right but for one."""
+    args: list[Any] = []
+    kwargs: dict[str, Any] = {}
+    for each in inspect.signature(verb).parameters.values():
+        given = value if each.name == wrong.name else GOOD.get(each.name)
+        if each.name != wrong.name and each.default is not each.empty:
+            continue
+        if each.kind in (each.POSITIONAL_OR_KEYWORD, each.VAR_POSITIONAL) and each.default is each.empty:
+            args.append(given)
+        else:
+            kwargs[each.name] = given
+    return args, kwargs

@@ -616,3 +616,17 @@ def test_a_file_of_scheduler_perf_names_the_command(capsys: pytest.CaptureFixtur
     assert main(["check", "-f", file]) == 2
     text = "document 1: a list, but not of objects: test cases of scheduler_perf; moorage perf runs them"
     assert capsys.readouterr().err == f"error: {file}: {text}\n"
+
+
+def test_an_admission_plugin_that_is_off_by_default(file: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    gpu = "nvidia.com/gpu"
+    allocatable = {"cpu": "4", "memory": "8Gi", "pods": "9", gpu: "1"}
+    node = {"kind": "Node", "metadata": {"name": "n"}, "status": {"allocatable": allocatable}}
+    node["spec"] = {"taints": [{"key": gpu, "effect": "NoSchedule"}]}
+    spec = {"containers": [{"name": "c", "resources": {"limits": {gpu: 1}}}]}
+    arguments = file(node, {"kind": "Pod", "metadata": {"name": "p"}, "spec": spec})
+    assert check(*arguments) == 1
+    assert check(*arguments, "--admission", "ExtendedResourceToleration") == 0
+    capsys.readouterr()
+    assert check(*arguments, "--admission", "NodeRestriction") == 2
+    assert "must be some of ExtendedResourceToleration, not 'NodeRestriction'" in capsys.readouterr().err

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from moorage.errors import InputError, located
-from moorage.objects.model.admission_policies import OPTIONAL_PLUGINS
 from moorage.releases import DEFAULT, RELEASES, FeatureGates, feature_gates
+from moorage.releases.admission_plugins import OPTIONAL_PLUGINS
 
 from .configuration_kind import naming_other_kinds
 from .number_ranges import WholeNumber

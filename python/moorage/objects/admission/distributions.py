@@ -12,7 +12,6 @@ from msgspec.structs import replace
 
 from moorage.errors import InputError, examples, shorten
 from moorage.objects.model.admission_policies import (
-    EXTENDED_RESOURCE_TOLERATION,
     AdmissionPlugins,
     Scheduler,
 )
@@ -21,6 +20,7 @@ from moorage.objects.model.meta import Object
 from moorage.objects.model.node import Namespace, Node
 from moorage.objects.model.pod import Pod, PodSpec, Toleration
 from moorage.objects.read.decode import decode
+from moorage.releases.admission_plugins import EXTENDED_RESOURCE_TOLERATION
 
 from .pod_resources import is_best_effort
 from .resource_quotas import is_extended

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from moorage.releases.admission_plugins import OPTIONAL_PLUGINS
+
 from .field_rules import labels, one_of, required
 from .meta import Object, Resources, Struct
 from .pod import Toleration
@@ -105,11 +107,6 @@ class Scheduler(Object, frozen=True):
     kind: str = "Scheduler"
     api_version: str = "config.openshift.io/v1"
     spec: SchedulerSpec = SchedulerSpec()
-
-
-EXTENDED_RESOURCE_TOLERATION = "ExtendedResourceToleration"
-OPTIONAL_PLUGINS = (EXTENDED_RESOURCE_TOLERATION,)
-"""Admission plugins that are off by default, and that an AdmissionPlugins turns on."""
 
 
 class AdmissionPlugins(Object, frozen=True):

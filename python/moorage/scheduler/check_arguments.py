@@ -112,9 +112,11 @@ def pods_of(client: ObjectClient, pods: Sequence[Source]) -> Sequence[Pod]:
         As for `pod_of`.
     """
     # Only types are compared, as a call with one pod takes a few microseconds as a whole.
+    if isinstance(pods, list | tuple) and _PODS.issuperset(map(type, pods)):
+        return cast("Sequence[Pod]", pods)
     if not isinstance(pods, Sequence) or isinstance(pods, str | bytes):
         raise TypeError(f"pods must be a sequence of Pod, not {type(pods).__name__}")
-    if not isinstance(pods, list | tuple) or _PODS.issuperset(map(type, pods)):
+    if not isinstance(pods, list | tuple):
         return cast("Sequence[Pod]", pods)
     return [pod_of(client, pod, "pods") for pod in pods]
 

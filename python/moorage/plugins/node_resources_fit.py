@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
+from msgspec import structs
 
 from moorage import framework as fwk
 from moorage._core.base.quantity import Quantity, parse_milli, parse_value, wrap_int64
@@ -19,7 +20,7 @@ from moorage.framework.plugin.amounts import gates_of_changes, quantity_text
 from moorage.framework.plugin.events import ActionType, is_live, is_same_pod, of_class, on, queue_if
 from moorage.framework.plugin.evidence import Evidence, EvidencePlugin, FindEvidence, Inquiry, Rows
 from moorage.framework.profiles.in_core import InTreePlugin
-from moorage.objects import AnyGroup, Node, Pod
+from moorage.objects import AnyGroup, Node, Pod, PodStatus
 from moorage.objects.model.resource_claims import OF_DEVICE_CLASS, DeviceClass
 from moorage.releases import DEFAULT_GATES
 
@@ -315,7 +316,7 @@ class NodeResourcesFit(
         -------
         QueueingHint
         """
-        requests = _wanted(self.shape_of(pod))
+        requests = _wanted(self.shape_of(_by_spec(pod)))
         now = _allocatable(new, requests)
         delegated = {name for name in requests if not now[name] and self._is_delegated(name)}
         if now["pods"] < 1 or any(now[name] < requests[name] for name in requests if name not in delegated):
@@ -358,7 +359,12 @@ class NodeResourcesFit(
         if old is not None and old.spec.extended_resource_name == new.spec.extended_resource_name:
             return queue_if(False)
         names = _names(new) if old is None else {new.spec.extended_resource_name}
-        return queue_if(names.intersection(self.shape_of(pod).others))
+        return queue_if(names.intersection(self.shape_of(_by_spec(pod)).others))
+
+
+def _by_spec(pod: Pod) -> Pod:
+    """A waiting pod as upstream's hints count it: they do not look at resizes in its status."""
+    return structs.replace(pod, status=PodStatus())
 
 
 def _wanted(shape: Shape) -> dict[str, int]:

@@ -11,6 +11,8 @@ from functools import lru_cache
 from itertools import chain, repeat
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
+
 from moorage._core.queue.queued_pods import QueuedPodInfo
 from moorage._core.queue.unschedulable_pods import Rejection, rejection_of
 from moorage.errors import InputError
@@ -27,10 +29,12 @@ from moorage.framework.plugin.events import (
     ANY_EVENT,
     NODE,
     POD_RESOURCES,
+    TARGET_POD,
     Hint,
     HintIndex,
     PodEvents,
     index_of,
+    is_same_pod,
     on,
 )
 from moorage.objects import Pod
@@ -285,10 +289,20 @@ class Hints:
         if event.is_wildcard:
             is_other = new is not None and new.metadata.uid != info.pod.metadata.uid
             return Strategy.SKIP if is_other else Strategy.AFTER_BACKOFF
-        return self.ask(self.meaning(rejection_of(info), event).questions, info, old, new)
+        pod = info.pod
+        if event.resource == TARGET_POD and not is_same_pod(pod, new):
+            # Both are in flight. Since v1.37, hints take the pod of such an event for the waiting one.
+            pod = replace(pod, metadata=replace(pod.metadata, uid=new.metadata.uid))
+        questions = self.meaning(rejection_of(info), event).questions
+        return self.ask(questions, info, old, new, pod)
 
     def ask(
-        self, questions: tuple[Question, ...] | None, info: QueuedPodInfo, old: Any, new: Any
+        self,
+        questions: tuple[Question, ...] | None,
+        info: QueuedPodInfo,
+        old: Any,
+        new: Any,
+        pod: Pod | None = None,
     ) -> Strategy:
         """Return how an event without a wildcard moves a pod with rejectors, by the answers of hints.
 
@@ -299,6 +313,8 @@ class Hints:
         info : QueuedPodInfo
         old, new : object or None
             The object of the event before and after it.
+        pod : Pod, optional
+            What hints see as the waiting pod; by default that of `info`.
 
         Returns
         -------
@@ -310,7 +326,7 @@ class Hints:
         for question in questions:
             if strategy is Strategy.AFTER_BACKOFF and not question.is_pending:
                 continue
-            if not self._is_queue(question, info.pod, old, new):
+            if not self._is_queue(question, pod or info.pod, old, new):
                 continue
             if question.is_pending:
                 return Strategy.IMMEDIATELY

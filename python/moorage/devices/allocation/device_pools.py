@@ -26,7 +26,7 @@ NO_COUNTERS: Counters = {}
 _encode = msgspec.msgpack.Encoder().encode
 _matchers: dict[NodeSelector, NodeSelectorMatcher] = {}
 _MAX_MATCHERS = 1 << 12
-_NAME, _RANK = attrgetter("slice.metadata.name"), attrgetter("rank")
+_NAME, _RANK, _LISTED = attrgetter("slice.metadata.name"), attrgetter("rank"), attrgetter("listed")
 
 
 def selects(selector: NodeSelector, node: Node) -> bool:
@@ -219,11 +219,11 @@ class PublishedSlice:
         Driver and name of the pool.
     generation : int
         The generation of the pool that the slice is of.
-    rank : int
-        Slices of lower rank are tried first.
+    rank, listed : int
+        Slices of lower rank are tried first; the place in the list that the informer has.
     """
 
-    rank = 0
+    rank = listed = 0
 
     def __init__(self, slice: ResourceSlice, kinds: SliceKinds) -> None:
         spec = slice.spec
@@ -380,6 +380,8 @@ class DeviceSlices:
         self._features = features
         kinds = SliceKinds()
         self._published = [PublishedSlice(one, kinds) for one in slices]
+        for at, published in enumerate(self._published):
+            published.listed = at
         if features.sorts_slices:
             self._published.sort(key=_NAME)
         for at, published in enumerate(self._published):
@@ -625,7 +627,9 @@ class DeviceSlices:
         if len(generations) > 1:
             slices = [one for one in relevant if one.generation == generation]
             usable = [one for one in usable if one.generation == generation]
-        count, of_pool = slices[0].slice.spec.pool.resource_slice_count, self._of_pool[key]
+        # If slices of an invalid driver disagree, the first that is listed counts.
+        first = min(slices, key=_LISTED) if len(slices) > 1 else slices[0]
+        count, of_pool = first.slice.spec.pool.resource_slice_count, self._of_pool[key]
         if len(slices) == count:
             return self._join(key, usable, slices, [])
         if max(of_pool.generations) > generation:

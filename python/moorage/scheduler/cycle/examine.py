@@ -67,7 +67,12 @@ def examine(engine: Engine, pod: Pod, order: list[str]) -> Examination:
 def _search(engine: Engine, state: CycleState, ran: PreFilterRun, examination: Examination) -> Examination:
     """Return the examination with the verdict of every node, and the scores of the feasible ones."""
     profile, view = engine.profile_of(state.target), engine.cache.state.view
-    rows, verdicts = engine.search.verdicts(*state.target)
+    error = ""
+    try:
+        rows, verdicts = engine.search.verdicts(*state.target)
+    except StatusError as failed:
+        error = failed.status.message()
+        rows, verdicts = _before_failure(engine, state, ran)
     statuses = engine.number_statuses(state.target, rows, verdicts)
     fits = verdicts == 0
     diagnosis = Diagnosis(
@@ -79,6 +84,9 @@ def _search(engine: Engine, state: CycleState, ran: PreFilterRun, examination: E
         statuses=statuses,
     )
     rejected, feasible = view.names_of(rows[~fits]), view.names_of(rows[fits])
+    if error:
+        seen = explain_verdicts(profile, state.shape, rejected, verdicts[~fits], statuses)
+        return replace(examination, rejected=seen, error=error)
     filtered = replace(
         examination,
         rejected=explain_verdicts(profile, state.shape, rejected, verdicts[~fits], statuses),
@@ -86,6 +94,23 @@ def _search(engine: Engine, state: CycleState, ran: PreFilterRun, examination: E
         fit_error="" if feasible else diagnosis.message(),
     )
     return _score(engine, state, filtered, rows[fits]) if feasible else filtered
+
+
+def _before_failure(
+    engine: Engine, state: CycleState, ran: PreFilterRun
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint64]]:
+    """Return rows and verdicts of the nodes that one worker has tried when a filter fails with an error."""
+    view, verdicts = engine.cache.state.view, []
+    rows = np.roll(view.rows(), -engine.decider.start)
+    if ran.node_names is not None:
+        rows = rows[[name in ran.node_names for name in view.names_of(rows)]]
+    engine.bridge.forget_failures()
+    try:
+        for row in rows.tolist():
+            verdicts.append(engine.search.verdict(row, *state.target))
+    except StatusError:
+        engine.bridge.forget_failures()
+    return rows[: len(verdicts)], np.array(verdicts, dtype=np.uint64)
 
 
 def _outcome(ran: PreFilterRun) -> PreFilterOutcome | None:

@@ -96,7 +96,8 @@ class GangWorld(World):
             if attempt is None:
                 break
             attempts.append(attempt)
-        result: Json = {"gated": sorted(gated)} if gated else {}
+        # Names of members end with their number.
+        result: Json = {"gated": sorted(gated, key=lambda key: (len(key), key))} if gated else {}
         for pod in members:
             if not self.pods[pod.key].spec.node_name:
                 self.remove_pod(pod.key)

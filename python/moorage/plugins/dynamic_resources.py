@@ -530,6 +530,8 @@ class DynamicResources(
         is_placed = handle.places_groups and group.spec.scheduling_constraints is not None
         if is_placed or isinstance(group, CompositePodGroup):
             return None, fwk.Status(fwk.Code.UNSCHEDULABLE, (), self.name)
+        if not failed.ran_pre_filter(self.name):  # as upstream, which misses the state of the group then
+            return None, fwk.Status(fwk.Code.ERROR, (NOT_FOUND,), self.name)
         found = {at: one for at, state in failed.states().items() if (one := _read(state)) is not None}
         try:
             freed = [self._freed(one, failed.pods[at]) for at, one in found.items() if one.claims]

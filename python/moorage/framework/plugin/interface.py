@@ -564,6 +564,10 @@ class FailedGroup(Protocol):
         """
         ...
 
+    def ran_pre_filter(self, plugin: str) -> bool:
+        """Whether PreFilter of a plugin, by its name, ran for a pod of the group."""
+        ...
+
     def place(self) -> Status | None:
         """Place the pods in the cluster as it is now, and undo it.
 

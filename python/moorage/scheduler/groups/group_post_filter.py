@@ -18,6 +18,7 @@ from moorage.framework import (
     Framework,
     NominatingInfo,
     PodGroupPostFilterPlugin,
+    PreFilterPlugin,
     Status,
 )
 from moorage.framework.plugin.lazy_attribute import lazy_attribute
@@ -138,6 +139,18 @@ class FailedAttempt:
     def states(self) -> Mapping[int, CycleState]:
         """Return the state of each pod that had a cycle of its own; of a pod group alone."""
         return self._attempt.states
+
+    def ran_pre_filter(self, plugin: str) -> bool:
+        """Whether PreFilter of a plugin ran for a pod: that of none before it rejected the pod."""
+        named = [other.name for other in self._members.engine.profile.at(PreFilterPlugin)]
+        if plugin not in named or (self._attempt.rows >= 0).any():
+            return plugin in named
+        before = {"", *named[: named.index(plugin)]}  # a conflict of plugins has no name
+        for failure in self._attempt.failures.values():
+            rejection = failure.diagnosis and failure.diagnosis.pre_filter
+            if not failure.error and (rejection is None or rejection.plugin not in before):
+                return True
+        return False
 
     @lazy_attribute
     def reads_rows_alone(self) -> bool:

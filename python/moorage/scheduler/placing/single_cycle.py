@@ -63,6 +63,7 @@ def _schedule_apart(context: SchedulingContext, pod: Pod) -> Decision:
         context.enlist()
         pod = cast(ObjectStore, context.handle.client).create(pod)
         context.sync()
+    pod = context.current(pod) or pod  # with the claims that controllers made
     batch = context.batch_of([pod])
     decision = whole_cycle(context, context.engine_of_route(batch.route(0)), pod, batch.target(0))
     if decision.binding:

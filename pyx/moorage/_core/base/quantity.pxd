@@ -14,6 +14,7 @@ cdef class Quantity:
     cdef object _nanos(self)
 
 
+cdef Quantity compared(Quantity q, Quantity other)
 cpdef Quantity parse(object raw)
 cpdef int64_t parse_value(object raw) except? -1
 cpdef int64_t parse_milli(object raw) except? -1

@@ -232,6 +232,9 @@ cdef class Quantity:
             # For these powers of ten upstream multiplies once and wraps; for others it detects overflow.
             if self._fast and not fits_int64(number) and self._scale - scale not in (1, 2, 3, 6, 9):
                 return 0
+            # Powers beyond 64 bits, which upstream takes from a float, are the lowest number there.
+            if not self._fast and self._scale - scale > MOST_DIGITS:
+                return wrap_int64(-self._unscaled << 63)
             return wrap_int64(number)
         divisor = ten_to(scale - self._scale)
         if self._unscaled >= INT64_MAX:
@@ -324,6 +327,17 @@ cdef Quantity add(Quantity a, Quantity b, int sign):
         result._fast = (
             result._fast and fits_int64(left) and fits_int64(right) and fits_int64(result._unscaled)
         )
+    return result
+
+
+cdef Quantity compared(Quantity q, Quantity other):
+    """Return a quantity as a comparison with another one leaves it: upstream makes a big decimal of a number in
+    64 bits to compare it with a big decimal."""
+    if not q._fast or other._fast:
+        return q
+    cdef Quantity result = Quantity.__new__(Quantity)
+    result._unscaled, result._scale, result._format = q._unscaled, q._scale, q._format
+    result._text = q._text
     return result
 
 

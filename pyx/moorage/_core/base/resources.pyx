@@ -8,7 +8,7 @@ from collections import namedtuple
 
 from moorage._core.base.quantity import Quantity
 
-from moorage._core.base.quantity cimport parse
+from moorage._core.base.quantity cimport compared, parse
 
 PodGates = namedtuple(
     "PodGates",
@@ -68,8 +68,10 @@ cdef int _add(dict total, dict more) except -1:
 cdef int _maximum(dict total, dict other) except -1:
     """Raise each quantity of `total` to that of `other` where this is larger, in place."""
     for name, quantity in other.items():
-        if name not in total or quantity > total[name]:
+        if name not in total:
             total[name] = quantity
+        elif quantity > total[name]:
+            total[name] = compared(quantity, total[name])
 
 
 def is_infeasible(pod):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ._core.base.quantity import Quantity as Quantity
+    from .controllers.workloads import PodTimes as PodTimes
     from .controllers.workloads import Rollout as Rollout
     from .errors import InputError as InputError
     from .errors import MoorageError as MoorageError
@@ -97,6 +98,7 @@ _MODULES = {
     "ObjectStore": "store",
     "PermitPlugin": "framework.plugin.interface",
     "Pod": "objects.model.pod",
+    "PodTimes": "controllers.workloads",
     "PostBindPlugin": "framework.plugin.interface",
     "PostFilterPlugin": "framework.plugin.interface",
     "PostFilterResult": "framework.plugin.interface",

@@ -24,6 +24,12 @@ def parity() -> None:
     python("-m", "tests.conformance.upstream", *numbers, *given("VECTORS").split())
 
 
+@job("1 min", takes=["RECORDS"], nightly=True)
+def records() -> None:
+    """Which pods exist after changes of a real control plane: the records of the repository, or RECORDS"""
+    python("-m", "tests.conformance", *given("RECORDS", "tests/conformance/data/cluster").split())
+
+
 @job("25 s", needs=[VALGRIND], takes=["OPTIONS"], nightly=True)
 def instructions() -> None:
     """The core's instructions on hot paths, at most 2 % from figures.json, which OPTIONS=--write renews"""

@@ -7,7 +7,8 @@ from msgspec.structs import replace
 from tests.core.make import pod
 
 from moorage.objects import Cluster
-from moorage.scheduler.queueing import newest_clock, seconds
+from moorage.objects.workloads.ages import seconds
+from moorage.scheduler.queueing import time_of
 
 
 @pytest.mark.parametrize(
@@ -28,4 +29,4 @@ def test_the_clock_shows_the_newest_creation(stamps: list[str | None]) -> None:
         for one, stamp in zip([pod(f"p{at}") for at in range(len(stamps))], stamps, strict=True)
     ]
     newest = max([seconds(stamp) for stamp in stamps if stamp], default=0.0)
-    assert newest_clock(Cluster(pods=pods))() == newest
+    assert time_of(Cluster(pods=pods)).now == newest

@@ -8,6 +8,7 @@ from typing import Any, TypedDict
 import msgspec
 from msgspec import Struct
 
+from moorage.controllers.workloads import PodTimes, TimesOf
 from moorage.framework.configuration import KubeSchedulerConfiguration
 from moorage.framework.profiles.plugin_registry import Registry
 from moorage.framework.profiles.profile import Profile
@@ -16,7 +17,8 @@ from moorage.plugins.registry import ConfigurationSource
 from moorage.releases import FeatureGates
 from moorage.releases import feature_gates as all_gates
 
-from .volume_controllers import Wait
+Wait = Callable[[float], object]
+"""Takes seconds, and lets them pass while pods are being bound."""
 
 
 class ProfileOptions(TypedDict, total=False):
@@ -42,6 +44,7 @@ class SchedulerOptions(ProfileOptions, total=False):
     threads: int | None
     binding_threads: int | None
     controllers: bool
+    pod_times: PodTimes | TimesOf
     fail_fast: bool
     measured: bool
 
@@ -85,6 +88,8 @@ class Options(Struct, frozen=True, kw_only=True):
         Whether nobody else writes to the store.
     controllers : bool
         Whether the controllers of workloads are simulated in that case.
+    pod_times : PodTimes or callable
+        How long a pod takes to start, to become ready, and to stop.
     fail_fast : bool
     suspended : tuple of Suspended
         The suspended workloads of other projects that the cluster had.
@@ -102,5 +107,6 @@ class Options(Struct, frozen=True, kw_only=True):
     binding_threads: int = 0
     owns_store: bool = False
     controllers: bool = True
+    pod_times: PodTimes | TimesOf = PodTimes()
     fail_fast: bool = False
     suspended: tuple[Suspended, ...] = ()

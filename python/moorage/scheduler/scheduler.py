@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from moorage._core.base.bracket import Bracket
 from moorage.arguments import argument, typed
 from moorage.cache import SchedulerCache, Transaction
-from moorage.controllers.workloads import ClusterControllers, Rollout
+from moorage.controllers.workloads import ClusterControllers, PodTimes, Rollout
 from moorage.framework.plugin.nominator import PodNominator
 from moorage.framework.profiles.profile import Profile
 from moorage.objects.model.cluster import Cluster, RefusedPod
@@ -62,7 +62,7 @@ from .placing.preempt_pods import Preemption, preempt_pods
 from .placing.schedule_pods import schedule_by_template, schedule_pods
 from .placing.single_cycle import schedule_one
 from .planning_verbs import PlanningVerbs
-from .queueing import make_queue, newest_clock
+from .queueing import make_queue, time_of
 from .runs import Run
 from .scheduler_metrics import SchedulerMetrics
 from .scheduling_context import SchedulingContext
@@ -136,6 +136,9 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         Cluster: a pod of a ReplicaSet, StatefulSet, DaemonSet or Job that is evicted or deleted comes back, a
         changed Deployment is rolled out, and disruption budgets keep their status (`ClusterControllers`).
         With a client it has no effect, as others run them there.
+    pod_times : PodTimes or callable
+        How long a pod takes to start, to become ready and to stop, for the controllers; a function returns it
+        for each pod.
     fail_fast : bool
         Whether an exception in a plugin ends the run and is raised, for debugging. By default it fails the
         pod in question, is logged once per plugin and type with its traceback, and is counted
@@ -168,7 +171,8 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         check_names(options, SchedulerOptions, "a scheduler")
         self._options = _options_of(cluster, options)
         clock, gates = self._options.clock, self._options.gates
-        client = ObjectStore(newest_clock(cluster)) if isinstance(cluster, Cluster) else cluster
+        self._time = time_of(cluster if isinstance(cluster, Cluster) else None)
+        client = ObjectStore(self._time) if isinstance(cluster, Cluster) else cluster
         cache = SchedulerCache(options.get("ttl"), clock or time.monotonic, pod_gates(gates, gates.release))
         profiles = options.get("profiles") or (options.get("profile") or default_profile(gates),)
         with self._assembled(cache, client, profiles):
@@ -186,10 +190,7 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         configuration, gates, clock = options.configuration, options.gates, options.clock
         self.cache, self.client, self.informers = cache, client, InformerFactory(client, lock=cache.lock)
         nominator = PodNominator(self.is_waiting, gates.release.empty_nominations_are_kept)
-        for_groups = gates["DRAWorkloadResourceClaims"]
-        self.volumes = volume_controller(
-            options.owns_store, client, self.sync, options.wait, clock, for_groups
-        )
+        self.volumes = volume_controller(client, self.sync, options, self._time)
         self.handle = make_handle(cache, client, self.informers, nominator, options, self.volumes)
         self.metrics = None
         signs = gates["OpportunisticBatching"] and not self.handle.extenders
@@ -204,7 +205,8 @@ class Scheduler(PlanningVerbs, ClusterChanges):
             self.bindings = BindingCycles(
                 client, cache.clock, self.volumes, options.binding_threads, nominates
             )
-            self.queue, ages = make_queue(engines, configuration, gates, clock, nominator)
+            ages = self._time if clock is None else None
+            self.queue = make_queue(engines, configuration, gates, ages or clock, nominator)
             self.pods = PodHandler(self.handle, self.queue, self._is_ours, ages)
             self._transaction_parts = TransactionParts(self)
             shared = cache, self.handle, rotation, self.engines, self.bindings, self._transaction_parts
@@ -216,7 +218,10 @@ class Scheduler(PlanningVerbs, ClusterChanges):
             self.controllers = None
             if options.owns_store and options.controllers and isinstance(client, ObjectStore):
                 now = clock if clock is not None and options.wait is None else self.volumes.now
-                self.controllers = ClusterControllers(client, self.informers, cache, now, gates)
+                times = options.pod_times
+                self.controllers = ClusterControllers(
+                    client, self.informers, cache, now, times if callable(times) else lambda _: times, gates
+                )
             yield
 
     def _follow(self, cluster: Cluster | ObjectClient) -> None:
@@ -286,7 +291,9 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         if clock is not None:
             cache.clock = checked(clock)
             out._options = replace(out._options, clock=cache.clock)
-        with out._assembled(cache, store.clone(), profiles):
+        out._time = time_of(None)
+        out._time.now = self._time.now
+        with out._assembled(cache, store.clone(out._time), profiles):
             out._transaction_parts.copy_from(records)
         return out
 
@@ -761,6 +768,7 @@ def _options_of(cluster: Cluster | ObjectClient, given: SchedulerOptions) -> Opt
         binding_threads=threads_for(cluster, given.get("binding_threads"), clock or wait),
         owns_store=isinstance(cluster, Cluster),
         controllers=given.get("controllers", True),
+        pod_times=given.get("pod_times", PodTimes()),
         fail_fast=given.get("fail_fast", False),
         suspended=tuple(cluster.suspended) if isinstance(cluster, Cluster) else (),
     )

@@ -197,9 +197,27 @@ class SchedulerParts:
             return False
         if (when := controllers.next_time()) == math.inf:
             return False
-        self.volumes.wait(max(0.0, when - self.volumes.now()))
-        self.sync()
+        self._reach(when)
         return True
+
+    def let_pods_stop(self) -> None:
+        """Let time pass until the pods are gone that controllers have deleted, as far as the scheduler can: one
+        change follows another some time later.
+
+        Nothing is scheduled, so the pods on nodes become fewer, and this ends.
+        """
+        controllers = self.controllers
+        if controllers is not None and self._options.clock is None:
+            self.context.enlist()
+            while (when := controllers.kubelets.next_time()) < math.inf:
+                self._reach(when)
+
+    def _reach(self, when: float) -> None:
+        """Let time pass until a moment, in seconds: pods whose back-off has ended return to the queue."""
+        self.volumes.wait(max(0.0, when - self.volumes.now()))
+        if self._options.clock is None:
+            self.queue.run_periodic(self.queue.now())
+        self.sync()
 
     @property
     def plugin_errors(self) -> Mapping[tuple[str, str], int]:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from moorage._core.queue.entrance import CreationClock
 from moorage.controllers.persistent_volume import ControllerParameters, PersistentVolumeController
 from moorage.controllers.persistent_volume.driver_topology import DriverTopology
 from moorage.controllers.persistent_volume.in_memory_plugin import InMemoryProvisioner
@@ -14,13 +15,13 @@ from moorage.controllers.resource_claims import ResourceClaimController
 from moorage.objects.model.node import Node
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from moorage.objects.workloads.ages import seconds
 from moorage.store import InformerFactory, ObjectClient
 from moorage.volume.constants import NO_PROVISIONER
 
-SYNC_PERIOD = 15.0  # seconds between two resyncs of the controller, as in kube-controller-manager
+from .options import Options, Wait
 
-Wait = Callable[[float], object]
-"""Takes seconds, and lets them pass while pods are being bound."""
+SYNC_PERIOD = 15.0  # seconds between two resyncs of the controller, as in kube-controller-manager
 
 
 class SimulatedController:
@@ -35,7 +36,9 @@ class SimulatedController:
         The store.
     sync : callable
         Has the scheduler process the new events of the store.
-    for_groups : bool, optional
+    time : CreationClock
+        Is moved on while time passes.
+    for_groups : bool
         Whether pod groups have resource claims.
 
     Attributes
@@ -44,13 +47,16 @@ class SimulatedController:
         See `ExternalController`.
     """
 
-    def __init__(self, client: ObjectClient, sync: Callable[[], object], for_groups: bool = False) -> None:
+    def __init__(
+        self, client: ObjectClient, sync: Callable[[], object], time: CreationClock, for_groups: bool
+    ) -> None:
         self._client = client
         self._sync = sync
+        self._time = time
         self._resource_claims = ResourceClaimController(client, for_groups)
         self._provisioners: tuple[str, ...] = ()
         self._controller: PersistentVolumeController | None = None
-        self._now = 0.0  # seconds
+        self._ahead = 0.0  # seconds by which the controller's clock is ahead
         self._plugins: dict[str, InMemoryProvisioner] = {}
 
     is_instant, can_wait = True, True
@@ -59,7 +65,8 @@ class SimulatedController:
         """Return the time, the provisioned volumes and the state of the controller, for `undo`."""
         volumes = [(one, one.volumes.copy(), one.segments.copy()) for one in self._plugins.values()]
         controller = self._controller
-        return self._now, volumes, self._provisioners, controller, controller and controller.save()
+        times = self._time.now, self._ahead
+        return times, volumes, self._provisioners, controller, controller and controller.save()
 
     def undo(self, saved: Any) -> None:
         """Restore a saved state. The store must have been restored before.
@@ -69,7 +76,8 @@ class SimulatedController:
         saved : tuple
             The result of `save`.
         """
-        self._now, volumes, self._provisioners, self._controller, known = saved
+        times, volumes, self._provisioners, self._controller, known = saved
+        self._time.now, self._ahead = times
         for plugin, assets, segments in volumes:
             plugin.volumes, plugin.segments = assets.copy(), segments.copy()
         self._plugins = {plugin.name: plugin for plugin, _, _ in volumes}
@@ -83,7 +91,7 @@ class SimulatedController:
         ----------
         other : SimulatedController
         """
-        self._now = other._now
+        self._time.now, self._ahead = other._time.now, other._ahead
         for name, plugin in other._plugins.items():
             mine = self._plugins[name] = self._new_plugin(name)
             mine.volumes, mine.segments = plugin.volumes.copy(), plugin.segments.copy()
@@ -93,7 +101,7 @@ class SimulatedController:
 
     def now(self) -> float:
         """Return the simulated time in seconds."""
-        return self._now
+        return self._time.now
 
     def wait(self, seconds: float) -> None:
         """Advance the simulated time and run the controller.
@@ -102,7 +110,7 @@ class SimulatedController:
         ----------
         seconds : float
         """
-        self.reach(self._now + seconds)
+        self.reach(self._time.now + seconds)
 
     def reach(self, when: float) -> None:
         """Advance the simulated time to at least `when`, and run the controller.
@@ -112,16 +120,17 @@ class SimulatedController:
         when : float
             Seconds.
         """
-        self._now = max(self._now, when)
+        self._time.now = max(self._time.now, when)
         self._work()
 
     def settle(self) -> None:
         """Bind the claims that can be bound, and reclaim the volumes of claims that are gone.
 
-        The time advances by the controller's sync period: only its periodic resync finds a new volume for a
-        waiting claim.
+        Only the controller's periodic resync finds a new volume for a waiting claim, so its clock moves on
+        by the period. For all others no time passes.
         """
-        self.wait(SYNC_PERIOD)
+        self._ahead += SYNC_PERIOD
+        self._work()
 
     def _work(self) -> None:
         """Run the controllers and process their events, if there are claims, or volumes that had one."""
@@ -162,7 +171,7 @@ class SimulatedController:
             enable_dynamic_provisioning=True,
         )
         self._provisioners = provisioners
-        self._controller = PersistentVolumeController(parameters, clock=self.now)
+        self._controller = PersistentVolumeController(parameters, clock=lambda: self._time.now + self._ahead)
         return self._controller
 
 
@@ -253,36 +262,25 @@ class ExternalController:
 
 
 def volume_controller(
-    owns_store: bool,
-    client: ObjectClient,
-    sync: Callable[[], object],
-    wait: Wait | None,
-    clock: Callable[[], float] | None = None,
-    for_groups: bool = False,
+    client: ObjectClient, sync: Callable[[], object], options: Options, own_time: CreationClock
 ) -> SimulatedController | ExternalController:
-    """Return the controller for the store of a scheduler.
+    """Return the controller for the store of a scheduler: simulated where nobody else writes to it, and the
+    caller lets no time pass.
 
     Parameters
     ----------
-    owns_store : bool
-        Whether nobody else writes to the store. Without `wait` the controller is simulated then.
     client : ObjectClient
         The store.
     sync : callable
         Has the scheduler process the new events of the store.
-    wait : callable or None
-        See `Scheduler`.
-    clock : callable, optional
-        See `Scheduler`.
-    for_groups : bool, optional
-        See `SimulatedController`.
-
-    Returns
-    -------
-    SimulatedController or ExternalController
+    options : Options
+    own_time : CreationClock
+        That of a store of the scheduler's own.
     """
-    if wait is None and owns_store:
-        return SimulatedController(client, sync, for_groups)
+    clock, wait = options.clock, options.wait
+    if wait is None and options.owns_store:
+        own_time = own_time if clock is None else CreationClock(seconds)
+        return SimulatedController(client, sync, own_time, options.gates["DRAWorkloadResourceClaims"])
     if wait is None and clock is None:
         return ExternalController(sync, time.sleep, time.monotonic)
     return ExternalController(sync, wait, clock)

@@ -720,9 +720,15 @@ class ObjectStore:
         with self._lock:
             self._tables.release(mark)
 
-    def clone(self) -> ObjectStore:
-        """Return an independent copy of the store, without watches and open marks."""
-        copy = ObjectStore(self._clock, history=self._history)
+    def clone(self, clock: Callable[[], float] | None = None) -> ObjectStore:
+        """Return an independent copy of the store, without watches and open marks.
+
+        Parameters
+        ----------
+        clock : callable, optional
+            The clock of the copy; that of this store by default.
+        """
+        copy = ObjectStore(clock or self._clock, history=self._history)
         with self._lock:
             copy._uid_prefix, copy._tables = self._uid_prefix, self._tables.copy()
         return copy

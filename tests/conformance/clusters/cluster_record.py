@@ -163,4 +163,6 @@ def _wanted(item: Json) -> int:
     wanted = int(spec.get("parallelism", 1))
     if spec.get("completions") is None:
         return wanted
-    return min(wanted, int(spec["completions"]) - int(status.get("succeeded", 0)))
+    spans = (one.split("-") for one in status.get("failedIndexes", "").split(",") if one)
+    lost = sum(int(one[-1]) - int(one[0]) + 1 for one in spans)
+    return min(wanted, int(spec["completions"]) - int(status.get("succeeded", 0)) - lost)

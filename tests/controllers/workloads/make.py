@@ -47,7 +47,14 @@ def scheduler(*objects: Object, **settings: Any) -> Scheduler:
 
 
 def pods(one: Scheduler, app: str = "") -> dict[str, str]:
-    """The nodes of the pods of an app."""
+    """The nodes of the pods of an app that are not being deleted."""
+    found = all_pods(one, app)
+    going = {each.name for each in one.client.list(Pod)[0] if each.metadata.deletion_timestamp is not None}
+    return {name: node for name, node in found.items() if name not in going}
+
+
+def all_pods(one: Scheduler, app: str = "") -> dict[str, str]:
+    """The nodes of the pods of an app, with those that are being deleted."""
     one.sync()
     found: list[Pod] = one.client.list(Pod)[0]
     return {each.name: each.spec.node_name for each in found if app in ("", each.metadata.labels.get("app"))}

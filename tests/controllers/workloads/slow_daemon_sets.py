@@ -10,7 +10,7 @@ from moorage.objects import DaemonSet, Pod, RollingUpdateDaemonSet
 from moorage.objects.model.field_rules import percent
 from moorage.objects.workloads.daemon_pods import node_of, should_run
 from moorage.objects.workloads.missing_pods import create_daemons, daemon_spec, written_revision
-from moorage.objects.workloads.ownership import is_active, is_healthy
+from moorage.objects.workloads.ownership import FINISHED, is_active, is_healthy
 from moorage.objects.workloads.revisions import is_updated, mark_of
 
 
@@ -33,8 +33,12 @@ class SlowDaemonSets(DaemonSetController):
     def _step(self, obj: DaemonSet, mark: str, available: Any) -> tuple[list[str], list[Pod], bool]:
         """The nodes that get another pod, the pods to delete, and whether nothing is left to do."""
         placed: defaultdict[str, list[Pod]] = defaultdict(list)
-        for pod in filter(is_active, self._control.owned(obj)):
-            placed[node_of(pod.spec)].append(pod)
+        leaving = set[str]()
+        for pod in self._control.owned(obj):
+            if is_active(pod):
+                placed[node_of(pod.spec)].append(pod)
+            elif pod.status.phase not in FINISHED:
+                leaving.add(node_of(pod.spec))
         old = {name for name, pods in placed.items() if not all(is_updated(pod, mark) for pod in pods)}
         if obj.spec.update_strategy.type == "OnDelete" or not old:
             return [], [], True
@@ -46,7 +50,9 @@ class SlowDaemonSets(DaemonSetController):
         if surge:
             return *surged(by_node, wanted, mark, available, surge), False
         unavailable = 1 if rolling.max_unavailable is None else rolling.max_unavailable
-        return [], replaced(by_node, mark, available, max(1, number(unavailable, len(wanted)))), False
+        gone = sum(node.name in leaving and not placed.get(node.name) for node in nodes)
+        maximum = max(1, number(unavailable, len(wanted))) - gone
+        return [], replaced(by_node, mark, available, maximum), False
 
 
 def replaced(by_node: dict[str, list[Pod]], mark: str, available: Any, maximum: int) -> list[Pod]:

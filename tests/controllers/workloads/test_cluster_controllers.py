@@ -207,6 +207,7 @@ def test_with_fewer_replicas_pods_without_a_node_go_first(kind: str) -> None:
     assert set(waiting).isdisjoint(pods(one))
     assert list(pods(one).values()) == ["n", "n"]
     one.scale(f"{kind}/web", 0)
+    one.run()  # a StatefulSet waits until one has stopped
     assert pods(one) == {}
 
 
@@ -324,13 +325,13 @@ def deployment(cpu: str = "1", count: int = 4, **spec: Any) -> Object:
 
 
 def steps(one: Scheduler) -> list[tuple[int, int]]:
-    """The numbers of all pods, and of those with a node, after each change of a ReplicaSet in a run."""
+    """The numbers of pods that stay, and of those with a node, after each change of a ReplicaSet in a run."""
     seen = []
     sync = one.sync
 
     def counted() -> bool:
         result = sync()
-        found: list[Pod] = one.client.list(Pod)[0]
+        found = [each for each in one.client.list(Pod)[0] if each.metadata.deletion_timestamp is None]
         seen.append((len(found), sum(bool(each.spec.node_name) for each in found)))
         return result
 
@@ -431,7 +432,7 @@ def test_with_a_clock_a_rollout_waits_for_it() -> None:
         one.run()
     assert one.rollouts()[0].updated == 1
     for _ in range(4):
-        time[0] += 31.0
+        time[0] += 41.0  # with the time until a pod is ready
         one.run()
     assert one.rollouts() == []
 
@@ -494,6 +495,8 @@ def test_a_refused_workload_is_tried_again_when_pods_go() -> None:
     one = scheduler(machine("n"), replicas("ReplicaSet", "a", 2), replicas("ReplicaSet", "b", 2), quota)
     assert len(pods(one, "b")) == 1
     one.delete("rs/a")
+    assert len(pods(one, "b")) == 1
+    one.run()  # they have stopped
     assert len(pods(one, "b")) == 2
 
 

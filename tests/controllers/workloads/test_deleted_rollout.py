@@ -32,5 +32,6 @@ def test_no_run_waits_for_it() -> None:
     assert controllers is not None
     assert controllers.next_time() < math.inf
     one.delete("deploy/d")
-    assert controllers.next_time() == math.inf
+    assert not controllers.availability.waiting
     assert not one.run().placements
+    assert controllers.next_time() == math.inf

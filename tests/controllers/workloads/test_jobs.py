@@ -7,7 +7,16 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.controllers.workloads.make import at_most, job, machine, pods, replicas, scheduler, template
+from tests.controllers.workloads.make import (
+    all_pods,
+    at_most,
+    job,
+    machine,
+    pods,
+    replicas,
+    scheduler,
+    template,
+)
 from tests.objects.make import make, owned, pod, workload
 
 from moorage.objects import Job, Object, Pod
@@ -150,7 +159,7 @@ def test_only_failed_pods_are_replaced_when_the_job_says_so() -> None:
     )
     going = replace(going, metadata=meta)
     one = scheduler(lost, machine("b"), job("sum", 1, podReplacementPolicy="Failed"), going)
-    assert pods(one) == {"x": "a"}
+    assert all_pods(one) == {"x": "a"}
     two = scheduler(machine("a"), machine("b"), job("sum", 1, podReplacementPolicy="Failed"), going)
     assert "x" not in pods(two)
     assert len(pods(two)) == 1

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.controllers.workloads.make import machine, pods, replicas, scheduler, template
+from tests.controllers.workloads.make import all_pods, machine, pods, replicas, scheduler, template
 from tests.objects.make import make, owned, pod, workload
 
 import moorage as mo
@@ -26,20 +26,20 @@ def reporting(name: str, condition: dict[str, str]) -> Any:
     return make("Node", name, status=status)
 
 
-def test_a_pod_that_ends_makes_room_when_its_grace_period_is_over() -> None:
+def test_a_pod_that_ends_makes_room_when_it_has_stopped() -> None:
     one = mo.Scheduler(
         build_cluster([reporting("a", READY), going("x"), replicas("ReplicaSet", "web", 1, "2")])
     )
     one.sync()
-    assert "x" in pods(one)
+    assert "x" in all_pods(one)
     one.run()
-    assert list(pods(one).values()) == ["a"]
-    assert one.volumes.now() >= 30
+    assert list(all_pods(one).values()) == ["a"]
+    assert one.volumes.now() == 5  # and not its grace period: most stop before
 
 
 def test_a_pod_stays_on_a_node_that_nobody_hears_of() -> None:
     one = scheduler(reporting("a", LOST), going("x"))
-    assert list(pods(one)) == ["x"]
+    assert list(all_pods(one)) == ["x"]
     node: Node = one.client.get(Node, "a")
     one.client.update(replace(node, status=reporting("a", READY).status))
     one.run()
@@ -145,7 +145,7 @@ def test_an_object_deleted_in_the_foreground_waits_for_its_dependents() -> None:
     kept = owned("ReplicaSet", "web", labels={"app": "web"}, finalizers=["example.com/x"])
     its = pod("web-a", {"nodeName": "a"}, metadata=kept)
     one = scheduler(machine("a"), workload("ReplicaSet", "web", {"replicas": 1}, metadata=meta), its)
-    assert list(pods(one)) == ["web-a"]
+    assert list(all_pods(one)) == ["web-a"]
     assert len(one.client.list(ReplicaSet)[0]) == 1
 
 

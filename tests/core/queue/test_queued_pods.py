@@ -32,7 +32,7 @@ from moorage._core.state.cluster_state import ClusterState
 from moorage.framework import Code, Status
 from moorage.framework.plugin.events import NODE_ADD
 from moorage.objects import Pod, PodResourceClaim, PodSchedulingGate, PodSchedulingGroup, PodStatus
-from moorage.scheduler.queueing import seconds
+from moorage.objects.workloads.ages import seconds
 
 GATE = ("scheduling_gates",), "Gates"
 

@@ -12,6 +12,7 @@ from tests.plugins.volume_binding_kit import LATE, MADE, asking, disk, waiting
 from tests.volume.make import ZONE, claim, storage_class, uses
 
 from moorage import Scheduler
+from moorage._core.queue.entrance import CreationClock
 from moorage.objects import (
     Cluster,
     Object,
@@ -23,7 +24,9 @@ from moorage.objects import (
     TopologySelectorTerm,
     build_cluster,
 )
+from moorage.objects.workloads.ages import seconds
 from moorage.scheduler import volume_controllers
+from moorage.scheduler.options import Options
 from moorage.scheduler.volume_controllers import ExternalController, SimulatedController, volume_controller
 from moorage.store import ObjectStore
 from moorage.volume.binding.claims import reaches_node
@@ -197,7 +200,7 @@ def test_a_claim_that_is_never_bound_takes_no_time() -> None:
     assert result.placements == {}
     text = "binding volumes: context deadline exceeded"
     assert text in result.unschedulable["default/p"].message
-    assert waits[-1] - began == 600 + volume_controllers.SYNC_PERIOD
+    assert waits[-1] - began == 600
     one.volumes._work = work
     assert one.run().placements == {"default/p": "a"}
 
@@ -208,9 +211,11 @@ def test_who_sees_to_the_volumes() -> None:
     def sync() -> None:
         heard.append(f"after {len(waits)}")
 
-    assert isinstance(volume_controller(True, store, sync, None), SimulatedController)
+    own = volume_controller(store, sync, Options(owns_store=True), CreationClock(seconds))
+    assert isinstance(own, SimulatedController)
     for owns_store in (True, False):
-        others = volume_controller(owns_store, store, sync, waits.append)
+        options = Options(owns_store=owns_store, wait=waits.append)
+        others = volume_controller(store, sync, options, CreationClock(seconds))
         assert isinstance(others, ExternalController)
         others.settle()
         assert (heard, waits) == ([], [])
@@ -223,7 +228,7 @@ def test_who_sees_to_the_volumes() -> None:
 def test_time_passes_over_somebody_elses_store(monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
     monkeypatch.setattr(time, "sleep", slept.append)
-    others = volume_controller(False, ObjectStore(), lambda: None, None)
+    others = volume_controller(ObjectStore(), lambda: None, Options(), CreationClock(seconds))
     others.wait(2.0)
     assert slept == [2.0]
 

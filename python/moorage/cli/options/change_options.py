@@ -10,6 +10,7 @@ import click
 
 from moorage.errors import InputError, either, located
 
+from .number_ranges import WholeNumber
 from .option_groups import GroupedCommand
 
 if TYPE_CHECKING:
@@ -249,9 +250,18 @@ def change_options(command: Callable[..., Any]) -> Callable[..., Any]:
         else:
             taken = {"count": True}
         command = click.option(option.name, help=option.help, **taken)(command)
-    return command
+    return pod_times_option(command)
 
 
+pod_times_option = click.option(
+    "--pod-times",
+    nargs=3,
+    type=WholeNumber(0, 86400),
+    metavar="START READY STOP",
+    default=(2, 8, 5),
+    show_default=True,
+    help="Seconds that a pod takes to start, then to become ready, and to stop after its deletion.",
+)
 after_run_option = click.option(
     "--after-run",
     is_flag=True,

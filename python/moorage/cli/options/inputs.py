@@ -489,7 +489,20 @@ def scheduler_settings(options: Mapping[str, Any], cluster: Cluster | None = Non
         "seed": options["seed"],
         "percentage_of_nodes_to_score": options["percentage"],
         "tie_break": options["tie_break"] or gates.release.tie_break,
+        **_pod_times(options),
     }
+
+
+def _pod_times(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the setting of a command whose changes move pods."""
+    from moorage.controllers.workloads import PodTimes
+
+    given = options.get("pod_times")
+    return (
+        {}
+        if given is None
+        else {"pod_times": PodTimes(**dict(zip(PodTimes.__struct_fields__, given, strict=True)))}
+    )
 
 
 def changed_gates(text: str) -> dict[str, bool]:

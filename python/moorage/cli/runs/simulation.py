@@ -490,6 +490,7 @@ class Preparation:
         bound = {pod.metadata.uid for pod in scheduler.client.list(Pod)[0] if pod.spec.node_name}
         nodes = {node.name for node in cluster.nodes}
         for change in changes:
+            scheduler.let_pods_stop()
             before = _in_reading_order(cluster, scheduler)
             made = change.make(scheduler, nodes)
             self._record(change, before.values(), made)
@@ -524,6 +525,7 @@ class Preparation:
         scheduler = Scheduler(self.cluster, **self.settings)
         nodes = {node.name for node in self.cluster.nodes}
         for change in self.changes:
+            scheduler.let_pods_stop()
             change.make(scheduler, nodes)
         scheduler.sync()
         return scheduler

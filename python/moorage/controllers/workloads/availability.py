@@ -10,16 +10,21 @@ from moorage.objects.model.meta import Object
 from moorage.objects.model.pod import Pod
 from moorage.objects.workloads.ownership import is_healthy
 
+from .pod_times import TimesOf
+
 
 class Availability:
     """Tells which pods are available: those that have been ready for `minReadySeconds`.
 
-    Without a kubelet a pod is ready when it is bound.
+    A pod of which nobody reports the condition Ready is ready as it is bound, or some seconds later if a
+    workload waits for pods by then.
 
     Parameters
     ----------
     now : callable
         Returns seconds.
+    times : callable
+        Returns how long a pod takes.
 
     Attributes
     ----------
@@ -28,10 +33,11 @@ class Availability:
         becomes available; infinite where no pod waits for its time.
     """
 
-    def __init__(self, now: Callable[[], float]) -> None:
+    def __init__(self, now: Callable[[], float], times: TimesOf) -> None:
         self.now = now
+        self._times = times
         self.waiting: dict[tuple[str, str], float] = {}
-        self._ready: dict[str, float] = {}  # when a pod was first seen to be ready, by UID
+        self._ready: dict[str, float] = {}  # when a pod became ready, or will, by UID
 
     def save(self) -> object:
         """Return the state, for `undo`."""
@@ -47,6 +53,16 @@ class Availability:
         """
         waiting, ready = saved
         self.waiting, self._ready = waiting.copy(), ready.copy()
+
+    def note_binding(self, pod: Pod) -> None:
+        """Note that a pod was bound, while a workload waits for pods.
+
+        Parameters
+        ----------
+        pod : Pod
+        """
+        times = self._times(pod)
+        self._ready[pod.metadata.uid] = self.now() + times.start + times.ready
 
     def of(self, min_ready_seconds: int) -> AvailablePods:
         """Return a predicate for the pods of a workload.
@@ -101,7 +117,7 @@ class AvailablePods:
     period : int
         `minReadySeconds`.
     ready : dict of str to float
-        When a pod was first seen to be ready, by UID; is added to.
+        When pods became ready, or will, by UID; is added to.
 
     Attributes
     ----------
@@ -134,6 +150,6 @@ class AvailablePods:
         """
         if not is_healthy(pod):
             return inf
-        if not self._period:
-            return -inf
-        return self._ready.setdefault(pod.metadata.uid, self.now) + self._period
+        uid = pod.metadata.uid
+        ready = self._ready.setdefault(uid, self.now) if self._period else self._ready.get(uid, -inf)
+        return ready + self._period

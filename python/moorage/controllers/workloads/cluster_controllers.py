@@ -43,9 +43,10 @@ from moorage.objects.workloads.ownership import (
     DELETE_DEPENDENTS,
     ORPHAN_DEPENDENTS,
     is_active,
+    is_healthy,
     refers_to,
 )
-from moorage.objects.workloads.readiness import is_starting, unready_templates
+from moorage.objects.workloads.readiness import is_coming, progressing, unready_templates
 from moorage.objects.workloads.revisions import is_updated, mark_of
 from moorage.store import DeletedFinalStateUnknown, Indexer, InformerFactory, NotFoundError, ObjectStore
 from moorage.store.informers.handler_functions import HandlerFunctions, last_state
@@ -61,6 +62,7 @@ from .disruption_controller import DisruptionController
 from .job_controller import JobController
 from .kubelets import BY_TAINT, SOON, Kubelets
 from .owner_index import OWNER, by_owner, dependents, path
+from .pod_times import TimesOf
 from .refused_pods import refused_pods
 from .rollout import Rollout
 from .stateful_set_controller import StatefulSetController
@@ -72,6 +74,8 @@ WORKLOADS: tuple[type[Object], ...] = (
 )  # fmt: skip
 KINDS = {kind.__name__: kind for kind in WORKLOADS}
 _EVICTING = frozenset({"NoExecute"})
+LATER = 1 << 62
+"""The version of workloads that nobody has written: they follow those that were, in the order of events."""
 
 
 class ClusterControllers:
@@ -88,7 +92,9 @@ class ClusterControllers:
     cache : SchedulerCache
         Has the pods of each node.
     now : callable
-        Returns seconds, for `minReadySeconds`.
+        Returns seconds.
+    times : callable
+        Returns how long a pod takes.
     gates : mapping of str to bool
         Of which MaxUnavailableStatefulSet and GenericWorkload count.
     """
@@ -99,11 +105,13 @@ class ClusterControllers:
         informers: InformerFactory,
         cache: SchedulerCache,
         now: Callable[[], float],
+        times: TimesOf,
         gates: Mapping[str, bool],
     ) -> None:
         self._client = client
         self._cache = cache
-        self._changed: dict[tuple[str, str], None] = {}  # kind and key of the workloads to look at
+        # Kind and key of the workloads to look at, with the version in which they were written, or `LATER`.
+        self._changed: dict[tuple[str, str], int] = {}
         self._nodes: dict[str, bool] = {}  # nodes that are new, changed or gone; whether pods may have to go
         self._deleted: list[Object] = []  # whose dependents are to be deleted
         self._replacements: list[Pod] = []  # pods that operators make in place of those that are gone
@@ -115,15 +123,15 @@ class ClusterControllers:
         claims: Indexer[Any] = informers.informer(PersistentVolumeClaim).indexer
         pods: Indexer[Any] = informers.informer(Pod).indexer
         revisions: Indexer[Any] = informers.informer(ControllerRevision).indexer
-        self.control = StoreControl(client, pods, revisions)
-        self.availability = Availability(now)
+        self.kubelets = Kubelets(client, self._node_copy, now, times)
+        self.control = StoreControl(client, pods, revisions, self.kubelets.grace_of)
+        self.availability = Availability(now, times)
         self.deployments = DeploymentController(self.control, self._copies["ReplicaSet"], self.availability)
         self.stateful_sets = StatefulSetController(
             self.control, claims, self.availability, gates["MaxUnavailableStatefulSet"]
         )
         self.daemon_sets = DaemonSetController(self.control, self._node_copy, self.availability)
         self.jobs = JobController(self.control, self.availability)
-        self.kubelets = Kubelets(client, self._node_copy, now)
         self.budgets = DisruptionController(client, informers, pods)
         groups = informers.informer(PodGroup).indexer if gates["GenericWorkload"] else None
         self.claims = ClaimProtection(client, pods, claims, groups)
@@ -162,7 +170,8 @@ class ClusterControllers:
         namespaces: list[Namespace] = self._client.list(Namespace)[0]
         self._deleted += [one for one in namespaces if one.metadata.deletion_timestamp is not None]
         pods = self.control.pods.values()
-        self.control.unready = unready_templates(pods)
+        rollouts = progressing(self._copies["Deployment"].values(), self._client.now())
+        self.control.unready = unready_templates(pods, rollouts)
         for pod in pods:
             if self.attachments.is_needed:
                 self.attachments.note(pod)
@@ -170,8 +179,8 @@ class ClusterControllers:
                 self._going.add(pod.metadata.uid)
                 self.kubelets.note(pod, SOON)
                 self.note_owner(pod)
-            elif pod.spec.node_name and pod.status.phase == "Pending" and is_starting(pod):  # few are asked
-                self.kubelets.note(pod, SOON)
+            elif pod.spec.node_name and not is_healthy(pod) and is_coming(pod, rollouts):
+                self.kubelets.note_start(pod)
         self.budgets.start()
 
     # ---- transactions --------------------------------------------------------------------------------------
@@ -216,7 +225,7 @@ class ClusterControllers:
         ----------
         obj : Object
         """
-        self._changed[obj.kind, obj.key] = None
+        self._changed.setdefault((obj.kind, obj.key), int(obj.metadata.resource_version))
         if isinstance(obj, ReplicaSet | ReplicationController | StatefulSet):
             self.note_owner(obj)
         self.budgets.note_workload(obj)
@@ -230,7 +239,7 @@ class ClusterControllers:
         """
         owner = obj.metadata.controller()
         if owner is not None and owner.kind in KINDS:
-            self._changed[owner.kind, f"{obj.namespace}/{owner.name}"] = None
+            self._changed.setdefault((owner.kind, f"{obj.namespace}/{owner.name}"), LATER)
 
     def note_end(self, pod: Pod) -> None:
         """Let a pod end that is being deleted, and look at its owner in the next round.
@@ -265,11 +274,16 @@ class ClusterControllers:
         if owner is not None:
             one = owner.kind, f"{pod.namespace}/{owner.name}"
             if one in self.availability.waiting:
-                self._changed[one] = None
+                self._changed.setdefault(one, LATER)
 
     def note_pods(self) -> None:
         """Look at Deployments that are rolled out in the next round, as pods have changed."""
-        self._changed.update((one, None) for one in self.availability.waiting if one[0] == "Deployment")
+        self._look_at(one for one in self.availability.waiting if one[0] == "Deployment")
+
+    def _look_at(self, workloads: Iterable[tuple[str, str]]) -> None:
+        """Look at workloads in the next round, after those that were written."""
+        for one in workloads:
+            self._changed.setdefault(one, LATER)
 
     def _note_change(self, old: Object, new: Object) -> None:
         """Look at a changed workload."""
@@ -346,7 +360,7 @@ class ClusterControllers:
         """
         due = self._wake() if self.availability.waiting else []
         if self.control.refusals and self.control.may_be_admitted():
-            self._changed.update((refused, None) for refused in self.control.refused())
+            self._look_at(self.control.refused())
         queues = (
             *(self._changed, self._nodes, self._deleted, self.budgets.changed, self.claims.changed),
             *(self._replacements, self.attachments.changed),
@@ -369,7 +383,7 @@ class ClusterControllers:
                 self._evict_from(name)
             if self._copies["DaemonSet"]:
                 self._reconcile_daemons(name, changed)
-        for kind, key in changed:
+        for kind, key in sorted(changed, key=changed.__getitem__):  # in the order of the writes
             workload = self._copies[kind].get(key)
             if workload is not None:
                 self._reconcile(workload)
@@ -589,7 +603,7 @@ class ClusterControllers:
         """Look at the workloads whose time has come, and return them."""
         now = self.availability.now()
         due = [one for one, when in self.availability.waiting.items() if when <= now]
-        self._changed.update((one, None) for one in due)
+        self._look_at(due)
         return due
 
 
@@ -670,6 +684,8 @@ class PodEvents:
                     new = cast(Pod, notice.new)
                     controllers.note_waiting_owner(new if notice.is_addition else notice.old)
                     controllers.daemon_sets.note_pod(new)
+                    if notice.cause is Cause.BOUND:
+                        controllers.availability.note_binding(new)
                 if has_budgets:
                     pod = notice.identity
                     labels = pod.namespace, *pod.metadata.labels.items()

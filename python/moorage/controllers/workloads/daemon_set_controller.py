@@ -16,7 +16,7 @@ from moorage.objects.workloads.missing_pods import (
     daemon_spec,
     written_revision,
 )
-from moorage.objects.workloads.ownership import is_active
+from moorage.objects.workloads.ownership import is_active, is_healthy
 from moorage.objects.workloads.revisions import is_updated, mark_of
 from moorage.store import Indexer
 
@@ -176,7 +176,7 @@ class DaemonSetController:
         pods = list(filter(is_active, self._control.owned(obj)))
         mark, spec = mark_of(obj, written_revision(self._control, obj)), daemon_spec(obj)
         wanted = sum(should_run(spec, node) for node in self._nodes.values())
-        available = list(filter(self._availability.of(obj.spec.min_ready_seconds), pods))
+        available = list(filter(is_healthy, pods))
         updated = [pod for pod in pods if is_updated(pod, mark)]
         is_done = len(updated) == len(pods) or obj.spec.update_strategy.type == "OnDelete"
         return (

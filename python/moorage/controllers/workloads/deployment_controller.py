@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.workload import Deployment, ReplicaSet
 from moorage.objects.workloads.deployment_rollout import find_new_replica_set, is_complete, next_step
-from moorage.objects.workloads.ownership import FINISHED, is_active
+from moorage.objects.workloads.ownership import FINISHED, is_active, is_healthy
 from moorage.store import Indexer
 
 from .availability import Availability
@@ -119,7 +119,7 @@ class DeploymentController:
         Rollout or None
         """
         sets = self.sets_of(deployment)
-        available, _ = self._available(deployment, sets)
+        available = {one.name: sum(map(is_healthy, self._control.owned(one))) for one in sets}
         if is_complete(deployment, sets, available):
             return None
         new = find_new_replica_set(deployment, sets)

@@ -12,22 +12,33 @@ from msgspec.structs import replace
 from moorage.objects.model.meta import with_condition
 from moorage.objects.model.node import Node
 from moorage.objects.model.pod import Pod, disruption_condition
-from moorage.objects.workloads.ownership import DELETE_DEPENDENTS, FINISHED, ORPHAN_DEPENDENTS
+from moorage.objects.workloads.ownership import (
+    DELETE_DEPENDENTS,
+    FINISHED,
+    ORPHAN_DEPENDENTS,
+    is_active,
+    is_healthy,
+)
 from moorage.objects.workloads.readiness import is_starting
 from moorage.store import Indexer, NotFoundError, ObjectStore
 
+from .pod_times import TimesOf
+
 SOON = 1.0
 """Seconds after which a pod is started or ended that was about to when a cluster was read."""
+GRACE_PERIOD = 30
+"""Seconds that a pod has to stop which names no period (kubernetes v1.36, SetDefaults_PodSpec)."""
 _READY = frozenset({"PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready"})
-UNREACHABLE = "node.kubernetes.io/unreachable"
+UNREACHABLE, OUT_OF_SERVICE = "node.kubernetes.io/unreachable", "node.kubernetes.io/out-of-service"
 
 
 class Kubelets:
     """Starts pods that were about to start when a cluster was read, and ends those that are being deleted.
 
-    A pod that is being deleted fails after its grace period, and goes unless it has finalizers. Pods stay as
-    they are on a node that nobody hears of (condition Ready unknown). Those of a node that is gone, and those
-    without a node, are ended by the pod garbage collector (kubernetes v1.36, pkg/controller/podgc).
+    A pod that is being deleted fails when it has stopped, or at the end of its grace period, and goes unless
+    it has finalizers. Pods stay as they are on a node that nobody hears of (condition Ready unknown). Those
+    of a node that is gone, and those without a node, are ended at once by the pod garbage collector
+    (kubernetes v1.36, pkg/controller/podgc).
 
     Parameters
     ----------
@@ -36,6 +47,8 @@ class Kubelets:
         The informer's copy.
     now : callable
         Returns seconds.
+    times : callable
+        Returns how long a pod takes.
 
     Attributes
     ----------
@@ -43,10 +56,13 @@ class Kubelets:
         By ``namespace/name`` the pods that start or end, with the time at which they do.
     """
 
-    def __init__(self, client: ObjectStore, nodes: Indexer[Node], now: Callable[[], float]) -> None:
+    def __init__(
+        self, client: ObjectStore, nodes: Indexer[Node], now: Callable[[], float], times: TimesOf
+    ) -> None:
         self._client = client
         self._nodes = nodes
         self._now = now
+        self._times = times
         self.due: dict[str, float] = {}
 
     def save(self) -> object:
@@ -66,8 +82,7 @@ class Kubelets:
     def note(self, pod: Pod, least: float = 0.0) -> None:
         """Remember a pod that is being deleted, or one that its kubelet is about to start, for `work`.
 
-        It ends when its grace period is over, or starts, after some seconds at the earliest. Other pods are
-        ignored.
+        It ends when it has stopped, or starts, after some seconds at the earliest. Other pods are ignored.
 
         Parameters
         ----------
@@ -76,9 +91,40 @@ class Kubelets:
             The seconds.
         """
         is_going = pod.metadata.deletion_timestamp is not None and _is_delayed(pod)
-        if (is_going or is_starting(pod)) and self._hears_of(pod):
-            period = pod.metadata.deletion_grace_period_seconds or 0.0
+        if is_going and self._hears_of(pod):
+            period = min(self._times(pod).stop, pod.metadata.deletion_grace_period_seconds or 0)
             self.due.setdefault(pod.key, self._now() + max(period, least))
+        elif is_starting(pod):
+            self.note_start(pod)
+
+    def note_start(self, pod: Pod) -> None:
+        """Remember a pod that its kubelet has begun to start, or whose containers run and will be ready.
+
+        Parameters
+        ----------
+        pod : Pod
+        """
+        if self._hears_of(pod):
+            times = self._times(pod)
+            period = times.ready + (times.start if pod.status.phase == "Pending" else 0)
+            self.due.setdefault(pod.key, self._now() + max(period, SOON))
+
+    def grace_of(self, pod: Pod) -> int:
+        """Return the grace period with which a pod is deleted: 0 where nothing has to stop.
+
+        Parameters
+        ----------
+        pod : Pod
+        """
+        node = self._nodes.get(pod.spec.node_name)
+        if node is None or pod.status.phase in FINISHED:
+            return 0
+        if any(taint.key == OUT_OF_SERVICE for taint in node.spec.taints):
+            return 0  # the garbage collector does not wait for the kubelet
+        if self._hears_of(pod) and not self._times(pod).stop:
+            return 0
+        period = pod.spec.termination_grace_period_seconds
+        return GRACE_PERIOD if period is None else period
 
     @property
     def is_due(self) -> bool:
@@ -100,7 +146,7 @@ class Kubelets:
                 pod = self._client.get(Pod, name, namespace)
                 if pod.metadata.deletion_timestamp is not None:
                     self._end(pod)
-                elif is_starting(pod):
+                elif is_active(pod) and not is_healthy(pod):
                     self._start(pod)
 
     def _start(self, pod: Pod) -> None:

@@ -53,7 +53,7 @@ class _Attempt:
         self._admission = admission_of(control.client)
         self._claims: dict[str, str] = {}  # by name of a claim that is refused, the text
         self.active, self.owned, self.count = control.active, control.owned, control.count
-        self.revisions = control.revisions
+        self.revisions, self.is_new = control.revisions, control.is_new
 
     def adopt(self, _: Object, __: LabelSelector | None) -> list[Pod]:
         return []  # the controllers have adopted what there is

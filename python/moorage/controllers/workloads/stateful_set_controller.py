@@ -10,7 +10,7 @@ from moorage.objects.model.pod import Pod
 from moorage.objects.model.storage import PersistentVolumeClaim
 from moorage.objects.model.workload import StatefulSet, StatefulSetStatus
 from moorage.objects.workloads.missing_pods import create_claims, create_ordinals, current_and_update
-from moorage.objects.workloads.ownership import is_active
+from moorage.objects.workloads.ownership import is_active, is_healthy
 from moorage.objects.workloads.pod_claims import claim_owners, claims_of
 from moorage.objects.workloads.revisions import is_updated, mark_of
 from moorage.objects.workloads.stateful_pods import (
@@ -120,7 +120,7 @@ class StatefulSetController:
         pods = by_ordinal(obj, filter(is_active, self._control.owned(obj)))
         marks = {at: mark_of(obj, revision_for(obj, at, revisions)) for at in ordinals(obj)}
         updated = [pod for pod in pods.values() if is_updated(pod, revisions.update.name)]
-        available = list(filter(self._availability.of(obj.spec.min_ready_seconds), pods.values()))
+        available = list(filter(is_healthy, pods.values()))
         is_old = [at in pods and not is_updated(pods[at], mark) for at, mark in marks.items()]
         is_done = not any(is_old) or obj.spec.update_strategy.type == "OnDelete"
         if is_done and len(available) == len(marks):

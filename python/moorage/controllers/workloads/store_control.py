@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Callable, Container, Iterable
 from contextlib import suppress
 
 from msgspec.structs import replace
@@ -17,10 +17,11 @@ from moorage.objects.model.admission_policies import (
     Scheduler,
 )
 from moorage.objects.model.meta import Condition, LabelSelector, Object
-from moorage.objects.model.node import Namespace
+from moorage.objects.model.node import Namespace, Node
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.storage import PersistentVolumeClaim
 from moorage.objects.model.workload import ControllerRevision, DaemonSet, PriorityClass
+from moorage.objects.workloads.ages import seconds
 from moorage.objects.workloads.expand_workloads import counted
 from moorage.objects.workloads.ownership import FINISHED, controller_reference
 from moorage.objects.workloads.pod_claims import ephemeral_claims
@@ -47,6 +48,8 @@ class StoreControl:
     client : ObjectStore
     pods, revisions : Indexer
         The informers' copies, with the index of owners.
+    grace_of : callable
+        Returns the grace period in seconds with which a pod is deleted.
 
     Attributes
     ----------
@@ -61,9 +64,14 @@ class StoreControl:
     """
 
     def __init__(
-        self, client: ObjectStore, pods: Indexer[Pod], revisions: Indexer[ControllerRevision]
+        self,
+        client: ObjectStore,
+        pods: Indexer[Pod],
+        revisions: Indexer[ControllerRevision],
+        grace_of: Callable[[Pod], int],
     ) -> None:
         self.client = client
+        self._grace_of, self._began = grace_of, client.now()
         self.pods = pods
         self._revisions = revisions
         self.deletions = 0
@@ -244,6 +252,16 @@ class StoreControl:
         with suppress(AlreadyExistsError):
             self.create_claims(self.client.create(pod))
 
+    def is_new(self, node: Node) -> bool:
+        """Whether a node has come since the cluster was read, or was forked.
+
+        Parameters
+        ----------
+        node : Node
+        """
+        created = node.metadata.creation_timestamp
+        return created is not None and seconds(created) >= int(self._began)
+
     def create_claims(self, pod: Pod) -> None:
         """Create the claims of the ephemeral volumes of a new pod.
 
@@ -317,7 +335,7 @@ class StoreControl:
             return self.client.get(ControllerRevision, revision.name, revision.namespace)
 
     def delete(self, obj: Object) -> None:
-        """Delete an object, unless it is gone or another has its name.
+        """Delete an object, unless it is gone or another has its name. A pod on a node has its grace period.
 
         Parameters
         ----------
@@ -325,8 +343,11 @@ class StoreControl:
         """
         with suppress(NotFoundError):
             current = self.client.get(type(obj), obj.name, obj.namespace)
-            if current.metadata.uid == obj.metadata.uid:
-                self.client.delete(type(obj), obj.name, obj.namespace)
+            grace = self._grace_of(current) if isinstance(current, Pod) and current.spec.node_name else 0
+            is_going = current.metadata.deletion_timestamp is not None
+            left = current.metadata.deletion_grace_period_seconds or 0
+            if current.metadata.uid == obj.metadata.uid and not (is_going and grace >= left):
+                self.client.delete(type(obj), obj.name, obj.namespace, grace_period_seconds=grace)
                 self.deletions += 1
 
     def disrupt(self, pod: Pod, why: Condition) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from typing import Any, TypeVar
 
 from msgspec.structs import replace
@@ -10,6 +11,7 @@ from msgspec.structs import replace
 from moorage.errors import InputError, examples
 from moorage.objects.model.field_rules import whole_number
 from moorage.objects.model.meta import LAST_APPLIED, Object, ObjectMeta
+from moorage.objects.model.node import Node
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.storage import PersistentVolumeClaim
 from moorage.objects.read.object_defaults import default_namespace
@@ -178,16 +180,20 @@ class Overlay:
         return self._places[obj.full_kind, default_namespace(obj), obj.name]
 
     def result(self) -> tuple[list[Object], Sequence[Origin]]:
-        """Return the objects that count, at the places of the first ones, and the origins of what counts."""
+        """Return the objects that count, and their origins.
+
+        Nodes and pods are at the places of the first ones, as a change does not make them younger. Others are
+        where they were changed last: controllers follow the changes in that order.
+        """
         if not self._dropped:
             return self._objects, self._origins
-        objects, origins = [], []
+        found: list[tuple[int, int, Object]] = []
         for at, obj in enumerate(self._objects):
             if at not in self._dropped:
                 obj, place = self._replaced.get(at, (obj, at))
-                objects.append(obj)
-                origins.append(self._origins[place])
-        return objects, origins
+                found.append((at if isinstance(obj, Node | Pod) else place, place, obj))
+        found.sort(key=itemgetter(0))
+        return [obj for _, _, obj in found], [self._origins[place] for _, place, _ in found]
 
     def warnings(self) -> list[str]:
         """Return warnings about what later objects have, or lack, and earlier ones keep."""

@@ -117,6 +117,19 @@ class DeploymentSpec(ReplicaSetSpec, frozen=True):
     strategy: DeploymentStrategy = DeploymentStrategy()
     min_ready_seconds: Annotated[Int32, between(0)] = 0
     paused: bool = False
+    progress_deadline_seconds: Int32 | None = None
+
+
+class DeploymentCondition(Condition, frozen=True):
+    """A condition of a Deployment."""
+
+    last_update_time: str | None = None
+
+
+class DeploymentStatus(Struct, frozen=True):
+    """Status of a Deployment: whether its rollout progresses."""
+
+    conditions: tuple[DeploymentCondition, ...] = ()
 
 
 class Deployment(Object, frozen=True):
@@ -125,6 +138,7 @@ class Deployment(Object, frozen=True):
     kind: str = "Deployment"
     api_version: str = "apps/v1"
     spec: DeploymentSpec = DeploymentSpec()
+    status: DeploymentStatus = DeploymentStatus()
 
 
 class StatefulSetOrdinals(Struct, frozen=True):

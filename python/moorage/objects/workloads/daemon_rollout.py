@@ -16,7 +16,7 @@ from moorage.objects.model.workload import DaemonSet, RollingUpdateDaemonSet
 
 from .daemon_pods import node_of, should_run
 from .missing_pods import daemon_spec
-from .ownership import is_active, is_healthy
+from .ownership import FINISHED, is_active, is_healthy
 from .revisions import is_updated
 
 
@@ -106,6 +106,7 @@ class DaemonRollout:
         self._pods: dict[str, list[Pod]] = {}  # that are active, by node
         self._wanted: set[str] = set()  # nodes that should run a pod
         self._old: set[str] = set()  # nodes with a pod of another template
+        self._leaving: set[str] = set()  # nodes with pods that are being deleted, and no other
         self._is_surge = False
         self._stale: dict[str, None] = {}  # nodes whose step is not known
         self._steps: dict[str, NodeStep] = {}  # by node, except those with nothing to do
@@ -133,7 +134,9 @@ class DaemonRollout:
             The pods of the DaemonSet that are on the node or require it, in any state.
         """
         self.changed.pop(name, None)
-        here = self._pods[name] = list(filter(is_active, pods))
+        found = [pod for pod in pods if pod.status.phase not in FINISHED]
+        here = self._pods[name] = list(filter(is_active, found))
+        _put(self._leaving, name, bool(found) and not here)
         _put(self._old, name, not all(is_updated(pod, self.mark) for pod in here))
         _put(self._wanted, name, node is not None and should_run(self._spec, node))
         if node is not None:
@@ -214,7 +217,7 @@ class DaemonRollout:
         if len(pods) > 1:  # since there was a surge; the oldest pod on the node stays
             return NodeStep(sorted(pods, key=_by_age)[1:], is_counted=True)
         if not pods:
-            return NOTHING
+            return NodeStep(is_counted=name in self._leaving)
         old = pods if name in self._old else ()
         if not is_available(pods[0]):
             return NodeStep(old, is_counted=True)

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from moorage.errors import InputError, examples
 from moorage.objects.model.cluster import Cluster
 from moorage.objects.model.meta import LabelSelector, Object
+from moorage.objects.model.node import Node
 from moorage.objects.model.other_workloads import CloneSet
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.storage import PersistentVolumeClaim
@@ -29,6 +30,7 @@ from moorage.objects.model.workload import (
     StatefulSetStatus,
 )
 
+from .ages import newest_timestamp, seconds
 from .daemon_pods import node_of
 from .daemon_rollout import DaemonRollout, is_rolled_out
 from .deployment_rollout import next_step, replica_set
@@ -38,7 +40,7 @@ from .naming import Names, stable_uid
 from .other_kinds import PARENTS, is_child, next_children
 from .ownership import FINISHED, HASH_LABEL, PodIndex, is_active, is_healthy, refers_to
 from .pod_claims import ephemeral_claims
-from .readiness import Mark, unready_templates, with_readiness
+from .readiness import Mark, progressing, unready_templates, with_readiness
 from .revisions import REVISION_LABEL, Revisioned, make_revision, mark_of
 from .stateful_pods import by_ordinal
 
@@ -72,7 +74,9 @@ def expand_workloads(cluster: Cluster, before: Mapping[str, Object] = NOTHING) -
     - **Job:** up to `parallelism` pods at once, as long as completions are missing.
 
     A workload that is being deleted, or whose namespace is, creates nothing. New pods carry labels,
-    annotations and spec of the template, a controller reference, and the workload's creation timestamp.
+    annotations and spec of the template, and a controller reference. They are as young as the newest listed
+    object. Workloads whose objects nobody has changed make theirs first, the oldest of them before the
+    others; those that are new or changed follow in their order.
 
     Parameters
     ----------
@@ -97,9 +101,9 @@ def expand_workloads(cluster: Cluster, before: Mapping[str, Object] = NOTHING) -
     going = {one.name for one in cluster.namespaces if one.metadata.deletion_timestamp is not None}
     idle = [obj for obj in cluster.others if obj.namespace in going]
     others = [obj for obj in cluster.others if obj.namespace not in going] if idle else cluster.others
-    others = _with_replica_sets(expansion, _with_children(others))
+    others = _with_replica_sets(expansion, _with_children(expansion, others))
     others = [_with_status(expansion, obj) for obj in others]
-    for obj in others:
+    for obj in _in_turn(others, before):
         create_missing(expansion, obj, cluster.nodes)
         if isinstance(obj, DaemonSet):
             _surge(expansion, obj)
@@ -111,6 +115,21 @@ def expand_workloads(cluster: Cluster, before: Mapping[str, Object] = NOTHING) -
     new = [claim for claim in claims if claim.key not in listed and claim is first[claim.key]]
     told = [_GUESSED.format(examples(expansion.guesses, 3))] if expansion.guesses else []
     return replace_fields(cluster, pods=pods, others=[*others, *new], warnings=[*cluster.warnings, *told])
+
+
+def _in_turn(others: list[Object], before: Mapping[str, Object]) -> list[Object]:
+    """Return objects in the order in which they make their pods; what a workload controls has its turn."""
+    turns: dict[tuple[str, str], tuple[float, int]] = {}
+    for at, obj in enumerate(others):
+        created = None if f"{obj.kind} {obj.key}" in before else obj.metadata.creation_timestamp
+        turns[obj.kind, obj.key] = inf if created is None else seconds(created), at
+
+    def turn(obj: Object) -> tuple[float, int]:
+        owner = obj.metadata.controller()
+        own = turns[obj.kind, obj.key]
+        return own if owner is None else turns.get((owner.kind, f"{obj.namespace}/{owner.name}"), own)
+
+    return sorted(others, key=turn)
 
 
 class Expansion:
@@ -144,9 +163,15 @@ class Expansion:
         return PodIndex(self.cluster.pods + self.cluster.finished)
 
     @cached_property
+    def now(self) -> str | None:
+        """The creation timestamp of what is made."""
+        return newest_timestamp(self.cluster)
+
+    @cached_property
     def unready(self) -> Mapping[Mark, int]:
         """The templates of whose listed pods none is ready (`unready_templates`)."""
-        return unready_templates(self.cluster.pods)
+        now = 0.0 if self.now is None else seconds(self.now)
+        return unready_templates(self.cluster.pods, progressing(self.cluster.others, now))
 
     @cached_property
     def names(self) -> Names:
@@ -227,7 +252,7 @@ class Expansion:
         return counted(owner, len(self.pods), missing, path)
 
     def create(self, owner: Object, pod: Pod) -> None:
-        """Add a pod with a UID, the creation time of its workload, and a name.
+        """Add a pod with a UID, a creation time, and a name.
 
         Parameters
         ----------
@@ -241,9 +266,18 @@ class Expansion:
         name = meta.name or self.names.generate("Pod", meta.namespace, meta.generate_name)
         if meta.name and not self.names.take("Pod", meta.namespace, name):
             return
-        uid, time = stable_uid("Pod", meta.namespace, name), owner.metadata.creation_timestamp
-        meta = replace(meta, name=name, uid=uid, creation_timestamp=time)
+        uid = stable_uid("Pod", meta.namespace, name)
+        meta = replace(meta, name=name, uid=uid, creation_timestamp=meta.creation_timestamp or self.now)
         self.pods.append(with_readiness(replace(pod, metadata=meta), self.unready))
+
+    def is_new(self, node: Node) -> bool:
+        """Whether a node is that of a manifest, in a cluster that has others.
+
+        Parameters
+        ----------
+        node : Node
+        """
+        return node.metadata.creation_timestamp is None and self.now is not None
 
     def create_claim(self, owner: Object, claim: PersistentVolumeClaim) -> None:
         """Add a claim.
@@ -312,8 +346,9 @@ class Expansion:
         known = self._known_mark(owner, pods)
         templates = infer_templates(pods, REVISION_LABEL, self.template_before(owner), known)
         self.note_guess(owner, REVISION_LABEL, templates, known is not None)
+        born = owner.metadata.creation_timestamp
         return [
-            _identified(owner, make_revision(owner, template, number, mark.removeprefix(prefix)))
+            _identified(make_revision(owner, template, number, mark.removeprefix(prefix)), born)
             for number, (mark, template) in enumerate(templates.items(), 1)
         ]
 
@@ -360,10 +395,10 @@ class Expansion:
         Returns
         -------
         ControllerRevision
-            With a UID, and the creation time of its workload if it is new.
+            With a UID, and a creation time if it is new.
         """
         if not revision.metadata.uid:
-            revision = _identified(owner, revision)
+            revision = _identified(revision, self.now)
         listed = self._revisions[f"{owner.kind} {owner.key}"]
         listed[:] = [one for one in listed if one.name != revision.name] + [revision]
         return revision
@@ -414,13 +449,13 @@ def counted(owner: Object, present: int, missing: int, path: str) -> range:
 # ---- workloads of other projects ---------------------------------------------------------------------------
 
 
-def _with_children(others: list[Object]) -> list[Object]:
+def _with_children(expansion: Expansion, others: list[Object]) -> list[Object]:
     """Create and scale what controllers of other projects make; return all objects, new ones last."""
     found = {(obj.kind, obj.key): obj for obj in others}
     for obj in others if any(isinstance(obj, PARENTS) for obj in others) else ():
         if isinstance(obj, PARENTS) and obj.metadata.deletion_timestamp is None:
             for one in next_children(obj, [one for one in found.values() if is_child(obj, one)]) or ():
-                found[one.kind, one.key] = one if one.metadata.uid else _identified(obj, one)
+                found[one.kind, one.key] = one if one.metadata.uid else _identified(one, expansion.now)
     return list(found.values())
 
 
@@ -461,15 +496,14 @@ def _rolled_forward(expansion: Expansion, deployment: Deployment, sets: list[Rep
         if any((one.spec.replicas or 0) < before.get(one.name, 0) for one in steps):
             break
         for one in steps:
-            by_name[one.name] = one if one.name in by_name else _identified(deployment, one)
+            by_name[one.name] = one if one.name in by_name else _identified(one, expansion.now)
     return list(by_name.values())
 
 
-def _identified(owner: Object, made: T, uid: str = "") -> T:
-    """Return a new object of a workload with a UID and the creation time of the workload."""
+def _identified(made: T, created: str | None, uid: str = "") -> T:
+    """Return a new object of a workload with a UID and a creation time."""
     uid = uid or stable_uid(made.kind, made.namespace, made.name)
-    meta = replace(made.metadata, uid=uid, creation_timestamp=owner.metadata.creation_timestamp)
-    return replace(made, metadata=meta)
+    return replace(made, metadata=replace(made.metadata, uid=uid, creation_timestamp=created))
 
 
 def _inferred(expansion: Expansion, deployment: Deployment) -> list[ReplicaSet]:
@@ -487,7 +521,8 @@ def _inferred(expansion: Expansion, deployment: Deployment) -> list[ReplicaSet]:
     for suffix, template in templates.items():
         owner = max(pods[suffix], key=by_creation).metadata.controller()
         made = replica_set(deployment, suffix, template, len(pods[suffix]))
-        sets.append(_identified(deployment, made, owner.uid if owner else ""))
+        born = deployment.metadata.creation_timestamp
+        sets.append(_identified(made, born, owner.uid if owner else ""))
     return sets
 
 

@@ -101,6 +101,14 @@ class PodControl(Protocol):
         pod : Pod
         """
 
+    def is_new(self, node: Node) -> bool:
+        """Whether a node has come since the cluster was read.
+
+        Parameters
+        ----------
+        node : Node
+        """
+
     def create_claim(self, owner: Object, claim: PersistentVolumeClaim) -> None:
         """Create a claim, unless it exists.
 
@@ -320,30 +328,38 @@ def _create_daemons(control: PodControl, obj: DaemonSet, nodes: Iterable[Node]) 
     """
     adopted = {node_of(pod.spec) for pod in control.adopt(obj, obj.spec.selector)}
     occupied, spec = control.daemon_nodes(obj), daemon_spec(obj)
+    wanted = [
+        node
+        for node in nodes
+        if not (node.name in occupied or node.name in adopted) and should_run(spec, node)
+    ]
     create_daemons(
-        control,
-        obj,
-        [
-            node.name
-            for node in nodes
-            if not (node.name in occupied or node.name in adopted) and should_run(spec, node)
-        ],
+        control, obj, [node.name for node in wanted], {node.name for node in wanted if control.is_new(node)}
     )
 
 
-def create_daemons(control: PodControl, obj: DaemonSet, nodes: Sequence[str]) -> None:
+def create_daemons(
+    control: PodControl, obj: DaemonSet, nodes: Sequence[str], new: Container[str] = ()
+) -> None:
     """Create a pod of a DaemonSet for each of some nodes.
+
+    A new node is tainted as not ready at first, and only its daemon pods tolerate that. So they come before
+    all pods that wait: they are as old as their DaemonSet.
 
     Parameters
     ----------
     control : PodControl
     obj : DaemonSet
     nodes : sequence of str
+    new : container of str, optional
+        Those that are new.
     """
     mark, spec = mark_of(obj, written_revision(control, obj)), daemon_spec(obj)
     for i in control.count(obj, len(nodes), "spec"):
         pinned, marks = pinned_spec(spec, nodes[i]), ({REVISION_LABEL: mark}, dict[str, str]())
-        control.create(obj, new_pod(obj, obj.spec.template, base=f"{obj.name}-", marks=marks, spec=pinned))
+        pod = new_pod(obj, obj.spec.template, base=f"{obj.name}-", marks=marks, spec=pinned)
+        born = obj.metadata.creation_timestamp if nodes[i] in new else None
+        control.create(obj, replace(pod, metadata=replace(pod.metadata, creation_timestamp=born)))
 
 
 def daemon_spec(obj: DaemonSet) -> PodSpec:

@@ -1,15 +1,18 @@
-"""Which pods become ready: those that kubelets are starting, but none of a template that never is."""
+"""Which pods become ready: those that start, but none of a template that never is."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterable
+from contextlib import suppress
 
 from msgspec.structs import replace
 
-from moorage.objects.model.meta import Condition, with_condition
-from moorage.objects.model.pod import Pod
+from moorage.objects.model.meta import Condition, Object, with_condition
+from moorage.objects.model.pod import ContainerState, Pod
+from moorage.objects.model.workload import Deployment
 
+from .ages import seconds
 from .ownership import HASH_LABEL, is_active, is_healthy
 from .revisions import REVISION_LABEL
 
@@ -17,6 +20,9 @@ Mark = tuple[str, str, str, str]
 """A template: namespace, kind and name of the controller of its pods, and the hash in their labels."""
 
 _STARTING = frozenset({"", "ContainerCreating", "PodInitializing"})
+_IS_COMPLETE = "NewReplicaSetAvailable"
+_PROGRESS_DEADLINE = 600
+"""Seconds (kubernetes v1.36, SetDefaults_Deployment)."""
 _NOT_READY = Condition(type="Ready", status="False", reason="ContainersNotReady")
 
 
@@ -41,6 +47,54 @@ def is_starting(pod: Pod) -> bool:
     return reasons <= _STARTING
 
 
+def progressing(objects: Iterable[Object], now: float) -> set[str]:
+    """Return the Deployments whose controller reports that a rollout goes on and is not late.
+
+    Parameters
+    ----------
+    objects : iterable of Object
+        The others are ignored.
+    now : float
+        When they were read, in seconds since 1970.
+
+    Returns
+    -------
+    set of str
+        As ``namespace/name``.
+    """
+    return {one.key for one in objects if isinstance(one, Deployment) and _progresses(one, now)}
+
+
+def _progresses(deployment: Deployment, now: float) -> bool:
+    limit = deployment.spec.progress_deadline_seconds
+    for one in deployment.status.conditions:
+        if one.type == "Progressing" and one.status == "True" and one.reason != _IS_COMPLETE:
+            with suppress(ValueError):  # times of conditions are not validated
+                since = now - seconds(one.last_update_time or "")
+                return since <= (_PROGRESS_DEADLINE if limit is None else limit)
+    return False
+
+
+def is_coming(pod: Pod, rollouts: Container[str]) -> bool:
+    """Whether a pod that is not ready becomes so: its kubelet is starting it, or its containers run for the
+    first time in a rollout that goes on.
+
+    Parameters
+    ----------
+    pod : Pod
+    rollouts : container of str
+        See `progressing`.
+    """
+    if is_starting(pod):
+        return True
+    owner, suffix = pod.metadata.controller(), f"-{pod.metadata.labels.get(HASH_LABEL)}"
+    if owner is None or f"{pod.namespace}/{owner.name.removesuffix(suffix)}" not in rollouts:
+        return False
+    states = pod.status.container_statuses
+    runs = all(one.restart_count == 0 and one.state == ContainerState() for one in states)
+    return bool(states) and runs and pod.status.phase == "Running" and is_active(pod)
+
+
 def template_mark(pod: Pod) -> Mark | None:
     """Return the template of a pod; None for a pod without one.
 
@@ -58,7 +112,7 @@ def template_mark(pod: Pod) -> Mark | None:
     return None if mark is None or owner is None else (pod.namespace, owner.kind, owner.name, mark)
 
 
-def unready_templates(pods: Iterable[Pod]) -> dict[Mark, int]:
+def unready_templates(pods: Iterable[Pod], rollouts: Container[str]) -> dict[Mark, int]:
     """Return the templates whose bound pods are all reported not to be ready, and how many these are.
 
     Their new pods are not taken as ready either: what keeps those from it is not known.
@@ -66,6 +120,8 @@ def unready_templates(pods: Iterable[Pod]) -> dict[Mark, int]:
     Parameters
     ----------
     pods : iterable of Pod
+    rollouts : container of str
+        See `progressing`.
 
     Returns
     -------
@@ -78,7 +134,7 @@ def unready_templates(pods: Iterable[Pod]) -> dict[Mark, int]:
         mark = template_mark(pod) if pod.status.conditions and pod.spec.node_name and is_active(pod) else None
         if mark is None:
             continue
-        if is_healthy(pod) or is_starting(pod):
+        if is_healthy(pod) or is_coming(pod, rollouts):
             well.add(mark)
         else:
             sick[mark] += 1

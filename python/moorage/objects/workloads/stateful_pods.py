@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from moorage.objects.model.field_rules import percent, whole_number
@@ -133,7 +133,7 @@ def next_step(
     present = [pods[ordinal] for ordinal in wanted if ordinal in pods]
     if condemned:
         sick = [pod for pod in (*present, *reversed(condemned)) if not is_healthy(pod)]
-        deleted = list(_condemned(condemned, sick, is_available)) if is_ordered else _present(condemned)
+        deleted = _next_to_go(condemned[0], sick, is_available) if is_ordered else _present(condemned)
         return StatefulStep(created, deleted, False)
     if created or not _is_rolling(obj):
         waits_for_none = not is_ordered and revisions.current == revisions.update
@@ -149,14 +149,9 @@ def _present(pods: Iterable[Pod]) -> list[Pod]:
     return [pod for pod in pods if pod.metadata.deletion_timestamp is None]
 
 
-def _condemned(
-    pods: Sequence[Pod], sick: Sequence[Pod], is_available: Callable[[Pod], bool]
-) -> Iterator[Pod]:
-    """Yield the pods that go before one has to be waited for."""
-    for pod in pods:
-        if pod.metadata.deletion_timestamp is not None or not (is_available(pod) or sick[:1] == [pod]):
-            return
-        yield pod
+def _next_to_go(pod: Pod, sick: Sequence[Pod], is_available: Callable[[Pod], bool]) -> list[Pod]:
+    """Return the highest of the pods that have to go, unless another one is waited for."""
+    return _present([pod]) if is_available(pod) or sick[:1] == [pod] else []
 
 
 def _old_pods(obj: StatefulSet, pods: dict[int, Pod], mark: str) -> list[Pod]:

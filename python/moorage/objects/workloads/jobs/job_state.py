@@ -108,7 +108,8 @@ def replaces_failed_only(job: Job) -> bool:
 
 
 def has_failed(job: Job, pod: Pod) -> bool:
-    """Whether a pod has failed; one that is deleted before it ends has, unless the Job waits for its phase.
+    """Whether a pod has failed; one that is deleted before it ends has, unless the Job waits for its phase or
+    has let it go without counting it.
 
     Parameters
     ----------
@@ -119,7 +120,9 @@ def has_failed(job: Job, pod: Pod) -> bool:
     -------
     bool
     """
-    is_lost = pod.metadata.deletion_timestamp is not None and pod.status.phase != "Succeeded"
+    meta = pod.metadata
+    is_going = meta.deletion_timestamp is not None and TRACKING in meta.finalizers
+    is_lost = is_going and pod.status.phase != "Succeeded"
     return pod.status.phase == "Failed" or (is_lost and not replaces_failed_only(job))
 
 

@@ -1,0 +1,34 @@
+"""When the objects of a cluster were created, and which of them is the newest."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import lru_cache
+from itertools import chain
+
+from moorage._core.queue.entrance import newest_timestamps
+from moorage.objects.model.cluster import Cluster
+
+
+@lru_cache(1 << 16)
+def seconds(timestamp: str) -> float:
+    """Parse a timestamp of an object (RFC 3339); return seconds since 1970.
+
+    Parameters
+    ----------
+    timestamp : str
+    """
+    return datetime.fromisoformat(timestamp).timestamp()
+
+
+def newest_timestamp(cluster: Cluster) -> str | None:
+    """Return the creation timestamp of the newest object of a cluster; None where no object has one.
+
+    Whatever a change creates is at least as young.
+
+    Parameters
+    ----------
+    cluster : Cluster
+    """
+    objects = chain(cluster.nodes, cluster.pods, cluster.finished, cluster.others)
+    return max(newest_timestamps(objects), key=seconds, default=None)

@@ -12,6 +12,7 @@ import pytest
 
 from moorage.cli import main
 from moorage.cli.output.run_output import amount
+from moorage.controllers.workloads import PodTimes
 from moorage.releases.feature_gates import DEFAULT_GATES
 
 
@@ -254,7 +255,8 @@ def test_settings_reach_the_scheduler(tie_break: str, monkeypatch: pytest.Monkey
     assert simulate("--synthetic", "nodes=3,pods=1", *options) == 0
     given = {"tie_break": tie_break, "seed": 7, "percentage_of_nodes_to_score": 30}
     of_release = {"feature_gates": DEFAULT_GATES}
-    assert seen == given | of_release | {"config": None}
+    times = {"pod_times": PodTimes()}
+    assert seen == given | of_release | times | {"config": None}
 
 
 @pytest.mark.parametrize(

@@ -206,7 +206,7 @@ class Scheduler(PlanningVerbs, ClusterChanges):
                 client, cache.clock, self.volumes, options.binding_threads, nominates
             )
             ages = self._time if clock is None else None
-            self.queue = make_queue(engines, configuration, gates, ages or clock, nominator)
+            self.queue = make_queue(engines, configuration, gates, clock or self._time, nominator)
             self.pods = PodHandler(self.handle, self.queue, self._is_ours, ages)
             self._transaction_parts = TransactionParts(self)
             shared = cache, self.handle, rotation, self.engines, self.bindings, self._transaction_parts

@@ -201,8 +201,9 @@ class SchedulerParts:
         return True
 
     def let_pods_stop(self) -> None:
-        """Let time pass until the pods are gone that controllers have deleted, as far as the scheduler can: one
-        change follows another some time later.
+        """Let time pass until the pods are gone that controllers have deleted, as far as the scheduler can.
+
+        One change follows another some time later.
 
         Nothing is scheduled, so the pods on nodes become fewer, and this ends.
         """

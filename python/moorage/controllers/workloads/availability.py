@@ -6,11 +6,33 @@ from collections.abc import Callable, Iterable
 from math import inf
 from typing import Any
 
+from msgspec import Struct
+
 from moorage.objects.model.meta import Object
 from moorage.objects.model.pod import Pod
 from moorage.objects.workloads.ownership import is_healthy
 
-from .pod_times import TimesOf
+
+class PodTimes(Struct, frozen=True, kw_only=True):
+    """How long a pod takes for what its kubelet does with it, in whole seconds.
+
+    Attributes
+    ----------
+    start : int
+        From its binding until its containers run.
+    ready : int
+        From then until it is ready.
+    stop : int
+        From its deletion until it is gone, unless its grace period ends before.
+    """
+
+    start: int = 2
+    ready: int = 8
+    stop: int = 5
+
+
+TimesOf = Callable[[Pod], PodTimes]
+"""Returns how long a pod takes."""
 
 
 class Availability:

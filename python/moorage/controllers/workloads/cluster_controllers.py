@@ -53,7 +53,7 @@ from moorage.store.informers.handler_functions import HandlerFunctions, last_sta
 from moorage.store.kinds import is_namespaced
 
 from .attach_detach_controller import AttachDetachController
-from .availability import Availability
+from .availability import Availability, TimesOf
 from .awaited_pods import awaited_pods
 from .claim_protection import ClaimProtection
 from .daemon_set_controller import DaemonSetController
@@ -62,7 +62,6 @@ from .disruption_controller import DisruptionController
 from .job_controller import JobController
 from .kubelets import BY_TAINT, SOON, Kubelets
 from .owner_index import OWNER, by_owner, dependents, path
-from .pod_times import TimesOf
 from .refused_pods import refused_pods
 from .rollout import Rollout
 from .stateful_set_controller import StatefulSetController

@@ -22,7 +22,7 @@ from moorage.objects.workloads.ownership import (
 from moorage.objects.workloads.readiness import is_starting
 from moorage.store import Indexer, NotFoundError, ObjectStore
 
-from .pod_times import TimesOf
+from .availability import TimesOf
 
 SOON = 1.0
 """Seconds after which a pod is started or ended that was about to when a cluster was read."""

@@ -26,7 +26,7 @@ def dump(tmp_path: Path) -> str:
 def document(capsys: pytest.CaptureFixture[str], *command: str) -> Any:
     assert main(["plan", *command, "-o", "json"]) == 0
     made = json.loads(capsys.readouterr().out)
-    for name in ("apiVersion", "kind", "release", "leftOut", "warnings"):
+    for name in ("apiVersion", "kind", "release", "newPods", "leftOut", "warnings"):
         del made[name]
     return made
 

@@ -169,7 +169,7 @@ def test_summary_leaves_out_the_rows(dump: str, capsys: pytest.CaptureFixture[st
     simulate("-f", dump, "--summary")
     assert capsys.readouterr().out == TABLE.split("\n\n", 2)[2]
     simulate("-f", dump, "--summary", "-o", "json")
-    fields = ["apiVersion", "kind", "summary", "release", "leftOut", "warnings"]
+    fields = ["apiVersion", "kind", "summary", "release", "newPods", "leftOut", "warnings"]
     assert list(json.loads(capsys.readouterr().out)) == fields
 
 

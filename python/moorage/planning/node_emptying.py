@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from moorage.errors import InputError, number_of
+from moorage.objects.admission.admission import RefusedError
 from moorage.objects.model.pod import Pod
 from moorage.scheduler.changes.selection import select_nodes
 from moorage.tables import Table, Tabular
@@ -213,7 +215,8 @@ def _lack_elsewhere(scheduler: Scheduler, mover: Mover, selected: list[str]) -> 
     needs: Counter[str] = Counter()
     for node in selected:
         for pod in mover.movable(node):
-            needs.update(checked_needs(scheduler, pod))
+            with suppress(RefusedError):  # such a pod blocks its node by itself
+                needs.update(checked_needs(scheduler, mover.made_again(pod)))
     for name, need in needs.items():
         free = sum(int(free_of(name, row)) for row in others)
         if need > free:
@@ -256,7 +259,7 @@ def _empty_some(scheduler: Scheduler, count: int, most: float, force: bool, make
         raise InputError(f"the number of nodes to empty must be {bounds}, not {count}")
     with scheduler.transaction():
         mover = Mover(scheduler, force)
-        proof = _lack_on_largest(scheduler, rows, count)
+        proof = _lack_on_largest(scheduler, mover, rows, count)
         makers = (None, RoomMaker(scheduler, mover)) if makes_room else (None,)
         for maker, node in [] if proof else product(makers, [*_by_load(scheduler, rows)]):
             if len(order) == count:
@@ -282,7 +285,7 @@ def _by_load(scheduler: Scheduler, rows: list[int]) -> Iterator[str]:
         yield table.row_name(rows[at])
 
 
-def _lack_on_largest(scheduler: Scheduler, rows: list[int], count: int) -> str:
+def _lack_on_largest(scheduler: Scheduler, mover: Mover, rows: list[int], count: int) -> str:
     """Return a proof that the pods that must be somewhere do not fit on all but `count` nodes, or ""."""
     table, left = scheduler.table, len(rows) - count
     names = ("cpu", "memory", *(name for name in table.resources if name not in ("cpu", "memory")))
@@ -297,7 +300,10 @@ def _lack_on_largest(scheduler: Scheduler, rows: list[int], count: int) -> str:
     for row in rows:
         for pod in scheduler.cache.state.pods_of(row):
             if must_move(pod):
-                needs.update(checked_needs(scheduler, pod))
+                own = again = checked_needs(scheduler, pod)
+                with suppress(RefusedError):
+                    again = checked_needs(scheduler, mover.made_again(pod))
+                needs.update({name: min(need, again.get(name, 0)) for name, need in own.items()})
     for name in short:
         if needs[name] > room[name]:
             return LARGEST.format(name, quantity(name, needs[name]), quantity(name, room[name]), left)

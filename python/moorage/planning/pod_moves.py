@@ -7,11 +7,16 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
-from moorage.objects import PodDisruptionBudget
+from moorage.controllers.workloads.store_control import admission_of
+from moorage.objects import Object, PodDisruptionBudget
+from moorage.objects.admission.admission import RefusedError
 from moorage.objects.model.node import Node
 from moorage.objects.model.pod import Pod
+from moorage.objects.model.workload import ControllerRevision
 from moorage.objects.workloads.disruption import BudgetSelectors, ignores_budgets, needs_disruption
+from moorage.objects.workloads.made_of import MAKERS, MadeOf
 from moorage.scheduler.changes.drain import MIRROR_ANNOTATION, NO_CONTROLLER, set_unschedulable
 from moorage.store import ObjectStore
 
@@ -123,6 +128,9 @@ class Mover:
         self._scheduler, self._force = scheduler, force
         self._store = cast(ObjectStore, scheduler.client)
         self._budgets = BudgetSelectors(self._store.list(PodDisruptionBudget)[0])
+        self._admission = admission_of(self._store)
+        kinds: tuple[type[Object], ...] = (*MAKERS, ControllerRevision)
+        self._made_of = MadeOf(obj for kind in kinds for obj in self._store.list(kind)[0])
 
     def movable(self, node: str) -> list[Pod]:
         """Return the pods that have to leave a node: higher priority first, then larger.
@@ -171,8 +179,35 @@ class Mover:
         for budget in budgets:
             if budget.status.disruptions_allowed <= 0 and needs_disruption(pod, budget):
                 return NO_DISRUPTION.format(budget.name)
-        why = reason_not_scheduled(self._scheduler, as_template(pod))
+        try:
+            why = reason_not_scheduled(self._scheduler, self.made_again(pod))
+        except RefusedError as error:
+            why = str(error)
         return f"not scheduled again: {why}" if why else ""
+
+    def made_again(self, pod: Pod) -> Pod:
+        """Return the pod that takes the place of one: as its controller makes it, and as it is admitted.
+        Quotas do not count, since the first pod is gone by then.
+
+        Parameters
+        ----------
+        pod : Pod
+
+        Returns
+        -------
+        Pod
+            Of the same name; with the same spec if its template is not known.
+
+        Raises
+        ------
+        RefusedError
+            The API server refuses it.
+        """
+        again, made = as_template(pod), self._made_of.pod_like(pod)
+        if made is None:
+            return again
+        new = self._admission.admit_uncharged(replace(made, metadata=replace(made.metadata, name=pod.name)))
+        return replace(again, metadata=replace(again.metadata, labels=new.metadata.labels), spec=new.spec)
 
     def move(self, pod: Pod, node: str) -> Move | Blocker:
         """Move a pod from its node to the one that the scheduler chooses. A pod for which others would be
@@ -192,7 +227,7 @@ class Mover:
         why = self.reason_to_stay(pod)
         if why:
             return Blocker(pod.key, node, why, True)
-        (new,) = make_again(self._scheduler, [pod])
+        (new,) = make_again(self._scheduler, [self.made_again(pod)])
         self._scheduler.sync()
         result = self._scheduler.schedule_pods([new])
         if result.failure is None:

@@ -228,6 +228,7 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         """Have informers report to the cache and the queue; write a Cluster to the scheduler's own store."""
         self.sync()
         if isinstance(cluster, Cluster) and isinstance(self.client, ObjectStore):
+            self.client.siblings = cluster.siblings
             # After the first sync, so that handlers receive the objects in this order, not in that of a list.
             objects = *cluster.namespaces, *cluster.nodes, *cluster.others, *cluster.pods, *cluster.finished
             self.client.create_many(objects)

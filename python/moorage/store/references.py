@@ -16,7 +16,7 @@ _SHORT = {
     "ns": "Namespace", "pc": "PriorityClass", "pdb": "PodDisruptionBudget", "po": "Pod",
     "pv": "PersistentVolume", "pvc": "PersistentVolumeClaim", "rc": "ReplicationController",
     "rs": "ReplicaSet", "sc": "StorageClass",
-    "so": "ScaledObject", "sts": "StatefulSet", "svc": "Service",
+    "so": "ScaledObject", "sts": "StatefulSet", "svc": "Service", "vpa": "VerticalPodAutoscaler",
 }  # fmt: skip
 
 

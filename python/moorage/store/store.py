@@ -13,6 +13,7 @@ from msgspec.structs import force_setattr, replace
 from moorage._core.base.bracket import Bracket
 from moorage._core.base.watch_events import Cause, keys_of
 from moorage.objects import Object, Pod
+from moorage.objects.admission.siblings import Siblings
 from moorage.objects.model.meta import Condition, with_condition
 from moorage.objects.model.workload import PriorityClass
 from moorage.objects.read.one_object import read_one, with_defaults
@@ -61,6 +62,11 @@ class ObjectStore:
     ------
     ValueError
         `history` is less than 1.
+
+    Attributes
+    ----------
+    siblings : Siblings
+        How new pods differ from their templates, for admission (`Cluster.siblings`).
     """
 
     def __init__(
@@ -75,6 +81,7 @@ class ObjectStore:
         self._tables = Tables(history)
         self._lock = FastRLock()
         self._changed = Changed(self._lock)
+        self.siblings = Siblings()
 
     def now(self) -> float:
         """Return the time of the store's clock, in seconds since 1970."""
@@ -729,6 +736,7 @@ class ObjectStore:
             The clock of the copy; that of this store by default.
         """
         copy = ObjectStore(clock or self._clock, history=self._history)
+        copy.siblings = self.siblings
         with self._lock:
             copy._uid_prefix, copy._tables = self._uid_prefix, self._tables.copy()
         return copy

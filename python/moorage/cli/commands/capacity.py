@@ -122,7 +122,7 @@ def capacity(  # noqa: PLR0913
         except InputError as error:
             raise (InputError(error.message, source="--gang") if error.path == "gang" else error) from None
     warnings = [*input_warnings(cluster, scheduler), *without_effect, *read.warnings]
-    warnings += template_group_warnings(scheduler, pods, gang)
+    warnings += [*template_group_warnings(scheduler, pods, gang), *cluster.siblings.sentences()]
     print_release(cluster)
     print_warnings(warnings)
     if compatible:

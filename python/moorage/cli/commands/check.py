@@ -145,11 +145,11 @@ def check(
             done, causes = compared.after.simulation, compared.losses()
         stage()
         verdict = judge(done, waiting, allowed, new_only, causes)
-        warnings = [*told, *done.warnings()]
-        if not verdict.is_about_pods:
-            warnings.append(NO_POD)
         stage()
         survival = _survival(done.scheduler, options)
+    warnings = [*told, *done.warnings()]  # after the losses: pods were made for them
+    if not verdict.is_about_pods:
+        warnings.append(NO_POD)
     print_release(after, is_asked=options["upgrade_from"] is not None)
     print_warnings(warnings)
     write_verdict(output, done, verdict, removed_pods(done, before.pods), survival, warnings)

@@ -115,7 +115,15 @@ def input_options(command: Callable[..., Any], shows_synthetic: bool = False) ->
         default="",
         help=f"Admission plugins of the API server that are off by default: {', '.join(OPTIONAL_PLUGINS)}.",
     )
-    return files(recursive(validate(namespace(admission(synthetic(connection_options(command)))))))
+    like_siblings = click.option(
+        "--like-siblings/--ignore-siblings",
+        default=True,
+        show_default=True,
+        help="Whether new pods of a workload differ from its template as its running pods do, for example by "
+        "the sidecar of a webhook.",
+    )
+    options = connection_options(admission(like_siblings(command)))
+    return files(recursive(validate(namespace(synthetic(options)))))
 
 
 def _admission_plugins(context: click.Context, option: click.Parameter, value: str) -> tuple[str, ...]:
@@ -375,7 +383,7 @@ def _trace_format(file: str, source: str) -> str:
 
 
 def _reading(options: Mapping[str, Any]) -> dict[str, Any]:
-    names = ("validate", "recursive")
+    names = ("validate", "recursive", "like_siblings")
     return {name: options[name] for name in names} | {"namespace": options["namespace"] or "default"}
 
 

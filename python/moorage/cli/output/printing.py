@@ -239,10 +239,11 @@ def told(cluster: Cluster, warnings: Iterable[str]) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``release`` has the release of Kubernetes that decides, ``leftOut`` the workloads that are not
-        simulated, ``warnings`` a sentence each.
+        ``release`` has the release of Kubernetes that decides, ``newPods`` the workloads whose new pods
+        differ from their templates, ``leftOut`` those that are not simulated, ``warnings`` a sentence each.
     """
-    return {"release": release_document(cluster)} | left_out_document(cluster.left_out, warnings)
+    about = {"release": release_document(cluster), "newPods": cluster.siblings.documents()}
+    return about | left_out_document(cluster.left_out, warnings)
 
 
 def release_document(cluster: Cluster) -> dict[str, str]:

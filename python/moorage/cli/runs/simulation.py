@@ -473,8 +473,6 @@ class Preparation:
         As for a `Simulation`; a run may evict more of the pods that were kept.
     workloads : Workloads
         The workloads of these pods.
-    warnings : list of str
-        About the input, a sentence each.
     """
 
     def __init__(
@@ -500,8 +498,13 @@ class Preparation:
         new = ((key, pod) for key, pod in self.pods.items() if pod.metadata.uid not in bound)
         self.placed = {key for key, pod in new if pod.spec.node_name}
         self.workloads = workloads_of(scheduler)
-        self.warnings = input_warnings(cluster, scheduler) + told
+        self._told = input_warnings(cluster, scheduler) + told
         self._spare = [scheduler]
+
+    @property
+    def warnings(self) -> list[str]:
+        """About the input and the pods that were made so far, a sentence each."""
+        return [*self._told, *self.cluster.siblings.sentences()]
 
     def _record(self, change: RequestedChange, before: Iterable[Pod], made: Change) -> None:
         """Note the pods that a change has deleted or kept."""

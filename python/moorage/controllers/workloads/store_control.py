@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from moorage.objects import LabelSelectorMatcher
 from moorage.objects.admission.admission import Admission, RefusedError
+from moorage.objects.admission.policies import OWNERS
 from moorage.objects.model.admission_policies import (
     AdmissionPlugins,
     LimitRange,
@@ -16,6 +17,7 @@ from moorage.objects.model.admission_policies import (
     RuntimeClass,
     Scheduler,
 )
+from moorage.objects.model.autoscaling import VerticalPodAutoscaler
 from moorage.objects.model.meta import Condition, LabelSelector, Object
 from moorage.objects.model.node import Namespace, Node
 from moorage.objects.model.pod import Pod
@@ -34,7 +36,7 @@ from .owner_index import ENDED, ORPHAN, OWNER, by_owner, of_ended, of_orphan, pa
 
 _POLICIES: tuple[type[Object], ...] = (
     *(LimitRange, ResourceQuota, RuntimeClass, PriorityClass),
-    *(Namespace, Scheduler, AdmissionPlugins),
+    *(Namespace, Scheduler, AdmissionPlugins, VerticalPodAutoscaler),
 )
 ADMISSION_READS = frozenset({Pod, PersistentVolumeClaim, *_POLICIES})
 """The kinds on which it depends whether a pod, or a claim of a pod, is admitted."""
@@ -394,7 +396,8 @@ def admit_claim(admission: Admission, claim: PersistentVolumeClaim) -> None:
 
 
 def admission_of(client: ObjectClient) -> Admission:
-    """Return the admission of the API server for the policies and pods of a store.
+    """Return the admission of the API server for the policies and pods of a store. New pods of workloads
+    differ from their templates as those did with which the cluster was read.
 
     Parameters
     ----------
@@ -405,10 +408,14 @@ def admission_of(client: ObjectClient) -> Admission:
     Admission
     """
     kinds = [kind for kind in structs() if is_namespaced(kind) and kind is not Pod]
+    policies: list[Object] = [obj for kind in _POLICIES for obj in client.list(kind)[0]]
+    if any(isinstance(obj, VerticalPodAutoscaler) for obj in policies):
+        policies += [obj for kind in OWNERS for obj in client.list(kind)[0]]
     return Admission(
-        [obj for kind in _POLICIES for obj in client.list(kind)[0]],
+        policies,
         lambda namespace: client.list(Pod, namespace)[0],
         lambda namespace: [obj for kind in kinds for obj in client.list(kind, namespace)[0]],
+        client.siblings if isinstance(client, ObjectStore) else None,
     )
 
 

@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from moorage.errors import InputError, MoorageError
-from moorage.objects.model.admission_policies import LimitRange, ResourceQuota, RuntimeClass
+from moorage.objects.model.admission_policies import ResourceQuota
+from moorage.objects.model.autoscaling import VerticalPodAutoscaler
 from moorage.objects.model.meta import Object
 from moorage.objects.model.node import Namespace
 from moorage.objects.model.pod import Pod, PodSpec
-from moorage.objects.model.workload import PriorityClass
 from moorage.objects.resource_names import resource
 from moorage.objects.validate.pod_rules import check_pod_spec
 
-from .distributions import Additions
-from .limit_ranges import violations, with_defaults
+from .limit_ranges import violations
 from .object_counts import counts_objects, usage_of_object, violations_of_object
 from .pod_resources import Quantities
+from .policies import Policies
 from .resource_quotas import QuotaUsage, usage
-from .runtime_classes import NotAdmittedError, with_runtime_class
+from .runtime_classes import NotAdmittedError
+from .siblings import Difference, Siblings
+from .spec_difference import with_difference
+from .vertical_autoscaling import with_recommendation
 
 TERMINATING = "unable to create new content in namespace {} because it is being terminated"
 
@@ -38,6 +41,7 @@ class _Template(NamedTuple):
 
     original: PodSpec
     spec: PodSpec
+    labels: Mapping[str, str]
     refusal: str
     invalid: str
     usage: Quantities
@@ -55,6 +59,10 @@ class Admission:
     - **ResourceQuota:** the usage of the pods so far and of the new one must not exceed a quota. Other
       objects count by number, claims by their storage and class, too.
 
+    Between the plugins that change pods and those that check them come the webhooks: a new pod of a workload
+    differs from its template as its siblings do, and gets the requests that a VerticalPodAutoscaler
+    recommends.
+
     The parts of the spec that results must not contradict each other (see `check_pod_spec`): a default limit
     may be below a request.
 
@@ -71,6 +79,12 @@ class Admission:
         quota, before the first pod of the namespace is admitted.
     objects : callable, optional
         Returns the other objects of a namespace; likewise. By default there are none.
+    siblings : Siblings, optional
+        How running pods differ from their templates; by default nothing is known of that.
+
+    Attributes
+    ----------
+    siblings : Siblings
     """
 
     def __init__(
@@ -78,26 +92,20 @@ class Admission:
         policies: Iterable[Object],
         pods: Callable[[str], Iterable[Pod]],
         objects: Callable[[str], Iterable[Object]] = lambda _: (),
+        siblings: Siblings | None = None,
     ) -> None:
-        self._limit_ranges: defaultdict[str, list[LimitRange]] = defaultdict(list)
+        listed = list(policies)
+        self.siblings = siblings or Siblings()
+        self._policies = Policies(listed)
+        self.additions = self._policies.additions
         self._quotas: defaultdict[str, list[ResourceQuota]] = defaultdict(list)
-        self._runtime_classes: dict[str, RuntimeClass] = {}
-        self._classes: dict[str, PriorityClass] = {}
         self._terminating: set[str] = set()
         self._pods, self._objects = pods, objects
-        policies = list(policies)
-        self.additions = Additions(policies)
         self._usages: dict[str, list[QuotaUsage]] = {}
-        self._templates: dict[tuple[str, int], _Template] = {}
-        for obj in policies:
-            if isinstance(obj, LimitRange):
-                self._limit_ranges[obj.namespace].append(obj)
-            elif isinstance(obj, ResourceQuota):
+        self._templates: dict[tuple[str, int, int, int], _Template] = {}
+        for obj in listed:
+            if isinstance(obj, ResourceQuota):
                 self._quotas[obj.namespace].append(obj)
-            elif isinstance(obj, RuntimeClass):
-                self._runtime_classes[obj.name] = obj
-            elif isinstance(obj, PriorityClass):
-                self._classes[obj.name] = obj
             elif isinstance(obj, Namespace) and obj.metadata.deletion_timestamp is not None:
                 self._terminating.add(obj.name)
 
@@ -143,6 +151,9 @@ class Admission:
             raise RefusedError(f'Pod "{_name(pod)}" is invalid: {template.invalid}')
         if template.refusal:
             raise _refused(pod, template.refusal)
+        if template.labels:
+            labels = {**pod.metadata.labels, **template.labels}
+            pod = replace(pod, metadata=replace(pod.metadata, labels=labels))
         return pod if template.spec is pod.spec else replace(pod, spec=template.spec)
 
     def admit_many(self, pod: Pod, n: int) -> tuple[Pod, int]:
@@ -170,7 +181,7 @@ class Admission:
         admitted, template = self.admit_uncharged(pod), self._template(pod)
         try:
             if pod.namespace in self._quotas:
-                n = self._charge(pod, template, n)
+                n = self._charge(admitted, template, n)
         except NotAdmittedError as error:
             raise _refused(pod, str(error)) from None
         return admitted, n
@@ -187,7 +198,7 @@ class Admission:
         RefusedError
             The object is refused.
         """
-        limit_ranges = self._limit_ranges.get(obj.namespace, ())
+        limit_ranges = self._policies.limit_ranges.get(obj.namespace, ())
         try:
             self._check_namespace(obj)
             for limit_range in limit_ranges:
@@ -228,16 +239,6 @@ class Admission:
             self._usages[namespace] = [QuotaUsage(quota, pods, objects) for quota in self._quotas[namespace]]
         return self._usages[namespace]
 
-    def _with_priority(self, spec: PodSpec) -> PodSpec:
-        """Return a spec with the priority of its class, if it has none yet: the class is a new one."""
-        if spec.priority is not None or not spec.priority_class_name:
-            return spec
-        found = self._classes.get(spec.priority_class_name)
-        if found is None:
-            raise NotAdmittedError(f"no PriorityClass with name {spec.priority_class_name} was found")
-        policy = spec.preemption_policy or found.preemption_policy or "PreemptLowerPriority"
-        return replace(spec, priority=found.value, preemption_policy=policy)
-
     def concerns(self, pod: Pod) -> bool:
         """Whether a pod would be changed, refused or charged to a quota.
 
@@ -247,40 +248,57 @@ class Admission:
         """
         template = self._template(pod)
         is_refused = bool(template.refusal or template.invalid)
-        return is_refused or template.spec is not pod.spec or pod.namespace in self._quotas
+        changes = template.spec is not pod.spec or bool(template.labels)
+        return is_refused or changes or pod.namespace in self._quotas
 
     def _template(self, pod: Pod) -> _Template:
-        key = pod.namespace, id(pod.spec)
+        difference, autoscaler = self.siblings.difference_for(pod), self._policies.autoscaler_of(pod)
+        key = pod.namespace, id(pod.spec), id(difference), id(autoscaler)
         found = self._templates.get(key)
         if found is None or found.original is not pod.spec:
-            found = self._templates[key] = self._admit_spec(pod)
+            found = self._templates[key] = self._admit_spec(pod, difference, autoscaler)
         return found
 
-    def _admit_spec(self, pod: Pod) -> _Template:
+    def _admit_spec(
+        self, pod: Pod, difference: Difference | None, autoscaler: VerticalPodAutoscaler | None
+    ) -> _Template:
         """Run all plugins but ResourceQuota, and check what they made of the spec."""
-        original, limit_ranges = pod.spec, self._limit_ranges.get(pod.namespace, ())
+        original, limit_ranges = pod.spec, self._policies.limit_ranges.get(pod.namespace, ())
+        labels = {} if difference is None else difference.labels
         try:
             self._check_namespace(pod)
-            spec = with_defaults(original, limit_ranges)
-            spec = self.additions.applied(replace(pod, spec=spec))
-            spec = with_runtime_class(self._with_priority(spec), self._runtime_classes)
+            spec = self._completed(pod, difference)
+            if autoscaler is not None:
+                sized = with_recommendation(spec, autoscaler, limit_ranges)
+                autoscaler, spec = (None if sized is spec else autoscaler), sized
+            if difference is not None or autoscaler is not None:
+                self.siblings.note(pod, difference, "" if autoscaler is None else autoscaler.name)
             check_pod_spec(spec)
             changed = replace(pod, spec=spec)
             for limit_range in limit_ranges:
                 if texts := list(dict.fromkeys(violations(changed, limit_range))):
                     raise NotAdmittedError(_joined(texts))
         except NotAdmittedError as error:
-            return _Template(original, original, str(error), "", {})
+            return _Template(original, original, {}, str(error), "", {})
         except InputError as error:
-            return _Template(original, original, "", str(error.located(path="spec")), {})
+            return _Template(original, original, {}, "", str(error.located(path="spec")), {})
         spec = original if spec == original else spec
-        return _Template(original, spec, "", "", usage(changed) if pod.namespace in self._quotas else {})
+        used = usage(changed) if pod.namespace in self._quotas else {}
+        return _Template(original, spec, labels, "", "", used)
 
-    def _charge(self, pod: Pod, template: _Template, n: int) -> int:
+    def _completed(self, pod: Pod, difference: Difference | None) -> PodSpec:
+        """Return a spec with what plugins and webhooks set. The plugins run again after the webhooks."""
+        completed = self._policies.completed
+        if difference is None:
+            return completed(pod)
+        spec = completed(replace(pod, spec=replace(pod.spec, **difference.classes)))
+        changed = with_difference(difference.before, difference.after, spec)
+        return completed(replace(pod, spec=changed))
+
+    def _charge(self, admitted: Pod, template: _Template, n: int) -> int:
         """Add the usage of `n` pods, or of as many as there is room for, to the quotas that count it."""
         used = template.usage
-        admitted = replace(pod, spec=template.spec)
-        matching = [quota for quota in self.quotas_of(pod.namespace) if quota.matches(admitted)]
+        matching = [quota for quota in self.quotas_of(admitted.namespace) if quota.matches(admitted)]
         for quota in matching:
             quota.check_constraints(template.spec)
         for quota in matching:

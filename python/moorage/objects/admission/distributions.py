@@ -4,7 +4,7 @@ tolerations for extended resources."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -15,7 +15,6 @@ from moorage.objects.model.admission_policies import (
     AdmissionPlugins,
     Scheduler,
 )
-from moorage.objects.model.cluster import Cluster
 from moorage.objects.model.meta import Object
 from moorage.objects.model.node import Namespace, Node
 from moorage.objects.model.pod import Pod, PodSpec, Toleration
@@ -31,7 +30,8 @@ _ALPHA = "scheduler.alpha.kubernetes.io/"
 _SELECTOR = f"{_ALPHA}node-selector"
 _DEFAULT, _WHITELIST = f"{_ALPHA}defaultTolerations", f"{_ALPHA}tolerationsWhitelist"
 _ANNOTATIONS = (_PROJECT, _SELECTOR, _DEFAULT, _WHITELIST)
-_MEMORY = Toleration(key="node.kubernetes.io/memory-pressure", operator="Exists", effect="NoSchedule")
+MEMORY_PRESSURE = Toleration(key="node.kubernetes.io/memory-pressure", operator="Exists", effect="NoSchedule")
+"""What PodTolerationRestriction, which is on in OpenShift, adds to all pods with requests."""
 _EXAMPLES = 3
 _MANAGED = {"cloud.google.com/gke-nodepool": "GKE", "kubernetes.azure.com/cluster": "AKS"}
 
@@ -82,7 +82,7 @@ class Additions:
         if self._restricts:
             added = _tolerations(of_namespace, _DEFAULT)
             if not is_best_effort(pod):
-                added = (*added, _MEMORY)
+                added = (*added, MEMORY_PRESSURE)
             spec = replace(spec, tolerations=merge_tolerations((*spec.tolerations, *added)))
             allowed = _tolerations(of_namespace, _WHITELIST)
             if allowed and not all(any(includes(one, own) for one in allowed) for own in spec.tolerations):
@@ -106,14 +106,15 @@ class Additions:
                     )
         return replace(spec, node_selector=own) if own else spec
 
-    def warnings(self, cluster: Cluster) -> Iterator[str]:
+    def warnings(self, pods: Sequence[Pod], nodes: Iterable[Node]) -> Iterator[str]:
         """Yield sentences about what is added, and what the input's distribution would add.
 
         Parameters
         ----------
-        cluster : Cluster
+        pods : sequence of Pod
+        nodes : iterable of Node
         """
-        namespaces = dict.fromkeys(pod.namespace for pod in cluster.pods)
+        namespaces = dict.fromkeys(pod.namespace for pod in pods)
         texts = [
             f"{name} ({', '.join(given)})"
             for name in namespaces
@@ -126,7 +127,7 @@ class Additions:
         if texts:
             shown = examples(texts, _EXAMPLES)
             yield f"New pods get the node selectors and tolerations that their namespaces have: {shown}."
-        if not self._plugins and (found := _untolerated(cluster)):
+        if not self._plugins and (found := _untolerated(pods, nodes)):
             name, resource = found
             yield (
                 f"{name} lets pods that ask for {resource} tolerate the taint of this key "
@@ -173,17 +174,17 @@ class _Lacking(NamedTuple):
     resource: str
 
 
-def _untolerated(cluster: Cluster) -> _Lacking | None:
+def _untolerated(pods: Iterable[Pod], nodes: Iterable[Node]) -> _Lacking | None:
     """Return a distribution that adds tolerations for extended resources, and a resource of a waiting pod
     that would get one."""
     taints = {
         taint.key: name
-        for node in cluster.nodes
+        for node in nodes
         for name in [_distribution(node)]
         for taint in node.spec.taints
         if name and is_extended(taint.key)
     }
-    for pod in cluster.pods if taints else ():
+    for pod in pods if taints else ():
         if not pod.spec.node_name:
             for one in with_resource_tolerations(pod.spec).tolerations[len(pod.spec.tolerations) :]:
                 if one.key in taints and not any(map(partial(_covers, one.key), pod.spec.tolerations)):

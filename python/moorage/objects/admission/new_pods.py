@@ -14,6 +14,7 @@ from moorage.objects.workloads.naming import stable_uid
 from moorage.objects.workloads.ownership import has_made_up_uid
 
 from .admission import Admission, RefusedError
+from .siblings import Siblings
 
 
 def is_new(pod: Pod) -> bool:
@@ -67,7 +68,7 @@ class NewPods:
         cluster : Cluster
             With the new pods.
         """
-        return self._admission.additions.warnings(cluster)
+        return self._admission.additions.warnings(cluster.pods, cluster.nodes)
 
     def _of_namespace(self, namespace: str) -> Iterable[Pod]:
         if self._existing is None:
@@ -79,6 +80,15 @@ class NewPods:
 
     def _objects_of(self, namespace: str) -> Iterable[Object]:
         return [obj for obj in self._others if obj.namespace == namespace and not _is_new_object(obj)]
+
+    def follow(self, siblings: Siblings) -> None:
+        """Make pods of workloads differ from their templates as running pods do.
+
+        Parameters
+        ----------
+        siblings : Siblings
+        """
+        self._admission.siblings = siblings
 
     def admit_objects(self, others: list[Object], pods: list[Pod]) -> tuple[list[Object], list[Pod]]:
         """Admit the new ones among objects that are no pods.

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from .field_rules import between, required
-from .meta import Int32, Object, Struct
+from msgspec import field
+
+from .field_rules import between, one_of, required
+from .meta import Int32, Object, Resources, Struct
 from .workload import MAX_PODS
 
 Bound = Annotated[Int32 | None, between(0, MAX_PODS)]
@@ -60,5 +62,64 @@ class ScaledObject(Object, frozen=True):
     spec: ScaledObjectSpec = ScaledObjectSpec()
 
 
-KINDS = (HorizontalPodAutoscaler, ScaledObject)
+class ContainerResourcePolicy(Struct, frozen=True):
+    """What an autoscaler may do to a container, or to ``*``, all that have no policy of their own."""
+
+    container_name: str = ""
+    mode: Annotated[str, one_of("Auto", "Off")] = ""
+    min_allowed: Resources = {}
+    max_allowed: Resources = {}
+    controlled_resources: tuple[str, ...] | None = None
+    controlled_values: Annotated[str, one_of("RequestsAndLimits", "RequestsOnly")] = ""
+
+
+class PodResourcePolicy(Struct, frozen=True):
+    """The policies of an autoscaler by container."""
+
+    container_policies: tuple[ContainerResourcePolicy, ...] = ()
+
+
+class PodUpdatePolicy(Struct, frozen=True):
+    """When an autoscaler applies what it recommends; "" is Recreate."""
+
+    update_mode: str = ""
+
+
+class VerticalPodAutoscalerSpec(Struct, frozen=True):
+    """Spec of a VerticalPodAutoscaler."""
+
+    target_ref: CrossVersionObjectReference | None = None
+    update_policy: PodUpdatePolicy = PodUpdatePolicy()
+    resource_policy: PodResourcePolicy = PodResourcePolicy()
+
+
+class RecommendedContainerResources(Struct, frozen=True):
+    """The requests that suit a container."""
+
+    container_name: str = ""
+    target: Resources = {}
+
+
+class RecommendedPodResources(Struct, frozen=True):
+    """The requests that suit the containers of a pod."""
+
+    containers: tuple[RecommendedContainerResources, ...] = field(default=(), name="containerRecommendations")
+
+
+class VerticalPodAutoscalerStatus(Struct, frozen=True):
+    """Status of a VerticalPodAutoscaler; None before it has seen its pods for long enough."""
+
+    recommendation: RecommendedPodResources | None = None
+
+
+class VerticalPodAutoscaler(Object, frozen=True):
+    """A VerticalPodAutoscaler, which gives new pods of its target the requests that it recommends."""
+
+    kind: str = "VerticalPodAutoscaler"
+    api_version: str = "autoscaling.k8s.io/v1"
+    spec: VerticalPodAutoscalerSpec = VerticalPodAutoscalerSpec()
+    status: VerticalPodAutoscalerStatus = VerticalPodAutoscalerStatus()
+
+
+KINDS = (HorizontalPodAutoscaler, ScaledObject, VerticalPodAutoscaler)
 """The kinds of this module that files are decoded to."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
+from moorage.objects.admission.siblings import Siblings
 from moorage.objects.plain import plain
 from moorage.tables import Table, Tabular
 
@@ -144,6 +145,8 @@ class Cluster(Tabular):
         Version of the API server, of archives that tell it; "" elsewhere.
     release : DecidingRelease or None
         Set by commands.
+    siblings : Siblings
+        How the listed pods differ from their templates, and which new pods differ likewise.
     """
 
     nodes: list[Node] = field(default_factory=list)
@@ -158,6 +161,7 @@ class Cluster(Tabular):
     warnings: list[str] = field(default_factory=list)
     server_version: str = ""
     release: DecidingRelease | None = None
+    siblings: Siblings = field(default_factory=Siblings, compare=False)
 
     def headline(self) -> str:
         """Return the number of objects by kind, in one line."""

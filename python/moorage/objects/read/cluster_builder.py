@@ -12,8 +12,9 @@ from itertools import chain
 from typing import NamedTuple
 
 from moorage.errors import InputError, examples, number_of, shorten
-from moorage.objects.admission.new_pods import NewPods
+from moorage.objects.admission.new_pods import NewPods, is_new
 from moorage.objects.admission.shown_classes import shown_classes
+from moorage.objects.admission.siblings import Siblings
 from moorage.objects.apply.immutable_fields import check_update
 from moorage.objects.apply.overlay import Overlay, key_of
 from moorage.objects.model.cluster import Cluster, LeftOut, RefusedPod, Suspended
@@ -58,6 +59,7 @@ def build_cluster(
     texts: Mapping[int, bytes] = NO_TEXTS,
     skipped: Mapping[str, int] | None = None,
     check: Check | None = None,
+    like_siblings: bool = True,
 ) -> Cluster:
     """Make a cluster of objects: validate them, set defaults, expand workloads.
 
@@ -77,6 +79,8 @@ def build_cluster(
         Number of objects that the reader left out, by kind.
     check : callable, optional
         Raises an InputError about an object that is valid otherwise.
+    like_siblings : bool
+        Whether new pods of a workload differ from their template as its running pods do (see `Siblings`).
 
     Returns
     -------
@@ -101,6 +105,13 @@ def build_cluster(
     cluster.pods = new_pods.admit(cluster.pods)
     listed_pods = len(cluster.pods)
     cluster = expand_workloads(cluster, completed.before)
+    if like_siblings:
+        known = [pod for pod in (*cluster.pods[:listed_pods], *cluster.finished) if not is_new(pod)]
+        objects = [*cluster.others, *cluster.namespaces]
+        cluster.siblings = Siblings(known, objects, completed.before)
+    else:
+        cluster.siblings = Siblings()
+    new_pods.follow(cluster.siblings)
     try:
         cluster.others, made = new_pods.admit_objects(cluster.others, cluster.pods[listed_pods:])
     except InputError as error:

@@ -91,6 +91,7 @@ def load(
     recursive: bool = False,
     namespace: str = "default",
     check: Check | None = None,
+    like_siblings: bool = True,
 ) -> Cluster:
     """Read a cluster and its workloads from files and directories, or from values of Python.
 
@@ -130,6 +131,9 @@ def load(
         The namespace of objects that name none.
     check : callable, optional
         Raises an InputError about an object that is valid otherwise; gets the file.
+    like_siblings : bool
+        Whether new pods of a workload differ from their template as its running pods do, for example by a
+        sidecar; see docs/inputs.md.
 
     Returns
     -------
@@ -152,7 +156,12 @@ def load(
     read = read_objects(*sources, validate=validate, recursive=recursive, namespace=namespace)
     objects = in_namespace(_emptied(read.objects), namespace)
     cluster = build_cluster(
-        objects, origins=read.origins, texts=read.texts, skipped=read.skipped, check=check
+        objects,
+        origins=read.origins,
+        texts=read.texts,
+        skipped=read.skipped,
+        check=check,
+        like_siblings=like_siblings,
     )
     cluster.warnings += read.warnings
     cluster.server_version = read.server_version
@@ -165,6 +174,7 @@ def load_before_and_after(
     recursive: bool = False,
     namespace: str = "default",
     check: Check | None = None,
+    like_siblings: bool = True,
 ) -> tuple[Cluster, Cluster]:
     """Read a cluster, and what its first source alone comes to. Each source is read once.
 
@@ -175,6 +185,7 @@ def load_before_and_after(
     recursive : bool
     namespace : str
     check : callable
+    like_siblings : bool
         See `load`.
 
     Returns
@@ -190,8 +201,9 @@ def load_before_and_after(
     read = read_objects(*sources, validate=validate, recursive=recursive, namespace=namespace)
     objects = list(in_namespace(read.objects, namespace))
     number = sum(origin.argument == read.origins[0].argument for origin in read.origins) if objects else 0
-    before = build_cluster(objects[:number], origins=read.origins[:number])
-    after = build_cluster(objects, origins=read.origins, texts=read.texts, skipped=read.skipped, check=check)
+    build = partial(build_cluster, like_siblings=like_siblings)
+    before = build(objects[:number], origins=read.origins[:number])
+    after = build(objects, origins=read.origins, texts=read.texts, skipped=read.skipped, check=check)
     after.warnings += read.warnings
     after.server_version = read.server_version
     return before, after

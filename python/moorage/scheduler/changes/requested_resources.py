@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from io import StringIO
 from typing import Any, NamedTuple
@@ -12,8 +12,9 @@ from msgspec.structs import replace
 
 from moorage._core.base.quantity import Quantity
 from moorage.errors import InputError, located
+from moorage.objects.model.autoscaling import VerticalPodAutoscaler
 from moorage.objects.model.field_rules import quantity
-from moorage.objects.model.meta import Object, ObjectMeta, Struct
+from moorage.objects.model.meta import Object
 from moorage.objects.model.other_workloads import CloneSet
 from moorage.objects.model.pod import Container, Pod
 from moorage.objects.model.workload import (
@@ -296,48 +297,17 @@ def _in(namespace: str, workload: str) -> str:
     return f"{kind}/{namespace}/{name}" if namespace else workload
 
 
-class _Target(Struct, frozen=True):
-    kind: str = ""
-    name: str = ""
-
-
-class _Recommendation(Struct, frozen=True):
-    container_name: str = ""
-    target: dict[str, str] = {}
-
-
-class _Recommendations(Struct, frozen=True):
-    container_recommendations: tuple[_Recommendation, ...] = ()
-
-
-class _VpaSpec(Struct, frozen=True):
-    target_ref: _Target = _Target()
-
-
-class _VpaStatus(Struct, frozen=True):
-    recommendation: _Recommendations | None = None
-
-
-class _Vpa(Struct, frozen=True):
-    metadata: ObjectMeta = ObjectMeta()
-    spec: _VpaSpec = _VpaSpec()
-    status: _VpaStatus = _VpaStatus()
-
-
 def _read_vpa(document: Any, found: RequestFile) -> None:
-    one = decode(document, _Vpa)
+    one = decode(document, VerticalPodAutoscaler)
     namespace = one.metadata.namespace or "default"
     name = f"{_VPA} {namespace}/{one.metadata.name}"
-    target = one.spec.target_ref
-    recommended = one.status.recommendation
-    rows = list(_recommended(f"{target.kind.lower()}/{namespace}/{target.name}", recommended))
-    found.requests.extend(row._replace(by=name) for row in rows)
+    target, advice = one.spec.target_ref, one.status.recommendation
+    workload = f"{target.kind.lower()}/{namespace}/{target.name}" if target is not None else ""
+    rows = [
+        ResourceRequest(workload, each.container_name, requests, name)
+        for each in (() if advice is None or target is None else advice.containers)
+        if (requests := {key: str(each.target[key]) for key in RESOURCES if key in each.target})
+    ]
+    found.requests.extend(rows)
     if not rows:
         found.without[name] = _NO_RECOMMENDATION
-
-
-def _recommended(workload: str, recommended: _Recommendations | None) -> Iterator[ResourceRequest]:
-    for one in () if recommended is None else recommended.container_recommendations:
-        requests = {name: one.target[name] for name in RESOURCES if name in one.target}
-        if requests:
-            yield ResourceRequest(workload, one.container_name, requests)

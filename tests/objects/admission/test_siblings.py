@@ -1,0 +1,278 @@
+"""New pods of a workload differ from its template as its running pods do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import moorage as mo
+from moorage.objects import Cluster, Pod, load
+
+Spec = dict[str, Any]
+SIDECAR = {"name": "proxy", "resources": {"requests": {"cpu": "500m"}}}
+APP = {"name": "m", "image": "i:1", "resources": {"requests": {"cpu": "100m"}}}
+
+
+def meta(name: str, owner: tuple[str, str] | None = None, **rest: Any) -> dict[str, Any]:
+    if owner is not None:
+        kind, of = owner
+        rest["ownerReferences"] = [{"kind": kind, "name": of, "uid": f"uid-{of}", "controller": True}]
+    return {"name": name, "namespace": "default", "uid": f"uid-{name}", "resourceVersion": "1"} | rest
+
+
+def template(**spec: Any) -> dict[str, Any]:
+    return {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [APP]} | spec}
+
+
+def deployment(replicas: int = 2, **spec: Any) -> list[dict[str, Any]]:
+    """A Deployment, and its ReplicaSet web-abc."""
+    given = template(**spec)
+    hashed = {"metadata": {"labels": {"app": "web", "pod-template-hash": "abc"}}, "spec": given["spec"]}
+    selectors = [{"matchLabels": one["metadata"]["labels"]} for one in (given, hashed)]
+    return [
+        {
+            "kind": "Deployment",
+            "metadata": meta("web"),
+            "spec": {"replicas": replicas, "selector": selectors[0], "template": given},
+        },
+        {
+            "kind": "ReplicaSet",
+            "metadata": meta("web-abc", ("Deployment", "web"), labels=hashed["metadata"]["labels"]),
+            "spec": {"replicas": replicas, "selector": selectors[1], "template": hashed},
+        },
+    ]
+
+
+def running(name: str, containers: list[Spec], labels: Spec | None = None, **rest: Any) -> Spec:
+    """A pod of web-abc."""
+    own = {"app": "web", "pod-template-hash": "abc"} | (labels or {})
+    of = rest.pop("metadata", {})
+    return {
+        "kind": "Pod",
+        "metadata": meta(name, ("ReplicaSet", "web-abc"), labels=own, **of),
+        "spec": {"nodeName": "n1", "containers": containers} | rest.pop("spec", {}),
+        "status": {"phase": "Running"} | rest,
+    }
+
+
+def made(*objects: Any, **options: Any) -> tuple[Pod, Cluster]:
+    """The only new pod."""
+    cluster = load(list(objects), **options)
+    (pod,) = [pod for pod in cluster.pods if not pod.spec.node_name]
+    return pod, cluster
+
+
+def requests(pod: Pod) -> dict[str, Any]:
+    return {one.name: one.resources.requests for one in pod.spec.containers}
+
+
+def test_a_new_pod_gets_the_containers_and_fields_that_running_pods_have_and_the_template_lacks() -> None:
+    more = {
+        "nodeSelector": {"pool": "shop"},
+        "tolerations": [{"key": "shop", "operator": "Exists"}],
+        "schedulerName": "other",
+        "initContainers": [{"name": "first", "restartPolicy": "Always"}],
+        "volumes": [{"name": "kube-api-access-x", "projected": {}}, {"name": "v", "emptyDir": {}}],
+    }
+    pod, cluster = made(*deployment(), running("a", [APP, SIDECAR], {"mesh": "on"}, spec=more))
+    assert requests(pod) == {"m": {"cpu": "100m"}, "proxy": {"cpu": "500m"}}
+    assert (pod.spec.node_selector, pod.spec.scheduler_name) == ({"pool": "shop"}, "other")
+    assert "shop" in [one.key for one in pod.spec.tolerations]
+    assert [one.name for one in pod.spec.init_containers] == ["first"]
+    assert [one.name for one in pod.spec.volumes] == ["v"]
+    assert pod.metadata.labels["mesh"] == "on"
+    (told,) = cluster.siblings.sentences()
+    assert "deployment/web in default" in told
+    (document,) = cluster.siblings.documents()
+    fields = [one["field"] for one in document["changes"]]
+    assert {"spec.containers[proxy]", "metadata.labels.mesh"} < set(fields)
+    assert (document["like"], document["others"]) == ("a", 0)
+
+
+def test_nothing_is_told_and_changed_where_pods_equal_their_template_or_by_option() -> None:
+    pod, cluster = made(*deployment(), running("a", [APP]))
+    assert (requests(pod), cluster.siblings.sentences()) == ({"m": {"cpu": "100m"}}, [])
+    assert cluster.siblings.documents() == []
+    objects = *deployment(), running("a", [APP, SIDECAR])
+    pod, cluster = made(*objects, like_siblings=False)
+    assert (requests(pod), cluster.siblings.documents()) == ({"m": {"cpu": "100m"}}, [])
+
+
+def test_pods_of_a_changed_template_get_the_difference_but_keep_their_image() -> None:
+    first = [*deployment(1), running("a", [APP | {"image": "mirror/i:1"}, SIDECAR])]
+    changed = {"name": "m", "image": "i:2", "resources": {"requests": {"memory": "1Gi"}}}
+    later = deployment(1, containers=[changed])[:1]
+    later[0]["metadata"] = {"name": "web"}
+    cluster = load(first, later)
+    (pod,) = [pod for pod in cluster.pods if not pod.spec.node_name]
+    assert [one.image for one in pod.spec.containers] == ["i:2", ""]
+    assert requests(pod)["proxy"] == {"cpu": "500m"}
+    assert "memory" in requests(pod)["m"]
+
+
+def test_the_newest_of_pods_that_differ_is_the_model() -> None:
+    old = running("a", [APP, SIDECAR], metadata={"creationTimestamp": "2026-01-01T00:00:00Z"})
+    big = SIDECAR | {"resources": {"requests": {"cpu": "700m"}}}
+    new = running("b", [APP, big], {"role": "main"}, metadata={"creationTimestamp": "2026-01-02T00:00:00Z"})
+    pod, cluster = made(*deployment(3), old, new)
+    assert requests(pod)["proxy"] == {"cpu": "700m"}
+    assert "role" not in pod.metadata.labels  # not all of them have it
+    assert "as b, the newest of them" in cluster.siblings.sentences()[0]
+    assert cluster.siblings.documents()[0]["others"] == 1
+
+
+@pytest.mark.parametrize(
+    "resized",
+    [
+        {"metadata": {"generation": 2}},
+        {"conditions": [{"type": "PodResizePending", "status": "True"}]},
+        {"containerStatuses": [{"name": "m", "allocatedResources": {"cpu": "200m"}}]},
+    ],
+)
+def test_resizes_in_place_are_not_copied(resized: Spec) -> None:
+    big = APP | {"resources": {"requests": {"cpu": "900m"}}}
+    pod, cluster = made(*deployment(), running("a", [big], **resized))
+    assert (requests(pod), cluster.siblings.sentences()) == ({"m": {"cpu": "100m"}}, [])
+
+
+def test_what_a_limit_range_or_a_class_explains_comes_from_them_anew() -> None:
+    bare = {"name": "m"}
+    of = lambda cpu: {  # noqa: E731
+        "kind": "LimitRange",
+        "metadata": {"name": "l", "namespace": "default"},
+        "spec": {"limits": [{"type": "Container", "defaultRequest": {"cpu": cpu}}]},
+    }
+    priority = {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 7}
+    full = [{"name": name, "resources": {"requests": {"cpu": "300m"}}} for name in ("m", "proxy")]
+    more = {"priorityClassName": "high", "priority": 7}
+    first = [*deployment(containers=[bare]), of("300m"), priority, running("a", full, spec=more)]
+    cluster = load(first, [of("400m")])
+    (pod,) = [pod for pod in cluster.pods if not pod.spec.node_name]
+    assert requests(pod) == {"m": {"cpu": "400m"}, "proxy": {"cpu": "400m"}}
+    assert (pod.spec.priority_class_name, pod.spec.priority) == ("high", 7)
+
+
+def test_the_node_of_a_daemon_pod_and_the_claims_of_an_ordinal_are_not_copied() -> None:
+    nodes = [{"kind": "Node", "metadata": {"name": name}} for name in ("n1", "n2")]
+    daemon = {
+        "kind": "DaemonSet",
+        "metadata": meta("d"),
+        "spec": {"selector": {"matchLabels": {"app": "web"}}, "template": template()},
+    }
+    pin = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [pin]}}
+    pod = running("x", [APP, SIDECAR], spec={"affinity": {"nodeAffinity": required}})
+    pod["metadata"] = meta("x", ("DaemonSet", "d"), labels={"app": "web"})
+    new, cluster = made(*nodes, daemon, pod)
+    assert "'n2'" in str(new.spec.affinity)
+    assert "'n1'" not in str(new.spec.affinity)
+    assert set(requests(new)) == {"m", "proxy"}
+    changes = cluster.siblings.documents()[0]["changes"]
+    assert [one["field"] for one in changes] == ["spec.containers[proxy]"]
+
+    claim = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
+    stateful = {
+        "kind": "StatefulSet",
+        "metadata": meta("s"),
+        "spec": daemon["spec"] | {"replicas": 2, "volumeClaimTemplates": [claim]},
+    }
+    volume = {"name": "data", "persistentVolumeClaim": {"claimName": "data-s-0"}}
+    pod = running("s-0", [APP, SIDECAR], spec={"volumes": [volume]})
+    pod["metadata"] = meta("s-0", ("StatefulSet", "s"), labels={"app": "web"})
+    new, cluster = made(stateful, pod)
+    (one,) = new.spec.volumes
+    assert one.persistent_volume_claim is not None
+    assert one.persistent_volume_claim.claim_name == "data-s-1"
+    changes = cluster.siblings.documents()[0]["changes"]
+    assert [each["field"] for each in changes] == ["spec.containers[proxy]"]
+
+
+def test_the_next_job_of_a_cron_job_is_like_the_last() -> None:
+    cron = {
+        "kind": "CronJob",
+        "metadata": meta("c"),
+        "spec": {
+            "schedule": "0 0 * * *",
+            "jobTemplate": {"spec": {"template": template(restartPolicy="Never")}},
+        },
+    }
+    job = {
+        "kind": "Job",
+        "metadata": meta("c-28000000", ("CronJob", "c")),
+        "spec": {"template": template(restartPolicy="Never")},
+        "status": {"completionTime": "2026-01-01T00:00:00Z", "succeeded": 1},
+    }
+    pod = running("p", [APP, SIDECAR], spec={"restartPolicy": "Never"})
+    pod["metadata"] = meta("p", ("Job", "c-28000000"), labels={"app": "web"})
+    pod["status"] = {"phase": "Succeeded"}
+    scheduler = mo.Scheduler(load([cron, job, pod]))
+    scheduler.run_cron_jobs()
+    (new,) = scheduler.pods.pending.values()
+    assert set(requests(new)) == {"m", "proxy"}
+
+
+def vpa(mode: str = "Recreate", policy: Spec | None = None, target: Spec | None = None) -> Spec:
+    return {
+        "apiVersion": "autoscaling.k8s.io/v1",
+        "kind": "VerticalPodAutoscaler",
+        "metadata": meta("v"),
+        "spec": {
+            "targetRef": {"kind": "Deployment", "name": "web"},
+            "updatePolicy": {"updateMode": mode},
+            "resourcePolicy": {"containerPolicies": [policy] if policy else []},
+        },
+        "status": {
+            "recommendation": {
+                "containerRecommendations": [{"containerName": "m", "target": target or {"cpu": "300m"}}]
+            }
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (vpa(), ("300m", "600m")),
+        (vpa("Auto"), ("300m", "600m")),
+        (vpa("Initial"), ("300m", "600m")),
+        (vpa("InPlaceOrRecreate"), ("300m", "600m")),
+        (vpa("Off"), ("100m", "200m")),
+        (vpa(policy={"containerName": "m", "mode": "Off"}), ("100m", "200m")),
+        (vpa(policy={"containerName": "*", "controlledResources": ["memory"]}), ("100m", "200m")),
+        (vpa(policy={"containerName": "*", "controlledValues": "RequestsOnly"}), ("200m", "200m")),
+        (vpa(policy={"containerName": "m", "minAllowed": {"cpu": "1"}}), ("1", "2000m")),
+        (vpa(policy={"containerName": "*", "maxAllowed": {"cpu": "50m"}}), ("50m", "100m")),
+    ],
+)
+def test_a_vertical_pod_autoscaler_sets_requests_of_new_pods(given: Spec, expected: tuple[str, str]) -> None:
+    app = APP | {"resources": {"requests": {"cpu": "100m"}, "limits": {"cpu": "200m"}}}
+    pod, cluster = made(*deployment(1, containers=[app]), given)
+    resources = pod.spec.containers[0].resources
+    assert (resources.requests["cpu"], resources.limits["cpu"]) == expected
+    acts = expected != ("100m", "200m")
+    assert len(cluster.siblings.sentences()) == acts
+    assert cluster.siblings.documents() == [
+        {"namespace": "default", "workload": "deployment/web", "verticalPodAutoscaler": "v"}
+    ] * (acts)
+
+
+def test_an_earlier_recommendation_is_not_copied_from_running_pods() -> None:
+    big = APP | {"resources": {"requests": {"cpu": "900m"}}}
+    pod, cluster = made(*deployment(), running("a", [big]), vpa())
+    assert requests(pod) == {"m": {"cpu": "300m"}}
+    assert "like" not in cluster.siblings.documents()[0]
+
+
+def test_bounds_of_the_namespace_hold_for_requests_and_limits_of_a_recommendation() -> None:
+    ranges = {
+        "kind": "LimitRange",
+        "metadata": {"name": "l", "namespace": "default"},
+        "spec": {"limits": [{"type": "Container", "min": {"memory": "64Mi"}, "max": {"cpu": "500m"}}]},
+    }
+    app = APP | {"resources": {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"cpu": "200m"}}}
+    target = {"cpu": "2", "memory": "1Mi"}
+    pod, _ = made(*deployment(1, containers=[app]), vpa(target=target), ranges)
+    resources = pod.spec.containers[0].resources
+    assert (resources.requests["cpu"], resources.limits["cpu"]) == ("250m", "500m")
+    assert resources.requests["memory"] == "64Mi"

@@ -40,6 +40,13 @@ def test_nodes_whose_pods_fit_elsewhere_can_be_lost() -> None:
     assert one.client.get(Pod, "p", "default").spec.node_name == "a"  # nothing has changed
 
 
+def test_the_losses_with_the_most_pods_come_first() -> None:
+    pods = [pod(name, on=name[0], owner="web", requests={"cpu": 2}) for name in ("a1", "b1", "b2")]
+    found = scheduler([node("a", cpu="2"), node("b")], pods).survive()
+    assert lost(found) == {"b": ["default/b1", "default/b2"], "a": ["default/a1"]}
+    assert [len(loss.lost) for loss in found.losses] == [2, 1]
+
+
 def test_a_domain_is_all_nodes_with_a_value_of_the_label() -> None:
     nodes = [node("a1", "a"), node("a2", "a"), node("b", "b", cpu="5"), node("c")]
     pods = [pod(f"p{at}", on=on, requests={"cpu": 4}, owner="web") for at, on in enumerate(("a1", "a2"))]

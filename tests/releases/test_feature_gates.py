@@ -6,8 +6,8 @@ import pytest
 from tests.house import gates_page
 from tests.house.source import ROOT, is_test
 
-from moorage.releases import DEFAULT_GATES, dependents_off, feature_gates
-from moorage.releases.feature_gates import GATES, Effect, Gate, Stage
+from moorage.releases import DEFAULT_GATES, RELEASES, dependents_off, feature_gates
+from moorage.releases.feature_gates import GATES, Effect, Gate, Stage, settable
 
 BUILT = sorted(name for name, gate in GATES.items() if gate.effect is Effect.BUILT and not gate.is_locked)
 FEATURES = "devices/test_features.py::"
@@ -116,6 +116,13 @@ def test_what_the_gates_need_is_off_by_choice_only() -> None:
     assert dependents_off({"GracefulNodeShutdown": False, "WindowsGracefulNodeShutdown": True}) == {
         "GracefulNodeShutdownBasedOnPodPriority": False
     }
+
+
+def test_of_another_releases_changes_those_are_set_that_have_what_they_need() -> None:
+    """In any order: a gate may come before the one that it needs."""
+    needed = {"DRADeviceTaintRules": True, "DRADeviceTaints": True}
+    assert settable(needed | {"CompositePodGroup": True}, RELEASES["1.35"]) == needed
+    assert settable({"DRADeviceTaintRules": True}, RELEASES["1.35"]) == {}
 
 
 def test_gates_that_are_none() -> None:

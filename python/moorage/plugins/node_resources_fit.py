@@ -228,7 +228,7 @@ class NodeResourcesFit(
                 allocatable = state.table.allocatable[resource][rows]
                 missing = needs[resource] - allocatable + state.table.requested[resource][rows]
                 if inquiry.search.has_nominated:
-                    kept = [sum(amounts.of(pod, False) for pod in inquiry.nominated_on(row)) for row in rows]
+                    kept = [sum(map(amounts.of, inquiry.nominated_on(row))) for row in rows]
                     missing = missing + np.array(kept, dtype=np.int64)
                 least, most = int(missing.min()), int(missing.max())
                 same = int(allocatable[0]) if (allocatable == allocatable[0]).all() else None

@@ -239,7 +239,7 @@ class Amounts:
 
     def nominated(self, pod: Pod, node: str) -> NominatedPod | None:
         """Return a nominated pod that keeps room of a node; None if it asks for none."""
-        amount = self.of(pod, False)
+        amount = self.of(pod)
         since = [one.last_transition_time for one in pod.status.conditions if one.type == SCHEDULED]
         told = str(since[0]) if since and since[0] is not None else None
         if not amount:

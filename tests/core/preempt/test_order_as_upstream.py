@@ -12,7 +12,8 @@ from moorage._core.preempt.importance import order_as_upstream
 
 RECORDED = Path(__file__).with_name("go_sort_slice.jsonl")
 """Ranks, and the order of the items after Go 1.26's sort.Slice. All ways of the algorithm are taken: parts
-that are sorted by insertion, nearly in order, reversed, cut badly again and again, or equal."""
+that are sorted by insertion, nearly in order, reversed, cut badly again and again or just well enough, or
+equal."""
 
 
 @pytest.mark.parametrize("line", RECORDED.read_text().splitlines())

@@ -12,6 +12,7 @@ from tests.objects.refusal import refusal
 
 from moorage.errors import InputError
 from moorage.objects import Cluster, Deployment, PersistentVolumeClaim, Rollout, load
+from moorage.objects.apply.apply_manifest import apply_manifest
 from moorage.objects.model.meta import LAST_APPLIED
 from moorage.objects.plain import plain
 
@@ -101,6 +102,14 @@ def test_a_manifest_over_a_manifest_counts_whole(tmp_path: Path) -> None:
     cluster = loaded(tmp_path, deployment(2, labels={"old": "yes"}), deployment(5, labels={"new": "yes"}))
     assert (only(cluster).spec.replicas, only(cluster).metadata.labels) == (5, {"new": "yes"})
     assert cluster.warnings == []
+
+
+def test_an_object_that_was_read_from_a_file_is_its_last_manifest(tmp_path: Path) -> None:
+    """Also once it has a UID, which is made from its name."""
+    live = only(loaded(tmp_path, deployment(labels={"old": "yes"})))
+    assert live.metadata.uid
+    after = apply_manifest(live, deployment(labels={"new": "yes"}))
+    assert (after.metadata.labels, after.metadata.annotations) == ({"new": "yes"}, {})
 
 
 def owner(manager: str, operation: str, fields: dict[str, Any], **more: str) -> dict[str, Any]:

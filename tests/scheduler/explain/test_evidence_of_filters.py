@@ -191,6 +191,17 @@ def test_a_nominated_pod_that_keeps_the_room() -> None:
     assert explained(higher).feasible == ["n1"]
 
 
+def test_a_nominated_pod_keeps_what_its_status_says_that_it_has() -> None:
+    (status,) = RESIZE["containerStatuses"]
+    held = status | {"allocatedResources": {"cpu": "3"}, "resources": {"requests": {"cpu": "3"}}}
+    nominated = {"nominatedNodeName": "n1", "containerStatuses": [held]}
+    text = node("n1") + pod("preemptor", cpu="1", spec={"priority": 100}, status=nominated)
+    assert facts(text + pod("new", cpu="2"))["n1"] == [
+        "1 more cpu",
+        "nominated pod default/preemptor (priority 100, nominated to n1, keeps 3 cpu)",
+    ]
+
+
 def test_a_pod_that_is_being_deleted_holds_its_room() -> None:
     meta = {"deletionTimestamp": "2026-03-05T10:00:00Z", "finalizers": ["x/y"]}
     text = node("n1", allocatable={"cpu": "2"}) + pod("leaves", "n1", "2", metadata=meta)
@@ -274,6 +285,27 @@ def test_an_init_container_that_has_ended_sets_the_sum() -> None:
         "ask for 30m)",
         "it asks for 3 cpu, set by init container initialize; its containers for 30m",
     ]
+
+
+def test_an_init_container_holds_only_what_is_beyond_the_containers() -> None:
+    """2 of the 3 cpu stay, so the pod is not told where a new one needs 2 more."""
+    init = {"name": "initialize", "image": "i", "resources": {"requests": {"cpu": "3"}}}
+    text = node("n1") + pod("first", "n1", "2", spec={"initContainers": [init]})
+    assert facts(text + pod("new", cpu="3"))["n1"] == ["2 more cpu"]
+    assert len(facts(text + pod("new", cpu="2"))["n1"]) == 2
+
+
+def test_an_init_container_asks_beside_the_sidecars_before_it() -> None:
+    def init(name: str, cpu: str, **more: str) -> dict[str, Any]:
+        return {"name": name, "image": "i", "resources": {"requests": {"cpu": cpu}}} | more
+
+    inits = [init("large", "3"), init("proxy", "2", restartPolicy="Always"), init("last", "2")]
+    spec = {"initContainers": inits}
+    text = node("n1") + pod("first", "n1", "1", spec=spec)
+    (_, holder) = facts(text + pod("new", cpu="1"))["n1"]
+    assert "(holds 4 cpu of n1 for init container last; its containers ask for 3)" in holder
+    (_, own) = facts(text + pod("new", cpu="1", spec=spec))["n1"]
+    assert own == "it asks for 4 cpu, set by init container last; its containers for 3"
 
 
 def test_overhead_is_part_of_the_request() -> None:

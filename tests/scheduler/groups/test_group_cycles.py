@@ -167,6 +167,22 @@ def test_a_cycle_that_ends_before_a_node_is_asked_has_taken_its_snapshot(ending:
     assert one.cache.state.view.node_names() == ["a", "c", "b"]
 
 
+def test_a_mate_on_a_node_changes_no_image_count_within_the_cycle() -> None:
+    """After the first pod was placed on a, the image still counts as that of one node there, so that the next
+    pod goes to the fuller node b; in the next cycle it counts alike on both."""
+    image = [(["i:1"], 900 << 20)]
+    one = world([node("a", cpu=10, images=image)])
+    assert one.context.view_order() == ["a"]
+    store_of(one).create(node("b", cpu=10, images=image))
+    store_of(one).create(pod("there", "b", requests={"cpu": 4}))
+    one.sync()
+    plain, *pods = (member(f"g-{at}", "g", cpu="1m") for at in range(3))
+    using = (Container(name="c", image="i:1"),)
+    first, second = (replace(it, spec=replace(it.spec, containers=using)) for it in pods)
+    assert place(one, gang("g", 2), [plain, first]).rows.tolist() == [0, 1]
+    assert place(one, gang("g", 1), [second]).rows.tolist() == [0]
+
+
 # ---- who is evicted in it ----------------------------------------------------------------------------------
 
 

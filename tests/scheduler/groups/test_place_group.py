@@ -277,6 +277,15 @@ def test_a_workload_without_pods() -> None:
     assert len(over("1").schedule_workload(gang(1)).rows) == 0
 
 
+def test_a_pod_without_a_preemption_policy_has_the_default_one() -> None:
+    """Beside one that says PreemptLowerPriority it forms a group; Never is another policy."""
+    one, other = members(2)
+    for policy, error in (("PreemptLowerPriority", ""), ("Never", "should have the same preemption policy")):
+        pods = [one, replace(other, spec=replace(other.spec, preemption_policy=policy))]
+        result = place(over("2"), gang(2), pods)
+        assert (result.succeeded, error in result.message) == (not error, True)
+
+
 def test_a_workload_has_one_scheduler() -> None:
     one, other = members(2)
     other = replace(other, spec=replace(other.spec, scheduler_name="other"))

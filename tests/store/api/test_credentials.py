@@ -125,6 +125,12 @@ def test_a_token_in_a_file_is_read_again_and_may_be_away(
     assert [one.token for one in server.seen] == ["one", "one", "two"]
 
 
+def test_a_token_in_a_file_goes_before_one_beside_it(server: TlsServer, opened: Any, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("from the file")
+    get(opened({"token": "old", "tokenFile": "token"}))
+    assert [one.token for one in server.seen] == ["from the file"]
+
+
 def test_an_authority_that_changes_is_read_again(server: TlsServer, opened: Any, tmp_path: Path) -> None:
     good = (tmp_path / "ca.crt").read_bytes()
     TlsServer(tmp_path).close()  # writes another authority

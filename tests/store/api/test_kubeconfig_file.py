@@ -35,7 +35,9 @@ def test_of_several_files_the_first_decides(tmp_path: Path, monkeypatch: pytest.
     authority = {"server": f"{SERVER}:2", "certificate-authority": "ca.crt"}
     second = write(tmp_path / "two/config", "b", command, authority, current="b")
     third = write(tmp_path / "three/config", "a", {"token": "third"}, {"server": SERVER}, current="a")
-    monkeypatch.setenv("KUBECONFIG", f"{tmp_path}/none::{first}:{second}:{third}")
+    files = {"client-certificate": "c.crt", "client-key": "keys/c.key", "tokenFile": "/etc/token"}
+    fourth = write(tmp_path / "four/config", "d", files, {"server": SERVER})
+    monkeypatch.setenv("KUBECONFIG", f"{tmp_path}/none::{first}:{second}:{third}:{fourth}")
     config = read_kubeconfig(None, None)
     assert (config.cluster.server, config.cluster.certificate_authority) == (
         f"{SERVER}:2",
@@ -43,6 +45,12 @@ def test_of_several_files_the_first_decides(tmp_path: Path, monkeypatch: pytest.
     )
     assert config.user.exec is not None
     assert config.user.exec.command == f"{tmp_path}/two/plugin"
+    user = read_kubeconfig(None, "d").user
+    assert (user.client_certificate, user.client_key, user.token_file) == (
+        f"{tmp_path}/four/c.crt",
+        f"{tmp_path}/four/keys/c.key",
+        "/etc/token",
+    )
     assert read_kubeconfig(None, "a").user.token == "first"
     assert read_kubeconfig(str(third), None).user.token == "third"
 

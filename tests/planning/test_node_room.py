@@ -1,0 +1,25 @@
+"""Room on nodes: what is free on several of them together, and the largest pod that fits."""
+
+from __future__ import annotations
+
+from moorage.objects import Cluster
+from moorage.scheduler import Scheduler
+from tests.core.make import node, pod
+
+
+def test_a_node_that_is_overcommitted_takes_no_room_of_the_others() -> None:
+    nodes = [node("a", "z", cpu="2"), node("b", "z", cpu="4")]
+    scheduler = Scheduler(Cluster(nodes=nodes, pods=[pod("p", on="a", requests={"cpu": 5})]))
+    (room,) = scheduler.node_room(by="zone")
+    assert (room.allocatable["cpu"], room.requested["cpu"], room.free["cpu"]) == (6000, 5000, 4000)
+
+
+def test_the_largest_pod_is_that_of_the_node_with_both_cpu_and_memory() -> None:
+    pods = [
+        pod("p", on="a", requests={"memory": "8Gi"}),
+        pod("q", on="b", requests={"cpu": 4}),
+        pod("r", on="c", requests={"cpu": 2, "memory": "4Gi"}),
+    ]
+    nodes = [node(name, "z", cpu="4", memory="8Gi") for name in "abc"]
+    (room,) = Scheduler(Cluster(nodes=nodes, pods=pods)).node_room(by="zone")
+    assert room.largest == {"cpu": 2000, "memory": 4 << 30}

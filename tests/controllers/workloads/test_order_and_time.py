@@ -290,3 +290,12 @@ def test_the_times_of_pods_are_an_option(tmp_path: Path, capsys: pytest.CaptureF
         main(["simulate", "-f", str(path), "-f", str(change), *times, "-o", "json"])
         found += json.loads(capsys.readouterr().out)["workloads"][0]["nodes"]
     assert found == ["m", "n"]  # the old pod has gone at once
+
+
+def test_a_clock_begins_at_the_newest_creation_of_any_kind_of_text() -> None:
+    texts = ("2026-01-02T00:00:00Z", "2026-01-02T01:30:00+01:00", "2025-12-31T23:59:59Z", "")
+    nodes = [machine(f"n{at}", 1, text) for at, text in enumerate(texts)]
+    scheduler = Scheduler(mo.load(nodes))
+    scheduler.apply(waiting(created=""))
+    (pod,) = scheduler.pods.pending.values()
+    assert pod.metadata.creation_timestamp == "2026-01-02T00:30:00Z"

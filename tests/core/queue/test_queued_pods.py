@@ -17,7 +17,6 @@ from moorage._core.queue.entrance import (
     CreationClock,
     Entrance,
     NewPods,
-    newest_timestamps,
 )
 from moorage._core.queue.in_flight import InFlight
 from moorage._core.queue.pod_queue import PodQueue
@@ -121,18 +120,6 @@ def test_a_pod_whose_timestamp_is_none_has_no_entry() -> None:
         with pytest.raises(ValueError, match="out of range"):
             clock.entry(wrong)
     assert (clock.entry(created_at("1970-01-01T00:00:05Z")).timestamp, clock.now) == (5, 5)
-
-
-def test_the_newest_timestamp_is_among_those_that_are_returned() -> None:
-    texts = (
-        "2026-01-02T00:00:00Z",
-        None,
-        "2026-01-01T00:00:00Z",
-        "2026-01-02T00:00:00Z",
-        "2026-01-02T01:00:00+01:00",
-    )
-    assert newest_timestamps(map(created_at, texts)) == {texts[0], texts[4]}
-    assert newest_timestamps([]) == newest_timestamps([created_at(None), created_at("")]) == set()
 
 
 def test_entries_of_new_pods_are_made_when_they_are_taken() -> None:

@@ -3,7 +3,7 @@ from typing import Self, final
 
 from moorage._core.queue.queued_pods import QueuedPodInfo
 from moorage.framework import Status
-from moorage.objects import Object, Pod
+from moorage.objects import Pod
 
 class CreationClock:
     now: float
@@ -18,8 +18,6 @@ class NewPods:
     def __init__(self, pods: list[Pod], clock: Callable[[], float]) -> None: ...
     def __iter__(self) -> Self: ...
     def __next__(self) -> QueuedPodInfo: ...
-
-def newest_timestamps(objects: Iterable[Object]) -> set[str]: ...
 
 _Asked = Sequence[Callable[[Pod], Status | None]]
 _Rule = tuple[Sequence[str], Sequence[Sized], _Asked, _Asked, tuple[Sequence[str], str] | None]

@@ -565,7 +565,13 @@ class FailedGroup(Protocol):
         ...
 
     def ran_pre_filter(self, plugin: str) -> bool:
-        """Whether PreFilter of a plugin, by its name, ran for a pod of the group."""
+        """Whether PreFilter of a plugin ran for a pod of the group.
+
+        Parameters
+        ----------
+        plugin : str
+            Its name.
+        """
         ...
 
     def place(self) -> Status | None:

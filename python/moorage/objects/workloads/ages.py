@@ -6,7 +6,6 @@ from datetime import datetime
 from functools import lru_cache
 from itertools import chain
 
-from moorage._core.queue.entrance import newest_timestamps
 from moorage.objects.model.cluster import Cluster
 
 
@@ -31,4 +30,5 @@ def newest_timestamp(cluster: Cluster) -> str | None:
     cluster : Cluster
     """
     objects = chain(cluster.nodes, cluster.pods, cluster.finished, cluster.others)
-    return max(newest_timestamps(objects), key=seconds, default=None)
+    timestamps = dict.fromkeys(obj.metadata.creation_timestamp for obj in objects)
+    return max(filter(None, timestamps), key=seconds, default=None)

@@ -99,34 +99,6 @@ cdef class NewPods:
         return QueuedPodInfo(pod, self.clock())
 
 
-def newest_timestamps(objects):
-    """Return creation timestamps one of which is the newest of some objects.
-
-    Of those in the form of an API server, which are as new as their text, that is one.
-
-    Parameters
-    ----------
-    objects : iterable of Object
-
-    Returns
-    -------
-    set of str
-    """
-    cdef set out = set()
-    cdef str created, newest = ""
-    for obj in objects:
-        created = CREATION_TIMESTAMP.of(METADATA.of(obj))
-        if not created or created is newest:
-            continue
-        if len(created) != SERVER_STAMP or created[SERVER_STAMP - 1] != "Z":
-            out.add(created)
-        elif created > newest:
-            newest = created
-    if newest:
-        out.add(newest)
-    return out
-
-
 cdef double _seconds(object timestamp) except? -1:
     """Return the seconds since 1970 of a timestamp in the form of an API server, 2006-01-02T15:04:05Z; NaN if
     it has another form or is no time."""

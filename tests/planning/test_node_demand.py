@@ -39,7 +39,7 @@ def scheduler(nodes: Any, pods: Any = ()) -> Scheduler:
 def source(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param:
         return "linear program"
-    monkeypatch.setattr("moorage.planning.node_count.is_installed", lambda: False)
+    monkeypatch.setattr("moorage.planning.new_nodes.node_count.is_installed", lambda: False)
     return "cpu"
 
 

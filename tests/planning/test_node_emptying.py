@@ -287,12 +287,12 @@ def test_too_few_resources_are_a_proof() -> None:
     plan = scheduler([node("a"), node("b"), node("c")], pods).drain_plan(["a"])
     assert (plan.status, plan.proof) == (
         "impossible",
-        "cpu: 3000m requested by pods that must move, 2000m free on the other nodes",
+        "cpu: 3 requested by pods that must move, 2 free on the other nodes",
     )
     plan = scheduler([node("a"), node("b"), node("c")], pods).drain_plan(1)
     assert plan.proof == (
-        "cpu: 9000m requested by pods that must be on a node, "
-        "8000m allocatable (or requested, where that is more) on the 2 largest nodes"
+        "cpu: 9 requested by pods that must be on a node, "
+        "8 allocatable (or requested, where that is more) on the 2 largest nodes"
     )
 
 
@@ -300,7 +300,7 @@ def test_a_proof_counts_what_an_overcommitted_node_keeps() -> None:
     pods = [web("w0", "a", 3), web("w1", "a", 3), web("w2", "b", 3), web("w3", "c", 3)]
     one = scheduler([node("a"), node("b"), node("c")], pods)
     for plan in (one.drain_plan(1), one.defragment(nodes=1)):
-        assert "cpu: 12000m requested by pods that must be on a node, 10000m allocatable (or " in plan.proof
+        assert "cpu: 12 requested by pods that must be on a node, 10 allocatable (or " in plan.proof
 
 
 def test_what_greed_does_not_find_is_not_found() -> None:

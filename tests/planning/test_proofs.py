@@ -134,7 +134,7 @@ def a_run_places_all(cluster: Cluster, agent: int) -> None:
     changed.nodes, changed.pods = [*cluster.nodes, large], cluster.pods
     plan = Scheduler(changed).nodes_needed(like="large", max=12)
     with pytest.MonkeyPatch.context() as patch:  # the engine looks at each packing
-        patch.setattr("moorage.planning.node_demand.ASSUMPTIONS", ())
+        patch.setattr("moorage.planning.new_nodes.node_demand.ASSUMPTIONS", ())
         assert Scheduler(changed).nodes_needed(like="large", max=12).packed == plan.packed
     if plan:
         assert plan.packed is not None

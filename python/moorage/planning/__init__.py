@@ -1,14 +1,14 @@
 """Planning: questions about a cluster that leave the scheduler as it was. Users call them as methods of
 `Scheduler`; here are the types of the answers."""
 
-from .node_count import NodeBound as NodeBound
-from .node_demand import NodesNeeded as NodesNeeded
+from .bounds.placement_bound import Bound as Bound
+from .bounds.placement_bound import Price as Price
+from .new_nodes.node_count import NodeBound as NodeBound
+from .new_nodes.node_demand import NodesNeeded as NodesNeeded
 from .node_emptying import Aim as Aim
 from .node_emptying import EmptyingPlan as EmptyingPlan
 from .node_room import Holder as Holder
 from .node_room import Room as Room
-from .placement_bound import Bound as Bound
-from .placement_bound import Price as Price
 from .pod_moves import Blocker as Blocker
 from .pod_moves import Move as Move
 from .survival import Loss as Loss

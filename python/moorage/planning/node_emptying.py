@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from moorage.errors import InputError, number_of
+from moorage.framework.plugin.amounts import quantity_text
 from moorage.objects.admission.admission import RefusedError
 from moorage.objects.model.pod import Pod
 from moorage.scheduler.changes.selection import select_nodes
 from moorage.tables import Table, Tabular
 from moorage.tables.table import rows_of
 
+from .node_verdicts import checked_needs
 from .pod_moves import Blocker, Move, Mover, must_move
-from .relaxation import checked_needs, quantity
 from .room_making import RoomMaker
 
 if TYPE_CHECKING:
@@ -220,7 +221,7 @@ def _lack_elsewhere(scheduler: Scheduler, mover: Mover, selected: list[str]) -> 
     for name, need in needs.items():
         free = sum(int(free_of(name, row)) for row in others)
         if need > free:
-            return ELSEWHERE.format(name, quantity(name, need), quantity(name, free))
+            return ELSEWHERE.format(name, quantity_text(name, need), quantity_text(name, free))
     return ""
 
 
@@ -306,7 +307,9 @@ def _lack_on_largest(scheduler: Scheduler, mover: Mover, rows: list[int], count:
                 needs.update({name: min(need, again.get(name, 0)) for name, need in own.items()})
     for name in short:
         if needs[name] > room[name]:
-            return LARGEST.format(name, quantity(name, needs[name]), quantity(name, room[name]), left)
+            return LARGEST.format(
+                name, quantity_text(name, needs[name]), quantity_text(name, room[name]), left
+            )
     return ""
 
 

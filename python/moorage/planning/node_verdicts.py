@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
-from moorage.framework.plugin.interface import Code
+from moorage.framework.plugin.interface import Code, FilterPlugin
 from moorage.framework.plugin.status import Status
 from moorage.objects.model.pod import Pod
 from moorage.scheduler.cycle.diagnosis import explain_verdict
@@ -20,6 +21,13 @@ if TYPE_CHECKING:
 FITS, LEFT_OUT = 0, 1
 """Kinds besides the verdicts of filters, which name their filter in high bits: the pod fits; PreFilter leaves
 the node out of the search, or rejects the pod."""
+FIT = "NodeResourcesFit"
+FIXED = frozenset(
+    {"NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "NodeDeclaredFeatures"}
+)
+"""Filters whose rejection of a node lasts, wherever other pods are."""
+LASTING = FIXED | {FIT, "NodePorts"}
+"""Filters whose rejection of a node lasts while pods are only added."""
 PASSES = Status(Code.SUCCESS, ())
 
 
@@ -81,3 +89,32 @@ def node_verdicts(scheduler: Scheduler, pod: Pod) -> NodeVerdicts:
     kinds = np.concatenate([verdicts, np.full(len(others), LEFT_OUT, dtype=np.uint64)])
     filters = frozenset(profile.filter_names).difference(ran.skipped)
     return NodeVerdicts(np.concatenate([searched, others]), kinds, statuses, filters)
+
+
+def checked_needs(scheduler: Scheduler, pod: Pod) -> dict[str, int]:
+    """Return the requests that NodeResourcesFit checks for a pod, with 1 for ``pods``.
+
+    Parameters
+    ----------
+    scheduler : Scheduler
+    pod : Pod
+
+    Returns
+    -------
+    dict of str to int
+        Positive amounts, without those of devices; none if the profile of the pod does not have the filter.
+    """
+    classes, engine = scheduler.cache.state.classes, scheduler.context.engine_of(pod)
+    shape = classes.shape_of(classes.intern(pod))
+    filters: Sequence[Any] = engine.profile.at(FilterPlugin)
+    fit = next((plugin for plugin in filters if plugin.name == FIT), None)
+    if fit is None:
+        return {}
+    names, groups = (fit.args.get(key) or () for key in ("ignoredResources", "ignoredResourceGroups"))
+    ignored = engine.profile.delegated_resources().union(names)
+    checked = {
+        name: need
+        for name, need in shape.needs.items()
+        if need > 0 and name not in ignored and name.partition("/")[0] not in groups
+    }
+    return checked | {"pods": 1}

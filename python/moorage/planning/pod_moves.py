@@ -20,16 +20,13 @@ from moorage.objects.workloads.made_of import MAKERS, MadeOf
 from moorage.scheduler.changes.drain import MIRROR_ANNOTATION, NO_CONTROLLER, set_unschedulable
 from moorage.store import ObjectStore
 
-from .node_verdicts import node_verdicts
-from .relaxation import LASTING, checked_needs
+from .node_verdicts import FIXED, checked_needs, node_verdicts
 from .stored_pods import make_again, reason_not_scheduled
 from .templates import as_template
 
 if TYPE_CHECKING:
     from moorage.scheduler.scheduler import Scheduler
 
-FIXED = LASTING - {"NodeResourcesFit", "NodePorts"}
-"""Filters whose rejection of a node no move of pods ends."""
 SEVERAL = "several PodDisruptionBudgets select it, so it cannot be evicted"
 TOLERATES = "it tolerates unschedulable nodes, and would be placed on one again"
 NO_DISRUPTION = 'PodDisruptionBudget "{}" allows no disruption'

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from moorage.objects.model.node import Node
 from moorage.objects.model.pod import Pod
 
+from .node_verdicts import checked_needs
 from .pod_moves import Blocker, Move, Mover
-from .relaxation import checked_needs
 
 if TYPE_CHECKING:
     from moorage.scheduler.scheduler import Scheduler

@@ -15,10 +15,10 @@ from moorage.objects.read.python_values import Source
 from .check_arguments import Counted, counted_pods, nodes_like, pods_of
 
 if TYPE_CHECKING:
-    from moorage.planning.node_demand import NodesNeeded
+    from moorage.planning.bounds.placement_bound import Bound
+    from moorage.planning.new_nodes.node_demand import NodesNeeded
     from moorage.planning.node_emptying import EmptyingPlan
     from moorage.planning.node_room import Room
-    from moorage.planning.placement_bound import Bound
     from moorage.planning.survival import Survival
     from moorage.planning.template_capacity import Capacity
 
@@ -116,7 +116,7 @@ class PlanningVerbs:
         TypeError
             Something is no pod.
         """
-        from moorage.planning.placement_bound import bound
+        from moorage.planning.bounds.placement_bound import bound
 
         scheduler = self._scheduler()
         return bound(scheduler, None if pods is None else pods_of(scheduler.client, pods), weights)
@@ -242,7 +242,7 @@ class PlanningVerbs:
         TypeError
             Something is no pod or no node.
         """
-        from moorage.planning.node_demand import nodes_needed
+        from moorage.planning.new_nodes.node_demand import nodes_needed
 
         scheduler = self._scheduler()
         asked = None if workload is None else counted_pods(scheduler.client, workload, "workload")

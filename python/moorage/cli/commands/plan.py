@@ -198,7 +198,7 @@ def bound(**options: Any) -> None:
     """
 
     def ask(scheduler: Scheduler, pods: list[tuple[Pod, int]]) -> Tabular:
-        from moorage.planning.node_demand import admitted_pods, asked_pods
+        from moorage.planning.new_nodes.node_demand import admitted_pods, asked_pods
 
         if not pods:
             return scheduler.bound()
@@ -216,7 +216,7 @@ def _answer(options: dict[str, Any], ask: Question, source: str) -> None:
     from moorage.cli.output.printing import told
     from moorage.cli.runs.pod_templates import read_templates
     from moorage.cli.runs.simulation import Preparation
-    from moorage.planning.node_demand import NodesNeeded
+    from moorage.planning.new_nodes.node_demand import NodesNeeded
 
     with Stages("reading", "planning") as stage:
         cluster = load_input(options)

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from moorage.errors import number_of
-from moorage.planning.node_demand import NodesNeeded
+from moorage.planning.bounds.placement_bound import Bound
+from moorage.planning.new_nodes.node_demand import NodesNeeded
 from moorage.planning.node_emptying import EmptyingPlan
-from moorage.planning.placement_bound import Bound
 from moorage.tables import Tabular
 
 from .printing import Table, ignore_broken_pipe, print_lines, write_tables, write_value

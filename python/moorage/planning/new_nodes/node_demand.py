@@ -18,18 +18,18 @@ from moorage.errors import InputError, number_of
 from moorage.objects.admission.admission import RefusedError
 from moorage.objects.model.node import Node
 from moorage.objects.model.pod import Pod
+from moorage.planning.bounds.relaxation import ASSUMPTIONS, Relaxation, relax
+from moorage.planning.node_emptying import FOUND, IMPOSSIBLE, NOT_FOUND
+from moorage.planning.pending import pending_pods, without_evictions
+from moorage.planning.pod_moves import fits_nowhere_else
+from moorage.planning.stored_pods import store_with_claims
+from moorage.planning.templates import as_template
 from moorage.scheduler.placing.schedule_pods import replica
 from moorage.tables import Table, Tabular
 
 from .demand_notes import missing_domains, share_of_daemons
 from .node_count import NodeBound, bound_of_nodes
-from .node_emptying import FOUND, IMPOSSIBLE, NOT_FOUND
 from .packing import Packing, pack
-from .pending import pending_pods, without_evictions
-from .pod_moves import fits_nowhere_else
-from .relaxation import ASSUMPTIONS, Relaxation, relax
-from .stored_pods import store_with_claims
-from .templates import as_template
 
 if TYPE_CHECKING:
     from moorage.scheduler.scheduler import Scheduler

@@ -11,12 +11,12 @@ from msgspec import Struct
 
 from moorage.errors import InputError
 from moorage.objects.model.pod import Pod
+from moorage.planning.pending import pending_pods, without_evictions
+from moorage.planning.stored_pods import store_with_claims
 from moorage.tables import Table, Tabular
 
 from .linear_program import Floats, solve
-from .pending import pending_pods, without_evictions
 from .relaxation import Constraints, Relaxation, constrain, relax
-from .stored_pods import store_with_claims
 
 if TYPE_CHECKING:
     from moorage.scheduler.scheduler import Scheduler

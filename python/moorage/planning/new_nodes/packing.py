@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from .relaxation import Counts, PodKind, Relaxation
+from moorage.planning.bounds.relaxation import Counts, PodKind, Relaxation
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,24 +13,16 @@ import numpy.typing as npt
 
 from moorage._core.state.pod_spec import pinned_node
 from moorage._core.state.pod_terms import TermKind, read_terms
-from moorage.framework.plugin.interface import FilterPlugin
 from moorage.objects.model.node import Node
 from moorage.objects.model.pod import NodeSelector, Pod
+from moorage.planning.node_verdicts import FITS, LASTING, checked_needs, node_verdicts
 
 from .linear_program import Floats, Rows
-from .node_verdicts import FITS, node_verdicts
 
 if TYPE_CHECKING:
     from moorage.scheduler.scheduler import Scheduler
 
-LASTING = frozenset(
-    {
-        *("NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "NodePorts"),
-        *("NodeResourcesFit", "NodeDeclaredFeatures"),
-    }
-)
-"""Filters whose rejection of a node lasts while pods are only added."""
-FIT, ANTI_AFFINITY = "NodeResourcesFit", "InterPodAffinity"
+ANTI_AFFINITY = "InterPodAffinity"
 MOST = FIRST = 2**31 - 1
 """More pods than there are; and the highest priority."""
 POOLED = "nodes of a pool share their free resources"
@@ -154,50 +146,6 @@ def relax(scheduler: Scheduler, pods: Sequence[Pod], weights: Sequence[float]) -
     _, pool = np.unique(fits, axis=1, return_inverse=True)
     texts = [f"{plugin}: its rejections are not counted" for plugin in sorted(relaxed)]
     return Relaxation(rows, kinds, pool.reshape(-1), free, (*ASSUMPTIONS, *texts))
-
-
-def checked_needs(scheduler: Scheduler, pod: Pod) -> dict[str, int]:
-    """Return the requests that NodeResourcesFit checks for a pod, with 1 for ``pods``.
-
-    Parameters
-    ----------
-    scheduler : Scheduler
-    pod : Pod
-
-    Returns
-    -------
-    dict of str to int
-        Positive amounts, without those of devices; none if the profile of the pod does not have the filter.
-    """
-    classes, engine = scheduler.cache.state.classes, scheduler.context.engine_of(pod)
-    shape = classes.shape_of(classes.intern(pod))
-    filters: Sequence[Any] = engine.profile.at(FilterPlugin)
-    plugin = next((one for one in filters if one.name == FIT), None)
-    if plugin is None:
-        return {}
-    names, groups = (plugin.args.get(key) or () for key in ("ignoredResources", "ignoredResourceGroups"))
-    ignored = engine.profile.delegated_resources().union(names)
-    checked = {name: need for name, need in shape.needs.items() if need > 0 and name not in ignored}
-    return {name: need for name, need in checked.items() if name.partition("/")[0] not in groups} | {
-        "pods": 1
-    }
-
-
-def quantity(resource: str, amount: int) -> str:
-    """Return an amount of a resource as a Kubernetes quantity.
-
-    Parameters
-    ----------
-    resource : str
-    amount : int
-        Of cpu in millicores.
-
-    Returns
-    -------
-    str
-        As ``1500m``, ``4096``.
-    """
-    return f"{amount}m" if resource == "cpu" else str(amount)
 
 
 def _room(scheduler: Scheduler, pod: Pod, rows: npt.NDArray[np.int32], relaxed: set[str]) -> Counts:

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from moorage.errors import number_of
-
-from .linear_program import Rows, is_installed, solve
-from .relaxation import Relaxation, constrain, quantity
+from moorage.framework.plugin.amounts import quantity_text
+from moorage.planning.bounds.linear_program import Rows, is_installed, solve
+from moorage.planning.bounds.relaxation import Relaxation, constrain
 
 if TYPE_CHECKING:
     from moorage.scheduler.scheduler import Scheduler
@@ -76,7 +76,9 @@ def _by_resource(scheduler: Scheduler, relaxation: Relaxation, new: Sequence[int
         allocatable = scheduler.table.column("allocatable", name)[relaxation.rows[new]]
         largest = int(allocatable.max(initial=0))
         if need > free and largest == 0:
-            return NodeBound(None, name, LACKS.format(name, quantity(name, need), quantity(name, free)))
+            return NodeBound(
+                None, name, LACKS.format(name, *(quantity_text(name, amount) for amount in (need, free)))
+            )
         if need > free and ceil((need - free) / largest) > (best.nodes or 0):
             best = NodeBound(ceil((need - free) / largest), name)
     return best

@@ -103,12 +103,7 @@ def argument(name: str, value: Any, annotation: str, names: Mapping[str, Any] = 
 
 @contextmanager
 def naming(name: str) -> Iterator[None]:
-    """Put the name of a parameter before the text of a TypeError about its value.
-
-    Parameters
-    ----------
-    name : str
-    """
+    """Put the name of a parameter before the text of a TypeError about its value."""
     try:
         yield
     except TypeError as error:

@@ -26,12 +26,7 @@ def print_message(kind: str, message: str) -> None:
 
 
 def print_warnings(warnings: Iterable[str]) -> None:
-    """Print warnings on stderr, one line each.
-
-    Parameters
-    ----------
-    warnings : iterable of str
-    """
+    """Print warnings on stderr, one line each."""
     for warning in warnings:
         print_message("warning", warning)
 

@@ -59,10 +59,6 @@ def namespace_use(scheduler: Scheduler, only: str = "") -> list[NamespaceUse]:
     scheduler : Scheduler
     only : str, optional
         The one namespace to return.
-
-    Returns
-    -------
-    list of NamespaceUse
     """
     scheduler.sync()
     pods = defaultdict[str, list[Pod]](list)

@@ -148,18 +148,7 @@ def _move_all(
 
 
 def drain_plan(scheduler: Scheduler, nodes: str | int | Sequence[str], force: bool) -> EmptyingPlan:
-    """Return an order in which nodes can be emptied; see `Scheduler.drain_plan`.
-
-    Parameters
-    ----------
-    scheduler : Scheduler
-    nodes : str, int or sequence of str
-    force : bool
-
-    Returns
-    -------
-    EmptyingPlan
-    """
+    """Return an order in which nodes can be emptied; see `Scheduler.drain_plan`."""
     scheduler.sync()
     if isinstance(nodes, int) and not isinstance(nodes, bool):
         return _empty_some(scheduler, nodes, float("inf"), force, makes_room=False)
@@ -341,17 +330,7 @@ class Aim:
 
 
 def defragment(scheduler: Scheduler, aim: Aim) -> EmptyingPlan:
-    """Return moves that free whole nodes or devices; see `Scheduler.defragment`.
-
-    Parameters
-    ----------
-    scheduler : Scheduler
-    aim : Aim
-
-    Returns
-    -------
-    EmptyingPlan
-    """
+    """Return moves that free whole nodes or devices; see `Scheduler.defragment`."""
     if (aim.nodes is None) == (aim.gpus is None):
         raise InputError("defragment: give either nodes or gpus")
     if aim.max_moves is not None and aim.max_moves < 0:

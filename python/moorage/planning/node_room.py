@@ -88,18 +88,7 @@ class Room(Struct, frozen=True):
 
 
 def node_room(scheduler: Scheduler, names: Sequence[str] | None = None, by: str = "") -> list[Room]:
-    """Return the room on nodes; see `Scheduler.node_room`.
-
-    Parameters
-    ----------
-    scheduler : Scheduler
-    names : sequence of str or None
-    by : str
-
-    Returns
-    -------
-    list of Room
-    """
+    """Return the room on nodes; see `Scheduler.node_room`."""
     scheduler.sync()
     rows: list[int] = scheduler.context.view_rows().tolist()
     if names is not None:

@@ -61,10 +61,6 @@ def node_verdicts(scheduler: Scheduler, pod: Pod) -> NodeVerdicts:
     scheduler : Scheduler
     pod : Pod
         In the cache or not; without a name, if need be.
-
-    Returns
-    -------
-    NodeVerdicts
     """
     context = scheduler.context
     if not pod.name:
@@ -93,11 +89,6 @@ def node_verdicts(scheduler: Scheduler, pod: Pod) -> NodeVerdicts:
 
 def checked_needs(scheduler: Scheduler, pod: Pod) -> dict[str, int]:
     """Return the requests that NodeResourcesFit checks for a pod, with 1 for ``pods``.
-
-    Parameters
-    ----------
-    scheduler : Scheduler
-    pod : Pod
 
     Returns
     -------

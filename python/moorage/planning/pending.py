@@ -21,10 +21,6 @@ def pending_pods(scheduler: Scheduler) -> tuple[list[Pod], dict[str, int]]:
     """Return the pods without a node that the scheduler schedules once their claims are made, in the order of
     a run.
 
-    Parameters
-    ----------
-    scheduler : Scheduler
-
     Returns
     -------
     pods : list of Pod
@@ -52,14 +48,5 @@ def _queue_order(pod: Pod) -> tuple[int, str, int]:
 
 
 def without_evictions(pods: Sequence[Pod]) -> list[Pod]:
-    """Return pods for which no other pod is evicted.
-
-    Parameters
-    ----------
-    pods : sequence of Pod
-
-    Returns
-    -------
-    list of Pod
-    """
+    """Return pods for which no other pod is evicted."""
     return [replace(pod, spec=replace(pod.spec, preemption_policy="Never")) for pod in pods]

@@ -73,38 +73,18 @@ class Blocker(Struct, frozen=True):
 
 
 def stays(pod: Pod) -> bool:
-    """Whether a pod goes with its node: it is of a DaemonSet, or static.
-
-    Parameters
-    ----------
-    pod : Pod
-    """
+    """Whether a pod goes with its node: it is of a DaemonSet, or static."""
     owner = pod.metadata.controller()
     return MIRROR_ANNOTATION in pod.metadata.annotations or (owner is not None and owner.kind == "DaemonSet")
 
 
 def must_move(pod: Pod) -> bool:
-    """Whether a pod has to run elsewhere when its node goes: it does not stay, and is not being deleted.
-
-    Parameters
-    ----------
-    pod : Pod
-    """
+    """Whether a pod has to run elsewhere when its node goes: it does not stay, and is not being deleted."""
     return not stays(pod) and pod.metadata.deletion_timestamp is None
 
 
 def pods_to_move(scheduler: Scheduler, node: str) -> list[Pod]:
-    """Return the pods on a node that have to leave it (see `must_move`).
-
-    Parameters
-    ----------
-    scheduler : Scheduler
-    node : str
-
-    Returns
-    -------
-    list of Pod
-    """
+    """Return the pods on a node that have to leave it (see `must_move`)."""
     state = scheduler.cache.state
     row = state.find_row(node)
     return [] if row is None else [pod for pod in state.pods_of(row) if must_move(pod)]
@@ -130,16 +110,7 @@ class Mover:
         self._made_of = MadeOf(obj for kind in kinds for obj in self._store.list(kind)[0])
 
     def movable(self, node: str) -> list[Pod]:
-        """Return the pods that have to leave a node: higher priority first, then larger.
-
-        Parameters
-        ----------
-        node : str
-
-        Returns
-        -------
-        list of Pod
-        """
+        """Return the pods that have to leave a node: higher priority first, then larger."""
         classes, pods = self._scheduler.cache.state.classes, pods_to_move(self._scheduler, node)
         shape_of, intern = classes.shape_of, classes.intern
         sizes = {pod.key: shape_of(intern(pod)).requests for pod in pods}
@@ -148,13 +119,7 @@ class Mover:
         )
 
     def cordon(self, nodes: Iterable[str], value: bool = True) -> None:
-        """Make nodes unschedulable, or schedulable again.
-
-        Parameters
-        ----------
-        nodes : iterable of str
-        value : bool, optional
-        """
+        """Make nodes unschedulable, or schedulable again."""
         set_unschedulable(self._store, [self._store.get(Node, name) for name in nodes], value)
         self._scheduler.sync()
 
@@ -163,10 +128,6 @@ class Mover:
 
         Budgets count by the disruptions that they allow now: moves follow one another, and each pod runs
         again before the next one is evicted.
-
-        Parameters
-        ----------
-        pod : Pod
         """
         if pod.metadata.controller() is None and not self._force:
             return NO_CONTROLLER
@@ -185,10 +146,6 @@ class Mover:
     def made_again(self, pod: Pod) -> Pod:
         """Return the pod that takes the place of one: as its controller makes it, and as it is admitted.
         Quotas do not count, since the first pod is gone by then.
-
-        Parameters
-        ----------
-        pod : Pod
 
         Returns
         -------
@@ -236,17 +193,7 @@ class Mover:
 
 
 def fits_nowhere_else(scheduler: Scheduler, pod: Pod) -> bool:
-    """Whether a pod fits on none of the schedulable nodes, even if they had no pods.
-
-    Parameters
-    ----------
-    scheduler : Scheduler
-    pod : Pod
-
-    Returns
-    -------
-    bool
-    """
+    """Whether a pod fits on none of the schedulable nodes, even if they had no pods."""
     table, needs = scheduler.table, checked_needs(scheduler, pod)
     with scheduler.cache.lock:
         found = node_verdicts(scheduler, pod)

@@ -23,31 +23,12 @@ if TYPE_CHECKING:
 
 
 def asks_devices(scheduler: Scheduler, pod: Pod) -> bool:
-    """Whether a pod has claims for devices, or extended resources that device classes provide.
-
-    Parameters
-    ----------
-    scheduler : Scheduler
-    pod : Pod
-
-    Returns
-    -------
-    bool
-    """
+    """Whether a pod has claims for devices, or extended resources that device classes provide."""
     return bool(pod.spec.resource_claims) or scheduler.context.engine_of(pod).profile.asks_devices(pod)
 
 
 def has_ephemeral(pod: Pod) -> bool:
-    """Whether a pod has ephemeral volumes, each of which has a claim of its own.
-
-    Parameters
-    ----------
-    pod : Pod
-
-    Returns
-    -------
-    bool
-    """
+    """Whether a pod has ephemeral volumes, each of which has a claim of its own."""
     return any(volume.ephemeral is not None for volume in pod.spec.volumes)
 
 
@@ -111,12 +92,7 @@ def _controller(scheduler: Scheduler) -> ResourceClaimController:
 
 
 def release_claims(scheduler: Scheduler) -> None:
-    """Free the devices of pods that are gone, as a controller does.
-
-    Parameters
-    ----------
-    scheduler : Scheduler
-    """
+    """Free the devices of pods that are gone, as a controller does."""
     if _controller(scheduler).settle():
         scheduler.sync()
 
@@ -156,11 +132,6 @@ def _end(client: ObjectClient, obj: Object) -> None:
 
 def reason_not_scheduled(scheduler: Scheduler, pod: Pod) -> str:
     """Return why the scheduler does not schedule pods like one now, once their claims are made.
-
-    Parameters
-    ----------
-    scheduler : Scheduler
-    pod : Pod
 
     Returns
     -------

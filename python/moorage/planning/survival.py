@@ -158,19 +158,7 @@ class Survival(Tabular):
 
 
 def survive(scheduler: Scheduler, by: str, at_once: int, go_on: Callable[[], bool]) -> Survival:
-    """Return which domains can be lost; see `Scheduler.survive`.
-
-    Parameters
-    ----------
-    scheduler : Scheduler
-    by : str
-    at_once : int
-    go_on : callable
-
-    Returns
-    -------
-    Survival
-    """
+    """Return which domains can be lost; see `Scheduler.survive`."""
     scheduler.sync()
     label, domains = _domains(scheduler, by)
     without = len(scheduler.context.view_order()) - sum(map(len, domains.values()))
@@ -262,12 +250,7 @@ class _Trial:
         return sorted(shares, key=lambda name: -shares[name])
 
     def lose(self, names: tuple[str, ...]) -> Loss | None:
-        """Lose domains, and return what has no place then; None if everything has one.
-
-        Parameters
-        ----------
-        names : tuple of str
-        """
+        """Lose domains, and return what has no place then; None if everything has one."""
         nodes = [node for name in names for node in self.domains[name]]
         moving = [pod for node in nodes for pod in pods_to_move(self.scheduler, node)]
         if not moving:
@@ -346,10 +329,6 @@ class _Trial:
 
 def lost_by_workload(loss: Loss) -> dict[tuple[str, str, str], int]:
     """Count the lost pods by namespace, workload and reason.
-
-    Parameters
-    ----------
-    loss : Loss
 
     Returns
     -------

@@ -264,10 +264,6 @@ def capacity(
     gang : int, optional
         Pods of a gang, in which the templates have their shares; by default each replica counts.
 
-    Returns
-    -------
-    Capacity
-
     Raises
     ------
     InputError

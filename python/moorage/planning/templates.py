@@ -15,10 +15,6 @@ def as_template(pod: Pod) -> Pod:
     ----------
     pod : Pod
         A manifest, or a pod of a cluster.
-
-    Returns
-    -------
-    Pod
     """
     meta = pod.metadata
     kept = ObjectMeta(

@@ -31,10 +31,6 @@ def check_readable(objects: Iterable[Object]) -> None:
     """Find the object whose quantities cannot be read. For many objects, call it where a ValueError was
     raised.
 
-    Parameters
-    ----------
-    objects : iterable of Object
-
     Raises
     ------
     InputError
@@ -166,10 +162,6 @@ def node_like(like: Source) -> str | Node:
     like : str, Node, dict, text, or anything else that `load` reads
         A string in one line that is no JSON is a name.
 
-    Returns
-    -------
-    str or Node
-
     Raises
     ------
     InputError
@@ -184,14 +176,6 @@ def node_like(like: Source) -> str | Node:
 
 def nodes_like(like: Source | Sequence[Source]) -> list[str | Node]:
     """Return the names of nodes, or the templates of some, that a caller passes; see `node_like`.
-
-    Parameters
-    ----------
-    like : one, or a sequence of them
-
-    Returns
-    -------
-    list of str or Node
 
     Raises
     ------
@@ -212,10 +196,6 @@ def group_like(client: ObjectClient, group: Source) -> AnyGroup:
         Has the groups that a name may mean.
     group : PodGroup, CompositePodGroup, dict, text, or anything else that `load` reads
         Or a reference, such as ``podgroup/train``.
-
-    Returns
-    -------
-    PodGroup or CompositePodGroup
 
     Raises
     ------
@@ -240,11 +220,6 @@ def group_like(client: ObjectClient, group: Source) -> AnyGroup:
 
 def check_pods(state: ClusterState, pods: Sequence[Pod]) -> None:
     """Check pods that are to be placed.
-
-    Parameters
-    ----------
-    state : ClusterState
-    pods : sequence of Pod
 
     Raises
     ------

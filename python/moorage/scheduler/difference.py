@@ -89,10 +89,6 @@ def difference(one: SchedulerParts, other: SchedulerParts) -> Difference:
     ----------
     one, other : SchedulerParts
         The events of their stores have been processed.
-
-    Returns
-    -------
-    Difference
     """
     nodes, other_nodes = ({n.name: n for n in each.table.objects if n is not None} for each in (one, other))
     placed, other_placed = _nodes_of_pods(one), _nodes_of_pods(other)

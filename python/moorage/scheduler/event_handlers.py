@@ -109,10 +109,6 @@ class NodeHandler:
     def on_run(self, notices: Iterable[Notice[Node]]) -> int:
         """Add leading new nodes, if no pod can react to them (see `RunHandler`).
 
-        Parameters
-        ----------
-        notices : iterable of Notice
-
         Returns
         -------
         int
@@ -139,25 +135,14 @@ class NodeHandler:
         self.queue.move_all_to_active_or_backoff_queue(NODE_ADD, None, obj)
 
     def on_update(self, old: Node, new: Node) -> None:
-        """Update a node; each kind of change is an event for the queue.
-
-        Parameters
-        ----------
-        old : Node
-        new : Node
-        """
+        """Update a node; each kind of change is an event for the queue."""
         self.cache.update_node(old, new)
         if self.queue.is_listening():
             for event in node_update_events(old, new):
                 self.queue.move_all_to_active_or_backoff_queue(event, old, new)
 
     def on_delete(self, obj: Node | DeletedFinalStateUnknown[Node]) -> None:
-        """Remove a node.
-
-        Parameters
-        ----------
-        obj : Node or DeletedFinalStateUnknown
-        """
+        """Remove a node."""
         node = last_state(obj)
         self.queue.move_all_to_active_or_backoff_queue(NODE_DELETE, node, None)
         if self.lost is not None:
@@ -248,29 +233,12 @@ class PodHandler:
         """Return the latest state of a pod, by namespace and name; None for one that is deleted or finished.
 
         Upstream's informer does not see finished pods.
-
-        Parameters
-        ----------
-        pod : Pod
-
-        Returns
-        -------
-        Pod or None
         """
         latest = self.indexer.get(pod.key)
         return None if latest is None or latest.status.phase in FINISHED else latest
 
     def unbound(self, pod: Pod) -> Pod | None:
-        """Return the latest state of a pod, or None if it was deleted, replaced or bound.
-
-        Parameters
-        ----------
-        pod : Pod
-
-        Returns
-        -------
-        Pod or None
-        """
+        """Return the latest state of a pod, or None if it was deleted, replaced or bound."""
         latest = self.indexer.get(pod.key)
         if latest is None or latest.spec.node_name or latest.metadata.uid != pod.metadata.uid:
             return None
@@ -281,10 +249,6 @@ class PodHandler:
     def on_run(self, notices: Iterable[Notice[Pod]]) -> int:
         """Process the leading notices of one kind in one step (see `RunHandler`): new pods, or pods to which
         a store has done one thing, as the cause of the events says.
-
-        Parameters
-        ----------
-        notices : iterable of Notice
 
         Returns
         -------
@@ -396,13 +360,7 @@ class PodHandler:
                 self.queue.move_all_to_active_or_backoff_queue(self.queue.pod_events.added, None, obj)
 
     def on_update(self, old: Pod, new: Pod) -> None:
-        """Update a pod; one that was bound moves from the queue to the cache.
-
-        Parameters
-        ----------
-        old : Pod
-        new : Pod
-        """
+        """Update a pod; one that was bound moves from the queue to the cache."""
         finished = old.status.phase in FINISHED or new.status.phase in FINISHED
         was, now = bool(old.spec.node_name), bool(new.spec.node_name)
         if finished or old.metadata.uid != new.metadata.uid or (was and not now):
@@ -450,12 +408,7 @@ class PodHandler:
             self._nomination_ended(old)
 
     def on_delete(self, obj: Pod | DeletedFinalStateUnknown[Pod]) -> None:
-        """Remove a pod, in whatever state the cache has it: earlier events may have been lost.
-
-        Parameters
-        ----------
-        obj : Pod or DeletedFinalStateUnknown
-        """
+        """Remove a pod, in whatever state the cache has it: earlier events may have been lost."""
         pod = last_state(obj)
         with self._counting(pod):
             self._leave(pod)

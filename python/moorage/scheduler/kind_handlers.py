@@ -57,10 +57,6 @@ class EventHandler:
         """Pass the leading additions, or updates, if only pods in flight can react to them (see
         `RunHandler`).
 
-        Parameters
-        ----------
-        notices : iterable of Notice
-
         Returns
         -------
         int
@@ -85,23 +81,12 @@ class EventHandler:
             self.queue.move_all_to_active_or_backoff_queue(self._add, None, obj)
 
     def on_update(self, old: Object, new: Object) -> None:
-        """Pass the update of an object.
-
-        Parameters
-        ----------
-        old : Object
-        new : Object
-        """
+        """Pass the update of an object."""
         if self._update is not None:
             self.queue.move_all_to_active_or_backoff_queue(self._update, old, new)
 
     def on_delete(self, obj: Object | DeletedFinalStateUnknown[Object]) -> None:
-        """Pass the deletion of an object.
-
-        Parameters
-        ----------
-        obj : Object or DeletedFinalStateUnknown
-        """
+        """Pass the deletion of an object."""
         if self._delete is not None:
             self.queue.move_all_to_active_or_backoff_queue(self._delete, last_state(obj), None)
 
@@ -158,23 +143,13 @@ def watch_taint_rules(informers: InformerFactory, queue: SchedulingQueue, gates:
 
 
 class TreeHandler:
-    """Tells the queue which waiting pods belong to other trees of groups now.
-
-    Parameters
-    ----------
-    queue : SchedulingQueue
-    groups : PodGroups
-    """
+    """Tells the queue which waiting pods belong to other trees of groups now."""
 
     def __init__(self, queue: SchedulingQueue, groups: PodGroups) -> None:
         self.queue, self.groups = queue, groups
 
     def on_run(self, notices: Iterable[Notice[AnyGroup]]) -> int:
         """Pass over the leading updates, whose states nobody has to make (see `RunHandler`).
-
-        Parameters
-        ----------
-        notices : iterable of Notice
 
         Returns
         -------
@@ -196,20 +171,10 @@ class TreeHandler:
             self.queue.regroup(self.groups.affected(obj))
 
     def on_update(self, old: AnyGroup, new: AnyGroup) -> None:
-        """Do nothing: the parent of a group is immutable.
-
-        Parameters
-        ----------
-        old, new : PodGroup or CompositePodGroup
-        """
+        """Do nothing: the parent of a group is immutable."""
 
     def on_delete(self, obj: AnyGroup | DeletedFinalStateUnknown[AnyGroup]) -> None:
-        """Follow the deletion of a group: its waiting pods wait for a new one.
-
-        Parameters
-        ----------
-        obj : PodGroup or CompositePodGroup or DeletedFinalStateUnknown
-        """
+        """Follow the deletion of a group: its waiting pods wait for a new one."""
         group = last_state(obj)
         self.queue.regroup(self.groups.affected(group), group.unit)
 
@@ -219,10 +184,6 @@ class GroupHandler(StateHandler[AnyGroup]):
 
     def on_run(self, notices: Iterable[Notice[AnyGroup]]) -> int:
         """Pass the first of the leading groups that are new or changed (see `RunHandler`).
-
-        Parameters
-        ----------
-        notices : iterable of Notice
 
         Returns
         -------
@@ -236,16 +197,7 @@ class GroupHandler(StateHandler[AnyGroup]):
 
 def namespace_handler(cache: ClusterCache) -> StateHandler[Namespace]:
     """Return a handler that records the labels of namespaces, for the namespace selectors of inter-pod
-    affinity.
-
-    Parameters
-    ----------
-    cache : ClusterCache
-
-    Returns
-    -------
-    StateHandler
-    """
+    affinity."""
     namespaces = cache.state.namespaces
 
     def put(namespace: Namespace) -> None:
@@ -255,14 +207,6 @@ def namespace_handler(cache: ClusterCache) -> StateHandler[Namespace]:
 
 
 def workload_handler(cache: ClusterCache) -> StateHandler[Any]:
-    """Return a handler that records services and controllers, whose selectors default spread constraints use.
-
-    Parameters
-    ----------
-    cache : ClusterCache
-
-    Returns
-    -------
-    StateHandler
-    """
+    """Return a handler that records services and controllers, whose selectors default spread constraints
+    use."""
     return StateHandler(cache.lock, cache.state.workloads.set, cache.state.workloads.remove)

@@ -57,10 +57,6 @@ class Run:
     pods may be tried at once. `give_back`, `count_placed`, `note_placements`, `note_failures` and
     `note_evictions` record what was done.
 
-    Parameters
-    ----------
-    scheduler : SchedulerParts
-
     Attributes
     ----------
     queue : SchedulingQueue
@@ -98,10 +94,6 @@ class Run:
         """Try all pods, also those that have failed before, and bind those that fit.
 
         A pod that fails is tried again after an event that may make it schedulable.
-
-        Returns
-        -------
-        ScheduleResult
         """
         scheduler, queue, controllers = self.scheduler, self.queue, self.scheduler.controllers
         deletions = 0 if controllers is None else controllers.control.deletions
@@ -650,10 +642,6 @@ class Run:
             The pods to place.
         scheduled : sequence of Pod
             The pods of the group that have a node already.
-
-        Returns
-        -------
-        GroupResult
         """
         scheduler, began = self.scheduler, time.perf_counter()
         context, engines = scheduler.context, scheduler.context.engines_of(pods)
@@ -726,13 +714,7 @@ class Run:
         return dropped
 
     def count_placed(self, metrics: SchedulerMetrics, infos: Sequence[QueuedPodInfo]) -> None:
-        """Count pods that were placed, and are to be bound together.
-
-        Parameters
-        ----------
-        metrics : SchedulerMetrics
-        infos : sequence of QueuedPodInfo
-        """
+        """Count pods that were placed, and are to be bound together."""
         metrics.scheduled(infos)
 
     def _bound(self, pod: Pod, node: str) -> None:

@@ -39,10 +39,6 @@ def exponential_buckets(start: float, factor: float, count: int) -> tuple[float,
     start, factor : float
         The first bound, and the ratio of each to the one before.
     count : int
-
-    Returns
-    -------
-    tuple of float
     """
     bounds = [start]
     for _ in range(count - 1):
@@ -198,21 +194,11 @@ class SchedulerMetrics(Observer):
         self._began.update((info.uid, now) for info in infos)
 
     def forget(self, uid: str) -> None:
-        """Drop the begin of an attempt that does not count: others have bound or deleted the pod.
-
-        Parameters
-        ----------
-        uid : str
-        """
+        """Drop the begin of an attempt that does not count: others have bound or deleted the pod."""
         self._began.pop(uid, None)
 
     def scheduled(self, infos: Sequence[QueuedPodInfo]) -> None:
-        """Count pods that were bound, or are certain to be.
-
-        Parameters
-        ----------
-        infos : sequence of QueuedPodInfo
-        """
+        """Count pods that were bound, or are certain to be."""
         for profile, count in self._by_profile(infos).items():
             self.attempts.inc("scheduled", profile, by=count)
         self._observe_attempts(infos, "scheduled")
@@ -319,12 +305,7 @@ class SchedulerMetrics(Observer):
         yield self._size()
 
     def text(self) -> bytes:
-        """Render all metrics in the text format of Prometheus.
-
-        Returns
-        -------
-        bytes
-        """
+        """Render all metrics in the text format of Prometheus."""
         prometheus()
         from prometheus_client import CollectorRegistry, generate_latest
 

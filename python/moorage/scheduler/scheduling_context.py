@@ -101,51 +101,20 @@ class SchedulingContext:
 
     def engine_of(self, pod: Pod) -> Engine:
         """Return the engine of a pod's profile; that of the first profile, if no profile has the pod's
-        scheduler name.
-
-        Parameters
-        ----------
-        pod : Pod
-
-        Returns
-        -------
-        Engine
-        """
+        scheduler name."""
         return self.by_name.get(pod.spec.scheduler_name) or self.rotation.engines[0]
 
     def engines_of(self, pods: Iterable[Pod]) -> set[Engine]:
-        """Return the engines of the profiles of pods; see `engine_of`.
-
-        Parameters
-        ----------
-        pods : iterable of Pod
-
-        Returns
-        -------
-        set of Engine
-        """
+        """Return the engines of the profiles of pods; see `engine_of`."""
         one_of_each = {pod.spec.scheduler_name: pod for pod in pods}
         return set(map(self.engine_of, one_of_each.values()))
 
     def engine_for(self, pod: Pod) -> Engine:
-        """Return the engine that schedules a pod, and hand the rotation to it.
-
-        Parameters
-        ----------
-        pod : Pod
-
-        Returns
-        -------
-        Engine
-        """
+        """Return the engine that schedules a pod, and hand the rotation to it."""
         return self.rotation.take(self.engine_of(pod))
 
     def target_of(self, pod: Pod) -> Target:
         """Return the target of a pod.
-
-        Parameters
-        ----------
-        pod : Pod
 
         Returns
         -------
@@ -281,20 +250,11 @@ class SchedulingContext:
         ----------
         route : int
             Bits of `Route`, as `PodBatch.cut` returns them.
-
-        Returns
-        -------
-        Engine
         """
         return self.rotation.take(self.rotation.engines[route // PROFILE])
 
     def assume(self, pod: Pod, node: str) -> None:
         """Assume a pod on the chosen node, and end its nomination.
-
-        Parameters
-        ----------
-        pod : Pod
-        node : str
 
         Raises
         ------
@@ -356,16 +316,7 @@ class SchedulingContext:
 
     @contextmanager
     def taken_back_on_error(self, pods: Iterable[Pod]) -> Iterator[None]:
-        """Remove assumed pods from the cache if an exception ends the block; see `take_back`.
-
-        Parameters
-        ----------
-        pods : iterable of Pod
-
-        Returns
-        -------
-        iterator of None
-        """
+        """Remove assumed pods from the cache if an exception ends the block; see `take_back`."""
         try:
             yield
         except BaseException:

@@ -39,10 +39,6 @@ class SharedPluginData:
     """The data shared by plugins, as a part of a transaction.
 
     `undo` drops those made since `save`, and restores the assumed volumes of the others.
-
-    Parameters
-    ----------
-    scheduler : SchedulerParts
     """
 
     def __init__(self, scheduler: SchedulerParts) -> None:
@@ -70,12 +66,7 @@ class SharedPluginData:
 
     def copy_from(self, other: SharedPluginData) -> None:
         """Take the assumed volumes and lost uses of another scheduler; all other shared data is derived from
-        the informers.
-
-        Parameters
-        ----------
-        other : SharedPluginData
-        """
+        the informers."""
         for make, data in other._scheduler.handle.made()[0].items():
             parts = _copied_of(data)
             if parts:
@@ -103,10 +94,6 @@ class TransactionParts:
     transactions.
 
     It is enlisted before the scheduler first writes to any of them in a transaction.
-
-    Parameters
-    ----------
-    scheduler : SchedulerParts
     """
 
     def __init__(self, scheduler: SchedulerParts) -> None:
@@ -163,10 +150,6 @@ class TransactionParts:
     def copyable_store(self) -> ObjectStore:
         """Return the store of a scheduler that can be forked.
 
-        Returns
-        -------
-        ObjectStore
-
         Raises
         ------
         MoorageError
@@ -180,12 +163,7 @@ class TransactionParts:
         return scheduler.client
 
     def copy_from(self, other: TransactionParts) -> None:
-        """Take the state of all parts of another scheduler, of whose cache and store this one has copies.
-
-        Parameters
-        ----------
-        other : TransactionParts
-        """
+        """Take the state of all parts of another scheduler, of whose cache and store this one has copies."""
         here, there = self._scheduler, other._scheduler
         here.informers.copy_from(there.informers)
         here.pods.undo(there.pods.save())

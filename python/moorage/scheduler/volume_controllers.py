@@ -85,12 +85,7 @@ class SimulatedController:
             self._controller.undo(known)
 
     def copy_from(self, other: SimulatedController) -> None:
-        """Take the state of the controller of another store, of which this one's is a clone.
-
-        Parameters
-        ----------
-        other : SimulatedController
-        """
+        """Take the state of the controller of another store, of which this one's is a clone."""
         self._time.now, self._ahead = other._time.now, other._ahead
         for name, plugin in other._plugins.items():
             mine = self._plugins[name] = self._new_plugin(name)
@@ -104,12 +99,7 @@ class SimulatedController:
         return self._time.now
 
     def wait(self, seconds: float) -> None:
-        """Advance the simulated time and run the controller.
-
-        Parameters
-        ----------
-        seconds : float
-        """
+        """Advance the simulated time and run the controller."""
         self.reach(self._time.now + seconds)
 
     def reach(self, when: float) -> None:
@@ -222,12 +212,7 @@ class ExternalController:
         self._reached = saved
 
     def copy_from(self, other: ExternalController) -> None:
-        """Take the time of another controller.
-
-        Parameters
-        ----------
-        other : ExternalController
-        """
+        """Take the time of another controller."""
         self._reached = other._reached
 
     def now(self) -> float:
@@ -235,12 +220,7 @@ class ExternalController:
         return self._reached if self._clock is None else max(self._reached, self._clock())
 
     def wait(self, seconds: float) -> None:
-        """Let time pass, and process the new events.
-
-        Parameters
-        ----------
-        seconds : float
-        """
+        """Let time pass, and process the new events."""
         when = self.now() + seconds
         if self._wait is not None:
             self._wait(seconds)

@@ -51,16 +51,7 @@ def plan() -> None:
 
 
 def planning_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a command with the options that all plans have.
-
-    Parameters
-    ----------
-    command : callable
-
-    Returns
-    -------
-    callable
-    """
+    """Decorate a command with the options that all plans have."""
     output = click.option(
         "-o",
         "--output",

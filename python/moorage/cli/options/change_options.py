@@ -111,10 +111,6 @@ class RequestedChange(NamedTuple):
             The names of the nodes before the first change of the command: a selector means these alone, in
             whatever order the changes are given.
 
-        Returns
-        -------
-        Change
-
         Raises
         ------
         InputError
@@ -173,10 +169,6 @@ def left_as_is(change: RequestedChange, made: Change, scheduler: Scheduler) -> l
     made : Change
     scheduler : Scheduler
         After the change.
-
-    Returns
-    -------
-    list of str
     """
     from moorage.store import kind_named
 
@@ -234,16 +226,7 @@ class ChangingCommand(GroupedCommand):
 
 
 def change_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate the function of a `ChangingCommand` with the options of changes, for `requested_changes`.
-
-    Parameters
-    ----------
-    command : callable
-
-    Returns
-    -------
-    callable
-    """
+    """Decorate the function of a `ChangingCommand` with the options of changes, for `requested_changes`."""
     for option in reversed(OPTIONS):
         if option.words:
             taken: dict[str, Any] = {"multiple": True, "nargs": option.words, "metavar": option.metavar}
@@ -279,10 +262,6 @@ def places_first(options: Mapping[str, Any]) -> bool:
     ----------
     options : mapping of str to object
         The values of `after_run_option` and `change_options`.
-
-    Returns
-    -------
-    bool
     """
     return bool(options["after_run"] or requested_changes(options))
 
@@ -294,10 +273,6 @@ def requested_changes(options: Mapping[str, Any]) -> list[RequestedChange]:
     ----------
     options : mapping of str to object
         The values of `change_options`.
-
-    Returns
-    -------
-    list of RequestedChange
     """
     names = {option.name.removeprefix("--").replace("-", "_"): option for option in OPTIONS}
     values = {

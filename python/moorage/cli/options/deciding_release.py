@@ -29,10 +29,6 @@ def deciding_release(cluster: Cluster, named: str | None) -> DecidingRelease:
         Its warnings get one where it is of a release that moorage does not have.
     named : str or None
         Value of ``--kubernetes-version``, which comes before all that.
-
-    Returns
-    -------
-    DecidingRelease
     """
     if named is not None:
         return DecidingRelease(named, NAMED)

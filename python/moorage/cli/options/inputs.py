@@ -227,10 +227,6 @@ def listed_once(options: Mapping[str, Any]) -> Mapping[str, Any]:
     ----------
     options : mapping of str to object
         The values of `input_options`.
-
-    Returns
-    -------
-    mapping of str to object
     """
     return {**options, "listed": listed_objects(options)} if names_server(options) else options
 
@@ -242,10 +238,6 @@ def without_server(options: Mapping[str, Any]) -> dict[str, Any]:
     ----------
     options : mapping of str to object
         The values of `input_options`.
-
-    Returns
-    -------
-    dict of str to object
     """
     return {**options, "kubeconfig": None, "context": None, "in_cluster": False}
 
@@ -259,10 +251,6 @@ def connected(options: Mapping[str, Any], timeout: float | None = None) -> ApiCl
         The values of `input_options`.
     timeout : float, optional
         Seconds without a byte after which a request has failed, in place of the default.
-
-    Returns
-    -------
-    ApiClient
 
     Raises
     ------
@@ -286,10 +274,6 @@ def listed_objects(options: Mapping[str, Any]) -> Listed:
     ----------
     options : mapping of str to object
         The values of `connection_options`.
-
-    Returns
-    -------
-    Listed
     """
     from moorage.cli.messages import print_warnings
     from moorage.objects.read.load import Listed
@@ -324,16 +308,7 @@ def _files(options: Mapping[str, Any]) -> Sequence[str | Path | Listed]:
 
 
 def file_named(name: str) -> str | Path:
-    """Return the name of a file as `load` takes it: never as the text of a manifest.
-
-    Parameters
-    ----------
-    name : str
-
-    Returns
-    -------
-    str or Path
-    """
+    """Return the name of a file as `load` takes it: never as the text of a manifest."""
     from moorage.objects.read.python_values import is_path
 
     return name if is_path(name) else Path(name)
@@ -341,10 +316,6 @@ def file_named(name: str) -> str | Path:
 
 def is_input(name: str) -> bool:
     """Whether a name is that of an input: a file or directory that exists, standard input, or a URL.
-
-    Parameters
-    ----------
-    name : str
 
     Returns
     -------
@@ -478,10 +449,6 @@ def scheduler_settings(options: Mapping[str, Any], cluster: Cluster | None = Non
         The values of `scheduler_options`.
     cluster : Cluster, optional
         Its release decides; without it, that of the options.
-
-    Returns
-    -------
-    dict of str to object
     """
     from moorage.plugins.registry import read_configuration
 
@@ -520,10 +487,6 @@ def changed_gates(text: str) -> dict[str, bool]:
     ----------
     text : str
         Value of ``--feature-gates``.
-
-    Returns
-    -------
-    dict of str to bool
     """
     changes: dict[str, bool] = {}
     for part in filter(None, text.split(",")):

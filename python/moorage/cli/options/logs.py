@@ -18,16 +18,7 @@ LOST = 1
 
 
 def verbosity_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a command with ``-v``.
-
-    Parameters
-    ----------
-    command : callable
-
-    Returns
-    -------
-    callable
-    """
+    """Decorate a command with ``-v``."""
     return click.option("-v", "verbose", count=True, help="Also log each pod that is bound.")(command)
 
 

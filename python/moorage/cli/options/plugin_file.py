@@ -16,14 +16,6 @@ VARIABLE = "registry"
 def read_plugin_file(path: str) -> Registry:
     """Run a Python file, and return the plugins of its variable ``registry``.
 
-    Parameters
-    ----------
-    path : str
-
-    Returns
-    -------
-    Registry
-
     Raises
     ------
     InputError
@@ -44,16 +36,7 @@ def read_plugin_file(path: str) -> Registry:
 
 
 def configuration_with(registry: Registry) -> dict[str, Any]:
-    """Return a configuration whose profile is kube-scheduler's with all plugins of a registry.
-
-    Parameters
-    ----------
-    registry : Registry
-
-    Returns
-    -------
-    dict
-    """
+    """Return a configuration whose profile is kube-scheduler's with all plugins of a registry."""
     head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
     enabled = [{"name": name} for name in registry]
     return head | {"profiles": [{"plugins": {"multiPoint": {"enabled": enabled}}}]}

@@ -127,32 +127,14 @@ _OF_PORT = (
 
 
 def serving_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a command with the options of `serving`, which have kube-scheduler's names.
-
-    Parameters
-    ----------
-    command : callable
-
-    Returns
-    -------
-    callable
-    """
+    """Decorate a command with the options of `serving`, which have kube-scheduler's names."""
     for option in reversed(_SERVING_OPTIONS):
         command = option(command)
     return command
 
 
 def extender_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a command with the options of `serve_extender`.
-
-    Parameters
-    ----------
-    command : callable
-
-    Returns
-    -------
-    callable
-    """
+    """Decorate a command with the options of `serve_extender`."""
     for option in reversed(_EXTENDER_OPTIONS):
         command = option(command)
     return command
@@ -324,10 +306,6 @@ def release_of_server(options: Mapping[str, Any], stop: Event) -> str:
     stop : threading.Event
         Ends the attempts to reach the server.
 
-    Returns
-    -------
-    str
-
     Raises
     ------
     ApiError
@@ -400,10 +378,6 @@ def live_settings(options: Mapping[str, Any]) -> dict[str, Any]:
     options : mapping of str to object
         See `scheduler_settings`; ``plugins`` names a file of plugins.
 
-    Returns
-    -------
-    dict of str to object
-
     Raises
     ------
     InputError
@@ -432,10 +406,6 @@ def with_connection(
     options : mapping of str to object
         The values of `connection_options`.
     connection : ClientConnectionConfiguration
-
-    Returns
-    -------
-    mapping of str to object
 
     Raises
     ------
@@ -481,10 +451,6 @@ def live_scheduler(
         In place of what the configuration says.
     stop : threading.Event
         Ends the attempts.
-
-    Returns
-    -------
-    LiveScheduler
 
     Raises
     ------

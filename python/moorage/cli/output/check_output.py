@@ -107,16 +107,7 @@ def _placed_text(verdict: Verdict) -> str:
 
 
 def counts_text(finding: Finding) -> str:
-    """Return whether the pods of a finding are a failure, and if not, why.
-
-    Parameters
-    ----------
-    finding : Finding
-
-    Returns
-    -------
-    str
-    """
+    """Return whether the pods of a finding are a failure, and if not, why."""
     if finding.counts:
         return "yes, waited before" if finding.waited else "yes"
     return "no, allowed" if finding.allowed else "no, waited before"

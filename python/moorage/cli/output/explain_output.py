@@ -163,16 +163,7 @@ def _print_group(group: ExplainedGroup, limit: int | None) -> None:
 
 
 def of_group(group: ExplainedGroup) -> Iterable[str]:
-    """Yield lines about a group.
-
-    Parameters
-    ----------
-    group : ExplainedGroup
-
-    Yields
-    ------
-    str
-    """
+    """Yield lines about a group."""
     yield group.headline()
     if group.tree:
         yield f"  it belongs to composite group {group.tree}, and is explained alone"

@@ -55,16 +55,8 @@ def write_tables(form: str, tables: Iterable[Table]) -> None:
 
 
 def csv_text(table: Table) -> str:
-    """Return a table as CSV (RFC 4180, with line feeds), upper-case headings in lower case with underscores.
-
-    Parameters
-    ----------
-    table : Table
-
-    Returns
-    -------
-    str
-    """
+    """Return a table as CSV (RFC 4180, with line feeds), upper-case headings in lower case with
+    underscores."""
     out = StringIO()
     writer = csv.writer(out, lineterminator="\n")
     headings = (one.lower().replace(" ", "_") if one.isupper() else one for one in table.headings)
@@ -80,16 +72,7 @@ def _csv_cell(text: str) -> str:
 
 
 def markdown_text(table: Table) -> str:
-    """Return a table as GitHub shows tables in Markdown.
-
-    Parameters
-    ----------
-    table : Table
-
-    Returns
-    -------
-    str
-    """
+    """Return a table as GitHub shows tables in Markdown."""
     rows = [table.headings, ["---"] * len(table.headings), *table.cells]
     return "".join(f"| {' | '.join(map(_markdown, row))} |\n" for row in rows)
 
@@ -253,10 +236,6 @@ def release_document(cluster: Cluster) -> dict[str, str]:
     ----------
     cluster : Cluster
         As a command has loaded it.
-
-    Returns
-    -------
-    dict
     """
     assert cluster.release is not None
     return cluster.release._asdict()

@@ -110,16 +110,7 @@ def _pod_table(simulation: Simulation, outcomes: Iterable[Outcome]) -> Table:
 
 
 def by_workload(outcomes: Iterable[Outcome]) -> dict[Workload, list[Outcome]]:
-    """Group outcomes by workload, without those of pods that were replaced or kept on their nodes.
-
-    Parameters
-    ----------
-    outcomes : iterable of Outcome
-
-    Returns
-    -------
-    dict of Workload to list of Outcome
-    """
+    """Group outcomes by workload, without those of pods that were replaced or kept on their nodes."""
     groups: dict[Workload, list[Outcome]] = {}
     for one in outcomes:
         if one.status not in (REPLACED, KEPT):
@@ -153,10 +144,6 @@ def nodes_text(placed: Mapping[str, int]) -> str:
     ----------
     placed : mapping of str to int
         Number of pods by node.
-
-    Returns
-    -------
-    str
     """
     texts = [f"{node} ({count})" if count > 1 else node for node, count in by_count(placed).items()]
     return ", ".join(texts[:NODES]) + (f" and {len(texts) - NODES} more" if len(texts) > NODES else "")
@@ -179,16 +166,7 @@ def _workload_document(simulation: Simulation, workload: Workload, members: Sequ
 
 
 def group_tables(groups: Sequence[GroupFit]) -> Iterator[Table]:
-    """Yield the table of pod groups, if there are any.
-
-    Parameters
-    ----------
-    groups : sequence of GroupFit
-
-    Yields
-    ------
-    Table
-    """
+    """Yield the table of pod groups, if there are any."""
     if not groups:
         return
     rows = []
@@ -203,10 +181,6 @@ def group_tables(groups: Sequence[GroupFit]) -> Iterator[Table]:
 
 def unplaced_document(group: Group) -> dict[str, Any]:
     """Return pods without a node that have one reason, as a JSON value.
-
-    Parameters
-    ----------
-    group : Group
 
     Returns
     -------
@@ -304,10 +278,6 @@ def throughput(multi: Optimistic) -> str:
     ----------
     multi : Optimistic
         Counters of several schedulers.
-
-    Returns
-    -------
-    str
     """
     return (
         f"{multi.bound} pods bound at {multi.pods_per_second:,.0f} pods/s: "
@@ -325,10 +295,6 @@ def amount(resource: str, value: int) -> str:
         Name of the resource.
     value : int
         Quantity; cpu in millicores.
-
-    Returns
-    -------
-    str
     """
     match unit(resource):
         case "millicores":

@@ -33,12 +33,7 @@ def survival_lines(survival: Survival, all_have_node: bool) -> Iterator[str]:
 
 
 def survival_table(survival: Survival) -> Table:
-    """Return a row for each loss, workload and reason, those that leave most pods out first.
-
-    Parameters
-    ----------
-    survival : Survival
-    """
+    """Return a row for each loss, workload and reason, those that leave most pods out first."""
     rows = []
     for loss in survival.losses:
         for (namespace, workload, reason), count in lost_by_workload(loss).items():
@@ -50,10 +45,5 @@ def survival_table(survival: Survival) -> Table:
 
 
 def survival_document(survival: Survival | None) -> dict[str, Any]:
-    """Return the field of a document about losses; none without an answer.
-
-    Parameters
-    ----------
-    survival : Survival or None
-    """
+    """Return the field of a document about losses; none without an answer."""
     return {} if survival is None else {"survival": survival.to_dict()}

@@ -30,10 +30,6 @@ def absent_workload(scheduler: Scheduler, kind: str, name: str, namespace: str |
     kind, name : str
     namespace : str or None
         None for all namespaces.
-
-    Returns
-    -------
-    str
     """
     for waiting in scheduler.suspended():
         its = waiting.full_kind.partition(".")[0], waiting.name
@@ -83,10 +79,6 @@ def not_placed(scheduler: Scheduler, kind: type[Object], name: str) -> str:
     kind : type
     name : str
         NAME or NAMESPACE/NAME.
-
-    Returns
-    -------
-    str
     """
     if kind is Node:
         return f"a Node is not scheduled; {_about_nodes(name)}"
@@ -145,14 +137,5 @@ def _alike(workloads: list[Any], kind: str, name: str) -> str:
 
 
 def reference_to(workload: Any) -> str:
-    """Return how options name an object, or a `Workload`: ``deployment/NAMESPACE/NAME``.
-
-    Parameters
-    ----------
-    workload : Object or Workload
-
-    Returns
-    -------
-    str
-    """
+    """Return how options name an object, or a `Workload`: ``deployment/NAMESPACE/NAME``."""
     return f"{workload.kind.lower()}/{workload.namespace}/{workload.name}"

@@ -104,10 +104,6 @@ def run_alternative(name: str, options: Mapping[str, Any], from_scratch: bool) -
     from_scratch : bool
         Whether bound pods are placed anew.
 
-    Returns
-    -------
-    Alternative
-
     Raises
     ------
     InputError
@@ -155,16 +151,7 @@ def _is_configuration(name: str) -> bool:
 
 
 def without_bindings(cluster: Cluster) -> Cluster:
-    """Return a cluster whose pods have no nodes, except for mirror pods.
-
-    Parameters
-    ----------
-    cluster : Cluster
-
-    Returns
-    -------
-    Cluster
-    """
+    """Return a cluster whose pods have no nodes, except for mirror pods."""
     pods = [
         pod
         if not pod.spec.node_name
@@ -178,10 +165,6 @@ def without_bindings(cluster: Cluster) -> Cluster:
 
 def differing(alternatives: Sequence[Alternative]) -> dict[str, list[str]]:
     """Return the pods that are not in the same place everywhere.
-
-    Parameters
-    ----------
-    alternatives : sequence of Alternative
 
     Returns
     -------

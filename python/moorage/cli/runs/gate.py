@@ -73,10 +73,6 @@ def waiting_pods(cluster: Cluster) -> set[str]:
     """Return the pods of a cluster that wait for a node, those of StatefulSets that wait for other pods to be
     available, or gone, and the workloads that are not simulated.
 
-    Parameters
-    ----------
-    cluster : Cluster
-
     Returns
     -------
     set of str
@@ -113,10 +109,6 @@ def judge(
         Whether pods that were waiting before are no failure.
     causes : mapping of str to str, optional
         By ``namespace/name``, what makes the difference from an earlier release.
-
-    Returns
-    -------
-    Verdict
     """
     findings = [
         Finding(group, waited, is_allowed, not (is_allowed or (new_only and waited)), because)

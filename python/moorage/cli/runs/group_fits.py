@@ -57,10 +57,6 @@ def group_fits(simulation: Simulation, outcomes: Iterable[Outcome]) -> list[Grou
     simulation : Simulation
     outcomes : iterable of Outcome
         Those that are shown, of pods with groups and without.
-
-    Returns
-    -------
-    list of GroupFit
     """
     scheduler = simulation.scheduler
     of_units: dict[tuple[str, str], list[Outcome]] = {}

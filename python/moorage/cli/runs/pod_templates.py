@@ -95,10 +95,6 @@ def read_templates(
     namespace : str
         Of objects that name none.
 
-    Returns
-    -------
-    Templates
-
     Raises
     ------
     InputError
@@ -129,15 +125,6 @@ def read_templates(
 def as_gang(scheduler: Scheduler, templates: Sequence[Template]) -> list[Template]:
     """Return the templates of a gang: of those whose pods are alike for the scheduler, and in one group, the
     first, with the shares of all. A gang of one kind of pods may have any number of them.
-
-    Parameters
-    ----------
-    scheduler : Scheduler
-    templates : sequence of Template
-
-    Returns
-    -------
-    list of Template
 
     Raises
     ------
@@ -171,10 +158,6 @@ def template_group_warnings(
     templates : iterable of Template
     gang : int or None
         Pods of a gang that is counted.
-
-    Yields
-    ------
-    str
     """
     units: dict[UnitKey, Pod] = {}
     for template in templates if scheduler.handle.groups_pods else ():

@@ -193,10 +193,6 @@ def compare_releases(
     stages : Stages, optional
         Shows how many of the runs with one behaviour switched are done.
 
-    Returns
-    -------
-    ReleaseComparison
-
     Raises
     ------
     InputError

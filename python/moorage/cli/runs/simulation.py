@@ -247,12 +247,7 @@ class Simulation:
         return Outcome(pod, workload, status, "", skip_reason(pod, skipped))
 
     def exists(self, pod: Pod) -> bool:
-        """Whether a pod is there after the run.
-
-        Parameters
-        ----------
-        pod : Pod
-        """
+        """Whether a pod is there after the run."""
         with suppress(NotFoundError):
             current = self.scheduler.client.get(Pod, pod.name, pod.namespace)
             return current.metadata.uid == pod.metadata.uid
@@ -367,10 +362,6 @@ def input_warnings(cluster: Cluster, scheduler: Scheduler) -> list[str]:
     cluster : Cluster
     scheduler : Scheduler
         Of this cluster, with the changes.
-
-    Returns
-    -------
-    list of str
     """
     client = scheduler.client
     stored: list[Object] = [*client.list(Job)[0], *client.list(CronJob)[0]]
@@ -435,10 +426,6 @@ def skip_reason(pod: Pod, skipped: str) -> str:
     pod : Pod
     skipped : str
         See `Scheduler.not_ours`.
-
-    Returns
-    -------
-    str
     """
     match SKIPPED.get(skipped):
         case "gated":  # the text of SchedulingGates (kube-scheduler v1.36)
@@ -542,10 +529,6 @@ class Preparation:
             Shows how many pods have been tried.
         kind : type, optional
             The class of the run.
-
-        Returns
-        -------
-        Simulation
         """
         scheduler = self.make()
         run = kind(scheduler)
@@ -581,10 +564,6 @@ class Preparation:
         schedulers : int
         multi : mapping of str to object
             Keyword arguments of `simulate_optimistically`.
-
-        Returns
-        -------
-        Simulation
         """
         from moorage.sim.optimistic import simulate_optimistically
 
@@ -603,15 +582,6 @@ def _in_reading_order(cluster: Cluster, scheduler: Scheduler) -> dict[str, Pod]:
 
 
 def workloads_of(scheduler: Scheduler) -> Workloads:
-    """Return the workloads of the pods of a scheduler's store.
-
-    Parameters
-    ----------
-    scheduler : Scheduler
-
-    Returns
-    -------
-    Workloads
-    """
+    """Return the workloads of the pods of a scheduler's store."""
     client = scheduler.client
     return Workloads([*client.list(ReplicaSet)[0], *client.list(Job)[0]])

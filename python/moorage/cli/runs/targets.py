@@ -135,10 +135,6 @@ def targets_of_workload(simulation: Simulation, kind: str, name: str, namespace:
     namespace : str or None
         None where the name is to be unique.
 
-    Returns
-    -------
-    list of Target
-
     Raises
     ------
     InputError
@@ -206,17 +202,7 @@ def _is_of(simulation: Simulation, pod: Pod, kind: str, name: str) -> bool:
 
 
 def targets_without_node(simulation: Simulation, outcomes: Iterable[Outcome]) -> list[Target]:
-    """Group pods without a node by class and pod group, which decide what is explained.
-
-    Parameters
-    ----------
-    simulation : Simulation
-    outcomes : iterable of Outcome
-
-    Returns
-    -------
-    list of Target
-    """
+    """Group pods without a node by class and pod group, which decide what is explained."""
     classes = simulation.scheduler.cache.state.classes
     unmade = {id(one) for group in groups_not_made(simulation) for one in group.outcomes}
     groups: dict[tuple[object, ...], list[Outcome]] = {}
@@ -230,10 +216,6 @@ def targets_without_node(simulation: Simulation, outcomes: Iterable[Outcome]) ->
 
 def groups_not_made(simulation: Simulation) -> list[Group]:
     """Return the pods that nobody makes, or makes again, so that there is nothing to explain but the reason.
-
-    Parameters
-    ----------
-    simulation : Simulation
 
     Returns
     -------

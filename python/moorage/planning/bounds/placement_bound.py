@@ -119,10 +119,6 @@ def bound(scheduler: Scheduler, pods: Sequence[Pod] | None, weights: Sequence[fl
         None for the pending pods.
     weights : sequence of float or None
         None for 1 each.
-
-    Returns
-    -------
-    Bound
     """
     scheduler.sync()
     skipped: dict[str, int] = {}

@@ -91,10 +91,6 @@ class Relaxation:
         Parameters
         ----------
         which : (nodes,) bool array
-
-        Returns
-        -------
-        Relaxation
         """
         kinds = [replace(kind, room=kind.room[which]) for kind in self.kinds]
         free = {name: values[which] for name, values in self.free.items()}
@@ -118,10 +114,6 @@ def relax(scheduler: Scheduler, pods: Sequence[Pod], weights: Sequence[float]) -
         Not in the cache.
     weights : sequence of float
         Of each pod.
-
-    Returns
-    -------
-    Relaxation
     """
     state, table = scheduler.cache.state, scheduler.table
     with scheduler.cache.lock:
@@ -241,16 +233,7 @@ class Constraints:
 
 
 def constrain(relaxation: Relaxation) -> Constraints:
-    """Return the constraints of a relaxation.
-
-    Parameters
-    ----------
-    relaxation : Relaxation
-
-    Returns
-    -------
-    Constraints
-    """
+    """Return the constraints of a relaxation."""
     kinds = relaxation.kinds
     rooms = [relaxation.pooled(kind.room) for kind in kinds]
     pairs = [(k, int(pool)) for k, room in enumerate(rooms) for pool in np.flatnonzero(room)]

@@ -55,10 +55,6 @@ def bound_of_nodes(scheduler: Scheduler, relaxation: Relaxation, new: Sequence[i
         Of the pods.
     new : sequence of int
         The places of the new nodes in the relaxation.
-
-    Returns
-    -------
-    NodeBound
     """
     if is_installed():
         return _by_program(relaxation, new)

@@ -143,10 +143,6 @@ def nodes_needed(scheduler: Scheduler, workload: Asked | None, like: Likes, most
     workload : sequence of (Pod or (Pod, int)), (Pod, int), or None
     like : str, Node, or sequence of these
     most : int
-
-    Returns
-    -------
-    NodesNeeded
     """
     scheduler.sync()
     skipped: dict[str, int] = {}
@@ -182,10 +178,6 @@ def asked_pods(workload: Asked) -> list[Pod]:
     workload : sequence of (Pod or (Pod, int)), or (Pod, int)
         Pods, or templates with the number of their replicas.
 
-    Returns
-    -------
-    list of Pod
-
     Raises
     ------
     InputError
@@ -217,11 +209,6 @@ def _replicas(pod: object, count: object) -> list[Pod]:
 
 def admitted_pods(scheduler: Scheduler, pods: Sequence[Pod]) -> tuple[list[Pod], dict[str, str]]:
     """Admit the pods that the store does not have, as the API server does.
-
-    Parameters
-    ----------
-    scheduler : Scheduler
-    pods : sequence of Pod
 
     Returns
     -------

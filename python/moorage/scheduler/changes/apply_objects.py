@@ -45,10 +45,6 @@ def apply(
     check : callable, optional
         Raises an InputError about an object that is valid otherwise.
 
-    Returns
-    -------
-    Change
-
     Raises
     ------
     InputError

@@ -81,12 +81,8 @@ def scale_to(client: ObjectClient, bound: Bound) -> Change:
 
 
 def autoscalers(client: ObjectClient) -> Iterator[Bounds]:
-    """Yield the bounds of all autoscalers; a HorizontalPodAutoscaler that KEDA has made has none of its own.
-
-    Parameters
-    ----------
-    client : ObjectClient
-    """
+    """Yield the bounds of all autoscalers; a HorizontalPodAutoscaler that KEDA has made has none of its
+    own."""
     scaled: list[ScaledObject] = client.list(ScaledObject)[0]
     listed = {(one.namespace, one.name) for one in scaled}
     for one in scaled:

@@ -78,12 +78,7 @@ DAEMON, MIRROR = "pod of a DaemonSet", "mirror pod"
 
 
 def full_name(obj: Object) -> str:
-    """Return an object as ``Kind namespace/name``.
-
-    Parameters
-    ----------
-    obj : Object
-    """
+    """Return an object as ``Kind namespace/name``."""
     return f"{obj.kind} {obj.key}"
 
 

@@ -53,10 +53,6 @@ def with_cordon(node: Node, value: bool) -> Node:
     node : Node
     value : bool
         True to cordon.
-
-    Returns
-    -------
-    Node
     """
     kept = [one for one in node.spec.taints if (one.key, one.effect) != _TAINT]
     taints = (*kept, UNSCHEDULABLE) if value else tuple(kept)
@@ -82,10 +78,6 @@ def drain(
         Returns why a pod stays; "" if it is evicted.
     respect_budgets : bool
         Whether a pod whose disruption budget allows no disruption stays.
-
-    Returns
-    -------
-    Change
     """
     cordoned = set_unschedulable(client, nodes, True)
     pods = [pod for node in nodes for pod in pods_on[node.name]]
@@ -103,10 +95,6 @@ def evict(
     pods : iterable of Pod
     why_not, respect_budgets
         See `drain`.
-
-    Returns
-    -------
-    Change
     """
     deleted, kept = [], {}
     for pod in pods:

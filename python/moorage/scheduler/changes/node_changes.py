@@ -39,10 +39,6 @@ def add_nodes(
     is_template : bool
         Whether `like` is no node of the cluster.
 
-    Returns
-    -------
-    Change
-
     Raises
     ------
     InputError
@@ -91,10 +87,6 @@ def remove_nodes(client: ObjectClient, nodes: Sequence[Node], pods: Iterable[Pod
     nodes : sequence of Node
     pods : iterable of Pod
         The pods on the nodes.
-
-    Returns
-    -------
-    Change
     """
     deleted: list[str] = []
     for node in nodes:
@@ -118,15 +110,6 @@ def _delete(client: ObjectClient, obj: Object) -> str:
 
 def tainted(node: Node, changes: Sequence[str]) -> Node:
     """Return a node with changed taints: see `ClusterChanges.taint`.
-
-    Parameters
-    ----------
-    node : Node
-    changes : sequence of str
-
-    Returns
-    -------
-    Node
 
     Raises
     ------
@@ -170,15 +153,6 @@ def _removed(taints: Sequence[Taint], key: str, effect: str) -> list[Taint]:
 
 def labelled(obj: Object, changes: Sequence[str]) -> Object:
     """Return an object with changed labels: see `ClusterChanges.label`.
-
-    Parameters
-    ----------
-    obj : Object
-    changes : sequence of str
-
-    Returns
-    -------
-    Object
 
     Raises
     ------

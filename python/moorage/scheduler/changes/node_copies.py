@@ -52,21 +52,12 @@ def is_of_a_moment(taint: Taint) -> bool:
 
     A new node that is ready has none of these, as in the templates of cluster-autoscaler (utils/taints) and
     Karpenter (scheduling/taints).
-
-    Parameters
-    ----------
-    taint : Taint
     """
     return _is_one_of(taint, _OF_A_MOMENT) or taint.key.endswith(_OF_STARTS)
 
 
 def is_leaving(taint: Taint) -> bool:
-    """Whether a taint tells that its node will go.
-
-    Parameters
-    ----------
-    taint : Taint
-    """
+    """Whether a taint tells that its node will go."""
     return _is_one_of(taint, _LEAVING)
 
 
@@ -167,10 +158,6 @@ class NodeCopies:
             Of the new node.
         labels : mapping of str to str
             Labels that the new node has in any case.
-
-        Returns
-        -------
-        Node
         """
         return Node(
             metadata=ObjectMeta(
@@ -269,16 +256,7 @@ class NodeCopies:
     # ---- what describes it ---------------------------------------------------------------------------------
 
     def parts(self, like: Node, copy: Node) -> Iterator[Part]:
-        """Yield the objects that describe a copy besides its Node.
-
-        Parameters
-        ----------
-        like, copy : Node
-
-        Yields
-        ------
-        CSINode, ResourceSlice or CSIStorageCapacity
-        """
+        """Yield the objects that describe a copy besides its Node."""
         if (csi_node := self._csi_nodes.get(like.name)) is not None:
             meta = ObjectMeta(
                 name=copy.name, labels=csi_node.metadata.labels, annotations=csi_node.metadata.annotations
@@ -293,14 +271,6 @@ class NodeCopies:
 
         An empty node has what is left on the other one, and the volumes of the class there. What nodes share,
         such as the storage of a zone, is there already, or unknown.
-
-        Parameters
-        ----------
-        like, copy : Node
-
-        Yields
-        ------
-        CSIStorageCapacity
         """
         own = {key for key, value in copy.metadata.labels.items() if value == copy.name}
         for one in self._capacities:
@@ -353,10 +323,6 @@ def slices_of(slices: Iterable[ResourceSlice], node: str) -> Iterator[ResourceSl
     slices : iterable of ResourceSlice
     node : str
         Name of the node.
-
-    Yields
-    ------
-    ResourceSlice
     """
     return (one for one in slices if one.spec.node_name == node)
 
@@ -369,10 +335,6 @@ def slices_for(slices: Iterable[ResourceSlice], like: str, node: str) -> Iterato
     slices : iterable of ResourceSlice
     like, node : str
         Names of the node that has the slices, and of the new one.
-
-    Yields
-    ------
-    ResourceSlice
     """
     for one in slices_of(slices, like):
         yield _slice_for(one, like, node)

@@ -27,10 +27,6 @@ def upgrade_nodes(
     surge : int
     run : callable
         Places the pending pods; returns the keys of those that were evicted for them.
-
-    Returns
-    -------
-    Change
     """
     old = [node.name for node in select_nodes(cluster.client, nodes)]
     if not 0 <= surge <= len(old):

@@ -81,11 +81,6 @@ class RequestFile(NamedTuple):
 def set_requests(client: ObjectClient, found: RequestFile) -> Change:
     """Change the templates of workloads, whose controllers roll them out.
 
-    Parameters
-    ----------
-    client : ObjectClient
-    found : RequestFile
-
     Returns
     -------
     Change
@@ -201,10 +196,6 @@ def read_requests(file: str) -> RequestFile:
         CSV, as its name ``.csv`` or its first line says, with the columns workload, container, cpu, memory,
         and namespace if a workload names none; or JSON or YAML: a list of maps with these fields, or
         VerticalPodAutoscalers.
-
-    Returns
-    -------
-    RequestFile
 
     Raises
     ------

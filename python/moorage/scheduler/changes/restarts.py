@@ -13,16 +13,7 @@ RESTARTED_AT = "kubectl.kubernetes.io/restartedAt"
 
 
 def restarted(workload: Any) -> Any:
-    """Return a workload whose template differs from that of its pods in the annotation of a restart.
-
-    Parameters
-    ----------
-    workload : DaemonSet, Deployment or StatefulSet
-
-    Returns
-    -------
-    DaemonSet, Deployment or StatefulSet
-    """
+    """Return a workload whose template differs from that of its pods in the annotation of a restart."""
     template = workload.spec.template
     annotations = template.metadata.annotations
     # A time in a real cluster; here a text that depends on the workload alone, and differs from the last one.

@@ -55,17 +55,6 @@ def select_nodes(
 def get(client: ObjectClient, kind: type[T], name: str, namespace: str = "") -> T:
     """Return an object that a user has named.
 
-    Parameters
-    ----------
-    client : ObjectClient
-    kind : type
-    name : str
-    namespace : str
-
-    Returns
-    -------
-    Object
-
     Raises
     ------
     InputError
@@ -107,10 +96,6 @@ def workload_named(client: ObjectClient, reference: str, kinds: tuple[type[Objec
     lacks : str
         What other kinds lack: ``has no replicas``.
 
-    Returns
-    -------
-    Object
-
     Raises
     ------
     InputError
@@ -139,10 +124,6 @@ def select_objects(client: ObjectClient, kind: type[T], namespace: str, selector
         "" for all namespaces.
     selector : str
         "" for all objects.
-
-    Returns
-    -------
-    list of Object
 
     Raises
     ------

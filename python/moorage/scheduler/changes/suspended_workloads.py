@@ -13,17 +13,7 @@ from moorage.store import NotFoundError, ObjectClient
 
 
 def still_suspended(client: ObjectClient, workloads: Iterable[Suspended]) -> list[Suspended]:
-    """Return the workloads of which nothing runs.
-
-    Parameters
-    ----------
-    client : ObjectClient
-    workloads : iterable of Suspended
-
-    Returns
-    -------
-    list of Suspended
-    """
+    """Return the workloads of which nothing runs."""
     listed = list(workloads)
     if not listed:
         return []

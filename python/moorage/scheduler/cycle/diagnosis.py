@@ -153,10 +153,6 @@ class Diagnosis(Struct, frozen=True):
         the queue.
 
         PostFilter plugins are never among them. Without nodes the result is empty.
-
-        Returns
-        -------
-        Rejectors
         """
         if self.nodes == 0:
             return Rejectors()
@@ -201,10 +197,6 @@ def verdict_code(profile: Profile, verdict: int, statuses: Sequence[Status] = ()
         See `Search.verdicts`.
     statuses : sequence of Status, optional
         See `Diagnosis`.
-
-    Returns
-    -------
-    Code
     """
     if not isinstance(profile.planned(FilterPlugin)[(verdict >> VERDICT_SHIFT) - 1], NativePlugin):
         return statuses[verdict & REASONS].code
@@ -223,10 +215,6 @@ def explain_verdict(profile: Profile, shape: Shape, verdict: int, statuses: Sequ
         See `Search.verdicts`.
     statuses : sequence of Status, optional
         See `Diagnosis`.
-
-    Returns
-    -------
-    Status
     """
     plugin = profile.planned(FilterPlugin)[(verdict >> VERDICT_SHIFT) - 1]
     if not isinstance(plugin, NativePlugin):

@@ -211,12 +211,7 @@ class Engine(NodeSearch):
 
     def is_in_core_for(self, pod: Pod) -> bool:
         """Whether the core alone schedules a pod: no out-of-tree plugin and no extender takes part up to its
-        binding.
-
-        Parameters
-        ----------
-        pod : Pod
-        """
+        binding."""
         return self.profile_of(self.framework.target_of(pod)).is_in_core and self.decides_alone(pod)
 
     def passes(self, target: Target, pod: Pod) -> bool:
@@ -251,10 +246,6 @@ class Engine(NodeSearch):
 
     def sign(self, pod: Pod) -> bytes | None:
         """Return the signature by which opportunistic batching recognizes equal pods.
-
-        Parameters
-        ----------
-        pod : Pod
 
         Returns
         -------
@@ -368,10 +359,6 @@ class Engine(NodeSearch):
             The search of this pod.
         order : callable
             Returns the node names in list order.
-
-        Returns
-        -------
-        Decision
         """
         state, start = searched.state, self.decider.start
         self.placer.skip(1)

@@ -56,10 +56,6 @@ def make_handle(
         With the random tie-break, preemption draws its offsets from the seed.
     time : SimulatedController or ExternalController
         The clock, in seconds, and the wait of plugins.
-
-    Returns
-    -------
-    FrameworkHandle
     """
     gates = options.gates
     handle = FrameworkHandle(
@@ -114,10 +110,6 @@ class Rotation:
 
     def take(self, engine: Engine) -> Engine:
         """Hand the rotation to an engine, whose search is the next.
-
-        Parameters
-        ----------
-        engine : Engine
 
         Returns
         -------
@@ -276,11 +268,6 @@ def disowned_on_error(profiles: Sequence[Profile]) -> Iterator[None]:
 def owned_profile(profile: Profile, handle: FrameworkHandle) -> Profile:
     """Return a profile whose plugins belong to the scheduler of `handle`. Plugins of another scheduler are
     copied.
-
-    Parameters
-    ----------
-    profile : Profile
-    handle : FrameworkHandle
 
     Returns
     -------

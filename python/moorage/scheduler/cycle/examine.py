@@ -36,10 +36,6 @@ def examine(engine: Engine, pod: Pod, order: list[str]) -> Examination:
     pod : Pod
     order : list of str
         Node names in list order.
-
-    Returns
-    -------
-    Examination
     """
     if not order:
         return Examination(order=order, error=NO_NODES)

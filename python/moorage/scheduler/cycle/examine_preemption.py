@@ -41,10 +41,6 @@ class PreemptionExamination:
         ----------
         limit : int or None
             Largest number of candidates; None for all.
-
-        Returns
-        -------
-        list of Candidate
         """
         chosen = [] if self.choice is None else [self.choice.candidate]
         others = [one for one in self.found.candidates if one not in chosen]
@@ -68,10 +64,6 @@ def examine_preemption(engine: Engine, pod: Pod, everywhere: bool = True) -> Pre
     everywhere : bool, optional
         Whether dry runs are made on all nodes. Otherwise they begin at an offset and end with enough
         candidates, as those of DefaultPreemption do.
-
-    Returns
-    -------
-    PreemptionExamination
     """
     state = engine.framework.new_state(pod)
     engine.begin_cycle(state.target)

@@ -93,10 +93,6 @@ class NodeSearch:
         ----------
         target : (int, int, int)
             Of the pods (`Framework.target_of`).
-
-        Returns
-        -------
-        Profile
         """
         return self.framework.plugins_of(target).profile
 
@@ -106,25 +102,11 @@ class NodeSearch:
         return self.search.nodes
 
     def interested(self, pod: Pod) -> list[Extender]:
-        """Return the extenders that are interested in a pod, in the order of the configuration.
-
-        Parameters
-        ----------
-        pod : Pod
-
-        Returns
-        -------
-        list of Extender
-        """
+        """Return the extenders that are interested in a pod, in the order of the configuration."""
         return [extender for extender in self.handle.extenders if extender.is_interested(pod)]
 
     def decides_alone(self, pod: Pod) -> bool:
-        """Whether no extender is interested in a pod.
-
-        Parameters
-        ----------
-        pod : Pod
-        """
+        """Whether no extender is interested in a pod."""
         return not (self.handle.extenders and self.interested(pod))
 
     def begin_search(self, state: CycleState, pod: Pod, ran: PreFilterRun) -> None:
@@ -150,10 +132,6 @@ class NodeSearch:
     def row_in_view(self, name: str) -> int:
         """Return the row of a node in the node table.
 
-        Parameters
-        ----------
-        name : str
-
         Returns
         -------
         int
@@ -165,10 +143,6 @@ class NodeSearch:
     def row_to_try(self, name: str) -> int:
         """Return the row of a node that is tried before all others.
 
-        Parameters
-        ----------
-        name : str
-
         Returns
         -------
         int
@@ -179,16 +153,7 @@ class NodeSearch:
         return row if row >= 0 and self.search.is_in_placement(row) else -1
 
     def row_of(self, decision: Decision) -> int:
-        """Return the row of the chosen node; -1 without one.
-
-        Parameters
-        ----------
-        decision : Decision
-
-        Returns
-        -------
-        int
-        """
+        """Return the row of the chosen node; -1 without one."""
         return -1 if decision.node is None else self.row_in_view(decision.node)
 
     def _narrow(self, ran: PreFilterRun, profile: Profile) -> None:
@@ -236,10 +201,6 @@ class NodeSearch:
             Row of the node in the node table.
         order : callable
             Returns the node names in list order.
-
-        Returns
-        -------
-        Decision
         """
         start = self.decider.start
         at = self.cache.state.view.position_of(row)
@@ -337,10 +298,6 @@ class NodeSearch:
         verdicts : (array, array, tuple of Status)
             Rows of rejecting nodes, that of the node among them, their verdicts with numbered statuses, and
             those statuses.
-
-        Returns
-        -------
-        PreFilterRun
         """
         if tried < 0:
             return ran

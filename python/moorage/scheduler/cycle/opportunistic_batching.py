@@ -70,12 +70,7 @@ class Batching:
 
     def take(self) -> ScoredNodes | None:
         """Remove and return the list at the beginning of a cycle; a list that this cycle does not use
-        expires.
-
-        Returns
-        -------
-        ScoredNodes or None
-        """
+        expires."""
         scored, self.scored = self.scored, None
         return scored
 
@@ -107,13 +102,7 @@ class Batching:
         return Batching(self.is_on, self.clock, self.rescores)
 
     def is_fresh(self, scored: ScoredNodes, signature: bytes | None) -> bool:
-        """Whether a list is of pods with a signature, and not older than `MAX_AGE`.
-
-        Parameters
-        ----------
-        scored : ScoredNodes
-        signature : bytes or None
-        """
+        """Whether a list is of pods with a signature, and not older than `MAX_AGE`."""
         is_signed = signature is not None and scored.signature == signature
         return is_signed and self.clock() - scored.created <= MAX_AGE
 

@@ -243,10 +243,6 @@ def after_binding(
         Why Reserve, Permit or the binding cycle failed; None where it did not.
     waiting, binding : bool, optional
         Whether the pod waits on Permit or is being bound.
-
-    Returns
-    -------
-    Decision
     """
     if failure is not None:
         return replace(decision, node=None, diagnosis=failure.diagnosis, error=failure.error, binding=False)
@@ -286,10 +282,6 @@ class Failure(Struct, frozen=True, dict=True):
         ----------
         decision : Decision
             Without a node.
-
-        Returns
-        -------
-        Failure
         """
         return cls(decision.diagnosis, decision.error, decision.nominating)
 
@@ -354,10 +346,6 @@ def evictions_of(
     preemptor : Pod or PodGroup or CompositePodGroup
     budgets : mapping of str to tuple of str, optional
         By ``namespace/name`` of a victim, the budgets that its eviction violates.
-
-    Returns
-    -------
-    dict of str to Eviction
     """
     names = [name or node for name in nodes_of(victims)]
     made = {name: Eviction(name, preemptor.key) for name in dict.fromkeys(names)}

@@ -66,10 +66,6 @@ MOST_DOMAINS = 4
 def find_changes(probe: Probe) -> list[Change]:
     """Find the single changes that place the pod.
 
-    Parameters
-    ----------
-    probe : Probe
-
     Returns
     -------
     list of Change
@@ -84,11 +80,6 @@ def find_changes(probe: Probe) -> list[Change]:
 
 def as_stored(probe: Probe, change: Change) -> Change | None:
     """Return a change of a pod as the API server would store it.
-
-    Parameters
-    ----------
-    probe : Probe
-    change : Change
 
     Returns
     -------
@@ -119,16 +110,7 @@ def _is_of_template(probe: Probe, change: Change) -> bool:
 
 
 def lower_requests(probe: Probe) -> Iterator[Change]:
-    """Yield, for each resource, the change to the largest request that fits some node.
-
-    Parameters
-    ----------
-    probe : Probe
-
-    Yields
-    ------
-    Change
-    """
+    """Yield, for each resource, the change to the largest request that fits some node."""
     table = probe.table
     for constraint in constraints.request_constraints(probe.resources):
         resource = constraint.name
@@ -160,16 +142,7 @@ def lower_requests(probe: Probe) -> Iterator[Change]:
 
 def smaller_claims(probe: Probe) -> Iterator[Change]:
     """Yield, for each claim of the pod, the change to the largest size for which a node has storage capacity,
-    beside what its other claims of the class take.
-
-    Parameters
-    ----------
-    probe : Probe
-
-    Yields
-    ------
-    Change
-    """
+    beside what its other claims of the class take."""
     plugin = _volume_binding(probe)
     if plugin is None or plugin.sources is None:
         return
@@ -272,16 +245,7 @@ def _lower_text(resource: str, edits: list[Edit], before: str, after: str) -> st
 
 
 def tolerations(probe: Probe) -> Iterator[Change]:
-    """Yield changes that add one toleration.
-
-    Parameters
-    ----------
-    probe : Probe
-
-    Yields
-    ------
-    Change
-    """
+    """Yield changes that add one toleration."""
     for taints in _single_key_taints(probe):
         toleration = constraints.toleration_of(taints)
         pod = constraints.tolerate(probe.pod, toleration)
@@ -409,18 +373,7 @@ def _topology_labels(spec: PodSpec, nodes: list[Node]) -> Iterator[tuple[str, st
 
 
 def with_label(node: Node, key: str, value: str) -> Node:
-    """Return the node with one more label.
-
-    Parameters
-    ----------
-    node : Node
-    key : str
-    value : str
-
-    Returns
-    -------
-    Node
-    """
+    """Return the node with one more label."""
     return replace(node, metadata=replace(node.metadata, labels=node.metadata.labels | {key: value}))
 
 

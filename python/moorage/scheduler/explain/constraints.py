@@ -77,10 +77,6 @@ def request_constraints(resources: Iterable[str]) -> Iterator[Constraint]:
     ----------
     resources : iterable of str
         Names of the requested resources.
-
-    Returns
-    -------
-    iterator of Constraint
     """
     for resource in resources:
         yield Constraint("request", resource, partial(drop_request, resource=resource))
@@ -94,10 +90,6 @@ def taint_constraints(probe: Probe) -> Iterator[Constraint]:
     ----------
     probe : Probe
         Of the pod that fits nowhere.
-
-    Returns
-    -------
-    iterator of Constraint
     """
     nodes = probe.nodes(probe.rows())
     counts = Counter(taint for node in nodes for taint in probe.untolerated(node))
@@ -110,16 +102,7 @@ def taint_constraints(probe: Probe) -> Iterator[Constraint]:
 
 def term_constraints(pod: Pod) -> Iterator[Constraint]:
     """Yield the constraints in the pod's spec besides requests and taints: node name, selectors, affinity
-    terms, host ports, spreading, resource claims.
-
-    Parameters
-    ----------
-    pod : Pod
-
-    Returns
-    -------
-    iterator of Constraint
-    """
+    terms, host ports, spreading, resource claims."""
     spec = pod.spec
     if spec.node_name:
         yield _constraint("node-name", spec.node_name, "node_name", lambda name: "")
@@ -147,16 +130,7 @@ def term_constraints(pod: Pod) -> Iterator[Constraint]:
 
 def finer_constraints(pod: Pod) -> Iterator[Constraint]:
     """Yield constraints that overlap with those of `term_constraints`: a whole term, or one requirement of
-    several terms.
-
-    Parameters
-    ----------
-    pod : Pod
-
-    Returns
-    -------
-    iterator of Constraint
-    """
+    several terms."""
     terms = required_terms(pod.spec)
     if terms is None or made_for(pod) is not None:
         return
@@ -206,10 +180,6 @@ def changed_term(pod: Pod, path: str, term: T, changed: T) -> Pod:
     path : str
         Of fields, to the list.
     term, changed : object
-
-    Returns
-    -------
-    Pod
     """
 
     def change(items: tuple[T, ...]) -> tuple[T, ...]:
@@ -223,16 +193,7 @@ def changed_term(pod: Pod, path: str, term: T, changed: T) -> Pod:
 
 def toleration_of(taints: Sequence[Taint]) -> Toleration:
     """Return the narrowest single toleration of taints that share a key; of one of a moment, the value of
-    which may be a time, for any value.
-
-    Parameters
-    ----------
-    taints : sequence of Taint
-
-    Returns
-    -------
-    Toleration
-    """
+    which may be a time, for any value."""
     key, value, effect = taints[0].key, taints[0].value, taints[0].effect
     if len(taints) > 1:
         effect = ""
@@ -242,17 +203,7 @@ def toleration_of(taints: Sequence[Taint]) -> Toleration:
 
 
 def tolerate(pod: Pod, toleration: Toleration) -> Pod:
-    """Return the pod with one more toleration.
-
-    Parameters
-    ----------
-    pod : Pod
-    toleration : Toleration
-
-    Returns
-    -------
-    Pod
-    """
+    """Return the pod with one more toleration."""
     return replace(pod, spec=replace(pod.spec, tolerations=(*pod.spec.tolerations, toleration)))
 
 
@@ -260,16 +211,7 @@ def tolerate(pod: Pod, toleration: Toleration) -> Pod:
 
 
 def without_node_selection(spec: PodSpec) -> PodSpec:
-    """Return the spec without nodeSelector and required node affinity.
-
-    Parameters
-    ----------
-    spec : PodSpec
-
-    Returns
-    -------
-    PodSpec
-    """
+    """Return the spec without nodeSelector and required node affinity."""
     return replace(_changed(spec, REQUIRED, lambda required: None), node_selector=None)
 
 
@@ -324,16 +266,7 @@ def _without_requirement(
 
 
 def host_ports(spec: PodSpec) -> Iterator[Port]:
-    """Return the host ports that a pod claims: those of containers and sidecars.
-
-    Parameters
-    ----------
-    spec : PodSpec
-
-    Returns
-    -------
-    iterator of Port
-    """
+    """Return the host ports that a pod claims: those of containers and sidecars."""
     sidecars = (c for c in spec.init_containers if c.restart_policy == "Always")
     for container in (*spec.containers, *sidecars):
         for port in container.ports:
@@ -389,16 +322,7 @@ def _without_claim(pod: Pod, dropped: PodResourceClaim) -> Pod:
 
 
 def runtime_class_constraints(probe: Probe) -> Iterator[Constraint]:
-    """Yield the constraint that the pod's runtime class is: its overhead, and the nodes that it is for.
-
-    Parameters
-    ----------
-    probe : Probe
-
-    Yields
-    ------
-    Constraint
-    """
+    """Yield the constraint that the pod's runtime class is: its overhead, and the nodes that it is for."""
     found = probe.runtime_class
     if found is not None:
         yield Constraint("runtime-class", found.name, partial(_without_runtime_class, runtime_class=found))
@@ -423,27 +347,13 @@ def _without_runtime_class(pod: Pod, runtime_class: RuntimeClass) -> Pod:
 
 def has_pod_terms(spec: PodSpec) -> bool:
     """Whether the feasibility of a node depends on other nodes and their pods: hard spreading, required
-    terms.
-
-    Parameters
-    ----------
-    spec : PodSpec
-    """
+    terms."""
     hard = any(spread.when_unsatisfiable == HARD for spread in spec.topology_spread_constraints)
     return hard or any(pod_terms(spec, path) for path in POD_TERMS.values())
 
 
 def without_pod_terms(spec: PodSpec) -> PodSpec:
-    """Return the spec without topology spread constraints and terms about other pods.
-
-    Parameters
-    ----------
-    spec : PodSpec
-
-    Returns
-    -------
-    PodSpec
-    """
+    """Return the spec without topology spread constraints and terms about other pods."""
     affinity = spec.affinity
     if affinity is not None:
         affinity = replace(affinity, pod_affinity=None, pod_anti_affinity=None)
@@ -451,16 +361,7 @@ def without_pod_terms(spec: PodSpec) -> PodSpec:
 
 
 def topology_keys(spec: PodSpec) -> set[str]:
-    """Return the topology keys of the pod's spread constraints and required pod affinity terms.
-
-    Parameters
-    ----------
-    spec : PodSpec
-
-    Returns
-    -------
-    set of str
-    """
+    """Return the topology keys of the pod's spread constraints and required pod affinity terms."""
     terms = (term for path in POD_TERMS.values() for term in pod_terms(spec, path))
     spreads = spec.topology_spread_constraints
     return {term.topology_key for term in terms} | {spread.topology_key for spread in spreads}
@@ -474,26 +375,13 @@ def pod_terms(spec: PodSpec, path: str) -> tuple[PodAffinityTerm, ...]:
     spec : PodSpec
     path : str
         A value of `POD_TERMS`.
-
-    Returns
-    -------
-    tuple of PodAffinityTerm
     """
     affinity: PodAffinity | None = getattr(spec.affinity, path.split(".")[1], None)
     return affinity.required if affinity is not None else ()
 
 
 def pod_term_text(term: PodAffinityTerm) -> str:
-    """Return a pod affinity term on one line.
-
-    Parameters
-    ----------
-    term : PodAffinityTerm
-
-    Returns
-    -------
-    str
-    """
+    """Return a pod affinity term on one line."""
     selector = term.label_selector
     labels = [f"{key}={value}" for key, value in sorted(selector.match_labels.items())] if selector else []
     labels += map(requirement_text, selector.match_expressions if selector else ())
@@ -539,10 +427,6 @@ def pod_constraints(probe: Probe) -> list[Constraint]:
     ----------
     probe : Probe
         Of the pod that fits nowhere.
-
-    Returns
-    -------
-    list of Constraint
     """
     return [
         *request_constraints(probe.resources),
@@ -576,15 +460,6 @@ def _minimal(probe: Probe, every: list[Constraint], conflict: list[Constraint]) 
 
 
 def requirements(spec: PodSpec) -> Iterator[NodeSelectorRequirement]:
-    """Yield the label requirements of required node affinity.
-
-    Parameters
-    ----------
-    spec : PodSpec
-
-    Yields
-    ------
-    NodeSelectorRequirement
-    """
+    """Yield the label requirements of required node affinity."""
     for term in required_terms(spec) or ():
         yield from term.match_expressions

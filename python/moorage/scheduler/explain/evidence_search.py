@@ -116,10 +116,6 @@ class EvidenceSearch:
         ----------
         position : int
             Its index in list order.
-
-        Returns
-        -------
-        list of Status
         """
         found = (each.statuses[each.codes[position]] for each in self._filters)
         return [status for status in found if status is not None]

@@ -68,10 +68,6 @@ def pod_named(client: ObjectClient, text: str) -> Pod:
     text : str
         ``namespace/name`` of a pod, which comes first; or a reference, such as ``deploy/web``.
 
-    Returns
-    -------
-    Pod
-
     Raises
     ------
     MoorageError
@@ -106,10 +102,6 @@ def groups_instead(client: ObjectClient, namespace: str, name: str) -> str:
     namespace : str
         "" for all namespaces.
     name : str
-
-    Returns
-    -------
-    str
     """
     composites: list[CompositePodGroup] = client.list(CompositePodGroup, namespace)[0]
     level = {one.unit for one in composites if one.name == name}
@@ -143,10 +135,6 @@ def explain(engine: Engine, pod: Pod, skipped: str) -> Explanation:
     pod : Pod
     skipped : str
         Why the scheduler ignores the pod; "" where it does not.
-
-    Returns
-    -------
-    Explanation
     """
     fork = _fork_engine(engine)
     waiting, bound_to = _make_pending(fork.cache, pod)

@@ -83,10 +83,6 @@ def ask_extenders(probe: Probe, nodes: Sequence[str]) -> list[ExtenderAnswer]:
     probe : Probe
     nodes : sequence of str
         The nodes that pass the filters.
-
-    Returns
-    -------
-    list of ExtenderAnswer
     """
     pod, interested = probe.pod, probe.engine.interested(probe.pod)
     left, answers = probe.nodes_named(nodes) if interested else [], list[ExtenderAnswer]()
@@ -135,10 +131,6 @@ def verdicts_of(answers: Sequence[ExtenderAnswer], order: Sequence[str]) -> list
     answers : sequence of ExtenderAnswer
     order : sequence of str
         Node names in list order.
-
-    Returns
-    -------
-    list of FilterVerdicts
     """
     found = []
     for answer in answers:
@@ -165,10 +157,6 @@ def after_extenders(
     examination : Examination
         Without the extenders.
     answers : sequence of ExtenderAnswer
-
-    Returns
-    -------
-    Examination
     """
     engine, (state, ran) = probe.engine, begun
     statuses = {name: status for answer in answers for name, status in answer.rejected.items()}
@@ -210,15 +198,6 @@ def after_extenders(
 
 
 def weights_of(answers: Sequence[ExtenderAnswer]) -> dict[str, int]:
-    """Return the factor of each extender's scores of 0 to 10.
-
-    Parameters
-    ----------
-    answers : sequence of ExtenderAnswer
-
-    Returns
-    -------
-    dict of str to int
-    """
+    """Return the factor of each extender's scores of 0 to 10."""
     factor = MAX_NODE_SCORE // MAX_EXTENDER_PRIORITY
     return {answer.name: answer.weight * factor for answer in answers if answer.scores}

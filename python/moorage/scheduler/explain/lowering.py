@@ -112,32 +112,12 @@ def lower(pod: Pod, resource: str, target: int, gates: PodGates) -> tuple[Pod, l
 
 
 def drop_request(pod: Pod, resource: str) -> Pod:
-    """Set the pod's requests of a resource to 0; its overhead stays.
-
-    Parameters
-    ----------
-    pod : Pod
-    resource : str
-
-    Returns
-    -------
-    Pod
-    """
+    """Set the pod's requests of a resource to 0; its overhead stays."""
     return _set(pod, resource, [(place, ZERO) for place in _places(pod, resource)])
 
 
 def asked_by_container(pod: Pod, resource: str) -> dict[str, Quantity]:
-    """Return what a pod requests of a resource, by container; "" has the pod-level request.
-
-    Parameters
-    ----------
-    pod : Pod
-    resource : str
-
-    Returns
-    -------
-    dict of str to Quantity
-    """
+    """Return what a pod requests of a resource, by container; "" has the pod-level request."""
     return {place.container: place.amount for place in _places(pod, resource)}
 
 

@@ -54,10 +54,6 @@ class OldPods(NamedTuple):
 def find_old_pods(probe: Probe) -> OldPods | None:
     """Find the old pods of a new pod's workload, if none of them is to end before a new one is available.
 
-    Parameters
-    ----------
-    probe : Probe
-
     Returns
     -------
     OldPods or None
@@ -81,17 +77,7 @@ def find_old_pods(probe: Probe) -> OldPods | None:
 
 
 def own_controllers(client: ObjectClient, pod: Pod) -> set[str]:
-    """Return the UIDs of a pod's controller and, if that is a ReplicaSet, of its Deployment's others.
-
-    Parameters
-    ----------
-    client : ObjectClient
-    pod : Pod
-
-    Returns
-    -------
-    set of str
-    """
+    """Return the UIDs of a pod's controller and, if that is a ReplicaSet, of its Deployment's others."""
     owner = pod.metadata.controller()
     found = set() if owner is None else {owner.uid}
     with suppress(NotFoundError):
@@ -142,11 +128,6 @@ def _owner_of(pod: Pod) -> str:
 def blocking_pods(probe: Probe, old: OldPods) -> dict[str, int]:
     """Return the old pods without any one of which the new pod fits, with the number of its nodes then.
 
-    Parameters
-    ----------
-    probe : Probe
-    old : OldPods
-
     Returns
     -------
     dict of str to int
@@ -172,10 +153,6 @@ def rollout_changes(probe: Probe, old: OldPods, blocking: dict[str, int]) -> Ite
     old : OldPods
     blocking : dict of str to int
         See `blocking_pods`.
-
-    Yields
-    ------
-    Change
     """
     if not blocking:
         return

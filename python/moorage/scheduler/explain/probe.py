@@ -97,16 +97,7 @@ class Probe:
         return [resource for resource in self.requests if resource != "pods"]
 
     def untolerated(self, node: Node) -> list[Taint]:
-        """Return the taints of a node that the pod does not tolerate. A cordoned node has `UNSCHEDULABLE`.
-
-        Parameters
-        ----------
-        node : Node
-
-        Returns
-        -------
-        list of Taint
-        """
+        """Return the taints of a node that the pod does not tolerate. A cordoned node has `UNSCHEDULABLE`."""
         taints = [Taint(key=t.key, value=t.value, effect=t.effect) for t in node.spec.taints]
         if node.spec.unschedulable and UNSCHEDULABLE not in taints:
             taints.append(UNSCHEDULABLE)
@@ -116,10 +107,6 @@ class Probe:
 
     def begin(self, pod: Pod) -> tuple[CycleState, PreFilterRun]:
         """Begin a cycle for a pod, up to PreFilter.
-
-        Parameters
-        ----------
-        pod : Pod
 
         Returns
         -------
@@ -134,10 +121,6 @@ class Probe:
 
     def feasible(self, pod: Pod) -> npt.NDArray[np.int32]:
         """Find the feasible nodes of a pod by all filters of the profile.
-
-        Parameters
-        ----------
-        pod : Pod
 
         Returns
         -------
@@ -155,29 +138,14 @@ class Probe:
         return fits
 
     def count_feasible(self, pod: Pod) -> int:
-        """Return the number of feasible nodes of a pod.
-
-        Parameters
-        ----------
-        pod : Pod
-
-        Returns
-        -------
-        int
-        """
+        """Return the number of feasible nodes of a pod."""
         return len(self.feasible(pod))
 
     @contextmanager
     def assuming(
         self, claims: Iterable[ResourceClaim] = (), slices: Iterable[ResourceSlice] = ()
     ) -> Iterator[None]:
-        """Change claims and add devices inside the context; without any of these this does nothing.
-
-        Parameters
-        ----------
-        claims : iterable of ResourceClaim
-        slices : iterable of ResourceSlice
-        """
+        """Change claims and add devices inside the context; without any of these this does nothing."""
         if self.devices is None:
             yield
             return
@@ -249,16 +217,7 @@ class Probe:
         return None
 
     def stored(self, pod: Pod) -> Pod | None:
-        """Return a changed pod as the API server would store it, quotas apart; None if it would refuse it.
-
-        Parameters
-        ----------
-        pod : Pod
-
-        Returns
-        -------
-        Pod or None
-        """
+        """Return a changed pod as the API server would store it, quotas apart; None if it would refuse it."""
         return self._admitted(pod) if self._is_as_stored else pod
 
     @cached_property
@@ -292,10 +251,6 @@ class Probe:
         node : Node
         ending : str, optional
             Of the name.
-
-        Returns
-        -------
-        Node
         """
         name = node.name + ending
         while self.engine.cache.state.has_node(name):
@@ -307,45 +262,18 @@ class Probe:
         return replace(copy, metadata=replace(copy.metadata, uid=f"node/{name}"))
 
     def slices_of_copy(self, node: Node, copy: Node) -> tuple[ResourceSlice, ...]:
-        """Return the devices that a copy of a node has.
-
-        Parameters
-        ----------
-        node, copy : Node
-
-        Returns
-        -------
-        tuple of ResourceSlice
-        """
+        """Return the devices that a copy of a node has."""
         published = () if self.devices is None else self.devices.published()
         return tuple(slices_for(published, node.name, copy.name))
 
     def count_feasible_with(self, node: Node, slices: Iterable[ResourceSlice] = ()) -> int:
-        """Return the number of feasible nodes of the pod with a changed or an additional node, see `changed`.
-
-        Parameters
-        ----------
-        node : Node
-        slices : iterable of ResourceSlice
-
-        Returns
-        -------
-        int
-        """
+        """Return the number of feasible nodes of the pod with a changed or an additional node, see
+        `changed`."""
         with self.changed(node, slices=slices):
             return self.count_feasible(self.pod)
 
     def fit_error(self, pod: Pod) -> str:
-        """Return the FitError text of a pod, or the error of its cycle.
-
-        Parameters
-        ----------
-        pod : Pod
-
-        Returns
-        -------
-        str
-        """
+        """Return the FitError text of a pod, or the error of its cycle."""
         examination = examine(self.engine, pod, self.engine.cache.state.view.node_names())
         return examination.error or examination.fit_error
 
@@ -355,16 +283,7 @@ class Probe:
         return self.engine.cache.state.view.rows()
 
     def nodes_named(self, names: Iterable[str]) -> list[Node]:
-        """Return the node objects of names.
-
-        Parameters
-        ----------
-        names : iterable of str
-
-        Returns
-        -------
-        list of Node
-        """
+        """Return the node objects of names."""
         find_row = self.table.find_row
         rows = [find_row(name) for name in names]
         return self.nodes(np.array(rows, dtype=np.int32))
@@ -375,10 +294,6 @@ class Probe:
         Parameters
         ----------
         rows : (n,) int32 array
-
-        Returns
-        -------
-        list of Node
         """
         listed = self.table.objects
         objects = (listed[row] for row in rows.tolist())

@@ -132,14 +132,5 @@ def budgets_of(engine: Engine, candidate: Candidate, priority: int) -> tuple[str
 
 
 def priority_classes(client: ObjectClient) -> list[PriorityClass]:
-    """Return the priority classes of a cluster.
-
-    Parameters
-    ----------
-    client : ObjectClient
-
-    Returns
-    -------
-    list of PriorityClass
-    """
+    """Return the priority classes of a cluster."""
     return list(client.list(PriorityClass)[0])

@@ -57,16 +57,8 @@ class CountingRun(Run):
         """Do nothing: nobody uses the scheduler after a run that was ended."""
 
     def attempt(self, infos: Sequence[QueuedPodInfo]) -> int:
-        """Try popped pods up to the first of the counted ones, or that one with its group; see `Run.attempt`.
-
-        Parameters
-        ----------
-        infos : sequence of QueuedPodInfo
-
-        Returns
-        -------
-        int
-        """
+        """Try popped pods up to the first of the counted ones, or that one with its group; see
+        `Run.attempt`."""
         at = next((at for at, info in enumerate(infos) if self.counts(info.pod.key)), len(infos))
         if at < len(infos) and infos[at].unit is not None:
             at = next(first for first, info in enumerate(infos) if info.unit == infos[at].unit)
@@ -90,10 +82,6 @@ class CountingRun(Run):
         ----------
         key : str
             ``namespace/name`` of the pod.
-
-        Returns
-        -------
-        bool
         """
         return key in self.keys
 

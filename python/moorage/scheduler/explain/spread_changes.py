@@ -19,16 +19,7 @@ from .single_change import SPREAD, Change
 
 
 def spread_changes(probe: Probe) -> Iterator[Change]:
-    """Yield the changes of single fields of the pod's spread constraints that place it.
-
-    Parameters
-    ----------
-    probe : Probe
-
-    Yields
-    ------
-    Change
-    """
+    """Yield the changes of single fields of the pod's spread constraints that place it."""
     hard = [one for one in probe.pod.spec.topology_spread_constraints if one.when_unsatisfiable == HARD]
     if not hard:
         return

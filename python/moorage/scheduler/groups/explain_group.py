@@ -51,11 +51,6 @@ ORDER = {NODE: 0, LOWER: 1, MINIMUM: 2}
 def explain_group(context: SchedulingContext, pod: Pod) -> ExplainedGroup | None:
     """Explain the group of a pod in the cluster as it is, without evictions. Trials are undone.
 
-    Parameters
-    ----------
-    context : SchedulingContext
-    pod : Pod
-
     Returns
     -------
     ExplainedGroup or None

@@ -195,12 +195,7 @@ class Attempt:
 
     def note(self, end: int) -> None:
         """Note what became of the pods before an index. Only the last of them may be one too many that fits
-        nowhere.
-
-        Parameters
-        ----------
-        end : int
-        """
+        nowhere."""
         failed = int(np.count_nonzero(self.rows[self.tried : end] < 0))
         self.reached += end - self.tried - failed
         self.tried = end
@@ -208,12 +203,7 @@ class Attempt:
             self.look_ahead()
 
     def enter(self, end: int) -> None:
-        """Enter the pods before an index in the ledger, in the transaction that counts them on their rows.
-
-        Parameters
-        ----------
-        end : int
-        """
+        """Enter the pods before an index in the ledger, in the transaction that counts them on their rows."""
         if end > self.entered and self.result is not None:
             LEDGER.enter(self.members.batch, self.result, self.entered, end)
             self.entered = end
@@ -245,12 +235,7 @@ class Attempt:
             self.renew_nomination(self.members.pods[at])
 
     def renew_nomination(self, pod: Pod) -> None:
-        """Nominate a pod again that is assumed no more.
-
-        Parameters
-        ----------
-        pod : Pod
-        """
+        """Nominate a pod again that is assumed no more."""
         if pod.status.nominated_node_name:
             self.context.nominator.nominate_current(pod)
 
@@ -281,13 +266,7 @@ class Attempt:
 
 
 class MemberPlacing(Placing, kw_only=True):
-    """Places the pods of a segment of a pod group, up to Reserve, until an error or too few are left.
-
-    Parameters
-    ----------
-    attempt : Attempt
-    segment : Segment
-    """
+    """Places the pods of a segment of a pod group, up to Reserve, until an error or too few are left."""
 
     attempt: Attempt
     segment: Segment
@@ -417,10 +396,6 @@ def decide(members: Members, commit: bool = True, parent: Placement | None = Non
         any case.
     parent : Placement, optional
         The nodes to choose from; by default all.
-
-    Returns
-    -------
-    Attempt
     """
     parent = parent or members.engine.handle.derived(PlacementMemory).all_nodes()
     if not members.engine.handle.places_groups:

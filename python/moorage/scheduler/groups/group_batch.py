@@ -89,10 +89,6 @@ class GroupBatch:
         ----------
         first, end : int
             Index of the first group, and index after the last.
-
-        Returns
-        -------
-        list of PodGroup
         """
         trees = [tree for tree in self._trees[first:end] if tree is not None]
         return [one.group for tree in trees for one in tree if isinstance(one.group, PodGroup)]
@@ -104,10 +100,6 @@ class GroupBatch:
         ----------
         group : int
             Its index.
-
-        Returns
-        -------
-        int
         """
         return self.ends[group - 1] if group else 0
 

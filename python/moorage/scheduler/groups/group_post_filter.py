@@ -119,13 +119,7 @@ def run_post_filter(members: Members, attempt: Attempt) -> tuple[Mapping[int, No
 
 
 class FailedAttempt:
-    """A group that fits nowhere; see `FailedGroup`.
-
-    Parameters
-    ----------
-    members : Members
-    attempt : Attempt
-    """
+    """A group that fits nowhere; see `FailedGroup`."""
 
     def __init__(self, members: Members, attempt: Attempt) -> None:
         self.group, self.pods = members.group, members.pods

@@ -31,10 +31,6 @@ def group_warnings(scheduler: SchedulerParts) -> list[str]:
     ----------
     scheduler : SchedulerParts
         Has received all events.
-
-    Returns
-    -------
-    list of str
     """
     handle, client = scheduler.handle, scheduler.client
     groups: list[PodGroup] = client.list(PodGroup)[0]
@@ -76,17 +72,7 @@ def ignored_groups(handle: FrameworkHandle, objects: Iterable[Object]) -> dict[s
 
 
 def ignored_topologies(handle: FrameworkHandle, groups: Iterable[AnyGroup]) -> dict[str, int]:
-    """Return what a scheduler ignores of groups that it places as groups; see `ignored_groups`.
-
-    Parameters
-    ----------
-    handle : FrameworkHandle
-    groups : iterable of PodGroup or CompositePodGroup
-
-    Returns
-    -------
-    dict of str to int
-    """
+    """Return what a scheduler ignores of groups that it places as groups; see `ignored_groups`."""
     bound = 0 if handle.places_groups else sum(bool(one.topology_keys) for one in groups)
     return {f"group{' has' if bound == 1 else 's have'} {TOPOLOGIES}": bound} if bound else {}
 
@@ -102,10 +88,6 @@ def pods_without_group(handle: FrameworkHandle, groups: Iterable[PodGroup], pods
         All groups.
     pods : iterable of Pod
         All pods.
-
-    Returns
-    -------
-    list of str
     """
     known = {group.key for group in groups}
     named = Counter(key for pod in pods if not pod.spec.node_name for key in unfinished_group_of(pod))
@@ -128,10 +110,6 @@ def groups_without_top(index: PodGroups, groups: Iterable[AnyGroup]) -> list[str
         Of the scheduler. Without the gate for composite groups there are no trees.
     groups : iterable of PodGroup or CompositePodGroup
         All groups.
-
-    Returns
-    -------
-    list of str
     """
     found: list[str] = []
     for group in groups:

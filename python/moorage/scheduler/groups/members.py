@@ -49,10 +49,6 @@ def by_leaf(pods: Sequence[Pod]) -> dict[UnitKey, list[int]]:
     ----------
     pods : sequence of Pod
         All have a group.
-
-    Returns
-    -------
-    dict of UnitKey to list of int
     """
     found: dict[UnitKey, list[int]] = {}
     for at, leaf in enumerate(map(leaf_of, pods)):
@@ -69,10 +65,6 @@ def in_order(leaves: Sequence[UnitKey], pods: Sequence[Pod]) -> list[int]:
         The pod groups; those of other pods come last.
     pods : sequence of Pod
         All have a group.
-
-    Returns
-    -------
-    list of int
     """
     if [leaf for leaf, _ in groupby(map(leaf_of, pods))] == list(leaves):
         return list(range(len(pods)))
@@ -202,12 +194,8 @@ class Members:
 
 @contextmanager
 def in_cycle(engines: Sequence[Engine]) -> Iterator[None]:
-    """Configure engines for the cycle of a group: no remembered failures, and no PostFilter for single pods.
-
-    Parameters
-    ----------
-    engines : sequence of Engine
-    """
+    """Configure engines for the cycle of a group: no remembered failures, and no PostFilter for single
+    pods."""
     before = [(one, one.runs_post_filter, one.search.states.open_scope()) for one in engines]
     for one in engines:
         one.runs_post_filter = False

@@ -69,10 +69,6 @@ def outcomes_of(
         The pods of the group, among those of the whole tree.
     above : Status, optional
         Why the group above it failed, if it did.
-
-    Returns
-    -------
-    iterator of Outcome
     """
     if attempt is None or (above is not None and attempt.succeeded):
         attempt, status = None, above
@@ -98,10 +94,6 @@ def rejected(
         None where it is gone.
     error : str
         The error of each pod and of the group.
-
-    Returns
-    -------
-    GroupResult
     """
     with context.cache.lock:
         context.cache.state.view.refresh()
@@ -136,10 +128,6 @@ def place_group(
         Members that have a node already, assumed ones included.
     evicts : bool, optional
         Whether pods are evicted for a group that fails.
-
-    Returns
-    -------
-    GroupResult
     """
     if error := why_invalid(group, (*pods, *scheduled)):
         return rejected(context, pods, group, error)
@@ -169,10 +157,6 @@ def try_group(
     group : PodGroup
     pods, scheduled : sequence of Pod
         Pending members, not in the cache, and those that have a node.
-
-    Returns
-    -------
-    Attempt
     """
     members = Members(context, engine, context.groups.tree_of(group), pods, scheduled)
     with context.cache.lock, context.cache.transaction():
@@ -185,12 +169,7 @@ def try_group(
 @contextmanager
 def one_cycle(members: Members) -> Iterator[None]:
     """Have the number of nodes per image as it is at the start of the cycle, as upstream's snapshot does, and
-    the pods share what DynamicResources allocates.
-
-    Parameters
-    ----------
-    members : Members
-    """
+    the pods share what DynamicResources allocates."""
     view, handle = members.context.cache.state.view, members.engine.handle
     view.freezes_counts, handle.group_cycle = True, object()
     try:

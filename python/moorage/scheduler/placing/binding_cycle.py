@@ -58,10 +58,6 @@ def threads_for(cluster: Cluster | ObjectClient, requested: int | None, time: ob
     time : object
         The clock or wait that the caller gave; false for none.
 
-    Returns
-    -------
-    int
-
     Raises
     ------
     ValueError
@@ -78,19 +74,7 @@ def threads_for(cluster: Cluster | ObjectClient, requested: int | None, time: ob
 
 
 def assumed_on(engine: Engine, state: CycleState, pod: Pod, node: str) -> Pod:
-    """Return a pod as it is assumed on a node, with what the devices of its claims take of the node.
-
-    Parameters
-    ----------
-    engine : Engine
-    state : CycleState
-    pod : Pod
-    node : str
-
-    Returns
-    -------
-    Pod
-    """
+    """Return a pod as it is assumed on a node, with what the devices of its claims take of the node."""
     if engine.handle.feature_gates["DRANodeAllocatableResources"]:
         found: DeviceCycleState | None = state.find(DynamicResources.name)
         if found is not None:
@@ -327,16 +311,8 @@ class BindingCycles:
     # ---- without that lock ---------------------------------------------------------------------------------
 
     def bind(self, started: Started) -> BindingOutcome:
-        """Run the binding cycle until the pod is bound, fails, or has to wait; without the lock of the cache.
-
-        Parameters
-        ----------
-        started : Started
-
-        Returns
-        -------
-        BindingOutcome
-        """
+        """Run the binding cycle until the pod is bound, fails, or has to wait; without the lock of the
+        cache."""
         framework, node, uid = started.engine.framework, started.node, started.pod.metadata.uid
         with self._forgotten_on_error(started):
             if self.nominates:
@@ -401,21 +377,11 @@ class BindingCycles:
         return outcomes
 
     def has(self, pod: Pod) -> bool:
-        """Whether a pod waits on Permit or is being bound.
-
-        Parameters
-        ----------
-        pod : Pod
-        """
+        """Whether a pod waits on Permit or is being bound."""
         return pod.metadata.uid in self.waiting or pod.metadata.uid in self.running
 
     def is_running(self, pod: Pod) -> bool:
-        """Whether a pod is being bound.
-
-        Parameters
-        ----------
-        pod : Pod
-        """
+        """Whether a pod is being bound."""
         return pod.metadata.uid in self.running
 
     def let_time_pass(self) -> bool:

@@ -316,10 +316,6 @@ class Placing(Struct):
         ----------
         at : int
             Index of the pod in the batch.
-
-        Returns
-        -------
-        Decision
         """
         context, pod = self.context, self.batch.pod(at)
         context.enlist_if_possible()

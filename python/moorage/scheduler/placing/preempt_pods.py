@@ -36,11 +36,6 @@ class Preemption:
     thread holds the lock of the cache, and nothing is written to the store. At the end of a ``with`` block an
     open transaction is undone.
 
-    Parameters
-    ----------
-    context : SchedulingContext
-    pods : sequence of Pod
-
     Attributes
     ----------
     pods : list of Pod
@@ -65,10 +60,6 @@ class Preemption:
         ----------
         at : int
             Index of the pod.
-
-        Returns
-        -------
-        list of Pod
         """
         for first, evictions in self._evictions:
             if first <= at < first + len(evictions.rows):

@@ -119,10 +119,6 @@ def replica(template: Pod, index: int) -> Pod:
     template : Pod
     index : int
         Ordinal of the replica.
-
-    Returns
-    -------
-    Pod
     """
     meta = template.metadata
     base = meta.generate_name or f"{meta.name}-"

@@ -36,10 +36,6 @@ def not_scheduled(reason: str, message: str, since: str | None = None) -> Condit
     message : str
     since : str, optional
         The transition time; a condition whose status stays keeps its own.
-
-    Returns
-    -------
-    Condition
     """
     return Condition(
         type=POD_SCHEDULED, status="False", reason=reason, message=message, last_transition_time=since

@@ -26,15 +26,6 @@ def schedule_one(context: SchedulingContext, pod: Pod) -> Decision:
     goes on with Reserve, Permit, PreBind, Bind and PostBind, and the pod may end up waiting. An `ObjectStore`
     that lacks the pod gets it for this, and loses it again if it finds no node; an API server must have it.
 
-    Parameters
-    ----------
-    context : SchedulingContext
-    pod : Pod
-
-    Returns
-    -------
-    Decision
-
     Raises
     ------
     CacheError

@@ -98,13 +98,7 @@ class ClaimExplanation:
 
 
 class PodClaims:
-    """The claims of a pod, and the devices of the cluster.
-
-    Parameters
-    ----------
-    devices : DeviceState
-    pod : Pod
-    """
+    """The claims of a pod, and the devices of the cluster."""
 
     def __init__(self, devices: DeviceState, pod: Pod) -> None:
         self.state = devices
@@ -119,10 +113,6 @@ class PodClaims:
         engine : Engine
             Of the pod's profile.
         pod : Pod
-
-        Returns
-        -------
-        PodClaims or None
         """
         if engine.handle.informers is None:
             return None
@@ -172,16 +162,7 @@ class PodClaims:
         )
 
     def explanations(self, nodes: list[Node]) -> list[ClaimExplanation]:
-        """Return what each claim asks for and finds on some nodes.
-
-        Parameters
-        ----------
-        nodes : list of Node
-
-        Returns
-        -------
-        list of ClaimExplanation
-        """
+        """Return what each claim asks for and finds on some nodes."""
         survey, class_of = self.survey(), self.state.class_of()
         found = []
         for use, claim in self.named():
@@ -203,10 +184,6 @@ class PodClaims:
 
     def pool_problems(self, node: Node) -> list[tuple[str, str]]:
         """Return the pools of a node that cannot be used, and why.
-
-        Parameters
-        ----------
-        node : Node
 
         Returns
         -------
@@ -237,10 +214,6 @@ def surveys(
     claim : ResourceClaim
     class_of : callable
         Returns the device class of a name, or None.
-
-    Yields
-    ------
-    RequestSurvey
     """
     requests = ClaimRequests.of(claim)
     for alternatives in requests.alternatives:
@@ -249,17 +222,7 @@ def surveys(
 
 
 def with_claims(pod: Pod, uses: Iterable[PodResourceClaim]) -> Pod:
-    """Return a pod with other claims.
-
-    Parameters
-    ----------
-    pod : Pod
-    uses : iterable of PodResourceClaim
-
-    Returns
-    -------
-    Pod
-    """
+    """Return a pod with other claims."""
     return replace(pod, spec=replace(pod.spec, resource_claims=tuple(uses)))
 
 
@@ -274,16 +237,7 @@ def _explanation(use: str, claim: ResourceClaim) -> ClaimExplanation:
 
 
 def released_claims(devices: PodClaims) -> list[ResourceClaim]:
-    """Return the claims that only the pod uses, as they were before its scheduling.
-
-    Parameters
-    ----------
-    devices : PodClaims
-
-    Returns
-    -------
-    list of ResourceClaim
-    """
+    """Return the claims that only the pod uses, as they were before its scheduling."""
     uid = devices.pod.metadata.uid
     claims = {claim.key: claim for _, claim in devices.named()}
     extended = find_claim(devices.pod, devices.state.claim_cache.extended_claims(devices.pod))

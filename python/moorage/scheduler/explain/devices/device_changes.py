@@ -77,16 +77,7 @@ class _AskedRequest:
 
 
 def device_changes(probe: Probe) -> Iterator[Change]:
-    """Yield the changes of claims that place the pod.
-
-    Parameters
-    ----------
-    probe : Probe
-
-    Yields
-    ------
-    Change
-    """
+    """Yield the changes of claims that place the pod."""
     devices = probe.devices
     if devices is None:
         return
@@ -114,10 +105,6 @@ def largest(limit: int, fits: Callable[[int], bool]) -> int:
     limit : int
     fits : callable
         True for all numbers up to one, False for all above.
-
-    Returns
-    -------
-    int
     """
     low, high = 0, limit
     while low < high:

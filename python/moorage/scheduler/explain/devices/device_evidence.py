@@ -57,10 +57,6 @@ def find_device_evidence(
     devices : PodClaims
     claims : sequence of ClaimExplanation
         Those of the pod.
-
-    Returns
-    -------
-    callable
     """
 
     def find(rows: Rows, status: Status) -> Iterator[Evidence]:

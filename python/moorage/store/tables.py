@@ -332,12 +332,7 @@ class Table(Generic[T]):
         return ResourceExpiredError(f"too old resource version: {version} ({bound})")
 
     def is_at(self, version: int) -> bool:
-        """Whether there is no event after a resource version.
-
-        Parameters
-        ----------
-        version : int
-        """
+        """Whether there is no event after a resource version."""
         return not self._events or _version(self._events[-1]) <= version
 
     def undo(self, version: int) -> None:

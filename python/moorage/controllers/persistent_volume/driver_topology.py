@@ -123,10 +123,6 @@ def unknown_topologies(client: ObjectClient) -> list[str]:
     ----------
     client : ObjectClient
         Has the cluster.
-
-    Returns
-    -------
-    list of str
     """
     unbound = (one for one in client.list(PersistentVolumeClaim)[0] if not one.spec.volume_name)
     names = {claim_class(one) for one in unbound}

@@ -87,12 +87,7 @@ class AttachDetachController:
                     self.changed[pod.spec.node_name, claim.spec.volume_name] = None
 
     def note_claim(self, old: PersistentVolumeClaim, new: PersistentVolumeClaim) -> None:
-        """Look at the volume of a claim that is bound while pods are on nodes already.
-
-        Parameters
-        ----------
-        old, new : PersistentVolumeClaim
-        """
+        """Look at the volume of a claim that is bound while pods are on nodes already."""
         if new.spec.volume_name != old.spec.volume_name and self.is_needed:
             for pod in self._pods.by_index(CLAIM, new.key):
                 self.note(pod)

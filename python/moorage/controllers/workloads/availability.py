@@ -77,12 +77,7 @@ class Availability:
         self.waiting, self._ready = waiting.copy(), ready.copy()
 
     def note_binding(self, pod: Pod) -> None:
-        """Note that a pod was bound, while a workload waits for pods.
-
-        Parameters
-        ----------
-        pod : Pod
-        """
+        """Note that a pod was bound, while a workload waits for pods."""
         times = self._times(pod)
         self._ready[pod.metadata.uid] = self.now() + times.start + times.ready
 

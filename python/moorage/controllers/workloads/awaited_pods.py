@@ -55,16 +55,7 @@ def awaited_pods(obj: Object, pods: Sequence[Pod]) -> list[Pod]:
 
 
 def why_awaited(pod: Pod) -> str:
-    """Return what a pod of `awaited_pods` waits for.
-
-    Parameters
-    ----------
-    pod : Pod
-
-    Returns
-    -------
-    str
-    """
+    """Return what a pod of `awaited_pods` waits for."""
     if pod.metadata.deletion_timestamp is None:
         return WAITS
     if pod.status.phase in FINISHED:

@@ -88,14 +88,6 @@ class DeploymentController:
     def awaited_pods(self, deployment: Deployment) -> list[Pod]:
         """Return, for each pod that a Deployment with the strategy Recreate lacks until its old pods have
         ended, one of those that are being deleted.
-
-        Parameters
-        ----------
-        deployment : Deployment
-
-        Returns
-        -------
-        list of Pod
         """
         is_rolling = deployment.spec.strategy.type == "Recreate" and not deployment.spec.paused
         if not is_rolling or deployment.metadata.deletion_timestamp is not None:

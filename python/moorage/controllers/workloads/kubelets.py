@@ -98,24 +98,14 @@ class Kubelets:
             self.note_start(pod)
 
     def note_start(self, pod: Pod) -> None:
-        """Remember a pod that its kubelet has begun to start, or whose containers run and will be ready.
-
-        Parameters
-        ----------
-        pod : Pod
-        """
+        """Remember a pod that its kubelet has begun to start, or whose containers run and will be ready."""
         if self._hears_of(pod):
             times = self._times(pod)
             period = times.ready + (times.start if pod.status.phase == "Pending" else 0)
             self.due.setdefault(pod.key, self._now() + max(period, SOON))
 
     def grace_of(self, pod: Pod) -> int:
-        """Return the grace period with which a pod is deleted: 0 where nothing has to stop.
-
-        Parameters
-        ----------
-        pod : Pod
-        """
+        """Return the grace period with which a pod is deleted: 0 where nothing has to stop."""
         node = self._nodes.get(pod.spec.node_name)
         if node is None or pod.status.phase in FINISHED:
             return 0

@@ -255,12 +255,7 @@ class StoreControl:
             self.create_claims(self.client.create(pod))
 
     def is_new(self, node: Node) -> bool:
-        """Whether a node has come since the cluster was read, or was forked.
-
-        Parameters
-        ----------
-        node : Node
-        """
+        """Whether a node has come since the cluster was read, or was forked."""
         created = node.metadata.creation_timestamp
         return created is not None and seconds(created) >= int(self._began)
 

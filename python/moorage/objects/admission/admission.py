@@ -81,10 +81,6 @@ class Admission:
         Returns the other objects of a namespace; likewise. By default there are none.
     siblings : Siblings, optional
         How running pods differ from their templates; by default nothing is known of that.
-
-    Attributes
-    ----------
-    siblings : Siblings
     """
 
     def __init__(
@@ -131,10 +127,6 @@ class Admission:
 
     def admit_uncharged(self, pod: Pod) -> Pod:
         """Admit a new pod as if its namespace had no quotas.
-
-        Parameters
-        ----------
-        pod : Pod
 
         Returns
         -------
@@ -220,16 +212,7 @@ class Admission:
             raise NotAdmittedError(TERMINATING.format(obj.namespace))
 
     def quotas_of(self, namespace: str) -> list[QuotaUsage]:
-        """Return the quotas of a namespace with their usage.
-
-        Parameters
-        ----------
-        namespace : str
-
-        Returns
-        -------
-        list of QuotaUsage
-        """
+        """Return the quotas of a namespace with their usage."""
         if namespace not in self._usages:
             pods, objects = list(self._pods(namespace)), list[Object]()
             if any(

@@ -68,10 +68,6 @@ class Additions:
     def applied(self, pod: Pod) -> PodSpec:
         """Return the spec of a new pod with what is added.
 
-        Parameters
-        ----------
-        pod : Pod
-
         Raises
         ------
         NotAdmittedError
@@ -107,13 +103,7 @@ class Additions:
         return replace(spec, node_selector=own) if own else spec
 
     def warnings(self, pods: Sequence[Pod], nodes: Iterable[Node]) -> Iterator[str]:
-        """Yield sentences about what is added, and what the input's distribution would add.
-
-        Parameters
-        ----------
-        pods : sequence of Pod
-        nodes : iterable of Node
-        """
+        """Yield sentences about what is added, and what the input's distribution would add."""
         namespaces = dict.fromkeys(pod.namespace for pod in pods)
         texts = [
             f"{name} ({', '.join(given)})"
@@ -138,10 +128,6 @@ class Additions:
 def with_resource_tolerations(spec: PodSpec) -> PodSpec:
     """Return a spec that tolerates taints with the names of the extended resources that it requests
     (kubernetes v1.36, ExtendedResourceToleration).
-
-    Parameters
-    ----------
-    spec : PodSpec
     """
     containers = (*spec.containers, *spec.init_containers)
     names = sorted({name for one in containers for name in one.resources.requests if is_extended(name)})

@@ -82,12 +82,7 @@ class NewPods:
         return [obj for obj in self._others if obj.namespace == namespace and not _is_new_object(obj)]
 
     def follow(self, siblings: Siblings) -> None:
-        """Make pods of workloads differ from their templates as running pods do.
-
-        Parameters
-        ----------
-        siblings : Siblings
-        """
+        """Make pods of workloads differ from their templates as running pods do."""
         self._admission.siblings = siblings
 
     def admit_objects(self, others: list[Object], pods: list[Pod]) -> tuple[list[Object], list[Pod]]:

@@ -69,14 +69,6 @@ class Policies:
     def completed(self, pod: Pod) -> PodSpec:
         """Return the spec of a pod with what LimitRanger, Priority, RuntimeClass and `Additions` set.
 
-        Parameters
-        ----------
-        pod : Pod
-
-        Returns
-        -------
-        PodSpec
-
         Raises
         ------
         NotAdmittedError
@@ -97,12 +89,7 @@ class Policies:
         return replace(spec, priority=found.value, preemption_policy=policy)
 
     def autoscaler_of(self, pod: Pod) -> VerticalPodAutoscaler | None:
-        """Return the VerticalPodAutoscaler that sets the requests of a new pod; None for none.
-
-        Parameters
-        ----------
-        pod : Pod
-        """
+        """Return the VerticalPodAutoscaler that sets the requests of a new pod; None for none."""
         if not self._autoscalers:
             return None
         return strongest(self._autoscalers.get(self.workloads.of(pod), ()))

@@ -90,12 +90,7 @@ def merge_tolerations(tolerations: tuple[Toleration, ...]) -> tuple[Toleration, 
 
 
 def includes(other: Toleration, one: Toleration) -> bool:
-    """Whether a toleration tolerates all that another one does.
-
-    Parameters
-    ----------
-    other, one : Toleration
-    """
+    """Whether a toleration tolerates all that another one does."""
     if one == other:
         return True
     if one.key != other.key and (other.key or other.operator != "Exists"):

@@ -59,10 +59,6 @@ def changes(before: Any, after: Any, path: str, parent: str = "") -> Iterator[Ch
     path : str
     parent : str
         The name of the field that has this one.
-
-    Yields
-    ------
-    Change
     """
     if _lacks(before, after, parent):
         return
@@ -113,10 +109,6 @@ def with_difference(before: Any, after: Any, value: Any, field: str = "", parent
         Structs of one type, or fields of one name.
     field, parent : str
         This name, and that of the field that has it.
-
-    Returns
-    -------
-    object
     """
     if _lacks(before, after, parent) or (field == "image" and value != before):
         return value

@@ -38,11 +38,6 @@ def strongest(autoscalers: Iterable[VerticalPodAutoscaler]) -> VerticalPodAutosc
 def controlled(autoscaler: VerticalPodAutoscaler, container: str) -> Resources:
     """Return what an autoscaler recommends for a container, before bounds are applied.
 
-    Parameters
-    ----------
-    autoscaler : VerticalPodAutoscaler
-    container : str
-
     Returns
     -------
     dict of str to QuantityLike
@@ -72,10 +67,6 @@ def with_recommendation(
     autoscaler : VerticalPodAutoscaler
     limit_ranges : iterable of LimitRange
         Of the namespace. Bounds for whole pods do not count.
-
-    Returns
-    -------
-    PodSpec
     """
     items = [item for one in limit_ranges for item in one.spec.limits if item.type == "Container"]
     containers = tuple([_resized(one, autoscaler, items) for one in spec.containers])

@@ -11,12 +11,7 @@ from moorage.objects.model.cluster import Cluster
 
 @lru_cache(1 << 16)
 def seconds(timestamp: str) -> float:
-    """Parse a timestamp of an object (RFC 3339); return seconds since 1970.
-
-    Parameters
-    ----------
-    timestamp : str
-    """
+    """Parse a timestamp of an object (RFC 3339); return seconds since 1970."""
     return datetime.fromisoformat(timestamp).timestamp()
 
 
@@ -24,10 +19,6 @@ def newest_timestamp(cluster: Cluster) -> str | None:
     """Return the creation timestamp of the newest object of a cluster; None where no object has one.
 
     Whatever a change creates is at least as young.
-
-    Parameters
-    ----------
-    cluster : Cluster
     """
     objects = chain(cluster.nodes, cluster.pods, cluster.finished, cluster.others)
     timestamps = dict.fromkeys(obj.metadata.creation_timestamp for obj in objects)

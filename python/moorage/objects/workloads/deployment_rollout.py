@@ -287,16 +287,7 @@ def _rolling(deployment: Deployment) -> RollingUpdateDeployment:
 
 
 def max_surge(deployment: Deployment) -> int:
-    """Return maxSurge as a number of pods; 0 unless pods are replaced one after the other.
-
-    Parameters
-    ----------
-    deployment : Deployment
-
-    Returns
-    -------
-    int
-    """
+    """Return maxSurge as a number of pods; 0 unless pods are replaced one after the other."""
     if deployment.spec.strategy.type == "Recreate":
         return 0
     value = _rolling(deployment).max_surge
@@ -306,16 +297,7 @@ def max_surge(deployment: Deployment) -> int:
 
 
 def max_unavailable(deployment: Deployment) -> int:
-    """Return maxUnavailable as a number of pods: 1 if neither it nor maxSurge would let a pod be replaced.
-
-    Parameters
-    ----------
-    deployment : Deployment
-
-    Returns
-    -------
-    int
-    """
+    """Return maxUnavailable as a number of pods: 1 if neither it nor maxSurge would let a pod be replaced."""
     value = _rolling(deployment).max_unavailable
     value = _DEFAULT_SHARE if value is None else value
     replicas = deployment.spec.replicas or 0

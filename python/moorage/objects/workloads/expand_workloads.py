@@ -271,12 +271,7 @@ class Expansion:
         self.pods.append(with_readiness(replace(pod, metadata=meta), self.unready))
 
     def is_new(self, node: Node) -> bool:
-        """Whether a node is that of a manifest, in a cluster that has others.
-
-        Parameters
-        ----------
-        node : Node
-        """
+        """Whether a node is that of a manifest, in a cluster that has others."""
         return node.metadata.creation_timestamp is None and self.now is not None
 
     def create_claim(self, owner: Object, claim: PersistentVolumeClaim) -> None:

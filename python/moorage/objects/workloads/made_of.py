@@ -58,10 +58,6 @@ class MadeOf:
     def pod_like(self, pod: Pod) -> Pod | None:
         """Return the pod that its controller makes in place of one, before admission.
 
-        Parameters
-        ----------
-        pod : Pod
-
         Returns
         -------
         Pod or None

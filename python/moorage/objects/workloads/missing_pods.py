@@ -102,12 +102,7 @@ class PodControl(Protocol):
         """
 
     def is_new(self, node: Node) -> bool:
-        """Whether a node has come since the cluster was read.
-
-        Parameters
-        ----------
-        node : Node
-        """
+        """Whether a node has come since the cluster was read."""
 
     def create_claim(self, owner: Object, claim: PersistentVolumeClaim) -> None:
         """Create a claim, unless it exists.

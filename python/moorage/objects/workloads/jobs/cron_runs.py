@@ -17,12 +17,7 @@ RUN = "-next"
 
 
 def runs_under_way(objects: Iterable[Object]) -> dict[str, list[Job]]:
-    """Return the Jobs of CronJobs that have not finished, by ``namespace/name`` of the CronJob.
-
-    Parameters
-    ----------
-    objects : iterable of Object
-    """
+    """Return the Jobs of CronJobs that have not finished, by ``namespace/name`` of the CronJob."""
     found: defaultdict[str, list[Job]] = defaultdict(list)
     for job in objects:
         if not isinstance(job, Job) or job.status.completion_time is not None or verdict_of(job) is not None:

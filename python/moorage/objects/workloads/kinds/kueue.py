@@ -60,13 +60,7 @@ class Quotas:
         self._cohorts = {name: spec for kind, name, spec in listed if kind == "Cohort"}
 
     def why_never(self, job: Job, namespace: str) -> Inadmissible | None:
-        """Return why the queue of a Job never admits it; None if it may, or is not known.
-
-        Parameters
-        ----------
-        job : Job
-        namespace : str
-        """
+        """Return why the queue of a Job never admits it; None if it may, or is not known."""
         queue = job.metadata.labels.get(QUEUE, "")
         local = self._find(f"LocalQueue.{_GROUP}", namespace, queue) if queue else None
         name = str(map_of(local, "spec").get("clusterQueue"))

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from moorage._core.base.quantity import Quantity
 from moorage._core.base.resources import ZERO, pod_requests
@@ -43,12 +44,11 @@ class NamespaceUse(Struct, frozen=True):
         quotas = [
             {
                 "name": quota,
-                "resources": {name: {"used": one[0], "hard": one[1]} for name, one in its.items()},
+                "resources": {name: {"used": used, "hard": hard} for name, (used, hard) in its.items()},
             }
             for quota, its in self.quotas.items()
         ]
-        amounts = {"requests": self.requests, "limits": self.limits}
-        return {"name": self.name, "pods": self.pods} | amounts | {"quotas": quotas}
+        return asdict(self) | {"quotas": quotas}
 
 
 def namespace_use(scheduler: Scheduler, only: str = "") -> list[NamespaceUse]:
@@ -81,7 +81,7 @@ def namespace_use(scheduler: Scheduler, only: str = "") -> list[NamespaceUse]:
 
 def _sum(amounts: Iterable[Mapping[str, Quantity]]) -> dict[str, str]:
     total: dict[str, Quantity] = {}
-    for one in amounts:
-        for name, amount in one.items():
+    for amounts_of_pod in amounts:
+        for name, amount in amounts_of_pod.items():
             total[name] = total.get(name, ZERO) + amount
     return {name: str(amount) for name, amount in sorted(total.items())}

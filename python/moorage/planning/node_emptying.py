@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec.structs import asdict
 
 from moorage.errors import InputError, number_of
 from moorage.framework.plugin.amounts import quantity_text
@@ -19,7 +20,7 @@ from moorage.scheduler.changes.selection import select_nodes
 from moorage.tables import Table, Tabular
 from moorage.tables.table import rows_of
 
-from .node_verdicts import checked_needs
+from .node_verdicts import checked_needs, free_amounts
 from .pod_moves import Blocker, Move, Mover, must_move
 from .room_making import RoomMaker
 
@@ -99,10 +100,7 @@ class EmptyingPlan(Tabular):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as a JSON value."""
-        blockers = [
-            {"pod": one.pod, "node": one.node, "reason": one.reason, "lasts": one.lasts}
-            for one in self.blockers
-        ]
+        blockers = [asdict(blocker) for blocker in self.blockers]
         head = {"status": self.status, "nodes": list(self.nodes), "moves": rows_of(self.table())}
         return head | {"blockers": blockers} | ({"proof": self.proof} if self.proof else {})
 
@@ -200,7 +198,6 @@ def _selected(scheduler: Scheduler, nodes: str | int | Sequence[str]) -> list[st
 
 def _lack_elsewhere(scheduler: Scheduler, mover: Mover, selected: list[str]) -> str:
     """Return a proof that the schedulable nodes have not enough free, or ""."""
-    free_of = _free_of(scheduler)
     others = _schedulable(scheduler)
     needs: Counter[str] = Counter()
     for node in selected:
@@ -208,23 +205,10 @@ def _lack_elsewhere(scheduler: Scheduler, mover: Mover, selected: list[str]) -> 
             with suppress(RefusedError):  # such a pod blocks its node by itself
                 needs.update(checked_needs(scheduler, mover.made_again(pod)))
     for name, need in needs.items():
-        free = sum(int(free_of(name, row)) for row in others)
+        free = int(free_amounts(scheduler, name)[others].sum())
         if need > free:
             return ELSEWHERE.format(name, quantity_text(name, need), quantity_text(name, free))
     return ""
-
-
-def _free_of(scheduler: Scheduler) -> Callable[[str, int], int]:
-    """Return a function of resource and row: what is free there, at least 0."""
-    table, columns = scheduler.table, dict[str, np.ndarray[Any, Any]]()
-
-    def free(name: str, row: int) -> int:
-        if name not in columns:
-            unused = table.column("allocatable", name) - table.column("requested", name)
-            columns[name] = np.maximum(unused, 0)
-        return int(columns[name][row])
-
-    return free
 
 
 def _schedulable(scheduler: Scheduler) -> list[int]:
@@ -347,9 +331,9 @@ def defragment(scheduler: Scheduler, aim: Aim) -> EmptyingPlan:
 
 def _free_devices(scheduler: Scheduler, aim: Aim, wanted: int, most: float) -> EmptyingPlan:
     """Free devices of one node by few moves."""
-    rows, free_of = _schedulable(scheduler), _free_of(scheduler)
+    rows, free = _schedulable(scheduler), free_amounts(scheduler, aim.resource)
     sizes = scheduler.table.column("allocatable", aim.resource)
-    total = sum(free_of(aim.resource, row) for row in rows)
+    total = int(free[rows].sum())
     largest = int(max((sizes[row] for row in rows), default=0))
     if largest < wanted:
         return EmptyingPlan(IMPOSSIBLE, (), (), (), SIZE.format(aim.resource, wanted, largest))
@@ -362,7 +346,7 @@ def _free_devices(scheduler: Scheduler, aim: Aim, wanted: int, most: float) -> E
             (len(users), str(scheduler.table.row_name(row)), users)
             for row in rows
             if sizes[row] >= wanted
-            for users in _users(scheduler, mover, row, aim.resource, wanted - free_of(aim.resource, row))
+            for users in _users(scheduler, mover, row, aim.resource, wanted - int(free[row]))
         ]
         choices.sort(key=lambda each: each[0])  # stable: in list order
         for maker, (_, name, users) in product((None, RoomMaker(scheduler, mover)), choices):

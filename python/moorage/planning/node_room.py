@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from moorage.objects.model.node import Node
 from moorage.objects.model.workload import Job, ReplicaSet
@@ -77,14 +78,8 @@ class Room(Struct, frozen=True):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the room as a JSON value."""
-        holders = [
-            {"namespace": one.namespace, "workload": one.workload, "pods": one.pods}
-            | {"requested": one.requested}
-            for one in self.holders
-        ]
-        amounts = {"allocatable": self.allocatable, "requested": self.requested, "free": self.free}
-        head = {"name": self.name, "nodes": self.nodes, "schedulable": self.schedulable}
-        return head | amounts | {"largest": self.largest, "taints": list(self.taints), "holders": holders}
+        holders = [asdict(holder) for holder in self.holders]
+        return asdict(self) | {"taints": list(self.taints), "holders": holders}
 
 
 def node_room(scheduler: Scheduler, names: Sequence[str] | None = None, by: str = "") -> list[Room]:

@@ -87,6 +87,13 @@ def node_verdicts(scheduler: Scheduler, pod: Pod) -> NodeVerdicts:
     return NodeVerdicts(np.concatenate([searched, others]), kinds, statuses, filters)
 
 
+def free_amounts(scheduler: Scheduler, resource: str) -> npt.NDArray[np.int64]:
+    """Return what each row of the node table has free of a resource; never less than 0."""
+    allocatable, requested = (scheduler.table.column(kind, resource) for kind in ("allocatable", "requested"))
+    free: npt.NDArray[np.int64] = np.maximum(allocatable - requested, 0)
+    return free
+
+
 def checked_needs(scheduler: Scheduler, pod: Pod) -> dict[str, int]:
     """Return the requests that NodeResourcesFit checks for a pod, with 1 for ``pods``.
 

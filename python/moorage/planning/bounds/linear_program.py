@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +36,14 @@ class Rows:
     row: npt.NDArray[np.intp]
     column: npt.NDArray[np.intp]
     value: Floats
+
+    @classmethod
+    def of(
+        cls, lower: Sequence[float], upper: Sequence[float], entries: Sequence[tuple[int, int, float]]
+    ) -> Self:
+        """Return the constraints with these entries, each a row, a column and a value."""
+        row, column, value = np.array(entries, dtype=np.float64).reshape(-1, 3).T
+        return cls(np.array(lower), np.array(upper), row.astype(np.intp), column.astype(np.intp), value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from moorage._core.state.pod_spec import pinned_node
 from moorage._core.state.pod_terms import TermKind, read_terms
 from moorage.objects.model.node import Node
 from moorage.objects.model.pod import NodeSelector, Pod
-from moorage.planning.node_verdicts import FITS, LASTING, checked_needs, node_verdicts
+from moorage.planning.node_verdicts import FITS, LASTING, checked_needs, free_amounts, node_verdicts
 
 from .linear_program import Floats, Rows
 
@@ -115,16 +115,16 @@ def relax(scheduler: Scheduler, pods: Sequence[Pod], weights: Sequence[float]) -
     weights : sequence of float
         Of each pod.
     """
-    state, table = scheduler.cache.state, scheduler.table
+    classes = scheduler.cache.state.classes
     with scheduler.cache.lock:
         rows = np.sort(scheduler.context.view_rows())
         found: dict[tuple[int, float, str], list[Pod]] = {}
         for pod, weight in zip(pods, weights, strict=True):
-            key = state.classes.intern(pod), float(weight), pod.spec.scheduler_name
+            key = classes.intern(pod), float(weight), pod.spec.scheduler_name
             found.setdefault(key, []).append(pod)
         needs = {key: checked_needs(scheduler, members[0]) for key, members in found.items()}
         free = {
-            name: np.maximum(table.column("allocatable", name) - table.column("requested", name), 0)[rows]
+            name: free_amounts(scheduler, name)[rows]
             for name in dict.fromkeys(name for each in needs.values() for name in each)
         }
         relaxed: set[str] = set()
@@ -251,11 +251,7 @@ def constrain(relaxation: Relaxation) -> Constraints:
                 bounds.append(float(pooled[pool]) / largest)
                 limits.append((pool, name))
                 scale.append(float(largest))
-    row, column, value = (np.array([entry[at] for entry in entries]) for at in range(3))
-    lower = np.full(len(bounds), -np.inf)
-    rows = Rows(
-        lower, np.array(bounds), row.astype(np.intp), column.astype(np.intp), value.astype(np.float64)
-    )
+    rows = Rows.of([-np.inf] * len(bounds), bounds, entries)
     upper = np.array([min(kinds[k].count, rooms[k][pool]) for k, pool in pairs], dtype=np.float64)
     k_of, g_of = (np.array([pair[at] for pair in pairs], dtype=np.intp) for at in range(2))
     scarce = [_scarce(relaxation, kinds[k], pool, int(rooms[k][pool])) for k, pool in pairs]

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from moorage.errors import examples
 from moorage.framework.plugin.amounts import quantity_text
 from moorage.objects import Node, Pod
-from moorage.objects.model.pod import PodAffinity
+from moorage.objects.model.pod import PodSpec
 from moorage.plugins.node_resources_fit import INSUFFICIENT
 from moorage.scheduler.changes.node_copies import HOSTNAME, ZONE
+from moorage.scheduler.explain.constraints import HARD, POD_TERMS, pod_terms
 
 if TYPE_CHECKING:
     from moorage.scheduler.scheduler import Scheduler
 
-HARD = "DoNotSchedule"
 MOST = 5
 """Maximum number of domains that are named."""
 
@@ -36,27 +36,23 @@ def missing_domains(pods: Iterable[Pod], templates: Iterable[Node], nodes: Itera
     str
         A sentence for each topology.
     """
-    keys = dict.fromkeys(key for pod in pods for key in _topologies(pod) if key != HOSTNAME)
-    labels = [node.metadata.labels for node in nodes]
+    keys = dict.fromkeys(key for pod in pods for key in _hard_topologies(pod.spec) if key != HOSTNAME)
+    present = [node.metadata.labels for node in nodes]
     made = [node.metadata.labels for node in templates]
     for key in keys:
-        there = {one[key] for one in labels if key in one}
-        if missing := sorted(there - {one.get(key, "") for one in made}):
+        domains = {labels[key] for labels in present if key in labels}
+        if missing := sorted(domains - {labels.get(key, "") for labels in made}):
             where = f"{'zone' if key == ZONE else key}={missing[0]}"
             of = f"No template is in {key} {examples(missing, MOST)}, on which pods without a place depend"
             yield f"{of}; --like NODE,{where} adds one."
 
 
-def _topologies(pod: Pod) -> Iterator[str]:
-    spec = pod.spec
+def _hard_topologies(spec: PodSpec) -> Iterator[str]:
     for spread in spec.topology_spread_constraints:
         if spread.when_unsatisfiable == HARD:
             yield spread.topology_key
-    sides: tuple[PodAffinity | None, ...] = ()
-    if spec.affinity is not None:
-        sides = spec.affinity.pod_affinity, spec.affinity.pod_anti_affinity
-    for side in sides:
-        yield from (term.topology_key for term in (() if side is None else side.required))
+    for path in POD_TERMS.values():
+        yield from (term.topology_key for term in pod_terms(spec, path))
 
 
 def share_of_daemons(scheduler: Scheduler, made: Mapping[str, Node], reasons: Iterable[str]) -> Iterator[str]:
@@ -82,6 +78,6 @@ def share_of_daemons(scheduler: Scheduler, made: Mapping[str, Node], reasons: It
         for resource in ("cpu", "memory", *sorted(table.allocatable.keys() - {"cpu", "memory", "pods"})):
             taken = int(table.column("requested", resource)[row])
             if taken and any(f"{INSUFFICIENT}{resource}" in text for text in texts):
-                amounts = taken, int(table.column("allocatable", resource)[row])
-                told = [quantity_text(resource, amount) for amount in amounts]
-                yield f"DaemonSets take {told[0]} of the {told[1]} {resource} of a new node like {name}."
+                whole = quantity_text(resource, int(table.column("allocatable", resource)[row]))
+                share = quantity_text(resource, taken)
+                yield f"DaemonSets take {share} of the {whole} {resource} of a new node like {name}."

@@ -95,9 +95,7 @@ def _by_program(found: Relaxation, new: Sequence[int]) -> NodeBound:
     for place in new:
         _add_template(found, place, entries, bounds, costs, upper)
     lower += [-np.inf] * (len(bounds) - len(lower))
-    row, column, value = (np.array([entry[at] for entry in entries]) for at in range(3))
-    matrix = Rows(np.array(lower), np.array(bounds), row.astype(np.intp), column.astype(np.intp), value)
-    best = solve(np.array(costs), np.array(upper), matrix, maximize=False)
+    best = solve(np.array(costs), np.array(upper), Rows.of(lower, bounds, entries), maximize=False)
     if best is None:
         return NodeBound(None, PROGRAM, _lacking(found, old))
     nodes = ceil(best.objective - TOLERANCE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as replace_fields
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec.structs import replace
@@ -34,8 +34,8 @@ from .packing import Packing, pack
 if TYPE_CHECKING:
     from moorage.scheduler.scheduler import Scheduler
 
-Asked = Sequence[Pod | tuple[Pod, int]] | tuple[Pod, int]
-Likes = str | Node | Sequence[str | Node]
+Asked = Sequence[Pod | tuple[Pod, int]]
+"""Pods, and templates with the number of their replicas."""
 NOWHERE = "{} fits on none of the templates: {}"
 TOO_SMALL = "The template {} is left out: it has no room for the pod of {}: {}"
 AWAITS = "waits for other pods of its group"
@@ -123,27 +123,23 @@ class NodesNeeded(Tabular):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as a JSON value, without the notes, which commands show as warnings."""
-        bound = {"lowerBound": self.lower_bound, "boundBy": self.bound_by}
-        head = {
+        plan = {
             "status": self.status,
             "nodes": self.nodes,
             "counts": self.counts,
             "packed": self.packed,
-        } | bound
-        rest = {"unplaced": self.unplaced, "skipped": self.skipped or {}}
-        return head | rest | ({"proof": self.proof} if self.proof else {})
+            "lowerBound": self.lower_bound,
+            "boundBy": self.bound_by,
+            "unplaced": self.unplaced,
+            "skipped": self.skipped or {},
+        }
+        return plan | ({"proof": self.proof} if self.proof else {})
 
 
-def nodes_needed(scheduler: Scheduler, workload: Asked | None, like: Likes, most: int) -> NodesNeeded:
-    """Return how many new nodes pods need; see `Scheduler.nodes_needed`.
-
-    Parameters
-    ----------
-    scheduler : Scheduler
-    workload : sequence of (Pod or (Pod, int)), (Pod, int), or None
-    like : str, Node, or sequence of these
-    most : int
-    """
+def nodes_needed(
+    scheduler: Scheduler, workload: Asked | None, like: Sequence[str | Node], most: int
+) -> NodesNeeded:
+    """Return how many new nodes pods need; see `Scheduler.nodes_needed`."""
     scheduler.sync()
     skipped: dict[str, int] = {}
     if workload is None:
@@ -158,48 +154,34 @@ def nodes_needed(scheduler: Scheduler, workload: Asked | None, like: Likes, most
         scheduler.volumes.settle()
         stored = store_with_claims(scheduler, pods)
         search = _Search(scheduler, stored, workload is None, templates, most)
-        found = search.plan()
-    found = replace_fields(found, skipped=skipped or None, notes=tuple(search.notes))
+        plan = search.plan()
+    plan = replace_fields(plan, skipped=skipped or None, notes=tuple(search.notes))
     if not refused:
-        return found
+        return plan
     count = number_of(len(refused), "pod", "pods")
     proof = f"The API server refuses {count}: {next(iter(refused.values()))}"
-    unplaced = refused | found.unplaced
+    unplaced = refused | plan.unplaced
     return replace_fields(
-        found, status=IMPOSSIBLE, lower_bound=None, bound_by="", unplaced=unplaced, proof=proof
+        plan, status=IMPOSSIBLE, lower_bound=None, bound_by="", unplaced=unplaced, proof=proof
     )
 
 
 def asked_pods(workload: Asked) -> list[Pod]:
-    """Return the pods that are asked about, none of them admitted.
-
-    Parameters
-    ----------
-    workload : sequence of (Pod or (Pod, int)), or (Pod, int)
-        Pods, or templates with the number of their replicas.
+    """Return the pods that are asked about, none of them admitted: pods, and replicas of templates.
 
     Raises
     ------
     InputError
-        It is something else.
+        A number of replicas is none.
     """
-    if isinstance(workload, tuple) and len(workload) == 2 and isinstance(workload[1], int):
-        return _replicas(*workload)
-    found = list[Pod]()
-    for one in cast(Sequence[Any], workload):
-        found += _replicas(*one) if isinstance(one, tuple) and len(one) == 2 else _single(one)
-    return found
+    pods = list[Pod]()
+    for asked in workload:
+        pods += [asked] if isinstance(asked, Pod) else _replicas(*asked)
+    return pods
 
 
-def _single(pod: object) -> list[Pod]:
-    if not isinstance(pod, Pod):
-        raise InputError("nodes_needed: give pods, or pairs of a Pod and a count")
-    return [pod]
-
-
-def _replicas(pod: object, count: object) -> list[Pod]:
-    """Return replicas of a template."""
-    if not isinstance(pod, Pod) or not isinstance(count, int) or isinstance(count, bool) or count < 0:
+def _replicas(pod: Pod, count: int) -> list[Pod]:
+    if not isinstance(count, int) or isinstance(count, bool) or count < 0:
         raise InputError("nodes_needed: give pods, or pairs of a Pod and a count")
     template = as_template(pod)
     name = pod.name or pod.metadata.generate_name
@@ -219,25 +201,20 @@ def admitted_pods(scheduler: Scheduler, pods: Sequence[Pod]) -> tuple[list[Pod],
     """
     admission, out, refused = admission_of(scheduler.client), list[Pod](), dict[str, str]()
     stored = scheduler.pods.indexer.get_many(keys_of(pods))
-    for pod, known in zip(pods, stored, strict=True):
+    for pod, current in zip(pods, stored, strict=True):
         try:
-            out.append(admission.admit(pod) if known is None else pod)
+            out.append(admission.admit(pod) if current is None else pod)
         except RefusedError as error:
             refused[pod.key] = str(error)
     return out, refused
 
 
-def _names(templates: Sequence[str | Node]) -> list[str]:
-    """Return the names of the templates of new nodes."""
-    return [one if isinstance(one, str) else one.name for one in templates]
-
-
-def _templates(like: Likes) -> list[str | Node]:
-    """Return the templates of new nodes."""
-    templates = [like] if isinstance(like, str | Node) else list(like)
-    if not templates or not all(isinstance(one, str | Node) for one in templates):
+def _templates(like: Sequence[str | Node]) -> dict[str, str | Node]:
+    """Return the templates of new nodes by their names."""
+    if not like:
         raise InputError("like must be nodes, or names of nodes")
-    if len(set(_names(templates))) < len(templates):
+    templates = {one if isinstance(one, str) else one.name: one for one in like}
+    if len(templates) < len(like):
         raise InputError("like has several templates of one name: give them different names")
     return templates
 
@@ -260,7 +237,8 @@ class _Search:
         Whether a run places them, with the pods of DaemonSets for new nodes, in the order of the queue: they
         are all pending pods of the cluster. Otherwise they are placed in their order, after those of
         DaemonSets.
-    templates : list of (str or Node)
+    templates : dict of str to (str or Node)
+        By their names.
     most : int
         Maximum number of new nodes.
     """
@@ -270,14 +248,14 @@ class _Search:
         scheduler: Scheduler,
         pods: list[Pod],
         are_queued: bool,
-        templates: list[str | Node],
+        templates: dict[str, str | Node],
         most: int,
     ) -> None:
         self._scheduler, self._pods, self._are_queued = scheduler, pods, are_queued
-        self._every, self._most = _names(templates), most
+        self._names, self._most = list(templates), most
         self.notes = dict[str, None]()  # in order; what is not known of the new nodes, or to know about them
-        self._templates = [one for one in templates if self._takes_daemons(one)]
-        self._known: dict[tuple[int, ...], dict[str, str]] = {}
+        self._templates = dict(filter(self._takes_daemons, templates.items()))
+        self._trials: dict[tuple[int, ...], dict[str, str]] = {}  # by numbers of new nodes
 
     def plan(self) -> NodesNeeded:
         """Return the plan."""
@@ -311,11 +289,12 @@ class _Search:
 
     def _by_template(self, counts: Sequence[int]) -> dict[str, int]:
         """Return numbers of new nodes by the name of their template; 0 for those that are left out."""
-        return dict.fromkeys(self._every, 0) | dict(zip(_names(self._templates), counts, strict=True))
+        return dict.fromkeys(self._names, 0) | dict(zip(self._templates, counts, strict=True))
 
-    def _takes_daemons(self, template: str | Node) -> bool:
+    def _takes_daemons(self, named: tuple[str, str | Node]) -> bool:
         """Whether the pods of DaemonSets have a place on a new node; note the first that has none, whose
         template is left out, as cluster-autoscaler v1.36 does."""
+        name, template = named
         with self._scheduler.transaction():
             _, arrived = self._add(1, template)
             failures = self._place_in_order(arrived)
@@ -323,8 +302,7 @@ class _Search:
             if pod.key in failures:
                 owner = pod.metadata.controller()
                 daemon = f"{owner.kind} {pod.namespace}/{owner.name}" if owner else pod.key
-                like = template if isinstance(template, str) else template.name
-                self.notes[TOO_SMALL.format(like, daemon, failures[pod.key])] = None
+                self.notes[TOO_SMALL.format(name, daemon, failures[pod.key])] = None
                 return False
         return True
 
@@ -342,11 +320,12 @@ class _Search:
         scheduler = self._scheduler
         with scheduler.transaction():
             nodes: list[Node] = scheduler.client.list(Node)[0]
-            made = dict[str, Node]()
-            for name, template in zip(_names(self._templates), self._templates, strict=True):
-                (new,), arrived = self._add(1, template)
-                self._place_in_order(arrived)
-                made[name] = scheduler.client.get(Node, new)
+            new, arrived = self._add_all([1] * len(self._templates))
+            self._place_in_order(arrived)
+            made = {
+                name: scheduler.client.get(Node, node)
+                for name, (node,) in zip(self._templates, new, strict=True)
+            }
             pods = [pod for pod in self._pods if pod.key in unplaced]
             yield from missing_domains(pods, made.values(), nodes)
             yield from share_of_daemons(scheduler, made, unplaced.values())
@@ -358,10 +337,10 @@ class _Search:
         of nodes is enough for, or ""; and a packing of at most so many nodes as are allowed."""
         scheduler = self._scheduler
         with scheduler.transaction():
-            added = [self._add(1, template) for template in self._templates]
-            self._place_in_order([pod for _, arrived in added for pod in arrived])
+            added, arrived = self._add_all([1] * len(self._templates))
+            self._place_in_order(arrived)
             relaxation = relax(scheduler, self._pods, [1.0] * len(self._pods))
-            rows = [scheduler.cache.state.find_row(name) for (name,), _ in added]
+            rows = [scheduler.cache.state.find_row(name) for (name,) in added]
             new = [int(np.flatnonzero(relaxation.rows == row)[0]) for row in rows]
             replaces = self._are_queued and any(map(_replaces, scheduler.rollouts()))
             bound = NodeBound(0, "") if replaces else bound_of_nodes(scheduler, relaxation, new)
@@ -393,9 +372,9 @@ class _Search:
         if relaxation.relaxed == ASSUMPTIONS and not has_ports:
             return True
         with scheduler.transaction():
-            added = self._add_all(packing.counts)
-            self._place_in_order([pod for _, arrived in added for pod in arrived])
-            new = {place: iter(made) for place, (made, _) in zip(packing.new, added, strict=True)}
+            added, arrived = self._add_all(packing.counts)
+            self._place_in_order(arrived)
+            new = {place: iter(names) for place, names in zip(packing.new, added, strict=True)}
             nodes = [
                 next(new[place]) if place in new else str(row_name(int(relaxation.rows[place])))
                 for place in packing.origin.tolist()
@@ -425,9 +404,11 @@ class _Search:
         names = [name.removeprefix("Node ") for name in change.created if name.startswith("Node ")]
         return names, [pod for pod in arrived if not scheduler.not_ours(pod)]
 
-    def _add_all(self, counts: Sequence[int]) -> list[tuple[list[str], list[Pod]]]:
-        """Add so many nodes of each template; return what `_add` does."""
-        return [self._add(count, one) for count, one in zip(counts, self._templates, strict=True)]
+    def _add_all(self, counts: Sequence[int]) -> tuple[list[list[str]], list[Pod]]:
+        """Add so many nodes of each template; return their names by template, and the pods that arrive."""
+        parts = zip(counts, self._templates.values(), strict=True)
+        added = [self._add(count, template) for count, template in parts]
+        return [names for names, _ in added], [pod for _, arrived in added for pod in arrived]
 
     def _place_in_order(self, pods: list[Pod]) -> dict[str, str]:
         """Place pods without evictions, in their order; return why others have no place, by key."""
@@ -447,11 +428,11 @@ class _Search:
     def _unplaced(self, counts: Sequence[int]) -> dict[str, str]:
         """Return why pods have no place, by key, if there were so many new nodes."""
         key = tuple(counts)
-        if key not in self._known:
+        if key not in self._trials:
             with self._scheduler.transaction():
-                added = self._add_all(counts)
-                self._known[key] = self._place([pod for _, arrived in added for pod in arrived], self._pods)
-        return self._known[key]
+                _, arrived = self._add_all(counts)
+                self._trials[key] = self._place(arrived, self._pods)
+        return self._trials[key]
 
     def _grow(self, counts: list[int]) -> str:
         """Add nodes until all pods have a place; each time the template that places the most of the rest."""
@@ -470,10 +451,10 @@ class _Search:
         """Return how many pods that have no place with some new nodes fit on one more of each template."""
         scheduler, gains = self._scheduler, list[int]()
         with scheduler.transaction():
-            added = self._add_all(counts)
-            left = self._place([pod for _, arrived in added for pod in arrived], self._pods)
+            _, arrived = self._add_all(counts)
+            left = self._place(arrived, self._pods)
             rest = [pod for pod in self._pods if pod.key in left]
-            for template in self._templates:
+            for template in self._templates.values():
                 with scheduler.transaction():
                     _, arrived = self._add(1, template)
                     gains.append(len(left) - len(self._place(arrived, rest)))

@@ -141,7 +141,7 @@ class FailedAttempt:
             return plugin in named
         before = {"", *named[: named.index(plugin)]}  # a conflict of plugins has no name
         for failure in self._attempt.failures.values():
-            rejection = failure.diagnosis and failure.diagnosis.pre_filter
+            rejection = None if failure.diagnosis is None else failure.diagnosis.pre_filter
             if not failure.error and (rejection is None or rejection.plugin not in before):
                 return True
         return False

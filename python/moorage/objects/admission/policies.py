@@ -13,6 +13,7 @@ from moorage.objects.model.autoscaling import VerticalPodAutoscaler
 from moorage.objects.model.meta import Object
 from moorage.objects.model.pod import Pod, PodSpec
 from moorage.objects.model.workload import CronJob, Job, PriorityClass, ReplicaSet
+from moorage.objects.read.object_defaults import priority_fields
 from moorage.objects.workloads.top_controller import Workload, Workloads
 
 from .distributions import Additions
@@ -80,13 +81,10 @@ class Policies:
 
     def _with_priority(self, spec: PodSpec) -> PodSpec:
         """Return a spec with the priority of its class, if it has none yet: the class is a new one."""
-        if spec.priority is not None or not spec.priority_class_name:
-            return spec
-        found = self.classes.get(spec.priority_class_name)
-        if found is None:
-            raise NotAdmittedError(f"no PriorityClass with name {spec.priority_class_name} was found")
-        policy = spec.preemption_policy or found.preemption_policy or "PreemptLowerPriority"
-        return replace(spec, priority=found.value, preemption_policy=policy)
+        name = spec.priority_class_name
+        if spec.priority is None and name and name not in self.classes:
+            raise NotAdmittedError(f"no PriorityClass with name {name} was found")
+        return replace(spec, **priority_fields(spec, self.classes))
 
     def autoscaler_of(self, pod: Pod) -> VerticalPodAutoscaler | None:
         """Return the VerticalPodAutoscaler that sets the requests of a new pod; None for none."""

@@ -6,10 +6,9 @@ they do is not known, but the running pods show it.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
-from itertools import chain
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
@@ -36,6 +35,7 @@ from .vertical_autoscaling import controlled
 
 _ALWAYS = "PreemptLowerPriority"
 _RESIZES = frozenset({"PodResizePending", "PodResizeInProgress"})
+_CLASSES = ("priority_class_name", "runtime_class_name")
 _SHOWN = 3
 Revision = tuple[str, str, str]
 """Kind and name of the controller of pods, and the hash of their template."""
@@ -68,20 +68,18 @@ class Difference(NamedTuple):
     @property
     def is_told(self) -> bool:
         """Whether a sentence tells it: not what a distribution adds to all pods."""
-        tolerations = tuple([one for one in self.after.tolerations if one != MEMORY_PRESSURE])
+        tolerations = tuple([each for each in self.after.tolerations if each != MEMORY_PRESSURE])
         told = self._replace(after=replace(self.after, tolerations=tolerations))
         return bool(told.others or told.changes())
 
     def changes(self) -> list[Change]:
         """Return what differs, field by field."""
-        empty = PodSpec()
-        named = replace(empty, **{name: value for name, value in self.classes.items() if name in _CLASSES})
-        labels = [Change(f"metadata.labels.{name}", None, value) for name, value in self.labels.items()]
-        found = chain(changes(empty, named, "spec"), changes(self.before, self.after, "spec"))
-        return [*found, *labels]
-
-
-_CLASSES = ("priority_class_name", "runtime_class_name")
+        classes = PodSpec(**{name: value for name, value in self.classes.items() if name in _CLASSES})
+        return [
+            *changes(PodSpec(), classes, "spec"),
+            *changes(self.before, self.after, "spec"),
+            *(Change(f"metadata.labels.{name}", None, value) for name, value in self.labels.items()),
+        ]
 
 
 class Siblings:
@@ -106,23 +104,19 @@ class Siblings:
         before: Mapping[str, Object] | None = None,
     ) -> None:
         self._pods, self._objects, self._before = pods, objects, before or {}
-        self._found: dict[tuple[Workload, Revision], Difference | None] = {}
-        self._made: dict[Workload, tuple[Difference | None, str]] = {}
+        self._differences: dict[tuple[Workload, Revision], Difference | None] = {}
+        self._noted: dict[Workload, tuple[Difference | None, str]] = {}
 
     def difference_for(self, pod: Pod) -> Difference | None:
-        """Return how a new pod of a workload is to differ from its template; None for not at all.
-
-        Parameters
-        ----------
-        pod : Pod
-            As its controller creates it.
+        """Return how a new pod, as its controller creates it, is to differ from its template.
 
         Returns
         -------
         Difference or None
-            That of the pods of its revision, or else of the newest pod of its workload.
+            That of the pods of its revision, or else of the newest pod of its workload; None without any.
         """
-        if pod.metadata.controller() is None:
+        revision = _revision(pod)
+        if revision is None:
             return None
         top = self._policies.workloads.of(pod)
         if top.kind == Job.__name__:  # the next run of a CronJob is like the last
@@ -131,16 +125,15 @@ class Siblings:
         revisions = self._revisions.get(top)
         if revisions is None:
             return None
-        revision = _revision(pod)
         if revision not in revisions:
             revision = max(revisions, key=lambda each: by_creation(revisions[each][0]))
         key = top, revision
-        if key not in self._found:
-            self._found[key] = self._difference(revisions[revision])
-        return self._found[key]
+        if key not in self._differences:
+            self._differences[key] = self._difference(revisions[revision])
+        return self._differences[key]
 
     def note(self, pod: Pod, difference: Difference | None, autoscaler: str) -> None:
-        """Note that a new pod differs from its template.
+        """Note that a new pod differs from its template, for the answer.
 
         Parameters
         ----------
@@ -149,7 +142,7 @@ class Siblings:
         autoscaler : str
             The VerticalPodAutoscaler that has set its requests; "" for none.
         """
-        self._made[self._policies.workloads.of(pod)] = difference, autoscaler
+        self._noted[self._policies.workloads.of(pod)] = difference, autoscaler
 
     # ---- what is known -------------------------------------------------------------------------------------
 
@@ -169,35 +162,38 @@ class Siblings:
     @cached_property
     def _revisions(self) -> dict[Workload, dict[Revision, list[Pod]]]:
         """The pods of each workload by revision, those that have not ended and the newest first."""
-        found: defaultdict[Workload, defaultdict[Revision, list[Pod]]] = defaultdict(
-            lambda: defaultdict(list)
-        )
-        for pod in self._pods:
-            if pod.metadata.controller() is not None:
-                found[self._policies.workloads.of(pod)][_revision(pod)].append(pod)
-        for pods in chain.from_iterable(each.values() for each in found.values()):
-            pods.sort(key=lambda pod: (is_active(pod), by_creation(pod)), reverse=True)
-        return {workload: dict(revisions) for workload, revisions in found.items()}
+        workloads: dict[Workload, dict[Revision, list[Pod]]] = {}
+        for pod in sorted(self._pods, key=lambda pod: (is_active(pod), by_creation(pod)), reverse=True):
+            if (revision := _revision(pod)) is not None:
+                revisions = workloads.setdefault(self._policies.workloads.of(pod), {})
+                revisions.setdefault(revision, []).append(pod)
+        return workloads
 
     def _difference(self, pods: Sequence[Pod]) -> Difference | None:
         """Return how the newest pod of a revision differs, or the newest whose resources are as created."""
         model = next((pod for pod in pods if not _is_resized(pod)), pods[0])
-        found = self._of_pod(model, pods)
-        if found is None:
+        active = list(filter(is_active, pods))
+        labels = {
+            name: value
+            for name, value in model.metadata.labels.items()
+            if name not in BY_CONTROLLERS and all(pod.metadata.labels.get(name) == value for pod in active)
+        }
+        difference = self._of_pod(model, labels)
+        if difference is None:
             return None
-        shown = found.changes()
-        own = [pod for pod in pods if is_active(pod)]
+        shown = difference.changes()
         others = sum(
             _bare(pod.spec) != _bare(model.spec)
-            and (each := self._of_pod(pod, pods)) is not None
-            and each.changes() != shown
-            for pod in own
+            and (other := self._of_pod(pod, labels)) is not None
+            and other.changes() != shown
+            for pod in active
             if not _is_resized(pod)
         )
-        return found._replace(others=others) if shown or others else None
+        return difference._replace(others=others) if shown or others else None
 
-    def _of_pod(self, pod: Pod, pods: Sequence[Pod]) -> Difference | None:
-        """Return how a pod differs from what its controller would create; None if that is not known."""
+    def _of_pod(self, pod: Pod, labels: Mapping[str, str]) -> Difference | None:
+        """Return how a pod differs from what its controller would create, with the labels that all pods of
+        its revision have; None if that is not known."""
         created = self._made_of.pod_like(pod)
         if created is None:
             return None
@@ -208,41 +204,31 @@ class Siblings:
             return None
         before = replace(before, volumes=_relevant(before.volumes))
         after = self._own(pod, before)
-        labels = {
-            name: value
-            for name, value in pod.metadata.labels.items()
-            if name not in BY_CONTROLLERS and created.metadata.labels.get(name) != value
-            if all(each.metadata.labels.get(name) == value for each in pods if is_active(each))
-        }
-        return Difference(pod, classes, before, after, labels, 0)
+        own = created.metadata.labels
+        added = {name: value for name, value in labels.items() if own.get(name) != value}
+        return Difference(pod, classes, before, after, added, 0)
 
     def _own(self, pod: Pod, before: PodSpec) -> PodSpec:
         """Return the spec of a pod without what others than its creation have set, and without what objects
         of the input explain: these act on new pods anew."""
         spec = pod.spec
         autoscaler = self._policies.autoscaler_of(pod)
-        known = {one.name: one for one in (*before.containers, *before.init_containers)}
-        defaults = [container_defaults(one) for one in self._policies.limit_ranges.get(pod.namespace, ())]
+        of_template = {each.name: each.resources for each in (*before.containers, *before.init_containers)}
+        limit_ranges = self._policies.limit_ranges.get(pod.namespace, ())
 
         def own(container: Container) -> Container:
-            like, resources = known.get(container.name), container.resources
-            if like is None:
-                for limits, requests in defaults:
-                    resources = replace(
-                        resources,
-                        limits=_without(resources.limits, limits),
-                        requests=_without(resources.requests, requests),
-                    )
+            resources, wanted = container.resources, of_template.get(container.name)
+            limits, requests = resources.limits, resources.requests
+            if wanted is None:
+                for default_limits, default_requests in map(container_defaults, limit_ranges):
+                    limits, requests = _without(limits, default_limits), _without(requests, default_requests)
             elif _is_resized(pod):
-                resources = like.resources
+                return replace(container, resources=wanted)
             elif autoscaler is not None:
                 names = controlled(autoscaler, container.name)
-                resources = replace(
-                    resources,
-                    limits=_as_in(resources.limits, like.resources.limits, names),
-                    requests=_as_in(resources.requests, like.resources.requests, names),
-                )
-            return replace(container, resources=resources)
+                limits = _as_in(limits, wanted.limits, names)
+                requests = _as_in(requests, wanted.requests, names)
+            return replace(container, resources=replace(resources, limits=limits, requests=requests))
 
         explained: dict[str, Any] = {}
         if before.priority_class_name or (spec.preemption_policy or _ALWAYS) == (
@@ -268,76 +254,68 @@ class Siblings:
 
     def sentences(self) -> list[str]:
         """Return what to know about new pods that differ from their templates; nothing if there are none."""
-        made = sorted(self._made.items(), key=lambda item: item[0])
-        like = [_text(one, found) for one, (found, _) in made if found is not None and found.is_told]
-        by = [
-            f"{one.text} in {one.namespace} by {name}"
-            for one, (_, name) in sorted(self._made.items())
-            if name
-        ]
-        told = []
+        like, sized = list[str](), list[str]()
+        for workload, (difference, autoscaler) in sorted(self._noted.items(), key=itemgetter(0)):
+            if difference is not None and difference.is_told:
+                like.append(_text(workload, difference))
+            if autoscaler:
+                sized.append(f"{workload.text} in {workload.namespace} by {autoscaler}")
+        sentences = []
         if like:
             head = "New pods differ from their templates as running pods do"
-            told.append(f"{head}: {examples(like, _SHOWN)}; --ignore-siblings leaves this out.")
-        if by:
-            told.append(
-                f"New pods get the requests that a VerticalPodAutoscaler recommends: {examples(by, _SHOWN)}."
-            )
-        return told
+            sentences.append(f"{head}: {examples(like, _SHOWN)}; --ignore-siblings leaves this out.")
+        if sized:
+            head = "New pods get the requests that a VerticalPodAutoscaler recommends"
+            sentences.append(f"{head}: {examples(sized, _SHOWN)}.")
+        return sentences
 
     def documents(self) -> list[dict[str, Any]]:
         """Return, as JSON values, the workloads with new pods that differ from their templates."""
-        return [
-            {"namespace": one.namespace, "workload": one.text}
-            | ({"verticalPodAutoscaler": name} if name else {})
-            | (
-                {}
-                if found is None
-                else {
-                    "like": found.model.name,
-                    "others": found.others,
-                    "changes": [each._asdict() for each in found.changes()],
-                }
-            )
-            for one, (found, name) in sorted(self._made.items(), key=lambda item: item[0])
-        ]
+        documents = []
+        for workload, (difference, autoscaler) in sorted(self._noted.items(), key=itemgetter(0)):
+            document: dict[str, Any] = {"namespace": workload.namespace, "workload": workload.text}
+            if autoscaler:
+                document["verticalPodAutoscaler"] = autoscaler
+            if difference is not None:
+                document |= {"like": difference.model.name, "others": difference.others}
+                document["changes"] = [change._asdict() for change in difference.changes()]
+            documents.append(document)
+        return documents
 
 
-def _text(workload: Workload, found: Difference) -> str:
+def _text(workload: Workload, difference: Difference) -> str:
     """Return the difference of the pods of a workload in one clause."""
-    texts = [one.text for one in found.changes()]
+    texts, others = [change.text for change in difference.changes()], difference.others
     what = examples(texts, _SHOWN) if texts else "as the template"
-    like = f", as {found.model.name}, the newest of them"
-    rest = f"; {number_of(found.others, 'other differs', 'others differ')} from it" if found.others else ""
-    return f"{workload.text} in {workload.namespace}{like if found.others else ''} ({what}{rest})"
+    like = f", as {difference.model.name}, the newest of them" if others else ""
+    rest = f"; {number_of(others, 'other differs', 'others differ')} from it" if others else ""
+    return f"{workload.text} in {workload.namespace}{like} ({what}{rest})"
 
 
-def _revision(pod: Pod) -> Revision:
+def _revision(pod: Pod) -> Revision | None:
+    """Return the revision of a pod; None without a controller."""
     labels, owner = pod.metadata.labels, pod.metadata.controller()
     mark = labels.get(REVISION_LABEL) or labels.get(HASH_LABEL) or ""
-    return (owner.kind, owner.name, mark) if owner is not None else ("", "", "")
+    return None if owner is None else (owner.kind, owner.name, mark)
 
 
 def _classes(created: PodSpec, spec: PodSpec) -> dict[str, Any]:
     """Return the classes of a pod that differ from those of its template, and what is to follow from them."""
-    found: dict[str, Any] = {
-        name: getattr(spec, name) for name in _CLASSES if getattr(spec, name) != getattr(created, name)
-    }
-    if found.get("priority_class_name"):
-        found |= {"priority": None, "preemption_policy": None}
-    return found
+    own = {name: getattr(spec, name) for name in _CLASSES if getattr(spec, name) != getattr(created, name)}
+    return own | ({"priority": None, "preemption_policy": None} if own.get("priority_class_name") else {})
 
 
 def _is_resized(pod: Pod) -> bool:
     """Whether the resources of a pod may have changed since it was created: its spec has, or is to."""
-    statuses = {one.name: one.allocated_resources for one in pod.status.container_statuses}
+    allocated = {status.name: status.allocated_resources for status in pod.status.container_statuses}
     return (
         pod.metadata.generation > 1
-        or any(one.type in _RESIZES for one in pod.status.conditions)
+        or any(condition.type in _RESIZES for condition in pod.status.conditions)
         or any(
-            name in one.resources.requests and Quantity(amount) != Quantity(one.resources.requests[name])
-            for one in pod.spec.containers
-            for name, amount in statuses.get(one.name, {}).items()
+            name in requests and Quantity(amount) != Quantity(requests[name])
+            for container in pod.spec.containers
+            for requests in [container.resources.requests]
+            for name, amount in allocated.get(container.name, {}).items()
         )
     )
 
@@ -355,7 +333,7 @@ def _bare(spec: PodSpec) -> PodSpec:
 
 def _relevant(volumes: tuple[Volume, ...]) -> tuple[Volume, ...]:
     """Return the volumes with a source that scheduling reads: not those of tokens of service accounts."""
-    return tuple([one for one in volumes if one != Volume(name=one.name)])
+    return tuple([volume for volume in volumes if volume != Volume(name=volume.name)])
 
 
 def _without(own: dict[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
@@ -367,8 +345,7 @@ def _without(own: dict[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]
     }
 
 
-def _as_in(own: dict[str, Any], other: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+def _as_in(own: dict[str, Any], other: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
     """Return amounts with those of other ones for some resources."""
-    left_out = dict.fromkeys(names)
-    kept = {name: amount for name, amount in own.items() if name not in left_out}
-    return kept | {name: other[name] for name in left_out if name in other}
+    kept = {name: amount for name, amount in own.items() if name not in names}
+    return kept | {name: other[name] for name in names if name in other}

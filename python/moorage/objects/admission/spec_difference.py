@@ -36,17 +36,14 @@ class Change(NamedTuple):
     def text(self) -> str:
         """The change in a few words."""
         name = self.field.removeprefix("spec.").replace("].resources.", "].")
-        if isinstance(self.after, dict | list):
-            requests = (
-                self.after.get("resources", {}).get("requests") if isinstance(self.after, dict) else None
-            )
-            amounts = ", ".join(f"{key} {amount}" for key, amount in (requests or {}).items())
+        if isinstance(self.after, dict):
+            requests = self.after.get("resources", {}).get("requests") or {}
+            amounts = ", ".join(f"{key} {amount}" for key, amount in requests.items())
             return f"{name} ({amounts})" if amounts else name
-        return f"{name} {self.after}" + (f" instead of {self.before}" if _is_scalar(self.before) else "")
-
-
-def _is_scalar(value: Any) -> bool:
-    return value not in (None, "") and not isinstance(value, dict | list)
+        if isinstance(self.after, list):
+            return name
+        instead = "" if self.before in (None, "") else f" instead of {self.before}"
+        return f"{name} {self.after}{instead}"
 
 
 def changes(before: Any, after: Any, path: str, parent: str = "") -> Iterator[Change]:
@@ -62,11 +59,11 @@ def changes(before: Any, after: Any, path: str, parent: str = "") -> Iterator[Ch
     """
     if _lacks(before, after, parent):
         return
-    one, other = _parts(before), _parts(after)
-    if one is not None and other is not None:
+    old, new = _parts(before), _parts(after)
+    if old is not None and new is not None:
         field = path.rpartition(".")[2]
-        for step in other:
-            yield from changes(one.get(step), other[step], path + step, field)
+        for step in new:
+            yield from changes(old.get(step), new[step], path + step, field)
     else:
         yield Change(path, plain(before), plain(after))
 
@@ -76,7 +73,7 @@ def _lacks(before: Any, after: Any, parent: str) -> bool:
     if before == after or after in (None, "", (), False):
         return True
     if isinstance(after, tuple) and isinstance(before, tuple) and _named(after) is None:
-        return all(one in before for one in after)
+        return all(item in before for item in after)
     return parent in _AMOUNTS and before is not None and bool(Quantity(before) == Quantity(after))
 
 
@@ -93,8 +90,8 @@ def _parts(value: Any) -> dict[str, Any] | None:
 
 def _named(items: tuple[Any, ...]) -> dict[str, Any] | None:
     """Return items by their names; None if one has none."""
-    found = {getattr(one, "name", ""): one for one in items}
-    return None if "" in found else found
+    named = {getattr(item, "name", ""): item for item in items}
+    return None if "" in named else named
 
 
 def with_difference(before: Any, after: Any, value: Any, field: str = "", parent: str = "") -> Any:
@@ -113,17 +110,18 @@ def with_difference(before: Any, after: Any, value: Any, field: str = "", parent
     if _lacks(before, after, parent) or (field == "image" and value != before):
         return value
     if isinstance(after, Struct):
-        before, value = (type(after)() if one is None else one for one in (before, value))
-        names = after.__struct_fields__
-        old, new, own = ({each: getattr(one, each) for each in names} for one in (before, after, value))
-        parts = {each: with_difference(old[each], new[each], own[each], each, field) for each in names}
+        before, value = (type(after)() if part is None else part for part in (before, value))
+        parts = {
+            name: with_difference(*(getattr(part, name) for part in (before, after, value)), name, field)
+            for name in after.__struct_fields__
+        }
         return replace(value, **parts)
     if isinstance(after, dict):
         old, own = before or {}, value or {}
         return own | {
-            each: with_difference(old.get(each), item, own.get(each), each, field)
-            for each, item in after.items()
-            if not _lacks(old.get(each), item, field)
+            name: with_difference(old.get(name), item, own.get(name), name, field)
+            for name, item in after.items()
+            if not _lacks(old.get(name), item, field)
         }
     if isinstance(after, tuple) and field not in _WHOLE:
         return _with_items(before or (), after, value or ())
@@ -134,7 +132,7 @@ def _with_items(before: tuple[Any, ...], after: tuple[Any, ...], value: tuple[An
     """Return a list with the items that were added; those that precede all others come first."""
     old, new, own = _named(before), _named(after), _named(value)
     if old is None or new is None or own is None:
-        return (*value, *(one for one in after if one not in before and one not in value))
+        return (*value, *(item for item in after if item not in before and item not in value))
     kept = [
         with_difference(old[name], new[name], item) if name in old and name in new else item
         for name, item in own.items()

@@ -276,7 +276,7 @@ def default_pod_spec(spec: PodSpec, classes: PriorityClasses, *, tolerate: bool)
         resources = _pod_level_requests(resources, containers, init_containers)
     return _with(
         spec,
-        **_priority(spec, classes),
+        **priority_fields(spec, classes),
         containers=containers,
         init_containers=init_containers,
         resources=resources,
@@ -288,7 +288,8 @@ def default_pod_spec(spec: PodSpec, classes: PriorityClasses, *, tolerate: bool)
     )
 
 
-def _priority(spec: PodSpec, classes: PriorityClasses) -> dict[str, Any]:
+def priority_fields(spec: PodSpec, classes: PriorityClasses) -> dict[str, Any]:
+    """Return the fields that the admission plugin Priority sets; none if the class does not exist."""
     name = spec.priority_class_name
     if spec.priority is not None or (name and name not in classes):
         return {}

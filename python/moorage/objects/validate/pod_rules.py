@@ -117,11 +117,8 @@ def _check_resources(resources: ResourceRequirements) -> None:
 
 def _check_pod_level(spec: PodSpec, resources: ResourceRequirements) -> None:
     """Check pod-level resources; requests that they lack are the sums of the containers'."""
-    containers, init_containers = (
-        tuple([replace(one, resources=_with_requests(one.resources)) for one in part])
-        for part in (spec.containers, spec.init_containers)
-    )
-    inner = Pod(spec=PodSpec(containers=containers, init_containers=init_containers))
+    alone = PodSpec(containers=spec.containers, init_containers=spec.init_containers)
+    inner = Pod(spec=with_limits_requested(alone))
     total = pod_requests(inner, CONTAINERS_ALONE, resizes=False)
     sums: Resources = {name: str(total[name]) for name in _OVERCOMMITTABLE if name in total}
     own = _with_requests(replace(resources, requests=sums | resources.requests))
@@ -135,6 +132,15 @@ def _check_pod_level(spec: PodSpec, resources: ResourceRequirements) -> None:
             if name in resources.limits and _quantity(raw) > (limit := _quantity(resources.limits[name])):
                 path = f"resources.containers[{at}][{name}].limits"  # as the API server writes it
                 _invalid(raw, f"must be less than or equal to pod limits of {limit}", path)
+
+
+def with_limits_requested(spec: PodSpec) -> PodSpec:
+    """Return a spec whose containers request their limits of resources that they do not request."""
+    containers, init_containers = (
+        tuple([replace(container, resources=_with_requests(container.resources)) for container in part])
+        for part in (spec.containers, spec.init_containers)
+    )
+    return replace(spec, containers=containers, init_containers=init_containers)
 
 
 def _with_requests(resources: ResourceRequirements) -> ResourceRequirements:

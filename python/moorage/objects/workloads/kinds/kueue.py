@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import msgspec
-from msgspec.structs import replace
 
 from moorage._core.base.quantity import Quantity
 from moorage._core.base.resources import pod_requests
 from moorage.errors import located
 from moorage.objects.model.field_rules import whole_number
-from moorage.objects.model.pod import Container, Pod, PodSpec, ResourceRequirements
+from moorage.objects.model.pod import Pod
 from moorage.objects.model.workload import Job
+from moorage.objects.validate.pod_rules import with_limits_requested
 
 from .kind_values import Find, Values, map_of, maps_of
 
@@ -71,7 +71,7 @@ class Quotas:
 
     def _why_never(self, job: Job, name: str) -> Inadmissible | None:
         pods = _fewest(job)
-        requests = pod_requests(Pod(spec=_with_limits(job.spec.template.spec)))
+        requests = pod_requests(Pod(spec=with_limits_requested(job.spec.template.spec)))
         needed = {key: amount * Quantity(str(pods)) for key, amount in requests.items() if amount.sign()}
         groups = maps_of(self._queues[name].get("resourceGroups"))
         head = f"which ClusterQueue {name} never admits:"
@@ -130,20 +130,6 @@ def _fewest(job: Job) -> int:
     pods = parallelism if job.spec.completions is None else min(parallelism, job.spec.completions)
     least = whole_number(job.metadata.annotations.get(_MIN, ""))
     return pods if least is None else min(pods, max(least, 1))
-
-
-def _with_limits(spec: PodSpec) -> PodSpec:
-    """Return a spec that requests what it limits, where it does not say."""
-    parts = {
-        "containers": tuple(map(_requesting, spec.containers)),
-        "init_containers": tuple(map(_requesting, spec.init_containers)),
-    }
-    return replace(spec, **parts)
-
-
-def _requesting(container: Container) -> Container:
-    own = container.resources
-    return replace(container, resources=ResourceRequirements(requests={**own.limits, **own.requests}))
 
 
 def _cohort(spec: Values) -> str:

@@ -61,10 +61,6 @@ def anonymize(objects: Iterable[Object]) -> list[Object]:
     and drivers, and the attributes of devices, which expressions name. Other annotations, messages and
     parameters are left out.
 
-    Parameters
-    ----------
-    objects : iterable of Object
-
     Returns
     -------
     list of Object

@@ -17,10 +17,6 @@ def plural(struct: type[Object]) -> str:
     ----------
     struct : type
         The kind.
-
-    Returns
-    -------
-    str
     """
     name = struct.__name__.lower()
     if name.endswith("s"):
@@ -36,10 +32,6 @@ def resource(struct: type[Object]) -> str:
     ----------
     struct : type
         The kind.
-
-    Returns
-    -------
-    str
     """
     return plural(struct) + group_suffix(struct)
 
@@ -51,10 +43,6 @@ def group_suffix(struct: type[Object]) -> str:
     ----------
     struct : type
         The kind.
-
-    Returns
-    -------
-    str
     """
     group = struct().api_version.rpartition("/")[0]
     return f".{group}" if group else ""

@@ -38,10 +38,6 @@ def timestamps(seconds: npt.NDArray[np.int64]) -> list[str]:
     ----------
     seconds : (n,) int64 array
         Seconds since 1970.
-
-    Returns
-    -------
-    list of str
     """
     texts: list[str] = np.datetime_as_string(seconds.astype("M8[s]"), timezone="UTC").tolist()
     return texts

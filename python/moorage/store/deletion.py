@@ -58,10 +58,6 @@ def marked(meta: ObjectMeta, now: float, grace: int) -> ObjectMeta:
         Seconds since 1970.
     grace : int
         Grace period in seconds; a negative one counts as 1.
-
-    Returns
-    -------
-    ObjectMeta
     """
     grace = 1 if grace < 0 else grace
     time, current = meta.deletion_timestamp, meta.deletion_grace_period_seconds or 0
@@ -75,12 +71,7 @@ def marked(meta: ObjectMeta, now: float, grace: int) -> ObjectMeta:
 
 
 def is_awaited(meta: ObjectMeta) -> bool:
-    """Whether finalizers or a grace period delay the removal of an object that is being deleted.
-
-    Parameters
-    ----------
-    meta : ObjectMeta
-    """
+    """Whether finalizers or a grace period delay the removal of an object that is being deleted."""
     return bool(meta.finalizers or meta.deletion_grace_period_seconds)
 
 

@@ -65,25 +65,12 @@ def not_found(struct: type[Object], name: str) -> NotFoundError:
     struct : type
         The kind.
     name : str
-
-    Returns
-    -------
-    NotFoundError
     """
     return NotFoundError(f'{resource(struct)} "{name}" not found')
 
 
 def already_exists(current: Object) -> AlreadyExistsError:
-    """Return the error of creating an object under the name of an existing one, `current`.
-
-    Parameters
-    ----------
-    current : Object
-
-    Returns
-    -------
-    AlreadyExistsError
-    """
+    """Return the error of creating an object under the name of an existing one, `current`."""
     text = f'{resource(type(current))} "{current.name}" already exists'
     is_deleted = current.metadata.deletion_timestamp is not None
     return AlreadyExistsError(f"object is being deleted: {text}" if is_deleted else text)
@@ -100,41 +87,18 @@ def conflict(what: str, name: str, why: str) -> ConflictError:
         The object's.
     why : str
         The reason.
-
-    Returns
-    -------
-    ConflictError
     """
     return ConflictError(f'Operation cannot be fulfilled on {what} "{name}": {why}')
 
 
 def stale(obj: Object) -> ConflictError:
-    """Return the error of an update with a resource version that is not the latest.
-
-    Parameters
-    ----------
-    obj : Object
-
-    Returns
-    -------
-    ConflictError
-    """
+    """Return the error of an update with a resource version that is not the latest."""
     why = "the object has been modified; please apply your changes to the latest version and try again"
     return conflict(resource(type(obj)), obj.name, why)
 
 
 def other_uid(obj: Object, uid: str) -> ConflictError:
-    """Return the error of a write to `obj` where the stored object has the UID `uid`.
-
-    Parameters
-    ----------
-    obj : Object
-    uid : str
-
-    Returns
-    -------
-    ConflictError
-    """
+    """Return the error of a write to `obj` where the stored object has the UID `uid`."""
     struct = type(obj)
     why = (
         f"StorageError: invalid object, Code: 4, Key: /registry/{plural(struct)}/{obj.key}, "
@@ -154,9 +118,5 @@ def invalid(struct: type[Object], name: str, why: str) -> InvalidObjectError:
     name : str
     why : str
         The reason, with the field.
-
-    Returns
-    -------
-    InvalidObjectError
     """
     return InvalidObjectError(f'{group_kind(struct)} "{name}" is invalid: {why}')

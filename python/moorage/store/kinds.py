@@ -31,10 +31,6 @@ def struct_named(kind: str) -> type[Any]:
     kind : str
         Such as "Pod".
 
-    Returns
-    -------
-    type
-
     Raises
     ------
     ValueError
@@ -66,10 +62,6 @@ def singular(struct: type[Object]) -> str:
     ----------
     struct : type
         The kind.
-
-    Returns
-    -------
-    str
     """
     return struct.__name__.lower() + group_suffix(struct)
 
@@ -82,9 +74,5 @@ def group_kind(struct: type[Object]) -> str:
     ----------
     struct : type
         The kind.
-
-    Returns
-    -------
-    str
     """
     return struct.__name__ + group_suffix(struct)

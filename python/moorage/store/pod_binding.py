@@ -40,10 +40,6 @@ class Binding:
         version : str
             The resource version of the binding.
         node : str
-
-        Returns
-        -------
-        Pod
         """
         spec, status = self._spec, self._status
         if spec is None or spec[0] is not pod.spec or spec[1] != node:

@@ -89,10 +89,6 @@ def condition_value(condition: Condition, generation: int) -> dict[str, Any]:
     condition : Condition
     generation : int
         Of the object for which it holds; 0 where that is not known.
-
-    Returns
-    -------
-    dict
     """
     return {
         "type": condition.type,

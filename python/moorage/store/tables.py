@@ -103,10 +103,6 @@ class Table(Generic[T]):
             True for the objects to return; None for all.
         namespace : str, optional
             Objects of others are not looked at. "" for all namespaces.
-
-        Returns
-        -------
-        list of Object
         """
         keys: Iterable[str] = self.objects
         if namespace and self.namespaced:
@@ -116,12 +112,7 @@ class Table(Generic[T]):
         return list(filter(match, objects)) if match else objects
 
     def record(self, event: WatchEvent[T]) -> None:
-        """Apply an event to the objects and append it to the history.
-
-        Parameters
-        ----------
-        event : WatchEvent
-        """
+        """Apply an event to the objects and append it to the history."""
         self.objects.record(event, self._events)
         self.free(1)
 
@@ -213,10 +204,6 @@ class Table(Generic[T]):
         version : int
             The resource version of the first change.
         stays : str
-
-        Returns
-        -------
-        list of bool
         """
         before = len(self._events)
         found = self.objects.set_condition(objects, condition, make, version, self._events, stays)
@@ -240,10 +227,6 @@ class Table(Generic[T]):
         make, remove : callable
         version : int
             The resource version of the first change.
-
-        Returns
-        -------
-        list of bool
         """
         before = len(self._events)
         found = self.objects.evict(pods, condition, make, remove, version, self._events)
@@ -284,10 +267,6 @@ class Table(Generic[T]):
         version : int
             The resource version.
 
-        Returns
-        -------
-        int
-
         Raises
         ------
         ResourceExpiredError
@@ -311,10 +290,6 @@ class Table(Generic[T]):
             The resource version that the reader has reached, for the error.
         limit : int or None
             The number of events at most.
-
-        Returns
-        -------
-        list of WatchEvent
 
         Raises
         ------
@@ -357,10 +332,6 @@ class Table(Generic[T]):
         ----------
         saves : list
             The open marks of the store that the copy is for.
-
-        Returns
-        -------
-        Table
         """
         copy = Table(self.struct, self._capacity, saves)
         copy.objects, copy._events = self.objects.copy(), self._events.copy()
@@ -409,10 +380,6 @@ class Tables:
             The struct of a kind, or its name.
         key : str
             ``namespace/name``, or the name where the kind has no namespaces.
-
-        Returns
-        -------
-        Object
 
         Raises
         ------
@@ -483,10 +450,6 @@ class Tables:
         condition : Condition
         make : callable
         stays : str
-
-        Returns
-        -------
-        list of bool
         """
         table = self[type(objects[0])]
         return self._numbered(
@@ -501,12 +464,6 @@ class Tables:
         remove: Make[Pod],
     ) -> list[bool]:
         """Add a condition to pods and delete them; see `ObjectMap.evict`.
-
-        Parameters
-        ----------
-        pods : sequence of (Pod or WatchEvent)
-        condition : Condition
-        make, remove : callable
 
         Returns
         -------
@@ -613,10 +570,6 @@ class Tables:
         ----------
         changes : int
             An earlier value of `changes`.
-
-        Returns
-        -------
-        list of type
         """
         if self._last is not None and self._others <= changes < self.changes:
             return [self._last.struct]
@@ -630,21 +583,11 @@ class Tables:
         return mark
 
     def is_open(self, mark: Save) -> bool:
-        """Whether a mark was neither undone nor released.
-
-        Parameters
-        ----------
-        mark : Save
-        """
+        """Whether a mark was neither undone nor released."""
         return mark in self._saves
 
     def undo(self, mark: Save) -> None:
-        """Restore all tables as they were at a mark. The mark and all later ones are closed.
-
-        Parameters
-        ----------
-        mark : Save
-        """
+        """Restore all tables as they were at a mark. The mark and all later ones are closed."""
         self.changes += 1
         self._last = None
         for kind, table in self._tables.items():
@@ -656,12 +599,7 @@ class Tables:
         self.release(mark)  # last: while it is open, all this can be repeated
 
     def release(self, mark: Save) -> None:
-        """Close a mark and all later ones without restoring anything.
-
-        Parameters
-        ----------
-        mark : Save
-        """
+        """Close a mark and all later ones without restoring anything."""
         del self._saves[self._saves.index(mark) :]
 
     def copy(self) -> Tables:

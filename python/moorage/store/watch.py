@@ -29,20 +29,12 @@ def with_version(obj: T, version: str) -> T:
     obj : Object
     version : str
         Resource version.
-
-    Returns
-    -------
-    Object
     """
     return replace(obj, metadata=replace(obj.metadata, resource_version=version))
 
 
 class Changed(Condition):
     """The condition of a store's lock. While no thread waits, a notification costs next to nothing.
-
-    Parameters
-    ----------
-    lock : lock
 
     Attributes
     ----------

@@ -84,10 +84,6 @@ class InMemoryProvisioner:
         ----------
         volume : PersistentVolume
             The volume.
-
-        Returns
-        -------
-        bool
         """
         provisioner = volume.metadata.annotations.get(PROVISIONED_BY)
         csi = volume.spec.csi
@@ -104,10 +100,6 @@ class InMemoryProvisioner:
         ----------
         options : VolumeOptions
             The volume to provision.
-
-        Returns
-        -------
-        InMemoryVolume
         """
         return InMemoryVolume(self, options.pv_name, options)
 
@@ -118,10 +110,6 @@ class InMemoryProvisioner:
         ----------
         volume : PersistentVolume
             The volume.
-
-        Returns
-        -------
-        InMemoryVolume
         """
         return InMemoryVolume(self, volume.name, None)
 
@@ -151,10 +139,6 @@ class InMemoryProvisioner:
             The selected node.
         allowed : sequence of TopologySelectorTerm
             The ``allowedTopologies`` of the class.
-
-        Returns
-        -------
-        PersistentVolume
 
         Raises
         ------

@@ -235,10 +235,6 @@ def claim_key(reference: ObjectReference) -> str:
     ----------
     reference : ObjectReference
         The volume's ``claimRef``.
-
-    Returns
-    -------
-    str
     """
     return f"{reference.namespace}/{reference.name}"
 

@@ -99,10 +99,6 @@ class Operations:
         ----------
         name : str
             Name of the operation.
-
-        Returns
-        -------
-        bool
         """
         return name in self._running
 

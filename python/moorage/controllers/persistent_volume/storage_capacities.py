@@ -19,10 +19,6 @@ class StorageCapacities:
 
     external-provisioner asks the driver for the capacity again after a volume was made or deleted; here the
     size of the volume is what changes. Other classes, which may share a pool of the driver, keep theirs.
-
-    Parameters
-    ----------
-    client : ObjectClient
     """
 
     def __init__(self, client: ObjectClient) -> None:

@@ -399,10 +399,6 @@ def pods_that_use(lister: Lister[Pod], claim: str) -> list[Pod]:
         Lister of pods with the index `PODS_BY_CLAIM`.
     claim : str
         ``namespace/name``.
-
-    Returns
-    -------
-    list of Pod
     """
     pods = [pod for pod in lister.by_index(PODS_BY_CLAIM, claim) if pod.status.phase not in FINISHED]
     return sorted(pods, key=lambda pod: pod.name)

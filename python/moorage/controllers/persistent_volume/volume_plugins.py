@@ -117,10 +117,6 @@ class VolumePlugin(Protocol):
         ----------
         volume : PersistentVolume
             The volume.
-
-        Returns
-        -------
-        bool
         """
 
     def supports_mount_option(self) -> bool:
@@ -138,10 +134,6 @@ class ProvisionableVolumePlugin(VolumePlugin, Protocol):
         ----------
         options : VolumeOptions
             The volume to provision.
-
-        Returns
-        -------
-        Provisioner
         """
 
 
@@ -156,10 +148,6 @@ class DeletableVolumePlugin(VolumePlugin, Protocol):
         ----------
         volume : PersistentVolume
             The volume.
-
-        Returns
-        -------
-        Deleter
         """
 
 
@@ -214,10 +202,6 @@ class VolumePlugins:
         name : str
             Name of the plugin.
 
-        Returns
-        -------
-        ProvisionableVolumePlugin
-
         Raises
         ------
         VolumeError
@@ -236,10 +220,6 @@ class VolumePlugins:
         name : str
             Name of the plugin.
 
-        Returns
-        -------
-        DeletableVolumePlugin
-
         Raises
         ------
         VolumeError
@@ -255,10 +235,6 @@ class VolumePlugins:
         volume : PersistentVolume
             The volume.
 
-        Returns
-        -------
-        DeletableVolumePlugin
-
         Raises
         ------
         VolumeError
@@ -273,10 +249,6 @@ class VolumePlugins:
         ----------
         volume : PersistentVolume
             The volume.
-
-        Returns
-        -------
-        RecyclableVolumePlugin
 
         Raises
         ------
@@ -360,10 +332,6 @@ class VolumeHost:
         ----------
         plugin_name : str
             Name of the plugin.
-
-        Returns
-        -------
-        str
         """
         return ""
 
@@ -384,10 +352,6 @@ class VolumeHost:
             Name of the plugin.
         volume_name : str
             Name of the volume.
-
-        Returns
-        -------
-        str
         """
         return ""
 
@@ -400,10 +364,6 @@ class VolumeHost:
             UID of the pod.
         plugin_name : str
             Name of the plugin.
-
-        Returns
-        -------
-        str
         """
         return ""
 
@@ -442,10 +402,6 @@ class VolumeHost:
         ----------
         plugin_name : str
             Name of the plugin.
-
-        Returns
-        -------
-        OSExecutor
         """
         return OSExecutor()
 

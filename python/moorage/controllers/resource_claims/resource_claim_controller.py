@@ -78,12 +78,7 @@ class ResourceClaimController:
     # ---- claims of templates -------------------------------------------------------------------------------
 
     def make_claims(self, pods: Iterable[Pod]) -> None:
-        """Make the claims that pods and all pod groups miss, and note their names in the status of each.
-
-        Parameters
-        ----------
-        pods : iterable of Pod
-        """
+        """Make the claims that pods and all pod groups miss, and note their names in the status of each."""
         groups = {group.key: group for group in self._groups()}
         waiting: list[Owner] = [group for group in groups.values() if _misses_claims(group)]
         waiting += [pod for pod in pods if _misses_claims(pod)]
@@ -142,12 +137,7 @@ class ResourceClaimController:
     # ---- claims of pods that are gone ----------------------------------------------------------------------
 
     def forget(self, pod: Pod) -> None:
-        """Release the claims of a pod that is gone.
-
-        Parameters
-        ----------
-        pod : Pod
-        """
+        """Release the claims of a pod that is gone."""
         made = {one.name: one.resource_claim_name for one in pod.status.resource_claim_statuses}
         for use in pod.spec.resource_claims:
             name = use.resource_claim_name or made.get(use.name)

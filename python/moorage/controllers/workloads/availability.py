@@ -82,16 +82,7 @@ class Availability:
         self._ready[pod.metadata.uid] = self.now() + times.start + times.ready
 
     def of(self, min_ready_seconds: int) -> AvailablePods:
-        """Return a predicate for the pods of a workload.
-
-        Parameters
-        ----------
-        min_ready_seconds : int
-
-        Returns
-        -------
-        AvailablePods
-        """
+        """Return a predicate for the pods of a workload."""
         return AvailablePods(self.now(), min_ready_seconds, self._ready)
 
     def wait(self, obj: Object, is_complete: bool, due: float) -> None:
@@ -155,10 +146,6 @@ class AvailablePods:
 
     def since(self, pod: Pod) -> float:
         """Return the time from which a pod is available; infinite for one that is not ready.
-
-        Parameters
-        ----------
-        pod : Pod
 
         Returns
         -------

@@ -80,12 +80,7 @@ class ClaimProtection:
             pods.add_index(_GROUP, _group_keys, is_lasting=True)
 
     def note(self, obj: Protected) -> None:
-        """Look at a claim, a volume or a group in the next round, if it is being deleted.
-
-        Parameters
-        ----------
-        obj : PersistentVolumeClaim, PersistentVolume or PodGroup
-        """
+        """Look at a claim, a volume or a group in the next round, if it is being deleted."""
         if obj.metadata.deletion_timestamp is not None:
             self.changed[f"{obj.kind} {obj.key}"] = obj
             if isinstance(obj, PodGroup):
@@ -107,12 +102,7 @@ class ClaimProtection:
         self.changed, self.going_groups = changed.copy(), going.copy()
 
     def note_lost_pod(self, pod: Pod) -> None:
-        """Look at the claims and the group of a pod that is gone, or has ended, in the next round.
-
-        Parameters
-        ----------
-        pod : Pod
-        """
+        """Look at the claims and the group of a pod that is gone, or has ended, in the next round."""
         for claim in filter(None, map(self._claims.get, pod.claim_keys())):
             self.note(claim)
         for key in self.going_groups.intersection(_group_keys(pod)) if self.going_groups else ():
@@ -129,12 +119,7 @@ class ClaimProtection:
                 self.release(obj)
 
     def protect(self, obj: Used) -> None:
-        """Have a claim or a group that a pod uses outlast its deletion, which comes next.
-
-        Parameters
-        ----------
-        obj : PersistentVolumeClaim or PodGroup
-        """
+        """Have a claim or a group that a pod uses outlast its deletion, which comes next."""
         meta, finalizer = obj.metadata, _FINALIZERS[type(obj)]
         if finalizer not in meta.finalizers and self._is_used(obj):
             finalizers = (*meta.finalizers, finalizer)

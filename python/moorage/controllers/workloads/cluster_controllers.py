@@ -218,35 +218,20 @@ class ClusterControllers:
     # ---- what informers report -----------------------------------------------------------------------------
 
     def note(self, obj: Object) -> None:
-        """Look at a workload in the next round, and at the Deployment that controls it.
-
-        Parameters
-        ----------
-        obj : Object
-        """
+        """Look at a workload in the next round, and at the Deployment that controls it."""
         self._changed.setdefault((obj.kind, obj.key), int(obj.metadata.resource_version))
         if isinstance(obj, ReplicaSet | ReplicationController | StatefulSet):
             self.note_owner(obj)
         self.budgets.note_workload(obj)
 
     def note_owner(self, obj: Object) -> None:
-        """Look at the workload that controls an object in the next round.
-
-        Parameters
-        ----------
-        obj : Object
-        """
+        """Look at the workload that controls an object in the next round."""
         owner = obj.metadata.controller()
         if owner is not None and owner.kind in KINDS:
             self._changed.setdefault((owner.kind, f"{obj.namespace}/{owner.name}"), LATER)
 
     def note_end(self, pod: Pod) -> None:
-        """Let a pod end that is being deleted, and look at its owner in the next round.
-
-        Parameters
-        ----------
-        pod : Pod
-        """
+        """Let a pod end that is being deleted, and look at its owner in the next round."""
         self.kubelets.note(pod)
         self.note_owner(pod)
 
@@ -263,12 +248,7 @@ class ClusterControllers:
             self._replacements.append(new)
 
     def note_waiting_owner(self, pod: Pod) -> None:
-        """Look at the StatefulSet or DaemonSet of a pod in the next round, if it waits for its pods.
-
-        Parameters
-        ----------
-        pod : Pod
-        """
+        """Look at the StatefulSet or DaemonSet of a pod in the next round, if it waits for its pods."""
         owner = pod.metadata.controller()
         if owner is not None:
             one = owner.kind, f"{pod.namespace}/{owner.name}"
@@ -452,13 +432,7 @@ class ClusterControllers:
         return owner is not None and refers_to(reference, owner)
 
     def has(self, reference: OwnerReference, namespace: str) -> bool:
-        """Whether the pods of an owner are simulated, and it exists.
-
-        Parameters
-        ----------
-        reference : OwnerReference
-        namespace : str
-        """
+        """Whether the pods of an owner are simulated, and it exists."""
         copy = self._copies.get(reference.kind)
         owner = None if copy is None else copy.get(f"{namespace}/{reference.name}")
         return owner is not None and refers_to(reference, owner)
@@ -631,10 +605,6 @@ class NodeEvents(HandlerFunctions[Node]):
     def on_run(self, notices: Iterable[Notice[Node]]) -> int:
         """Pass the leading new nodes (see `RunHandler`).
 
-        Parameters
-        ----------
-        notices : iterable of Notice
-
         Returns
         -------
         int
@@ -647,22 +617,13 @@ class NodeEvents(HandlerFunctions[Node]):
 
 
 class PodEvents:
-    """Tells the controllers of pods.
-
-    Parameters
-    ----------
-    controllers : ClusterControllers
-    """
+    """Tells the controllers of pods."""
 
     def __init__(self, controllers: ClusterControllers) -> None:
         self._controllers = controllers
 
     def on_run(self, notices: Iterable[Notice[Pod]]) -> int:
         """Process all notices; no pod is made that nobody has read yet.
-
-        Parameters
-        ----------
-        notices : iterable of Notice
 
         Returns
         -------
@@ -715,31 +676,15 @@ class PodEvents:
             self._controllers.note_owner(new)
 
     def on_add(self, obj: Pod, is_in_initial_list: bool) -> None:
-        """Receive a new pod; `on_run` does.
-
-        Parameters
-        ----------
-        obj : Pod
-        is_in_initial_list : bool
-        """
+        """Receive a new pod; `on_run` does."""
         self.on_run([Notice(None, obj)])
 
     def on_update(self, old: Pod, new: Pod) -> None:
-        """Receive a changed pod; `on_run` does.
-
-        Parameters
-        ----------
-        old, new : Pod
-        """
+        """Receive a changed pod; `on_run` does."""
         self.on_run([Notice(old, new)])
 
     def on_delete(self, obj: Pod | DeletedFinalStateUnknown[Pod]) -> None:
-        """Receive a deleted pod; `on_run` does.
-
-        Parameters
-        ----------
-        obj : Pod or DeletedFinalStateUnknown
-        """
+        """Receive a deleted pod; `on_run` does."""
         self.on_run([Notice(obj, None)])
 
     def _deleted(self, obj: Pod | DeletedFinalStateUnknown[Pod]) -> None:

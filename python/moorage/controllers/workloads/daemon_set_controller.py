@@ -60,12 +60,7 @@ class DaemonSetController:
                 rollout.changed[node_of(pod.spec)] = None
 
     def note_node(self, name: str) -> None:
-        """Look at a changed node in the next round of all rollouts.
-
-        Parameters
-        ----------
-        name : str
-        """
+        """Look at a changed node in the next round of all rollouts."""
         for rollout in self._rollouts.values():
             rollout.changed[name] = None
 
@@ -79,10 +74,6 @@ class DaemonSetController:
         """Bring the pods to what a DaemonSet asks for on all nodes, and take the next step of a rollout.
 
         In a rollout, nodes are left out where nothing has changed since the last step.
-
-        Parameters
-        ----------
-        obj : DaemonSet
 
         Raises
         ------
@@ -136,11 +127,6 @@ class DaemonSetController:
     def reconcile_node(self, obj: DaemonSet, node: Node) -> None:
         """Bring the pods to what a DaemonSet asks for on a node.
 
-        Parameters
-        ----------
-        obj : DaemonSet
-        node : Node
-
         Raises
         ------
         RefusedError
@@ -152,27 +138,12 @@ class DaemonSetController:
             self.leave(obj, node.name)
 
     def leave(self, obj: DaemonSet, node: str) -> None:
-        """Delete the pods that a DaemonSet has on a node.
-
-        Parameters
-        ----------
-        obj : DaemonSet
-        node : str
-        """
+        """Delete the pods that a DaemonSet has on a node."""
         for pod in self._control.daemons(obj, node):
             self._control.delete(pod)
 
     def rollout(self, obj: DaemonSet) -> Rollout | None:
-        """Return the rollout of a DaemonSet; None if it is complete.
-
-        Parameters
-        ----------
-        obj : DaemonSet
-
-        Returns
-        -------
-        Rollout or None
-        """
+        """Return the rollout of a DaemonSet; None if it is complete."""
         pods = list(filter(is_active, self._control.owned(obj)))
         mark, spec = mark_of(obj, written_revision(self._control, obj)), daemon_spec(obj)
         wanted = sum(should_run(spec, node) for node in self._nodes.values())

@@ -35,24 +35,11 @@ class DeploymentController:
         self._availability = availability
 
     def sets_of(self, deployment: Deployment) -> list[ReplicaSet]:
-        """Return the ReplicaSets that a Deployment controls.
-
-        Parameters
-        ----------
-        deployment : Deployment
-
-        Returns
-        -------
-        list of ReplicaSet
-        """
+        """Return the ReplicaSets that a Deployment controls."""
         return [one for value in values_of(deployment) for one in self._sets.by_index(OWNER, value)]
 
     def reconcile(self, deployment: Deployment) -> None:
         """Take the next step of a Deployment, if there is one.
-
-        Parameters
-        ----------
-        deployment : Deployment
 
         Raises
         ------
@@ -100,16 +87,7 @@ class DeploymentController:
         return (going * lacking)[:lacking] if lacking > 0 else []
 
     def rollout(self, deployment: Deployment) -> Rollout | None:
-        """Return the rollout of a Deployment; None if it is complete.
-
-        Parameters
-        ----------
-        deployment : Deployment
-
-        Returns
-        -------
-        Rollout or None
-        """
+        """Return the rollout of a Deployment; None if it is complete."""
         sets = self.sets_of(deployment)
         available = {one.name: sum(map(is_healthy, self._control.owned(one))) for one in sets}
         if is_complete(deployment, sets, available):

@@ -19,23 +19,13 @@ LABEL = "label"
 
 
 def by_label(pod: Pod) -> list[str]:
-    """Return the namespace of a pod, and its labels in it.
-
-    Parameters
-    ----------
-    pod : Pod
-    """
+    """Return the namespace of a pod, and its labels in it."""
     meta = pod.metadata
     return [meta.namespace, *(f"{meta.namespace}/{key}={value}" for key, value in meta.labels.items())]
 
 
 def selected_label(budget: PodDisruptionBudget) -> str:
-    """Return the value in the index `by_label` that all pods of a budget have.
-
-    Parameters
-    ----------
-    budget : PodDisruptionBudget
-    """
+    """Return the value in the index `by_label` that all pods of a budget have."""
     selector = budget.spec.selector
     labels = [*selector.match_labels.items()][:1] if selector else []
     return budget.namespace + "".join(f"/{key}={value}" for key, value in labels)
@@ -98,41 +88,20 @@ class DisruptionController:
         self.changed = changed.copy()
 
     def on_add(self, obj: PodDisruptionBudget, is_in_initial_list: bool) -> None:
-        """Give a new budget a status, unless it has one.
-
-        Parameters
-        ----------
-        obj : PodDisruptionBudget
-        is_in_initial_list : bool
-        """
+        """Give a new budget a status, unless it has one."""
         if obj.status == NO_STATUS:
             self.changed[obj.key] = None
 
     def on_update(self, old: PodDisruptionBudget, new: PodDisruptionBudget) -> None:
-        """Compute the status of a budget that was changed.
-
-        Parameters
-        ----------
-        old, new : PodDisruptionBudget
-        """
+        """Compute the status of a budget that was changed."""
         if old.spec != new.spec:
             self.changed[new.key] = None
 
     def on_delete(self, obj: object) -> None:
-        """Do nothing: a budget without an object has no status.
-
-        Parameters
-        ----------
-        obj : PodDisruptionBudget or DeletedFinalStateUnknown
-        """
+        """Do nothing: a budget without an object has no status."""
 
     def note(self, *pods: Pod) -> None:
-        """Note that pods have changed.
-
-        Parameters
-        ----------
-        *pods : Pod
-        """
+        """Note that pods have changed."""
         for pod in pods if self.has_budgets else ():
             for label in by_label(pod):
                 for key, budget in self._budgets.items_by_index(LABEL, label).items():
@@ -142,12 +111,7 @@ class DisruptionController:
                         self.changed[key] = None
 
     def note_workload(self, obj: Object) -> None:
-        """Note that the replicas of a workload may have changed.
-
-        Parameters
-        ----------
-        obj : Object
-        """
+        """Note that the replicas of a workload may have changed."""
         if self.has_budgets:
             self.changed.update(
                 (budget.key, None) for budget in self._budgets.by_index("namespace", obj.namespace)

@@ -84,20 +84,11 @@ class JobController:
         self._failures = failures.copy()
 
     def forget(self, key: str) -> None:
-        """Forget the failures of a Job that is gone.
-
-        Parameters
-        ----------
-        key : str
-        """
+        """Forget the failures of a Job that is gone."""
         self._failures.pop(key, None)
 
     def reconcile(self, job: Job) -> None:
         """Bring the pods and the status of a Job to what it asks for.
-
-        Parameters
-        ----------
-        job : Job
 
         Raises
         ------

@@ -17,22 +17,13 @@ OWNER, ENDED, ORPHAN = "owner", "owner of ended pods", "orphan"
 
 
 def path(kind: str, namespace: str, name: str) -> str:
-    """Return the value in the index of what an object controls.
-
-    Parameters
-    ----------
-    kind, namespace, name : str
-    """
+    """Return the value in the index of what an object controls."""
     return f"{kind} {namespace}/{name}"
 
 
 def by_owner(obj: Object) -> tuple[str, ...]:
     """Return the values of an object in the index of owners: for its controller the path and the path with
     the UID, for any other owner the latter with another sign.
-
-    Parameters
-    ----------
-    obj : Object
     """
     values: tuple[str, ...] = ()
     for owner in obj.metadata.owner_references:
@@ -44,22 +35,12 @@ def by_owner(obj: Object) -> tuple[str, ...]:
 
 
 def of_ended(pod: Pod) -> tuple[str, ...]:
-    """Return the values of a pod that is not active in the index of owners of such pods.
-
-    Parameters
-    ----------
-    pod : Pod
-    """
+    """Return the values of a pod that is not active in the index of owners of such pods."""
     return () if is_active(pod) else by_owner(pod)
 
 
 def of_orphan(pod: Pod) -> Iterable[str]:
-    """Return the namespace and the labels of an active pod without a controller, for adoption.
-
-    Parameters
-    ----------
-    pod : Pod
-    """
+    """Return the namespace and the labels of an active pod without a controller, for adoption."""
     meta = pod.metadata
     if meta.controller() is not None or not is_active(pod):
         return ()
@@ -67,12 +48,7 @@ def of_orphan(pod: Pod) -> Iterable[str]:
 
 
 def values_of(owner: Object) -> tuple[str, ...]:
-    """Return the values that the index has for what an object controls (see `refers_to`).
-
-    Parameters
-    ----------
-    owner : Object
-    """
+    """Return the values that the index has for what an object controls (see `refers_to`)."""
     at = path(owner.kind, owner.namespace, owner.name)
     return (at,) if has_made_up_uid(owner) else (f"{at}#{owner.metadata.uid}", f"{at}#")
 

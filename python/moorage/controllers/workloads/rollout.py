@@ -74,10 +74,6 @@ def rollout_of(obj: Object, replicas: int, updated: Iterable[Pod], available: in
     updated : iterable of Pod
         The pods with its template.
     available : int
-
-    Returns
-    -------
-    Rollout
     """
     pods = list(updated)
     waiting = tuple(pod.key for pod in pods if not pod.spec.node_name)

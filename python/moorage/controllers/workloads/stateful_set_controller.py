@@ -56,10 +56,6 @@ class StatefulSetController:
     def reconcile(self, obj: StatefulSet) -> None:
         """Take the next step of a StatefulSet, if there is one.
 
-        Parameters
-        ----------
-        obj : StatefulSet
-
         Raises
         ------
         RefusedError
@@ -106,16 +102,7 @@ class StatefulSetController:
             self._control.client.update(replace(obj, metadata=meta, status=status))
 
     def rollout(self, obj: StatefulSet) -> Rollout | None:
-        """Return the rollout of a StatefulSet; None if it is complete.
-
-        Parameters
-        ----------
-        obj : StatefulSet
-
-        Returns
-        -------
-        Rollout or None
-        """
+        """Return the rollout of a StatefulSet; None if it is complete."""
         revisions = current_and_update(self._control, obj)
         pods = by_ordinal(obj, filter(is_active, self._control.owned(obj)))
         marks = {at: mark_of(obj, revision_for(obj, at, revisions)) for at in ordinals(obj)}

@@ -98,26 +98,12 @@ class StoreControl:
         return [(kind, key) for kind, _, key in (name.partition(" ") for name in self.refusals)]
 
     def refuse(self, owner: Object, message: str) -> None:
-        """Remember that the API server refuses the next pod of a workload.
-
-        Parameters
-        ----------
-        owner : Object
-        message : str
-        """
+        """Remember that the API server refuses the next pod of a workload."""
         self.refusals[f"{owner.kind} {owner.key}"] = message
         self._read = self.client.changes
 
     def admitted(self, pod: Pod) -> Pod:
         """Return a new pod as the API server stores it.
-
-        Parameters
-        ----------
-        pod : Pod
-
-        Returns
-        -------
-        Pod
 
         Raises
         ------
@@ -134,22 +120,12 @@ class StoreControl:
         return self._admission
 
     def active(self, owner: Object) -> int:
-        """Return the number of active pods that an object controls.
-
-        Parameters
-        ----------
-        owner : Object
-        """
+        """Return the number of active pods that an object controls."""
         count = self.pods.count
         return sum(count(OWNER, value) - count(ENDED, value) for value in values_of(owner))
 
     def owned(self, owner: Object) -> list[Pod]:
-        """Return the pods that an object controls, in any state.
-
-        Parameters
-        ----------
-        owner : Object
-        """
+        """Return the pods that an object controls, in any state."""
         return [pod for value in values_of(owner) for pod in self.pods.by_index(OWNER, value)]
 
     def adopt(self, owner: Object, selector: LabelSelector | None) -> list[Pod]:
@@ -160,10 +136,6 @@ class StoreControl:
         owner : Object
         selector : LabelSelector or None
             None adopts no pods.
-
-        Returns
-        -------
-        list of Pod
         """
         if selector is None or not self.pods.count(ORPHAN, owner.namespace):
             return []
@@ -178,39 +150,15 @@ class StoreControl:
         return adopted
 
     def daemon_nodes(self, owner: DaemonSet) -> Container[str]:
-        """Return the nodes that have, or will have, a pod of a DaemonSet that has not finished.
-
-        Parameters
-        ----------
-        owner : DaemonSet
-
-        Returns
-        -------
-        container of str
-        """
+        """Return the nodes that have, or will have, a pod of a DaemonSet that has not finished."""
         return DaemonNodes(self.pods, path(owner.kind, owner.namespace, owner.name))
 
     def daemons(self, owner: DaemonSet, node: str) -> list[Pod]:
-        """Return the pods of a DaemonSet that are on a node or require it.
-
-        Parameters
-        ----------
-        owner : DaemonSet
-        node : str
-
-        Returns
-        -------
-        list of Pod
-        """
+        """Return the pods of a DaemonSet that are on a node or require it."""
         return self.pods.by_index(OWNER, f"{path(owner.kind, owner.namespace, owner.name)}@{node}")
 
     def owned_daemons(self, owner: DaemonSet, node: str) -> list[Pod]:
         """Return those of the pods that a DaemonSet controls that are on a node or require it.
-
-        Parameters
-        ----------
-        owner : DaemonSet
-        node : str
 
         Returns
         -------
@@ -221,27 +169,11 @@ class StoreControl:
         return [pod for value in values_of(owner) for pod, values in here if value in values]
 
     def count(self, owner: Object, missing: int, path: str = "spec.replicas") -> range:
-        """Return the numbers of new pods; see `counted`.
-
-        Parameters
-        ----------
-        owner : Object
-        missing : int
-        path : str
-
-        Returns
-        -------
-        range
-        """
+        """Return the numbers of new pods; see `counted`."""
         return counted(owner, 0, missing, path)
 
     def create(self, owner: Object, pod: Pod) -> None:
         """Create a pod and the claims of its ephemeral volumes; nothing happens if its name is taken.
-
-        Parameters
-        ----------
-        owner : Object
-        pod : Pod
 
         Raises
         ------
@@ -275,11 +207,6 @@ class StoreControl:
     def create_claim(self, owner: Object, claim: PersistentVolumeClaim) -> None:
         """Create a claim, unless it exists. It gets a UID and a time from the store.
 
-        Parameters
-        ----------
-        owner : Object
-        claim : PersistentVolumeClaim
-
         Raises
         ------
         RefusedError
@@ -298,25 +225,11 @@ class StoreControl:
         self.client.create(replace(claim, metadata=meta))
 
     def revisions(self, owner: Object) -> list[ControllerRevision]:
-        """Return the revisions that an object controls.
-
-        Parameters
-        ----------
-        owner : Object
-
-        Returns
-        -------
-        list of ControllerRevision
-        """
+        """Return the revisions that an object controls."""
         return [one for value in values_of(owner) for one in self._revisions.by_index(OWNER, value)]
 
     def write_revision(self, owner: Object, revision: ControllerRevision) -> ControllerRevision:
         """Create a revision, or update one that has a UID.
-
-        Parameters
-        ----------
-        owner : Object
-        revision : ControllerRevision
 
         Returns
         -------
@@ -332,12 +245,7 @@ class StoreControl:
             return self.client.get(ControllerRevision, revision.name, revision.namespace)
 
     def delete(self, obj: Object) -> None:
-        """Delete an object, unless it is gone or another has its name. A pod on a node has its grace period.
-
-        Parameters
-        ----------
-        obj : Object
-        """
+        """Delete an object, unless it is gone or another has its name. A pod on a node has its grace period."""
         with suppress(NotFoundError):
             current = self.client.get(type(obj), obj.name, obj.namespace)
             grace = self._grace_of(current) if isinstance(current, Pod) and current.spec.node_name else 0
@@ -361,23 +269,13 @@ class StoreControl:
         self.delete(pod)
 
     def delete_all(self, pods: Iterable[Pod]) -> None:
-        """Delete pods; see `delete`.
-
-        Parameters
-        ----------
-        pods : iterable of Pod
-        """
+        """Delete pods; see `delete`."""
         for pod in pods:
             self.delete(pod)
 
 
 def admit_claim(admission: Admission, claim: PersistentVolumeClaim) -> None:
     """Admit a claim that a StatefulSet creates.
-
-    Parameters
-    ----------
-    admission : Admission
-    claim : PersistentVolumeClaim
 
     Raises
     ------
@@ -393,14 +291,6 @@ def admit_claim(admission: Admission, claim: PersistentVolumeClaim) -> None:
 def admission_of(client: ObjectClient) -> Admission:
     """Return the admission of the API server for the policies and pods of a store. New pods of workloads
     differ from their templates as those did with which the cluster was read.
-
-    Parameters
-    ----------
-    client : ObjectClient
-
-    Returns
-    -------
-    Admission
     """
     kinds = [kind for kind in structs() if is_namespaced(kind) and kind is not Pod]
     policies: list[Object] = [obj for kind in _POLICIES for obj in client.list(kind)[0]]

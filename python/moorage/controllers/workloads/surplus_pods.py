@@ -31,10 +31,6 @@ def surplus_pods(control: StoreControl, obj: Object, related: Callable[[Object],
         With defaults; a workload whose number of replicas is not set keeps its pods.
     related : callable
         Returns the active pods of the same Deployment.
-
-    Returns
-    -------
-    list of Pod
     """
     is_scaled = isinstance(obj, ReplicaSet | ReplicationController) and obj.spec.replicas is not None
     surplus = control.active(obj) - (obj.spec.replicas or 0) if is_scaled else 0  # type: ignore[attr-defined]
@@ -60,10 +56,6 @@ def first_to_go(control: StoreControl, obj: Object, pods: Iterable[Pod], related
         Active pods of the workload.
     related : sequence of Pod
         The active pods of the same Deployment; of a Job they do not count.
-
-    Returns
-    -------
-    list of Pod
     """
     ordered = sorted(pods, key=lambda pod: pod.name, reverse=True)  # those that are alike go in this order
     if isinstance(obj, Job):

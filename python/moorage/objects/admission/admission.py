@@ -181,10 +181,6 @@ class Admission:
     def admit_object(self, obj: Object) -> None:
         """Admit a new object that is no pod: limit ranges of claims, and quotas that count objects.
 
-        Parameters
-        ----------
-        obj : Object
-
         Raises
         ------
         RefusedError
@@ -223,12 +219,7 @@ class Admission:
         return self._usages[namespace]
 
     def concerns(self, pod: Pod) -> bool:
-        """Whether a pod would be changed, refused or charged to a quota.
-
-        Parameters
-        ----------
-        pod : Pod
-        """
+        """Whether a pod would be changed, refused or charged to a quota."""
         template = self._template(pod)
         is_refused = bool(template.refusal or template.invalid)
         changes = template.spec is not pod.spec or bool(template.labels)

@@ -24,10 +24,6 @@ def container_defaults(limit_range: LimitRange) -> tuple[Resources, Resources]:
     A default limit is that of the item, else its maximum; a default request is that of the item, else the
     default limit, else the minimum (SetDefaults_LimitRangeItem).
 
-    Parameters
-    ----------
-    limit_range : LimitRange
-
     Returns
     -------
     limits, requests : dict of str to QuantityLike
@@ -52,10 +48,6 @@ def with_defaults(spec: PodSpec, limit_ranges: Iterable[LimitRange]) -> PodSpec:
     spec : PodSpec
     limit_ranges : iterable of LimitRange
         Those of the pod's namespace; the first one that has a default counts.
-
-    Returns
-    -------
-    PodSpec
     """
     for limit_range in limit_ranges:
         limits, requests = container_defaults(limit_range)
@@ -82,10 +74,6 @@ def violations(pod: Pod, limit_range: LimitRange) -> Iterator[str]:
     pod : Pod
     limit_range : LimitRange
         Of the pod's namespace.
-
-    Yields
-    ------
-    str
     """
     for item in limit_range.spec.limits:
         if item.type == "Container":
@@ -98,17 +86,7 @@ def violations(pod: Pod, limit_range: LimitRange) -> Iterator[str]:
 
 
 def bounds_of_requests(item: LimitRangeItem, requests: Quantities) -> Iterator[str]:
-    """Yield which bounds of an item the requests of an object without limits exceed, such as a claim.
-
-    Parameters
-    ----------
-    item : LimitRangeItem
-    requests : dict of str to Quantity
-
-    Yields
-    ------
-    str
-    """
+    """Yield which bounds of an item the requests of an object without limits exceed, such as a claim."""
     for check, bounds in ((_minimum, item.min), (_most_requested, item.max)):
         for name in sorted(bounds):
             message = check(f"{name} ", item.type, Quantity(bounds[name]), requests.get(name), None)

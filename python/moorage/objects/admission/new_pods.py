@@ -20,10 +20,6 @@ from .siblings import Siblings
 def is_new(pod: Pod) -> bool:
     """Whether a pod with defaults is to be created, and has not come from an API server.
 
-    Parameters
-    ----------
-    pod : Pod
-
     Returns
     -------
     bool
@@ -125,10 +121,6 @@ class NewPods:
     def admit(self, pods: Iterable[Pod]) -> list[Pod]:
         """Admit the new ones among pods.
 
-        Parameters
-        ----------
-        pods : iterable of Pod
-
         Returns
         -------
         list of Pod
@@ -144,16 +136,7 @@ class NewPods:
         return admitted
 
     def without_claims_of_refused(self, objects: list[Object]) -> list[Object]:
-        """Leave out the claims that were made for refused pods.
-
-        Parameters
-        ----------
-        objects : list of Object
-
-        Returns
-        -------
-        list of Object
-        """
+        """Leave out the claims that were made for refused pods."""
         uids = {one.pod.metadata.uid for one in self.refused}
         if not uids:
             return objects

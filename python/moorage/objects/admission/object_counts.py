@@ -37,26 +37,13 @@ def counts_objects(name: str) -> bool:
     ----------
     name : str
         Key of ``spec.hard``.
-
-    Returns
-    -------
-    bool
     """
     is_count = name.startswith("count/") and name != "count/pods"
     return is_count or name in _LEGACY or name == "requests.storage" or _OF_CLASS in name
 
 
 def usage_of_object(obj: Object) -> Quantities:
-    """Return what an object that is no pod uses of the resources of quotas.
-
-    Parameters
-    ----------
-    obj : Object
-
-    Returns
-    -------
-    dict of str to Quantity
-    """
+    """Return what an object that is no pod uses of the resources of quotas."""
     used, name = {f"count/{resource(type(obj))}": _ONE}, plural(type(obj))
     if name in _LEGACY:
         used[name] = _ONE
@@ -78,10 +65,6 @@ def violations_of_object(obj: Object, limit_range: LimitRange) -> Iterator[str]:
     obj : Object
     limit_range : LimitRange
         Of its namespace.
-
-    Yields
-    ------
-    str
     """
     if isinstance(obj, PersistentVolumeClaim):
         requests = quantities(obj.spec.resources.requests)

@@ -15,16 +15,7 @@ Quantities = dict[str, Quantity]
 
 
 def quantities(resources: Resources) -> Quantities:
-    """Return the quantities of a resource list.
-
-    Parameters
-    ----------
-    resources : dict of str to QuantityLike
-
-    Returns
-    -------
-    dict of str to Quantity
-    """
+    """Return the quantities of a resource list."""
     return {name: Quantity(raw) for name, raw in resources.items()}
 
 
@@ -32,14 +23,6 @@ def pod_limits(pod: Pod) -> Quantities:
     """Return the effective limits of a pod: of containers, sidecars and init containers as for requests.
 
     The overhead is added to the resources that have a limit (component-helpers v0.36, resource.PodLimits).
-
-    Parameters
-    ----------
-    pod : Pod
-
-    Returns
-    -------
-    dict of str to Quantity
     """
     spec = pod.spec
     resources = None if spec.resources is None else _limits_as_requests(spec.resources)
@@ -66,30 +49,12 @@ def _limits_as_requests(resources: ResourceRequirements) -> ResourceRequirements
 
 
 def without_overhead(pod: Pod) -> Pod:
-    """Return a pod without its overhead.
-
-    Parameters
-    ----------
-    pod : Pod
-
-    Returns
-    -------
-    Pod
-    """
+    """Return a pod without its overhead."""
     return replace(pod, spec=replace(pod.spec, overhead={})) if pod.spec.overhead else pod
 
 
 def is_best_effort(pod: Pod) -> bool:
-    """Whether no container of a pod requests or limits cpu or memory (v1.36, qos.GetPodQOS).
-
-    Parameters
-    ----------
-    pod : Pod
-
-    Returns
-    -------
-    bool
-    """
+    """Whether no container of a pod requests or limits cpu or memory (v1.36, qos.GetPodQOS)."""
     if pod.status.qos_class:
         return pod.status.qos_class == "BestEffort"
     parts = [one.resources for one in (*pod.spec.containers, *pod.spec.init_containers)]

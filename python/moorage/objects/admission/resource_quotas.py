@@ -37,10 +37,6 @@ def is_counted(resource: str) -> bool:
     ----------
     resource : str
         Key of ``spec.hard``.
-
-    Returns
-    -------
-    bool
     """
     return (
         resource in _COUNTED
@@ -67,10 +63,6 @@ def _computed(requests: Quantities | Resources, limits: Quantities | Resources) 
 
 def usage(pod: Pod) -> Quantities:
     """Return what a pod uses of the resources of quotas (PodUsageFunc).
-
-    Parameters
-    ----------
-    pod : Pod
 
     Returns
     -------
@@ -113,12 +105,7 @@ class QuotaUsage:
         return {name: (str(self._used[name]), str(hard)) for name, hard in self._hard.items()}
 
     def matches(self, pod: Pod) -> bool:
-        """Whether the quota counts a pod.
-
-        Parameters
-        ----------
-        pod : Pod
-        """
+        """Whether the quota counts a pod."""
         return bool(self._counted) and all(_is_in_scope(pod, scope) for scope in self._scopes)
 
     def counts_object(self, used: Quantities) -> bool:
@@ -133,10 +120,6 @@ class QuotaUsage:
 
     def check_constraints(self, spec: PodSpec) -> None:
         """Check that each container sets cpu and memory where the quota limits them, unless the pod sets any.
-
-        Parameters
-        ----------
-        spec : PodSpec
 
         Raises
         ------
@@ -190,10 +173,6 @@ class QuotaUsage:
             See `usage`.
         most : int
             The largest answer.
-
-        Returns
-        -------
-        int
         """
         for name, amount in self._more(used).items():
             left = self._hard[name] - self._used[name]

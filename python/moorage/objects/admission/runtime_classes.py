@@ -27,10 +27,6 @@ def with_runtime_class(spec: PodSpec, classes: Mapping[str, RuntimeClass]) -> Po
     classes : mapping of str to RuntimeClass
         By name.
 
-    Returns
-    -------
-    PodSpec
-
     Raises
     ------
     NotAdmittedError
@@ -71,16 +67,7 @@ def _checked_overhead(spec: PodSpec, runtime_class: RuntimeClass | None) -> PodS
 
 
 def merge_tolerations(tolerations: tuple[Toleration, ...]) -> tuple[Toleration, ...]:
-    """Leave out tolerations that another one includes (kubernetes v1.36, pkg/util/tolerations).
-
-    Parameters
-    ----------
-    tolerations : tuple of Toleration
-
-    Returns
-    -------
-    tuple of Toleration
-    """
+    """Leave out tolerations that another one includes (kubernetes v1.36, pkg/util/tolerations)."""
     merged: list[Toleration] = []
     for at, one in enumerate(tolerations):
         later = [other for other in tolerations[at + 1 :] if other != one]

@@ -113,33 +113,19 @@ def with_last_applied(obj: T, manifest: bytes) -> T:
     obj : Object
     manifest : bytes
         JSON text.
-
-    Returns
-    -------
-    Object
     """
     annotations = obj.metadata.annotations | {LAST_APPLIED: _text(decode(manifest, dict[str, Any]))}
     return replace(obj, metadata=replace(obj.metadata, annotations=annotations))
 
 
 def is_served(obj: Object) -> bool:
-    """Whether an object is from an API server, and not from a manifest.
-
-    Parameters
-    ----------
-    obj : Object
-    """
+    """Whether an object is from an API server, and not from a manifest."""
     meta = obj.metadata
     return bool(meta.uid) and meta.uid != stable_uid(obj.kind, meta.namespace, obj.name)
 
 
 def has_last_applied(obj: Object) -> bool:
-    """Whether it is known what was applied last, so that fields that a new manifest lacks are removed.
-
-    Parameters
-    ----------
-    obj : Object
-    """
+    """Whether it is known what was applied last, so that fields that a new manifest lacks are removed."""
     return not is_served(obj) or LAST_APPLIED in obj.metadata.annotations or bool(obj.metadata.managed_fields)
 
 

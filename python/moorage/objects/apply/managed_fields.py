@@ -34,10 +34,6 @@ def without_applied(live: dict[str, Any], managed_fields: str, new: dict[str, An
         fields counts.
     new : dict
         The manifest.
-
-    Returns
-    -------
-    dict
     """
     managers = msgspec.json.decode(managed_fields or "[]", type=tuple[_Manager, ...])
     applied = [one for one in managers if one.operation == _APPLY]

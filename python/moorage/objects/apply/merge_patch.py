@@ -13,29 +13,12 @@ def json_text(value: Json) -> bytes:
     """Return the JSON text of a value, with sorted keys.
 
     Equal values have equal texts. (Python's `==` does not serve: it calls true and 1 equal.)
-
-    Parameters
-    ----------
-    value : JSON value
-
-    Returns
-    -------
-    bytes
     """
     return msgspec.json.encode(value, order="sorted")
 
 
 def merge_patch(value: Json, patch: Json) -> Json:
-    """Apply a JSON merge patch (RFC 7386): maps are merged, null removes, any other value replaces.
-
-    Parameters
-    ----------
-    value, patch : JSON value
-
-    Returns
-    -------
-    JSON value
-    """
+    """Apply a JSON merge patch (RFC 7386): maps are merged, null removes, any other value replaces."""
     if not isinstance(patch, dict):
         return patch
     merged = dict(value) if isinstance(value, dict) else {}

@@ -39,10 +39,6 @@ def replace_object(old: Object, new: T) -> T:
         The object so far.
     new : Object
         An object of the same kind, namespace and name.
-
-    Returns
-    -------
-    Object
     """
     if is_newer(new, old):
         return new
@@ -73,10 +69,6 @@ def is_newer(obj: Object, other: Object) -> bool:
     ----------
     obj, other : Object
         Objects of the same kind, namespace and name.
-
-    Returns
-    -------
-    bool
     """
     meta, before = obj.metadata, other.metadata
     return bool(meta.uid) and meta.uid == before.uid and _version(meta) > _version(before) >= 0
@@ -209,10 +201,6 @@ class Overlay:
 
 def key_of(obj: Object) -> str:
     """Return kind, namespace and name of an object, also of one without defaults.
-
-    Parameters
-    ----------
-    obj : Object
 
     Returns
     -------

@@ -79,10 +79,6 @@ def rule_of(struct: str, field: str) -> MergeRule:
         Name of the struct, from `struct_of`; the fields of "" are merged if they are maps, and replaced
         otherwise.
     field : str
-
-    Returns
-    -------
-    MergeRule
     """
     target = fields_of(struct).get(field, "") if struct else ""
     inner = "" if target.endswith(MAPS) else target.removesuffix(LISTS)
@@ -105,10 +101,6 @@ def strategic_merge(value: Json, patch: Json, struct: str = "", path: str = "") 
         The struct of the value; see `rule_of`.
     path : str
         The field of the object that `value` is, for errors.
-
-    Returns
-    -------
-    JSON value
 
     Raises
     ------
@@ -228,9 +220,5 @@ def identity(item: Json, key: str) -> bytes:
     item : JSON value
     key : str
         The merge key; "" for items that are no maps.
-
-    Returns
-    -------
-    bytes
     """
     return json_text(item.get(key) if key and isinstance(item, dict) else item)

@@ -60,12 +60,7 @@ def required(value: object) -> None:
 
 
 def is_dns_label(text: str) -> bool:
-    """Whether a text is a DNS label.
-
-    Parameters
-    ----------
-    text : str
-    """
+    """Whether a text is a DNS label."""
     return len(text) <= MAX_DNS_LABEL and DNS_LABEL.fullmatch(text) is not None
 
 
@@ -91,10 +86,6 @@ def one_of(*allowed: str, required: bool = False) -> Rule:
         The allowed values.
     required : bool
         Whether empty values and None are refused.
-
-    Returns
-    -------
-    Rule
     """
 
     def rule(value: str | None) -> None:
@@ -113,10 +104,6 @@ def between(low: int, high: int | None = None) -> Rule:
         Lower bound.
     high : int, optional
         Upper bound; by default there is none.
-
-    Returns
-    -------
-    Rule
     """
     bounds = f"at least {low}" if high is None else f"between {low} and {high}"
 
@@ -134,10 +121,6 @@ def at_most(count: int) -> Rule:
     ----------
     count : int
         The limit.
-
-    Returns
-    -------
-    Rule
     """
 
     def rule(items: Sequence[object] | None) -> None:
@@ -154,10 +137,6 @@ def each(rule: Rule) -> Rule:
     ----------
     rule : Rule
         The rule for one item.
-
-    Returns
-    -------
-    Rule
     """
 
     def of_all(items: tuple[Any, ...] | dict[str, Any] | None) -> None:
@@ -232,10 +211,6 @@ def int_or_percent(limited: bool = True) -> Rule:
     ----------
     limited : bool
         Whether a percentage is at most 100%.
-
-    Returns
-    -------
-    Rule
     """
 
     def rule(value: int | str | None) -> None:

@@ -33,14 +33,6 @@ def resource_type(pod: Pod) -> str | None:
     """Return the QoS of a pod: GUARANTEED (the default) or BEST_EFFORT; None for an unknown value.
 
     A known QoS level of Katalyst takes precedence over Gödel's annotation.
-
-    Parameters
-    ----------
-    pod : Pod
-
-    Returns
-    -------
-    str or None
     """
     annotations = pod.metadata.annotations
     if not annotations:
@@ -52,10 +44,6 @@ def resource_type(pod: Pod) -> str | None:
 def ledger_of(pod: Pod) -> int:
     """Return the resource ledger of a pod.
 
-    Parameters
-    ----------
-    pod : Pod
-
     Returns
     -------
     int
@@ -66,10 +54,6 @@ def ledger_of(pod: Pod) -> int:
 
 def node_name_of(pod: Pod) -> str:
     """Return the node of a pod.
-
-    Parameters
-    ----------
-    pod : Pod
 
     Returns
     -------
@@ -113,10 +97,6 @@ def pod_group_unit(namespace: str, name: str) -> str:
 
 def unit_key(pod: Pod) -> str:
     """Return the key of a pod's unit: its group, or the pod itself.
-
-    Parameters
-    ----------
-    pod : Pod
 
     Returns
     -------

@@ -29,10 +29,6 @@ Resources = Annotated[dict[str, QuantityLike], each(quantity)]
 def is_native(resource: str) -> bool:
     """Whether a resource is one of Kubernetes: its name has no domain, or a domain of kubernetes.io
     (kubernetes v1.36, IsNativeResource).
-
-    Parameters
-    ----------
-    resource : str
     """
     return "/" not in resource or "kubernetes.io/" in resource
 
@@ -48,10 +44,6 @@ def thousandths(raw: QuantityLike) -> Quantity:
     ----------
     raw : str, int or float
         A quantity as written in a manifest.
-
-    Returns
-    -------
-    Quantity
     """
     exact = parse(raw)
     rounded = exact * _MICRO * _MEGA  # products are rounded up to 10**-9
@@ -60,10 +52,6 @@ def thousandths(raw: QuantityLike) -> Quantity:
 
 def in_thousandths(resources: Resources) -> Resources:
     """Round the quantities of a resource list up to thousandths.
-
-    Parameters
-    ----------
-    resources : dict of str to QuantityLike
 
     Returns
     -------

@@ -125,16 +125,7 @@ class CustomObject(Object, frozen=True):
 
 
 def full_kind(kind: str, api_version: str) -> str:
-    """Return kind and API group, as kubectl names them: ``Job.batch.volcano.sh``, ``ConfigMap``.
-
-    Parameters
-    ----------
-    kind, api_version : str
-
-    Returns
-    -------
-    str
-    """
+    """Return kind and API group, as kubectl names them: ``Job.batch.volcano.sh``, ``ConfigMap``."""
     group = api_version.rpartition("/")[0]
     return f"{kind}.{group}" if group else kind
 

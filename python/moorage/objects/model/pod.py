@@ -450,10 +450,6 @@ def disruption_condition(reason: str, message: str) -> Condition:
     reason : str
         ``EvictionByEvictionAPI``, ``PreemptionByScheduler``, ….
     message : str
-
-    Returns
-    -------
-    Condition
     """
     return Condition(type=DISRUPTION_TARGET, status="True", reason=reason, message=message)
 

@@ -269,11 +269,6 @@ def _topology_keys(constraints: PodGroupSchedulingConstraints | None) -> tuple[s
 def composite_key(namespace: str, name: str | None) -> UnitKey | None:
     """Return the key of a composite pod group.
 
-    Parameters
-    ----------
-    namespace : str
-    name : str or None
-
     Returns
     -------
     UnitKey or None
@@ -283,14 +278,5 @@ def composite_key(namespace: str, name: str | None) -> UnitKey | None:
 
 
 def unit_name(unit: UnitKey) -> str:
-    """Return what a key of a group names, as ``namespace/name``.
-
-    Parameters
-    ----------
-    unit : UnitKey
-
-    Returns
-    -------
-    str
-    """
+    """Return what a key of a group names, as ``namespace/name``."""
     return f"{unit[0]}/{unit[1].removeprefix(f'{COMPOSITE}/')}"

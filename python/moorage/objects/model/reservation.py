@@ -34,20 +34,12 @@ def wants_reservation(obj: Object) -> bool:
     ----------
     obj : Pod or Deployment
         The object.
-
-    Returns
-    -------
-    bool
     """
     return any(obj.metadata.annotations.get(key) == "true" for key in _REQUIREMENTS)
 
 
 def deployment_of(pod: Pod) -> str:
     """Return the Deployment that controls a pod through a ReplicaSet.
-
-    Parameters
-    ----------
-    pod : Pod
 
     Returns
     -------
@@ -61,10 +53,6 @@ def deployment_of(pod: Pod) -> str:
 
 def placeholder_of(pod: Pod) -> str:
     """Return the key that a pod shares with its possible replacements.
-
-    Parameters
-    ----------
-    pod : Pod
 
     Returns
     -------
@@ -81,30 +69,12 @@ def placeholder_of(pod: Pod) -> str:
 
 
 def is_placeholder(pod: Pod) -> bool:
-    """Whether a pod is a placeholder of a deleted pod.
-
-    Parameters
-    ----------
-    pod : Pod
-
-    Returns
-    -------
-    bool
-    """
+    """Whether a pod is a placeholder of a deleted pod."""
     return pod.metadata.annotations.get(PLACEHOLDER) == "true"
 
 
 def placeholder_key(pod: Pod) -> str:
-    """Return ``namespace/name`` of the placeholder that a pod is or replaces; "" for other pods.
-
-    Parameters
-    ----------
-    pod : Pod
-
-    Returns
-    -------
-    str
-    """
+    """Return ``namespace/name`` of the placeholder that a pod is or replaces; "" for other pods."""
     return pod.key if is_placeholder(pod) else pod.metadata.annotations.get(MATCHED_PLACEHOLDER, "")
 
 
@@ -121,10 +91,6 @@ def placeholder_pod(pod: Pod) -> Pod:
     ----------
     pod : Pod
         A pod with a node; the placeholder occupies the same node.
-
-    Returns
-    -------
-    Pod
     """
     inherited = {key: value for key, value in pod.metadata.annotations.items() if key not in _NOT_INHERITED}
     return _as_placeholder(pod, inherited | {POD_STATE: "assumed", ASSUMED_NODE: pod.spec.node_name})
@@ -137,10 +103,6 @@ def reserved_pod(reservation: Reservation) -> Pod:
     ----------
     reservation : Reservation
         Its template has the requests of the placeholder.
-
-    Returns
-    -------
-    Pod
     """
     meta, spec = reservation.metadata, reservation.spec
     uid = meta.annotations.get(PLACEHOLDER_UID, "")

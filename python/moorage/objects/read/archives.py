@@ -159,9 +159,5 @@ def member_source(source: str, name: str) -> str:
     ----------
     source, name : str
         Names of the archive and of the member.
-
-    Returns
-    -------
-    str
     """
     return f"{source}!{source_name(name)}"

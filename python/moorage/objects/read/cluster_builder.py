@@ -165,10 +165,6 @@ def complete(
     check : callable, optional
         Raises an InputError about an object that is valid otherwise.
 
-    Returns
-    -------
-    Completed
-
     Raises
     ------
     InputError
@@ -288,16 +284,7 @@ def _implied_namespaces(
 
 
 def refusal_warnings(refused: Sequence[RefusedPod]) -> list[str]:
-    """Return a warning about refused pods, with the text about the first one; none without any.
-
-    Parameters
-    ----------
-    refused : sequence of RefusedPod
-
-    Returns
-    -------
-    list of str
-    """
+    """Return a warning about refused pods, with the text about the first one; none without any."""
     if not refused:
         return []
     pods = number_of(len(refused), "new pod is", "new pods are")
@@ -328,10 +315,6 @@ def idle_warnings(objects: Sequence[Object], suspended: Iterable[Suspended]) -> 
         With the Jobs and CronJobs.
     suspended : iterable of Suspended
         Workloads of other projects.
-
-    Returns
-    -------
-    list of str
     """
     timed = [f"CronJob {one.key}" for one in due(objects)]
     jobs = [one for one in objects if isinstance(one, Job) and one.spec.suspend]

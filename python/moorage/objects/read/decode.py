@@ -100,10 +100,6 @@ def is_known(kind: str, api_version: str) -> bool:
     api_version : str
         ``group/version``; "" matches every group. Of the versions, only an alpha of pod groups is not read;
         `check_version` refuses those that never existed.
-
-    Returns
-    -------
-    bool
     """
     groups = None if (kind, api_version) in _GONE else _GROUPS.get(kind)
     return groups is not None and (not api_version or api_version.rpartition("/")[0] in groups)
@@ -226,10 +222,6 @@ def decode_template(value: dict[str, Any]) -> PodTemplateSpec:
     value : dict
         JSON value.
 
-    Returns
-    -------
-    PodTemplateSpec
-
     Raises
     ------
     InputError
@@ -291,10 +283,6 @@ def is_json(document: object) -> TypeGuard[bytes | msgspec.Raw]:
     ----------
     document : object
         The document.
-
-    Returns
-    -------
-    bool
     """
     return isinstance(document, bytes | msgspec.Raw)
 

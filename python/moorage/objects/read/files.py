@@ -139,10 +139,6 @@ def is_chart(file: str) -> bool:
 def chart_hint(path: str | Path) -> str:
     """Return what an error adds about the directory of a Helm chart, or of its templates.
 
-    Parameters
-    ----------
-    path : str or Path
-
     Returns
     -------
     str
@@ -153,16 +149,7 @@ def chart_hint(path: str | Path) -> str:
 
 
 def is_directory(path: str | Path) -> bool:
-    """Whether a path is that of a directory.
-
-    Parameters
-    ----------
-    path : str or Path
-
-    Returns
-    -------
-    bool
-    """
+    """Whether a path is that of a directory."""
     try:
         return Path(path).is_dir()
     except (OSError, ValueError):  # the name is too long or has a zero byte; reading reports it
@@ -178,10 +165,6 @@ def has_suffix(name: str, suffixes: tuple[str, ...]) -> bool:
         The file name.
     suffixes : tuple of str
         Suffixes with their dots.
-
-    Returns
-    -------
-    bool
     """
     return _unpacked_name(name).endswith(suffixes)
 
@@ -216,10 +199,6 @@ def source_name(file: str) -> str:
     ----------
     file : str
         A path, or ``-``.
-
-    Returns
-    -------
-    str
     """
     return "stdin" if file == STDIN else shorten(file)
 

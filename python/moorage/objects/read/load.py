@@ -210,17 +210,7 @@ def load_before_and_after(
 
 
 def in_namespace(objects: Iterable[Object], namespace: str) -> Iterator[Object]:
-    """Iterate over objects, those put into a namespace that need one and name none.
-
-    Parameters
-    ----------
-    objects : iterable of Object
-    namespace : str
-
-    Yields
-    ------
-    Object
-    """
+    """Iterate over objects, those put into a namespace that need one and name none."""
     for obj in objects:
         if namespace != "default" and not obj.namespace and default_namespace(obj):
             obj = replace(obj, metadata=replace(obj.metadata, namespace=namespace))
@@ -292,10 +282,6 @@ def no_manifests(files: list[str], has_templates: bool = False) -> str:
         At least one.
     has_templates : bool, optional
         Whether some of them are templates.
-
-    Returns
-    -------
-    str
     """
     shown = examples(files, _EXAMPLES)
     hint = TEMPLATE_HINT if has_templates else ""

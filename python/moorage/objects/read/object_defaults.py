@@ -95,10 +95,6 @@ def priority_classes(objects: Iterable[Object]) -> dict[str, PriorityClass]:
     ----------
     objects : iterable of Object
         Objects of any kinds.
-
-    Returns
-    -------
-    dict of str to PriorityClass
     """
     listed = {obj.name: obj for obj in objects if isinstance(obj, PriorityClass)}
     return BUILT_IN_CLASSES | listed
@@ -179,10 +175,6 @@ def default_namespace(obj: Object) -> str:
     ----------
     obj : Object
         The object.
-
-    Returns
-    -------
-    str
     """
     if obj.kind in CLUSTER_SCOPED:
         return ""
@@ -385,10 +377,6 @@ def missing_tolerations(tolerations: tuple[Toleration, ...]) -> Iterable[Tolerat
     ----------
     tolerations : tuple of Toleration
         Those of the pod.
-
-    Yields
-    ------
-    Toleration
     """
     for key in (NOT_READY, UNREACHABLE):
         if not any(item.key in (key, "") and item.effect in ("NoExecute", "") for item in tolerations):
@@ -502,10 +490,6 @@ def _default_workload(
 def decoded_revision(revision: ControllerRevision) -> ControllerRevision:
     """Keep of the data the template of a StatefulSet or a DaemonSet; other controllers have data of their
     own.
-
-    Parameters
-    ----------
-    revision : ControllerRevision
 
     Returns
     -------

@@ -106,10 +106,6 @@ def with_defaults(obj: Object, classes: Iterable[PriorityClass] = ()) -> Object:
     classes : iterable of PriorityClass
         See `read_object`.
 
-    Returns
-    -------
-    Object
-
     Raises
     ------
     InputError

@@ -59,10 +59,6 @@ def is_path(source: object) -> TypeGuard[str | os.PathLike[str]]:
     ----------
     source : object
         A `Source`. A text has a line break, or begins with ``{`` or ``[``; any other string is a path.
-
-    Returns
-    -------
-    bool
     """
     if isinstance(source, str):
         return "\n" not in source and source.lstrip()[:1] not in ("{", "[")
@@ -76,10 +72,6 @@ def is_single(source: object) -> bool:
     ----------
     source : object
         A `Source`, or an iterable of them.
-
-    Returns
-    -------
-    bool
     """
     single = isinstance(source, str | bytes | os.PathLike | Mapping | Object)
     return single or _is_readable(source) or _is_of_client(source) or not isinstance(source, Iterable)

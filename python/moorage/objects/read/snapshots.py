@@ -71,10 +71,6 @@ class _Versions(msgspec.Struct, rename="camel"):
 def read_server_version(document: Document) -> str:
     """Return the version of an API server that a document of a dump tells; "" for another document.
 
-    Parameters
-    ----------
-    document : dict or bytes
-
     Returns
     -------
     str

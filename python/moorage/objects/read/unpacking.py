@@ -130,10 +130,6 @@ def unpack(data: bytes, source: str) -> bytes:
     source : str
         Name of the file, for errors.
 
-    Returns
-    -------
-    bytes
-
     Raises
     ------
     InputError

@@ -91,10 +91,6 @@ def is_text(plain: str) -> bool:
     ----------
     plain : str
         The scalar.
-
-    Returns
-    -------
-    bool
     """
     try:
         return bool(resolve_plain(plain) == plain)

@@ -44,10 +44,6 @@ def find_pool_problems(slices: Iterable[ResourceSlice]) -> list[PoolProblem]:
 
     Pools that have not all of their slices are not looked at.
 
-    Parameters
-    ----------
-    slices : iterable of ResourceSlice
-
     Returns
     -------
     list of PoolProblem

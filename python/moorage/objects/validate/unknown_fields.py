@@ -89,12 +89,7 @@ def fields_of(struct: str) -> dict[str, str]:
 
 
 def has_version(kind: str, api_version: str) -> bool:
-    """Whether the table of fields has a version of a kind.
-
-    Parameters
-    ----------
-    kind, api_version : str
-    """
+    """Whether the table of fields has a version of a kind."""
     return f"{api_version}/{kind}" in _table().kinds
 
 
@@ -192,10 +187,6 @@ def unknown_fields(value: Any, struct: str) -> list[Path]:
         A JSON value; only maps have fields.
     struct : str
         Name of the struct, from `struct_of`.
-
-    Returns
-    -------
-    list of Path
     """
     found: list[Path] = []
     _collect(value, struct, (), found)
@@ -234,9 +225,5 @@ def path_text(path: Iterable[str | int]) -> str:
     ----------
     path : iterable of str or int
         Field names, keys and indices.
-
-    Returns
-    -------
-    str
     """
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).lstrip(".")

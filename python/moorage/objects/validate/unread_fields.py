@@ -98,10 +98,6 @@ def unread_type(value: Any) -> Any:
     ----------
     value : type
         What each is decoded to: ``Any``, or ``msgspec.Raw`` of JSON text.
-
-    Returns
-    -------
-    type
     """
     return _unread_type(_POD_SPEC, PodSpec, value)
 
@@ -202,10 +198,6 @@ def _steps(name: str, struct: type[Struct] | None) -> dict[str, _Step]:
         The name of the struct in the table.
     struct : type or None
         The struct that has the fields that are read; None where none are.
-
-    Returns
-    -------
-    dict of str to _Step
     """
     read, defaults, steps = _read_fields(struct), _DEFAULTS.get(name, {}), dict[str, _Step]()
     for field, target in fields_of(name).items():

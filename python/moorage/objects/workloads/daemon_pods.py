@@ -34,10 +34,6 @@ def daemon_tolerations(spec: PodSpec) -> tuple[Toleration, ...]:
     ----------
     spec : PodSpec
         Pod spec of the template.
-
-    Returns
-    -------
-    tuple of Toleration
     """
     added = [Toleration(key=key, operator="Exists", effect="NoExecute") for key in (NOT_READY, UNREACHABLE)]
     keys = (*_PRESSURES, _NETWORK) if spec.host_network else _PRESSURES
@@ -57,10 +53,6 @@ def should_run(spec: PodSpec, node: Node) -> bool:
     spec : PodSpec
         That of the template, with the tolerations of daemon pods.
     node : Node
-
-    Returns
-    -------
-    bool
     """
     return (
         _matches(spec, node)
@@ -77,10 +69,6 @@ def should_continue(spec: PodSpec, node: Node) -> bool:
     spec : PodSpec
         That of the template, with the tolerations of daemon pods.
     node : Node
-
-    Returns
-    -------
-    bool
     """
     return (
         _matches(spec, node) and find_intolerable_taint(node.spec.taints, spec.tolerations, _EVICTING) is None
@@ -100,10 +88,6 @@ def pinned_spec(spec: PodSpec, node: str) -> PodSpec:
     spec : PodSpec
         That of the template.
     node : str
-
-    Returns
-    -------
-    PodSpec
     """
     requirement = NodeSelectorRequirement(key=_NAME_FIELD, operator="In", values=(node,))
     term = NodeSelectorTerm(match_fields=(requirement,))
@@ -116,10 +100,6 @@ def pinned_spec(spec: PodSpec, node: str) -> PodSpec:
 
 def node_of(spec: PodSpec) -> str:
     """Return the node that a daemon pod has or requires (kubernetes v1.36, GetTargetNodeName).
-
-    Parameters
-    ----------
-    spec : PodSpec
 
     Returns
     -------

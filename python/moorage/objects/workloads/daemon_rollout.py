@@ -143,12 +143,7 @@ class DaemonRollout:
             self._stale[name] = None
 
     def in_order(self, names: Iterable[str]) -> list[str]:
-        """Return those of some nodes that exist, in their order.
-
-        Parameters
-        ----------
-        names : iterable of str
-        """
+        """Return those of some nodes that exist, in their order."""
         return sorted(filter(self._positions.__contains__, names), key=self._positions.__getitem__)
 
     def next_step(self, available_at: Callable[[Pod], float], now: float) -> DaemonStep:
@@ -160,10 +155,6 @@ class DaemonRollout:
             Returns the time in seconds from which a pod is available; infinite for one that is not ready.
         now : float
             Seconds.
-
-        Returns
-        -------
-        DaemonStep
         """
         if not self._old:
             return DaemonStep([], [], True, inf)
@@ -250,10 +241,6 @@ def is_rolled_out(obj: DaemonSet, mark: str, pods: Iterable[Pod]) -> bool:
         The label of pods with its template; see `mark_of`.
     pods : iterable of Pod
         Its pods, in any state.
-
-    Returns
-    -------
-    bool
     """
     is_on_delete = obj.spec.update_strategy.type == "OnDelete"
     return is_on_delete or not any(is_active(pod) and not is_updated(pod, mark) for pod in pods)

@@ -81,10 +81,6 @@ def find_new_replica_set(deployment: Deployment, sets: Iterable[ReplicaSet]) -> 
     deployment : Deployment
     sets : iterable of ReplicaSet
         That it controls.
-
-    Returns
-    -------
-    ReplicaSet or None
     """
     wanted: Any = None
     for one in sorted(sets, key=_by_age):
@@ -139,10 +135,6 @@ def is_complete(deployment: Deployment, sets: Sequence[ReplicaSet], available: M
     sets : sequence of ReplicaSet
     available : mapping of str to int
         Number of available pods by name of the ReplicaSet.
-
-    Returns
-    -------
-    bool
     """
     new, wanted = find_new_replica_set(deployment, sets), deployment.spec.replicas or 0
     if new is None or (new.spec.replicas or 0) != wanted or available.get(new.name, 0) < wanted:
@@ -321,10 +313,6 @@ def comparable(value: object) -> Any:
     ----------
     value : object
         A struct, or a list of structs.
-
-    Returns
-    -------
-    object
     """
     return _with_quantities(msgspec.to_builtins(value))
 

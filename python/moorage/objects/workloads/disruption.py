@@ -28,22 +28,13 @@ FindWorkload: TypeAlias = Callable[[str, str, str], Scalable | None]
 
 
 class BudgetSelectors:
-    """Finds the budgets that select a pod.
-
-    Parameters
-    ----------
-    budgets : iterable of PodDisruptionBudget
-    """
+    """Finds the budgets that select a pod."""
 
     def __init__(self, budgets: Iterable[PodDisruptionBudget]) -> None:
         self._budgets = [(budget, LabelSelectorMatcher(budget.spec.selector)) for budget in budgets]
 
     def of(self, pod: Pod) -> list[PodDisruptionBudget]:
         """Return the budgets of a pod's namespace whose selector matches it.
-
-        Parameters
-        ----------
-        pod : Pod
 
         Returns
         -------
@@ -63,14 +54,6 @@ def ignores_budgets(pod: Pod) -> bool:
 
     A pod on a node is pending if it is reported as not ready as well: a simulated one has no kubelet, which
     would set its phase.
-
-    Parameters
-    ----------
-    pod : Pod
-
-    Returns
-    -------
-    bool
     """
     is_pending = pod.status.phase == "Pending" and not is_healthy(pod)
     return is_pending or not is_active(pod) or not pod.spec.node_name
@@ -87,10 +70,6 @@ def needs_disruption(pod: Pod, budget: PodDisruptionBudget) -> bool:
     pod : Pod
     budget : PodDisruptionBudget
         Selects the pod.
-
-    Returns
-    -------
-    bool
     """
     if is_healthy(pod):
         return True

@@ -182,21 +182,11 @@ class Expansion:
         return names
 
     def active(self, owner: Object) -> int:
-        """Return the number of active pods that an object controls.
-
-        Parameters
-        ----------
-        owner : Object
-        """
+        """Return the number of active pods that an object controls."""
         return sum(map(is_active, self.index.owned(owner)))
 
     def owned(self, owner: Object) -> list[Pod]:
-        """Return the pods that an object controls, in any state.
-
-        Parameters
-        ----------
-        owner : Object
-        """
+        """Return the pods that an object controls, in any state."""
         return self.index.owned(owner)
 
     def adopt(self, owner: Object, selector: LabelSelector | None) -> list[Pod]:
@@ -207,24 +197,11 @@ class Expansion:
         owner : Object
         selector : LabelSelector or None
             None adopts no pods.
-
-        Returns
-        -------
-        list of Pod
         """
         return self.index.adopt(owner, selector)
 
     def daemon_nodes(self, owner: DaemonSet) -> Container[str]:
-        """Return the nodes that have, or will have, a pod of a DaemonSet that has not finished.
-
-        Parameters
-        ----------
-        owner : DaemonSet
-
-        Returns
-        -------
-        set of str
-        """
+        """Return the nodes that have, or will have, a pod of a DaemonSet that has not finished."""
         return {node_of(pod.spec) for pod in self.owned(owner) if pod.status.phase not in FINISHED}
 
     def count(self, owner: Object, missing: int, path: str = "spec.replicas") -> range:
@@ -275,42 +252,18 @@ class Expansion:
         return node.metadata.creation_timestamp is None and self.now is not None
 
     def create_claim(self, owner: Object, claim: PersistentVolumeClaim) -> None:
-        """Add a claim.
-
-        Parameters
-        ----------
-        owner : Object
-        claim : PersistentVolumeClaim
-        """
+        """Add a claim."""
         self.claims.append(claim)
 
     def template_before(self, owner: Templated) -> PodTemplateSpec:
-        """Return the template that a workload had when the pods were read.
-
-        Parameters
-        ----------
-        owner : Deployment, StatefulSet or DaemonSet
-
-        Returns
-        -------
-        PodTemplateSpec
-        """
+        """Return the template that a workload had when the pods were read."""
         before = self._before.get(f"{owner.kind} {owner.key}", owner)
         return before.spec.template if isinstance(before, Templated) else owner.spec.template
 
     # ---- revisions -----------------------------------------------------------------------------------------
 
     def revisions(self, owner: Object) -> list[ControllerRevision]:
-        """Return the revisions that an object controls: listed ones, and those that its pods name.
-
-        Parameters
-        ----------
-        owner : Object
-
-        Returns
-        -------
-        list of ControllerRevision
-        """
+        """Return the revisions that an object controls: listed ones, and those that its pods name."""
         key = f"{owner.kind} {owner.key}"
         if key not in self._revisions and isinstance(owner, Revisioned):
             listed = self._listed_revisions.get((owner.namespace, owner.kind, owner.name), ())
@@ -382,11 +335,6 @@ class Expansion:
     def write_revision(self, owner: Object, revision: ControllerRevision) -> ControllerRevision:
         """Add a revision, or replace the one of its name.
 
-        Parameters
-        ----------
-        owner : Object
-        revision : ControllerRevision
-
         Returns
         -------
         ControllerRevision
@@ -399,16 +347,7 @@ class Expansion:
         return revision
 
     def with_revisions(self, others: list[Object]) -> list[Object]:
-        """Return objects with the revisions that were added and changed.
-
-        Parameters
-        ----------
-        others : list of Object
-
-        Returns
-        -------
-        list of Object
-        """
+        """Return objects with the revisions that were added and changed."""
         found = {one.key: one for listed in self._revisions.values() for one in listed}
         kept = [found.pop(obj.key, obj) if isinstance(obj, ControllerRevision) else obj for obj in others]
         return [*kept, *found.values()]
@@ -425,10 +364,6 @@ def counted(owner: Object, present: int, missing: int, path: str) -> range:
         Number of pods that were created, and that are to be created.
     path : str
         Path of the field with the number, for errors.
-
-    Returns
-    -------
-    range
 
     Raises
     ------

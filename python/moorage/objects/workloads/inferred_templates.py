@@ -94,16 +94,7 @@ def _shown(pod: Pod, label: str, suffix: str) -> PodTemplateSpec:
 
 
 def by_creation(pod: Pod) -> tuple[str, str]:
-    """Return the sort key of pods, the oldest first.
-
-    Parameters
-    ----------
-    pod : Pod
-
-    Returns
-    -------
-    (str, str)
-    """
+    """Return the sort key of pods, the oldest first."""
     return pod.metadata.creation_timestamp or "", pod.name
 
 

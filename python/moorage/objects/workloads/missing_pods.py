@@ -46,20 +46,10 @@ class PodControl(Protocol):
     """What controllers know about pods, and where they create them."""
 
     def active(self, owner: Object) -> int:
-        """Return the number of active pods that an object controls.
-
-        Parameters
-        ----------
-        owner : Object
-        """
+        """Return the number of active pods that an object controls."""
 
     def owned(self, owner: Object) -> list[Pod]:
-        """Return the pods that an object controls, in any state.
-
-        Parameters
-        ----------
-        owner : Object
-        """
+        """Return the pods that an object controls, in any state."""
 
     def adopt(self, owner: Object, selector: LabelSelector | None) -> list[Pod]:
         """Adopt the active pods without a controller that match a selector, and return them.
@@ -72,12 +62,7 @@ class PodControl(Protocol):
         """
 
     def daemon_nodes(self, owner: DaemonSet) -> Container[str]:
-        """Return the nodes that have, or will have, a pod of a DaemonSet that has not finished.
-
-        Parameters
-        ----------
-        owner : DaemonSet
-        """
+        """Return the nodes that have, or will have, a pod of a DaemonSet that has not finished."""
 
     def count(self, owner: Object, missing: int, path: str = "spec.replicas") -> range:
         """Return the numbers of new pods; raise InputError if there would be more than `MAX_PODS`.
@@ -94,41 +79,19 @@ class PodControl(Protocol):
     def create(self, owner: Object, pod: Pod) -> None:
         """Create a pod; one without a name gets a name from its `generateName`. Nothing happens if the name
         is taken.
-
-        Parameters
-        ----------
-        owner : Object
-        pod : Pod
         """
 
     def is_new(self, node: Node) -> bool:
         """Whether a node has come since the cluster was read."""
 
     def create_claim(self, owner: Object, claim: PersistentVolumeClaim) -> None:
-        """Create a claim, unless it exists.
-
-        Parameters
-        ----------
-        owner : Object
-        claim : PersistentVolumeClaim
-        """
+        """Create a claim, unless it exists."""
 
     def revisions(self, owner: Object) -> list[ControllerRevision]:
-        """Return the revisions that an object controls.
-
-        Parameters
-        ----------
-        owner : Object
-        """
+        """Return the revisions that an object controls."""
 
     def write_revision(self, owner: Object, revision: ControllerRevision) -> ControllerRevision:
-        """Create a revision, or update one that has a UID, and return it.
-
-        Parameters
-        ----------
-        owner : Object
-        revision : ControllerRevision
-        """
+        """Create a revision, or update one that has a UID, and return it."""
 
 
 def create_missing(control: PodControl, obj: Object, nodes: Iterable[Node]) -> None:
@@ -189,10 +152,6 @@ def new_pod(
         Labels and annotations in addition to those of the template.
     spec : PodSpec, optional
         Replaces that of the template.
-
-    Returns
-    -------
-    Pod
     """
     labels, annotations = marks
     own = template.metadata
@@ -223,17 +182,7 @@ def _create_replicas(
 
 
 def current_and_update(control: PodControl, obj: StatefulSet) -> Revisions:
-    """Return the revisions of a StatefulSet, after its template has become the latest one.
-
-    Parameters
-    ----------
-    control : PodControl
-    obj : StatefulSet
-
-    Returns
-    -------
-    Revisions
-    """
+    """Return the revisions of a StatefulSet, after its template has become the latest one."""
     update = written_revision(control, obj)
     named = (one for one in control.revisions(obj) if one.name == obj.status.current_revision)
     return Revisions(next(named, update), update)
@@ -242,15 +191,6 @@ def current_and_update(control: PodControl, obj: StatefulSet) -> Revisions:
 def written_revision(control: PodControl, obj: Revisioned) -> ControllerRevision:
     """Return the revision with the template of a workload, which becomes the latest one; where no file had
     its older revisions, they are recognised by their pods.
-
-    Parameters
-    ----------
-    control : PodControl
-    obj : StatefulSet, DaemonSet or CloneSet
-
-    Returns
-    -------
-    ControllerRevision
     """
     revisions = control.revisions(obj)
     latest, is_changed = latest_revision(obj, revisions)
@@ -358,16 +298,7 @@ def create_daemons(
 
 
 def daemon_spec(obj: DaemonSet) -> PodSpec:
-    """Return the spec of the template of a DaemonSet, with the tolerations of daemon pods.
-
-    Parameters
-    ----------
-    obj : DaemonSet
-
-    Returns
-    -------
-    PodSpec
-    """
+    """Return the spec of the template of a DaemonSet, with the tolerations of daemon pods."""
     spec = obj.spec.template.spec
     return replace(spec, tolerations=daemon_tolerations(spec))
 

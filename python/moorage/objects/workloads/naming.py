@@ -126,10 +126,6 @@ class Names:
             Kind and namespace of the object.
         base : str
             Prefix, as in ``generateName``.
-
-        Returns
-        -------
-        str
         """
         key = (kind, namespace, base[:_MAX_BASE])
         if key not in self._generated:

@@ -41,10 +41,6 @@ _OWN_LABELS = frozenset({_HASH, _CONFIG, _DEPLOYMENT})
 def is_simulated(obj: Object) -> bool:
     """Whether the template of a workload of another project is all that its pods follow from.
 
-    Parameters
-    ----------
-    obj : Object
-
     Returns
     -------
     bool
@@ -61,22 +57,12 @@ def is_simulated(obj: Object) -> bool:
 
 
 def changed_template(obj: Object) -> str:
-    """Return the text that a changed template is not rolled out.
-
-    Parameters
-    ----------
-    obj : Object
-    """
+    """Return the text that a changed template is not rolled out."""
     return f"the changed template of {obj.kind} {obj.name} is not rolled out: its strategy is not simulated"
 
 
 def is_child(obj: Parent, one: Object) -> bool:
     """Whether the controller of a workload has made an object.
-
-    Parameters
-    ----------
-    obj : Rollout, DeploymentConfig or LeaderWorkerSet
-    one : Object
 
     Returns
     -------

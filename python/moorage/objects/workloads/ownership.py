@@ -20,25 +20,12 @@ DELETE_DEPENDENTS, ORPHAN_DEPENDENTS = "foregroundDeletion", "orphan"
 
 
 def is_active(pod: Pod) -> bool:
-    """Whether a pod is active for its controller (kubernetes v1.36, IsPodActive).
-
-    Parameters
-    ----------
-    pod : Pod
-
-    Returns
-    -------
-    bool
-    """
+    """Whether a pod is active for its controller (kubernetes v1.36, IsPodActive)."""
     return pod.status.phase not in FINISHED and pod.metadata.deletion_timestamp is None
 
 
 def is_healthy(pod: Pod) -> bool:
     """Whether a pod is ready, or bound where the condition Ready is not reported, as there is no kubelet.
-
-    Parameters
-    ----------
-    pod : Pod
 
     Returns
     -------
@@ -60,10 +47,6 @@ def controller_reference(owner: Object) -> tuple[OwnerReference, ...]:
     ----------
     owner : Object
         The controller.
-
-    Returns
-    -------
-    tuple of OwnerReference
     """
     reference = OwnerReference(
         api_version=owner.api_version,
@@ -77,16 +60,7 @@ def controller_reference(owner: Object) -> tuple[OwnerReference, ...]:
 
 
 def has_made_up_uid(obj: Object) -> bool:
-    """Whether the UID of an object was generated because its file had none.
-
-    Parameters
-    ----------
-    obj : Object
-
-    Returns
-    -------
-    bool
-    """
+    """Whether the UID of an object was generated because its file had none."""
     return obj.metadata.uid == _made_up_uid(obj.kind, obj.namespace, obj.name)
 
 
@@ -112,10 +86,6 @@ def refers_to(reference: OwnerReference | None, obj: Object) -> bool:
         The owner reference.
     obj : Object
         The object.
-
-    Returns
-    -------
-    bool
     """
     if reference is None or (reference.kind, reference.name) != (obj.kind, obj.name):
         return False
@@ -152,10 +122,6 @@ class PodIndex:
         ----------
         obj : Object
             The controller.
-
-        Returns
-        -------
-        list of Pod
         """
         pods = self._controlled.get((obj.namespace, obj.kind, obj.name), ())
         return [pod for pod in pods if refers_to(pod.metadata.controller(), obj)]
@@ -193,9 +159,5 @@ class PodIndex:
             Namespace of the Deployment.
         deployment : str
             Name of the Deployment.
-
-        Returns
-        -------
-        list of Pod
         """
         return self._hashed.get((namespace, f"{deployment}-"), [])

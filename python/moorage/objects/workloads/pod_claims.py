@@ -32,10 +32,6 @@ def with_claims(obj: StatefulSet, ordinal: int, spec: PodSpec) -> PodSpec:
     ordinal : int
         Of the pod.
     spec : PodSpec
-
-    Returns
-    -------
-    PodSpec
     """
     claims = {
         claim.metadata.name: _claim_name(claim, obj, ordinal) for claim in obj.spec.volume_claim_templates
@@ -59,10 +55,6 @@ def claims_of(obj: StatefulSet, ordinal: int) -> list[PersistentVolumeClaim]:
     obj : StatefulSet
     ordinal : int
         Of the pod.
-
-    Returns
-    -------
-    list of PersistentVolumeClaim
     """
     selected = obj.spec.selector.match_labels if obj.spec.selector else {}
     is_owner = obj.spec.persistent_volume_claim_retention_policy.when_deleted == "Delete"
@@ -91,10 +83,6 @@ def claim_owners(
     is_surplus : bool
         Whether the pod is beyond the replicas.
     claim : PersistentVolumeClaim
-
-    Returns
-    -------
-    tuple of OwnerReference
     """
     policy, references = obj.spec.persistent_volume_claim_retention_policy, claim.metadata.owner_references
     own = {(one.kind, one.name): one for one in (obj, pod)}

@@ -27,16 +27,7 @@ _NOT_READY = Condition(type="Ready", status="False", reason="ContainersNotReady"
 
 
 def is_starting(pod: Pod) -> bool:
-    """Whether a pod is reported not to be ready as its kubelet is about to start it, and has met no error.
-
-    Parameters
-    ----------
-    pod : Pod
-
-    Returns
-    -------
-    bool
-    """
+    """Whether a pod is reported not to be ready as its kubelet is about to start it, and has met no error."""
     status = pod.status
     if status.phase != "Pending" or not pod.spec.node_name or pod.metadata.deletion_timestamp is not None:
         return False
@@ -96,16 +87,7 @@ def is_coming(pod: Pod, rollouts: Container[str]) -> bool:
 
 
 def template_mark(pod: Pod) -> Mark | None:
-    """Return the template of a pod; None for a pod without one.
-
-    Parameters
-    ----------
-    pod : Pod
-
-    Returns
-    -------
-    (str, str, str, str) or None
-    """
+    """Return the template of a pod; None for a pod without one."""
     labels = pod.metadata.labels
     mark = labels.get(REVISION_LABEL) or labels.get(HASH_LABEL)
     owner = pod.metadata.controller()
@@ -149,10 +131,6 @@ def with_readiness(pod: Pod, unready: Container[Mark]) -> Pod:
     pod : Pod
     unready : container of (str, str, str, str)
         See `unready_templates`.
-
-    Returns
-    -------
-    Pod
     """
     if template_mark(pod) not in unready:
         return pod

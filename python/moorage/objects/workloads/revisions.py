@@ -26,10 +26,6 @@ def template_of(revision: ControllerRevision) -> PodTemplateSpec | None:
     ----------
     revision : ControllerRevision
         With defaults.
-
-    Returns
-    -------
-    PodTemplateSpec or None
     """
     template = revision.data["spec"]["template"] if revision.data else None
     return template if isinstance(template, PodTemplateSpec) else None
@@ -37,11 +33,6 @@ def template_of(revision: ControllerRevision) -> PodTemplateSpec | None:
 
 def mark_of(owner: Revisioned, revision: ControllerRevision) -> str:
     """Return the label ``controller-revision-hash`` of the pods of a revision.
-
-    Parameters
-    ----------
-    owner : StatefulSet, DaemonSet or CloneSet
-    revision : ControllerRevision
 
     Returns
     -------
@@ -61,10 +52,6 @@ def is_updated(pod: Pod, mark: str) -> bool:
     pod : Pod
     mark : str
         See `mark_of`.
-
-    Returns
-    -------
-    bool
     """
     return pod.metadata.labels.get(REVISION_LABEL, mark) == mark
 
@@ -77,10 +64,6 @@ def update_revision(owner: Revisioned, revisions: Iterable[ControllerRevision]) 
     owner : StatefulSet, DaemonSet or CloneSet
     revisions : iterable of ControllerRevision
         Of this workload.
-
-    Returns
-    -------
-    ControllerRevision or None
     """
     wanted = None
     for one in sorted(revisions, key=lambda one: -one.revision):

@@ -39,32 +39,13 @@ class StatefulStep(NamedTuple):
 
 
 def ordinals(obj: StatefulSet) -> range:
-    """Return the ordinals of the pods of a StatefulSet.
-
-    Parameters
-    ----------
-    obj : StatefulSet
-
-    Returns
-    -------
-    range
-    """
+    """Return the ordinals of the pods of a StatefulSet."""
     start = obj.spec.ordinals.start if obj.spec.ordinals else 0
     return range(start, start + (obj.spec.replicas or 0))
 
 
 def by_ordinal(obj: StatefulSet, pods: Iterable[Pod]) -> dict[int, Pod]:
-    """Return the pods of a StatefulSet by the ordinals in their names; others are left out.
-
-    Parameters
-    ----------
-    obj : StatefulSet
-    pods : iterable of Pod
-
-    Returns
-    -------
-    dict of int to Pod
-    """
+    """Return the pods of a StatefulSet by the ordinals in their names; others are left out."""
     prefix, found = f"{obj.name}-", {}
     for pod in pods:
         text = pod.name.removeprefix(prefix) if pod.name.startswith(prefix) else ""
@@ -74,18 +55,7 @@ def by_ordinal(obj: StatefulSet, pods: Iterable[Pod]) -> dict[int, Pod]:
 
 
 def revision_for(obj: StatefulSet, ordinal: int, revisions: Revisions) -> ControllerRevision:
-    """Return the revision of which a StatefulSet creates the pod of an ordinal.
-
-    Parameters
-    ----------
-    obj : StatefulSet
-    ordinal : int
-    revisions : Revisions
-
-    Returns
-    -------
-    ControllerRevision
-    """
+    """Return the revision of which a StatefulSet creates the pod of an ordinal."""
     is_old = _is_rolling(obj) and ordinal < ordinals(obj).start + (_rolling(obj).partition or 0)
     return revisions.current if is_old else revisions.update
 
@@ -114,10 +84,6 @@ def next_step(
         Whether a pod is available.
     max_unavailable : bool
         Whether `maxUnavailable` counts, the gate MaxUnavailableStatefulSet.
-
-    Returns
-    -------
-    StatefulStep
     """
     is_ordered, created = obj.spec.pod_management_policy != "Parallel", []
     wanted = ordinals(obj)

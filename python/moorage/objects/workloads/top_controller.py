@@ -37,30 +37,12 @@ class Workload(NamedTuple):
 
 @cache
 def group_to_show(kind: str, api_version: str) -> str:
-    """Return the API group that tells a kind from those of one name that scheduling reads; "" for those.
-
-    Parameters
-    ----------
-    kind, api_version : str
-
-    Returns
-    -------
-    str
-    """
+    """Return the API group that tells a kind from those of one name that scheduling reads; "" for those."""
     return "" if is_known(kind, api_version) else api_version.rpartition("/")[0]
 
 
 def controller_of(pod: Pod) -> Workload | None:
-    """Return the controller of a pod, None if it has none.
-
-    Parameters
-    ----------
-    pod : Pod
-
-    Returns
-    -------
-    Workload or None
-    """
+    """Return the controller of a pod, None if it has none."""
     owner = pod.metadata.controller()
     return None if owner is None else _workload(pod.namespace, owner)
 
@@ -86,16 +68,7 @@ class Workloads:
         self._of_controller: dict[tuple[Workload, str], Workload] = {}
 
     def of(self, pod: Pod) -> Workload:
-        """Return the workload of a pod.
-
-        Parameters
-        ----------
-        pod : Pod
-
-        Returns
-        -------
-        Workload
-        """
+        """Return the workload of a pod."""
         meta = pod.metadata
         controller = controller_of(pod)
         if controller is None:
@@ -110,10 +83,6 @@ class Workloads:
         controller : Workload
         template : str
             The label ``pod-template-hash`` of the pods.
-
-        Returns
-        -------
-        Workload
         """
         key = controller, template
         found = self._of_controller.get(key)

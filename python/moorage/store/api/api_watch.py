@@ -119,12 +119,7 @@ class Backoff:
 
 
 class NoWatch:
-    """The watch of a kind that the server does not serve.
-
-    Parameters
-    ----------
-    arrivals : Arrivals
-    """
+    """The watch of a kind that the server does not serve."""
 
     def __init__(self, arrivals: Arrivals) -> None:
         self._arrivals, self._closed = arrivals, False
@@ -255,10 +250,6 @@ class ApiWatch(Generic[T]):
         ----------
         timeout : float, optional
             In seconds.
-
-        Returns
-        -------
-        bool
         """
         self._thread.join(timeout)
         return not self._thread.is_alive()

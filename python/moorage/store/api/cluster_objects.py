@@ -28,22 +28,13 @@ _NOT_SERVED = (AdmissionPlugins,)
 
 
 def kinds_of_clusters() -> list[type[Object]]:
-    """Return the kinds that scheduling reads: namespaces, nodes, and pods last.
-
-    Returns
-    -------
-    list of type
-    """
+    """Return the kinds that scheduling reads: namespaces, nodes, and pods last."""
     others = [one for one in structs() if one not in (*REQUIRED, *_NOT_SERVED) and is_known(one.__name__, "")]
     return [Namespace, Node, *sorted(others, key=lambda one: one.__name__), Pod]
 
 
 def server_version(client: ApiClient) -> str:
     """Return the version of a cluster's API server; "" where it does not tell it.
-
-    Parameters
-    ----------
-    client : ApiClient
 
     Returns
     -------
@@ -59,14 +50,6 @@ def server_version(client: ApiClient) -> str:
 def asked_version(client: ApiClient) -> str:
     """Return the version of a cluster's API server; "" where it refuses to tell it.
 
-    Parameters
-    ----------
-    client : ApiClient
-
-    Returns
-    -------
-    str
-
     Raises
     ------
     ApiError
@@ -81,10 +64,6 @@ def asked_version(client: ApiClient) -> str:
 def list_cluster(client: ApiClient) -> tuple[list[Object], list[str]]:
     """List the objects of a cluster, kind by kind. Structs have no fields with contents of secrets, such as
     the environment of containers.
-
-    Parameters
-    ----------
-    client : ApiClient
 
     Returns
     -------

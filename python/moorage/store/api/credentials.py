@@ -47,15 +47,6 @@ class _ExecCredential(msgspec.Struct, rename="camel", frozen=True):
 def run_command(command: ExecConfig, cluster: Cluster) -> ExecStatus:
     """Ask a command for credentials.
 
-    Parameters
-    ----------
-    command : ExecConfig
-    cluster : Cluster
-
-    Returns
-    -------
-    ExecStatus
-
     Raises
     ------
     OSError, subprocess.SubprocessError, ValueError
@@ -121,10 +112,6 @@ def tls_context(cluster: Cluster, user: User, told: ExecStatus | None) -> ssl.SS
     user : User
     told : ExecStatus or None
         What the user's command has told.
-
-    Returns
-    -------
-    ssl.SSLContext
 
     Raises
     ------
@@ -194,10 +181,6 @@ def headers_of(user: User, told: ExecStatus | None) -> list[tuple[str, str]]:
     user : User
     told : ExecStatus or None
         What the user's command has told.
-
-    Returns
-    -------
-    list of (str, str)
 
     Raises
     ------

@@ -59,16 +59,7 @@ class Endpoint(msgspec.Struct, frozen=True):
     converts: bool = False
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """Return the path of all objects, of those of a namespace, of one object, or of a subresource.
-
-        Parameters
-        ----------
-        namespace, name, subresource : str, optional
-
-        Returns
-        -------
-        str
-        """
+        """Return the path of all objects, of those of a namespace, of one object, or of a subresource."""
         parts = ["/api" if "/" not in self.api_version else "/apis", self.api_version]
         if namespace and self.is_namespaced:
             parts += ["namespaces", namespace]
@@ -76,12 +67,7 @@ class Endpoint(msgspec.Struct, frozen=True):
 
 
 class Discovery:
-    """Finds the endpoints of kinds. Those of the core cost no request, a group two for all of its kinds.
-
-    Parameters
-    ----------
-    connection : Connection
-    """
+    """Finds the endpoints of kinds. Those of the core cost no request, a group two for all of its kinds."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

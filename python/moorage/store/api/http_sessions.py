@@ -132,12 +132,7 @@ class HttpSessions:
 
     @contextmanager
     def use(self) -> Iterator[Session]:
-        """Keep a session open during the block.
-
-        Yields
-        ------
-        Session
-        """
+        """Keep a session open during the block."""
         with self._lock:
             session = self._sessions.get(lambda one: one.expires <= self._now())
             old, self._current = self._current, session
@@ -155,10 +150,6 @@ class HttpSessions:
 
     def renew(self, session: Session) -> bool:
         """Drop credentials that the server has refused.
-
-        Parameters
-        ----------
-        session : Session
 
         Returns
         -------

@@ -112,10 +112,6 @@ def read_kubeconfig(path: str | None, context: str | None) -> ServerConfig:
     context : str or None
         None for the current one.
 
-    Returns
-    -------
-    ServerConfig
-
     Raises
     ------
     InputError

@@ -41,10 +41,6 @@ class Reloaded(Generic[T]):
         is_stale : callable, optional
             Takes the value, and returns whether it has to be made again although no file has changed.
 
-        Returns
-        -------
-        T
-
         Raises
         ------
         Exception

@@ -71,11 +71,6 @@ def status_of(body: bytes, code: int = 0) -> StatusAnswer:
 def read_answer(decoder: msgspec.json.Decoder[T], body: bytes | msgspec.Raw) -> T:
     """Decode an answer that is no object of a kind.
 
-    Parameters
-    ----------
-    decoder : msgspec.json.Decoder
-    body : bytes
-
     Returns
     -------
     object
@@ -94,10 +89,6 @@ def read_answer(decoder: msgspec.json.Decoder[T], body: bytes | msgspec.Raw) -> 
 
 def error_of(status: StatusAnswer) -> ApiError:
     """Return the exception of a Status.
-
-    Parameters
-    ----------
-    status : StatusAnswer
 
     Returns
     -------

@@ -95,10 +95,6 @@ def decode_object_of(struct: type[T], body: bytes | msgspec.Raw, *, converts: bo
     converts : bool, optional
         Whether it may be of another version than the struct's.
 
-    Returns
-    -------
-    Object
-
     Raises
     ------
     ServerError
@@ -129,10 +125,6 @@ def decode_list(struct: type[T], body: bytes, *, converts: bool = False) -> Obje
     converts : bool, optional
         See `decode_object_of`.
 
-    Returns
-    -------
-    ObjectList
-
     Raises
     ------
     ServerError
@@ -157,14 +149,6 @@ def decode_list(struct: type[T], body: bytes, *, converts: bool = False) -> Obje
 def decode_event(line: bytes) -> RawEvent:
     """Decode an event of a watch, without its object.
 
-    Parameters
-    ----------
-    line : bytes
-
-    Returns
-    -------
-    RawEvent
-
     Raises
     ------
     ServerError
@@ -178,10 +162,6 @@ def decode_event(line: bytes) -> RawEvent:
 
 def decode_bookmark(event: RawEvent) -> tuple[str, bool]:
     """Return the resource version of a bookmark, and whether it ends the list of existing objects.
-
-    Parameters
-    ----------
-    event : RawEvent
 
     Returns
     -------
@@ -203,14 +183,6 @@ def decode_bookmark(event: RawEvent) -> tuple[str, bool]:
 def decode_status(event: RawEvent) -> StatusAnswer:
     """Return the object of an event of type ERROR.
 
-    Parameters
-    ----------
-    event : RawEvent
-
-    Returns
-    -------
-    StatusAnswer
-
     Raises
     ------
     ServerError
@@ -221,14 +193,6 @@ def decode_status(event: RawEvent) -> StatusAnswer:
 
 def is_status(body: bytes) -> bool:
     """Whether an answer is a Status, as of subresources and of deletions.
-
-    Parameters
-    ----------
-    body : bytes
-
-    Returns
-    -------
-    bool
 
     Raises
     ------

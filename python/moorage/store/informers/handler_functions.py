@@ -13,16 +13,7 @@ T = TypeVar("T", bound=Object)
 
 
 def last_state(deleted: T | DeletedFinalStateUnknown[T]) -> T:
-    """Return the object of a deletion event, or its last known state.
-
-    Parameters
-    ----------
-    deleted : Object or DeletedFinalStateUnknown
-
-    Returns
-    -------
-    Object
-    """
+    """Return the object of a deletion event, or its last known state."""
     return deleted.obj if isinstance(deleted, DeletedFinalStateUnknown) else deleted
 
 
@@ -48,29 +39,13 @@ class HandlerFunctions(Generic[T]):
         self._add, self._update, self._delete = add, update, delete
 
     def on_add(self, obj: T, is_in_initial_list: bool) -> None:
-        """Pass an added object.
-
-        Parameters
-        ----------
-        obj : Object
-        is_in_initial_list : bool
-        """
+        """Pass an added object."""
         self._add(obj)
 
     def on_update(self, old: T, new: T) -> None:
-        """Pass a changed object.
-
-        Parameters
-        ----------
-        old, new : Object
-        """
+        """Pass a changed object."""
         self._update(old, new)
 
     def on_delete(self, obj: T | DeletedFinalStateUnknown[T]) -> None:
-        """Pass the last state of a deleted object.
-
-        Parameters
-        ----------
-        obj : Object or DeletedFinalStateUnknown
-        """
+        """Pass the last state of a deleted object."""
         self._delete(last_state(obj))

@@ -20,16 +20,7 @@ NAMESPACE_INDEX = "namespace"
 
 
 def by_namespace(obj: Object) -> tuple[str]:
-    """Return the value of an object in the namespace index, which every indexer has.
-
-    Parameters
-    ----------
-    obj : Object
-
-    Returns
-    -------
-    (str,)
-    """
+    """Return the value of an object in the namespace index, which every indexer has."""
     return (obj.metadata.namespace,)
 
 

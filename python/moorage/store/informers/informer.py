@@ -88,10 +88,6 @@ class RunHandler(ResourceEventHandler[T_contra], Protocol[T_contra]):
     def on_run(self, notices: Iterable[Notice[T_contra]]) -> int:
         """Receive the first notices, with the effect of the other methods.
 
-        Parameters
-        ----------
-        notices : iterable of Notice
-
         Returns
         -------
         int

@@ -29,10 +29,6 @@ def json_patch(value: Json, patch: list[dict[str, Any]]) -> Json:
     patch : list of dict
         The operations.
 
-    Returns
-    -------
-    JSON value
-
     Raises
     ------
     InputError

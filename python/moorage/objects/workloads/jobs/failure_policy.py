@@ -24,11 +24,6 @@ _COUNTS = Failure(COUNT)
 def failure_of(job: Job, pod: Pod) -> Failure:
     """Return what a failed pod means by the first rule of the failure policy that matches it.
 
-    Parameters
-    ----------
-    job : Job
-    pod : Pod
-
     Returns
     -------
     Failure
@@ -71,16 +66,7 @@ def _has_code(wanted: PodFailurePolicyOnExitCodes, container: str, code: int) ->
 
 
 def restarts(pods: Iterable[Pod]) -> int:
-    """Return how often the containers of pods that have not finished were restarted.
-
-    Parameters
-    ----------
-    pods : iterable of Pod
-
-    Returns
-    -------
-    int
-    """
+    """Return how often the containers of pods that have not finished were restarted."""
     return sum(
         status.restart_count
         for pod in pods

@@ -17,32 +17,13 @@ Ranges = list[tuple[int, int]]
 
 
 def index_of(job: Job, pod: Pod) -> int | None:
-    """Return the index of a pod; None if it has none below the completions of its Job.
-
-    Parameters
-    ----------
-    job : Job
-    pod : Pod
-
-    Returns
-    -------
-    int or None
-    """
+    """Return the index of a pod; None if it has none below the completions of its Job."""
     index = _number(pod, INDEX)
     return index if index is not None and index < (job.spec.completions or 0) else None
 
 
 def failures_before(pod: Pod) -> int:
-    """Return how many pods of the index of a pod had failed before it.
-
-    Parameters
-    ----------
-    pod : Pod
-
-    Returns
-    -------
-    int
-    """
+    """Return how many pods of the index of a pod had failed before it."""
     return _number(pod, FAILURES) or 0
 
 
@@ -59,10 +40,6 @@ def parse(text: str, end: int) -> Ranges:
     text : str
         Such as ``1,3-5``.
     end : int
-
-    Returns
-    -------
-    list of (int, int)
     """
     pairs = [item.partition("-") for item in text.split(",") if item]
     ranges = [(int(low), min(int(high or low), end - 1)) for low, _, high in pairs]
@@ -70,16 +47,7 @@ def parse(text: str, end: int) -> Ranges:
 
 
 def merged(ranges: Iterable[tuple[int, int]]) -> Ranges:
-    """Return ranges in ascending order, those that touch or overlap as one.
-
-    Parameters
-    ----------
-    ranges : iterable of (int, int)
-
-    Returns
-    -------
-    list of (int, int)
-    """
+    """Return ranges in ascending order, those that touch or overlap as one."""
     found: Ranges = []
     for low, high in sorted(ranges):
         if found and low <= found[-1][1] + 1:
@@ -90,16 +58,7 @@ def merged(ranges: Iterable[tuple[int, int]]) -> Ranges:
 
 
 def text_of(ranges: Ranges) -> str:
-    """Return ranges as a list of indexes: two that follow one another are named singly.
-
-    Parameters
-    ----------
-    ranges : list of (int, int)
-
-    Returns
-    -------
-    str
-    """
+    """Return ranges as a list of indexes: two that follow one another are named singly."""
     parts = [
         str(low) if low == high else f"{low},{high}" if high == low + 1 else f"{low}-{high}"
         for low, high in ranges
@@ -108,46 +67,18 @@ def text_of(ranges: Ranges) -> str:
 
 
 def total(ranges: Ranges) -> int:
-    """Return the number of indexes in ranges.
-
-    Parameters
-    ----------
-    ranges : list of (int, int)
-
-    Returns
-    -------
-    int
-    """
+    """Return the number of indexes in ranges."""
     return sum(high - low + 1 for low, high in ranges)
 
 
 def common(some: Ranges, others: Ranges) -> int:
-    """Return the number of indexes that two lists of ranges share.
-
-    Parameters
-    ----------
-    some, others : list of (int, int)
-
-    Returns
-    -------
-    int
-    """
+    """Return the number of indexes that two lists of ranges share."""
     pairs = ((max(a, c), min(b, d)) for a, b in some for c, d in others)
     return sum(high - low + 1 for low, high in pairs if low <= high)
 
 
 def gaps(ranges: Iterable[tuple[int, int]], end: int) -> Iterator[int]:
-    """Yield the indexes below `end` that are in none of some ranges, in ascending order.
-
-    Parameters
-    ----------
-    ranges : iterable of (int, int)
-    end : int
-
-    Yields
-    ------
-    int
-    """
+    """Yield the indexes below `end` that are in none of some ranges, in ascending order."""
     pending = 0
     for low, high in merged(ranges):
         yield from range(pending, min(low, end))

@@ -51,74 +51,29 @@ class JobState(NamedTuple):
 
 
 def is_left_to_others(job: Job) -> bool:
-    """Whether the Job controller leaves a Job to another controller, which ``managedBy`` names.
-
-    Parameters
-    ----------
-    job : Job
-
-    Returns
-    -------
-    bool
-    """
+    """Whether the Job controller leaves a Job to another controller, which ``managedBy`` names."""
     return job.spec.managed_by not in (None, _JOB_CONTROLLER)
 
 
 def is_over(job: Job) -> bool:
-    """Whether a Job is complete or has failed, and its pods have gone.
-
-    Parameters
-    ----------
-    job : Job
-
-    Returns
-    -------
-    bool
-    """
+    """Whether a Job is complete or has failed, and its pods have gone."""
     return job.status.completion_time is not None or bool({COMPLETE, FAILED} & _types(job))
 
 
 def verdict_of(job: Job) -> Condition | None:
-    """Return the condition of a Job that tells that it has failed or is about to; None without one.
-
-    Parameters
-    ----------
-    job : Job
-
-    Returns
-    -------
-    Condition or None
-    """
+    """Return the condition of a Job that tells that it has failed or is about to; None without one."""
     told = [one for one in job.status.conditions if one.type in (FAILURE, FAILED) and one.status == "True"]
     return told[-1] if told else None
 
 
 def replaces_failed_only(job: Job) -> bool:
-    """Whether a Job replaces pods that are being deleted only once they have failed.
-
-    Parameters
-    ----------
-    job : Job
-
-    Returns
-    -------
-    bool
-    """
+    """Whether a Job replaces pods that are being deleted only once they have failed."""
     return job.spec.pod_replacement_policy == "Failed" or job.spec.pod_failure_policy is not None
 
 
 def has_failed(job: Job, pod: Pod) -> bool:
     """Whether a pod has failed; one that is deleted before it ends has, unless the Job waits for its phase or
     has let it go without counting it.
-
-    Parameters
-    ----------
-    job : Job
-    pod : Pod
-
-    Returns
-    -------
-    bool
     """
     meta = pod.metadata
     is_going = meta.deletion_timestamp is not None and TRACKING in meta.finalizers
@@ -129,15 +84,6 @@ def has_failed(job: Job, pod: Pod) -> bool:
 def awaits_count(job: Job, pod: Pod) -> bool:
     """Whether the status of a Job has still to count a failed pod; pods whose failure its policy ignores are
     never counted.
-
-    Parameters
-    ----------
-    job : Job
-    pod : Pod
-
-    Returns
-    -------
-    bool
     """
     return TRACKING in pod.metadata.finalizers and failure_of(job, pod).action != IGNORE
 
@@ -154,10 +100,6 @@ def state_of(job: Job, pods: Sequence[Pod]) -> JobState:
         With defaults.
     pods : sequence of Pod
         Its pods, in any state.
-
-    Returns
-    -------
-    JobState
     """
     is_indexed = job.spec.completion_mode == "Indexed"
     valid = [pod for pod in pods if not is_indexed or index_of(job, pod) is not None]
@@ -185,15 +127,6 @@ def state_of(job: Job, pods: Sequence[Pod]) -> JobState:
 def wanted_pods(job: Job, state: JobState) -> int:
     """Return how many pods of a Job should be active; a Job without completions starts none after its first
     success.
-
-    Parameters
-    ----------
-    job : Job
-    state : JobState
-
-    Returns
-    -------
-    int
     """
     if job.spec.suspend or state.verdict is not None:
         return 0
@@ -204,34 +137,13 @@ def wanted_pods(job: Job, state: JobState) -> int:
 
 
 def missing_pods(job: Job, state: JobState) -> int:
-    """Return how many pods a Job lacks, those that it waits for until others have ended left out.
-
-    Parameters
-    ----------
-    job : Job
-    state : JobState
-
-    Returns
-    -------
-    int
-    """
+    """Return how many pods a Job lacks, those that it waits for until others have ended left out."""
     missing = max(0, wanted_pods(job, state) - len(_occupying(job, state)))
     return len(pending_indexes(job, state, missing)) if job.spec.completion_mode == "Indexed" else missing
 
 
 def pending_indexes(job: Job, state: JobState, most: int) -> list[int]:
-    """Return the lowest indexes that are neither completed, failed nor active.
-
-    Parameters
-    ----------
-    job : Job
-    state : JobState
-    most : int
-
-    Returns
-    -------
-    list of int
-    """
+    """Return the lowest indexes that are neither completed, failed nor active."""
     active = [(at, at) for pod in _occupying(job, state) if (at := index_of(job, pod)) is not None]
     left = indexes.gaps([*state.completed, *state.broken, *active], job.spec.completions or 0)
     return list(islice(left, min(most, MAX_PODS + 1)))
@@ -250,10 +162,6 @@ def failures_by_index(job: Job, pods: Iterable[Pod]) -> dict[int, int]:
     job : Job
     pods : iterable of Pod
         Its pods, in any state.
-
-    Returns
-    -------
-    dict of int to int
     """
     found: dict[int, int] = {}
     for pod in pods:
@@ -265,17 +173,7 @@ def failures_by_index(job: Job, pods: Iterable[Pod]) -> dict[int, int]:
 
 
 def misplaced(job: Job, active: Iterable[Pod]) -> list[Pod]:
-    """Return the active pods of an indexed Job that have no index of it, or one that another pod has.
-
-    Parameters
-    ----------
-    job : Job
-    active : iterable of Pod
-
-    Returns
-    -------
-    list of Pod
-    """
+    """Return the active pods of an indexed Job that have no index of it, or one that another pod has."""
     if job.spec.completion_mode != "Indexed":
         return []
     seen: set[int | None] = {None}

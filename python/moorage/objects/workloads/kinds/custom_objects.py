@@ -46,12 +46,7 @@ class _Outline(msgspec.Struct, frozen=True):
 
 
 def makes_pods(obj: Object) -> bool:
-    """Whether an object is a pod, or a workload that makes pods.
-
-    Parameters
-    ----------
-    obj : Object
-    """
+    """Whether an object is a pod, or a workload that makes pods."""
     return isinstance(obj, Pod | CustomObject) or hasattr(getattr(obj, "spec", None), "template")
 
 

@@ -82,10 +82,6 @@ def expand_kinds(
     source_of : callable
         Returns the file of an object by its index, for errors.
 
-    Returns
-    -------
-    Expanded
-
     Raises
     ------
     InputError
@@ -120,27 +116,13 @@ def not_counted(why: str, names: Sequence[str]) -> str:
         ``as …``.
     names : sequence of str
         At least one.
-
-    Returns
-    -------
-    str
     """
     shown = examples(list(map(shorten, names)), _EXAMPLES)
     return f"Not counted, {why} ({len(names)}): {shown}."
 
 
 def suspended_warning(jobs: Iterable[Object], others: Iterable[Suspended]) -> list[str]:
-    """Return the warning about suspended workloads, which names their queues of Kueue; none without any.
-
-    Parameters
-    ----------
-    jobs : iterable of Job
-    others : iterable of Suspended
-
-    Returns
-    -------
-    list of str
-    """
+    """Return the warning about suspended workloads, which names their queues of Kueue; none without any."""
     queues = [(f"Job {one.key}", one.metadata.labels.get(QUEUE, "")) for one in jobs]
     queues += [(one.text, one.queue) for one in others]
     names = [f"{name} (queue {queue})" if queue else name for name, queue in queues]

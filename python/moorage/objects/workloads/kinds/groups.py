@@ -49,13 +49,7 @@ def select(value: Any, path: str) -> Iterator[tuple[str, str, Any]]:
 
 
 def first(value: Any, path: str) -> Any:
-    """Return the value at a path, None if there is none.
-
-    Parameters
-    ----------
-    value : object
-    path : str
-    """
+    """Return the value at a path, None if there is none."""
     return next((item for _, _, item in select(value, path)), None)
 
 
@@ -129,12 +123,7 @@ def _of_part(obj: Values, part: Part, rule: Rule) -> Iterator[Group]:
 
 
 def is_over(obj: Values) -> bool:
-    """Whether the status of a batch workload says that it has ended.
-
-    Parameters
-    ----------
-    obj : dict
-    """
+    """Whether the status of a batch workload says that it has ended."""
     status = obj.get("status")
     if not isinstance(status, dict):
         return False

@@ -52,10 +52,6 @@ def map_of(value: Any, *names: str) -> Values:
     value : object
     *names : str
         Keys from the outside in.
-
-    Returns
-    -------
-    dict
     """
     for name in names:
         value = value.get(name) if isinstance(value, dict) else None
@@ -63,16 +59,7 @@ def map_of(value: Any, *names: str) -> Values:
 
 
 def maps_of(value: Any) -> list[Values]:
-    """Return the maps in a list; none if it is no list.
-
-    Parameters
-    ----------
-    value : object
-
-    Returns
-    -------
-    list of dict
-    """
+    """Return the maps in a list; none if it is no list."""
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
@@ -86,10 +73,6 @@ def number_of(value: Any, default: int, path: str) -> int:
     default : int
     path : str
         Path of the field, for errors.
-
-    Returns
-    -------
-    int
 
     Raises
     ------
@@ -112,10 +95,6 @@ def size_of(value: Any, path: str) -> int:
     path : str
         Path of the field, for errors.
 
-    Returns
-    -------
-    int
-
     Raises
     ------
     InputError
@@ -126,31 +105,12 @@ def size_of(value: Any, path: str) -> int:
 
 
 def picked(value: Values, *names: str) -> Values:
-    """Return those fields of a map that are set.
-
-    Parameters
-    ----------
-    value : dict
-    *names : str
-
-    Returns
-    -------
-    dict
-    """
+    """Return those fields of a map that are set."""
     return {name: value[name] for name in names if value.get(name) is not None}
 
 
 def name_of(obj: Values) -> str:
-    """Return the name of an object.
-
-    Parameters
-    ----------
-    obj : dict
-
-    Returns
-    -------
-    str
-    """
+    """Return the name of an object."""
     return str(map_of(obj, "metadata").get("name", ""))
 
 
@@ -163,10 +123,6 @@ def claimed(name: str, size: Any, storage_class: Any) -> Values:
         Name of the volume.
     size, storage_class : str or None
         1Gi and the default class without one.
-
-    Returns
-    -------
-    dict
     """
     spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size or "1Gi"}}}
     spec |= {"storageClassName": storage_class} if storage_class else {}

@@ -25,10 +25,6 @@ def ray_pods(field: str) -> Any:
     ----------
     field : str
         The field of the spec with the cluster; "" for a RayCluster.
-
-    Returns
-    -------
-    callable
     """
 
     def groups(obj: Values) -> Groups:
@@ -78,10 +74,6 @@ def spark_pods(obj: Values) -> Groups:
 
     A pod requests its memory with an overhead: `memoryOverhead`, or a tenth (0.4 for Python and R), 384 MiB
     at least (Spark 3.5, running on Kubernetes; `spark.executor.instances` is 2).
-
-    Parameters
-    ----------
-    obj : dict
     """
     spec, name = map_of(obj, "spec"), name_of(obj)
     if spec.get("mode", "cluster") == "cluster":
@@ -141,10 +133,6 @@ def postgres_instances(obj: Values) -> Groups:
     """Return the instances of a Cluster of CloudNativePG, with a claim for each of its volumes.
 
     By default they prefer to be on different nodes.
-
-    Parameters
-    ----------
-    obj : dict
     """
     spec, name, annotations = map_of(obj, "spec"), name_of(obj), map_of(obj, "metadata", "annotations")
     count = number_of(spec.get("instances"), 1, "spec.instances")
@@ -186,12 +174,7 @@ def _postgres_affinity(affinity: Values, name: str) -> Values:
 
 
 def pgbouncer_pods(obj: Values) -> Groups:
-    """Return the pods of a Pooler of CloudNativePG: PgBouncer, in the template that it may have.
-
-    Parameters
-    ----------
-    obj : dict
-    """
+    """Return the pods of a Pooler of CloudNativePG: PgBouncer, in the template that it may have."""
     spec, name = map_of(obj, "spec"), name_of(obj)
     count = number_of(spec.get("instances"), 1, "spec.instances")
     template = map_of(spec, "template")
@@ -213,12 +196,7 @@ def pgbouncer_pods(obj: Values) -> Groups:
 
 
 def kafka_nodes(obj: Values) -> Groups:
-    """Return the nodes of a KafkaNodePool, with a claim for each of its persistent volumes.
-
-    Parameters
-    ----------
-    obj : dict
-    """
+    """Return the nodes of a KafkaNodePool, with a claim for each of its persistent volumes."""
     spec, name = map_of(obj, "spec"), name_of(obj)
     cluster = str(map_of(obj, "metadata", "labels").get("strimzi.io/cluster", ""))
     prefix = f"{cluster}-{name}" if cluster else name
@@ -231,12 +209,7 @@ def kafka_nodes(obj: Values) -> Groups:
 
 
 def kafka_pods(obj: Values) -> Groups:
-    """Return the pods of a Kafka: brokers that are in no pool, ZooKeeper, and the other components.
-
-    Parameters
-    ----------
-    obj : dict
-    """
+    """Return the pods of a Kafka: brokers that are in no pool, ZooKeeper, and the other components."""
     spec, name = map_of(obj, "spec"), name_of(obj)
     for part in ("kafka", "zookeeper"):
         if map_of(spec, part).get("replicas") and not _uses_pools(obj, part):
@@ -272,10 +245,6 @@ def kafka_clients(suffix: str) -> Any:
     ----------
     suffix : str
         What follows the name of the object in the names of pods.
-
-    Returns
-    -------
-    callable
     """
 
     def groups(obj: Values) -> Groups:

@@ -46,12 +46,7 @@ class Owners:
                 self._nearest[one].append(obj)
 
     def identity(self, obj: Object) -> Identity:
-        """Return what names an object among all.
-
-        Parameters
-        ----------
-        obj : Object
-        """
+        """Return what names an object among all."""
         return full_kind(obj.kind, obj.api_version), self._namespace_of(obj), obj.name
 
     def _parents(self, name: Identity) -> tuple[Identity, ...]:
@@ -82,38 +77,19 @@ class Owners:
         return set(above), {one for one, is_near in above.items() if is_near}
 
     def is_listed(self, name: Identity) -> bool:
-        """Whether an object is among the listed ones.
-
-        Parameters
-        ----------
-        name : tuple of str
-        """
+        """Whether an object is among the listed ones."""
         return name in self._listed
 
     def pods(self, name: Identity) -> list[Pod]:
-        """Return the listed pods that an object owns, directly or through any others.
-
-        Parameters
-        ----------
-        name : tuple of str
-        """
+        """Return the listed pods that an object owns, directly or through any others."""
         return self._pods[name]
 
     def nearest(self, name: Identity) -> list[Object]:
-        """Return what an object owns, directly or through objects of unknown kinds.
-
-        Parameters
-        ----------
-        name : tuple of str
-        """
+        """Return what an object owns, directly or through objects of unknown kinds."""
         return self._nearest[name]
 
     def replicas(self, name: Identity) -> float:
         """Return the number of pods that follow from what an object owns.
-
-        Parameters
-        ----------
-        name : tuple of str
 
         Returns
         -------

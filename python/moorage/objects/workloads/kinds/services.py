@@ -40,12 +40,7 @@ _RELOADER = _same(cpu="10m", memory="50Mi")
 
 
 def prometheus_pods(obj: Values) -> Groups:
-    """Return the pods of a Prometheus or PrometheusAgent: replicas of each shard (prometheus-operator v0.86).
-
-    Parameters
-    ----------
-    obj : dict
-    """
+    """Return the pods of a Prometheus or PrometheusAgent: replicas of each shard (prometheus-operator v0.86)."""
     spec, base = map_of(obj, "spec"), "prometheus" if obj.get("kind") == "Prometheus" else "prom-agent"
     if spec.get("mode") == "DaemonSet":
         return
@@ -55,24 +50,14 @@ def prometheus_pods(obj: Values) -> Groups:
 
 
 def alertmanager_pods(obj: Values) -> Groups:
-    """Return the pods of an Alertmanager, which request 200Mi of memory by default.
-
-    Parameters
-    ----------
-    obj : dict
-    """
+    """Return the pods of an Alertmanager, which request 200Mi of memory by default."""
     own = map_of(obj, "spec", "resources")
     requests = {"memory": "200Mi"} | map_of(own, "requests")
     yield _monitoring(obj, f"alertmanager-{name_of(obj)}", "alertmanager", own | {"requests": requests})
 
 
 def ruler_pods(obj: Values) -> Groups:
-    """Return the pods of a ThanosRuler.
-
-    Parameters
-    ----------
-    obj : dict
-    """
+    """Return the pods of a ThanosRuler."""
     resources = map_of(obj, "spec", "resources")
     yield _monitoring(obj, f"thanos-ruler-{name_of(obj)}", "thanos-ruler", resources)
 
@@ -121,10 +106,6 @@ def elastic_nodes(obj: Values) -> Groups:
     """Return the nodes of an Elasticsearch cluster, with their claims (ECK 3.2).
 
     By default a node requests 2Gi of memory, claims 1Gi, and prefers to be away from the others.
-
-    Parameters
-    ----------
-    obj : dict
     """
     name = name_of(obj)
     filesystem: Values = {"name": "elastic-internal-init-filesystem", "image": "elasticsearch"}
@@ -179,10 +160,6 @@ def elastic_pods(container: str, suffix: str, memory: str) -> Any:
         What follows the name of the object in the names of pods.
     memory : str
         Request and limit that they have by default.
-
-    Returns
-    -------
-    callable
     """
 
     def groups(obj: Values) -> Groups:
@@ -203,10 +180,6 @@ def elastic_pods(container: str, suffix: str, memory: str) -> Any:
 def rabbitmq_pods(obj: Values) -> Groups | None:
     """Return the nodes of a RabbitmqCluster with their claims (cluster operator v2.16); None if its
     StatefulSet is overridden.
-
-    Parameters
-    ----------
-    obj : dict
     """
     if map_of(obj, "spec", "override", "statefulSet"):
         return None
@@ -242,10 +215,6 @@ def rabbitmq_pods(obj: Values) -> Groups | None:
 def zalando_pods(obj: Values) -> Groups:
     """Return the instances of a postgresql of Zalando's operator, and its connection poolers, with the
     requests of the operator's own configuration (v1.15).
-
-    Parameters
-    ----------
-    obj : dict
     """
     spec, name = map_of(obj, "spec"), name_of(obj)
     own, disk = map_of(spec, "resources"), map_of(spec, "volume")

@@ -16,11 +16,6 @@ def with_runtime(obj: Values, find: Find) -> Values | str:
     The numbers of nodes and the resources per node are those of the TrainJob, else those of the runtime
     (Kubeflow Trainer v2.1).
 
-    Parameters
-    ----------
-    obj : dict
-    find : callable
-
     Returns
     -------
     dict or str

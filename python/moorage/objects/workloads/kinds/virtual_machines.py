@@ -30,11 +30,6 @@ _CPU_RATIO = 10
 def with_instance_type(obj: Values, find: Find) -> Values | str:
     """Return a VirtualMachine with what its instance type gives the guest (KubeVirt v1.6).
 
-    Parameters
-    ----------
-    obj : dict
-    find : callable
-
     Returns
     -------
     dict or str
@@ -87,10 +82,6 @@ def virtual_machine(obj: Values) -> Groups:
 
     Each requests the memory of the guest with KubeVirt's overhead, a tenth of a CPU for each virtual one, and
     the devices of a node with KVM.
-
-    Parameters
-    ----------
-    obj : dict
     """
     kind, spec, count = obj.get("kind"), map_of(obj, "spec"), 1
     template, path = map_of(spec, "template"), "spec.template"

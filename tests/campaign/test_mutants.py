@@ -13,9 +13,20 @@ from typing import Any
 
 import pytest
 
+from tests.campaign.mutants import __main__ as main
 from tests.campaign.mutants import functions, kernels
 from tests.campaign.mutants.__main__ import sampled
-from tests.campaign.mutants.places import ROOMS, ROOT, Mutant, all_mutants, of_c, of_python, reasons
+from tests.campaign.mutants.bits import packed, unpacked
+from tests.campaign.mutants.places import (
+    EQUIVALENT,
+    ROOMS,
+    ROOT,
+    Mutant,
+    mutants_of,
+    of_c,
+    of_python,
+    reasons,
+)
 
 PYTHON = """
 def f(é: Literal[1], b):  # a < b
@@ -80,7 +91,7 @@ def test_mutants_of_c() -> None:
 
 
 def test_each_room_has_mutants_and_tests() -> None:
-    assert all(all_mutants([room]) for room in ROOMS)
+    assert all(next(mutants_of([room]), None) for room in ROOMS)
     assert [test for tests in ROOMS.values() for test in tests if not (ROOT / test).exists()] == []
 
 
@@ -198,18 +209,43 @@ def test_lines_of_a_statement() -> None:
 
 def test_listed_mutants_are_there() -> None:
     """Each has one of the reasons; a change of the source must not leave entries behind."""
-    found = reasons(all_mutants(list(ROOMS)))
+    listed = EQUIVALENT.read_text()
+    found = reasons(list(mutants_of(room for room in ROOMS if f'"{room}/' in listed)))
     assert found
     assert {reason.partition(":")[0] for reason in found.values()} <= {"equivalent", "time", "text", "open"}
 
 
 def test_a_listed_mutant_that_is_not_there_is_told() -> None:
     with pytest.raises(LookupError, match=r"equivalent\.toml: no mutant \('python/moorage/cache"):
-        reasons(all_mutants(["python/moorage/queue"]))
+        reasons(list(mutants_of(["python/moorage/queue"])))
+
+
+def test_files_that_differ_from_a_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def git(*arguments: str) -> None:
+        author = ("-c", "user.name=n", "-c", "user.email=e")
+        subprocess.run(["git", *author, *arguments], cwd=tmp_path, check=True)
+
+    monkeypatch.setattr(main, "ROOT", tmp_path)
+    git("init", "-q")
+    for name in ("same", "edited", "late"):
+        (tmp_path / name).write_text(name)
+    git("add", "same", "edited")
+    git("commit", "-qm", "first")
+    (tmp_path / "edited").write_text("anew")
+    git("add", "late")
+    git("commit", "-qm", "second")
+    assert main.changed_since("HEAD~") == {"edited", "late"}
+    with pytest.raises(subprocess.CalledProcessError):
+        main.changed_since("absent")
+
+
+def test_which_mutants_a_test_reaches_is_kept_as_text() -> None:
+    for bits in (0, 1, 1 << 30_000 | 5):
+        assert unpacked(packed(bits)) == bits
 
 
 def test_a_sample_is_by_seed_and_hardly_depends_on_other_mutants() -> None:
-    mutants = all_mutants(["python/moorage/queue"])
+    mutants = list(mutants_of(["python/moorage/queue"]))
     some = list(range(len(mutants)))
     sample = sampled(mutants, some, 1)[:40]
     assert len(set(sample)) == 40

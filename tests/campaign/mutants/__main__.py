@@ -11,12 +11,14 @@ import argparse
 import hashlib
 import json
 import os
+import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from subprocess import PIPE
 
 from tests.campaign.mutants import kernels
-from tests.campaign.mutants.places import ROOMS, ROOT, Mutant, all_mutants
+from tests.campaign.mutants.places import ROOMS, ROOT, Mutant, mutants_of
 
 CHOSEN = "MOORAGE_MUTANTS_LIBRARY"
 
@@ -27,6 +29,7 @@ def main() -> int:
     parser.add_argument("--sample", type=int, default=500)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--rooms", default=",".join(ROOMS))
+    parser.add_argument("--since", metavar="COMMIT", help="draw from the files changed since it alone")
     parser.add_argument("--seconds", type=float, default=1e9, help="no mutant begins later")
     parser.add_argument("--budget", type=float, default=15.0, help="seconds of tests for one mutant")
     parser.add_argument("--again", action="store_true", help="test the survivors of the report once more")
@@ -40,7 +43,7 @@ def main() -> int:
     parser.add_argument("--folder", default=str(ROOT / "build/campaign/mutants"))
     options = parser.parse_args()
     folder = Path(options.folder)
-    mutants = all_mutants(list(ROOMS))
+    mutants = list(mutants_of(ROOMS))
     source = json.dumps(mutants)
     stamp = folder / "built.json"
     if not stamp.exists() or json.loads(stamp.read_text())["source"] != source:
@@ -58,7 +61,12 @@ def main() -> int:
         )
     wrong = set(json.loads(stamp.read_text())["wrong"])
     rooms = tuple(options.rooms.split(","))
-    chosen = [at for at, one in enumerate(mutants) if at not in wrong and one.file.startswith(rooms)]
+    changed = changed_since(options.since) if options.since else {one.file for one in mutants}
+    chosen = [
+        at
+        for at, one in enumerate(mutants)
+        if at not in wrong and one.file.startswith(rooms) and one.file in changed
+    ]
     sample = sampled(mutants, chosen, options.seed)[: options.sample]
 
     import pytest
@@ -71,6 +79,12 @@ def main() -> int:
     report = json.loads(Path(options.report).read_text()) if Path(options.report).exists() else {"counts": {}}
     print(json.dumps(report["counts"], indent=1))
     return code
+
+
+def changed_since(commit: str) -> set[str]:
+    """The files of the tree that differ from those of a commit, or that it did not have."""
+    command = ["git", "diff", "--name-only", "--no-renames", commit, "--"]
+    return set(subprocess.run(command, cwd=ROOT, stdout=PIPE, text=True, check=True).stdout.splitlines())
 
 
 def sampled(mutants: list[Mutant], chosen: list[int], seed: int) -> list[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import tomllib
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,22 +13,22 @@ import tree_sitter
 import tree_sitter_c
 
 ROOT = Path(__file__).resolve().parents[3]
-ROOMS = {
-    "python/moorage/scheduler": [
-        "tests/scheduler",
+BESIDE = {
+    "scheduler": [
         "tests/tables/test_results.py",
         "tests/multi/test_binder.py",
         "tests/preemption/test_equal_preemptors.py",
     ],
-    "python/moorage/queue": [
-        "tests/queue",
-        "tests/scheduler/test_queueing.py",
-        "tests/scheduler/test_run.py",
-    ],
-    "python/moorage/preemption": ["tests/preemption", "tests/scheduler/whole", "tests/scheduler/groups"],
-    "python/moorage/cache": ["tests/cache", "tests/core/state"],
-    "csrc": ["tests/core", "tests/preemption", "tests/scheduler"],
+    "queue": ["tests/scheduler/test_queueing.py", "tests/scheduler/test_run.py"],
+    "preemption": ["tests/scheduler/whole", "tests/scheduler/groups"],
+    "cache": ["tests/core/state"],
 }
+"""Room of the package to tests beside those of its own folder that have to kill its mutants."""
+ROOMS = {
+    f"python/moorage/{room.name}": [f"tests/{room.name}", *BESIDE.get(room.name, ())]
+    for room in sorted((ROOT / "python/moorage").iterdir())
+    if (ROOT / "tests" / room.name).is_dir()
+} | {"csrc": ["tests/core", "tests/preemption", "tests/scheduler"]}
 """Source folder to the tests that have to kill its mutants."""
 
 
@@ -193,14 +193,12 @@ def of_c(file: str, text: str) -> Iterator[Mutant]:
             yield changed(node, (node, ";"))
 
 
-def all_mutants(rooms: list[str]) -> list[Mutant]:
+def mutants_of(rooms: Iterable[str]) -> Iterator[Mutant]:
     """The mutants of rooms, in the order of files and places."""
-    found: list[Mutant] = []
     for room in rooms:
         for path in sorted((ROOT / room).rglob("*.c" if room == "csrc" else "*.py")):
             name = path.relative_to(ROOT).as_posix()
-            found += (of_c if path.suffix == ".c" else of_python)(name, path.read_text())
-    return found
+            yield from (of_c if path.suffix == ".c" else of_python)(name, path.read_text())
 
 
 def reasons(mutants: Sequence[Mutant]) -> dict[str, str]:

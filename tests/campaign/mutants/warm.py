@@ -28,6 +28,7 @@ import coverage
 import pytest
 
 from tests.campaign.mutants import functions
+from tests.campaign.mutants.bits import packed, unpacked
 from tests.campaign.mutants.kernels import Switch
 from tests.campaign.mutants.places import ROOMS, ROOT, Mutant, reasons
 
@@ -185,7 +186,7 @@ class Warm:
             known["files"][file] = {"digest": now[file], "tests": told or {}}
             path.write_text(json.dumps(known))
         self.reach = {
-            nodeid: (seconds, int(bits, 16))
+            nodeid: (seconds, unpacked(bits))
             for one in known["files"].values()
             for nodeid, (seconds, bits) in one["tests"].items()
             if nodeid in self.items
@@ -241,7 +242,7 @@ class Warm:
                     for nodeid in contexts:
                         if nodeid in found:
                             found[nodeid] |= held[line]
-        return {nodeid: (round(took[nodeid][0], 4), f"{bits:x}") for nodeid, bits in found.items()}
+        return {nodeid: (round(took[nodeid][0], 4), packed(bits)) for nodeid, bits in found.items()}
 
     # ---- mutants -------------------------------------------------------------------------------------------
 

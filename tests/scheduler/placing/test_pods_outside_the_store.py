@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 import pytest
+from tests.core.inside import dump
 
 import moorage as mo
+from moorage.errors import MoorageError
 from moorage.objects import Pod
 
 NODE = {
@@ -15,7 +18,7 @@ NODE = {
     "metadata": {"name": "n1"},
     "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110"}},
 }
-VOLUME = {
+VOLUME: dict[str, Any] = {
     "apiVersion": "v1",
     "kind": "PersistentVolume",
     "metadata": {"name": "pv"},
@@ -28,7 +31,7 @@ VOLUME = {
     },
     "status": {"phase": "Bound"},
 }
-CLAIM = {
+CLAIM: dict[str, Any] = {
     "apiVersion": "v1",
     "kind": "PersistentVolumeClaim",
     "metadata": {
@@ -120,3 +123,66 @@ def test_the_second_of_two_for_one_device_fits_nowhere() -> None:
     result = scheduler().schedule_pods([PODS["extended"], second])
     assert result.placements == {"default/p": "n1"}
     assert list(result.unschedulable) == ["default/q"]
+
+
+# ---- with evictions ----------------------------------------------------------------------------------------
+
+
+def asking(cpu: int) -> list[dict[str, Any]]:
+    return [{"name": "c", "image": "x", "resources": {"requests": {"cpu": cpu}}}]
+
+
+def high(asked: dict[str, Any]) -> dict[str, Any]:
+    """The pod with a priority and one cpu."""
+    return pod(**asked["spec"] | {"priority": 9, "containers": asking(1)})
+
+
+def crowded(*others: dict[str, Any]) -> mo.Scheduler:
+    """A node without room, with one volume of the CSI driver at most."""
+    low = pod("low", nodeName="n1", containers=asking(4))
+    driver = {"name": "d.x", "nodeID": "n1", "allocatable": {"count": 1}}
+    limits = {"apiVersion": "storage.k8s.io/v1", "kind": "CSINode", "metadata": {"name": "n1"}}
+    return mo.Scheduler(mo.load(NODE, VOLUME, CLAIM, limits | {"spec": {"drivers": [driver]}}, low, *others))
+
+
+@pytest.mark.parametrize("kind", ["claim", "inline CSI"])
+def test_pods_whose_volumes_suit_every_node_are_placed_at_once(kind: str) -> None:
+    one = crowded()
+    before = dump(one.cache.state)
+    with one.preempt_pods([high(PODS[kind])]) as done:
+        assert (done.rows.tolist(), [victim.name for victim in done.victims(0)]) == ([0], ["low"])
+    assert dump(one.cache.state) == before
+    one.preempt_pods([high(PODS[kind])]).commit()
+    assert one.client.list(Pod)[0] == []
+    assert [placed.key for placed in one.cache.state.pods()] == ["default/p"]
+
+
+def test_volumes_of_pods_placed_at_once_count_for_the_next() -> None:
+    """The second claim is one volume too many for the driver once the first pod is there."""
+    claim, volume = deepcopy(CLAIM), deepcopy(VOLUME)
+    claim["metadata"] |= {"name": "d", "uid": "w"}
+    claim["spec"]["volumeName"] = volume["metadata"]["name"] = "pw"
+    volume["spec"]["claimRef"] |= {"name": "d", "uid": "w"}
+    volume["spec"]["csi"]["volumeHandle"] = "i"
+    one = crowded(claim, volume)
+    first = high(PODS["claim"])
+    second = high(pod(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "d"}}]))
+    second["metadata"] = {"name": "q"}
+    before = dump(one.cache.state)
+    for asked in (first, second):
+        one.preempt_pods([asked]).undo()
+    with pytest.raises(MoorageError, match="pod default/q cannot be placed at once: plugins decide node by"):
+        one.preempt_pods([first, second])
+    assert dump(one.cache.state) == before
+
+
+@pytest.mark.parametrize("kind", ["disk", "device"])
+def test_a_run_in_a_transaction_evicts_for_the_others(kind: str) -> None:
+    asked, one = high(PODS[kind]), crowded(DEVICES, CLASS, DEVICE_CLAIM)
+    with pytest.raises(MoorageError, match=r"create the pod in a transaction and call run\(\)"):
+        one.preempt_pods([asked])
+    with one.transaction():
+        one.client.create(mo.load(asked).pods[0])
+        result = one.run()
+        assert (result.placements, list(result.evicted)) == ({"default/p": "n1"}, ["default/low"])
+    assert [kept.key for kept in one.client.list(Pod)[0]] == ["default/low"]

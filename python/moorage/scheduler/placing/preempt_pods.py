@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from moorage.scheduler.scheduling_context import SchedulingContext
 
 NOT_IN_CORE = "pod {}: a plugin or an extender outside the core takes part, so it cannot be placed at once"
+BY_NODE = (
+    "pod {} cannot be placed at once: plugins decide node by node about its volumes or claims, and what it "
+    "gets is written when it is bound; create the pod in a transaction and call run()"
+)
 ENDED = "what was placed has been kept or taken back already"
 Offsets = npt.NDArray[np.int64]
 
@@ -153,7 +157,10 @@ def preempt_pods(context: SchedulingContext, pods: Sequence[Pod], offsets: Seque
     """Place pods one after the other: on a feasible node, or else on the node where eviction of pods of lower
     priority costs least.
 
-    Victims disappear at once, and disruption budgets are not updated in between.
+    Victims disappear at once, and disruption budgets are not updated in between. A pod whose volumes the
+    plugins accept on every node, whoever leaves, is placed as one without volumes (`Engine.cycle_target`).
+    Others with volumes or claims are refused: plugins decide about them node by node, and what they get is
+    written when they are bound. `Scheduler.run` in a transaction evicts for them, too.
 
     Parameters
     ----------
@@ -178,24 +185,25 @@ def preempt_pods(context: SchedulingContext, pods: Sequence[Pod], offsets: Seque
     InputError
         A pod has something else where a quantity belongs.
     MoorageError
-        A plugin of a pod's profile is not in the core, or there are extenders.
+        A plugin of a pod's profile is not in the core, or there are extenders; or plugins decide about the
+        volumes or claims of a pod node by node, once the pods before it are placed.
     """
     check_pods(context.cache.state, pods)
     if offsets and len(offsets) != len(pods):
         raise ValueError("give an offset for each pod")
     begin = np.array(offsets or [0] * len(pods), dtype=np.int64)
     try:
-        targets = [(context.engine_of(pod), context.target_of(pod)) for pod in pods]
+        runs = [_run_of(context.engine_of(pod), pod, at) for at, pod in enumerate(pods)]
     except ValueError:
         check_readable(pods)
         raise
-    for pod, (engine, _) in zip(pods, targets, strict=True):
-        if why := why_not_at_once(engine, pod):
-            raise MoorageError(why)
     out, at = Preemption(context, pods), 0
     try:
-        for (_, target), equal in groupby(targets, key=lambda one: (id(one[0]), one[1])):
-            end, engine = at + len(list(equal)), targets[at][0]
+        for _, equal in groupby(runs):
+            end, engine = at + len(list(equal)), context.engine_of(pods[at])
+            target = _target_at_once(engine, pods[at])
+            if target is None:
+                raise MoorageError(why_not_at_once(engine, pods[at]))
             if engine.passes(target, pods[at]):  # otherwise PreFilter rejects it, whichever pods are evicted
                 out.place(context.rotation.take(engine), target, at, end, begin[at:end])
             at = end
@@ -219,8 +227,26 @@ def why_not_at_once(engine: Engine, pod: Pod) -> str:
     str
         "" where it can.
     """
-    in_core = engine.is_in_core_for(pod) and engine.framework.preemptor.suits
-    return "" if in_core and not engine.handle.extenders else NOT_IN_CORE.format(pod.key)
+    if _target_at_once(engine, pod) is not None:
+        return ""
+    is_outside = (
+        engine.handle.extenders or not engine.profile.is_in_core or not engine.framework.preemptor.suits
+    )
+    return (NOT_IN_CORE if is_outside else BY_NODE).format(pod.key)
+
+
+def _target_at_once(engine: Engine, pod: Pod) -> Target | None:
+    """Return the target by which a pod is placed at once, as the cluster is now; None where it cannot be."""
+    target = engine.cycle_target(pod, engine.framework.target_of(pod))
+    in_core = engine.profile_of(target).is_in_core and engine.framework.preemptor.suits
+    return target if in_core and engine.decides_alone(pod) and not engine.handle.extenders else None
+
+
+def _run_of(engine: Engine, pod: Pod, at: int) -> tuple[int, Target, int]:
+    """Return what is the same for pods that are placed in one run. A pod with volumes has one of its own:
+    whether they suit every node depends on the pods before it."""
+    asks = engine.framework.asks_volume_plugins(pod)
+    return id(engine), engine.framework.target_of(pod), at if asks else -1
 
 
 def _going_before(engine: Engine, run: Sequence[Pod]) -> list[tuple[int, list[Pod]]]:

@@ -157,6 +157,12 @@ def test_pods_whose_volumes_suit_every_node_are_placed_at_once(kind: str) -> Non
     assert [placed.key for placed in one.cache.state.pods()] == ["default/p"]
 
 
+def test_pods_whose_volumes_are_scored_are_not_placed_at_once() -> None:
+    one = mo.Scheduler(mo.load(NODE, VOLUME, CLAIM), kubernetes_version="1.37")
+    with pytest.raises(MoorageError, match="plugins decide node by node"):
+        one.preempt_pods([PODS["claim"]])
+
+
 def test_volumes_of_pods_placed_at_once_count_for_the_next() -> None:
     """The second claim is one volume too many for the driver once the first pod is there."""
     claim, volume = deepcopy(CLAIM), deepcopy(VOLUME)

@@ -158,7 +158,8 @@ def preempt_pods(context: SchedulingContext, pods: Sequence[Pod], offsets: Seque
     priority costs least.
 
     Victims disappear at once, and disruption budgets are not updated in between. A pod whose volumes the
-    plugins accept on every node, whoever leaves, is placed as one without volumes (`Engine.cycle_target`).
+    plugins accept on every node, whoever leaves, is placed as one without volumes (`Engine.cycle_target`),
+    unless a plugin scores volumes, as VolumeBinding does with StorageCapacityScoring (on by default in 1.37).
     Others with volumes or claims are refused: plugins decide about them node by node, and what they get is
     written when they are bound. `Scheduler.run` in a transaction evicts for them, too.
 

@@ -140,7 +140,7 @@ def counted_pods(
     InputError, TypeError
         As for `pod_of`.
     """
-    is_one = is_single(given) or _is_counted(given) or not isinstance(given, Iterable)
+    is_one = is_single(given) or _is_counted(given)
     listed = [cast("Counted", given)] if is_one else list(cast("Sequence[Counted]", given))
     return [
         (pod_of(client, one[0], name), one[1])
@@ -182,8 +182,7 @@ def nodes_like(like: Source | Sequence[Source]) -> list[str | Node]:
     InputError, TypeError
         As for `node_like`.
     """
-    is_one = is_single(like) or not isinstance(like, Iterable)
-    listed = cast("Sequence[Source]", [like] if is_one else like)
+    listed = cast("Sequence[Source]", [like] if is_single(like) else like)
     return [node_like(one) for one in listed]
 
 

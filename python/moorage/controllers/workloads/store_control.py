@@ -245,7 +245,8 @@ class StoreControl:
             return self.client.get(ControllerRevision, revision.name, revision.namespace)
 
     def delete(self, obj: Object) -> None:
-        """Delete an object, unless it is gone or another has its name. A pod on a node has its grace period."""
+        """Delete an object, unless it is gone or another has its name. A pod on a node has its grace
+        period."""
         with suppress(NotFoundError):
             current = self.client.get(type(obj), obj.name, obj.namespace)
             grace = self._grace_of(current) if isinstance(current, Pod) and current.spec.node_name else 0
@@ -288,10 +289,9 @@ def admit_claim(admission: Admission, claim: PersistentVolumeClaim) -> None:
         raise RefusedError(f"failed to create PVC {claim.name}: {error}") from None
 
 
-def admission_of(client: ObjectClient) -> Admission:
-    """Return the admission of the API server for the policies and pods of a store. New pods of workloads
-    differ from their templates as those did with which the cluster was read.
-    """
+def admission_of(client: ObjectClient, has_webhooks: bool = True) -> Admission:
+    """Return the admission of the API server for the policies and pods of a store. With webhooks, new pods of
+    workloads differ from their templates as those did with which the cluster was read."""
     kinds = [kind for kind in structs() if is_namespaced(kind) and kind is not Pod]
     policies: list[Object] = [obj for kind in _POLICIES for obj in client.list(kind)[0]]
     if any(isinstance(obj, VerticalPodAutoscaler) for obj in policies):
@@ -300,7 +300,7 @@ def admission_of(client: ObjectClient) -> Admission:
         policies,
         lambda namespace: client.list(Pod, namespace)[0],
         lambda namespace: [obj for kind in kinds for obj in client.list(kind, namespace)[0]],
-        client.siblings if isinstance(client, ObjectStore) else None,
+        client.siblings if has_webhooks and isinstance(client, ObjectStore) else None,
     )
 
 

@@ -11,7 +11,7 @@ from moorage.objects import Node, Pod
 from moorage.objects.model.pod import PodSpec
 from moorage.plugins.node_resources_fit import INSUFFICIENT
 from moorage.scheduler.changes.node_copies import HOSTNAME, ZONE
-from moorage.scheduler.explain.constraints import HARD, POD_TERMS, pod_terms
+from moorage.scheduler.explain.constraints import POD_TERMS, hard_spreads, pod_terms
 
 if TYPE_CHECKING:
     from moorage.scheduler.scheduler import Scheduler
@@ -48,9 +48,7 @@ def missing_domains(pods: Iterable[Pod], templates: Iterable[Node], nodes: Itera
 
 
 def _hard_topologies(spec: PodSpec) -> Iterator[str]:
-    for spread in spec.topology_spread_constraints:
-        if spread.when_unsatisfiable == HARD:
-            yield spread.topology_key
+    yield from (spread.topology_key for spread in hard_spreads(spec))
     for path in POD_TERMS.values():
         yield from (term.topology_key for term in pod_terms(spec, path))
 

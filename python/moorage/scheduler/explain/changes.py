@@ -16,7 +16,6 @@ from msgspec.structs import replace
 from moorage._core.base.quantity import Quantity
 from moorage._core.base.selectors import pod_matches_node_selector
 from moorage.devices.allocation.claim_requests import MAX_RESULTS
-from moorage.framework import FilterPlugin
 from moorage.framework.plugin.amounts import quantity_text
 from moorage.objects import Node, PersistentVolumeClaim, PodSpec, Taint
 from moorage.objects.model.storage import CSIStorageCapacity
@@ -143,7 +142,7 @@ def lower_requests(probe: Probe) -> Iterator[Change]:
 def smaller_claims(probe: Probe) -> Iterator[Change]:
     """Yield, for each claim of the pod, the change to the largest size for which a node has storage capacity,
     beside what its other claims of the class take."""
-    plugin = _volume_binding(probe)
+    plugin = probe.volume_binding
     if plugin is None or plugin.sources is None:
         return
     sources = plugin.sources
@@ -176,14 +175,6 @@ def smaller_claims(probe: Probe) -> Iterator[Change]:
                 break
 
 
-def _volume_binding(probe: Probe) -> VolumeBinding | None:
-    """Return the plugin that binds the claims of the pod; None for a pod without claims."""
-    if not any(map(probe.pod.claim_key, probe.pod.spec.volumes)):
-        return None
-    plugins = (one for one in probe.engine.profile.at(FilterPlugin) if isinstance(one, VolumeBinding))
-    return next(plugins, None)
-
-
 def _unbound_claims(probe: Probe, plugin: VolumeBinding) -> list[PersistentVolumeClaim]:
     claims = claims_of(probe.pod, plugin.lister(PersistentVolumeClaim))
     return [one for one in claims if not one.spec.volume_name]
@@ -191,7 +182,7 @@ def _unbound_claims(probe: Probe, plugin: VolumeBinding) -> list[PersistentVolum
 
 def _reprovisioned(probe: Probe) -> Iterator[Change]:
     """Yield, for each claim that is being provisioned for a node that does not exist, an end to that."""
-    plugin = _volume_binding(probe)
+    plugin = probe.volume_binding
     if plugin is None or plugin.sources is None:
         return
     for claim in _unbound_claims(probe, plugin):

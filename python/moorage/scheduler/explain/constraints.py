@@ -20,9 +20,11 @@ from moorage.objects.model.pod import (
     PodResourceClaim,
     PodSpec,
     Toleration,
+    TopologySpreadConstraint,
 )
 from moorage.plugins.node_affinity import made_for, required_terms, requirement_text
 from moorage.plugins.node_ports import ANY_IP, Port, port_text
+from moorage.plugins.pod_topology_spread import HARD
 from moorage.plugins.taint_toleration import taint_text
 from moorage.scheduler.changes.node_copies import is_of_a_moment
 
@@ -31,12 +33,12 @@ from .probe import Probe
 
 ALL_TERMS = "all required terms"
 EVERY_TAINT = Toleration(operator="Exists")
-HARD = "DoNotSchedule"
 REQUIRED = "affinity.node_affinity.required"
 POD_TERMS = {
     "pod-affinity": "affinity.pod_affinity.required",
     "pod-anti-affinity": "affinity.pod_anti_affinity.required",
 }
+TOPOLOGY_SPREAD, SPREADS = "topology-spread", "topology_spread_constraints"
 MOST_TAINTS = 32
 """Maximum number of taint constraints; more different taints count as one."""
 
@@ -116,11 +118,8 @@ def term_constraints(pod: Pod) -> Iterator[Constraint]:
     else:
         for port in ports:
             yield Constraint("host-port", port_text(port), partial(_without_port, port=port))
-    for spread in _distinct(spec.topology_spread_constraints):
-        if spread.when_unsatisfiable == HARD:
-            name = f"{spread.topology_key} (maxSkew {spread.max_skew})"
-            drop = partial(_without, dropped=spread)
-            yield _constraint("topology-spread", name, "topology_spread_constraints", drop)
+    for spread in _distinct(hard_spreads(spec)):
+        yield _constraint(TOPOLOGY_SPREAD, spread_text(spread), SPREADS, partial(_without, dropped=spread))
     for kind, path in POD_TERMS.items():
         for term in _distinct(pod_terms(spec, path)):
             yield _constraint(kind, pod_term_text(term), path, partial(_without, dropped=term))
@@ -348,8 +347,17 @@ def _without_runtime_class(pod: Pod, runtime_class: RuntimeClass) -> Pod:
 def has_pod_terms(spec: PodSpec) -> bool:
     """Whether the feasibility of a node depends on other nodes and their pods: hard spreading, required
     terms."""
-    hard = any(spread.when_unsatisfiable == HARD for spread in spec.topology_spread_constraints)
-    return hard or any(pod_terms(spec, path) for path in POD_TERMS.values())
+    return bool(hard_spreads(spec)) or any(pod_terms(spec, path) for path in POD_TERMS.values())
+
+
+def hard_spreads(spec: PodSpec) -> list[TopologySpreadConstraint]:
+    """Return the spread constraints that keep a pod off nodes."""
+    return [spread for spread in spec.topology_spread_constraints if spread.when_unsatisfiable == HARD]
+
+
+def spread_text(spread: TopologySpreadConstraint) -> str:
+    """Return what names a spread constraint in texts."""
+    return f"{spread.topology_key} (maxSkew {spread.max_skew})"
 
 
 def without_pod_terms(spec: PodSpec) -> PodSpec:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import NamedTuple, TypeVar, cast
 
 from msgspec.structs import replace
 
-from moorage.objects import DaemonSet, Deployment, Pod, ReplicaSet
+from moorage.objects import DaemonSet, Deployment, Object, Pod, ReplicaSet
 from moorage.objects.model.pod import PodAffinityTerm, TopologySpreadConstraint
 from moorage.objects.read.object_defaults import merge_label_keys
 from moorage.objects.workloads.deployment_rollout import find_new_replica_set, max_surge, max_unavailable
@@ -18,10 +18,18 @@ from moorage.objects.workloads.top_controller import Workload
 from moorage.plugins.node_affinity import made_for
 from moorage.store import NotFoundError, ObjectClient
 
-from .constraints import HARD, POD_TERMS, changed_term, pod_term_text, pod_terms
+from .constraints import (
+    POD_TERMS,
+    SPREADS,
+    TOPOLOGY_SPREAD,
+    changed_term,
+    hard_spreads,
+    pod_term_text,
+    pod_terms,
+    spread_text,
+)
 from .probe import Probe
 from .single_change import ROLLOUT, Change
-from .spread_changes import FIELD
 
 MOST_OLD_PODS = 32
 """Maximum number of old pods that are tried; where there are more, nothing is said of a rollout."""
@@ -79,14 +87,18 @@ def find_old_pods(probe: Probe) -> OldPods | None:
 def own_controllers(client: ObjectClient, pod: Pod) -> set[str]:
     """Return the UIDs of a pod's controller and, if that is a ReplicaSet, of its Deployment's others."""
     owner = pod.metadata.controller()
-    found = set() if owner is None else {owner.uid}
-    with suppress(NotFoundError):
-        if owner is not None and owner.kind == ReplicaSet.__name__:
-            above = client.get(ReplicaSet, owner.name, pod.namespace).metadata.controller()
-            sets = [] if above is None else client.list(ReplicaSet, pod.namespace)[0]
-            uid = "" if above is None else above.uid
-            found |= {one.metadata.uid for one in sets if one.metadata.is_controlled_by(uid)}
-    return found
+    if owner is None:
+        return set()
+    deployment = None
+    if owner.kind == ReplicaSet.__name__:
+        with suppress(NotFoundError):
+            deployment = client.get(ReplicaSet, owner.name, pod.namespace).metadata.controller()
+    sets = [] if deployment is None else _sets_of(client, pod.namespace, deployment.uid)
+    return {owner.uid, *(one.metadata.uid for one in sets)}
+
+
+def _sets_of(client: ObjectClient, namespace: str, uid: str) -> list[ReplicaSet]:
+    return [one for one in client.list(ReplicaSet, namespace)[0] if one.metadata.is_controlled_by(uid)]
 
 
 def _of_deployment(client: ObjectClient, own: ReplicaSet) -> OldPods | None:
@@ -94,17 +106,12 @@ def _of_deployment(client: ObjectClient, own: ReplicaSet) -> OldPods | None:
     if owner is None or owner.kind != Deployment.__name__:
         return None
     deployment = client.get(Deployment, owner.name, own.namespace)
-    sets = [
-        one
-        for one in client.list(ReplicaSet, own.namespace)[0]
-        if one.metadata.is_controlled_by(deployment.metadata.uid)
-    ]
+    sets = _sets_of(client, own.namespace, deployment.metadata.uid)
     new = find_new_replica_set(deployment, sets)
     is_new = new is not None and new.name == own.name
     if not is_new or not max_surge(deployment) or max_unavailable(deployment):
         return None
-    old = {one.metadata.uid for one in sets if one.name != own.name}
-    pods = tuple(pod for pod in client.list(Pod, own.namespace)[0] if _owner_of(pod) in old)
+    pods = _pods_of(client, [one for one in sets if one.name != own.name])
     rolling = deployment.spec.strategy.rolling_update
     surge = "25%" if rolling is None or rolling.max_surge is None else str(rolling.max_surge)
     return OldPods(Workload(own.namespace, "Deployment", owner.name).text, pods, True, surge)
@@ -115,14 +122,14 @@ def _of_daemon_set(client: ObjectClient, own: DaemonSet, new: str) -> OldPods | 
     rolling = own.spec.update_strategy.rolling_update
     if rolling is None or not rolling.max_surge:
         return None
-    listed: list[Pod] = client.list(Pod, own.namespace)[0]
-    pods = tuple(pod for pod in listed if _owner_of(pod) == own.metadata.uid and pod.name != new)
+    pods = tuple(pod for pod in _pods_of(client, [own]) if pod.name != new)
     return OldPods(Workload(own.namespace, "DaemonSet", own.name).text, pods, False, str(rolling.max_surge))
 
 
-def _owner_of(pod: Pod) -> str:
-    owner = pod.metadata.controller()
-    return "" if owner is None else owner.uid
+def _pods_of(client: ObjectClient, controllers: Sequence[Object]) -> tuple[Pod, ...]:
+    pods = client.list(Pod, controllers[0].namespace)[0] if controllers else ()
+    uids = [one.metadata.uid for one in controllers]
+    return tuple(pod for pod in pods if any(map(pod.metadata.is_controlled_by, uids)))
 
 
 def blocking_pods(probe: Probe, old: OldPods) -> dict[str, int]:
@@ -154,12 +161,11 @@ def rollout_changes(probe: Probe, old: OldPods, blocking: dict[str, int]) -> Ite
     blocking : dict of str to int
         See `blocking_pods`.
     """
-    if not blocking:
-        return
+    change = partial(Change, ROLLOUT, workload=old.workload)
     if len(blocking) == len(old.pods):
         text = f"set {NO_SURGE} in the strategy of {old.workload}: an old pod ends before a new one starts"
         feasible = min(blocking.values())
-        yield _change(old, text, feasible, probe.pod, ("maxSurge", old.surge, "0"))
+        yield change(text, feasible, probe.pod, resource="maxSurge", before=old.surge, after="0")
     for where, edit in _label_key_edits(probe.pod) if old.has_hash else ():
         text = f"set matchLabelKeys: [{HASH_LABEL}] in {where}"
         changed = _merged(edit(probe.pod))
@@ -169,13 +175,7 @@ def rollout_changes(probe: Probe, old: OldPods, blocking: dict[str, int]) -> Ite
                 feasible = probe.count_feasible(changed)
             text += ", which helps once the old pods have it, too"
         if feasible:
-            yield _change(old, text, feasible, changed, ("matchLabelKeys", "", HASH_LABEL))
-
-
-def _change(old: OldPods, text: str, feasible: int, pod: Pod, values: tuple[str, str, str]) -> Change:
-    name, before, after = values
-    edit = {"resource": name, "before": before, "after": after, "workload": old.workload}
-    return Change(ROLLOUT, text, feasible, pod, **edit)  # type: ignore[arg-type]
+            yield change(text, feasible, changed, resource="matchLabelKeys", after=HASH_LABEL)
 
 
 def _merged(pod: Pod) -> Pod:
@@ -189,10 +189,10 @@ def _label_key_edits(pod: Pod) -> Iterator[tuple[str, Callable[[Pod], Pod]]]:
         if HASH_LABEL not in term.match_label_keys and term.label_selector is not None:
             edit = partial(changed_term, path=POD_TERMS[ANTI_AFFINITY], term=term, changed=_with_hash(term))
             yield f"{ANTI_AFFINITY} {pod_term_text(term)}", edit
-    for spread in pod.spec.topology_spread_constraints:
-        if spread.when_unsatisfiable == HARD and HASH_LABEL not in spread.match_label_keys:
-            edit = partial(changed_term, path=FIELD, term=spread, changed=_with_hash(spread))
-            yield f"topology-spread {spread.topology_key} (maxSkew {spread.max_skew})", edit
+    for spread in hard_spreads(pod.spec):
+        if HASH_LABEL not in spread.match_label_keys:
+            edit = partial(changed_term, path=SPREADS, term=spread, changed=_with_hash(spread))
+            yield f"{TOPOLOGY_SPREAD} {spread_text(spread)}", edit
 
 
 def _with_hash(term: Term) -> Term:

@@ -23,14 +23,8 @@ from moorage.objects.model.admission_policies import RuntimeClass
 from moorage.objects.model.resource_claims import ResourceClaim
 from moorage.objects.model.resource_slices import ResourceSlice
 from moorage.objects.model.storage import CSIStorageCapacity
-from moorage.objects.model.workload import (
-    DaemonSet,
-    Job,
-    PodTemplateSpec,
-    ReplicaSet,
-    ReplicationController,
-    StatefulSet,
-)
+from moorage.objects.model.workload import PodTemplateSpec
+from moorage.objects.workloads.made_of import MAKERS
 from moorage.plugins.node_unschedulable import UNSCHEDULABLE
 from moorage.plugins.taint_toleration import REJECTING_EFFECTS
 from moorage.plugins.volume_binding import VolumeBinding
@@ -44,10 +38,7 @@ from moorage.volume.usage.in_use import VolumesInUse
 
 from .devices.claim_explanations import PodClaims
 
-WITH_TEMPLATE = {
-    kind.__name__: kind for kind in (ReplicaSet, StatefulSet, DaemonSet, ReplicationController, Job)
-}
-"""The controllers that make pods of a template of theirs."""
+WITH_TEMPLATE = {kind.__name__: kind for kind in MAKERS}
 
 
 class Probe:
@@ -185,15 +176,14 @@ class Probe:
     @contextmanager
     def _with_storage_of(self, node: Node) -> Iterator[None]:
         """Have volumes made in the storage of a copy inside the context."""
-        of_engine = (one for one in self.engine.profile.at(FilterPlugin) if isinstance(one, VolumeBinding))
-        plugin = next(of_engine, None) if node.name in self._storage else None
+        plugin = self.volume_binding if node.name in self._storage else None
         sources = None if plugin is None else plugin.sources
         if plugin is None or sources is None or sources.csi_storage_capacity_lister is None:
             yield
             return
         listed = Indexer[CSIStorageCapacity]({})
-        for one in (*sources.csi_storage_capacity_lister.list(), *self._storage[node.name]):
-            listed.put(one.key, one)
+        for capacity in (*sources.csi_storage_capacity_lister.list(), *self._storage[node.name]):
+            listed.put(capacity.key, capacity)
         lister = Lister(CSIStorageCapacity, listed)
         plugin.binder.sources = replace_fields(sources, csi_storage_capacity_lister=lister)
         try:
@@ -202,23 +192,24 @@ class Probe:
             plugin.binder.sources = sources
 
     @cached_property
+    def volume_binding(self) -> VolumeBinding | None:
+        """The plugin that binds the claims of the pod; None for a pod without claims."""
+        plugins = self.engine.profile.at(FilterPlugin) if any(self.pod.claim_keys()) else ()
+        return next((plugin for plugin in plugins if isinstance(plugin, VolumeBinding)), None)
+
+    @cached_property
     def _admission(self) -> Admission:
         return admission_of(cast(ObjectClient, self.engine.handle.client))
 
     @cached_property
     def _is_as_stored(self) -> bool:
         """Whether the API server would store the pod as it is; if not, its rules are newer than the pod."""
-        stored = self._admitted(self.pod)
+        stored = _admitted(self._admission, self.pod)
         return stored is not None and stored.spec == self.pod.spec
-
-    def _admitted(self, pod: Pod) -> Pod | None:
-        with suppress(RefusedError):
-            return self._admission.admit_uncharged(pod)
-        return None
 
     def stored(self, pod: Pod) -> Pod | None:
         """Return a changed pod as the API server would store it, quotas apart; None if it would refuse it."""
-        return self._admitted(pod) if self._is_as_stored else pod
+        return _admitted(self._admission, pod) if self._is_as_stored else pod
 
     @cached_property
     def template(self) -> Pod | None:
@@ -230,9 +221,11 @@ class Probe:
         kind = None if owner is None else WITH_TEMPLATE.get(owner.kind)
         with suppress(NotFoundError):
             if owner is not None and kind is not None:
-                controller: Any = self.engine.handle.client.get(kind, owner.name, self.pod.namespace)
+                client = cast(ObjectClient, self.engine.handle.client)
+                controller: Any = client.get(kind, owner.name, self.pod.namespace)
                 made: PodTemplateSpec | None = controller.spec.template
-                return None if made is None else self._admitted(replace(self.pod, spec=made.spec))
+                admission = admission_of(client, has_webhooks=False)
+                return None if made is None else _admitted(admission, replace(self.pod, spec=made.spec))
         return None
 
     @cached_property
@@ -298,3 +291,10 @@ class Probe:
         listed = self.table.objects
         objects = (listed[row] for row in rows.tolist())
         return [node for node in objects if node is not None]
+
+
+def _admitted(admission: Admission, pod: Pod) -> Pod | None:
+    """Return a pod as the API server would store it; None if it would refuse it."""
+    with suppress(RefusedError):
+        return admission.admit_uncharged(pod)
+    return None

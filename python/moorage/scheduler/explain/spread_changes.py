@@ -10,9 +10,8 @@ from msgspec.structs import replace
 
 from moorage._core.decide.terms import DomainCounts
 from moorage.objects.model.pod import TopologySpreadConstraint
-from moorage.plugins.pod_topology_spread import HARD
 
-from .constraints import Constraint, changed_term
+from .constraints import SPREADS, TOPOLOGY_SPREAD, Constraint, changed_term, hard_spreads, spread_text
 from .devices.device_changes import largest
 from .probe import Probe
 from .single_change import SPREAD, Change
@@ -20,7 +19,7 @@ from .single_change import SPREAD, Change
 
 def spread_changes(probe: Probe) -> Iterator[Change]:
     """Yield the changes of single fields of the pod's spread constraints that place it."""
-    hard = [one for one in probe.pod.spec.topology_spread_constraints if one.when_unsatisfiable == HARD]
+    hard = hard_spreads(probe.pod.spec)
     if not hard:
         return
     state, ran = probe.begin(probe.pod)
@@ -47,7 +46,7 @@ def _larger_skew(
     skews = range(most, constraint.max_skew, -1)
 
     def fits(at: int) -> bool:
-        changed = changed_term(probe.pod, FIELD, constraint, replace(constraint, max_skew=skews[at]))
+        changed = changed_term(probe.pod, SPREADS, constraint, replace(constraint, max_skew=skews[at]))
         return probe.count_feasible(changed) > 0
 
     if len(skews) and fits(0):
@@ -61,26 +60,25 @@ FIELDS = {
     "maxSkew": "max_skew",
 }
 """Fields by their names in manifests."""
-FIELD = "topology_spread_constraints"
 DEFAULTS = {"nodeTaintsPolicy": "Ignore", "minDomains": 1}
 
 
 def _tried(probe: Probe, constraint: TopologySpreadConstraint, name: str, value: object) -> Iterator[Change]:
     """Yield the change of a field if it places the pod."""
     changed = replace(constraint, **{FIELDS[name]: value})
-    edit = partial(changed_term, path=FIELD, term=constraint, changed=changed)
+    edit = partial(changed_term, path=SPREADS, term=constraint, changed=changed)
     pod = edit(probe.pod)
     feasible = probe.count_feasible(pod)
     if feasible:
         before = getattr(constraint, FIELDS[name]) or DEFAULTS.get(name, "")
-        of = f"topology-spread {constraint.topology_key} (maxSkew {constraint.max_skew})"
+        tried = Constraint(TOPOLOGY_SPREAD, spread_text(constraint), edit)
         yield Change(
             SPREAD,
-            f"set {name}: {value} (now {before}) in {of}",
+            f"set {name}: {value} (now {before}) in {tried.text}",
             feasible,
             pod,
             resource=name,
             before=str(before),
             after=str(value),
-            constraint=Constraint("topology-spread", of.partition(" ")[2], edit),
+            constraint=tried,
         )

@@ -40,7 +40,8 @@ _RELOADER = _same(cpu="10m", memory="50Mi")
 
 
 def prometheus_pods(obj: Values) -> Groups:
-    """Return the pods of a Prometheus or PrometheusAgent: replicas of each shard (prometheus-operator v0.86)."""
+    """Return the pods of a Prometheus or PrometheusAgent: replicas of each shard (prometheus-operator
+    v0.86)."""
     spec, base = map_of(obj, "spec"), "prometheus" if obj.get("kind") == "Prometheus" else "prom-agent"
     if spec.get("mode") == "DaemonSet":
         return

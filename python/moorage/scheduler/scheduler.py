@@ -499,7 +499,7 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         ----------
         pod : Pod, or a dict, text or object of a client that `load` reads as one
             Not in the cache. If it has claims, or an out-of-tree plugin or an extender takes part, it is
-            bound: an API server must have it, an `ObjectStore` gets it.
+            bound, and must be in the store; an `ObjectStore` gets a pod with claims.
 
         Returns
         -------
@@ -603,7 +603,7 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         ----------
         pods : sequence of Pod, or of dicts, texts or objects of a client that `load` reads as pods
             Not in the cache. A pod that has claims, or in which an out-of-tree plugin or an extender takes
-            part, is bound: an API server must have it, an `ObjectStore` gets it.
+            part, is bound, and must be in the store; an `ObjectStore` gets a pod with claims.
         dry_run : bool
             Whether everything is undone at the end, so that only the result is left.
         stop_on_failure : bool

@@ -17,7 +17,7 @@ from moorage.scheduler.cycle.results import Failure, ScheduleResult
 
 from .place import Placing
 from .routes import APART, SEGMENTS, WHOLE_CYCLE
-from .single_cycle import is_missing, schedule_one, whole_cycle
+from .single_cycle import has_claims, is_missing, schedule_apart, whole_cycle
 
 if TYPE_CHECKING:
     from moorage.scheduler.scheduling_context import SchedulingContext
@@ -92,8 +92,8 @@ def _place_each(
     """Schedule some pods of a batch in cycles of their own, with all plugins and extenders."""
     for at in pods:
         pod = batch.pod(at)
-        if is_missing(context, pod):
-            decision = schedule_one(context, pod)
+        if has_claims(context, pod) and is_missing(context, pod):
+            decision = schedule_apart(context, pod, is_new=True)
         else:
             decision = whole_cycle(context, engine, pod, batch.target(at))
         if decision.node is None:
@@ -198,7 +198,8 @@ def _check_names(context: SchedulingContext, template: Pod, n: int, first: int) 
 def _bind_each(context: SchedulingContext, batch: PodBatch, result: ScheduleResult) -> None:
     """Schedule and bind replicas of a template in cycles of their own, up to the first that fits nowhere."""
     for at in range(len(batch)):
-        decision = schedule_one(context, batch.pod(at))
+        pod = batch.pod(at)
+        decision = schedule_apart(context, context.current(pod) or pod, is_new=is_missing(context, pod))
         if decision.node is None:
             result.failures[at] = Failure.of(decision)
             break

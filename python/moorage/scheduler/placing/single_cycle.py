@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from time import perf_counter
-from typing import cast
 
 from moorage.framework.plugin.interface import NominatingInfo
 from moorage.framework.runtime.runtime import Target
@@ -23,8 +22,8 @@ def schedule_one(context: SchedulingContext, pod: Pod) -> Decision:
 
     If no node is feasible, PostFilter may evict pods and nominate the pod to their node; the pod is to be
     scheduled again then. If the pod has claims, or an out-of-tree plugin or an extender takes part, the cycle
-    goes on with Reserve, Permit, PreBind, Bind and PostBind, and the pod may end up waiting. An `ObjectStore`
-    that lacks the pod gets it for this, and loses it again if it finds no node; an API server must have it.
+    goes on with Reserve, Permit, PreBind, Bind and PostBind, and the pod may end up waiting. The store must
+    have the pod then; an `ObjectStore` gets a pod with claims, and loses it again if it finds no node.
 
     Raises
     ------
@@ -33,7 +32,7 @@ def schedule_one(context: SchedulingContext, pod: Pod) -> Decision:
     """
     batch = context.batch_of([pod])
     if batch.route(0) & APART:
-        return _schedule_apart(context, batch.pod(0))
+        return schedule_apart(context, pod, is_new=has_claims(context, pod) and is_missing(context, pod))
     is_new = not (pod.metadata.uid and context.cache.state.has_pod(pod))
     try:
         with context.cache.lock:
@@ -47,14 +46,19 @@ def schedule_one(context: SchedulingContext, pod: Pod) -> Decision:
         raise
 
 
-def _schedule_apart(context: SchedulingContext, pod: Pod) -> Decision:
-    """Schedule and bind a pod in a cycle of its own, with all plugins and extenders."""
-    is_new = is_missing(context, pod)
+def schedule_apart(context: SchedulingContext, pod: Pod, *, is_new: bool) -> Decision:
+    """Schedule and bind a pod in a cycle of its own, with all plugins and extenders.
+
+    Parameters
+    ----------
+    is_new : bool
+        Whether the store gets the pod first. It loses it again if the pod finds no node and evicts none.
+    """
     if is_new:
         context.enlist()
-        pod = cast(ObjectStore, context.handle.client).create(pod)
+        pod = context.handle.client.create(pod)
         context.sync()
-    pod = context.current(pod) or pod  # with the claims that controllers made
+        pod = context.current(pod) or pod  # with the claims that controllers made
     batch = context.batch_of([pod])
     decision = whole_cycle(context, context.engine_of_route(batch.route(0)), pod, batch.target(0))
     if decision.binding:
@@ -65,6 +69,12 @@ def _schedule_apart(context: SchedulingContext, pod: Pod) -> Decision:
         context.handle.client.delete(Pod, pod.name, pod.namespace)
     context.sync()
     return decision
+
+
+def has_claims(context: SchedulingContext, pod: Pod) -> bool:
+    """Whether a pod has volumes or devices, so that its binding is written besides its node."""
+    spec = pod.spec
+    return bool(spec.volumes or spec.resource_claims) or context.engine_of(pod).profile.asks_devices(pod)
 
 
 def is_missing(context: SchedulingContext, pod: Pod) -> bool:

@@ -45,7 +45,6 @@ def typed(function: Callable[P, R]) -> Callable[P, R]:
         name: one.annotation for name, one in signature.parameters.items() if one.annotation is not one.empty
     }
     several = {name for name, one in signature.parameters.items() if one.kind is one.VAR_POSITIONAL}
-    names = function.__globals__
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -53,6 +52,7 @@ def typed(function: Callable[P, R]) -> Callable[P, R]:
             bound = signature.bind(*args, **kwargs)
         except TypeError:
             return function(*args, **kwargs)  # which tells what is missing
+        names = function.__globals__
         for name, value in bound.arguments.items():
             if name in several:
                 bound.arguments[name] = tuple(argument(name, one, kinds[name], names) for one in value)

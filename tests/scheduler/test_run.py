@@ -297,17 +297,18 @@ def test_empty_forms_are_not_uses() -> None:
 
 
 def test_arguments_of_another_type() -> None:
-    one, pods = scheduler([node("n")], []), "^must be a sequence of Pod, not Pod$"
+    one, pods = scheduler([node("n")], []), "^pods must be a sequence of Pod, not Pod$"
     by_template = partial(one.schedule_by_template, n=1)
     for call in (one.can_schedule_pod, one.examine, one.schedule_one, by_template):
-        with pytest.raises(TypeError, match=r"^must be a path, text, .* or object of Kubernetes, not int$"):
+        text = r"^(pod|template) must be a path, text, .* or object of Kubernetes, not int$"
+        with pytest.raises(TypeError, match=text):
             call(5)
     for many in (one.schedule_pods, one.preempt_pods):
         with pytest.raises(TypeError, match=pods):
             many(pod("p"))
-        with pytest.raises(TypeError, match=r"^must be a Pod, not Node$"):
+        with pytest.raises(TypeError, match=r"^pods must be a Pod, not Node$"):
             many([pod("p"), node("n")])
-    with pytest.raises(TypeError, match=r"^must be a Pod, not Node$"):
+    with pytest.raises(TypeError, match=r"^pod must be a Pod, not Node$"):
         one.explain(node("n"))
     for cluster in ("cluster.yaml", [node("n")]):
         with pytest.raises(
@@ -315,7 +316,7 @@ def test_arguments_of_another_type() -> None:
         ):
             Scheduler(cluster)
     for seed in ("a", 1.5, None):
-        with pytest.raises(TypeError, match=rf"^seed must be an integer, not {seed!r}$"):
+        with pytest.raises(TypeError, match=rf"^seed must be a whole number, not {type(seed).__name__}$"):
             Scheduler(seed=seed)
 
 

@@ -86,6 +86,7 @@ from .model.pod import Pod as Pod
 from .model.pod import PodAffinity as PodAffinity
 from .model.pod import PodAffinityTerm as PodAffinityTerm
 from .model.pod import PodExtendedResourceClaimStatus as PodExtendedResourceClaimStatus
+from .model.pod import PodOS as PodOS
 from .model.pod import PodResourceClaim as PodResourceClaim
 from .model.pod import PodResourceClaimStatus as PodResourceClaimStatus
 from .model.pod import PodSchedulingGate as PodSchedulingGate
@@ -194,7 +195,9 @@ from .model.workload import DaemonSetSpec as DaemonSetSpec
 from .model.workload import DaemonSetStatus as DaemonSetStatus
 from .model.workload import DaemonSetUpdateStrategy as DaemonSetUpdateStrategy
 from .model.workload import Deployment as Deployment
+from .model.workload import DeploymentCondition as DeploymentCondition
 from .model.workload import DeploymentSpec as DeploymentSpec
+from .model.workload import DeploymentStatus as DeploymentStatus
 from .model.workload import DeploymentStrategy as DeploymentStrategy
 from .model.workload import Job as Job
 from .model.workload import JobSpec as JobSpec

@@ -231,7 +231,8 @@ class BinderCache(ClusterCache):
             The pod is not in the cache.
         """
         with self.lock:
-            self._expire(pod)
+            found = self.pods.get_pod(pod)
+            self._expire(found)
             return self.pods.get_pod(pod)
 
     def get_node_info(self, node_name: str) -> QosNodeInfo | None:

@@ -17,7 +17,7 @@ from moorage.objects.model.storage import (
     VolumeAttachmentSpec,
 )
 from moorage.objects.workloads.ownership import FINISHED
-from moorage.store import Indexer, InformerFactory, NotFoundError, ObjectStore
+from moorage.store import AlreadyExistsError, Indexer, InformerFactory, NotFoundError, ObjectStore
 
 from .claim_protection import CLAIM
 
@@ -104,7 +104,8 @@ class AttachDetachController:
             volume = self._volumes.get(name)
             if volume is not None and self._is_used(volume, node):
                 if not attached and self._counts(volume, node):
-                    self._client.create(_attachment(volume, node))
+                    with suppress(AlreadyExistsError):  # of another volume with this handle
+                        self._client.create(_attachment(volume, node))
             else:
                 for one in attached:
                     with suppress(NotFoundError):

@@ -171,14 +171,20 @@ class ClusterControllers:
         pods = self.control.pods.values()
         rollouts = progressing(self._copies["Deployment"].values(), self._client.now())
         self.control.unready = unready_templates(pods, rollouts)
+        attaches = self.attachments.is_needed
         for pod in pods:
-            if self.attachments.is_needed:
+            if attaches:
                 self.attachments.note(pod)
             if pod.metadata.deletion_timestamp is not None:
                 self._going.add(pod.metadata.uid)
                 self.kubelets.note(pod, SOON)
                 self.note_owner(pod)
-            elif pod.spec.node_name and not is_healthy(pod) and is_coming(pod, rollouts):
+            elif (
+                pod.spec.node_name
+                and pod.status.conditions
+                and not is_healthy(pod)
+                and is_coming(pod, rollouts)
+            ):
                 self.kubelets.note_start(pod)
         self.budgets.start()
 

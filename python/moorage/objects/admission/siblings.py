@@ -7,6 +7,7 @@ they do is not known, but the running pods show it.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from copy import copy
 from functools import cached_property
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -106,6 +107,12 @@ class Siblings:
         self._pods, self._objects, self._before = pods, objects, before or {}
         self._differences: dict[tuple[Workload, Revision], Difference | None] = {}
         self._noted: dict[Workload, tuple[Difference | None, str]] = {}
+
+    def copy(self) -> Siblings:
+        """Return a copy that notes new pods by itself."""
+        other = copy(self)
+        other._differences, other._noted = self._differences.copy(), self._noted.copy()
+        return other
 
     def difference_for(self, pod: Pod) -> Difference | None:
         """Return how a new pod, as its controller creates it, is to differ from its template.

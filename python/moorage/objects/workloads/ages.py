@@ -5,8 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 from functools import lru_cache
 from itertools import chain
+from operator import attrgetter
 
 from moorage.objects.model.cluster import Cluster
+
+_CREATED = attrgetter("metadata.creation_timestamp")
 
 
 @lru_cache(1 << 16)
@@ -21,5 +24,5 @@ def newest_timestamp(cluster: Cluster) -> str | None:
     Whatever a change creates is at least as young.
     """
     objects = chain(cluster.nodes, cluster.pods, cluster.finished, cluster.others)
-    timestamps = dict.fromkeys(obj.metadata.creation_timestamp for obj in objects)
+    timestamps = dict.fromkeys(map(_CREATED, objects))
     return max(filter(None, timestamps), key=seconds, default=None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from time import perf_counter
+from typing import cast
 
 from moorage.framework.plugin.interface import NominatingInfo
 from moorage.framework.runtime.runtime import Target
@@ -56,7 +57,7 @@ def schedule_apart(context: SchedulingContext, pod: Pod, *, is_new: bool) -> Dec
     """
     if is_new:
         context.enlist()
-        pod = context.handle.client.create(pod)
+        pod = cast(ObjectStore, context.handle.client).create(pod)
         context.sync()
         pod = context.current(pod) or pod  # with the claims that controllers made
     batch = context.batch_of([pod])

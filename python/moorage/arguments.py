@@ -21,6 +21,7 @@ _WORDS = {
     "None": "None",
     "Mapping[str, str]": "a mapping of strings to strings",
 }
+_TYPES = {"str": str, "bool": bool, "None": type(None)}
 
 
 def typed(function: Callable[P, R]) -> Callable[P, R]:
@@ -136,12 +137,6 @@ def _as(choice: str, value: Any, names: Mapping[str, Any]) -> tuple[Any, bool]:
             return items, all(_as(item, one, names)[1] for one in items)
         except TypeError:
             return value, False
-    if choice == "None":
-        return value, value is None
-    if choice == "bool":
-        return value, isinstance(value, bool)
-    if choice == "str":
-        return value, isinstance(value, str)
     if choice == "Mapping[str, str]":
         is_one = isinstance(value, Mapping)
         return value, is_one and all(isinstance(one, str) for pair in value.items() for one in pair)
@@ -154,4 +149,4 @@ def _as(choice: str, value: Any, names: Mapping[str, Any]) -> tuple[Any, bool]:
             return index(value), True
         except TypeError:
             return value, False
-    return value, isinstance(value, names[choice])
+    return value, isinstance(value, _TYPES.get(choice) or names[choice])

@@ -68,8 +68,8 @@ class RoomMaker:
         where one of them has no place."""
         moves = list[Move]()
         self._mover.cordon([other])
-        for one in smaller:
-            made = self.move(one, other)
+        for leaving in smaller:
+            made = self.move(leaving, other)
             if isinstance(made, Blocker):
                 return []
             moves += made
@@ -80,37 +80,37 @@ class RoomMaker:
     def _rooms(self, pod: Pod) -> Iterator[tuple[str, list[Pod]]]:
         """Yield schedulable nodes, and few smaller pods of each without which it has room for a pod: first
         where the fewest have to leave."""
-        scheduler, found = self._scheduler, list[tuple[str, list[Pod]]]()
-        needs, nodes = checked_needs(scheduler, pod), list[Node]()
-        nodes += scheduler.client.list(Node)[0]
-        for node in nodes:
-            if not node.spec.unschedulable and (leaving := self._leaving(node.name, needs)):
-                found.append((node.name, leaving))
-        for name, leaving in sorted(found, key=lambda each: len(each[1])):
+        needs = checked_needs(self._scheduler, pod)
+        nodes: list[Node] = self._scheduler.client.list(Node)[0]
+        names = [node.name for node in nodes if not node.spec.unschedulable]
+        rooms = [(name, leaving) for name in names if (leaving := self._leaving(name, needs))]
+        for name, leaving in sorted(rooms, key=lambda room: len(room[1])):
             if self._tries < MOST_TRIES:
                 yield name, leaving
 
     def _leaving(self, node: str, needs: dict[str, int]) -> list[Pod]:
         """Return few pods on a node that are smaller than these needs, without which it has room for them;
         none where they are not enough, or room is not what is lacking."""
-        scheduler, table = self._scheduler, self._scheduler.table
-        row, chosen = table.find_row(node), list[Pod]()
+        table, leaving = self._scheduler.table, list[Pod]()
+        row = table.find_row(node)
         lacking = {
             name: need + int(table.column("requested", name)[row] - table.column("allocatable", name)[row])
             for name, need in needs.items()
         }
         lacking = {name: amount for name, amount in lacking.items() if amount > 0}
-        each = [
-            (pod, checked_needs(scheduler, pod)) for pod in (self._mover.movable(node) if lacking else ())
-        ]
+        if not lacking:
+            return []
+        sized = [(pod, checked_needs(self._scheduler, pod)) for pod in self._mover.movable(node)]
         smaller = [
-            one for one in each if one[1] != needs and all(n <= needs.get(r, 0) for r, n in one[1].items())
+            (pod, own)
+            for pod, own in sized
+            if own != needs and all(amount <= needs.get(name, 0) for name, amount in own.items())
         ]
-        smaller.sort(key=lambda one: -min(min(one[1].get(name, 0) / n, 1.0) for name, n in lacking.items()))
-        for pod, its in smaller:
-            if any(its.get(name) for name in lacking) and not self._mover.reason_to_stay(pod):
-                chosen.append(pod)
-                lacking = {name: n - its.get(name, 0) for name, n in lacking.items() if n > its.get(name, 0)}
+        smaller.sort(key=lambda each: -min(min(each[1].get(name, 0) / n, 1.0) for name, n in lacking.items()))
+        for pod, own in smaller:
+            if any(own.get(name) for name in lacking) and not self._mover.reason_to_stay(pod):
+                leaving.append(pod)
+                lacking = {name: n - own.get(name, 0) for name, n in lacking.items() if n > own.get(name, 0)}
             if not lacking:
-                return chosen
+                return leaving
         return []

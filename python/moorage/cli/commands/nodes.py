@@ -73,7 +73,8 @@ def nodes(by: str | None, selector: str, sort_by: str, output: str, **options: A
     of_namespaces = by == "namespace" or bool(options["namespace"])
     if of_namespaces and (selector or by not in (None, "namespace") or sort_by != "name"):
         raise click.UsageError(
-            "of namespaces there are no nodes, labels or other orders: give -n or --by alone"
+            "-n and --by namespace show namespaces, which have no node labels and one order: leave out -l, "
+            "--sort-by and another --by"
         )
     if (by or of_namespaces) and output == "name":
         raise click.UsageError("--by does not write -o name")

@@ -472,12 +472,10 @@ def _pod_times(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the setting of a command whose changes move pods."""
     from moorage.controllers.workloads import PodTimes
 
-    given = options.get("pod_times")
-    return (
-        {}
-        if given is None
-        else {"pod_times": PodTimes(**dict(zip(PodTimes.__struct_fields__, given, strict=True)))}
-    )
+    if options.get("pod_times") is None:
+        return {}
+    start, ready, stop = options["pod_times"]
+    return {"pod_times": PodTimes(start=start, ready=ready, stop=stop)}
 
 
 def changed_gates(text: str) -> dict[str, bool]:

@@ -80,31 +80,30 @@ def _by_resource(scheduler: Scheduler, relaxation: Relaxation, new: Sequence[int
     return best
 
 
-def _by_program(found: Relaxation, new: Sequence[int]) -> NodeBound:
+def _by_program(relaxation: Relaxation, new: Sequence[int]) -> NodeBound:
     """Return the bound of a linear program: pods in parts, on the pools of nodes there are, and on new nodes
     in parts."""
-    old = np.ones(len(found.rows), dtype=bool)
+    old = np.ones(len(relaxation.rows), dtype=bool)
     old[list(new)] = False
-    relaxation = found.restricted(old)
-    constraints = constrain(relaxation)
+    constraints = constrain(relaxation.restricted(old))
     base = constraints.rows
     entries = list(zip(base.row.tolist(), base.column.tolist(), base.value.tolist(), strict=True))
     bounds = list(base.upper)
-    lower = [float(kind.count) for kind in found.kinds] + [-np.inf] * (len(bounds) - len(found.kinds))
     costs, upper = [0.0] * len(constraints.upper), list(constraints.upper)
     for place in new:
-        _add_template(found, place, entries, bounds, costs, upper)
-    lower += [-np.inf] * (len(bounds) - len(lower))
+        _add_template(relaxation, place, entries, bounds, costs, upper)
+    counts = [float(kind.count) for kind in relaxation.kinds]
+    lower = counts + [-np.inf] * (len(bounds) - len(counts))
     best = solve(np.array(costs), np.array(upper), Rows.of(lower, bounds, entries), maximize=False)
     if best is None:
-        return NodeBound(None, PROGRAM, _lacking(found, old))
+        return NodeBound(None, PROGRAM, _lacking(relaxation, old))
     nodes = ceil(best.objective - TOLERANCE)
     return NodeBound(nodes, PROGRAM if nodes else "")
 
 
-def _lacking(found: Relaxation, old: npt.NDArray[np.bool_]) -> str:
+def _lacking(relaxation: Relaxation, old: npt.NDArray[np.bool_]) -> str:
     """Return what no number of nodes is enough for."""
-    for kind in found.kinds:
+    for kind in relaxation.kinds:
         room = int(kind.room[old].sum())
         if room < kind.count and not kind.room[~old].any():
             pods = number_of(kind.count, "pod", "pods")
@@ -113,7 +112,7 @@ def _lacking(found: Relaxation, old: npt.NDArray[np.bool_]) -> str:
 
 
 def _add_template(
-    found: Relaxation,
+    relaxation: Relaxation,
     place: int,
     entries: list[tuple[int, int, float]],
     bounds: list[float],
@@ -125,7 +124,7 @@ def _add_template(
     nodes = len(costs)
     costs.append(1.0)
     upper.append(np.inf)
-    users = [(k, kind) for k, kind in enumerate(found.kinds) if kind.room[place] > 0]
+    users = [(k, kind) for k, kind in enumerate(relaxation.kinds) if kind.room[place] > 0]
     variables = {k: nodes + 1 + at for at, (k, _) in enumerate(users)}
     for k, kind in users:
         costs.append(0.0)
@@ -133,7 +132,7 @@ def _add_template(
         entries.append((k, variables[k], 1.0))
         entries += [(len(bounds), variables[k], 1.0), (len(bounds), nodes, -float(kind.room[place]))]
         bounds.append(0.0)
-    for name, free in found.free.items():
+    for name, free in relaxation.free.items():
         needs = [(k, kind.needs[name]) for k, kind in users if name in kind.needs]
         if needs:
             largest = float(max(need for _, need in needs))

@@ -181,21 +181,16 @@ class NodeCopies:
         list of str
             Sentences.
         """
-        found, copy = (
-            self._labels(like, like.name + "-1", labels)[1],
-            self.copy(like, like.name + "-1", labels),
-        )
-        has = {
-            one.storage_class_name
-            for one in (*self._capacities, *self.storage(like, copy))
-            if has_access(copy, one)
-        }
-        for name in sorted({one.storage_class_name for one in self._capacities} - has):
-            found.append(
+        copy = self.copy(like, f"{like.name}-1", labels)
+        _, doubts = self._labels(like, copy.name, labels)
+        capacities = *self._capacities, *self.storage(like, copy)
+        reached = {one.storage_class_name for one in capacities if has_access(copy, one)}
+        for name in sorted({one.storage_class_name for one in self._capacities} - reached):
+            doubts.append(
                 f'How much storage of the class "{name}" copies of {like.name} have is unknown, because no '
                 "CSIStorageCapacity tells it: no volume of the class is made on them."
             )
-        return found
+        return doubts
 
     def _labels(self, like: Node, name: str, given: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
         """Return the labels of a copy, and doubts about them."""
@@ -229,10 +224,8 @@ class NodeCopies:
                 if one.name != like.name and one.metadata.labels.get(ZONE) == mine.get(ZONE)
             ]
             is_odd = any(near) and value not in near
-            return (
-                value,
-                f"keep its label {key}={value}, which no other node of the zone has" if is_odd else "",
-            )
+            doubt = f"keep its label {key}={value}, which no other node of the zone has"
+            return value, doubt if is_odd else ""
         if value in old or (not old and key.endswith("/zone")):
             return zone, ""
         others = {

@@ -145,10 +145,12 @@ def added(dump: list[Json], _: list[Json]) -> Scheduler:
     return one
 
 
+@pytest.mark.parametrize("created", [OLD, LATE])
 @pytest.mark.parametrize("made", [by_file, by_library, added])
-def test_daemons_are_on_a_new_node_before_those_that_wait(made: Way) -> None:
-    there = member("log-a", "DaemonSet/log", OLD, "n")
-    dump = [machine("n", 1), workload("DaemonSet", "log", 0, OLD), there, waiting()]
+def test_daemons_are_on_a_new_node_before_those_that_wait(made: Way, created: str) -> None:
+    """Also those of a DaemonSet that is younger than the waiting pod."""
+    there = member("log-a", "DaemonSet/log", created, "n")
+    dump = [machine("n", 1), workload("DaemonSet", "log", 0, created), there, waiting()]
     one = made(dump, [machine("m", 1, "")])
     result = one.run()
     assert list(result.unschedulable) == ["default/wait"]

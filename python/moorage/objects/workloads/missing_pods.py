@@ -41,6 +41,8 @@ from .pod_claims import claims_of, with_claims
 from .revisions import REVISION_LABEL, Revisioned, latest_revision, mark_of, template_of
 from .stateful_pods import Revisions, by_ordinal, next_step, ordinals, revision_for
 
+_BEFORE_ALL = "0001-01-01T00:00:00Z"  # the creation time of what comes before all that waits
+
 
 class PodControl(Protocol):
     """What controllers know about pods, and where they create them."""
@@ -279,7 +281,7 @@ def create_daemons(
     """Create a pod of a DaemonSet for each of some nodes.
 
     A new node is tainted as not ready at first, and only its daemon pods tolerate that. So they come before
-    all pods that wait: they are as old as their DaemonSet.
+    all pods that wait: they are older than any of them, whatever the age of their DaemonSet.
 
     Parameters
     ----------
@@ -293,7 +295,7 @@ def create_daemons(
     for i in control.count(obj, len(nodes), "spec"):
         pinned, marks = pinned_spec(spec, nodes[i]), ({REVISION_LABEL: mark}, dict[str, str]())
         pod = new_pod(obj, obj.spec.template, base=f"{obj.name}-", marks=marks, spec=pinned)
-        born = obj.metadata.creation_timestamp if nodes[i] in new else None
+        born = _BEFORE_ALL if nodes[i] in new else None
         control.create(obj, replace(pod, metadata=replace(pod.metadata, creation_timestamp=born)))
 
 

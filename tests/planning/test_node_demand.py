@@ -385,3 +385,21 @@ def test_the_share_of_daemons_is_told_where_pods_have_no_place() -> None:
     needed = one.nodes_needed((pod("p", requests={"cpu": "950m"}), 1), like="a")
     assert needed.notes == ("DaemonSets take 100m of the 1 cpu of a new node like a.",)
     assert one.nodes_needed((pod("p", requests={"cpu": "900m"}), 1), like="a").notes == ()
+
+
+def test_the_share_of_daemons_is_that_of_the_lacking_resource_and_no_other() -> None:
+    gpu, shared = "example.com/gpu", "example.com/gpu.shared"
+    limits = {gpu: "1"}
+    container = {"name": "c", "image": "i", "resources": {"requests": limits, "limits": limits}}
+    template = {"metadata": {"labels": {"app": "d"}}, "spec": {"containers": [container]}}
+    spec = {"selector": {"matchLabels": {"app": "d"}}, "template": template}
+    meta = {"name": "d", "namespace": "default"}
+    daemons = decode_object({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": meta, "spec": spec})
+    one = Scheduler(build_cluster([node("a", cpu=1, **{gpu: 2, shared: 1}), daemons]))
+    one.run()
+    for resource, notes in (
+        (shared, ()),
+        (gpu, (f"DaemonSets take 1 of the 2 {gpu} of a new node like a.",)),
+    ):
+        asked = {resource: "2"}
+        assert one.nodes_needed((pod("p", requests=asked), 1), like="a").notes == notes

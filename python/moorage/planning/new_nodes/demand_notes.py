@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -75,7 +76,8 @@ def share_of_daemons(scheduler: Scheduler, made: Mapping[str, Node], reasons: It
         row = table.find_row(node.name)
         for resource in ("cpu", "memory", *sorted(table.allocatable.keys() - {"cpu", "memory", "pods"})):
             taken = int(table.column("requested", resource)[row])
-            if taken and any(f"{INSUFFICIENT}{resource}" in text for text in texts):
+            lacks = re.compile(rf"{INSUFFICIENT}{re.escape(resource)}(?![\w./-]*\w)")  # no longer name
+            if taken and any(map(lacks.search, texts)):
                 whole = quantity_text(resource, int(table.column("allocatable", resource)[row]))
                 share = quantity_text(resource, taken)
                 yield f"DaemonSets take {share} of the {whole} {resource} of a new node like {name}."

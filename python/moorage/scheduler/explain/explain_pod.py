@@ -235,15 +235,14 @@ def _with_preemption(explanation: Explanation, probe: Probe) -> Explanation:
     preemption = examine_preemption(engine, pod, everywhere=False)
     candidates = preemption.found.candidates
     budgets = {one.name: budgets_of(engine, one, priority_of(pod)) for one in candidates}
-    raised = None
-    notes = explanation.notes
+    raised, notes = None, explanation.notes
     if preemption.choice is None:
         notes = [*notes, *_of_held_devices(explanation)]
-    if preemption.choice is None and preemption.found.potential:
-        raised = find_raised_priority(probe, priority_classes(cast(ObjectClient, engine.handle.client)))
+        if preemption.found.potential:
+            raised = find_raised_priority(probe, priority_classes(cast(ObjectClient, engine.handle.client)))
     violated = {name: some for name, some in budgets.items() if some}
-    found = replace(explanation, preemption=preemption, violated_budgets=violated, raised_priority=raised)
-    return replace(found, notes=notes)
+    found = replace(explanation, preemption=preemption, raised_priority=raised, notes=notes)
+    return replace(found, violated_budgets=violated)
 
 
 # ---- notes -------------------------------------------------------------------------------------------------

@@ -139,6 +139,27 @@ def test_a_change_is_handled_in_its_order(made: Way, first: str, kind: str) -> N
     assert len(pods(one, first)) == 2
 
 
+@WAYS
+@pytest.mark.parametrize("kind", ["StatefulSet", "Job"])
+@pytest.mark.parametrize("created", ["", OLD])
+def test_a_deployment_has_its_turn_although_its_replica_set_makes_the_pods(
+    made: Way, kind: str, created: str
+) -> None:
+    dump = [machine("n", 1), *([workload("Deployment", "web", 0, OLD)] if created else [])]
+    one = made(dump, [workload("Deployment", "web", 1), workload(kind, "new", 1)])
+    assert [key.partition("-")[0] for key in one.run().placements] == ["default/web"]
+
+
+@pytest.mark.parametrize("created", ["", OLD])
+def test_a_single_pod_of_a_change_file_has_its_turn(created: str) -> None:
+    """Also where the change only scales a workload that was there."""
+    dump = [machine("n", 1), *([workload("Deployment", "web", 0, OLD)] if created else [])]
+    change = [workload("Deployment", "web", 1), thing("Pod", "new", template("new")["spec"])]
+    for expected, objects in (("web", change), ("new", change[::-1])):
+        placed = by_file(dump, objects).run().placements
+        assert [key.removeprefix("default/").partition("-")[0] for key in placed] == [expected]
+
+
 def added(dump: list[Json], _: list[Json]) -> Scheduler:
     one = mo.Scheduler(mo.load(dump))
     one.add_nodes(1, "n")

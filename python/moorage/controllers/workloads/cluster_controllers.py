@@ -73,6 +73,8 @@ WORKLOADS: tuple[type[Object], ...] = (
 )  # fmt: skip
 KINDS = {kind.__name__: kind for kind in WORKLOADS}
 _EVICTING = frozenset({"NoExecute"})
+_MAKERS = frozenset(kind.__name__ for kind in (Deployment, *PARENTS))
+"""The kinds whose controllers make the workloads that make the pods."""
 LATER = 1 << 62
 """The version of workloads that nobody has written: they follow those that were, in the order of events."""
 
@@ -225,7 +227,10 @@ class ClusterControllers:
 
     def note(self, obj: Object) -> None:
         """Look at a workload in the next round, and at the Deployment that controls it."""
-        self._changed.setdefault((obj.kind, obj.key), int(obj.metadata.resource_version))
+        owner, written = obj.metadata.controller(), obj
+        if owner is not None and owner.kind in _MAKERS:  # whose turn it has
+            written = self._copies[owner.kind].get(f"{obj.namespace}/{owner.name}") or obj
+        self._changed.setdefault((obj.kind, obj.key), int(written.metadata.resource_version))
         if isinstance(obj, ReplicaSet | ReplicationController | StatefulSet):
             self.note_owner(obj)
         self.budgets.note_workload(obj)
@@ -368,18 +373,37 @@ class ClusterControllers:
                 self._evict_from(name)
             if self._copies["DaemonSet"]:
                 self._reconcile_daemons(name, changed)
-        for kind, key in sorted(changed, key=changed.__getitem__):  # in the order of the writes
-            workload = self._copies[kind].get(key)
-            if workload is not None:
-                self._reconcile(workload)
-            elif kind == Job.__name__:
-                self.jobs.release(self.control.pods.by_index(OWNER, path(kind, *key.split("/"))))
+        self._reconcile_all(changed)
         self.budgets.work()
         self.jobs.has_started = True
         if self._client.changes != before:
             return True
         self.availability.wait_for_events(due)
         return False
+
+    def _reconcile_all(self, changed: Mapping[tuple[str, str], int]) -> None:
+        """Look at workloads in the order of their writes. Those that make other workloads come first: if that
+        changes something, the others wait for a round, in which the new workloads have the turn of their
+        maker."""
+        before, in_turn = self._client.changes, sorted(changed, key=changed.__getitem__)
+        makers = dict.fromkeys(one for one in in_turn if one[0] in _MAKERS and changed[one] < LATER)
+        for one in makers:
+            self._reconcile_named(*one)
+        others = {one: changed[one] for one in in_turn if one not in makers}
+        if self._client.changes != before:
+            self._changed = others | self._changed
+            return
+        for one in others:
+            self._reconcile_named(*one)
+
+    def _reconcile_named(self, kind: str, key: str) -> None:
+        """Bring a workload to what it asks for; one that is gone has nothing to do, but a Job lets go of its
+        pods."""
+        workload = self._copies[kind].get(key)
+        if workload is not None:
+            self._reconcile(workload)
+        elif kind == Job.__name__:
+            self.jobs.release(self.control.pods.by_index(OWNER, path(kind, *key.split("/"))))
 
     def _replace_pods(self) -> None:
         """Create the pods that operators make in place of those that are gone, in namespaces that stay."""

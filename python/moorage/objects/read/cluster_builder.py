@@ -29,7 +29,7 @@ from moorage.objects.model.workload import Job, PriorityClass
 from moorage.objects.validate.pool_problems import find_pool_problems
 from moorage.objects.validate.validate_object import validate
 from moorage.objects.workloads.disruption import with_statuses
-from moorage.objects.workloads.expand_workloads import expand_workloads
+from moorage.objects.workloads.expand_workloads import expand_workloads, with_pods_in_turn
 from moorage.objects.workloads.jobs.cron_runs import due
 from moorage.objects.workloads.kinds.expand_kinds import (
     NOT_KNOWN,
@@ -119,6 +119,7 @@ def build_cluster(
         sources = dict(zip(named, (place.source for place in completed.places), strict=True))
         raise error.located(source=sources.get(error.obj, "")) from None
     cluster.pods[listed_pods:] = new_pods.admit(made)
+    cluster.pods = with_pods_in_turn(cluster, listed_pods, completed.objects, completed.before)
     cluster.refused = new_pods.refused
     cluster.warnings += [*new_pods.warnings(cluster), *refusal_warnings(cluster.refused)]
     cluster.others = new_pods.without_claims_of_refused(cluster.others)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace as replace_fields
 from functools import cached_property
 from itertools import chain
@@ -43,6 +43,7 @@ from .pod_claims import ephemeral_claims
 from .readiness import Mark, progressing, unready_templates, with_readiness
 from .revisions import REVISION_LABEL, Revisioned, make_revision, mark_of
 from .stateful_pods import by_ordinal
+from .top_controller import Workloads
 
 Templated = Deployment | StatefulSet | DaemonSet | CloneSet
 T = TypeVar("T", bound=Object)
@@ -130,6 +131,45 @@ def _in_turn(others: list[Object], before: Mapping[str, Object]) -> list[Object]
         return own if owner is None else turns.get((owner.kind, f"{obj.namespace}/{owner.name}"), own)
 
     return sorted(others, key=turn)
+
+
+def with_pods_in_turn(
+    cluster: Cluster, made: int, objects: Iterable[Object], before: Mapping[str, Object]
+) -> list[Pod]:
+    """Return the pods of a cluster, single ones of manifests among those that workloads make: each where its
+    manifest, or that of its workload, stands in the files.
+
+    Parameters
+    ----------
+    cluster : Cluster
+        After `expand_workloads`.
+    made : int
+        Index of the first pod that a workload makes.
+    objects : iterable of Object
+        In the order of the files.
+    before : mapping of str to Object
+        See `expand_workloads`.
+    """
+    listed, new = cluster.pods[:made], cluster.pods[made:]
+    single = [pod for pod in listed if _has_turn(pod)]
+    if not single or not new:
+        return cluster.pods
+    keys = (f"{one.kind} {one.key}" for one in objects if _has_turn(one) or f"{one.kind} {one.key}" in before)
+    places = {key: place for place, key in enumerate(keys)}
+    workloads = Workloads(cluster.others)
+
+    def place(pod: Pod) -> int:
+        """Where the files say it; -1 for a pod of a workload that nobody has changed."""
+        namespace, kind, name, _ = workloads.of(pod)
+        return places.get(f"{kind} {namespace}/{name}", -1)
+
+    kept = [pod for pod in listed if not _has_turn(pod)]
+    return [*kept, *sorted([*single, *new], key=place)]
+
+
+def _has_turn(obj: Object) -> bool:
+    """Whether an object is that of a manifest, and no pod that has a node."""
+    return obj.metadata.creation_timestamp is None and not (isinstance(obj, Pod) and obj.spec.node_name)
 
 
 class Expansion:

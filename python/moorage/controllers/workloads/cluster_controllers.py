@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
+from itertools import chain
 from math import inf
 from typing import Any, cast
 
@@ -574,17 +575,14 @@ class ClusterControllers:
         """Return the pods that workloads will create when others are available, gone, or no longer refused;
         see `awaited_pods.awaited_pods`."""
         told = {one.pod.key for one in self.refused_pods()}
-        awaited: dict[str, Callable[[Any], list[Pod]]] = {
-            "Deployment": self.deployments.awaited_pods,
-            "StatefulSet": lambda obj: awaited_pods(obj, self.control.owned(obj)),
-            "Job": lambda obj: awaited_pods(obj, self.control.owned(obj)),
-        }
-        found = (
-            pod
-            for kind, awaited_of in awaited.items()
-            for _, obj in sorted(self._copies[kind].items().items())
-            for pod in awaited_of(obj)
-        )
+
+        def awaited(obj: Object) -> list[Pod]:
+            if isinstance(obj, Deployment):
+                return self.deployments.awaited_pods(obj)
+            return awaited_pods(obj, self.control.owned(obj))
+
+        copies = [sorted(self._copies[kind].items().items()) for kind in ("Deployment", "StatefulSet", "Job")]
+        found = (pod for _, obj in chain.from_iterable(copies) for pod in awaited(obj))
         return [pod for pod in found if pod.key not in told]
 
     def refused_pods(self) -> list[RefusedPod]:

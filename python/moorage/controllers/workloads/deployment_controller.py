@@ -76,8 +76,8 @@ class DeploymentController:
         """Return, for each pod that a Deployment with the strategy Recreate lacks until its old pods have
         ended, one of those that are being deleted.
         """
-        is_rolling = deployment.spec.strategy.type == "Recreate" and not deployment.spec.paused
-        if not is_rolling or deployment.metadata.deletion_timestamp is not None:
+        recreates = deployment.spec.strategy.type == "Recreate" and not deployment.spec.paused
+        if not recreates or deployment.metadata.deletion_timestamp is not None:
             return []
         sets = self.sets_of(deployment)
         new = find_new_replica_set(deployment, sets)

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from moorage.objects.model.meta import with_condition
 from moorage.objects.model.node import Node
 from moorage.objects.model.pod import Pod, disruption_condition
+from moorage.objects.read.object_defaults import GRACE_PERIOD, UNREACHABLE
 from moorage.objects.workloads.ownership import (
     DELETE_DEPENDENTS,
     FINISHED,
@@ -26,10 +27,8 @@ from .availability import TimesOf
 
 SOON = 1.0
 """Seconds after which a pod is started or ended that was about to when a cluster was read."""
-GRACE_PERIOD = 30
-"""Seconds that a pod has to stop which names no period (kubernetes v1.36, SetDefaults_PodSpec)."""
 _READY = frozenset({"PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready"})
-UNREACHABLE, OUT_OF_SERVICE = "node.kubernetes.io/unreachable", "node.kubernetes.io/out-of-service"
+OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 
 
 class Kubelets:

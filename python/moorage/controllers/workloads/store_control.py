@@ -27,7 +27,8 @@ from moorage.objects.workloads.ages import seconds
 from moorage.objects.workloads.expand_workloads import counted
 from moorage.objects.workloads.ownership import FINISHED, controller_reference
 from moorage.objects.workloads.pod_claims import ephemeral_claims
-from moorage.objects.workloads.readiness import Mark, with_readiness
+from moorage.objects.workloads.readiness import with_readiness
+from moorage.objects.workloads.revisions import Mark
 from moorage.store import AlreadyExistsError, Indexer, NotFoundError, ObjectClient, ObjectStore
 from moorage.store.eviction import tell_why
 from moorage.store.kinds import is_namespaced, structs

@@ -6,11 +6,10 @@ from collections.abc import Collection, Iterable
 
 from moorage.errors import examples, shorten
 from moorage.objects.model.meta import Object, ObjectMeta
-from moorage.objects.model.pod import Pod
+from moorage.objects.model.pod import PREEMPTS, Pod
 from moorage.objects.model.workload import PriorityClass
 
 _EXAMPLES = 10
-_ALWAYS = "PreemptLowerPriority"
 
 
 def shown_classes(objects: Iterable[Object], known: Collection[str]) -> tuple[list[PriorityClass], list[str]]:
@@ -41,7 +40,7 @@ def shown_classes(objects: Iterable[Object], known: Collection[str]) -> tuple[li
             is_served = spec.node_name or meta.uid or meta.resource_version
             if is_served and spec.priority_class_name not in known:
                 shown = newest.setdefault(spec.priority_class_name, {})
-                values = obj.spec.priority, spec.preemption_policy or _ALWAYS
+                values = obj.spec.priority, spec.preemption_policy or PREEMPTS
                 if values not in shown or _created(shown[values]) < _created(obj):
                     shown[values] = obj
     found, warnings = list[PriorityClass](), list[str]()
@@ -65,4 +64,4 @@ def _created(pod: Pod) -> str:
 
 
 def _text(value: int, policy: str | None) -> str:
-    return str(value) if policy in (None, _ALWAYS) else f"{value}, {policy}"
+    return str(value) if policy in (None, PREEMPTS) else f"{value}, {policy}"

@@ -17,15 +17,15 @@ from msgspec.structs import replace
 from moorage._core.base.quantity import Quantity
 from moorage.errors import examples, number_of
 from moorage.objects.model.meta import Object
-from moorage.objects.model.pod import Affinity, Container, Pod, PodSpec, Volume
+from moorage.objects.model.pod import PREEMPTS, Affinity, Container, Pod, PodSpec, Volume
 from moorage.objects.model.workload import CronJob, Job
 from moorage.objects.workloads.daemon_pods import node_of
 from moorage.objects.workloads.inferred_templates import by_creation
 from moorage.objects.workloads.jobs.cron_runs import RUN
 from moorage.objects.workloads.made_of import BY_CONTROLLERS, MadeOf
-from moorage.objects.workloads.ownership import HASH_LABEL, is_active
-from moorage.objects.workloads.revisions import REVISION_LABEL
-from moorage.objects.workloads.top_controller import Workload
+from moorage.objects.workloads.ownership import is_active
+from moorage.objects.workloads.revisions import Mark, template_mark
+from moorage.objects.workloads.top_controller import Workload, controller_of
 
 from .distributions import MEMORY_PRESSURE
 from .limit_ranges import container_defaults
@@ -34,12 +34,11 @@ from .runtime_classes import NotAdmittedError
 from .spec_difference import Change, changes
 from .vertical_autoscaling import controlled
 
-_ALWAYS = "PreemptLowerPriority"
 _RESIZES = frozenset({"PodResizePending", "PodResizeInProgress"})
 _CLASSES = ("priority_class_name", "runtime_class_name")
 _SHOWN = 3
-Revision = tuple[str, str, str]
-"""Kind and name of the controller of pods, and the hash of their template."""
+Revision = Mark | Workload
+"""The template of pods; their controller where no label tells the template."""
 
 
 class Difference(NamedTuple):
@@ -238,8 +237,8 @@ class Siblings:
             return replace(container, resources=replace(resources, limits=limits, requests=requests))
 
         explained: dict[str, Any] = {}
-        if before.priority_class_name or (spec.preemption_policy or _ALWAYS) == (
-            before.preemption_policy or _ALWAYS
+        if before.priority_class_name or (spec.preemption_policy or PREEMPTS) == (
+            before.preemption_policy or PREEMPTS
         ):
             explained["preemption_policy"] = before.preemption_policy
         if before.priority_class_name:
@@ -300,10 +299,7 @@ def _text(workload: Workload, difference: Difference) -> str:
 
 
 def _revision(pod: Pod) -> Revision | None:
-    """Return the revision of a pod; None without a controller."""
-    labels, owner = pod.metadata.labels, pod.metadata.controller()
-    mark = labels.get(REVISION_LABEL) or labels.get(HASH_LABEL) or ""
-    return None if owner is None else (owner.kind, owner.name, mark)
+    return template_mark(pod) or controller_of(pod)
 
 
 def _classes(created: PodSpec, spec: PodSpec) -> dict[str, Any]:

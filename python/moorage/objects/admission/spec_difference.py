@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from msgspec.structs import replace
+from msgspec import structs
 
 from moorage._core.base.quantity import Quantity
 from moorage.objects.model.meta import Struct
@@ -112,10 +112,10 @@ def with_difference(before: Any, after: Any, value: Any, field: str = "", parent
     if isinstance(after, Struct):
         before, value = (type(after)() if part is None else part for part in (before, value))
         parts = {
-            name: with_difference(*(getattr(part, name) for part in (before, after, value)), name, field)
-            for name in after.__struct_fields__
+            name: with_difference(getattr(before, name), item, getattr(value, name), name, field)
+            for name, item in structs.asdict(after).items()
         }
-        return replace(value, **parts)
+        return structs.replace(value, **parts)
     if isinstance(after, dict):
         old, own = before or {}, value or {}
         return own | {

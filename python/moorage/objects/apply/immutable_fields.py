@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from moorage.errors import InputError, shorten
 from moorage.objects.model.admission_policies import RuntimeClass
 from moorage.objects.model.meta import Object, Struct
-from moorage.objects.model.pod import Container, Pod, PodSpec
+from moorage.objects.model.pod import PREEMPTS, Container, Pod, PodSpec
 from moorage.objects.model.resource_claims import ResourceClaim, ResourceClaimTemplate
 from moorage.objects.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from moorage.objects.model.workload import (
@@ -195,8 +195,7 @@ def _check_pod(old: Pod, new: Pod) -> None:
 def _check_priority_class(old: PriorityClass, new: PriorityClass) -> None:
     if old.value != new.value:
         raise InputError("Forbidden: may not be changed in an update.", path="value")
-    default = "PreemptLowerPriority"
-    before, after = (one.preemption_policy or default for one in (old, new))
+    before, after = (each.preemption_policy or PREEMPTS for each in (old, new))
     _check_same(before, after, "preemptionPolicy")
 
 

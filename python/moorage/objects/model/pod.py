@@ -25,7 +25,8 @@ def _check_access_modes(modes: tuple[str, ...]) -> None:
 
 
 _InclusionPolicy = Annotated[str | None, one_of("Honor", "Ignore")]
-PreemptionPolicy = Annotated[str | None, one_of("PreemptLowerPriority", "Never")]
+PREEMPTS = "PreemptLowerPriority"
+PreemptionPolicy = Annotated[str | None, one_of(PREEMPTS, "Never")]
 AccessModes = Annotated[
     tuple[str, ...],
     each(one_of("ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", _ONE_POD, required=True)),

@@ -109,8 +109,6 @@ def build_cluster(
         known = [pod for pod in (*cluster.pods[:listed_pods], *cluster.finished) if not is_new(pod)]
         objects = [*cluster.others, *cluster.namespaces]
         cluster.siblings = Siblings(known, objects, completed.before)
-    else:
-        cluster.siblings = Siblings()
     new_pods.follow(cluster.siblings)
     try:
         cluster.others, made = new_pods.admit_objects(cluster.others, cluster.pods[listed_pods:])

@@ -23,6 +23,7 @@ from moorage.objects.model.other_workloads import (
 from moorage.objects.model.pod import (
     POD_GATED,
     POD_PENDING,
+    PREEMPTS,
     Container,
     ContainerPort,
     Pod,
@@ -77,6 +78,8 @@ BUILT_IN_CLASSES = {
 }
 NOT_READY = "node.kubernetes.io/not-ready"
 UNREACHABLE = "node.kubernetes.io/unreachable"
+GRACE_PERIOD = 30
+"""Seconds that a pod has to stop which names no period (kubernetes v1.36, SetDefaults_PodSpec)."""
 _NO_STATUS = PodStatus()
 _TOLERATION_SECONDS = 300
 _OVERCOMMITTABLE = frozenset({"cpu", "memory"})
@@ -275,7 +278,7 @@ def default_pod_spec(spec: PodSpec, classes: PriorityClasses, *, tolerate: bool)
         overhead=in_thousandths(spec.overhead),
         scheduler_name=spec.scheduler_name or "default-scheduler",
         restart_policy=spec.restart_policy or "Always",
-        termination_grace_period_seconds=30 if grace_period is None else grace_period,
+        termination_grace_period_seconds=GRACE_PERIOD if grace_period is None else grace_period,
         tolerations=spec.tolerations + tuple(missing_tolerations(spec.tolerations) if tolerate else ()),
     )
 
@@ -295,7 +298,7 @@ def priority_fields(spec: PodSpec, classes: PriorityClasses) -> dict[str, Any]:
 def _check_preemption_policy(spec: PodSpec, classes: PriorityClasses) -> None:
     """Check that a pod asks for no other preemption policy than its class has (admission plugin Priority)."""
     own, chosen = spec.preemption_policy, classes.get(spec.priority_class_name)
-    computed = (chosen and chosen.preemption_policy) or "PreemptLowerPriority"
+    computed = (chosen and chosen.preemption_policy) or PREEMPTS
     if own not in (None, computed):
         text = (
             f"the string value of PreemptionPolicy ({own}) must not be provided in pod spec; priority "

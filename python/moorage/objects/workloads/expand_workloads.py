@@ -40,8 +40,8 @@ from .naming import Names, stable_uid
 from .other_kinds import PARENTS, is_child, next_children
 from .ownership import FINISHED, HASH_LABEL, PodIndex, is_active, is_healthy, refers_to
 from .pod_claims import ephemeral_claims
-from .readiness import Mark, progressing, unready_templates, with_readiness
-from .revisions import REVISION_LABEL, Revisioned, make_revision, mark_of
+from .readiness import progressing, unready_templates, with_readiness
+from .revisions import REVISION_LABEL, Mark, Revisioned, make_revision, mark_of
 from .stateful_pods import by_ordinal
 from .top_controller import Workloads
 

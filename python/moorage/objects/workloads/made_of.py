@@ -47,12 +47,11 @@ class MadeOf:
     """
 
     def __init__(self, objects: Iterable[Object]) -> None:
-        listed = list(objects)
-        self._owners = {(obj.kind, obj.key): obj for obj in listed if isinstance(obj, MAKERS)}
+        objects = list(objects)
+        self._owners = {(obj.kind, obj.key): obj for obj in objects if isinstance(obj, MAKERS)}
         self._revisions: dict[tuple[str, str, str], ControllerRevision] = {}
-        for obj in listed:
-            owner = self._owner_of(obj) if isinstance(obj, ControllerRevision) else None
-            if isinstance(obj, ControllerRevision) and isinstance(owner, Revisioned):
+        for obj in objects:
+            if isinstance(obj, ControllerRevision) and isinstance(owner := self._owner_of(obj), Revisioned):
                 self._revisions[owner.kind, owner.key, mark_of(owner, obj)] = obj
 
     def pod_like(self, pod: Pod) -> Pod | None:
@@ -74,8 +73,8 @@ class MadeOf:
         elif isinstance(owner, StatefulSet):
             for ordinal in by_ordinal(owner, [pod]):
                 spec = with_claims(owner, ordinal, spec)
-        given = {name: value for name, value in pod.metadata.labels.items() if name in BY_CONTROLLERS}
-        labels = {name: value for name, value in given.items() if name not in SET_LATER}
+        given = BY_CONTROLLERS - SET_LATER
+        labels = {name: value for name, value in pod.metadata.labels.items() if name in given}
         return new_pod(owner, template, marks=(labels, {}), spec=spec)
 
     def _owner_of(self, obj: Object) -> Object | None:

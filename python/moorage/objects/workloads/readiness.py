@@ -14,10 +14,7 @@ from moorage.objects.model.workload import Deployment
 
 from .ages import seconds
 from .ownership import HASH_LABEL, is_active, is_healthy
-from .revisions import REVISION_LABEL
-
-Mark = tuple[str, str, str, str]
-"""A template: namespace, kind and name of the controller of its pods, and the hash in their labels."""
+from .revisions import Mark, template_mark
 
 _STARTING = frozenset({"", "ContainerCreating", "PodInitializing"})
 _IS_COMPLETE = "NewReplicaSetAvailable"
@@ -84,14 +81,6 @@ def is_coming(pod: Pod, rollouts: Container[str]) -> bool:
     states = pod.status.container_statuses
     runs = all(one.restart_count == 0 and one.state == ContainerState() for one in states)
     return bool(states) and runs and pod.status.phase == "Running" and is_active(pod)
-
-
-def template_mark(pod: Pod) -> Mark | None:
-    """Return the template of a pod; None for a pod without one."""
-    labels = pod.metadata.labels
-    mark = labels.get(REVISION_LABEL) or labels.get(HASH_LABEL)
-    owner = pod.metadata.controller()
-    return None if mark is None or owner is None else (pod.namespace, owner.kind, owner.name, mark)
 
 
 def unready_templates(pods: Iterable[Pod], rollouts: Container[str]) -> dict[Mark, int]:

@@ -13,10 +13,12 @@ from moorage.objects.model.workload import ControllerRevision, DaemonSet, PodTem
 
 from .deployment_rollout import comparable
 from .naming import template_hash
-from .ownership import controller_reference
+from .ownership import HASH_LABEL, controller_reference
 
 Revisioned = StatefulSet | DaemonSet | CloneSet
 REVISION_LABEL = "controller-revision-hash"
+Mark = tuple[str, str, str, str]
+"""A template: namespace, kind and name of the controller of its pods, and the hash in their labels."""
 
 
 def template_of(revision: ControllerRevision) -> PodTemplateSpec | None:
@@ -131,3 +133,10 @@ def latest_revision(
     if found.revision <= last:
         return replace(found, revision=last + 1), True
     return found, False
+
+
+def template_mark(pod: Pod) -> Mark | None:
+    """Return the template of a pod; None for a pod without one."""
+    labels, owner = pod.metadata.labels, pod.metadata.controller()
+    mark = labels.get(REVISION_LABEL) or labels.get(HASH_LABEL)
+    return None if mark is None or owner is None else (pod.namespace, owner.kind, owner.name, mark)

@@ -5,11 +5,6 @@ from __future__ import annotations
 
 from .kind_rules import Count, Rule
 
-_SIZE, _COUNT = Count(fields=("size",)), Count(fields=("count",))
-_ALL = frozenset({True})
-_MODE = "mode"
-_AGENT = Rule(counts=(Count(fields=(), per_node=""),), is_exact=False)
-
 
 def _sum(*paths: str, default: int = 1) -> Rule:
     """Return a rule for a kind whose pods are the sum of some fields, each in a part that may be missing."""
@@ -21,8 +16,8 @@ def _rendered(by: str) -> Rule:
     return Rule(renders=by, why_left_out=f"which {by} renders")
 
 
-def _daemons(device: str) -> Rule:
-    """Return a rule for the agents of the nodes with a device."""
+def _daemons(device: str = "") -> Rule:
+    """Return a rule for the agents of the nodes with a device; of all nodes without one."""
     return Rule(counts=(Count(fields=(), per_node="", device=device),), is_exact=False)
 
 
@@ -34,8 +29,8 @@ def _elastic(*others: str) -> Rule:
 
 COUNTED: dict[str, Rule] = {
     # Databases and queues.
-    "AerospikeCluster.asdb.aerospike.com": Rule(counts=(_SIZE,)),
-    "CassandraDatacenter.cassandra.datastax.com": Rule(counts=(_SIZE,)),
+    "AerospikeCluster.asdb.aerospike.com": _sum("spec.size"),
+    "CassandraDatacenter.cassandra.datastax.com": _sum("spec.size"),
     "ClickHouseInstallation.clickhouse.altinity.com": Rule(
         counts=(Count("spec.configuration.clusters[*].layout", ("shardsCount", "replicasCount")),)
     ),
@@ -48,12 +43,12 @@ COUNTED: dict[str, Rule] = {
         "spec.feSpec.replicas", "spec.beSpec.replicas", "spec.cnSpec.replicas", "spec.brokerSpec.replicas"
     ),
     "Druid.druid.apache.org": _sum("spec.nodes.*.replicas"),
-    "EtcdCluster.operator.etcd.io": Rule(counts=(_SIZE,)),
+    "EtcdCluster.operator.etcd.io": _sum("spec.size"),
     "InnoDBCluster.mysql.oracle.com": _sum("spec.instances", "spec.router.instances"),
     "K8ssandraCluster.k8ssandra.io": _sum("spec.cassandra.datacenters[*].size"),
     "MongoDBCommunity.mongodbcommunity.mongodb.com": _sum("spec.members"),
     "OpenSearchCluster.opensearch.opster.io": Rule(
-        counts=(Count("spec.nodePools[*]"), Count("spec.dashboards", only=("enable", _ALL)))
+        counts=(Count("spec.nodePools[*]"), Count("spec.dashboards", only=("enable", frozenset({True}))))
     ),
     "PerconaPGCluster.pgv2.percona.com": _sum("spec.instances[*].replicas", "spec.proxy.pgBouncer.replicas"),
     "PerconaServerMongoDB.psmdb.percona.com": _sum(
@@ -143,8 +138,8 @@ COUNTED: dict[str, Rule] = {
     # Agents, most of them on each node.
     "Agent.agent.k8s.elastic.co": _elastic("spec.deployment", "spec.statefulSet"),
     "Beat.beat.k8s.elastic.co": _elastic("spec.deployment"),
-    "Logstash.logstash.k8s.elastic.co": Rule(counts=(_COUNT,)),
-    "PackageRegistry.packageregistry.k8s.elastic.co": Rule(counts=(_COUNT,)),
+    "Logstash.logstash.k8s.elastic.co": _sum("spec.count"),
+    "PackageRegistry.packageregistry.k8s.elastic.co": _sum("spec.count"),
     "Alloy.collectors.grafana.com": Rule(
         counts=(
             Count("spec.controller", only=("type", frozenset({"deployment", "statefulset"}))),
@@ -179,8 +174,8 @@ COUNTED: dict[str, Rule] = {
     "GpuDevicePlugin.deviceplugin.intel.com": _daemons("gpu.intel.com/"),
     "OpenTelemetryCollector.opentelemetry.io": Rule(
         counts=(
-            Count(only=(_MODE, frozenset({None, "deployment", "statefulset"}))),
-            Count(fields=(), only=(_MODE, frozenset({"daemonset"})), per_node=""),
+            Count(only=("mode", frozenset({None, "deployment", "statefulset"}))),
+            Count(fields=(), only=("mode", frozenset({"daemonset"})), per_node=""),
         )
     ),
     **dict.fromkeys(
@@ -191,7 +186,7 @@ COUNTED: dict[str, Rule] = {
             *("ClusterLogForwarder.observability.openshift.io", "TridentOrchestrator.trident.netapp.io"),
             *("StorageCluster.core.libopenstorage.org", "OpaCluster.opa.stackable.tech"),
         ),
-        _AGENT,
+        _daemons(),
     ),
     # Objects that deliver manifests.
     "HelmRelease.helm.toolkit.fluxcd.io": _rendered("flux build or helm template"),

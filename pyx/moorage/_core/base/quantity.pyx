@@ -331,8 +331,8 @@ cdef Quantity add(Quantity a, Quantity b, int sign):
 
 
 cdef Quantity compared(Quantity q, Quantity other):
-    """Return a quantity as a comparison with another one leaves it: upstream makes a big decimal of a number in
-    64 bits to compare it with a big decimal."""
+    """Return a quantity as a comparison leaves it: upstream makes a big decimal of a number in 64 bits to
+    compare it with a big decimal."""
     if not q._fast or other._fast:
         return q
     cdef Quantity result = Quantity.__new__(Quantity)

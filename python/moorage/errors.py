@@ -205,7 +205,7 @@ class InputError(MoorageError):
     obj : str, optional
         The object, as ``Kind namespace/name``.
     path : str, optional
-        The field, as ``spec.containers[0].resources.requests.cpu``.
+        The field, as ``spec.containers[0].resources.requests[cpu]``.
     """
 
     def __init__(self, message: str, *, source: str = "", obj: str = "", path: str = "") -> None:

@@ -166,6 +166,14 @@ JSON: dict[str, tuple[bytes, str]] = {
         b'{"kind": "PodList", "items": [{"metadata": {"name": "a"}, "spec": {"priority": "x"}}]}',
         "f.json: Pod a: spec.priority: expected integer, got string",
     ),
+    "number beyond a float": (
+        b'{"kind": "Pod", "spec": {"overhead": {"memory": 1, "cpu": 1e400, "b": "1"}}}',
+        "f.json: Pod (document 1): spec.overhead[cpu]: number out of range",
+    ),
+    "number of too many digits": (
+        b'{"kind": "Pod", "spec": {"overhead": {"memory": 1.5, "cpu": ' + b"9" * 5000 + b"}}}",
+        "f.json: Pod (document 1): spec.overhead[cpu]: integer value out of range",
+    ),
     "huge number": (
         b'{"kind": "Pod", "metadata": {"name": "a"}, "spec": {"priority": ' + b"9" * 5000 + b"}}",
         "f.json: Pod a: spec.priority: integer value out of range",

@@ -127,7 +127,7 @@ def test_the_kind_decides_about_the_type(document: Any, type_: type) -> None:
         ),
         (
             {"kind": "Pod", "spec": {"overhead": {"cpu": 1, "memory": [1]}}},
-            "spec.overhead.memory: expected number or string, got list",
+            "spec.overhead[memory]: expected number or string, got list",
         ),
         ({"kind": "Pod", "spec": {"containers": [None]}}, "spec.containers[0]: expected map, got null"),
     ],

@@ -52,7 +52,11 @@ BAD = {
         'exactly.allocationMode: must be one of ExactCount, All, not "S',
     ),
     "count with All": (exactly(allocationMode="All", count=1), "exactly.count: must not be set with alloc"),
-    "negative count": (exactly(count=-1), "exactly.count: must be at least 0, not -1"),
+    "negative count": (exactly(count=-1), "exactly.count: Invalid value: -1: must be greater than zero"),
+    "negative count of an alternative": (
+        claim({"name": "r", "firstAvailable": [EXACT | {"name": "s", "count": -2}]}),
+        "requests[0].firstAvailable[0].count: Invalid value: -2: must be greater than zero",
+    ),
     "capacity": (exactly(capacity={"requests": {"memory": "1Gx"}}), 'capacity.requests[memory]: "1Gx" is n'),
     "selector": (exactly(selectors=[{}]), "spec.devices.requests[0].exactly.selectors[0].cel: required"),
     "expression": (exactly(selectors=[{"cel": {"expression": ""}}]), "selectors[0].cel.expression: required"),

@@ -98,7 +98,7 @@ OBJECTS = {
     "map for list": (pod("tolerations: {}"), f"{POD}spec.tolerations: expected list, got map"),
     "number as label": (
         pod(metadata="name: p, labels: {ok: x, version: 1.10}"),
-        f"{POD}metadata.labels.version: expected string, got number",
+        f"{POD}metadata.labels[version]: expected string, got number",
     ),
     "null in a list": (
         "kind: Pod\nmetadata: {name: p}\nspec: {containers: [~]}\n",
@@ -170,7 +170,7 @@ OBJECTS = {
     ),
     "boolean quantity": (
         container("resources: {requests: {memory: 1, cpu: true}}"),
-        f"{CONTAINER}.resources.requests.cpu: expected number or string, got boolean",
+        f"{CONTAINER}.resources.requests[cpu]: expected number or string, got boolean",
     ),
     "init container": (
         pod("initContainers: [{name: i, resources: {requests: {cpu: -1}}}]"),

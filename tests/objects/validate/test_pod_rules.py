@@ -76,6 +76,32 @@ BAD: dict[str, tuple[Fields, str]] = {
         'resources.requests[cpu]: Invalid value: "1m": must be greater than or equal to aggregate container '
         "requests of 2m",
     ),
+    "name of a resource": (
+        one(**needs({"=1+1": "1"})),
+        'containers[0].resources.requests[=1+1]: Invalid value: "=1+1": name part must consist of '
+        "alphanumeric characters, '-', '_' or '.', and must start and end with a…or validation is "
+        "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')",
+    ),
+    "name of a resource without a domain": (
+        init(**needs({"gpu": "1"}, {"gpu": "1"})),
+        'initContainers[0].resources.limits[gpu]: Invalid value: "gpu": must be a standard resource for '
+        "containers",
+    ),
+    "name of a quota": (
+        {"overhead": {f"requests.{GPU}": "1"}},
+        f'overhead.limits[requests.{GPU}]: Invalid value: "requests.{GPU}": doesn\'t follow extended resource '
+        "name standard",
+    ),
+    "name that a quota could not have": (
+        one(**needs({}, {"example.com/" + "x" * 64: "1"})),
+        f'containers[0].resources.limits[example.com/{"x" * 64}]: Invalid value: "example.com/{"x" * 64}": '
+        "name part must be no more than 63 bytes",
+    ),
+    "resource that pods do not share": (
+        needs({GPU: "1"}),
+        f'resources.requests[{GPU}]: Unsupported value: "{GPU}": supported values: "cpu", "hugepages-", '
+        '"memory"',
+    ),
     "name": ({"containers": [{"name": "c"}, {"name": "c"}]}, 'containers[1].name: Duplicate value: "c"'),
     "name of an init container": (init(name="c"), 'initContainers[0].name: Duplicate value: "c"'),
     "host port": (

@@ -8,7 +8,7 @@ from msgspec import field
 
 from moorage.errors import InputError
 
-from .field_rules import at_most, between, one_of, required, timestamp
+from .field_rules import at_most, one_of, required, timestamp
 from .meta import Condition, Int64, Object, ObjectMeta, Resources, Struct
 from .pod import NodeSelector
 
@@ -82,7 +82,7 @@ class DeviceSubRequest(Struct, frozen=True):
     device_class_name: Annotated[str, required] = ""
     selectors: Annotated[tuple[DeviceSelector, ...], _MAX_LIST] = ()
     allocation_mode: Annotated[str, one_of(EXACT_COUNT, ALL)] = ""
-    count: Annotated[Int64, between(0)] = 0
+    count: Int64 = 0
     tolerations: Annotated[tuple[DeviceToleration, ...], at_most(16)] = ()
     capacity: CapacityRequirements | None = None
 
@@ -96,7 +96,7 @@ class ExactDeviceRequest(Struct, frozen=True):
     device_class_name: Annotated[str, required] = ""
     selectors: Annotated[tuple[DeviceSelector, ...], _MAX_LIST] = ()
     allocation_mode: Annotated[str, one_of(EXACT_COUNT, ALL)] = ""
-    count: Annotated[Int64, between(0)] = 0
+    count: Int64 = 0
     admin_access: bool | None = None
     tolerations: Annotated[tuple[DeviceToleration, ...], at_most(16)] = ()
     capacity: CapacityRequirements | None = None
@@ -108,6 +108,8 @@ class ExactDeviceRequest(Struct, frozen=True):
 def _check_count(mode: str, count: int) -> None:
     if mode == ALL and count:
         raise InputError(f"must not be set with allocationMode {ALL}", path="count")
+    if count < 0:
+        raise InputError(f"Invalid value: {count}: must be greater than zero", path="count")
 
 
 class DeviceRequest(Struct, frozen=True):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from contextlib import suppress
 from functools import cache
+from math import isinf
 from typing import Any, Generic, TypeGuard, TypeVar, cast
 
 import msgspec
@@ -294,8 +296,12 @@ def _decode_with_nulls(document: Document, type_: type[T], error: msgspec.Valida
         value = _without_nulls(msgspec.json.decode(document) if is_json(document) else document)
         return msgspec.convert(value, type_)
     except msgspec.ValidationError as last:
-        # Without a value: a number was too large to be parsed.
-        message, path = _explain(str(error if value is None else last), value)
+        if value is None and is_json(document):  # a number was too large to be parsed
+            with suppress(ValueError, RecursionError):
+                value = json.loads(bytes(document), parse_int=float)
+        else:
+            error = last
+        message, path = _explain(str(error), value)
         raise InputError(message, path=path) from None
 
 
@@ -313,7 +319,6 @@ def _without_nulls(value: Any, zero: str | None = None) -> Any:
 def _explain(error: str, value: Any) -> tuple[str, str]:
     """Message and field path of a msgspec error, with the map key that msgspec does not name."""
     message, _, place = error.partition(" - at ")
-    numbers = "float" in message.partition(", got")[0]
     path = ""
     for name, index in _STEP.findall(place.removeprefix("`key` in ").strip("`").removeprefix("$")):
         if index.isdigit():
@@ -321,16 +326,21 @@ def _explain(error: str, value: Any) -> tuple[str, str]:
             value = value[int(index)] if isinstance(value, list) else None
             continue
         entries = value if isinstance(value, dict) else {}
-        if index:
-            name = next((key for key, item in entries.items() if not _is_plain(item, numbers)), "")
-        path += f".{name}" if path else name
+        if not index:
+            path += f".{name}" if path else name
+        elif name := next((key for key, item in entries.items() if not _is_right(item, message)), ""):
+            path += f"[{name}]"
         value = entries.get(name)
     words = re.sub(r"`([^`]*)`", lambda match: _words(match[1]), message)
     return words[0].lower() + words[1:], path
 
 
-def _is_plain(item: Any, numbers: bool) -> bool:
-    return isinstance(item, str) or (numbers and type(item) in (int, float))
+def _is_right(item: Any, message: str) -> bool:
+    """Whether a value of a map is not what a message is about."""
+    if "out of range" in message:
+        return not isinstance(item, float) or not isinf(item)
+    takes_numbers = "float" in message.partition(", got")[0]
+    return isinstance(item, str) or (takes_numbers and type(item) in (int, float))
 
 
 def _words(types: str) -> str:

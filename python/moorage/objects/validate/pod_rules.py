@@ -8,12 +8,17 @@ from typing import NoReturn
 
 from msgspec.structs import replace
 
+from moorage._core.base.label_syntax import requirement_errors
 from moorage._core.base.resources import CONTAINERS_ALONE, pod_requests
 from moorage.errors import InputError, shorten
 from moorage.objects.model.meta import QuantityLike, Resources, in_thousandths, is_native, thousandths
 from moorage.objects.model.pod import Container, Pod, PodSpec, ResourceRequirements
 
 _OVERCOMMITTABLE = ("cpu", "memory")
+_OF_CONTAINERS = ("cpu", "memory", "ephemeral-storage")
+_OF_PODS = '"cpu", "hugepages-", "memory"'
+_HUGE_PAGES = "hugepages-"
+_REQUESTS = "requests."
 _quantity = lru_cache(maxsize=4096)(thousandths)  # the specs of a dump differ, but have few quantities
 
 
@@ -43,6 +48,7 @@ def check_pod_spec(spec: PodSpec) -> None:
             _check_container(container, claims, names, set(), False)
         except InputError as error:
             raise error.located(path=f"initContainers[{at}]") from None
+    _check_names("overhead.limits", spec.overhead)  # as the API server writes it
     if spec.resources is not None:
         _check_pod_level(spec, spec.resources)
     spreading: dict[tuple[str, str], int] = {}
@@ -93,7 +99,35 @@ def _check_container(
             listed = f": {', '.join(sorted(claims))}" if claims else " which is empty"
             text = f"must be one of the names in pod.spec.resourceClaims{listed}"
             raise InputError(f'Not found: "{use.name}": {text}', path=f"resources.claims[{at}]")
+    _check_names("resources.limits", container.resources.limits)
+    _check_names("resources.requests", container.resources.requests)
     _check_resources(container.resources)
+
+
+def _check_names(path: str, amounts: Resources) -> None:
+    """Check the names of resources that a container can have."""
+    for name in amounts:
+        if text := _name_error(name):
+            raise InputError(f'Invalid value: "{shorten(name)}": {text}', path=f"{path}[{shorten(name)}]")
+
+
+@lru_cache(maxsize=4096)
+def _name_error(name: str) -> str:
+    """Return what is wrong with the name of a resource, "" if nothing is (ValidateContainerResourceName)."""
+    if text := _syntax_error(name):
+        return text
+    if "/" not in name:
+        is_standard = name in _OF_CONTAINERS or name.startswith(_HUGE_PAGES)
+        return "" if is_standard else "must be a standard resource for containers"
+    # A quota names it with this prefix, once.
+    if is_native(name) or not (name.startswith(_REQUESTS) or _syntax_error(_REQUESTS + name)):
+        return ""
+    return "doesn't follow extended resource name standard"
+
+
+def _syntax_error(name: str) -> str:
+    """Return what makes a name no qualified name: its rules are those of label keys."""
+    return "; ".join([text for _, _, text in requirement_errors(name, "Exists", ())])
 
 
 def _check_resources(resources: ResourceRequirements) -> None:
@@ -103,7 +137,7 @@ def _check_resources(resources: ResourceRequirements) -> None:
             if not is_native(name) and _quantity(raw).milli_value() % 1000:
                 _invalid(raw, "must be an integer", f"resources.{field}[{name}]")
     for name, raw in requests.items():
-        can_exceed = is_native(name) and not name.startswith("hugepages-")
+        can_exceed = is_native(name) and not name.startswith(_HUGE_PAGES)
         if name not in limits:
             if not can_exceed:
                 text = "Required value: Limit must be set for non overcommitable resources"
@@ -117,6 +151,11 @@ def _check_resources(resources: ResourceRequirements) -> None:
 
 def _check_pod_level(spec: PodSpec, resources: ResourceRequirements) -> None:
     """Check pod-level resources; requests that they lack are the sums of the containers'."""
+    for path, amounts in (("limits", resources.limits), ("requests", resources.requests)):
+        for name in amounts:
+            if name not in _OVERCOMMITTABLE and not name.startswith(_HUGE_PAGES):
+                text = f'Unsupported value: "{shorten(name)}": supported values: {_OF_PODS}'
+                raise InputError(text, path=f"resources.{path}[{shorten(name)}]")
     alone = PodSpec(containers=spec.containers, init_containers=spec.init_containers)
     inner = Pod(spec=with_limits_requested(alone))
     total = pod_requests(inner, CONTAINERS_ALONE, resizes=False)

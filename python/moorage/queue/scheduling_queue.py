@@ -71,6 +71,8 @@ class SchedulingQueue:
     settings : QueueSettings, optional
     nominator : PodNominator, optional
         Receives the nominations of the pods here.
+    lock : re-entrant lock, optional
+        That of the cache, which plugins may take when the queue asks them; by default the queue has its own.
 
     Attributes
     ----------
@@ -90,6 +92,7 @@ class SchedulingQueue:
         clock: Callable[[], float],
         settings: QueueSettings = DEFAULTS,
         nominator: PodNominator | None = None,
+        lock: FastRLock | None = None,
     ) -> None:
         by_name = {framework.profile.scheduler_name: framework for framework in frameworks}
         by_name.setdefault("", frameworks[0])
@@ -99,7 +102,7 @@ class SchedulingQueue:
         self.groups_pods, self.initial_backoff = settings.groups_pods, settings.initial_backoff
         self.nominator = PodNominator() if nominator is None else nominator
         self._clock = clock
-        self._lock = FastRLock()
+        self._lock = FastRLock() if lock is None else lock
         self._changed = Condition(self._lock)
         self._waiting, self._closed = 0, False
         self._listeners: dict[ClusterEvent, tuple[UnschedulablePods, int, Listeners]] = {}  # see `_listening`

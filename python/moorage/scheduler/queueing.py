@@ -68,5 +68,5 @@ def make_queue(
             initial_backoff=float(configuration.pod_initial_backoff_seconds or 0),
             max_backoff=float(configuration.pod_max_backoff_seconds or 0),
         )
-    frameworks = [engine.framework for engine in engines]
-    return SchedulingQueue(frameworks, clock, settings, nominator)
+    frameworks, lock = [engine.framework for engine in engines], engines[0].handle.cache.lock
+    return SchedulingQueue(frameworks, clock, settings, nominator, lock)

@@ -10,10 +10,13 @@ from threading import Barrier, Thread
 import pytest
 from msgspec.structs import replace
 from tests.core.make import pod
+from tests.framework.make import make
+from tests.scheduler.make import profile_with
 from tests.scheduler.transactions.interrupts import check_usage
 from tests.scheduler.transactions.test_transactions import world
 
-from moorage.objects import Node
+from moorage.framework import Plugin, PreEnqueuePlugin
+from moorage.objects import Node, Pod
 from moorage.scheduler import Scheduler
 
 ROUNDS = 5
@@ -76,3 +79,19 @@ def test_any_two_operations_end() -> None:
         ends.wait(LIMIT)
         assert not errors
         check_usage(one)
+
+
+def test_a_plugin_that_the_queue_asks_may_take_the_lock_of_the_cache() -> None:
+    """While it is asked, no other thread can have that lock, and wait for the queue's."""
+    asks = list[Callable[[], object]]()
+
+    def ask(plugin: Plugin, asked: Pod) -> None:
+        for take in asks:
+            other = Thread(target=take)
+            other.start()
+            other.join()
+
+    one, took = world(profile=profile_with(make(PreEnqueuePlugin, "Gate", pre_enqueue=ask))), list[bool]()
+    asks.append(lambda: took.append(one.cache.lock.acquire(False)))
+    one.queue.add(SMALL)
+    assert took == [False]

@@ -89,8 +89,8 @@ BAD: dict[str, tuple[Fields, str]] = {
     ),
     "name of a quota": (
         {"overhead": {f"requests.{GPU}": "1"}},
-        f'overhead.limits[requests.{GPU}]: Invalid value: "requests.{GPU}": doesn\'t follow extended resource '
-        "name standard",
+        f'overhead.limits[requests.{GPU}]: Invalid value: "requests.{GPU}": '
+        "doesn't follow extended resource name standard",
     ),
     "name that a quota could not have": (
         one(**needs({}, {"example.com/" + "x" * 64: "1"})),

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import signal
+import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from random import Random
+from types import FrameType
+from typing import Any
 
 import pytest
 from tests.scheduler.transactions import test_transaction_volumes
@@ -13,15 +17,27 @@ from tests.scheduler.transactions.interrupts import Line, check_usage, struck_in
 from tests.scheduler.transactions.test_forks import busy_scheduler
 from tests.scheduler.transactions.test_transactions import everything, outcome, run, world, write
 
+from moorage import MoorageError, Preemption
+from moorage.objects import Pod
 from moorage.scheduler import Scheduler
+from moorage.store import Indexer
 
 Action = Callable[[Scheduler], None]
+CONTENTS: dict[tuple[Indexer[Pod], int], list[Pod]] = {}
+"""Those of an indexer by its number of changes."""
+
+
+def check_contents(one: Scheduler) -> None:
+    """Equal numbers of changes mean equal contents."""
+    indexer = one.informers.informer(Pod).indexer
+    assert CONTENTS.setdefault((indexer, indexer.changes), indexer.values()) == indexer.values()
 
 
 def undone(action: Action) -> Action:
     def act(one: Scheduler) -> None:
         with one.transaction():
             action(one)
+            check_contents(one)
 
     return act
 
@@ -68,6 +84,7 @@ def strike_each_line(make_world: Callable[[], Scheduler], action: Action, struck
         if struck_in_undo(lambda: action(one), line, {}):
             struck.add(line)
         check_usage(one)
+        check_contents(one)
         assert everything(one) == before, line
     assert outcome(one) == outcome(make_world())
 
@@ -79,6 +96,31 @@ def test_an_interrupt_at_any_line_of_an_undo_leaves_nothing_half_undone() -> Non
     undos = {code.co_qualname for code, _ in struck}
     parts = busy_scheduler()._transaction_parts._parts()
     assert {type(part).undo.__qualname__ for part in parts} <= undos
+
+
+def test_an_undo_of_a_preemption_that_a_signal_broke_off_can_be_repeated() -> None:
+    one = world()
+    before, lines = (
+        everything(one),
+        sorted({line for _, _, line in Preemption.undo.__code__.co_lines() if line}),
+    )
+    for struck in lines[1:]:
+
+        def trace(frame: FrameType, event: str, argument: object, struck: int = struck) -> Any:
+            if event == "line" and frame.f_code is Preemption.undo.__code__ and frame.f_lineno == struck:
+                raise KeyboardInterrupt
+            return trace
+
+        handle, kept = one.preempt_pods([one.pods.pending["default/high"]]), sys.gettrace()
+        sys.settrace(trace)
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                handle.undo()
+        finally:
+            sys.settrace(kept)
+        with suppress(MoorageError):  # where nothing was left to undo
+            handle.undo()
+        assert everything(one) == before
 
 
 @pytest.mark.slow

@@ -106,8 +106,9 @@ class Preemption:
         MoorageError
             The transaction has ended.
         """
-        self._end()
+        self._check_open()
         self._bracket.__exit__(None, None, None)
+        self._is_open = False  # last: if a signal comes first, this can be repeated
 
     def commit(self) -> None:
         """Keep everything. The placed pods stay assumed and lose their nomination.
@@ -127,7 +128,8 @@ class Preemption:
         context = self._context
         if self._is_open and len(context.cache.transactions) > 1:
             context.enlist()
-        self._end()
+        self._check_open()
+        self._is_open = False
         victims, row_name = list(map(self.victims, range(len(self.pods)))), context.cache.state.table.row_name
         self._transaction.commit()
         self._bracket.__exit__(None, None, None)
@@ -139,10 +141,9 @@ class Preemption:
                 make_room(handle, row_name(row), pod, victims[at], DefaultPreemption.name)
         context.sync()
 
-    def _end(self) -> None:
-        """Mark the transaction as ended. Raises MoorageError if it, or one around it, has ended before."""
-        is_open, self._is_open = self._is_open, False
-        if not is_open or self._transaction.is_over:
+    def _check_open(self) -> None:
+        """Raise MoorageError if the transaction, or one around it, has ended."""
+        if not self._is_open or self._transaction.is_over:
             raise MoorageError(ENDED)
 
     def __enter__(self) -> Self:

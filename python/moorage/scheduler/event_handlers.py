@@ -223,7 +223,9 @@ class PodHandler:
         Waiting pods come first, in the order of the queue, then those in flight, then those of other
         schedulers.
         """
-        pending = {info.pod.key: info.pod for info in chain(*self.queue.pending_pods())}
+        with self.cache.lock:
+            self.cache.check_whole()
+            pending = {info.pod.key: info.pod for info in chain(*self.queue.pending_pods())}
         for info in self.queue.in_flight():
             if (pod := self.unbound(info.pod)) is not None:
                 pending[pod.key] = pod

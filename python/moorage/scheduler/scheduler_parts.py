@@ -228,9 +228,13 @@ class SchedulerParts:
     @property
     def table(self) -> NodeTable:
         """The node table: ``table.allocatable["cpu"]``, ``table.requested[...]``, ``table.names`` by row."""
-        return self.cache.state.table
+        with self.cache.lock:
+            self.cache.check_whole()
+            return self.cache.state.table
 
     @property
     def groups(self) -> PodGroups:
         """The index of pod groups and their members."""
-        return self.handle.shared(PodGroups)
+        with self.cache.lock:
+            self.cache.check_whole()
+            return self.handle.shared(PodGroups)

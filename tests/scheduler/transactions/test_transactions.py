@@ -258,6 +258,7 @@ def test_an_undo_that_always_raises_keeps_no_other_from_its_own_and_the_schedule
         one.run, one.sync, one.fork, one.transaction().__enter__, one.advance, one.cache.snapshot,
         lambda: one.examine(p), lambda: one.explain(p), lambda: one.schedule_pods([p]),
         lambda: one.capacity(p), lambda: one.can_schedule_pod(p),
+        lambda: one.table, lambda: one.groups, lambda: one.pods.pending,
     ]  # fmt: skip
     for call in calls:
         with pytest.raises(mo.MoorageError, match=r"^an undo has failed, so half of what it should restore"):

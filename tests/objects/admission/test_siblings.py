@@ -111,6 +111,41 @@ def test_pods_of_a_changed_template_get_the_difference_but_keep_their_image() ->
     assert "memory" in requests(pod)["m"]
 
 
+def test_only_what_a_new_pod_has_got_is_told() -> None:
+    """A changed template may have a container already, with its own requests."""
+    first = [*deployment(1), running("a", [APP, SIDECAR], {"mesh": "on"})]
+    own = SIDECAR | {"resources": {"requests": {"cpu": "200m"}}}
+    later = deployment(1, containers=[APP, own])[:1]
+    later[0]["metadata"] = {"name": "web"}
+    cluster = load(first, later)
+    (pod,) = [pod for pod in cluster.pods if not pod.spec.node_name]
+    assert requests(pod)["proxy"] == {"cpu": "200m"}
+    (document,) = cluster.siblings.documents()
+    assert [one["field"] for one in document["changes"]] == ["metadata.labels.mesh"]
+    later[0]["spec"]["template"]["metadata"] = {"labels": {"app": "web", "mesh": "on"}}
+    assert load(first, later).siblings.documents() == []
+
+
+def test_each_revision_that_gets_new_pods_is_told() -> None:
+    """In the middle of a rollout, both make pods, and their running pods differ."""
+    web, current = deployment()
+    labels = {"app": "web", "pod-template-hash": "old"}
+    old = template(containers=[APP | {"image": "i:0"}]) | {"metadata": {"labels": labels}}
+    previous = current | {
+        "metadata": meta("web-old", ("Deployment", "web"), labels=labels),
+        "spec": {"replicas": 2, "selector": {"matchLabels": labels}, "template": old},
+    }
+    big = SIDECAR | {"resources": {"requests": {"cpu": "700m"}}}
+    last = running("b", [APP | {"image": "i:0"}, big]) | {
+        "metadata": meta("b", ("ReplicaSet", "web-old"), labels=labels)
+    }
+    cluster = load([web, current, previous, running("a", [APP, SIDECAR]), last])
+    assert [one["like"] for one in cluster.siblings.documents()] == ["a", "b"]
+    (told,) = cluster.siblings.sentences()
+    assert "in default, as a (" in told
+    assert "in default, as b (" in told
+
+
 def test_the_newest_of_pods_that_differ_is_the_model() -> None:
     old = running("a", [APP, SIDECAR], metadata={"creationTimestamp": "2026-01-01T00:00:00Z"})
     big = SIDECAR | {"resources": {"requests": {"cpu": "700m"}}}

@@ -241,7 +241,7 @@ class Admission:
         labels = {} if difference is None else difference.labels
         try:
             self._check_namespace(pod)
-            spec = self._completed(pod, difference)
+            spec, difference = self._completed(pod, difference)
             if autoscaler is not None:
                 sized = with_recommendation(spec, autoscaler, limit_ranges)
                 autoscaler, spec = (None if sized is spec else autoscaler), sized
@@ -260,14 +260,18 @@ class Admission:
         used = usage(changed) if pod.namespace in self._quotas else {}
         return _Template(original, spec, labels, "", "", used)
 
-    def _completed(self, pod: Pod, difference: Difference | None) -> PodSpec:
-        """Return a spec with what plugins and webhooks set. The plugins run again after the webhooks."""
+    def _completed(self, pod: Pod, difference: Difference | None) -> tuple[PodSpec, Difference | None]:
+        """Return a spec with what plugins and webhooks set, and what of a difference it has got.
+
+        The plugins run again after the webhooks.
+        """
         completed = self._policies.completed
         if difference is None:
-            return completed(pod)
-        spec = completed(replace(pod, spec=replace(pod.spec, **difference.classes)))
-        changed = with_difference(difference.before, difference.after, spec)
-        return completed(replace(pod, spec=changed))
+            return completed(pod), None
+        before = completed(replace(pod, spec=replace(pod.spec, **difference.classes)))
+        changed = with_difference(difference.before, difference.after, before)
+        spec = completed(replace(pod, spec=changed))
+        return spec, difference.seen_in(pod, before, spec)
 
     def _charge(self, admitted: Pod, template: _Template, n: int) -> int:
         """Add the usage of `n` pods, or of as many as there is room for, to the quotas that count it."""

@@ -6,6 +6,7 @@ they do is not known, but the running pods show it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
 from functools import cached_property
@@ -65,6 +66,22 @@ class Difference(NamedTuple):
     labels: Mapping[str, str]
     others: int
 
+    def seen_in(self, pod: Pod, before: PodSpec, after: PodSpec) -> Difference | None:
+        """Return what of it a new pod has got; None if that is nothing, as where its template has it already.
+
+        Parameters
+        ----------
+        pod : Pod
+            As its controller creates it.
+        before, after : PodSpec
+            Its spec after admission, without and with the difference.
+        """
+        own = pod.metadata.labels
+        labels = {name: value for name, value in self.labels.items() if own.get(name) != value}
+        classes = {name: one for name, one in self.classes.items() if getattr(pod.spec, name) != one}
+        seen = self._replace(before=before, after=after, labels=labels, classes=classes)
+        return seen if seen.others or seen.changes() else None
+
     @property
     def is_told(self) -> bool:
         """Whether a sentence tells it: not what a distribution adds to all pods."""
@@ -105,7 +122,7 @@ class Siblings:
     ) -> None:
         self._pods, self._objects, self._before = pods, objects, before or {}
         self._differences: dict[tuple[Workload, Revision], Difference | None] = {}
-        self._noted: dict[Workload, tuple[Difference | None, str]] = {}
+        self._noted: dict[tuple[Workload, str], tuple[Difference | None, str]] = {}  # and by the model's name
 
     def copy(self) -> Siblings:
         """Return a copy that notes new pods by itself."""
@@ -145,10 +162,12 @@ class Siblings:
         ----------
         pod : Pod
         difference : Difference or None
+            Between its template and itself.
         autoscaler : str
             The VerticalPodAutoscaler that has set its requests; "" for none.
         """
-        self._noted[self._policies.workloads.of(pod)] = difference, autoscaler
+        model = "" if difference is None else difference.model.name
+        self._noted[self._policies.workloads.of(pod), model] = difference, autoscaler
 
     # ---- what is known -------------------------------------------------------------------------------------
 
@@ -260,25 +279,26 @@ class Siblings:
 
     def sentences(self) -> list[str]:
         """Return what to know about new pods that differ from their templates; nothing if there are none."""
-        like, sized = list[str](), list[str]()
-        for workload, (difference, autoscaler) in sorted(self._noted.items(), key=itemgetter(0)):
+        like, sized = list[str](), dict[str, None]()
+        models = Counter(workload for workload, model in self._noted if model)
+        for (workload, _), (difference, autoscaler) in sorted(self._noted.items(), key=itemgetter(0)):
             if difference is not None and difference.is_told:
-                like.append(_text(workload, difference))
+                like.append(_text(workload, difference, is_only=models[workload] == 1))
             if autoscaler:
-                sized.append(f"{workload.text} in {workload.namespace} by {autoscaler}")
+                sized[f"{workload.text} in {workload.namespace} by {autoscaler}"] = None
         sentences = []
         if like:
             head = "New pods differ from their templates as running pods do"
             sentences.append(f"{head}: {examples(like, _SHOWN)}; --ignore-siblings leaves this out.")
         if sized:
             head = "New pods get the requests that a VerticalPodAutoscaler recommends"
-            sentences.append(f"{head}: {examples(sized, _SHOWN)}.")
+            sentences.append(f"{head}: {examples(list(sized), _SHOWN)}.")
         return sentences
 
     def documents(self) -> list[dict[str, Any]]:
         """Return, as JSON values, the workloads with new pods that differ from their templates."""
         documents = []
-        for workload, (difference, autoscaler) in sorted(self._noted.items(), key=itemgetter(0)):
+        for (workload, _), (difference, autoscaler) in sorted(self._noted.items(), key=itemgetter(0)):
             document: dict[str, Any] = {"namespace": workload.namespace, "workload": workload.text}
             if autoscaler:
                 document["verticalPodAutoscaler"] = autoscaler
@@ -289,11 +309,12 @@ class Siblings:
         return documents
 
 
-def _text(workload: Workload, difference: Difference) -> str:
+def _text(workload: Workload, difference: Difference, is_only: bool) -> str:
     """Return the difference of the pods of a workload in one clause."""
     texts, others = [change.text for change in difference.changes()], difference.others
     what = examples(texts, _SHOWN) if texts else "as the template"
-    like = f", as {difference.model.name}, the newest of them" if others else ""
+    like = "" if is_only and not others else f", as {difference.model.name}"
+    like += ", the newest of them" if others else ""
     rest = f"; {number_of(others, 'other differs', 'others differ')} from it" if others else ""
     return f"{workload.text} in {workload.namespace}{like} ({what}{rest})"
 

@@ -455,9 +455,9 @@ def test_all_pending_pods_once_per_class(web: str, capsys: pytest.CaptureFixture
     assert explain("--all-pending", "-f", web, "-o", "json") == 1
     items = json.loads(capsys.readouterr().out)["items"]
     assert [(item["workload"], len(item["pods"])) for item in items] == [
+        ("deployment/web", 2),
         ("pod/big", 1),
         ("pod/gated", 1),
-        ("deployment/web", 2),
     ]
     fitting = ["--scale", "deploy/web=0", "-n", "default"]
     assert explain("--all-pending", "-f", web, *fitting) == 1

@@ -141,7 +141,7 @@ def decisions(cluster: Cluster) -> Any:
     nodes = {node.name: at for at, node in enumerate(cluster.nodes)}
     pods = {pod.key: at for at, pod in enumerate(cluster.pods)}
     result = Scheduler(cluster).run()
-    placed = {pods[key]: nodes[node] for key, node in result.placements.items()}
+    placed = {pods.get(key, -1): nodes[node] for key, node in result.placements.items()}
     messages = [failure.message for failure in result.failures.values()]
     evicted = [(pods[key], nodes[one.node]) for key, one in result.evicted.items()]
     return placed, messages, evicted

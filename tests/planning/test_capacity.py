@@ -79,7 +79,14 @@ def clusters(draw: st.DrawFn) -> tuple[Scheduler, Pod]:
         sizes = {"cpu": f"{draw(st.integers(0, 8)) * 500}m", "pods": str(draw(st.integers(0, 7)))}
         labels = {"disk": draw(st.sampled_from(["ssd", "hdd"]))}
         nodes.append(
-            node(f"n{at}", draw(st.sampled_from(["", "a", "b"])), labels, taints, example=at % 3, **sizes)
+            node(
+                f"n{at}",
+                draw(st.sampled_from(["", "a", "b"])),
+                labels,
+                taints,
+                **{"example.com/x": at % 3},
+                **sizes,
+            )
         )
     bound = [
         pod(f"p{at}", on=f"n{at % len(nodes)}", labels=WEB, requests={"cpu": "300m"})
@@ -87,7 +94,7 @@ def clusters(draw: st.DrawFn) -> tuple[Scheduler, Pod]:
     ]
     requests = {"cpu": f"{draw(st.sampled_from([0, 200, 500, 900]))}m"}
     if draw(st.booleans()):
-        requests["example"] = "1"
+        requests["example.com/x"] = "1"
     spec: dict[str, Any] = {}
     if draw(st.booleans()):
         spec["node_selector"] = {"disk": "ssd"}

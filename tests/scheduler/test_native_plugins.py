@@ -284,6 +284,6 @@ def test_the_example_of_a_native_plugin_packs_gpus(example: Path) -> None:
         for text in (default, packed)
     ]
     assert nodes == [
-        {"gpu-1": 2, "gpu-2": 2, "lab-1": 1, "web-1": 1},
-        {"gpu-1": 1, "gpu-2": 4, "web-1": 1},
+        {"lab-1": 2, "gpu-1": 1, "gpu-2": 1, "web-1": 1},
+        {"gpu-1": 4, "gpu-2": 1, "web-1": 1},
     ]

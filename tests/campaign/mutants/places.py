@@ -27,7 +27,7 @@ BESIDE = {
 ROOMS = {
     f"python/moorage/{room.name}": [f"tests/{room.name}", *BESIDE.get(room.name, ())]
     for room in sorted((ROOT / "python/moorage").iterdir())
-    if (ROOT / "tests" / room.name).is_dir()
+    if (ROOT / "tests" / room.name).is_dir() and not room.name.startswith("__")
 } | {"csrc": ["tests/core", "tests/preemption", "tests/scheduler"]}
 """Source folder to the tests that have to kill its mutants."""
 

@@ -6,6 +6,7 @@ import math
 from contextlib import suppress
 from typing import Any
 
+from moorage.controllers.workloads import PodTimes
 from moorage.errors import InputError
 from moorage.objects import Namespace, Object, ObjectMeta
 from moorage.scheduler import Scheduler
@@ -106,6 +107,10 @@ def start(timeline: Timeline, spill_rows: int, options: dict[str, Any]) -> Repla
     return replayer
 
 
+AT_ONCE = PodTimes(start=0, ready=0, stop=0)
+"""How long pods of a timeline take by default: its events say when they are made and end."""
+
+
 def scheduler_at_start(timeline: Timeline, clock: VirtualClock, options: dict[str, Any]) -> Scheduler:
     """Make a scheduler over the cluster at the start of a timeline, with the namespaces of all its objects.
 
@@ -132,6 +137,7 @@ def scheduler_at_start(timeline: Timeline, clock: VirtualClock, options: dict[st
         workload = timeline.workload
         given = {"config": workload.scheduler_config, "feature_gates": workload.feature_gates}
         return Scheduler(ObjectStore(), clock=clock, **given | options)
+    options = {"pod_times": AT_ONCE} | options
     scheduler = Scheduler(timeline.cluster, clock=clock, **options)
     present = {one.name for one in timeline.cluster.namespaces}
     used = {one.namespace for one in timeline.arguments if isinstance(one, Object)}

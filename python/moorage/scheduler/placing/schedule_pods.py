@@ -17,7 +17,7 @@ from moorage.scheduler.cycle.results import Failure, ScheduleResult
 
 from .place import Placing
 from .routes import APART, SEGMENTS, WHOLE_CYCLE
-from .single_cycle import has_claims, is_missing, schedule_apart, whole_cycle
+from .single_cycle import is_missing, must_be_stored, schedule_apart, whole_cycle
 
 if TYPE_CHECKING:
     from moorage.scheduler.scheduling_context import SchedulingContext
@@ -92,7 +92,7 @@ def _place_each(
     """Schedule some pods of a batch in cycles of their own, with all plugins and extenders."""
     for at in pods:
         pod = batch.pod(at)
-        if has_claims(context, pod) and is_missing(context, pod):
+        if must_be_stored(context, pod):
             decision = schedule_apart(context, pod, is_new=True)
         else:
             decision = whole_cycle(context, engine, pod, batch.target(at))

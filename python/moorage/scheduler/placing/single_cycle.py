@@ -33,7 +33,7 @@ def schedule_one(context: SchedulingContext, pod: Pod) -> Decision:
     """
     batch = context.batch_of([pod])
     if batch.route(0) & APART:
-        return schedule_apart(context, pod, is_new=has_claims(context, pod) and is_missing(context, pod))
+        return schedule_apart(context, pod, is_new=must_be_stored(context, pod))
     is_new = not (pod.metadata.uid and context.cache.state.has_pod(pod))
     try:
         with context.cache.lock:
@@ -72,10 +72,10 @@ def schedule_apart(context: SchedulingContext, pod: Pod, *, is_new: bool) -> Dec
     return decision
 
 
-def has_claims(context: SchedulingContext, pod: Pod) -> bool:
-    """Whether a pod has volumes or devices, so that its binding is written besides its node."""
-    spec = pod.spec
-    return bool(spec.volumes or spec.resource_claims) or context.engine_of(pod).profile.asks_devices(pod)
+def must_be_stored(context: SchedulingContext, pod: Pod) -> bool:
+    """Whether a pod that has volumes or devices is missing in an `ObjectStore`, and comes there before its
+    cycle."""
+    return context.engine_of(pod).framework.asks_volume_plugins(pod) and is_missing(context, pod)
 
 
 def is_missing(context: SchedulingContext, pod: Pod) -> bool:

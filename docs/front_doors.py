@@ -173,9 +173,15 @@ def _of_class(name: str, kind: type[Any]) -> Iterator[str]:
 
 def _of_members(name: str, kind: type[Any], base: type[Any]) -> Iterator[str]:
     text = inspect.getdoc(base) or ""
+    overridden = {key for over in kind.__mro__[: kind.__mro__.index(base)] for key in vars(over)}
     for key, value in vars(base).items():
         function = value.__func__ if isinstance(value, staticmethod | classmethod) else value
-        if key.startswith("_") or isinstance(function, type) or _has(text, "Attributes", key):
+        if (
+            key.startswith("_")
+            or key in overridden
+            or isinstance(function, type)
+            or _has(text, "Attributes", key)
+        ):
             continue
         if inspect.isroutine(function):
             yield from _of_routine(f"{name}.{key}", function, inspect.getdoc(getattr(kind, key)) or "")
@@ -196,7 +202,9 @@ def _of_routine(name: str, function: Any, text: str) -> Iterator[str]:
     for parameter in parameters:
         if parameter in ("self", "cls") or parameters[parameter].kind is inspect.Parameter.VAR_KEYWORD:
             continue
-        if not _has(text, "Parameters", parameter):
+        if not _has(text, "Parameters", parameter) and not _says_enough(
+            parameter, parameters[parameter].annotation
+        ):
             yield f"{name}: {parameter}"
     yield from _without_unit(name, text)
     for error in _raised(inspect.unwrap(function)):
@@ -204,10 +212,17 @@ def _of_routine(name: str, function: Any, text: str) -> Iterator[str]:
             yield f"{name}: when it raises {error}"
     if hasattr(function, "__wrapped__"):  # a context manager
         return
-    returns = signature.return_annotation not in (None, "None", "NoReturn", signature.empty)
-    tells = re.search(r"^(Returns|Yields)\n-|^(Return|Whether|Iterate|Make) ", text, re.MULTILINE)
-    if returns and not tells and not text.startswith(("A ", "The ")):
+    result = signature.return_annotation
+    tells = re.search(r"^(Returns|Yields)\n-", text, re.MULTILINE)
+    if result is not signature.empty and not tells and not _says_enough(text.partition("\n\n")[0], result):
         yield f"{name}: what it returns"
+
+
+def _says_enough(name: str, annotation: Any) -> bool:
+    """Whether a name and a type need no more words: an array has a shape, and a float a unit."""
+    if annotation is inspect.Parameter.empty:
+        return False
+    return not re.search(r"\b(float|NDArray|ndarray)\b", str(annotation)) or bool(UNIT.search(name))
 
 
 def _raised(function: Any) -> list[str]:

@@ -71,7 +71,6 @@ def argument(name: str, value: Any, annotation: str, names: Mapping[str, Any] = 
     ----------
     name : str
         Of the parameter.
-    value : object
     annotation : str
         Such as ``int | None`` or ``str | Sequence[str]``.
     names : mapping of str to object, optional

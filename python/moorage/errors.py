@@ -48,16 +48,7 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udff
 
 
 def printable(text: str) -> str:
-    r"""A text from outside with its control characters escaped, such as ``\n`` and ``\x1b``.
-
-    Parameters
-    ----------
-    text : str
-
-    Returns
-    -------
-    str
-    """
+    r"""A text from outside with its control characters escaped, such as ``\n`` and ``\x1b``."""
     return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
@@ -66,13 +57,8 @@ def shorten(text: str, limit: int = 240) -> str:
 
     Parameters
     ----------
-    text : str
     limit : int
         Length from which a text is cut.
-
-    Returns
-    -------
-    str
     """
     return text if len(text) <= limit else f"{text[: limit // 2]}…{text[-limit // 4 :]}"
 
@@ -82,13 +68,8 @@ def examples(texts: Sequence[str], most: int) -> str:
 
     Parameters
     ----------
-    texts : sequence of str
     most : int
         How many are shown.
-
-    Returns
-    -------
-    str
     """
     return ", ".join([*texts[:most], *["…"] * (len(texts) > most)])
 
@@ -100,10 +81,6 @@ def either(texts: Sequence[str]) -> str:
     ----------
     texts : sequence of str
         At least one.
-
-    Returns
-    -------
-    str
     """
     *most, last = texts
     return f"{', '.join(most)} or {last}" if most else last
@@ -114,13 +91,8 @@ def number_of(number: int, one: str, several: str) -> str:
 
     Parameters
     ----------
-    number : int
     one, several : str
         What follows the number 1, and what any other.
-
-    Returns
-    -------
-    str
     """
     return f"{number} {one if number == 1 else several}"
 
@@ -129,11 +101,6 @@ def nearest(text: str, names: Iterable[str]) -> str:
     """Return what an error adds about the names that are most like one that does not exist.
 
     Of many names, those with the most equal characters from either end are compared by their difference.
-
-    Parameters
-    ----------
-    text : str
-    names : iterable of str
 
     Returns
     -------
@@ -162,10 +129,6 @@ def no_label(tried: Sequence[str], labels: Iterable[str]) -> str:
         Keys of labels, one of which was looked for.
     labels : iterable of str
         The keys of labels that nodes have.
-
-    Returns
-    -------
-    str
     """
     names = " or ".join(f'"{label}"' for label in tried)
     return f"no node has the label {names}{nearest(tried[0], labels)}"
@@ -176,7 +139,6 @@ def same_or_nearest(name: str, references: Iterable[str], names: Iterable[str], 
 
     Parameters
     ----------
-    name : str
     references : iterable of str
         Objects that there are, such as ``deploy/web``.
     names : iterable of str
@@ -216,18 +178,7 @@ class InputError(MoorageError):
         super().__init__(": ".join(part for part in (source, obj, path, message) if part))
 
     def located(self, *, source: str = "", obj: str = "", path: str = "") -> InputError:
-        """A copy of the error with the file and object that it lacks, and with its field below `path`.
-
-        Parameters
-        ----------
-        source : str, optional
-        obj : str, optional
-        path : str, optional
-
-        Returns
-        -------
-        InputError
-        """
+        """A copy of the error with the file and object that it lacks, and with its field below `path`."""
         dot = "." if path and self.path and not self.path.startswith("[") else ""
         whole = f"{path}{dot}{self.path}"
         return InputError(self.message, source=self.source or source, obj=self.obj or obj, path=whole)

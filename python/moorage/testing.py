@@ -45,7 +45,6 @@ class SchedulingBenchmark:
 
         Parameters
         ----------
-        cluster : Cluster, or anything that `load` reads
         pods : sequence of Pod, or of dicts, texts or objects of a client, optional
             Are scheduled in this order, with ``schedule_pods``; by default ``run`` schedules the pending pods
             of the cluster.
@@ -97,9 +96,5 @@ def scheduling_benchmark(benchmark: Any) -> SchedulingBenchmark:
     ----------
     benchmark : BenchmarkFixture
         The fixture of pytest-benchmark.
-
-    Returns
-    -------
-    SchedulingBenchmark
     """
     return SchedulingBenchmark(benchmark)

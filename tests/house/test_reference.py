@@ -25,7 +25,8 @@ one, two : int
 
 Returns
 -------
-int
+float
+    Seconds.
 """
 
 
@@ -77,12 +78,20 @@ def test_every_attribute_that_a_compiled_class_documents_can_be_read() -> None:
     assert missing == []
 
 
-def documented(one: int, two: int, *rest: int, **more: int) -> int:
+def documented(one: int, two: int, *rest: int, **more: int) -> float:
     return one
 
 
-def undocumented(one: int, three: int) -> int:
-    return one
+def undocumented(one: int, three: float, seconds: float) -> list[float]:
+    return [one]
+
+
+def typed(one: int, three: str) -> bool:
+    return bool(one)
+
+
+def untyped(one):  # type: ignore[no-untyped-def]
+    pass
 
 
 def failing(one: int, two: int, *rest: int) -> int:
@@ -101,6 +110,8 @@ def test_what_a_docstring_lacks_is_seen(doors: ModuleType) -> None:
     assert list(doors._of_routine("f", undocumented, NUMPY)) == ["f: three"]
     assert list(doors._of_routine("f", undocumented, "")) == ["f"]
     assert list(doors._of_routine("f", documented, NUMPY.partition("Returns")[0])) == ["f: what it returns"]
+    assert list(doors._of_routine("f", untyped, "One line.")) == ["f: one"]
+    assert list(doors._of_routine("f", typed, "One line.")) == []
     assert list(doors._of_routine("f", failing, NUMPY)) == ["f: when it raises ValueError"]
     raises = f"{NUMPY}\nRaises\n------\nValueError\n    Of two.\n"
     assert list(doors._of_routine("f", failing, raises)) == []

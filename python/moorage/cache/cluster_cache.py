@@ -111,12 +111,7 @@ class Transaction:
         self._changes = _StateChanges(cache)
 
     def enlist(self, participant: Enlisted) -> None:
-        """Add a participant that has not changed since the transaction began, if it has not been added yet.
-
-        Parameters
-        ----------
-        participant : Enlisted
-        """
+        """Add a participant that has not changed since the transaction began, unless it was added before."""
         for enlisted, _ in self._saved:
             if enlisted is participant:
                 return
@@ -201,7 +196,6 @@ class ClusterCache:
 
     Parameters
     ----------
-    state : ClusterState
     clock : callable
         Returns the time in seconds, for deadlines.
 
@@ -235,12 +229,7 @@ class ClusterCache:
         return NodeTree.of_cache(self.state.tree, self.state.symbols, self.lock)
 
     def update_snapshot(self, snapshot: Snapshot) -> None:
-        """Update a snapshot by copying the rows that have changed since its last update.
-
-        Parameters
-        ----------
-        snapshot : Snapshot
-        """
+        """Update a snapshot by copying the rows that have changed since its last update."""
         snapshot.update(self.state)
 
     def transaction(self, *others: Enlisted) -> Bracket[Transaction]:
@@ -270,12 +259,7 @@ class ClusterCache:
         return bracket
 
     def trial(self) -> Bracket[None]:
-        """Undo what a block changes in `state`: a cheaper `transaction` for one that changes nothing else.
-
-        Returns
-        -------
-        context manager
-        """
+        """Undo what a block changes in `state`: a cheaper `transaction` for one that changes nothing else."""
         return Bracket(self.lock, _Trial(self))
 
     def check_whole(self) -> None:
@@ -290,12 +274,7 @@ class ClusterCache:
             raise CacheCorruptedError(HALF_UNDONE)
 
     def enlist(self, participant: Enlisted) -> None:
-        """Add a participant, which has not changed since they began, to all open transactions.
-
-        Parameters
-        ----------
-        participant : Enlisted
-        """
+        """Add a participant, which has not changed since they began, to all open transactions."""
         with self.lock:
             self.check_whole()
             for transaction in self.transactions:

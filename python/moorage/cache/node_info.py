@@ -244,12 +244,7 @@ class NodeInfoClone(NodeInfoLists):
     follower: Follower | None = field(default=None, repr=False, compare=False, kw_only=True)
 
     def add_pod(self, pod: Pod) -> None:
-        """Add a pod, its requests and its host ports.
-
-        Parameters
-        ----------
-        pod : Pod
-        """
+        """Add a pod, its requests and its host ports."""
         self._account(pod, 1)
         self.used_ports |= self._host_ports(pod)
         self.pods.append(pod)
@@ -324,45 +319,18 @@ def charge(shape: Shape, sign: int, requested: Resource, nonzero_requested: Reso
 
 
 def copy_of(amounts: Resource) -> Resource:
-    """Return an independent copy of amounts.
-
-    Parameters
-    ----------
-    amounts : Resource
-
-    Returns
-    -------
-    Resource
-    """
+    """Return an independent copy of amounts."""
     return replace(amounts, scalar_resources=dict(amounts.scalar_resources))
 
 
 def has_pod_affinity(pod: Pod) -> bool:
-    """Whether a pod has pod affinity or anti-affinity, even without terms.
-
-    Parameters
-    ----------
-    pod : Pod
-
-    Returns
-    -------
-    bool
-    """
+    """Whether a pod has pod affinity or anti-affinity, even without terms."""
     affinity = pod.spec.affinity
     return affinity is not None and (affinity.pod_affinity or affinity.pod_anti_affinity) is not None
 
 
 def has_required_anti_affinity(pod: Pod) -> bool:
-    """Whether a pod has required anti-affinity terms.
-
-    Parameters
-    ----------
-    pod : Pod
-
-    Returns
-    -------
-    bool
-    """
+    """Whether a pod has required anti-affinity terms."""
     affinity = pod.spec.affinity
     return bool(affinity and affinity.pod_anti_affinity and affinity.pod_anti_affinity.required)
 
@@ -394,17 +362,7 @@ class Follower:
 
     @classmethod
     def of(cls, infos: NodeInfoMap, state: ClusterState) -> Follower:
-        """Return the follower of a map, a new one unless the map has one of this state and is unchanged.
-
-        Parameters
-        ----------
-        infos : dict of str to NodeInfoClone
-        state : ClusterState
-
-        Returns
-        -------
-        Follower
-        """
+        """Return the follower of a map, a new one unless the map has one of this state and is unchanged."""
         first = next(iter(infos.values()), None)
         follower = first.follower if first is not None else None
         if follower is None or follower.infos is not infos or follower.state is not state:

@@ -49,15 +49,10 @@ class NodeTree(NodeNames):
 
         Parameters
         ----------
-        core : moorage._core.state.zone_tree.NodeTree
         symbols : Symbols
             The symbols of node names.
         lock : fastrlock.rlock.FastRLock
             The lock of the cache.
-
-        Returns
-        -------
-        NodeTree
         """
         out = cls()
         NodeNames.__init__(out, core, symbols, lock)
@@ -79,10 +74,6 @@ class NodeTree(NodeNames):
     def add_node(self, node: Node) -> None:
         """Append a node to its zone; if the zone has the node already, log a warning instead.
 
-        Parameters
-        ----------
-        node : Node
-
         Raises
         ------
         CacheError
@@ -101,11 +92,6 @@ class NodeTree(NodeNames):
     def update_node(self, old: Node | None, new: Node) -> None:
         """Move a node to the end of its new zone if its zone has changed.
 
-        Parameters
-        ----------
-        old : Node or None
-        new : Node
-
         Raises
         ------
         CacheError
@@ -122,10 +108,6 @@ class NodeTree(NodeNames):
 
     def remove_node(self, node: Node) -> None:
         """Remove a node from the zone that its labels name.
-
-        Parameters
-        ----------
-        node : Node
 
         Raises
         ------

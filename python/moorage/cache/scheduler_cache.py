@@ -117,7 +117,6 @@ class SchedulerCache(ClusterCache):
 
         Parameters
         ----------
-        pods : sequence of Pod
         now : float, optional
             Seconds, as for `finish_binding`.
         """
@@ -146,10 +145,6 @@ class SchedulerCache(ClusterCache):
 
     def forget_pods(self, pods: Sequence[Pod]) -> None:
         """Remove several assumed pods; all or none.
-
-        Parameters
-        ----------
-        pods : sequence of Pod
 
         Raises
         ------
@@ -184,7 +179,6 @@ class SchedulerCache(ClusterCache):
 
         Parameters
         ----------
-        template : Pod
         first, pods : int
             As for `finish_template`.
 
@@ -201,7 +195,6 @@ class SchedulerCache(ClusterCache):
 
         Parameters
         ----------
-        template : Pod
         first, pods : int
             As for `finish_template`.
         """
@@ -228,10 +221,6 @@ class SchedulerCache(ClusterCache):
 
     def add_pods(self, pods: Sequence[Pod]) -> None:
         """Add several bound pods; all or none.
-
-        Parameters
-        ----------
-        pods : sequence of Pod
 
         Raises
         ------
@@ -325,10 +314,6 @@ class SchedulerCache(ClusterCache):
     def discard_pod(self, pod: Pod) -> None:
         """Remove the pod with the UID of a pod, assumed or added, whatever node that one names.
 
-        Parameters
-        ----------
-        pod : Pod
-
         Raises
         ------
         CacheError
@@ -339,10 +324,6 @@ class SchedulerCache(ClusterCache):
 
     def get_pod(self, pod: Pod) -> Pod:
         """Return the pod in the cache that has the UID of a pod.
-
-        Parameters
-        ----------
-        pod : Pod
 
         Returns
         -------
@@ -358,16 +339,7 @@ class SchedulerCache(ClusterCache):
             return self.state.get_pod(pod)
 
     def is_assumed_pod(self, pod: Pod) -> bool:
-        """Whether a pod is assumed and not confirmed yet.
-
-        Parameters
-        ----------
-        pod : Pod
-
-        Returns
-        -------
-        bool
-        """
+        """Whether a pod is assumed and not confirmed yet."""
         with self.lock:
             return self.state.is_assumed_pod(pod)
 
@@ -403,10 +375,6 @@ class SchedulerCache(ClusterCache):
     def list(self, selector: Selector) -> list[Pod]:
         """Return the pods that a selector matches, including assumed pods and pods of ghost nodes.
 
-        Parameters
-        ----------
-        selector : Selector
-
         Returns
         -------
         list of Pod
@@ -421,7 +389,6 @@ class SchedulerCache(ClusterCache):
         ----------
         pod_filter : callable
             Returns whether a pod passes.
-        selector : Selector
 
         Returns
         -------
@@ -439,10 +406,6 @@ class SchedulerCache(ClusterCache):
 
         Pods that were added before their node are then on this node.
 
-        Parameters
-        ----------
-        node : Node
-
         Raises
         ------
         ValueError
@@ -455,10 +418,6 @@ class SchedulerCache(ClusterCache):
 
     def add_nodes(self, nodes: Sequence[Node]) -> bool:
         """Add new nodes, all or none.
-
-        Parameters
-        ----------
-        nodes : sequence of Node
 
         Returns
         -------
@@ -489,10 +448,6 @@ class SchedulerCache(ClusterCache):
 
     def remove_node(self, node: Node) -> None:
         """Remove a node. Its pods remain in the cache, on a ghost node.
-
-        Parameters
-        ----------
-        node : Node
 
         Raises
         ------
@@ -567,10 +522,6 @@ def new_scheduler_cache(
         Seconds between two removals of expired pods.
     clock : callable
         Returns the time in seconds, for deadlines.
-
-    Returns
-    -------
-    SchedulerCache
 
     Raises
     ------

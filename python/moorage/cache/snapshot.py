@@ -50,14 +50,6 @@ class Snapshot(RowCopies):
     def get(self, name: str) -> NodeInfo:
         """Return the NodeInfo of a node.
 
-        Parameters
-        ----------
-        name : str
-
-        Returns
-        -------
-        NodeInfo
-
         Raises
         ------
         CacheError
@@ -114,16 +106,7 @@ class CacheDump(Generic[Info]):
 
 
 def dump(state: ClusterState) -> CacheDump[NodeInfo]:
-    """Return the content of a state, as a dump over a copy.
-
-    Parameters
-    ----------
-    state : ClusterState
-
-    Returns
-    -------
-    CacheDump
-    """
+    """Return the content of a state, as a dump over a copy."""
     copy = state.fork()
     infos = NodeInfos(copy, lambda name: NodeInfo(copy, name))
     return CacheDump(dict.fromkeys(copy.assumed_pods(), True), infos)

@@ -68,7 +68,6 @@ class Stages:
 
         Parameters
         ----------
-        total : int
         poll : callable
             Returns the number of what is done; it is called from another thread.
         """

@@ -25,7 +25,6 @@ class AdaptedVolumeBinder:
 
     Parameters
     ----------
-    binder : SchedulerVolumeBinder
     sources : VolumeSources
         The caches and listers by which the claims of a pod are classified.
     """
@@ -35,16 +34,7 @@ class AdaptedVolumeBinder:
         self._binder = binder
 
     def get_pod_volume_claims(self, pod: Pod) -> PodVolumeClaims:
-        """Classify the claims of a pod, see `VolumeBinder.get_pod_volume_claims`.
-
-        Parameters
-        ----------
-        pod : Pod
-
-        Returns
-        -------
-        PodVolumeClaims
-        """
+        """Classify the claims of a pod, see `VolumeBinder.get_pod_volume_claims`."""
         return VolumeBinder(self.sources).get_pod_volume_claims(pod)
 
     def find_pod_volumes(
@@ -54,10 +44,8 @@ class AdaptedVolumeBinder:
 
         Parameters
         ----------
-        pod : Pod
         claims : PodVolumeClaims
             Ignored: the binder classifies the claims itself.
-        node : Node
 
         Returns
         -------
@@ -76,8 +64,6 @@ class AdaptedVolumeBinder:
 
         Parameters
         ----------
-        pod : Pod
-        node_name : str
         pod_volumes : PodVolumes
             Ignored: the binder has stored its decisions.
 
@@ -93,10 +79,6 @@ class AdaptedVolumeBinder:
 
         Other binders of v1.14 cannot undo it; their assumed objects remain until the informers report newer
         versions.
-
-        Parameters
-        ----------
-        pod_volumes : PodVolumes
         """
         if isinstance(self._binder, CachingVolumeBinder):
             self._binder.revert_assumed_pod_volumes(pod_volumes)
@@ -106,7 +88,6 @@ class AdaptedVolumeBinder:
 
         Parameters
         ----------
-        pod : Pod
         pod_volumes : PodVolumes
             Ignored, as for `assume_pod_volumes`.
         node_name : str
@@ -128,10 +109,6 @@ class DecisionsHandler:
 
     These are deleted pods, pods with a node and finished pods (kube-scheduler v1.14,
     deletePodFromSchedulingQueue).
-
-    Parameters
-    ----------
-    decisions : PodBindingCache
     """
 
     def __init__(self, decisions: PodBindingCache) -> None:
@@ -142,7 +119,6 @@ class DecisionsHandler:
 
         Parameters
         ----------
-        obj : Pod
         is_in_initial_list : bool
             Ignored.
         """
@@ -162,12 +138,7 @@ class DecisionsHandler:
         self.on_add(new, False)
 
     def on_delete(self, obj: Pod | DeletedFinalStateUnknown[Pod]) -> None:
-        """Delete the decisions about a deleted pod.
-
-        Parameters
-        ----------
-        obj : Pod or DeletedFinalStateUnknown
-        """
+        """Delete the decisions about a deleted pod."""
         self._decisions.delete_bindings(last_state(obj))
 
 

@@ -32,10 +32,6 @@ class FakeVolumeBinderConfig:
 class FakeVolumeBinder:
     """A `SchedulerVolumeBinder` for tests.
 
-    Parameters
-    ----------
-    config : FakeVolumeBinderConfig
-
     Attributes
     ----------
     assume_called, bind_called : bool
@@ -52,13 +48,8 @@ class FakeVolumeBinder:
 
         Parameters
         ----------
-        pod : Pod
         node : Node
             Both are ignored.
-
-        Returns
-        -------
-        unbound_satisfied, bound_satisfied : bool
         """
         _raise(self._config.find_err)
         return self._config.find_unbound_satisfied, self._config.find_bound_satisfied
@@ -68,13 +59,8 @@ class FakeVolumeBinder:
 
         Parameters
         ----------
-        assumed_pod : Pod
         node_name : str
             Both are ignored.
-
-        Returns
-        -------
-        bool
         """
         self.assume_called = True
         _raise(self._config.assume_err)

@@ -73,8 +73,6 @@ class PodBindingCache:
 
         Parameters
         ----------
-        pod : Pod
-        node : str
         bindings : list of BindingInfo or None
             Claims with the volumes to bind them to.
         provisionings : list of PersistentVolumeClaim or None
@@ -87,13 +85,7 @@ class PodBindingCache:
             nodes[node] = NodeDecision(bindings, provisionings)
 
     def clear_bindings(self, pod: Pod, node: str) -> None:
-        """Delete the decision for a pod and a node. The entry of the pod remains.
-
-        Parameters
-        ----------
-        pod : Pod
-        node : str
-        """
+        """Delete the decision for a pod and a node. The entry of the pod remains."""
         with self._lock:
             self._pods.get(pod.key, {}).pop(node, None)
             if self._assumed.get(pod.key) == node:
@@ -104,7 +96,6 @@ class PodBindingCache:
 
         Parameters
         ----------
-        pod : Pod
         node : str
             The name of the node.
 
@@ -121,7 +112,6 @@ class PodBindingCache:
 
         Parameters
         ----------
-        pod : Pod
         node : str
             The name of the node.
 
@@ -136,10 +126,6 @@ class PodBindingCache:
     def get_decisions(self, pod: Pod) -> NodeDecisions | None:
         """Return all decisions for a pod.
 
-        Parameters
-        ----------
-        pod : Pod
-
         Returns
         -------
         mapping of str to NodeDecision, or None
@@ -150,34 +136,19 @@ class PodBindingCache:
             return None if nodes is None else nodes.copy()
 
     def delete_bindings(self, pod: Pod) -> None:
-        """Delete all decisions for a pod, and the entry of the pod.
-
-        Parameters
-        ----------
-        pod : Pod
-        """
+        """Delete all decisions for a pod, and the entry of the pod."""
         with self._lock:
             self._assumed.pop(pod.key, None)
             if self._pods.pop(pod.key, None) is not None:
                 VOLUME_BINDING_REQUEST_SCHEDULER_BINDER_CACHE.inc("delete")
 
     def assume_node(self, pod: Pod, node: str) -> None:
-        """Record the node for which the volumes of a pod are assumed.
-
-        Parameters
-        ----------
-        pod : Pod
-        node : str
-        """
+        """Record the node for which the volumes of a pod are assumed."""
         with self._lock:
             self._assumed[pod.key] = node
 
     def assumed_node(self, pod: Pod) -> str:
         """Return the node for which the volumes of a pod were assumed last.
-
-        Parameters
-        ----------
-        pod : Pod
 
         Returns
         -------
@@ -202,11 +173,6 @@ class SchedulerVolumeBinder(Protocol):
     def find_pod_volumes(self, pod: Pod, node: Node) -> tuple[bool, bool]:
         """Check the claims of a pod against a node. May be called in parallel.
 
-        Parameters
-        ----------
-        pod : Pod
-        node : Node
-
         Returns
         -------
         unbound_satisfied : bool
@@ -221,11 +187,6 @@ class SchedulerVolumeBinder(Protocol):
         The binder records the node for `bind_pod_volumes`. (Upstream sets ``spec.nodeName`` of its argument;
         pods are immutable here.)
 
-        Parameters
-        ----------
-        assumed_pod : Pod
-        node_name : str
-
         Returns
         -------
         bool
@@ -237,10 +198,6 @@ class SchedulerVolumeBinder(Protocol):
 
         The node is ``spec.nodeName`` of the pod, or the recorded one if that is empty. May be called in
         parallel, once for each pod.
-
-        Parameters
-        ----------
-        assumed_pod : Pod
         """
 
     def get_bindings_cache(self) -> PodBindingCache | None:
@@ -248,18 +205,7 @@ class SchedulerVolumeBinder(Protocol):
 
 
 def cached_volumes(cache: PodBindingCache, pod: Pod, node_name: str) -> PodVolumes:
-    """Return the decision of a cache about a pod and a node, in the form of `VolumeBinder`.
-
-    Parameters
-    ----------
-    cache : PodBindingCache
-    pod : Pod
-    node_name : str
-
-    Returns
-    -------
-    PodVolumes
-    """
+    """Return the decision of a cache about a pod and a node, in the form of `VolumeBinder`."""
     claims = cache.get_provisioned_pvcs(pod, node_name)
     provisions = None if claims is None else [DynamicProvision(claim) for claim in claims]
     return PodVolumes(cache.get_bindings(pod, node_name), provisions)
@@ -300,11 +246,6 @@ class CachingVolumeBinder:
     def find_pod_volumes(self, pod: Pod, node: Node) -> tuple[bool, bool]:
         """Check the claims of a pod against a node, and store the decision even if it is incomplete.
 
-        Parameters
-        ----------
-        pod : Pod
-        node : Node
-
         Returns
         -------
         unbound_satisfied, bound_satisfied : bool
@@ -339,11 +280,6 @@ class CachingVolumeBinder:
     def assume_pod_volumes(self, assumed_pod: Pod, node_name: str) -> bool:
         """Assume the decision for a pod and a node.
 
-        Parameters
-        ----------
-        assumed_pod : Pod
-        node_name : str
-
         Returns
         -------
         bool
@@ -366,19 +302,11 @@ class CachingVolumeBinder:
         """Undo `assume_pod_volumes`; repeated calls have no effect.
 
         v1.14 lacks this call: there the assumed objects of a pod that failed later remain.
-
-        Parameters
-        ----------
-        pod_volumes : PodVolumes
         """
         self._binder.revert_assumed_pod_volumes(pod_volumes)
 
     def binding(self, assumed_pod: Pod) -> Steps[None]:
         """Bind the assumed volumes of a pod, in steps.
-
-        Parameters
-        ----------
-        assumed_pod : Pod
 
         Yields
         ------
@@ -416,10 +344,6 @@ class CachingVolumeBinder:
 
     def bind_pod_volumes(self, assumed_pod: Pod) -> None:
         """Bind the assumed volumes of a pod, and wait until its claims are bound.
-
-        Parameters
-        ----------
-        assumed_pod : Pod
 
         Raises
         ------
@@ -472,10 +396,6 @@ def new_volume_binder(
         Time limit for binding the volumes of a pod, in seconds on `clock`.
     clock, sleep : callable
         As for `VolumeBinder`.
-
-    Returns
-    -------
-    CachingVolumeBinder
 
     Raises
     ------

@@ -39,13 +39,6 @@ class DeviceCounts:
     ) -> tuple[int, int]:
         """Return the number of a node's devices of a class, and of those in use.
 
-        Parameters
-        ----------
-        node : Node
-        device_class : DeviceClass
-        slices : DeviceSlices
-        allocated : AllocatedDevices
-
         Returns
         -------
         (int, int)

@@ -108,10 +108,6 @@ class DeviceDemands:
 
     They are made anew when slices, classes or labels of nodes change, and follow the claims.
 
-    Parameters
-    ----------
-    state : DeviceState
-
     Attributes
     ----------
     generation : int
@@ -139,7 +135,6 @@ class DeviceDemands:
 
         Parameters
         ----------
-        cluster : ClusterState
         nodes : NodesView
             All nodes.
 
@@ -216,8 +211,6 @@ class DeviceDemands:
 
         Parameters
         ----------
-        pod : Pod
-        batch : VolumesOfBatch
         most_steps : int
             The number of steps that the search on one node may take; 0 for any number.
         extended : (ResourceClaim, tuple of ContainerExtendedResourceRequest), optional
@@ -317,16 +310,7 @@ class DeviceDemands:
         return DeviceNeeds(self._sharing, ())
 
     def nodes_of(self, selectors: Sequence[NodeSelector]) -> Mask | None:
-        """Return the rows whose nodes all of some valid selectors select; see `mask_of`.
-
-        Parameters
-        ----------
-        selectors : sequence of NodeSelector
-
-        Returns
-        -------
-        Mask or None
-        """
+        """Return the rows whose nodes all of some valid selectors select; see `mask_of`."""
         masks = [mask for one in selectors if (mask := self.mask_of(one)) is not None]
         return reduce(np.logical_and, masks) if masks else None
 
@@ -374,7 +358,6 @@ class DeviceDemands:
 
         Parameters
         ----------
-        asked : sequence of AskingClaim
         most_steps : int
             The number of steps that the search on one node may take; 0 for any number.
 
@@ -398,16 +381,7 @@ class DeviceDemands:
         return demand
 
     def asking(self, claim: ResourceClaim) -> AskingClaim | None:
-        """Return what a claim asks for; None where a class or a request is not valid.
-
-        Parameters
-        ----------
-        claim : ResourceClaim
-
-        Returns
-        -------
-        AskingClaim or None
-        """
+        """Return what a claim asks for; None where a class or a request is not valid."""
         shape = self._shapes.get(id(claim.spec))
         if shape is None:
             if len(self._shapes) >= _LIMIT:
@@ -458,14 +432,8 @@ class DeviceDemands:
 
         Parameters
         ----------
-        taken : TakenDevices or None
         claims : sequence of AskingClaim
             The claims that have to be allocated.
-        node : str
-
-        Returns
-        -------
-        list of AllocationResult
 
         Raises
         ------
@@ -509,12 +477,7 @@ class DeviceDemands:
         )
 
     def give_back(self, taken: Iterable[TakenDevices]) -> None:
-        """Give back what pods have taken that were refused afterwards.
-
-        Parameters
-        ----------
-        taken : iterable of TakenDevices
-        """
+        """Give back what pods have taken that were refused afterwards."""
         cache = self._state.claim_cache
         for one in taken:
             for _, devices in one.found:

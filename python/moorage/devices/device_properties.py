@@ -13,17 +13,7 @@ _PREVENTING = ("NoSchedule", "NoExecute")
 
 
 def tolerates_taints(tolerations: Sequence[DeviceToleration], taints: Sequence[DeviceTaint]) -> bool:
-    """Whether tolerations fit all taints that prevent an allocation.
-
-    Parameters
-    ----------
-    tolerations : sequence of DeviceToleration
-    taints : sequence of DeviceTaint
-
-    Returns
-    -------
-    bool
-    """
+    """Whether tolerations fit all taints that prevent an allocation."""
     return all(
         any(_fits(toleration, taint) for toleration in tolerations)
         for taint in taints
@@ -44,13 +34,8 @@ def find_attribute(device: PublishedDevice, name: str) -> DeviceAttribute | None
 
     Parameters
     ----------
-    device : PublishedDevice
     name : str
         ``domain/name``.
-
-    Returns
-    -------
-    DeviceAttribute or None
     """
     attributes = device.device.attributes
     if name in attributes:
@@ -61,10 +46,6 @@ def find_attribute(device: PublishedDevice, name: str) -> DeviceAttribute | None
 
 def comparable_value(attribute: DeviceAttribute) -> tuple[str, object] | None:
     """Return type and value of an attribute, by which constraints compare it.
-
-    Parameters
-    ----------
-    attribute : DeviceAttribute
 
     Returns
     -------

@@ -33,9 +33,6 @@ class DeviceState:
 
     Parameters
     ----------
-    informers : InformerFactory
-    features : Features
-    consumers : ClaimConsumers
     resource_classes : ResourceClasses or None
         None without the feature.
 
@@ -75,16 +72,7 @@ class DeviceState:
 
     @classmethod
     def of(cls, handle: FrameworkHandle) -> DeviceState:
-        """Return the state for a handle.
-
-        Parameters
-        ----------
-        handle : FrameworkHandle
-
-        Returns
-        -------
-        DeviceState
-        """
+        """Return the state for a handle."""
         features, consumers = Features.of(handle.feature_gates), handle.shared(ClaimConsumers.of)
         classes = handle.shared(ResourceClasses.of) if features.extended_resources else None
         return cls(handle.informers, features, consumers, classes)
@@ -164,16 +152,7 @@ class DeviceState:
         return self._extended[1]
 
     def extended_requests(self, pod: Pod) -> ExtendedRequests | None:
-        """Return what a pod requests of extended resources; None if it names no resource of a class.
-
-        Parameters
-        ----------
-        pod : Pod
-
-        Returns
-        -------
-        ExtendedRequests or None
-        """
+        """Return what a pod requests of extended resources; None if it names no resource of a class."""
         requests = self.requests_of_pods()
         return None if requests is None else requests.of(pod)
 

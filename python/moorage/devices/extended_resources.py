@@ -112,17 +112,7 @@ def _created(one: DeviceClass) -> str:
 
 
 def find_claim(pod: Pod, claims: Iterable[ResourceClaim]) -> ResourceClaim | None:
-    """Return the claim that an earlier cycle has written for the extended resources of a pod.
-
-    Parameters
-    ----------
-    pod : Pod
-    claims : iterable of ResourceClaim
-
-    Returns
-    -------
-    ResourceClaim or None
-    """
+    """Return the claim that an earlier cycle has written for the extended resources of a pod."""
     for claim in claims:
         if claim.metadata.annotations.get(EXTENDED_CLAIM) == "true":
             for owner in claim.metadata.owner_references:
@@ -140,13 +130,8 @@ def new_claim(pod: Pod, spec: ResourceClaimSpec = _NO_REQUESTS) -> ResourceClaim
 
     Parameters
     ----------
-    pod : Pod
     spec : ResourceClaimSpec, optional
         By default without requests.
-
-    Returns
-    -------
-    ResourceClaim
     """
     own = pod.metadata
     owner = OwnerReference(api_version="v1", kind="Pod", name=own.name, uid=own.uid, controller=True)
@@ -166,15 +151,8 @@ def claim_spec(
 ) -> tuple[ResourceClaimSpec, Mappings]:
     """Return the spec of a claim with the requests for some extended resources of a pod.
 
-    Parameters
-    ----------
-    pod : Pod
-    names : iterable of str
-    classes : mapping of str to DeviceClass
-
     Returns
     -------
-    spec : ResourceClaimSpec
     mappings : tuple of ContainerExtendedResourceRequest
         The requests of each container.
     """
@@ -223,16 +201,7 @@ class ExtendedRequestsOfPods:
         self._latest: tuple[PodSpec | None, ExtendedRequests | None] = None, None
 
     def of(self, pod: Pod) -> ExtendedRequests | None:
-        """Return the requests of a pod, or None if it names no resource of a device class.
-
-        Parameters
-        ----------
-        pod : Pod
-
-        Returns
-        -------
-        ExtendedRequests or None
-        """
+        """Return the requests of a pod, or None if it names no resource of a device class."""
         spec, status = pod.spec, pod.status
         if spec.overhead or spec.resources or status.container_statuses or status.init_container_statuses:
             return self._find(pod)  # these count as well

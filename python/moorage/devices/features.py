@@ -58,16 +58,7 @@ class Features:
 
     @classmethod
     def of(cls, gates: FeatureGates) -> Features:
-        """Return the features of a set of gates.
-
-        Parameters
-        ----------
-        gates : FeatureGates
-
-        Returns
-        -------
-        Features
-        """
+        """Return the features of a set of gates."""
         return cls(
             prioritized_list=gates["DRAPrioritizedList"],
             taints=gates["DRADeviceTaints"],
@@ -91,13 +82,8 @@ class Features:
 
         Parameters
         ----------
-        driver : str
         pool : str
             Its name.
-
-        Returns
-        -------
-        hashable
         """
         return (driver, pool) if self.release.counters_by_driver else pool
 

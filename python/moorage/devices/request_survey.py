@@ -108,29 +108,11 @@ class RequestSurvey:
     left: dict[str, list[int]] = field(repr=False)
 
     def wanted(self, node: str) -> int:
-        """Return the number of devices that the request needs on a node.
-
-        Parameters
-        ----------
-        node : str
-
-        Returns
-        -------
-        int
-        """
+        """Return the number of devices that the request needs on a node."""
         return _wanted(self.request, self.steps, self.left[node])
 
     def failing_step(self, node: str) -> int | None:
-        """Return the index of the first step that leaves too few devices on a node; None without one.
-
-        Parameters
-        ----------
-        node : str
-
-        Returns
-        -------
-        int or None
-        """
+        """Return the index of the first step that leaves too few devices on a node; None without one."""
         left = self.left.get(node)
         if left is None:
             return None
@@ -158,10 +140,6 @@ class DeviceSurvey:
 
     Parameters
     ----------
-    slices : DeviceSlices
-    features : Features
-    allocated : AllocatedDevices
-    selectors : SelectorCache
     claims : iterable of ResourceClaim
         All claims, which have the devices in use.
     """
@@ -197,16 +175,10 @@ class DeviceSurvey:
 
         Parameters
         ----------
-        nodes : sequence of Node
-        request : Request
         device_class : DeviceClass or None
             None for a class that does not exist, of which there are no devices.
         constraints : sequence of DeviceConstraint
             Those of the claim.
-
-        Returns
-        -------
-        RequestSurvey
         """
         steps: list[SurveyStep] = []
         left: dict[str, list[int]] = {node.name: [] for node in nodes}

@@ -32,15 +32,6 @@ class SelectorCache:
     def matches(self, expression: str, device: PublishedDevice) -> bool:
         """Evaluate an expression for a device.
 
-        Parameters
-        ----------
-        expression : str
-        device : PublishedDevice
-
-        Returns
-        -------
-        bool
-
         Raises
         ------
         CompileError

@@ -79,11 +79,6 @@ class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
         options : dict, optional
             There are none.
 
-        Returns
-        -------
-        observation : dict
-        information : dict
-
         Raises
         ------
         InputError
@@ -97,19 +92,12 @@ class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
     def step(self, action: np.int64) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Place the pod at hand, or leave it pending, and go on to the next pod.
 
-        Parameters
-        ----------
-        action : int
-
         Returns
         -------
-        observation : dict
         reward : float
             In the unit of the function `reward`; by default 1 for a pod that was placed.
-        terminated : bool
         truncated : bool
             Always False.
-        information : dict
 
         Raises
         ------

@@ -41,7 +41,6 @@ class OfferedPod:
 
     Parameters
     ----------
-    pod : Pod
     key : str
         ``namespace/name``.
     is_stored : bool
@@ -64,29 +63,11 @@ class PodAtHand(Condition, frozen=True):
     """The node of a pod is wanted."""
 
     def holds(self, replayer: Replayer) -> bool:
-        """Whether an episode has pods to offer.
-
-        Parameters
-        ----------
-        replayer : Episode
-
-        Returns
-        -------
-        bool
-        """
+        """Whether an episode has pods to offer."""
         return cast(Episode, replayer).has_offers
 
     def due(self, replayer: Replayer) -> float:
-        """Return infinity: time alone brings no pod.
-
-        Parameters
-        ----------
-        replayer : Episode
-
-        Returns
-        -------
-        float
-        """
+        """Return infinity: time alone brings no pod."""
         return math.inf
 
 
@@ -101,8 +82,6 @@ class Episode(Replayer):
     ----------
     scheduler : Scheduler
         With the clock, over a store of its own.
-    clock : VirtualClock
-    timeline : Timeline
 
     Attributes
     ----------
@@ -313,12 +292,7 @@ class Episode(Replayer):
             self.recorder.end(self.clock.now, key, End.DELETED)
 
     def pod_deleted(self, pod: Pod) -> None:
-        """Note that a pod is gone.
-
-        Parameters
-        ----------
-        pod : Pod
-        """
+        """Note that a pod is gone."""
         super().pod_deleted(pod)
         self._left.pop(pod.key, None)
         if any(offered.key == pod.key for offered in self._at_hand):

@@ -38,10 +38,6 @@ Reward = Callable[[Transition], float]
 def placed(transition: Transition) -> float:
     """Return 1 for a pod that was placed, 0 for one that was left pending.
 
-    Parameters
-    ----------
-    transition : Transition
-
     Returns
     -------
     float

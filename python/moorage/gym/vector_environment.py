@@ -26,7 +26,6 @@ class SchedulingVectorEnv(VectorEnv[Observation, npt.NDArray[np.int64], npt.NDAr
 
     Parameters
     ----------
-    num_envs : int
     timeline, resources, nodes, reward, **options
         As of `SchedulingEnv`.
     copy : bool, optional
@@ -75,11 +74,6 @@ class SchedulingVectorEnv(VectorEnv[Observation, npt.NDArray[np.int64], npt.NDAr
             Of the environments; a number is that of the first, and the others have the next ones.
         options : dict, optional
             There are none.
-
-        Returns
-        -------
-        observations : dict
-        information : dict
 
         Raises
         ------

@@ -84,7 +84,6 @@ class World:
 
         Returns
         -------
-        episode : Episode
         requests : dict of int to (resources,) float32 array
             Known requests by pod class; the classes of forks are numbered together.
         """
@@ -101,8 +100,6 @@ class World:
 
         Parameters
         ----------
-        episode : Episode
-        pod : Pod
         known : dict of int to (resources,) float32 array
             Of the episode.
 
@@ -128,8 +125,6 @@ class EpisodeRunner:
 
     Parameters
     ----------
-    world : World
-    reward : callable
     nodes : (n, resources) float32 array
     pod : (resources,) float32 array
     mask : (n + 1,) int8 array
@@ -179,10 +174,6 @@ class EpisodeRunner:
 
     def step(self, action: int) -> float:
         """Place the pod at hand, or leave it pending, and go on to the next one.
-
-        Parameters
-        ----------
-        action : int
 
         Returns
         -------

@@ -206,12 +206,7 @@ class Binder:
         self.sync()
 
     def sync(self) -> bool:
-        """Apply all pending events of the store; True if there were any.
-
-        Returns
-        -------
-        bool
-        """
+        """Apply all pending events of the store; True if there were any."""
         any_events = False
         while self.informers.run_once():
             any_events = True
@@ -227,10 +222,6 @@ class Binder:
         ----------
         name : str
             Name of the scheduler in placements.
-
-        Returns
-        -------
-        ObjectClient
         """
         return cast(ObjectClient, BindingClient(self, name))
 
@@ -328,10 +319,6 @@ class Binder:
 
     def current(self, pod: Pod) -> Pod:
         """Return the latest state of a pod that the cache has.
-
-        Parameters
-        ----------
-        pod : Pod
 
         Returns
         -------
@@ -621,7 +608,6 @@ class BindingClient:
 
         Parameters
         ----------
-        pod : Pod
         node : str
             Name of the node.
 

@@ -83,14 +83,5 @@ def mark_partition(scheduler: int, node: Node, owner: int) -> Node:
 
 
 def tolerate_partitions(pod: Pod) -> Pod:
-    """Return a pod that tolerates the nodes of other partitions.
-
-    Parameters
-    ----------
-    pod : Pod
-
-    Returns
-    -------
-    Pod
-    """
+    """Return a pod that tolerates the nodes of other partitions."""
     return replace(pod, spec=replace(pod.spec, tolerations=(*pod.spec.tolerations, ELSEWHERE)))

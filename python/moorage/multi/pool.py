@@ -36,10 +36,6 @@ class Pool:
         pods : sequence of (n,) int32 array
             Pods of each worker, as indices in `WorkerInit.pods`.
 
-        Returns
-        -------
-        list of ProposedPlacements
-
         Raises
         ------
         MoorageError

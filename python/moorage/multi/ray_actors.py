@@ -53,7 +53,6 @@ class RayConnection:
 
         Parameters
         ----------
-        kind : type
         *args : object
             References among them are resolved.
         """
@@ -66,13 +65,7 @@ class RayConnection:
 
 
 class WorkerActor:
-    """A process of Ray with a worker.
-
-    Parameters
-    ----------
-    pods : tuple of Pod
-    cluster : Cluster
-    """
+    """A process of Ray with a worker."""
 
     def __init__(self, pods: tuple[Pod, ...], cluster: Cluster) -> None:
         self._shared = pods, cluster
@@ -83,13 +76,8 @@ class WorkerActor:
 
         Parameters
         ----------
-        method : str
         argument : object
             To start: number, owners and settings of `WorkerInit`.
-
-        Returns
-        -------
-        object
         """
         if self._worker is None:
             self._worker = Worker(WorkerInit(*self._shared, *argument))
@@ -142,7 +130,6 @@ class BinderActor:
 
     Parameters
     ----------
-    cluster : Cluster
     settings, of_binder : mapping of str to object
         Keyword arguments of `Scheduler` and of `Binder`.
     """
@@ -163,10 +150,6 @@ class BinderActor:
         ----------
         placements : sequence of (str, str, tuple of str, int, str)
             UID of the pod, node, UIDs of the victims, violations, and name of the scheduler.
-
-        Returns
-        -------
-        list of (str, Status or None, bool)
         """
         pods, current = self._pods, self._binder.current
         wanted = [
@@ -176,12 +159,7 @@ class BinderActor:
         return _decided(self._binder.bind(wanted))
 
     def resume(self) -> Decided:
-        """Bind pods whose victims are gone; see `Binder.resume`.
-
-        Returns
-        -------
-        list of (str, Status or None, bool)
-        """
+        """Bind pods whose victims are gone; see `Binder.resume`."""
         return _decided(self._binder.resume())
 
     def changes(self) -> list[tuple[type[Object], set[str], list[Object]]]:
@@ -206,7 +184,6 @@ class RayBinder:
 
     Parameters
     ----------
-    cluster : Cluster
     settings, of_binder : mapping of str to object
         Keyword arguments of `Scheduler` and of `Binder`.
 
@@ -229,24 +206,11 @@ class RayBinder:
         self._connection.close()
 
     def current(self, pod: Pod) -> Pod:
-        """Return a pod as it is: the actor finds its latest state.
-
-        Parameters
-        ----------
-        pod : Pod
-
-        Returns
-        -------
-        Pod
-        """
+        """Return a pod as it is: the actor finds its latest state."""
         return pod
 
     def bind(self, placements: Sequence[Placement]) -> list[Outcome]:
         """Check placements one after the other, and bind those that pass.
-
-        Parameters
-        ----------
-        placements : sequence of Placement
 
         Returns
         -------
@@ -267,21 +231,11 @@ class RayBinder:
         return self._outcomes(by_uid, self._ask("bind", asked))
 
     def resume(self) -> list[Outcome]:
-        """Bind the waiting pods whose victims are deleted, and reject those whose wait has timed out.
-
-        Returns
-        -------
-        list of Outcome
-        """
+        """Bind the waiting pods whose victims are deleted, and reject those whose wait has timed out."""
         return self._outcomes(self._waiting, self._ask("resume"))
 
     def write_to(self, store: ObjectStore) -> None:
-        """Write what the binder has changed to the store of the cluster that it began with.
-
-        Parameters
-        ----------
-        store : ObjectStore
-        """
+        """Write what the binder has changed to the store of the cluster that it began with."""
         for kind, keys, changed in self._ask("changes"):
             for one in store.list(kind)[0]:
                 if one.key not in keys:

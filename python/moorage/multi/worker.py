@@ -136,10 +136,6 @@ class Worker:
         ----------
         pods : (n,) int32 array
             Indices in `WorkerInit.pods`.
-
-        Returns
-        -------
-        ProposedPlacements
         """
         nodes = self._schedule([self.init.pods[at] for at in pods.tolist()])
         proposed = ProposedPlacements(pods, nodes)

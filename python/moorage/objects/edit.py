@@ -30,7 +30,6 @@ def edit(obj: S, changes: Mapping[str, Any] | None = None, /, **paths: Any) -> S
 
     Parameters
     ----------
-    obj : Object or a part of one
     changes : mapping of str to object, optional
         Path to the new value.
     **paths : object

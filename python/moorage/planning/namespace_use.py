@@ -56,7 +56,6 @@ def namespace_use(scheduler: Scheduler, only: str = "") -> list[NamespaceUse]:
 
     Parameters
     ----------
-    scheduler : Scheduler
     only : str, optional
         The one namespace to return.
     """

@@ -29,7 +29,6 @@ def grouped_rows(scheduler: Scheduler, by: str) -> tuple[str, dict[str, list[int
 
     Parameters
     ----------
-    scheduler : Scheduler
     by : str
         The key of a label; "zone", "region" or "pool", if no node has a label of that name.
 

@@ -58,7 +58,6 @@ def node_verdicts(scheduler: Scheduler, pod: Pod) -> NodeVerdicts:
 
     Parameters
     ----------
-    scheduler : Scheduler
     pod : Pod
         In the cache or not; without a name, if need be.
     """

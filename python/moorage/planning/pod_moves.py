@@ -169,7 +169,6 @@ class Mover:
 
         Parameters
         ----------
-        pod : Pod
         node : str
             Is unschedulable.
 

@@ -28,7 +28,6 @@ class RoomMaker:
     ----------
     scheduler : Scheduler
         In a transaction.
-    mover : Mover
     """
 
     def __init__(self, scheduler: Scheduler, mover: Mover) -> None:
@@ -39,7 +38,6 @@ class RoomMaker:
 
         Parameters
         ----------
-        pod : Pod
         node : str
             Is unschedulable.
 

@@ -105,7 +105,6 @@ def make_again(scheduler: Scheduler, pods: Sequence[Pod]) -> list[Pod]:
     ----------
     scheduler : Scheduler
         In a transaction.
-    pods : sequence of Pod
 
     Returns
     -------

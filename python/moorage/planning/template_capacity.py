@@ -256,11 +256,8 @@ def capacity(
 
     Parameters
     ----------
-    scheduler : Scheduler
-    template : Pod, or sequence of (Pod or (Pod, int))
     most : int or None
         Maximum number of rounds.
-    label : str
     gang : int, optional
         Pods of a gang, in which the templates have their shares; by default each replica counts.
 

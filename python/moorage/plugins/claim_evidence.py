@@ -160,12 +160,7 @@ class Claims:
         return f"not bound to volume {name} yet"
 
     def has_node(self, name: str) -> bool:
-        """Whether there is a node of a name.
-
-        Parameters
-        ----------
-        name : str
-        """
+        """Whether there is a node of a name."""
         return self.inquiry.search.state.has_node(name)
 
     # ---- on a node
@@ -259,10 +254,6 @@ class Claims:
 def largest_volume(capacity: CSIStorageCapacity) -> int:
     """Return the largest volume that a capacity allows.
 
-    Parameters
-    ----------
-    capacity : CSIStorageCapacity
-
     Returns
     -------
     int
@@ -316,17 +307,7 @@ def _hint(lister: Any, kind: str, key: str) -> str:
 
 
 def missing_claims(pod: Pod, claims: Any) -> Iterator[ClaimEvidence]:
-    """Yield the claims of a pod that do not exist.
-
-    Parameters
-    ----------
-    pod : Pod
-    claims : lister of PersistentVolumeClaim
-
-    Yields
-    ------
-    ClaimEvidence
-    """
+    """Yield the claims of a pod that do not exist."""
     existing = {claim.key for claim in claims_of(pod, claims)}
     for volume in pod.spec.volumes:
         key = pod.claim_key(volume)
@@ -342,17 +323,7 @@ def missing_claims(pod: Pod, claims: Any) -> Iterator[ClaimEvidence]:
 
 
 def claims_of(pod: Pod, claims: Any) -> Iterator[PersistentVolumeClaim]:
-    """Yield the existing claims of a pod, those of ephemeral volumes too.
-
-    Parameters
-    ----------
-    pod : Pod
-    claims : lister of PersistentVolumeClaim
-
-    Yields
-    ------
-    PersistentVolumeClaim
-    """
+    """Yield the existing claims of a pod, those of ephemeral volumes too."""
     for volume in pod.spec.volumes:
         key = pod.claim_key(volume)
         if key is not None:

@@ -568,10 +568,6 @@ class DynamicResources(
         ----------
         state : CycleState
             State of the scheduling cycle.
-
-        Returns
-        -------
-        Status or None
         """
         if self.name in state.skip_filter_plugins or _read(state) is not None:
             return None
@@ -595,12 +591,6 @@ class DynamicResources(
 
     def score(self, state: fwk.CycleState, pod: Pod, node_info: fwk.NodeInfo) -> int | fwk.Status:
         """Score a node by the alternatives that it gives: the earlier in its list, the better.
-
-        Parameters
-        ----------
-        state : CycleState
-        pod : Pod
-        node_info : NodeInfo or NodeInfoClone
 
         Returns
         -------

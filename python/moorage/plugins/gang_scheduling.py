@@ -34,10 +34,6 @@ class GangScheduling(UnitPlugin, fwk.PreEnqueuePlugin, fwk.PermitPlugin, fwk.Enq
         ----------
         pod : Pod
             The pod to enqueue.
-
-        Returns
-        -------
-        Status or None
         """
         key = group_of(pod)
         if key is None:
@@ -133,10 +129,6 @@ class GangScheduling(UnitPlugin, fwk.PreEnqueuePlugin, fwk.PermitPlugin, fwk.Enq
             The object before the event.
         new : Pod
             The object after the event.
-
-        Returns
-        -------
-        QueueingHint
         """
         return queue_if(self._is_of(pod, group_of(new)))
 
@@ -158,10 +150,6 @@ class GangScheduling(UnitPlugin, fwk.PreEnqueuePlugin, fwk.PermitPlugin, fwk.Enq
             The object before the event.
         new : PodGroup or CompositePodGroup
             The object after the event.
-
-        Returns
-        -------
-        QueueingHint
         """
         return queue_if(self._is_of(pod, new.unit))
 
@@ -176,9 +164,5 @@ class GangScheduling(UnitPlugin, fwk.PreEnqueuePlugin, fwk.PermitPlugin, fwk.Enq
             The object before the event.
         new : PodGroup
             The object after the event.
-
-        Returns
-        -------
-        QueueingHint
         """
         return queue_if(0 < new.min_count < old.min_count and self._is_of(pod, new.unit))

@@ -168,14 +168,6 @@ class InterPodAffinity(
 
         As upstream, labels are omitted if preferred terms of existing pods are ignored, although required
         terms may still match them.
-
-        Parameters
-        ----------
-        pod : Pod
-
-        Returns
-        -------
-        mapping of str to object, Status or None
         """
         affinity = pod.spec.affinity
         if affinity is not None and (affinity.pod_affinity, affinity.pod_anti_affinity) != (None, None):
@@ -239,10 +231,6 @@ class InterPodAffinity(
             The object before the event; None if it was added.
         new : Pod or None
             The object after the event; None if it was deleted.
-
-        Returns
-        -------
-        QueueingHint
         """
         release = self.required_handle().release
         if release.affinity_wakes_both_ways and is_same_pod(pod, new):
@@ -274,10 +262,6 @@ class InterPodAffinity(
             The object before the event; None if it was added.
         new : Node
             The object after the event.
-
-        Returns
-        -------
-        QueueingHint
         """
         affinity, anti_affinity = self._required(pod)
         now = new.metadata.labels
@@ -317,12 +301,7 @@ def _all_match(terms: Sequence[PodTerm], pod: Pod) -> bool:
 
 
 class _Terms:
-    """The terms of a pod, and what their filter reads of the cluster.
-
-    Parameters
-    ----------
-    inquiry : Inquiry
-    """
+    """The terms of a pod, and what their filter reads of the cluster."""
 
     def __init__(self, inquiry: Inquiry) -> None:
         self._inquiry = inquiry

@@ -170,10 +170,6 @@ class NodeAffinity(
             The object before the event; None if it was added.
         new : Node
             The object after the event.
-
-        Returns
-        -------
-        QueueingHint
         """
         added = None if self.added is None else self.added.required
         is_let_in = added is None or NodeSelectorMatcher(added).matches(new)
@@ -209,7 +205,6 @@ class _Requirements:
 
     Parameters
     ----------
-    selector : mapping of str to str or None
     terms : sequence of NodeSelectorTerm or None
         One of them has to match; None: no node affinity.
 
@@ -251,16 +246,7 @@ def _split(term: NodeSelectorTerm) -> list[tuple[str, NodeSelectorMatcher]]:
 
 
 def made_for(pod: Pod) -> NodeNameEvidence | None:
-    """Return the node that a DaemonSet's controller has made a pod for; None for other pods.
-
-    Parameters
-    ----------
-    pod : Pod
-
-    Returns
-    -------
-    NodeNameEvidence or None
-    """
+    """Return the node that a DaemonSet's controller has made a pod for; None for other pods."""
     controller = pod.metadata.controller()
     node = pinned_node(pod.spec)
     if controller is None or controller.kind != "DaemonSet" or node is None:
@@ -269,30 +255,12 @@ def made_for(pod: Pod) -> NodeNameEvidence | None:
 
 
 def required_terms(spec: PodSpec) -> tuple[NodeSelectorTerm, ...] | None:
-    """Return the terms of required node affinity, of which one has to match; None without it.
-
-    Parameters
-    ----------
-    spec : PodSpec
-
-    Returns
-    -------
-    tuple of NodeSelectorTerm or None
-    """
+    """Return the terms of required node affinity, of which one has to match; None without it."""
     affinity = spec.affinity and spec.affinity.node_affinity
     return affinity.required.node_selector_terms if affinity and affinity.required is not None else None
 
 
 def requirement_text(requirement: NodeSelectorRequirement | LabelSelectorRequirement) -> str:
-    """Return a requirement on one line: ``zone In [a, b]``.
-
-    Parameters
-    ----------
-    requirement : NodeSelectorRequirement or LabelSelectorRequirement
-
-    Returns
-    -------
-    str
-    """
+    """Return a requirement on one line: ``zone In [a, b]``."""
     values = f" [{', '.join(requirement.values)}]" if requirement.values else ""
     return f"{requirement.key} {requirement.operator}{values}"

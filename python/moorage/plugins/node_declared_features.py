@@ -90,10 +90,6 @@ class NodeDeclaredFeatures(InTreePlugin, EvidencePlugin, fwk.PreFilterPlugin, fw
             The object before the event; None if it was added.
         new : Node
             The object after the event.
-
-        Returns
-        -------
-        QueueingHint
         """
         return queue_if(old is None or old.status.declared_features != new.status.declared_features)
 
@@ -109,9 +105,5 @@ class NodeDeclaredFeatures(InTreePlugin, EvidencePlugin, fwk.PreFilterPlugin, fw
             The object before the event.
         new : Pod
             The object after the event.
-
-        Returns
-        -------
-        QueueingHint
         """
         return queue_if(is_same_pod(pod, new) and required_features(old.spec) != required_features(new.spec))

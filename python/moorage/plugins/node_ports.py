@@ -83,16 +83,7 @@ class NodePorts(InTreePlugin, EvidencePlugin, fwk.PreFilterPlugin, fwk.FilterPlu
         return False
 
     def sign_pod(self, pod: Pod) -> Mapping[str, Any]:
-        """Return the numbers of all host ports, including those of init containers.
-
-        Parameters
-        ----------
-        pod : Pod
-
-        Returns
-        -------
-        mapping of str to object
-        """
+        """Return the numbers of all host ports, including those of init containers."""
         containers = (*pod.spec.containers, *pod.spec.init_containers)
         return {"hostPorts": sorted({port.host_port for item in containers for port in item.ports} - {0})}
 
@@ -139,10 +130,6 @@ class NodePorts(InTreePlugin, EvidencePlugin, fwk.PreFilterPlugin, fwk.FilterPlu
             The object before the event.
         new : None
             The object after the event.
-
-        Returns
-        -------
-        QueueingHint
         """
         return queue_if(is_live(old) and self._conflicts(pod, old))
 
@@ -157,16 +144,7 @@ class NodePorts(InTreePlugin, EvidencePlugin, fwk.PreFilterPlugin, fwk.FilterPlu
 
 
 def port_text(port: Port) -> str:
-    """Return a host port as ``80/TCP``, with its address where it is bound to one.
-
-    Parameters
-    ----------
-    port : Port
-
-    Returns
-    -------
-    str
-    """
+    """Return a host port as ``80/TCP``, with its address where it is bound to one."""
     ip, protocol, number = port
     return f"{number}/{protocol}" if ip == ANY_IP else f"{ip}:{number}/{protocol}"
 

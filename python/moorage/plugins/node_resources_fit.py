@@ -276,10 +276,6 @@ class NodeResourcesFit(
             The object before the event.
         new : Pod or None
             The object after the event; None if it was deleted.
-
-        Returns
-        -------
-        QueueingHint
         """
         if new is None:
             return queue_if(is_live(old))
@@ -311,10 +307,6 @@ class NodeResourcesFit(
             The object before the event; None if it was added.
         new : Node
             The object after the event.
-
-        Returns
-        -------
-        QueueingHint
         """
         requests = _wanted(self.shape_of(_by_spec(pod)))
         now = _allocatable(new, requests)
@@ -351,10 +343,6 @@ class NodeResourcesFit(
             The object before the event; None if it was added.
         new : DeviceClass
             The object after the event.
-
-        Returns
-        -------
-        QueueingHint
         """
         if old is not None and old.spec.extended_resource_name == new.spec.extended_resource_name:
             return queue_if(False)

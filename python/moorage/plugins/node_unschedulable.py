@@ -83,10 +83,6 @@ class NodeUnschedulable(InTreePlugin, EvidencePlugin, fwk.FilterPlugin):
             The object before the event; None if it was added.
         new : Node
             The object after the event.
-
-        Returns
-        -------
-        QueueingHint
         """
         return queue_if(not new.spec.unschedulable and (old is None or old.spec.unschedulable))
 
@@ -102,10 +98,6 @@ class NodeUnschedulable(InTreePlugin, EvidencePlugin, fwk.FilterPlugin):
             The object before the event.
         new : Pod
             The object after the event.
-
-        Returns
-        -------
-        QueueingHint
         """
         return queue_if(is_same_pod(pod, new) and tolerates(new.spec.tolerations, UNSCHEDULABLE))
 

@@ -201,13 +201,8 @@ class NodeVolumeLimits(VolumePlugin, EvidencePlugin):
 
         Parameters
         ----------
-        batch : VolumesOfBatch
         nodes : NodesView
             The nodes in question.
-
-        Returns
-        -------
-        LimitsOfBatch
         """
         known: LimitsOfBatch | None = batch.known.get(self)
         if known is None:
@@ -318,10 +313,6 @@ class NodeVolumeLimits(VolumePlugin, EvidencePlugin):
             The object before the event; None if it was added.
         new : CSINode
             The object after the event.
-
-        Returns
-        -------
-        QueueingHint
         """
         if old is None:
             return queue_if(True)
@@ -340,10 +331,6 @@ class NodeVolumeLimits(VolumePlugin, EvidencePlugin):
             The object before the event.
         new : None
             The object after the event.
-
-        Returns
-        -------
-        QueueingHint
         """
         return queue_if(_counts(old) and is_live(old))
 
@@ -358,10 +345,6 @@ class NodeVolumeLimits(VolumePlugin, EvidencePlugin):
             The object before the event.
         new : PersistentVolumeClaim
             The object after the event.
-
-        Returns
-        -------
-        QueueingHint
         """
         return queue_if(is_claim_of(pod, new))
 
@@ -376,10 +359,6 @@ class NodeVolumeLimits(VolumePlugin, EvidencePlugin):
             The object before the event.
         new : None
             The object after the event.
-
-        Returns
-        -------
-        QueueingHint
         """
         volumes, driver = pod.spec.volumes, old.spec.attacher
         return queue_if(any(vol.persistent_volume_claim or migrated_driver(vol) == driver for vol in volumes))

@@ -292,10 +292,6 @@ class PodTopologySpread(
             The object before the event; None if it was added.
         new : Pod or None
             The object after the event; None if it was deleted.
-
-        Returns
-        -------
-        QueueingHint
         """
         for other in (old, new):
             if other is not None and not (is_same_pod(pod, other) or _counts(pod, other)):
@@ -324,10 +320,6 @@ class PodTopologySpread(
             The object before the event; None if it was added.
         new : Node or None
             The object after the event; None if it was deleted.
-
-        Returns
-        -------
-        QueueingHint
         """
         keys = [constraint.topology_key for constraint in self._hard(pod)]
         was, now = (None if node is None else _domains(keys, node) for node in (old, new))
@@ -376,12 +368,8 @@ class _Spread:
 
     Parameters
     ----------
-    inquiry : Inquiry
-    constraint : TopologySpreadConstraint
-    counts : DomainCounts
     own : int
         1 if the pod matches its own constraint.
-    max_skew, min_domains : int
     """
 
     def __init__(
@@ -414,10 +402,6 @@ class _Spread:
         rows : (n,) int32 array
         has_labels : bool
             Whether all nodes have the labels of all constraints.
-
-        Yields
-        ------
-        Evidence
         """
         nodes = self._nodes_by_domain(rows)
         if not has_labels:

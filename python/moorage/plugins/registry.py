@@ -72,16 +72,7 @@ IN_TREE_CLASSES: tuple[type[Plugin], ...] = (
 
 @lru_cache(len(RELEASES))
 def in_tree(release: Release) -> tuple[type[Plugin], ...]:
-    """Return the in-tree plugins of a release, in the default MultiPoint order.
-
-    Parameters
-    ----------
-    release : Release
-
-    Returns
-    -------
-    tuple of type of Plugin
-    """
+    """Return the in-tree plugins of a release, in the default MultiPoint order."""
     by_class = {plugin.__name__: plugin for plugin in IN_TREE_CLASSES}
     return tuple(by_class[name] for name in release.plugins)
 
@@ -91,16 +82,7 @@ IN_TREE = in_tree(RELEASES[DEFAULT])
 
 
 def in_tree_registry(release: Release = RELEASES[DEFAULT]) -> Registry:
-    """Return the in-tree plugins of a release by name; each class is its own factory.
-
-    Parameters
-    ----------
-    release : Release, optional
-
-    Returns
-    -------
-    Registry
-    """
+    """Return the in-tree plugins of a release by name; each class is its own factory."""
     return Registry({plugin.name: plugin for plugin in in_tree(release)})
 
 
@@ -111,10 +93,6 @@ def default_profile(gates: Mapping[str, bool] = DEFAULT_GATES) -> Profile:
     ----------
     gates : mapping of str to bool or FeatureGates
         Value by feature gate, on top of the defaults; `FeatureGates` say of which release.
-
-    Returns
-    -------
-    Profile
     """
     if not isinstance(gates, FeatureGates):
         release = RELEASES[DEFAULT]
@@ -152,10 +130,6 @@ def read_configuration(
         Value by gate, on top of the defaults; those of another release are made by
         `moorage.releases.feature_gates`.
 
-    Returns
-    -------
-    KubeSchedulerConfiguration
-
     Raises
     ------
     ConfigurationError, InputError
@@ -176,10 +150,6 @@ def all_plugins(others: Registry | None = None, release: Release = RELEASES[DEFA
         By default the plugins of installed packages.
     release : Release, optional
         Whose in-tree plugins.
-
-    Returns
-    -------
-    Registry
 
     Raises
     ------

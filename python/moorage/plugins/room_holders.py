@@ -193,13 +193,7 @@ def _quantities(resource: str, of: object, names: Iterable[str]) -> dict[str, st
 
 
 class Amounts:
-    """What pods request of a resource, whole and without parts; as the engine counts it.
-
-    Parameters
-    ----------
-    gates : PodGates
-    resource : str
-    """
+    """What pods request of a resource, whole and without parts; as the engine counts it."""
 
     def __init__(self, gates: PodGates, resource: str) -> None:
         self._gates = gates
@@ -296,16 +290,10 @@ def find_holders(
 
     Parameters
     ----------
-    amounts : Amounts
-    node : str
     pods, nominated : list of Pod
         On the node, and nominated to it.
     missing : int
         What the pod lacks there.
-
-    Yields
-    ------
-    RoomHolder
     """
     keeping = [amounts.nominated(pod, node) for pod in nominated]
     holding = [amounts.holder(pod, node) for pod in pods]

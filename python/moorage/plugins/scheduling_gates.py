@@ -24,10 +24,6 @@ class SchedulingGates(fwk.PreEnqueuePlugin, fwk.EnqueueExtensions):
         ----------
         pod : Pod
             The pod to enqueue.
-
-        Returns
-        -------
-        Status or None
         """
         if not pod.spec.scheduling_gates:
             return None
@@ -50,9 +46,5 @@ class SchedulingGates(fwk.PreEnqueuePlugin, fwk.EnqueueExtensions):
             The object before the event.
         new : Pod
             The object after the event.
-
-        Returns
-        -------
-        QueueingHint
         """
         return queue_if(is_same_pod(pod, new))

@@ -94,10 +94,6 @@ class TaintToleration(InTreePlugin, EvidencePlugin, fwk.FilterPlugin, fwk.PreSco
             The object before the event; None if it was added.
         new : Node
             The object after the event.
-
-        Returns
-        -------
-        QueueingHint
         """
         tolerations = self.shape_of(pod).tolerations
         is_new = old is None or not _is_tolerated(tolerations, old)
@@ -115,10 +111,6 @@ class TaintToleration(InTreePlugin, EvidencePlugin, fwk.FilterPlugin, fwk.PreSco
             The object before the event.
         new : Pod
             The object after the event.
-
-        Returns
-        -------
-        QueueingHint
         """
         return queue_if(is_same_pod(pod, new))
 
@@ -128,16 +120,7 @@ class TaintTolerationPreFilter(TaintToleration, fwk.PreFilterPlugin):
 
 
 def taint_text(taint: Taint) -> str:
-    """Return a taint as kubectl writes it.
-
-    Parameters
-    ----------
-    taint : Taint
-
-    Returns
-    -------
-    str
-    """
+    """Return a taint as kubectl writes it."""
     value = f"={taint.value}" if taint.value else ""
     return f"{taint.key}{value}:{taint.effect}"
 

@@ -236,7 +236,6 @@ class VolumeBinding(
 
         Parameters
         ----------
-        claims : PodVolumeClaims
         rows : (n,) int32 array
 
         Returns
@@ -348,10 +347,6 @@ class VolumeBinding(
             The object before the event; None if it was added.
         new : StorageClass
             The object after the event.
-
-        Returns
-        -------
-        QueueingHint
         """
         return queue_if(old is None or old.allowed_topologies != new.allowed_topologies)
 
@@ -368,10 +363,6 @@ class VolumeBinding(
             The object before the event; None if it was added.
         new : PersistentVolumeClaim
             The object after the event.
-
-        Returns
-        -------
-        QueueingHint
         """
         return queue_if(is_claim_of(pod, new))
 
@@ -387,10 +378,6 @@ class VolumeBinding(
             The object before the event; None if it was added.
         new : CSINode
             The object after the event.
-
-        Returns
-        -------
-        QueueingHint
         """
         was, now = (state and state.metadata.annotations.get(MIGRATED_PLUGINS, "") for state in (old, new))
         return queue_if(old is None or was != now)
@@ -406,10 +393,6 @@ class VolumeBinding(
             The object before the event.
         new : CSIDriver
             The object after the event.
-
-        Returns
-        -------
-        QueueingHint
         """
         is_used = any(volume.csi is not None and volume.csi.driver == new.name for volume in pod.spec.volumes)
         return queue_if(is_used and old.spec.storage_capacity and not new.spec.storage_capacity)
@@ -428,10 +411,6 @@ class VolumeBinding(
             The object before the event; None if it was added.
         new : CSIStorageCapacity
             The object after the event.
-
-        Returns
-        -------
-        QueueingHint
         """
         was, now = (None if one is None else _limit(one) for one in (old, new))
         return queue_if(old is None or (now is not None and (was is None or was < now)))
@@ -444,10 +423,6 @@ def sources_of(handle: fwk.FrameworkHandle) -> VolumeSources:
     ----------
     handle : FrameworkHandle
         Handle of the scheduler's framework.
-
-    Returns
-    -------
-    VolumeSources
     """
     return VolumeSources.over(cast(ObjectClient, handle.client), handle.informers)
 

@@ -251,10 +251,6 @@ class VolumeRestrictions(VolumePlugin, EvidencePlugin):
             The object before the event.
         new : None
             The object after the event.
-
-        Returns
-        -------
-        QueueingHint
         """
         if old.namespace != pod.namespace:
             return queue_if(False)
@@ -273,10 +269,6 @@ class VolumeRestrictions(VolumePlugin, EvidencePlugin):
             The object before the event.
         new : PersistentVolumeClaim
             The object after the event.
-
-        Returns
-        -------
-        QueueingHint
         """
         return queue_if(new.namespace == pod.namespace and new.name in claim_names(pod))
 
@@ -286,16 +278,7 @@ def _missing_state(error: Exception) -> fwk.Status:
 
 
 def claim_names(pod: Pod) -> set[str]:
-    """Return the names of the claims of a pod, without those of ephemeral volumes.
-
-    Parameters
-    ----------
-    pod : Pod
-
-    Returns
-    -------
-    set of str
-    """
+    """Return the names of the claims of a pod, without those of ephemeral volumes."""
     claims = (volume.persistent_volume_claim for volume in pod.spec.volumes)
     return {claim.claim_name for claim in claims if claim is not None}
 

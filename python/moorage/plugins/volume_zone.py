@@ -211,10 +211,6 @@ class VolumeZone(VolumePlugin, EvidencePlugin):
             The object before the event.
         new : StorageClass
             The object after the event.
-
-        Returns
-        -------
-        QueueingHint
         """
         return queue_if(new.volume_binding_mode == "WaitForFirstConsumer")
 
@@ -231,10 +227,6 @@ class VolumeZone(VolumePlugin, EvidencePlugin):
             The object before the event; None if it was added.
         new : PersistentVolumeClaim
             The object after the event.
-
-        Returns
-        -------
-        QueueingHint
         """
         return queue_if(new.namespace == pod.namespace and new.name in claim_names(pod))
 
@@ -252,10 +244,6 @@ class VolumeZone(VolumePlugin, EvidencePlugin):
             The object before the event; None if it was added.
         new : PersistentVolume
             The object after the event.
-
-        Returns
-        -------
-        QueueingHint
         """
         return queue_if(old is None or _topology(old) != _topology(new))
 

@@ -38,11 +38,8 @@ def make_room(
 
     Parameters
     ----------
-    handle : PreemptHandle
-    node_name : str
     pod : Pod
         The preemptor.
-    victims : sequence of Pod
     plugin_name : str
         Rejects victims that wait on Permit.
 
@@ -60,8 +57,6 @@ def end_nominations_below(handle: PreemptHandle, node_name: str, pod: Pod) -> No
 
     Parameters
     ----------
-    handle : PreemptHandle
-    node_name : str
     pod : Pod
         The preemptor.
     """
@@ -76,11 +71,6 @@ def end_nominations_below(handle: PreemptHandle, node_name: str, pod: Pod) -> No
 
 def clear_nominated_node_name(handle: FrameworkHandle, pod: Pod) -> None:
     """End the nomination of a pod, in the nominator and in the pod's status.
-
-    Parameters
-    ----------
-    handle : FrameworkHandle
-    pod : Pod
 
     Raises
     ------
@@ -111,11 +101,8 @@ def evict_victims(
 
     Parameters
     ----------
-    handle : FrameworkHandle
     node_name : str
         The node, for the events.
-    preemptor : Pod or PodGroup or CompositePodGroup
-    victims : sequence of Pod
     plugin_name : str
         Rejects victims that wait on Permit.
 
@@ -151,10 +138,6 @@ def record_evictions(
 
     Parameters
     ----------
-    handle : FrameworkHandle
-    node_name : str
-    preemptor : Pod or PodGroup or CompositePodGroup
-    victims : sequence of Pod
     rejected : container of str
         The UIDs of those that waited on Permit or were in PreBind.
     """
@@ -172,8 +155,6 @@ def fail_in_memory(handle: FrameworkHandle, victims: Sequence[Pod], plugin_name:
 
     Parameters
     ----------
-    handle : FrameworkHandle
-    victims : sequence of Pod
     plugin_name : str
         Rejects victims that wait on Permit.
 
@@ -225,17 +206,7 @@ def _delete_by_client(
 
 
 def disruption_target(handle: FrameworkHandle, preemptor: Pod | AnyGroup) -> Condition:
-    """Return the condition DisruptionTarget of the victims of a preemptor.
-
-    Parameters
-    ----------
-    handle : FrameworkHandle
-    preemptor : Pod or PodGroup or CompositePodGroup
-
-    Returns
-    -------
-    Condition
-    """
+    """Return the condition DisruptionTarget of the victims of a preemptor."""
     name = preemptor.spec.scheduler_name if isinstance(preemptor, Pod) else ""
     if not name and handle.framework is not None:
         framework: Framework = handle.framework

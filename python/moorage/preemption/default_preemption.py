@@ -36,7 +36,6 @@ class DefaultPreemption(
     args : mapping, optional
         ``minCandidateNodesPercentage`` (default 10) and ``minCandidateNodesAbsolute`` (default 100), which
         bound the number of candidates.
-    handle : FrameworkHandle, optional
 
     Attributes
     ----------
@@ -56,10 +55,6 @@ class DefaultPreemption(
     def pre_enqueue(self, pod: Pod) -> fwk.Status | None:
         """Reject a pod whose preemption is running.
 
-        Parameters
-        ----------
-        pod : Pod
-
         Returns
         -------
         Status or None
@@ -70,12 +65,7 @@ class DefaultPreemption(
         return None
 
     def events_to_register(self) -> Sequence[fwk.ClusterEventWithHint]:
-        """Register the deletion of pods.
-
-        Returns
-        -------
-        sequence of ClusterEventWithHint
-        """
+        """Register the deletion of pods."""
         return [on(POD, fwk.ActionType.DELETE, self.after_pod_deleted)]
 
     @of_class
@@ -88,11 +78,6 @@ class DefaultPreemption(
             The queued pod.
         old : Pod
             The deleted pod.
-        new : None
-
-        Returns
-        -------
-        QueueingHint
         """
         return fwk.QUEUE_SKIP
 
@@ -105,7 +90,6 @@ class DefaultPreemption(
         ----------
         state : CycleState
             After PreFilter and Filter have run for the pod.
-        pod : Pod
         statuses : mapping of str to Status
             Node name to the status that rejected the node, in list order.
 
@@ -130,15 +114,10 @@ class DefaultPreemption(
     ) -> tuple[Mapping[int, fwk.NominatingInfo] | None, fwk.Status]:
         """Evict pods for a pod group that fits nowhere; see `preempt_for_group`.
 
-        Parameters
-        ----------
-        failed : FailedGroup
-
         Returns
         -------
         nominations : mapping of int to NominatingInfo, or None
             Of pods of the group, by index, where pods were evicted.
-        status : Status
         """
         nominations, status = preempt_for_group(self.required_handle(), failed, self.name)
         text = status.message()
@@ -186,7 +165,6 @@ class DefaultPreemption(
 
         Returns
         -------
-        message : str
         clears_nomination : bool
             Whether an earlier nomination of the pod ends.
         """
@@ -203,14 +181,5 @@ def _without_victims(nodes: int, potential: int) -> str:
 
 
 def preemption_plugins(profile: fwk.Profile) -> list[DefaultPreemption]:
-    """Return the PostFilter plugins of a profile that are DefaultPreemption or derived from it.
-
-    Parameters
-    ----------
-    profile : Profile
-
-    Returns
-    -------
-    list of DefaultPreemption
-    """
+    """Return the PostFilter plugins of a profile that are DefaultPreemption or derived from it."""
     return [plugin for plugin in profile.at(fwk.PostFilterPlugin) if isinstance(plugin, DefaultPreemption)]

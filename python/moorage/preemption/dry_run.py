@@ -36,12 +36,10 @@ class PreemptionDryRuns:
 
     Parameters
     ----------
-    handle : PreemptHandle
     state : CycleState
         After PreFilter has run for the pod.
     pod : Pod
         The preemptor.
-    budgets : sequence of PodDisruptionBudget
     """
 
     def __init__(
@@ -62,10 +60,6 @@ class PreemptionDryRuns:
             The index of the node to begin with. After the last node the first one follows.
         wanted : int
             Dry runs end with this number of candidates, of which at least one violates no budget.
-
-        Returns
-        -------
-        Outcome
         """
         order = (*nodes[offset:], *nodes[:offset])
         target = self.kernel_target(order)
@@ -103,10 +97,6 @@ class PreemptionDryRuns:
         All units of lower priority that have a pod on the node are removed, with their pods on other nodes.
         If the pod fits then, they are added again one by one: first those that a budget protects, each kind
         in the order of importance. A unit with which the pod would not fit is a victim.
-
-        Parameters
-        ----------
-        info : NodeInfo
 
         Returns
         -------
@@ -180,10 +170,6 @@ class PreemptionDryRuns:
             In the order in which to try them.
         wanted : int
             Number of candidates that ends the dry runs, see `run`.
-
-        Returns
-        -------
-        Outcome
         """
         framework: fwk.Framework = self.handle.framework
         table, kernels = self.handle.cache.state.table, framework.kernels
@@ -275,15 +261,10 @@ def status_of(framework: fwk.Framework, state: fwk.CycleState, verdict: int) -> 
 
     Parameters
     ----------
-    framework : Framework
     state : CycleState
         After PreFilter has run for the pod.
     verdict : int
         Result of a dry run: `NO_VICTIMS` of the core, or the verdict of a filter.
-
-    Returns
-    -------
-    Status
     """
     if verdict == NOBODY:
         return NO_VICTIMS

@@ -27,12 +27,7 @@ BY_SCHEDULER = "PreemptionByScheduler"
 
 
 def is_leaving(pod: Pod) -> bool:
-    """Whether a pod terminates because the scheduler has preempted it.
-
-    Parameters
-    ----------
-    pod : Pod
-    """
+    """Whether a pod terminates because the scheduler has preempted it."""
     if pod.metadata.deletion_timestamp is None:
         return False
     condition = next((each for each in pod.status.conditions if each.type == DISRUPTION_TARGET), None)
@@ -40,16 +35,7 @@ def is_leaving(pod: Pod) -> bool:
 
 
 def potential_nodes(statuses: Mapping[str, Status]) -> list[str]:
-    """Return the nodes where evictions could help: those with the code Unschedulable, in list order.
-
-    Parameters
-    ----------
-    statuses : mapping of str to Status
-
-    Returns
-    -------
-    list of str
-    """
+    """Return the nodes where evictions could help: those with the code Unschedulable, in list order."""
     return [name for name, status in statuses.items() if status.code == Code.UNSCHEDULABLE]
 
 
@@ -82,8 +68,6 @@ def why_not_eligible(handle: FrameworkHandle, pod: Pod, statuses: Mapping[str, S
 
     Parameters
     ----------
-    handle : FrameworkHandle
-    pod : Pod
     statuses : mapping of str to Status
         Node name to the status that rejected the node.
 

@@ -75,10 +75,6 @@ class FoundCandidates:
         ----------
         nodes : int
             The number of nodes in the list.
-
-        Returns
-        -------
-        str
         """
         return no_candidates(nodes, self.reasons, nodes - self.tried)
 
@@ -94,10 +90,6 @@ def no_candidates(nodes: int, reasons: Mapping[str, int], unresolvable: int) -> 
         How many of the potential nodes have each reason.
     unresolvable : int
         The number of nodes where preemption could not help.
-
-    Returns
-    -------
-    str
     """
     counts = Counter(reasons)
     if unresolvable:
@@ -118,7 +110,6 @@ def call_extenders(
         In configured order; those that do not support preemption or do not manage the pod are skipped.
     pod : Pod
         The preemptor.
-    candidates : sequence of Candidate
 
     Returns
     -------
@@ -157,7 +148,6 @@ class Evaluator:
 
     Parameters
     ----------
-    handle : PreemptHandle
     plugin_name : str
         Rejects victims that wait on Permit.
     limits : (int, int), optional
@@ -235,10 +225,6 @@ class Evaluator:
             The preemptor.
         statuses : mapping of str to Status
             Node name to the status that rejected the node, in list order.
-
-        Returns
-        -------
-        FoundCandidates
         """
         if message := why_not_eligible(self.handle, pod, statuses):
             return FoundCandidates(message)
@@ -273,7 +259,6 @@ class Evaluator:
         ----------
         state : CycleState
             After PreFilter has run for the pod.
-        pod : Pod
         statuses : mapping of str to Status
             By node name why the node was rejected.
 
@@ -325,7 +310,6 @@ def set_up_preemption(handle: FrameworkHandle, seed: int | None) -> None:
 
     Parameters
     ----------
-    handle : FrameworkHandle
     seed : int or None
         Seed of the random potential node at which dry runs begin, as upstream's do. With None they begin at
         the first one.
@@ -340,7 +324,6 @@ def random_offset(seed: int, pod: Pod, nodes: int) -> int:
 
     Parameters
     ----------
-    seed : int
     pod : Pod
         The index follows from the seed and the pod's UID.
     nodes : int

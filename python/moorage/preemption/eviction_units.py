@@ -23,16 +23,7 @@ from moorage.objects import Pod, PodDisruptionBudget, UnitKey, group_of
 
 
 def priority_of(pod: Pod) -> int:
-    """Return a pod's priority; 0 if it has none.
-
-    Parameters
-    ----------
-    pod : Pod
-
-    Returns
-    -------
-    int
-    """
+    """Return a pod's priority; 0 if it has none."""
     return pod.spec.priority or 0
 
 
@@ -59,14 +50,6 @@ def by_importance(pods: Iterable[Pod]) -> list[Pod]:
     """Sort pods, the most important first: by priority, then by how long each has run.
 
     Pods that are equal in both stay in order; upstream's sort leaves their order open.
-
-    Parameters
-    ----------
-    pods : iterable of Pod
-
-    Returns
-    -------
-    list of Pod
     """
     return sorted(pods, key=lambda pod: (-priority_of(pod), start_time(pod)))
 
@@ -76,14 +59,6 @@ def units_by_importance(units: Iterable[Unit]) -> list[Unit]:
 
     The criteria are the priority; groups before pods; the number of the group's pods; how long the oldest pod
     has run. Up to 12 units that are equal in all of them stay in order; of more, upstream's sort decides.
-
-    Parameters
-    ----------
-    units : iterable of Unit
-
-    Returns
-    -------
-    list of Unit
     """
     found = list(units)
     keys = [
@@ -108,8 +83,6 @@ def violations(
 
     Parameters
     ----------
-    units : iterable of Unit
-    budgets : sequence of PodDisruptionBudget
     stops : bool, optional
         Whether a pod uses up no budget after the first that it violates.
 
@@ -131,7 +104,6 @@ def violated_budgets(
     ----------
     pods : iterable of Pod
         The most important first.
-    budgets : sequence of PodDisruptionBudget
     stops : bool, optional
         Whether a pod uses up no budget after the first that it violates.
 
@@ -152,8 +124,6 @@ def violations_on(
 
     Parameters
     ----------
-    handle : FrameworkHandle
-    node : str
     priority : int
         Of the pod that evicts them.
     victims : iterable of Pod
@@ -198,26 +168,12 @@ def _counting(budgets: Sequence[PodDisruptionBudget], stops: bool) -> Callable[[
 
 
 def groups_of(handle: FrameworkHandle) -> PodGroups | None:
-    """Return the index of pod groups; None where groups are ignored.
-
-    Parameters
-    ----------
-    handle : FrameworkHandle
-
-    Returns
-    -------
-    PodGroups or None
-    """
+    """Return the index of pod groups; None where groups are ignored."""
     return handle.shared(PodGroups) if handle.groups_pods else None
 
 
 class EvictionUnits:
-    """The current eviction units of a cluster.
-
-    Parameters
-    ----------
-    handle : FrameworkHandle
-    """
+    """The current eviction units of a cluster."""
 
     def __init__(self, handle: FrameworkHandle) -> None:
         self._cache, self._groups = handle.cache, groups_of(handle)
@@ -225,26 +181,13 @@ class EvictionUnits:
         self._made: dict[UnitKey, Unit] = {}
 
     def priority_of(self, pod: Pod) -> int:
-        """Return the priority of the unit that a pod belongs to.
-
-        Parameters
-        ----------
-        pod : Pod
-
-        Returns
-        -------
-        int
-        """
+        """Return the priority of the unit that a pod belongs to."""
         key = group_of(pod)
         priority = None if self._groups is None or key is None else self._groups.priority_of(key)
         return priority_of(pod) if priority is None else priority
 
     def of(self, pods: Iterable[Pod]) -> list[Unit]:
         """Return the units that some pods of a node belong to.
-
-        Parameters
-        ----------
-        pods : iterable of Pod
 
         Returns
         -------

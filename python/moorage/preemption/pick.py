@@ -32,45 +32,19 @@ class Candidate(Struct, frozen=True):
 
 
 def highest_priority(victims: Victims) -> int:
-    """Return the priority of the most important victim.
-
-    Parameters
-    ----------
-    victims : Victims
-
-    Returns
-    -------
-    int
-    """
+    """Return the priority of the most important victim."""
     return priority_of(victims.pods[0])
 
 
 def sum_of_priorities(victims: Victims) -> int:
     """Return the sum of the victims' priorities, each raised by 2**31 so that one more victim never lowers
     it.
-
-    Parameters
-    ----------
-    victims : Victims
-
-    Returns
-    -------
-    int
     """
     return sum(priority_of(pod) + 2**31 for pod in victims.pods)
 
 
 def earliest_start(victims: Victims) -> int:
-    """Return the earliest start of the victims with the highest priority, in microseconds since 1970.
-
-    Parameters
-    ----------
-    victims : Victims
-
-    Returns
-    -------
-    int
-    """
+    """Return the earliest start of the victims with the highest priority, in microseconds since 1970."""
     highest = max(map(priority_of, victims.pods))
     return min(start_time(pod) for pod in victims.pods if priority_of(pod) == highest)
 
@@ -121,10 +95,6 @@ class Choice:
 
 def pick_one_node(candidates: Sequence[Candidate]) -> Choice | None:
     """Choose one of the candidates by the criteria in their order; of equal candidates the first.
-
-    Parameters
-    ----------
-    candidates : sequence of Candidate
 
     Returns
     -------

@@ -37,8 +37,6 @@ def preempt_for_group(handle: FrameworkHandle, failed: FailedGroup, plugin_name:
 
     Parameters
     ----------
-    handle : FrameworkHandle
-    failed : FailedGroup
     plugin_name : str
         Rejects victims that wait on Permit.
 
@@ -46,7 +44,6 @@ def preempt_for_group(handle: FrameworkHandle, failed: FailedGroup, plugin_name:
     -------
     nominations : mapping of int to NominatingInfo, or None
         Of the pods of the group, by index, where evictions make room.
-    status : Status
     """
     group, units = failed.group, EvictionUnits(handle)
     if node := units.lost_node():

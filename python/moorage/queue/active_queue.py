@@ -23,7 +23,6 @@ def by_priority(self: object, a: QueuedPod, b: QueuedPod) -> bool:
     ----------
     self : object
         The plugin; unused.
-    a, b : QueuedPod
 
     Returns
     -------
@@ -41,7 +40,6 @@ class Rank:
     ----------
     less : callable
         See `SortedHeap`.
-    info : QueuedPodInfo
     """
 
     __slots__ = ("info", "less")
@@ -90,35 +88,16 @@ class SortedHeap:
         return self._heap.peek()[1] if self.size else None
 
     def rank(self, info: QueuedPodInfo) -> tuple[Any, ...]:
-        """Return a unique key of the pod's position in the order; lower keys first.
-
-        Parameters
-        ----------
-        info : QueuedPodInfo
-
-        Returns
-        -------
-        tuple of comparable
-        """
+        """Return a unique key of the pod's position in the order; lower keys first."""
         return (Rank(self._less, info),)
 
     def add(self, info: QueuedPodInfo) -> None:
-        """Add a pod whose UID is not in the queue.
-
-        Parameters
-        ----------
-        info : QueuedPodInfo
-        """
+        """Add a pod whose UID is not in the queue."""
         self._heap.add(self.rank(info), info)
         self.size += 1
 
     def remove(self, info: QueuedPodInfo) -> None:
-        """Remove a pod that is in the queue.
-
-        Parameters
-        ----------
-        info : QueuedPodInfo
-        """
+        """Remove a pod that is in the queue."""
         self._heap.remove(info.uid)
         self.size -= 1
 
@@ -129,10 +108,6 @@ class SortedHeap:
         ----------
         limit : int
             Largest number of pods.
-
-        Returns
-        -------
-        list of QueuedPodInfo
         """
         n = min(limit, self.size)
         self.size -= n
@@ -145,10 +120,6 @@ class SortedHeap:
         ----------
         limit : int
             Largest number of pods; the last group may exceed it.
-
-        Returns
-        -------
-        list of QueuedPodInfo
         """
         infos: list[QueuedPodInfo] = []
         count = 0

@@ -275,14 +275,8 @@ class Hints:
 
         Parameters
         ----------
-        info : QueuedPodInfo
-        event : ClusterEvent
         old, new : object or None
             The object of the event before and after it.
-
-        Returns
-        -------
-        Strategy
         """
         if not info.rejectors:
             return Strategy.AFTER_BACKOFF
@@ -310,15 +304,10 @@ class Hints:
         ----------
         questions : tuple of Question or None
             See `Meaning`.
-        info : QueuedPodInfo
         old, new : object or None
             The object of the event before and after it.
         pod : Pod, optional
             What hints see as the waiting pod; by default that of `info`.
-
-        Returns
-        -------
-        Strategy
         """
         if questions is None:
             return Strategy.AFTER_BACKOFF
@@ -340,7 +329,6 @@ class Hints:
 
         Parameters
         ----------
-        info : QueuedPodInfo
         events : iterable of Observed
             In their order.
 

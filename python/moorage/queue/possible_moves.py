@@ -29,16 +29,8 @@ def possible_moves(
 
     Parameters
     ----------
-    queue : PriorityQueue
-    hints : Hints
-    listeners : list of (RejectedPods, Meaning)
-    event : ClusterEvent
     old, new : object or None
         The object of the event before and after it.
-
-    Returns
-    -------
-    list of PossibleMove
     """
     moves: list[PossibleMove] = []
     for rejected, means in listeners:

@@ -88,12 +88,7 @@ TopOf = Callable[[UnitKey], UnitKey]
 
 
 def alone(key: UnitKey) -> UnitKey:
-    """Return the key of a group that belongs to no tree.
-
-    Parameters
-    ----------
-    key : UnitKey
-    """
+    """Return the key of a group that belongs to no tree."""
     return key
 
 
@@ -109,10 +104,6 @@ def gate_rule(
     plugins: Sequence[PreEnqueuePlugin],
 ) -> tuple[list[str], list[Sized], Asked, Asked, Gate | None] | None:
     """Return what PreEnqueue reads, for `Entrance`.
-
-    Parameters
-    ----------
-    plugins : sequence of PreEnqueuePlugin
 
     Returns
     -------
@@ -180,7 +171,6 @@ class PriorityQueue(PodQueue):
         Returns seconds.
     classes : PodClasses
         The classes of the pods.
-    settings : QueueSettings
 
     Attributes
     ----------
@@ -264,14 +254,6 @@ class PriorityQueue(PodQueue):
     def entry_of(self, info: QueuedPodInfo) -> QueuedPodInfo:
         """Return the entry that a waiting pod belongs to: its group, or itself. A group has no place from its
         pop to the end of its attempt, nor have the pods that were given back to it.
-
-        Parameters
-        ----------
-        info : QueuedPodInfo
-
-        Returns
-        -------
-        QueuedPodInfo or QueuedGroupInfo
         """
         if info.group is not None:
             return info.group
@@ -354,7 +336,6 @@ class PriorityQueue(PodQueue):
 
         Parameters
         ----------
-        info : QueuedPodInfo
         label : str
             Label of the event.
 
@@ -377,7 +358,6 @@ class PriorityQueue(PodQueue):
 
         Parameters
         ----------
-        info : QueuedPodInfo
         key : UnitKey
             The group that the pod names.
         label : str
@@ -413,13 +393,7 @@ class PriorityQueue(PodQueue):
         return self.requeue(group, strategy, label) and group.place is ACTIVE
 
     def add_member(self, group: QueuedGroupInfo, info: QueuedPodInfo) -> None:
-        """Add a pod to a group that stays where it is, or whose attempt has not ended.
-
-        Parameters
-        ----------
-        group : QueuedGroupInfo
-        info : QueuedPodInfo
-        """
+        """Add a pod to a group that stays where it is, or whose attempt has not ended."""
         self.changes += 1
         group.join(info)
         self.infos[info.uid] = info
@@ -433,7 +407,6 @@ class PriorityQueue(PodQueue):
 
         Parameters
         ----------
-        info : QueuedPodInfo
         label : str
             Label of the event that moves the group.
         """
@@ -503,7 +476,6 @@ class PriorityQueue(PodQueue):
 
         Parameters
         ----------
-        group : QueuedGroupInfo
         succeeded : bool
             Then the group is tried again at once, and keeps its age.
         is_error : bool
@@ -528,8 +500,6 @@ class PriorityQueue(PodQueue):
 
         Parameters
         ----------
-        info : QueuedPodInfo
-        place : Place
         label : str
             Label of the event, for a pod whose group has ended its attempt.
         """
@@ -641,8 +611,6 @@ class PriorityQueue(PodQueue):
 
         Parameters
         ----------
-        info : QueuedPodInfo
-        strategy : Strategy
         label : str
             Label of the event that moves the pod.
 
@@ -670,7 +638,6 @@ class PriorityQueue(PodQueue):
 
         Parameters
         ----------
-        infos : list of QueuedPodInfo
         strategy : Strategy
             AFTER_BACKOFF or IMMEDIATELY.
         label : str
@@ -701,7 +668,6 @@ class PriorityQueue(PodQueue):
 
         Parameters
         ----------
-        info : QueuedPodInfo
         label : str
             Label of the event that moves the pod.
         from_backoff : bool, optional
@@ -805,7 +771,6 @@ class PriorityQueue(PodQueue):
         ----------
         info : QueuedPodInfo
             Its `order` is set.
-        place : Place
         """
         self.changes += 1
         if not isinstance(info, QueuedGroupInfo):
@@ -851,12 +816,7 @@ class PriorityQueue(PodQueue):
         self._saved = self.changes, infos, copies, number, groups
 
     def copy_from(self, other: PriorityQueue) -> None:
-        """Take copies of the pods of another queue.
-
-        Parameters
-        ----------
-        other : PriorityQueue
-        """
+        """Take copies of the pods of another queue."""
         self.numbers.last = other.numbers.last
         self.infos = copies_of(other.infos)
         self.groups = {unit: copy(group) for unit, group in other.groups.items()}
@@ -888,12 +848,7 @@ class PriorityQueue(PodQueue):
             self.put(group, group.place or ACTIVE)
 
     def leave(self, info: QueuedPodInfo) -> None:
-        """Remove a waiting pod or group from its place.
-
-        Parameters
-        ----------
-        info : QueuedPodInfo
-        """
+        """Remove a waiting pod or group from its place."""
         place = info.place
         assert place is not None
         if isinstance(info, QueuedGroupInfo) and place is Place.UNSCHEDULABLE:

@@ -45,16 +45,7 @@ STRENGTH = attrgetter("value")
 
 
 def members_of(entry: QueuedPodInfo) -> list[QueuedPodInfo]:
-    """Return the pods of an entry: of a group, or the pod itself.
-
-    Parameters
-    ----------
-    entry : QueuedPodInfo or QueuedGroupInfo
-
-    Returns
-    -------
-    list of QueuedPodInfo
-    """
+    """Return the pods of an entry: of a group, or the pod itself."""
     return list(entry.members.values()) if isinstance(entry, QueuedGroupInfo) else [entry]
 
 
@@ -68,7 +59,6 @@ class SchedulingQueue:
         name belong to it.
     clock : callable
         Returns seconds.
-    settings : QueueSettings, optional
     nominator : PodNominator, optional
         Receives the nominations of the pods here.
     lock : re-entrant lock, optional
@@ -130,10 +120,6 @@ class SchedulingQueue:
         ----------
         uid : str
             UID of a pod.
-
-        Returns
-        -------
-        QueuedPodInfo or None
         """
         return self._queue.infos.get(uid)
 
@@ -176,21 +162,12 @@ class SchedulingQueue:
         ----------
         uid : str
             UID of a pod.
-
-        Returns
-        -------
-        QueuedPodInfo or None
         """
         with self._lock:
             return self._in_flight.get(uid)
 
     def is_in_flight(self, info: QueuedPodInfo) -> bool:
-        """Whether the attempt of a popped pod has not ended.
-
-        Parameters
-        ----------
-        info : QueuedPodInfo
-        """
+        """Whether the attempt of a popped pod has not ended."""
         with self._lock:
             return self._in_flight.has(info)
 
@@ -201,10 +178,6 @@ class SchedulingQueue:
 
     def backoff_until(self, info: QueuedPodInfo) -> float | None:
         """Return when the backoff of a pod ends, in seconds; None for a pod without backoff.
-
-        Parameters
-        ----------
-        info : QueuedPodInfo
 
         Returns
         -------
@@ -226,12 +199,7 @@ class SchedulingQueue:
     # ---- adding, updating and deleting ---------------------------------------------------------------------
 
     def add(self, pod: Pod) -> None:
-        """Add a new pod without a node.
-
-        Parameters
-        ----------
-        pod : Pod
-        """
+        """Add a new pod without a node."""
         with self._lock:  # `run_periodic` replaces the time under this lock
             self.add_infos([QueuedPodInfo(pod, self._queue.now())])
 
@@ -290,10 +258,6 @@ class SchedulingQueue:
     def delete(self, *pods: Pod) -> None:
         """Remove pods that are deleted or have a node now. A pod in flight stays there until its attempt
         ends.
-
-        Parameters
-        ----------
-        *pods : Pod
         """
         with self._lock:
             infos, nominated = self._queue.infos, self.nominator.nodes
@@ -449,10 +413,6 @@ class SchedulingQueue:
     def put_back(self, *infos: QueuedPodInfo) -> None:
         """Return popped pods that were not tried to their former place, as if they had not been popped.
 
-        Parameters
-        ----------
-        *infos : QueuedPodInfo
-
         Raises
         ------
         MoorageError
@@ -599,7 +559,6 @@ class SchedulingQueue:
 
         Parameters
         ----------
-        infos : list of QueuedPodInfo
         latest : list of Pod or None
             The latest state of each pod, by namespace and name; None for none.
         rejectors : sequence of (frozenset of str, frozenset of str)
@@ -667,7 +626,6 @@ class SchedulingQueue:
 
         Parameters
         ----------
-        event : ClusterEvent
         old, new : object or None
             The object before and after; None where it was added or deleted.
         check : callable, optional
@@ -683,37 +641,20 @@ class SchedulingQueue:
             self._sweep(moves, event, old, new)
 
     def regroup(self, keys: Iterable[UnitKey], deleted: UnitKey | None = None) -> None:
-        """Find the groups of waiting pods anew; see `PriorityQueue.regroup`.
-
-        Parameters
-        ----------
-        keys : iterable of UnitKey
-        deleted : UnitKey, optional
-        """
+        """Find the groups of waiting pods anew; see `PriorityQueue.regroup`."""
         with self._lock:
             self._queue.regroup(keys, deleted, self.pod_events.added.label)
             self._wake()
 
     def move_all_for_each(self, event: ClusterEvent, news: Iterable[Any]) -> None:
-        """Move pods as for one event after the other; `news` are read while the event can have an effect.
-
-        Parameters
-        ----------
-        event : ClusterEvent
-        news : iterable
-        """
+        """Move pods as for one event after the other; `news` are read while the event can have an effect."""
         with self._lock:
             left = iter(news)
             while self.may_react(event) and (new := next(left, None)) is not None:
                 self.move_all_to_active_or_backoff_queue(event, None, new)
 
     def record_evictions(self, evictions: Iterable[tuple[Notice[Pod], Notice[Pod]]]) -> None:
-        """Record the changes and deletions of pods for the pods in flight, where no pod is unschedulable.
-
-        Parameters
-        ----------
-        evictions : iterable
-        """
+        """Record the changes and deletions of pods for the pods in flight, where no pod is unschedulable."""
         with self._lock:
             hears = self.hints.is_registered
             heard = [event if hears(event) else None for event in (ASSIGNED_POD_UPDATE, ASSIGNED_POD_DELETE)]
@@ -722,14 +663,6 @@ class SchedulingQueue:
     def follow_nominations(self, notices: Iterable[Notice[Pod]]) -> int:
         """Enter the leading pods whose nomination, which the queue knows, was written to their status; return
         their number.
-
-        Parameters
-        ----------
-        notices : iterable of Notice
-
-        Returns
-        -------
-        int
         """
         nominator = self.nominator
         with self._lock, nominator.lock:
@@ -737,29 +670,14 @@ class SchedulingQueue:
             return self._queue.follow_nominations(notices, nominator.nodes, nominator.by_node)
 
     def record_run(self, event: ClusterEvent, notices: Iterable[Notice[Any]]) -> int:
-        """Record an event of leading objects for pods in flight, if no other can react; return how many.
-
-        Parameters
-        ----------
-        event : ClusterEvent
-        notices : iterable of Notice
-
-        Returns
-        -------
-        int
-        """
+        """Record an event of leading objects for pods in flight, if no other can react; return how many."""
         with self._lock:
             if self._listening(event) or self._queue.groups:
                 return 0
             return self._in_flight.observe_run(event if self.hints.is_registered(event) else None, notices)
 
     def may_react(self, event: ClusterEvent) -> bool:
-        """Whether an event can have an effect: a pod is in flight, or a hint may move another one.
-
-        Parameters
-        ----------
-        event : ClusterEvent
-        """
+        """Whether an event can have an effect: a pod is in flight, or a hint may move another one."""
         with self._lock:
             return self._in_flight.has_listeners or bool(self._listening(event))
 

@@ -23,7 +23,6 @@ class Timers:
 
     Parameters
     ----------
-    queue : PriorityQueue
     began : float
         Time of the beginning in seconds.
     """

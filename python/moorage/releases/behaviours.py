@@ -48,10 +48,6 @@ class Behaviour:
 def differing(before: FeatureGates, after: FeatureGates) -> list[Behaviour]:
     """Return the behaviours and gates that two sets of feature gates, each of its release, do not have alike.
 
-    Parameters
-    ----------
-    before, after : FeatureGates
-
     Returns
     -------
     list of Behaviour
@@ -75,7 +71,6 @@ def switched(before: FeatureGates, after: FeatureGates, names: Collection[str]) 
 
     Parameters
     ----------
-    before, after : FeatureGates
     names : collection of str
         Names of `differing` behaviours.
 

@@ -70,10 +70,6 @@ _FOLDER = Path(__file__).parent / "gates"
 def gates_of(release: Release) -> Mapping[str, Gate]:
     """Return the feature gates of a release.
 
-    Parameters
-    ----------
-    release : Release
-
     Returns
     -------
     mapping of str to Gate
@@ -122,10 +118,6 @@ class FeatureGates(Mapping[str, bool]):
 @lru_cache(len(RELEASES))
 def default_gates(release: Release) -> FeatureGates:
     """Return the default of each gate in a release.
-
-    Parameters
-    ----------
-    release : Release
 
     Returns
     -------
@@ -198,13 +190,7 @@ def feature_gates(
 
 
 def is_gate(name: str, release: Release) -> bool:
-    """Whether a release has a gate, or a name sets all gates of a stage.
-
-    Parameters
-    ----------
-    name : str
-    release : Release
-    """
+    """Whether a release has a gate, or a name sets all gates of a stage."""
     return name in ALL or name in gates_of(release)
 
 
@@ -215,7 +201,6 @@ def settable(changes: Mapping[str, bool], release: Release) -> dict[str, bool]:
     ----------
     changes : mapping of str to bool
         Of another release.
-    release : Release
 
     Returns
     -------
@@ -239,7 +224,6 @@ def dependents_off(changes: Mapping[str, bool], release: Release = RELEASES[DEFA
     ----------
     changes : mapping of str to bool
         Gates that differ from the defaults of the release.
-    release : Release, optional
 
     Returns
     -------
@@ -283,10 +267,6 @@ def _built_in(name: str, release: Release, here: str = "") -> str:
 def releases_with(name: str) -> list[str]:
     """Return the releases that a gate is built for, the oldest first.
 
-    Parameters
-    ----------
-    name : str
-
     Returns
     -------
     list of str
@@ -303,10 +283,6 @@ def groups_pods(gates: Mapping[str, bool]) -> bool:
     ----------
     gates : mapping of str to bool
         Value by feature gate.
-
-    Returns
-    -------
-    bool
     """
     return gates["GenericWorkload"]
 
@@ -318,7 +294,6 @@ def pod_gates(gates: Mapping[str, bool], release: Release = RELEASES[DEFAULT]) -
     ----------
     gates : mapping of str to bool
         Value by feature gate.
-    release : Release, optional
 
     Returns
     -------

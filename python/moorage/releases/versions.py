@@ -31,10 +31,6 @@ def parse_version(text: str) -> Version | None:
     ----------
     text : str
         For example "v1.36.2", "v1.31.2+k3s1" or "1.37".
-
-    Returns
-    -------
-    Version or None
     """
     match = _FORM.match(text)
     return None if match is None else Version(int(match[1]), int(match[2]), int(match[3] or 0))
@@ -42,10 +38,6 @@ def parse_version(text: str) -> Version | None:
 
 def nearest_release(version: Version) -> tuple[Release, bool]:
     """Return the release that decides for a version.
-
-    Parameters
-    ----------
-    version : Version
 
     Returns
     -------
@@ -68,10 +60,6 @@ def release_named(text: str) -> Release:
     ----------
     text : str
         For example "1.36", "v1.36", "1.36.2" or "v1.36.2-eks-1-1".
-
-    Returns
-    -------
-    Release
 
     Raises
     ------

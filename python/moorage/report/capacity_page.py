@@ -21,10 +21,6 @@ def capacity_page(document: Mapping[str, Any], use: NodeUse) -> Page:
         ``capacity.moorage.dev/v1``.
     use : NodeUse
         Without the replicas that were counted.
-
-    Returns
-    -------
-    Page
     """
     replicas: Counter[str] = Counter()
     for each in document["templates"]:

@@ -16,10 +16,6 @@ def comparison_page(document: Mapping[str, Any]) -> Page:
     ----------
     document : mapping
         ``compare.moorage.dev/v1``.
-
-    Returns
-    -------
-    Page
     """
     alternatives, differences = document["alternatives"], document["differences"]
     names = [one["name"] for one in alternatives]

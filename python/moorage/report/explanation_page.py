@@ -23,10 +23,6 @@ def explanation_page(items: Sequence[Json]) -> Page:
     ----------
     items : sequence of mapping
         Items of an ``ExplanationList`` of ``explain.moorage.dev/v1``: namespace, workload, pods, explanation.
-
-    Returns
-    -------
-    Page
     """
     failed = [one for one in items if not one["explanation"]["fits"]]
     page = Page("Explanation", _headline(items, failed))

@@ -45,14 +45,6 @@ MOST = 40
 def node_figure(use: NodeUse) -> Figure:
     """Return the use of nodes: of all by zone, and its distribution over nodes.
 
-    Parameters
-    ----------
-    use : NodeUse
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-
     Raises
     ------
     MoorageError
@@ -95,13 +87,8 @@ def history_figure(history: History, by: str = "") -> Figure:
 
     Parameters
     ----------
-    history : History
     by : str, optional
         The label of nodes by which use is shown, besides the zone; see `history_page`.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
 
     Raises
     ------
@@ -145,10 +132,6 @@ def sweep_figure(document: Mapping[str, Any]) -> Figure:
     ----------
     document : mapping
         ``sweep.moorage.dev/v1``.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
 
     Raises
     ------
@@ -211,7 +194,6 @@ def picture(figure: Figure, form: str) -> bytes:
 
     Parameters
     ----------
-    figure : matplotlib.figure.Figure
     form : {"png", "svg"}
 
     Returns

@@ -64,13 +64,8 @@ def current_use(scheduler: Scheduler, by: str = "") -> NodeUse:
 
     Parameters
     ----------
-    scheduler : Scheduler
     by : str, optional
         The label of pools.
-
-    Returns
-    -------
-    NodeUse
     """
     rows = np.asarray(scheduler.context.view_rows())
     table = scheduler.table
@@ -122,13 +117,8 @@ def history_use(history: History, by: str = "") -> NodeUse:
 
     Parameters
     ----------
-    history : History
     by : str, optional
         The label of pools.
-
-    Returns
-    -------
-    NodeUse
     """
     labels = grouping_labels(lambda label: any(history.node_labels(label)), by)
     table = history.scheduler.table
@@ -164,7 +154,6 @@ def heat_map(use: NodeUse, extra: Mapping[str, Array] | None = None) -> Drawn | 
 
     Parameters
     ----------
-    use : NodeUse
     extra : mapping of str to (nodes,) float64 array, optional
         More measures of nodes, in per cent, shown first.
 
@@ -234,7 +223,6 @@ def group_grid(use: NodeUse, grouping: str) -> Grid | None:
 
     Parameters
     ----------
-    use : NodeUse
     grouping : {"zone", "pool"}
 
     Returns
@@ -291,13 +279,8 @@ def quantity(resource: str, value: float) -> str:
 
     Parameters
     ----------
-    resource : str
     value : float
         Cpu in millicores.
-
-    Returns
-    -------
-    str
     """
     match unit(resource):
         case "millicores":

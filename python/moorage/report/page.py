@@ -112,16 +112,8 @@ def shortened(
 
     Parameters
     ----------
-    caption : str
-    headings : sequence of str
-    rows : sequence of sequence of Cell
-    choices : sequence of int, optional
     more : str, optional
         See `Grid`.
-
-    Returns
-    -------
-    Grid
     """
     return Grid(caption, headings, rows[:ROWS], choices, len(rows), more)
 
@@ -180,13 +172,7 @@ class Page:
     sections: list[Section] = field(default_factory=list)
 
     def add(self, title: str, *blocks: Block | None) -> None:
-        """Add a section of the blocks that are not None, unless there is none.
-
-        Parameters
-        ----------
-        title : str
-        *blocks : Block or None
-        """
+        """Add a section of the blocks that are not None, unless there is none."""
         if present := [block for block in blocks if block is not None]:
             self.sections.append(Section(title, present))
 
@@ -252,16 +238,7 @@ def _template() -> Any:
 
 
 def amount(value: float) -> str:
-    """Format a number for readers: groups of thousands, at most six digits.
-
-    Parameters
-    ----------
-    value : float
-
-    Returns
-    -------
-    str
-    """
+    """Format a number for readers: groups of thousands, at most six digits."""
     if isinstance(value, int) or value.is_integer():
         return f"{int(value):,}"
     return f"{value:,.2f}" if abs(value) >= 1000 else f"{value:.4g}"

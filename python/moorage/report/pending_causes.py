@@ -64,11 +64,6 @@ class Cause:
 def causes_block(causes: Iterable[Cause], explain: Explain | None) -> Causes | None:
     """Return causes, those of the most pods first, with what would help.
 
-    Parameters
-    ----------
-    causes : iterable of Cause
-    explain : Explain or None
-
     Returns
     -------
     Causes or None

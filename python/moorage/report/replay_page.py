@@ -57,17 +57,12 @@ def history_page(
 
     Parameters
     ----------
-    history : History
     by : str, optional
         The label of nodes by which use is shown over time, besides the zone; the one of pools by default.
     numbers : mapping of str to float, optional
         Of measures, shown in a table of their own.
     explain : Explain or None, optional
         Called for one pending pod of each of the most frequent causes.
-
-    Returns
-    -------
-    Page
     """
     summary, use = history.summary(), history_use(history, by)
     page = Page("Replay", _headline(summary, use))
@@ -83,16 +78,7 @@ def history_page(
 
 
 def duration(seconds: float) -> str:
-    """Format a span of time: its two largest units.
-
-    Parameters
-    ----------
-    seconds : float
-
-    Returns
-    -------
-    str
-    """
+    """Format a span of time: its two largest units."""
     if not math.isfinite(seconds):
         return ""
     sizes = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
@@ -208,13 +194,8 @@ def charts(history: History, use: NodeUse) -> list[Chart]:
 
     Parameters
     ----------
-    history : History
     use : NodeUse
         Says which resources and labels there are.
-
-    Returns
-    -------
-    list of Chart
     """
     found = [Chart("Requested part of the allocatable amount", "%", _use_series(history, use))]
     for name, label in use.labels.items():
@@ -270,16 +251,7 @@ def _count(name: str, starts: Array, ends: Array) -> Series:
 
 
 def timelines(found: list[Chart]) -> Drawn | None:
-    """Return charts with zoom, and a table of their numbers; None for no chart.
-
-    Parameters
-    ----------
-    found : list of Chart
-
-    Returns
-    -------
-    Drawn or None
-    """
+    """Return charts with zoom, and a table of their numbers; None for no chart."""
     if not found:
         return None
     data, texts = [], []
@@ -319,16 +291,7 @@ def _numbers(found: list[Chart]) -> Grid:
 
 
 def verification_page(verification: Verification) -> Page:
-    """Return the page of a comparison of recorded bindings with decisions.
-
-    Parameters
-    ----------
-    verification : Verification
-
-    Returns
-    -------
-    Page
-    """
+    """Return the page of a comparison of recorded bindings with decisions."""
     page = Page("Verification of recorded bindings", f"{verification.headline()}.")
     differ = len(verification.divergences)
     facts = [

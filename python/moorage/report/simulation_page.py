@@ -26,10 +26,6 @@ def simulation_page(document: Mapping[str, Any], use: NodeUse, explain: Explain 
         After the run.
     explain : Explain or None
         Called for one pod of each of the most frequent causes.
-
-    Returns
-    -------
-    Page
     """
     summary = document["summary"]
     workloads = document.get("workloads", [])
@@ -52,8 +48,6 @@ def add_nodes(page: Page, use: NodeUse, when: str = "") -> None:
 
     Parameters
     ----------
-    page : Page
-    use : NodeUse
     when : str, optional
         Is added to the titles.
     """
@@ -96,16 +90,7 @@ def _facts(summary: Mapping[str, Any], use: NodeUse) -> Facts:
 
 
 def use_facts(use: NodeUse) -> list[Fact]:
-    """Return the requested part of cpu and memory.
-
-    Parameters
-    ----------
-    use : NodeUse
-
-    Returns
-    -------
-    list of Fact
-    """
+    """Return the requested part of cpu and memory."""
     names = [name for name in ("cpu", "memory") if name in use.requested and use.total(name) >= 0]
     return [Fact(f"{name} requested", f"{use.total(name):.1f} %") for name in names]
 

@@ -19,10 +19,6 @@ def sweep_page(document: Mapping[str, Any]) -> Page:
     ----------
     document : mapping
         ``sweep.moorage.dev/v1``.
-
-    Returns
-    -------
-    Page
     """
     means, runs = document["means"], document["runs"]
     page = Page("Sweep", _headline(means, runs))
@@ -64,10 +60,6 @@ def varied_first(means: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[st
     ----------
     means : sequence of mapping
         Of ``sweep.moorage.dev/v1``.
-
-    Returns
-    -------
-    varied, equal : list of str
     """
     values: dict[str, set[float]] = {}
     for one in means:

@@ -46,7 +46,6 @@ def check_pod(pod: object, name: str = "pod") -> None:
 
     Parameters
     ----------
-    pod : object
     name : str, optional
         Of the parameter.
 
@@ -66,7 +65,6 @@ def pod_of(client: ObjectClient, pod: Source, name: str = "pod") -> Pod:
     ----------
     client : ObjectClient
         Has the priority classes.
-    pod : Pod, dict, text, or anything else that `load` reads
     name : str, optional
         Of the parameter.
 
@@ -91,11 +89,6 @@ def pod_of(client: ObjectClient, pod: Source, name: str = "pod") -> Pod:
 
 def pods_of(client: ObjectClient, pods: Sequence[Source]) -> Sequence[Pod]:
     """Return the pods that a caller passes; see `pod_of`.
-
-    Parameters
-    ----------
-    client : ObjectClient
-    pods : sequence of Pod, dict, text, or anything else that `load` reads
 
     Returns
     -------
@@ -124,7 +117,6 @@ def counted_pods(
 
     Parameters
     ----------
-    client : ObjectClient
     given : pod, (pod, int), or sequence of these
         A pod is a Pod, a dict, a text, or anything else that `load` reads.
     name : str

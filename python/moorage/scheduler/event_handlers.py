@@ -95,8 +95,6 @@ class NodeHandler:
 
     Parameters
     ----------
-    cache : SchedulerCache
-    queue : SchedulingQueue
     lost : LostUses, optional
         Is told of nodes that go, in releases that lose count of what their pods use.
     """
@@ -127,7 +125,6 @@ class NodeHandler:
 
         Parameters
         ----------
-        obj : Node
         is_in_initial_list : bool
             Whether the object existed when the handler was registered.
         """
@@ -160,7 +157,6 @@ class PodHandler:
     ----------
     handle : FrameworkHandle
         Has the cache, and the pods that wait on Permit.
-    queue : SchedulingQueue
     is_ours : callable
         False for pods of other schedulers.
     ages : CreationClock, optional
@@ -340,7 +336,6 @@ class PodHandler:
 
         Parameters
         ----------
-        obj : Pod
         is_in_initial_list : bool
             Whether the object existed when the handler was registered.
         """
@@ -485,11 +480,8 @@ def watch(
 
     Parameters
     ----------
-    informers : InformerFactory
     handle : FrameworkHandle
         Has the cache.
-    queue : SchedulingQueue
-    pods : PodHandler
     forget_failures : callable
         Called with one of the pod groups that are added, changed or deleted. Other pods may be evicted after
         it, so that remembered failures of pods are void.

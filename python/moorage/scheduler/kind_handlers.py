@@ -42,7 +42,6 @@ class EventHandler:
 
     Parameters
     ----------
-    queue : SchedulingQueue
     resource : str
         The resource in the form of cluster events.
     actions : ActionType
@@ -73,7 +72,6 @@ class EventHandler:
 
         Parameters
         ----------
-        obj : Object
         is_in_initial_list : bool
             Whether the object existed when the handler was registered.
         """
@@ -118,8 +116,6 @@ def watch_taint_rules(informers: InformerFactory, queue: SchedulingQueue, gates:
 
     Parameters
     ----------
-    informers : InformerFactory
-    queue : SchedulingQueue
     gates : FeatureGates
         Rules of releases or with gates that do not apply them are not reported.
     """
@@ -163,7 +159,6 @@ class TreeHandler:
 
         Parameters
         ----------
-        obj : PodGroup or CompositePodGroup
         is_in_initial_list : bool
             Whether the object existed when the handler was registered.
         """

@@ -56,7 +56,6 @@ def check_names(options: Mapping[str, object], known: Any, of: str) -> None:
     ----------
     options : mapping of str to object
         The keyword arguments.
-    known : TypedDict
     of : str
         What takes them, for the text.
     """

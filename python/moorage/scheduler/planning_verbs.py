@@ -103,10 +103,6 @@ class PlanningVerbs:
         weights : sequence of float, optional
             Of each pod, from 0 on; 1 by default.
 
-        Returns
-        -------
-        Bound
-
         Raises
         ------
         InputError
@@ -182,10 +178,6 @@ class PlanningVerbs:
             Maximum number of moves.
         force : bool, optional
             Whether pods without a controller are moved, too.
-
-        Returns
-        -------
-        EmptyingPlan
 
         Raises
         ------
@@ -299,10 +291,6 @@ class PlanningVerbs:
         by : str, optional
             "zone", "region", "pool", or the key of a label: one result for each value, sorted. Nodes without
             the label are left out. By default one result for each node, in list order.
-
-        Returns
-        -------
-        list of Room
 
         Raises
         ------

@@ -53,7 +53,6 @@ def make_queue(
         The feature gates, and their release.
     clock : callable
         Returns seconds.
-    nominator : PodNominator
     """
     has_groups = groups_pods(gates)
     settings = QueueSettings(

@@ -561,7 +561,6 @@ class Run:
 
         Parameters
         ----------
-        batch : GroupBatch
         first : int
             Index of the first group.
 
@@ -637,7 +636,6 @@ class Run:
 
         Parameters
         ----------
-        group : PodGroup or CompositePodGroup or None
         pods : sequence of Pod
             The pods to place.
         scheduled : sequence of Pod
@@ -687,7 +685,6 @@ class Run:
 
         Parameters
         ----------
-        infos : list of QueuedPodInfo
         nodes : list of str
             The name of the node of each.
         """
@@ -743,7 +740,6 @@ class Run:
 
         Parameters
         ----------
-        infos : list of QueuedPodInfo
         failures : list of Failure
             Of each pod.
         """
@@ -835,7 +831,6 @@ class Run:
 
         Parameters
         ----------
-        info : QueuedPodInfo
         error : str
             Why.
         """

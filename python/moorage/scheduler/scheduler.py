@@ -271,10 +271,6 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         clock : callable, optional
             The clock of the copy, if this scheduler has one: both show the same time now.
 
-        Returns
-        -------
-        Scheduler
-
         Raises
         ------
         MoorageError
@@ -303,10 +299,6 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         """Return what differs in another scheduler, for example in a fork that has changed.
 
         New events of both stores are processed first.
-
-        Parameters
-        ----------
-        other : Scheduler
 
         Returns
         -------
@@ -398,10 +390,6 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         pod : Pod, or a dict, text or object of a client that `load` reads as one
             In the cache or not.
 
-        Returns
-        -------
-        Examination
-
         Raises
         ------
         InputError
@@ -449,10 +437,6 @@ class Scheduler(PlanningVerbs, ClusterChanges):
             ``sts/NAMESPACE/db`` or ``podgroup/train``: its first pod without a node, or if all have one its
             first pod.
 
-        Returns
-        -------
-        Explanation
-
         Raises
         ------
         InputError
@@ -478,10 +462,6 @@ class Scheduler(PlanningVerbs, ClusterChanges):
     def finish_binding(self, pods: Sequence[Pod]) -> dict[str, Failure]:
         """Let time pass until none of some pods is being bound, as far as the scheduler can let time pass.
 
-        Parameters
-        ----------
-        pods : sequence of Pod
-
         Returns
         -------
         dict of str to Failure
@@ -500,10 +480,6 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         pod : Pod, or a dict, text or object of a client that `load` reads as one
             Not in the cache. If it has claims, or an out-of-tree plugin or an extender takes part, it is
             bound, and must be in the store; an `ObjectStore` gets a pod with claims.
-
-        Returns
-        -------
-        Decision
 
         Raises
         ------
@@ -692,7 +668,6 @@ class Scheduler(PlanningVerbs, ClusterChanges):
 
         Parameters
         ----------
-        template : Pod, or a dict, text or object of a client that `load` reads as one
         n : int
             0 to 2^31 - 1.
         first : int, optional

@@ -38,7 +38,6 @@ def exponential_buckets(start: float, factor: float, count: int) -> tuple[float,
     ----------
     start, factor : float
         The first bound, and the ratio of each to the one before.
-    count : int
     """
     bounds = [start]
     for _ in range(count - 1):
@@ -56,7 +55,6 @@ class SchedulerMetrics(Observer):
     ----------
     context : SchedulingContext
         Its engines and plugins report here from now on.
-    queue : SchedulingQueue
 
     Attributes
     ----------
@@ -176,7 +174,6 @@ class SchedulerMetrics(Observer):
         ----------
         count : int
             The number of pods.
-        seconds : float
         """
         self._share = seconds / count if count else 0.0
         self._algorithm.observe(self._share, times=count)
@@ -186,7 +183,6 @@ class SchedulerMetrics(Observer):
 
         Parameters
         ----------
-        infos : sequence of QueuedPodInfo
         are_placed : bool, optional
             Whether they are pods of `tried`: their attempts have begun before their share of its time.
         """
@@ -216,7 +212,6 @@ class SchedulerMetrics(Observer):
 
         Parameters
         ----------
-        infos : sequence of QueuedPodInfo
         failures : sequence of Failure
             One for each. Pods that fail alike share one object.
         """

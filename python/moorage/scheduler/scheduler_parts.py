@@ -74,20 +74,11 @@ class SchedulerParts:
     _options: Options
 
     def is_waiting(self, pod: Pod) -> bool:
-        """Whether a pod exists without a node, according to the informers.
-
-        Parameters
-        ----------
-        pod : Pod
-        """
+        """Whether a pod exists without a node, according to the informers."""
         return self.pods.unbound(pod) is not None
 
     def not_ours(self, pod: Pod) -> str:
         """Return why this scheduler does not schedule a pod now.
-
-        Parameters
-        ----------
-        pod : Pod
 
         Returns
         -------
@@ -103,10 +94,6 @@ class SchedulerParts:
     def _not_ours_with_group(self, pod: Pod) -> str:
         """Return why this scheduler does not schedule a pod without a node now: while a pod of its group is
         gated, all are.
-
-        Parameters
-        ----------
-        pod : Pod
 
         Returns
         -------

@@ -156,7 +156,6 @@ class SchedulingContext:
 
         Parameters
         ----------
-        pods : sequence of Pod
         by_demand : bool, optional
             Whether the core is to place pods with bound volumes by the demand of their class
             (`Route.CLAIMS`), until events about claims and volumes are processed.
@@ -178,7 +177,6 @@ class SchedulingContext:
 
         Parameters
         ----------
-        pods : sequence of Pod
         first : int
             The index of the first pod that the batch knows.
 

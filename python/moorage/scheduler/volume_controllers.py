@@ -253,7 +253,6 @@ def volume_controller(
         The store.
     sync : callable
         Has the scheduler process the new events of the store.
-    options : Options
     own_time : CreationClock
         That of a store of the scheduler's own.
     """

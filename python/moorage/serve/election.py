@@ -18,7 +18,6 @@ class Election:
 
     Parameters
     ----------
-    lease : LeaderLease
     renew_deadline, retry_period : float
         Seconds after the last renewal when the Lease counts as lost, and between the beginnings of two
         attempts.
@@ -84,10 +83,6 @@ class Election:
         ----------
         tolerance : float
             Seconds after the Lease has run out.
-
-        Returns
-        -------
-        bool
         """
         late = self._clock() - self._renewed - self.lease.duration
         return self._is_over or (self.is_leader and late > tolerance)

@@ -46,7 +46,6 @@ class EventBroadcaster(EventRecorder):
 
     Parameters
     ----------
-    connection : Connection
     scheduler_name : str
         Reports events about objects other than pods.
     now : callable
@@ -189,10 +188,6 @@ def stamp(seconds: float) -> str:
     ----------
     seconds : float
         Since 1970.
-
-    Returns
-    -------
-    str
     """
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 

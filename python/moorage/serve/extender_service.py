@@ -48,7 +48,6 @@ class RequestError(MoorageError):
     ----------
     status : int
         Of HTTP, for verbs whose answer has no field for an error.
-    text : str
     """
 
     def __init__(self, status: int, text: str) -> None:
@@ -95,17 +94,11 @@ class ExtenderService:
     def answer(self, verb: str, body: bytes) -> tuple[int, bytes]:
         """Answer one request, after what has happened in the cluster was taken in.
 
-        Parameters
-        ----------
-        verb : str
-        body : bytes
-
         Returns
         -------
         status : int
             200 where the answer has a field for an error (filter and bind): kube-scheduler shows the text of
             that field, and nothing of the body of another status.
-        body : bytes
         """
         try:
             if verb not in self.verbs:

@@ -32,7 +32,6 @@ def liveness_checks(
         Whose watches are looked at.
     connections : sequence of Connection
         Whose credentials are looked at.
-    election : Election or None
 
     Returns
     -------

@@ -32,7 +32,6 @@ class LiveScheduler:
 
     Parameters
     ----------
-    client : ApiClient
     events : Connection
         For events, so that they do not use up the requests of bindings. With an election it and the client's
         own send no writes while the Lease is not held, so the Lease needs another.
@@ -82,10 +81,6 @@ class LiveScheduler:
     def work(self, stop: Event) -> None:
         """Schedule until an event is set; then finish the bindings in flight, write the events that wait and
         give the Lease up.
-
-        Parameters
-        ----------
-        stop : threading.Event
 
         Raises
         ------

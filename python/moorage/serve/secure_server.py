@@ -92,10 +92,6 @@ def server_context(
         A file in PEM. A certificate that a client shows has to be by one of these authorities; whether it has
         shown one, the handler has to ask.
 
-    Returns
-    -------
-    Reloaded of ssl.SSLContext
-
     Raises
     ------
     OSError
@@ -116,14 +112,7 @@ def server_context(
 
 
 class HttpServer(ThreadingHTTPServer):
-    """A thread for each connection, over TLS with a context, else plain.
-
-    Parameters
-    ----------
-    address : (str, int)
-    handler : type
-    context : Reloaded of ssl.SSLContext or None
-    """
+    """A thread for each connection, over TLS with a context, else plain."""
 
     daemon_threads = True
 
@@ -175,10 +164,6 @@ class HttpServer(ThreadingHTTPServer):
 
 class TimedReader(RawIOBase):
     """Reads a connection up to a moment, however small the parts are that the client sends.
-
-    Parameters
-    ----------
-    connection : socket.socket
 
     Attributes
     ----------
@@ -272,11 +257,6 @@ def health_answer(name: str, checks: Mapping[str, Check], query: Mapping[str, An
         By name; each returns whether it passes.
     query : mapping of str to object
         Of the request: ``verbose`` tells the checks also where all pass.
-
-    Returns
-    -------
-    status : int
-    text : str
     """
     if unknown := query.keys() - {"verbose"}:
         return 400, f"not supported: {', '.join(sorted(unknown))}\n"

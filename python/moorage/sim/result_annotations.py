@@ -36,10 +36,6 @@ Results = dict[str, str]
 class AnnotatedRun(CountingRun):
     """A run that examines each pod right before each attempt to place it.
 
-    Parameters
-    ----------
-    scheduler : Scheduler
-
     Attributes
     ----------
     attempts : dict of str to list of Results
@@ -66,10 +62,6 @@ class AnnotatedRun(CountingRun):
 
     def annotations(self, pod: Pod) -> Mapping[str, str]:
         """Return the annotations of a pod after the run.
-
-        Parameters
-        ----------
-        pod : Pod
 
         Returns
         -------
@@ -119,11 +111,6 @@ def _annotated(pod: Pod, annotations: Mapping[str, str]) -> Pod:
 def examined(profile: Profile, found: Examination) -> Results:
     """Return what plugins say up to the scores of nodes.
 
-    Parameters
-    ----------
-    profile : Profile
-    found : Examination
-
     Returns
     -------
     dict of str to str
@@ -164,15 +151,10 @@ def ended(profile: Profile, node: str, victims: list[str]) -> Results:
 
     Parameters
     ----------
-    profile : Profile
     node : str
         The node on which the pod is placed; "" for none.
     victims : list of str
         Nodes from which pods were evicted for it.
-
-    Returns
-    -------
-    dict of str to str
     """
 
     def all_of(kind: type[Plugin]) -> str:

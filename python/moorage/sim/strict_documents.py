@@ -23,10 +23,6 @@ def decode_document(document: Any, struct: type[T], api_version: str, kind: str)
     api_version, kind : str
         What the document has to say of itself.
 
-    Returns
-    -------
-    object
-
     Raises
     ------
     InputError
@@ -48,10 +44,6 @@ def decode_part(value: Any, struct: type[T]) -> T:
         A JSON value.
     struct : type
         The result's type.
-
-    Returns
-    -------
-    object
 
     Raises
     ------

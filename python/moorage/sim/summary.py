@@ -73,12 +73,7 @@ class Summary:
 
 
 def zone_of(node: Node | None) -> str:
-    """Return the zone of a node; "" without one.
-
-    Parameters
-    ----------
-    node : Node or None
-    """
+    """Return the zone of a node; "" without one."""
     return node.metadata.labels.get(ZONE, "") if node is not None else ""
 
 
@@ -97,10 +92,6 @@ def summarize(
         Result of the run.
     before : iterable of Pod
         The other pods before the run.
-
-    Returns
-    -------
-    Summary
     """
     skipped = Counter(result.skipped.values())
     skipped["finished"] += len(finished)

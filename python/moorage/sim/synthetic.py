@@ -43,10 +43,6 @@ def synthetic(nodes: int = 5000, zones: int = 3, pods: int = 0, seed: int = 0) -
     seed : int
         Seed of the random sizes; equal arguments give equal clusters.
 
-    Returns
-    -------
-    Cluster
-
     Raises
     ------
     InputError

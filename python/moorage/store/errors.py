@@ -64,7 +64,6 @@ def not_found(struct: type[Object], name: str) -> NotFoundError:
     ----------
     struct : type
         The kind.
-    name : str
     """
     return NotFoundError(f'{resource(struct)} "{name}" not found')
 
@@ -115,7 +114,6 @@ def invalid(struct: type[Object], name: str, why: str) -> InvalidObjectError:
     ----------
     struct : type
         The kind.
-    name : str
     why : str
         The reason, with the field.
     """

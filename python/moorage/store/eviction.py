@@ -28,7 +28,6 @@ def evict_pod(client: ObjectClient, pod: Pod) -> None:
 
     Parameters
     ----------
-    client : ObjectClient
     pod : Pod
         Its name and its namespace count.
 
@@ -53,7 +52,6 @@ def tell_why(client: ObjectClient, pod: Pod, why: Condition) -> None:
 
     Parameters
     ----------
-    client : ObjectClient
     pod : Pod
         As it is stored.
     why : Condition

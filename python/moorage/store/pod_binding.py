@@ -36,10 +36,8 @@ class Binding:
 
         Parameters
         ----------
-        pod : Pod
         version : str
             The resource version of the binding.
-        node : str
         """
         spec, status = self._spec, self._status
         if spec is None or spec[0] is not pod.spec or spec[1] != node:
@@ -70,10 +68,6 @@ def refusal(pod: Pod, current: Pod | None, node: str) -> ApiError:
         The stored pod.
     node : str
         The node's name.
-
-    Returns
-    -------
-    InvalidObjectError, NotFoundError or ConflictError
     """
     if not node:
         return InvalidObjectError("target.name: Required value")

@@ -29,8 +29,6 @@ class PodPatcher(Protocol):
 
         Parameters
         ----------
-        kind : type
-        name, namespace : str
         patch : dict or list of dict
             JSON values with the field names of the API.
         type : {"merge", "strategic", "json"}, optional
@@ -86,7 +84,6 @@ def condition_value(condition: Condition, generation: int) -> dict[str, Any]:
 
     Parameters
     ----------
-    condition : Condition
     generation : int
         Of the object for which it holds; 0 where that is not known.
     """

@@ -71,10 +71,8 @@ class ObjectClient(Protocol):
 
         Parameters
         ----------
-        kind : type or str
         namespace : str
             "" for all namespaces.
-        label_selector : str or LabelSelectorMatcher
         field_selector : str
             "" for all objects.
 
@@ -104,10 +102,6 @@ class ObjectClient(Protocol):
         resource_version : str
             The watch begins with the first event after it; without one with the objects, as ADDED.
 
-        Returns
-        -------
-        Watcher
-
         Raises
         ------
         ResourceExpiredError
@@ -119,14 +113,8 @@ class ObjectClient(Protocol):
 
         Parameters
         ----------
-        kind : type or str
-        name : str
         namespace : str
             "" for kinds without namespaces.
-
-        Returns
-        -------
-        Object
 
         Raises
         ------
@@ -147,23 +135,10 @@ class ObjectClient(Protocol):
         ----------
         obj : Object, dict, str, bytes, Path, file object, or object of a Kubernetes client
             What is no `Object` is read as by `load`.
-
-        Returns
-        -------
-        Object
         """
 
     def update(self, obj: T) -> T:
-        """Replace an object; return it as stored.
-
-        Parameters
-        ----------
-        obj : Object
-
-        Returns
-        -------
-        Object
-        """
+        """Replace an object; return it as stored."""
 
     def patch(
         self,
@@ -179,8 +154,6 @@ class ObjectClient(Protocol):
 
         Parameters
         ----------
-        kind : type or str
-        name, namespace : str
         patch : dict or list of dict
             JSON values with the field names of the API.
         type : {"merge", "strategic", "json"}
@@ -207,8 +180,6 @@ class ObjectClient(Protocol):
 
         Parameters
         ----------
-        kind : type or str
-        name, namespace : str
         uid, resource_version : str
             Preconditions; "" for none.
         grace_period_seconds : int, optional
@@ -226,7 +197,6 @@ class ObjectClient(Protocol):
 
         Parameters
         ----------
-        pod : Pod
         node : str
             The node's name.
         """

@@ -40,10 +40,6 @@ def kind_named(text: str) -> type[Object]:
         Singular, plural or short name, in any case, with the API group or without: ``deployment``, ``pods``,
         ``sts``, ``deployments.apps``.
 
-    Returns
-    -------
-    type
-
     Raises
     ------
     InputError
@@ -70,7 +66,6 @@ def parse_reference(text: str) -> tuple[type[Object], str, str]:
         The struct of the kind.
     namespace : str
         "" for kinds without namespaces.
-    name : str
 
     Raises
     ------

@@ -116,10 +116,6 @@ class ObjectStore:
         ----------
         changes : int
             An earlier value of `changes`.
-
-        Returns
-        -------
-        list of type
         """
         with self._lock:
             return self._tables.changed_since(changes)
@@ -133,13 +129,8 @@ class ObjectStore:
         ----------
         kind : type or str
             The struct of a kind, or its name.
-        name : str
         namespace : str
             "" for kinds without namespaces.
-
-        Returns
-        -------
-        Object
 
         Raises
         ------
@@ -209,10 +200,6 @@ class ObjectStore:
         resource_version : str
             The watch begins with the first event after it. With "" or "0" it begins with the objects, as
             ADDED.
-
-        Returns
-        -------
-        Watch
 
         Raises
         ------
@@ -289,10 +276,6 @@ class ObjectStore:
         Unlike `create` this does not read quantities, as `load` has checked those of objects that it read;
         a scheduler names the object that it cannot read.
 
-        Parameters
-        ----------
-        objects : iterable of Object
-
         Raises
         ------
         AlreadyExistsError, InvalidObjectError
@@ -315,10 +298,6 @@ class ObjectStore:
             Of one kind, with a name or `generateName`.
         keeps : bool, optional
             Whether objects keep names that they have.
-
-        Returns
-        -------
-        tuple of str
         """
         if not objects:
             return ()
@@ -373,10 +352,6 @@ class ObjectStore:
     def update_many(self, objects: Iterable[T]) -> None:
         """Replace objects, one after the other, as `update` does; if one fails, none is replaced.
 
-        Parameters
-        ----------
-        objects : iterable of Object
-
         Raises
         ------
         NotFoundError, ConflictError, InvalidObjectError
@@ -407,7 +382,6 @@ class ObjectStore:
         ----------
         kind : type or str
             The struct of a kind, or its name.
-        name, namespace : str
         patch : dict or list of dict
             JSON values with the field names of the API. A ``resourceVersion`` or ``uid`` is a precondition.
         type : {"merge", "strategic", "json"}
@@ -522,7 +496,6 @@ class ObjectStore:
         ----------
         kind : type or str
             The struct of a kind, or its name.
-        name, namespace : str
         uid, resource_version : str, optional
             Preconditions.
         grace_period_seconds : int, optional
@@ -602,7 +575,6 @@ class ObjectStore:
 
         Parameters
         ----------
-        pods : sequence of Pod
         nodes : sequence of str
             The name of each pod's node.
         keys : sequence of str, optional
@@ -742,22 +714,12 @@ class ObjectStore:
         return copy
 
     def is_open(self, mark: Save) -> bool:
-        """Whether a mark was neither undone nor released.
-
-        Parameters
-        ----------
-        mark : Save
-        """
+        """Whether a mark was neither undone nor released."""
         with self._lock:
             return self._tables.is_open(mark)
 
     def all_or_nothing(self) -> Bracket[None]:
-        """Hold the lock, and undo the writes of the block if an exception ends it.
-
-        Returns
-        -------
-        context manager
-        """
+        """Hold the lock, and undo the writes of the block if an exception ends it."""
         return Bracket(self._lock, _Writes(self))
 
 

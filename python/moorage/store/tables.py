@@ -121,8 +121,6 @@ class Table(Generic[T]):
 
         Parameters
         ----------
-        objects : sequence of Object
-        uid_prefix, now : str
         version : int
             The resource version of the first object.
 
@@ -141,7 +139,6 @@ class Table(Generic[T]):
 
         Parameters
         ----------
-        objects : sequence of Object
         version : int
             The resource version of the first new state.
 
@@ -174,11 +171,8 @@ class Table(Generic[T]):
 
         Parameters
         ----------
-        pods : sequence of Pod
-        nodes : sequence of str
         keys : sequence of str
             ``namespace/name`` of each pod.
-        make : Binding
         version : int
             The resource version of the first binding.
 
@@ -198,12 +192,8 @@ class Table(Generic[T]):
 
         Parameters
         ----------
-        objects : sequence of Object
-        condition : Condition
-        make : callable
         version : int
             The resource version of the first change.
-        stays : str
         """
         before = len(self._events)
         found = self.objects.set_condition(objects, condition, make, version, self._events, stays)
@@ -222,9 +212,6 @@ class Table(Generic[T]):
 
         Parameters
         ----------
-        pods : sequence of (Pod or WatchEvent)
-        condition : Condition
-        make, remove : callable
         version : int
             The resource version of the first change.
         """
@@ -447,9 +434,6 @@ class Tables:
         ----------
         objects : sequence of Object
             Not empty.
-        condition : Condition
-        make : callable
-        stays : str
         """
         table = self[type(objects[0])]
         return self._numbered(
@@ -540,8 +524,6 @@ class Tables:
 
         Parameters
         ----------
-        pods : sequence of Pod
-        nodes : sequence of str
         keys : sequence of str
             ``namespace/name`` of each pod.
         now : str

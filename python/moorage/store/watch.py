@@ -26,7 +26,6 @@ def with_version(obj: T, version: str) -> T:
 
     Parameters
     ----------
-    obj : Object
     version : str
         Resource version.
     """

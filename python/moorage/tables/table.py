@@ -56,10 +56,6 @@ class Table:
         ----------
         start, stop : int
             Their range.
-
-        Returns
-        -------
-        Table
         """
         return Table({name: column[start:stop] for name, column in self.columns.items()})
 
@@ -112,10 +108,6 @@ class Table:
         ----------
         rows : int
             How many; a last line says that there are more.
-
-        Returns
-        -------
-        str
         """
         cells = [[name.upper() for name in self.columns], *self._cells(rows)]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
@@ -158,10 +150,6 @@ class Tabular:
         ----------
         limit : int, optional
             Number of rows, from the first on; by default all.
-
-        Returns
-        -------
-        Table
         """
         raise NotImplementedError
 
@@ -198,16 +186,7 @@ class Tabular:
 
 
 def rows_of(table: Table) -> list[dict[str, Any]]:
-    """Return the rows of a table as JSON objects, without missing values.
-
-    Parameters
-    ----------
-    table : Table
-
-    Returns
-    -------
-    list of dict
-    """
+    """Return the rows of a table as JSON objects, without missing values."""
     names, columns = list(table.columns), list(table.to_dict().values())
     rows = zip(*columns, strict=True)
     return [
@@ -216,16 +195,7 @@ def rows_of(table: Table) -> list[dict[str, Any]]:
 
 
 def column_values(column: Column) -> list[Any]:
-    """Return the values of a column as Python objects.
-
-    Parameters
-    ----------
-    column : Column
-
-    Returns
-    -------
-    list
-    """
+    """Return the values of a column as Python objects."""
     values: list[Any] = column.tolist() if isinstance(column, np.ndarray) else list(column)
     return values
 

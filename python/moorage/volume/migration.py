@@ -198,31 +198,13 @@ def _aws_handle(volume_id: str) -> str:
 
 
 def in_tree_plugin(volume: PersistentVolume) -> InTreePlugin | None:
-    """Return the in-tree plugin of a volume, if a CSI driver has replaced it.
-
-    Parameters
-    ----------
-    volume : PersistentVolume
-
-    Returns
-    -------
-    InTreePlugin or None
-    """
+    """Return the in-tree plugin of a volume, if a CSI driver has replaced it."""
     spec = volume.spec
     return next((plugin for field, plugin in MIGRATED.items() if getattr(spec, field) is not None), None)
 
 
 def migrated_plugins(node: CSINode | None) -> Container[str]:
-    """Return the in-tree plugins that CSI drivers replace on a node.
-
-    Parameters
-    ----------
-    node : CSINode or None
-
-    Returns
-    -------
-    container of str
-    """
+    """Return the in-tree plugins that CSI drivers replace on a node."""
     return () if node is None else node.metadata.annotations.get(MIGRATED_PLUGINS, "").split(",")
 
 
@@ -234,7 +216,6 @@ def required_affinity(volume: PersistentVolume, plugins: Container[str] = ()) ->
 
     Parameters
     ----------
-    volume : PersistentVolume
     plugins : container of str
         The plugins that CSI drivers replace on the node.
 

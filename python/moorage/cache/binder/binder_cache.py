@@ -113,10 +113,6 @@ class BinderCache(ClusterCache):
     def assume_pod(self, info: CachePodInfo) -> None:
         """Add a pod that is not yet bound to its node.
 
-        Parameters
-        ----------
-        info : CachePodInfo
-
         Raises
         ------
         CacheError
@@ -136,7 +132,6 @@ class BinderCache(ClusterCache):
 
         Parameters
         ----------
-        placer : Placer
         placements : Placements
             Its pods are of the guaranteed ledger and of no group, and not in the cache.
         verdicts, first, end
@@ -155,22 +150,12 @@ class BinderCache(ClusterCache):
         return end
 
     def finish_bindings(self, pods: Iterable[Pod]) -> None:
-        """Call `finish_binding` for several pods.
-
-        Parameters
-        ----------
-        pods : iterable of Pod
-        """
+        """Call `finish_binding` for several pods."""
         with self.lock:
             self.pods.finish_bindings(pods)
 
     def finish_binding(self, pod: Pod) -> None:
-        """Start the time to live (`pod_assumed_ttl`) of an assumed pod after an attempt to bind it.
-
-        Parameters
-        ----------
-        pod : Pod
-        """
+        """Start the time to live (`pod_assumed_ttl`) of an assumed pod after an attempt to bind it."""
         with self.lock:
             self.pods.finish_binding(pod)
 
@@ -195,12 +180,7 @@ class BinderCache(ClusterCache):
                     self.reservations.release(held)
 
     def is_assumed_pod(self, pod: Pod) -> bool:
-        """Whether a pod is assumed and its deadline has not passed; if it has, `clean` is run.
-
-        Parameters
-        ----------
-        pod : Pod
-        """
+        """Whether a pod is assumed and its deadline has not passed; if it has, `clean` is run."""
         with self.lock:
             self._expire(pod)
             return self.pods.is_assumed_pod(pod)
@@ -221,10 +201,6 @@ class BinderCache(ClusterCache):
         pod : Pod
             Identified by namespace and name; by UID among successive pods with one name.
 
-        Returns
-        -------
-        Pod
-
         Raises
         ------
         CacheError
@@ -238,10 +214,6 @@ class BinderCache(ClusterCache):
     def get_node_info(self, node_name: str) -> QosNodeInfo | None:
         """Return a read-only view of a node.
 
-        Parameters
-        ----------
-        node_name : str
-
         Returns
         -------
         QosNodeInfo or None
@@ -252,10 +224,6 @@ class BinderCache(ClusterCache):
 
     def find_store(self, store_name: StoreName | str) -> Store | None:
         """Return the store with a name.
-
-        Parameters
-        ----------
-        store_name : StoreName or str
 
         Returns
         -------
@@ -275,8 +243,6 @@ class BinderCache(ClusterCache):
 
         Parameters
         ----------
-        pod : Pod
-        node_name : str
         without : iterable of Pod
             Pods that do not count, such as victims.
 
@@ -304,10 +270,6 @@ class BinderCache(ClusterCache):
     def get_unit_scheduling_status(self, unit_key: str) -> SchedulingStatus:
         """Return the scheduling status of a unit.
 
-        Parameters
-        ----------
-        unit_key : str
-
         Returns
         -------
         SchedulingStatus
@@ -317,27 +279,12 @@ class BinderCache(ClusterCache):
             return self.units.get_unit_scheduling_status(unit_key)
 
     def set_unit_scheduling_status(self, unit_key: str, status: SchedulingStatus) -> None:
-        """Set the scheduling status of a unit.
-
-        Parameters
-        ----------
-        unit_key : str
-        status : SchedulingStatus
-        """
+        """Set the scheduling status of a unit."""
         with self.lock:
             self.units.set_unit_scheduling_status(unit_key, status)
 
     def get_unit_status(self, unit_key: str) -> UnitStatus:
-        """Return the scheduling status and the running pods of a unit.
-
-        Parameters
-        ----------
-        unit_key : str
-
-        Returns
-        -------
-        UnitStatus
-        """
+        """Return the scheduling status and the running pods of a unit."""
         with self.lock:
             return self.units.get_unit_status(unit_key)
 
@@ -345,10 +292,6 @@ class BinderCache(ClusterCache):
 
     def mark_pod_to_delete(self, pod: Pod, preemptor: Pod) -> None:
         """Mark a confirmed pod as to be deleted for a preemptor, replacing an earlier marker.
-
-        Parameters
-        ----------
-        pod, preemptor : Pod
 
         Raises
         ------
@@ -360,10 +303,6 @@ class BinderCache(ClusterCache):
 
     def remove_delete_pod_marker(self, pod: Pod, preemptor: Pod) -> None:
         """Remove the marker of a pod that is to be deleted for a preemptor.
-
-        Parameters
-        ----------
-        pod, preemptor : Pod
 
         Raises
         ------
@@ -390,12 +329,7 @@ class BinderCache(ClusterCache):
             self.markers.remove_delete_pod_marker_by_key(pod_key, preemptor_key)
 
     def is_pod_marked_to_delete(self, pod: Pod) -> bool:
-        """Whether a pod is marked as to be deleted.
-
-        Parameters
-        ----------
-        pod : Pod
-        """
+        """Whether a pod is marked as to be deleted."""
         with self.lock:
             return self.markers.is_pod_marked_to_delete(pod)
 
@@ -403,14 +337,6 @@ class BinderCache(ClusterCache):
 
     def get_available_placeholder_pod(self, pod: Pod) -> Pod:
         """Return the free placeholder pod that a pod requests to replace.
-
-        Parameters
-        ----------
-        pod : Pod
-
-        Returns
-        -------
-        Pod
 
         Raises
         ------
@@ -458,10 +384,6 @@ class BinderCache(ClusterCache):
         """Replace a pod, assumed or added, by its new state.
 
         A bound pod is added if it is new. A pod that is not bound is removed, unless it is assumed.
-
-        Parameters
-        ----------
-        old, new : Pod
         """
         with self._event():
             if not new.spec.node_name:
@@ -478,10 +400,6 @@ class BinderCache(ClusterCache):
 
     def delete_pod(self, pod: Pod) -> None:
         """Remove a pod, assumed or added.
-
-        Parameters
-        ----------
-        pod : Pod
 
         Raises
         ------
@@ -528,10 +446,6 @@ class BinderCache(ClusterCache):
     def add_node(self, node: Node) -> None:
         """Add or replace a node. Pods that were added before their node are then on this node.
 
-        Parameters
-        ----------
-        node : Node
-
         Raises
         ------
         ValueError
@@ -541,21 +455,11 @@ class BinderCache(ClusterCache):
             self.nodes.set_node(node)
 
     def update_node(self, old: Node | None, new: Node) -> None:
-        """Replace a node; an unknown node is added (`old` is ignored).
-
-        Parameters
-        ----------
-        old : Node or None
-        new : Node
-        """
+        """Replace a node; an unknown node is added (`old` is ignored)."""
         self.add_node(new)
 
     def delete_node(self, node: Node) -> None:
         """Remove a Node. The node remains known while it has pods, an NMNode or a CNR.
-
-        Parameters
-        ----------
-        node : Node
 
         Raises
         ------
@@ -566,31 +470,16 @@ class BinderCache(ClusterCache):
             self.nodes.delete_node(node)
 
     def add_nm_node(self, nm_node: NMNode) -> None:
-        """Set the resources of a node that a second node agent reports.
-
-        Parameters
-        ----------
-        nm_node : NMNode
-        """
+        """Set the resources of a node that a second node agent reports."""
         with self.lock:
             self.nodes.set_nm_node(nm_node)
 
     def update_nm_node(self, old: NMNode | None, new: NMNode) -> None:
-        """Replace an NMNode; an unknown one is added (`old` is ignored).
-
-        Parameters
-        ----------
-        old : NMNode or None
-        new : NMNode
-        """
+        """Replace an NMNode; an unknown one is added (`old` is ignored)."""
         self.add_nm_node(new)
 
     def delete_nm_node(self, nm_node: NMNode) -> None:
         """Remove an NMNode.
-
-        Parameters
-        ----------
-        nm_node : NMNode
 
         Raises
         ------
@@ -601,31 +490,16 @@ class BinderCache(ClusterCache):
             self.nodes.delete_nm_node(nm_node)
 
     def add_cnr(self, cnr: CNR) -> None:
-        """Set the resources of a node for best-effort pods.
-
-        Parameters
-        ----------
-        cnr : CNR
-        """
+        """Set the resources of a node for best-effort pods."""
         with self.lock:
             self.nodes.set_cnr(cnr)
 
     def update_cnr(self, old: CNR | None, new: CNR) -> None:
-        """Replace a CustomNodeResource; an unknown one is added (`old` is ignored).
-
-        Parameters
-        ----------
-        old : CNR or None
-        new : CNR
-        """
+        """Replace a CustomNodeResource; an unknown one is added (`old` is ignored)."""
         self.add_cnr(new)
 
     def delete_cnr(self, cnr: CNR) -> None:
         """Remove a CustomNodeResource.
-
-        Parameters
-        ----------
-        cnr : CNR
 
         Raises
         ------
@@ -638,42 +512,22 @@ class BinderCache(ClusterCache):
     # ---- events of pod groups, disruption budgets and reservations
 
     def add_pod_group(self, group: PodGroup) -> None:
-        """Set the scheduling status of a unit by the phase of its pod group.
-
-        Parameters
-        ----------
-        group : PodGroup
-        """
+        """Set the scheduling status of a unit by the phase of its pod group."""
         with self.lock:
             self.units.add_pod_group(group)
 
     def update_pod_group(self, old: PodGroup, new: PodGroup) -> None:
-        """Remove the status of the old pod group, and set the new one's.
-
-        Parameters
-        ----------
-        old : PodGroup
-        new : PodGroup
-        """
+        """Remove the status of the old pod group, and set the new one's."""
         with self.lock:
             self.units.update_pod_group(old, new)
 
     def delete_pod_group(self, group: PodGroup) -> None:
-        """Remove the scheduling status of a unit.
-
-        Parameters
-        ----------
-        group : PodGroup
-        """
+        """Remove the scheduling status of a unit."""
         with self.lock:
             self.units.delete_pod_group(group)
 
     def add_pdb(self, pdb: PodDisruptionBudget) -> None:
         """Add or replace a disruption budget.
-
-        Parameters
-        ----------
-        pdb : PodDisruptionBudget
 
         Raises
         ------
@@ -684,55 +538,28 @@ class BinderCache(ClusterCache):
             self.pdbs.set_pdb(pdb)
 
     def update_pdb(self, old: PodDisruptionBudget | None, new: PodDisruptionBudget) -> None:
-        """Replace a disruption budget; an unknown one is added (`old` is ignored).
-
-        Parameters
-        ----------
-        old : PodDisruptionBudget or None
-        new : PodDisruptionBudget
-        """
+        """Replace a disruption budget; an unknown one is added (`old` is ignored)."""
         self.add_pdb(new)
 
     def delete_pdb(self, pdb: PodDisruptionBudget) -> None:
-        """Remove a disruption budget, if it is there.
-
-        Parameters
-        ----------
-        pdb : PodDisruptionBudget
-        """
+        """Remove a disruption budget, if it is there."""
         with self.lock:
             self.pdbs.delete_pdb(pdb)
 
     def add_reservation(self, reservation: Reservation) -> None:
-        """Reserve the resources of a Reservation; does nothing if the feature gate is off.
-
-        Parameters
-        ----------
-        reservation : Reservation
-        """
+        """Reserve the resources of a Reservation; does nothing if the feature gate is off."""
         if self.reservations is not None:
             with self._event():
                 self.reservations.add_reservation(reservation)
 
     def update_reservation(self, old: Reservation, new: Reservation) -> None:
-        """Replace a Reservation, or match it with its owner; does nothing if the feature gate is off.
-
-        Parameters
-        ----------
-        old : Reservation
-        new : Reservation
-        """
+        """Replace a Reservation, or match it with its owner; does nothing if the feature gate is off."""
         if self.reservations is not None:
             with self._event():
                 self.reservations.update_reservation(old, new)
 
     def delete_reservation(self, reservation: Reservation) -> None:
-        """Remove a Reservation; does nothing if the feature gate is off.
-
-        Parameters
-        ----------
-        reservation : Reservation
-        """
+        """Remove a Reservation; does nothing if the feature gate is off."""
         if self.reservations is not None:
             with self._event():
                 self.reservations.delete_reservation(reservation)
@@ -740,61 +567,24 @@ class BinderCache(ClusterCache):
     # ---- events that no store of a binder uses
 
     def add_owner(self, owner_type: str, key: str, labels: Mapping[str, str] | None = None) -> None:
-        """Do nothing: only schedulers use owners (Gödel, BaseStore).
-
-        Parameters
-        ----------
-        owner_type : str
-        key : str
-        labels : mapping of str to str or None, optional
-        """
+        """Do nothing: only schedulers use owners (Gödel, BaseStore)."""
 
     def update_owner(
         self, owner_type: str, key: str, old: Mapping[str, str] | None, new: Mapping[str, str] | None
     ) -> None:
-        """Do nothing.
-
-        Parameters
-        ----------
-        owner_type : str
-        key : str
-        old : mapping of str to str or None
-        new : mapping of str to str or None
-        """
+        """Do nothing."""
 
     def delete_owner(self, owner_type: str, key: str) -> None:
-        """Do nothing.
-
-        Parameters
-        ----------
-        owner_type : str
-        key : str
-        """
+        """Do nothing."""
 
     def add_movement(self, movement: Movement | None) -> None:
-        """Do nothing: only schedulers use movements (Gödel, BaseStore).
-
-        Parameters
-        ----------
-        movement : Movement or None
-        """
+        """Do nothing: only schedulers use movements (Gödel, BaseStore)."""
 
     def update_movement(self, old: Movement | None, new: Movement | None) -> None:
-        """Do nothing.
-
-        Parameters
-        ----------
-        old : Movement or None
-        new : Movement or None
-        """
+        """Do nothing."""
 
     def delete_movement(self, movement: Movement | None) -> None:
-        """Do nothing.
-
-        Parameters
-        ----------
-        movement : Movement or None
-        """
+        """Do nothing."""
 
     # ---- relisting
 
@@ -850,16 +640,7 @@ class BinderCache(ClusterCache):
 
 
 def new_binder_cache(handler: CacheHandler) -> BinderCache:
-    """Return a cache whose expired entries are removed in a background thread until `handler.stop` is set.
-
-    Parameters
-    ----------
-    handler : CacheHandler
-
-    Returns
-    -------
-    BinderCache
-    """
+    """Return a cache whose expired entries are removed in a background thread until `handler.stop` is set."""
     cache = BinderCache(handler)
     cache.run(handler.period, handler.stop)
     return cache

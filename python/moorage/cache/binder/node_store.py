@@ -77,10 +77,6 @@ class NodeStore(Store):
         ----------
         name : str
             The name of the node.
-
-        Returns
-        -------
-        bool
         """
         component = self.handler.scheduler_name
         objects = (self._node(name), self.nm_nodes.get(name))
@@ -96,7 +92,6 @@ class NodeStore(Store):
 
         Parameters
         ----------
-        pod : Pod
         name : str
             Name of the node.
         without : iterable of Pod, optional
@@ -129,10 +124,6 @@ class NodeStore(Store):
     def set_node(self, node: Node) -> None:
         """Add or replace a Node.
 
-        Parameters
-        ----------
-        node : Node
-
         Raises
         ------
         ValueError
@@ -148,10 +139,6 @@ class NodeStore(Store):
     def delete_node(self, node: Node) -> None:
         """Remove a Node. The node remains known while it has pods, an NMNode or a CNR.
 
-        Parameters
-        ----------
-        node : Node
-
         Raises
         ------
         CacheError
@@ -166,21 +153,12 @@ class NodeStore(Store):
             self._describe(name, self.nm_nodes.get(name), self.cnrs.get(name))
 
     def set_nm_node(self, nm_node: NMNode) -> None:
-        """Add or replace an NMNode.
-
-        Parameters
-        ----------
-        nm_node : NMNode
-        """
+        """Add or replace an NMNode."""
         self._describe(nm_node.name, nm_node, self.cnrs.get(nm_node.name))
         self.state.journal.put(self.nm_nodes, nm_node.name, nm_node)
 
     def delete_nm_node(self, nm_node: NMNode) -> None:
         """Remove an NMNode.
-
-        Parameters
-        ----------
-        nm_node : NMNode
 
         Raises
         ------
@@ -193,21 +171,12 @@ class NodeStore(Store):
         self.state.journal.drop(self.nm_nodes, nm_node.name)
 
     def set_cnr(self, cnr: CNR) -> None:
-        """Add or replace a CustomNodeResource.
-
-        Parameters
-        ----------
-        cnr : CNR
-        """
+        """Add or replace a CustomNodeResource."""
         self._describe(cnr.name, self.nm_nodes.get(cnr.name), cnr)
         self.state.journal.put(self.cnrs, cnr.name, cnr)
 
     def delete_cnr(self, cnr: CNR) -> None:
         """Remove a CustomNodeResource.
-
-        Parameters
-        ----------
-        cnr : CNR
 
         Raises
         ------

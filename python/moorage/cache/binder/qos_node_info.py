@@ -54,10 +54,8 @@ class QosNodeInfo(NodeInfo):
 
     Parameters
     ----------
-    state : ClusterState
     name : str
         The name of the node.
-    nm_nodes : mapping of str to NMNode
     cnrs : mapping of str to CNR
         By node name.
 

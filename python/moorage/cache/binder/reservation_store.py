@@ -63,14 +63,6 @@ class ReservationInfo(NamedTuple):
 def identifier(pod: Pod) -> Identifier:
     """Return the key of the reservation that a pod represents as a placeholder, or requests.
 
-    Parameters
-    ----------
-    pod : Pod
-
-    Returns
-    -------
-    Identifier
-
     Raises
     ------
     CacheError
@@ -108,14 +100,6 @@ class ReservationStore(Store):
     def get_available_placeholder_pod(self, pod: Pod) -> Pod:
         """Return the free placeholder pod that a pod requests.
 
-        Parameters
-        ----------
-        pod : Pod
-
-        Returns
-        -------
-        Pod
-
         Raises
         ------
         CacheError
@@ -132,24 +116,14 @@ class ReservationStore(Store):
     # ---- deployments that request reservations
 
     def set_deployment(self, deployment: Deployment) -> None:
-        """Record whether a Deployment requests that the resources of its deleted pods are reserved.
-
-        Parameters
-        ----------
-        deployment : Deployment
-        """
+        """Record whether a Deployment requests that the resources of its deleted pods are reserved."""
         if wants_reservation(deployment):
             self.state.journal.put(self._deployments, deployment.key, True)
         else:
             self.delete_deployment(deployment)
 
     def delete_deployment(self, deployment: Deployment) -> None:
-        """Remove a Deployment, if it is there.
-
-        Parameters
-        ----------
-        deployment : Deployment
-        """
+        """Remove a Deployment, if it is there."""
         self.state.journal.drop(self._deployments, deployment.key)
 
     # ---- events of pods, before the other stores handle them
@@ -178,35 +152,20 @@ class ReservationStore(Store):
         self._match(key, pod.metadata.uid)
 
     def bind_pod(self, pod: Pod) -> None:
-        """Match the placeholder that a bound pod requests, if it is free.
-
-        Parameters
-        ----------
-        pod : Pod
-        """
+        """Match the placeholder that a bound pod requests, if it is free."""
         key = self._requested(pod)
         if key is not None and key in self._infos and not self._infos[key].matched:
             self._match(key, pod.metadata.uid)
 
     def release(self, pod: Pod) -> None:
-        """Free the placeholder of an assumed pod that was forgotten or expired.
-
-        Parameters
-        ----------
-        pod : Pod
-        """
+        """Free the placeholder of an assumed pod that was forgotten or expired."""
         key = self._requested(pod)
         if key is not None and key in self._infos and self._infos[key].matched == pod.metadata.uid:
             info = self._infos[key]
             self._reserve(info.placeholder_pod, NEVER if info.deadline == NEVER else self._deadline())
 
     def delete_pod(self, pod: Pod) -> None:
-        """Reserve the resources of a confirmed pod that is deleted, if it or its Deployment requests that.
-
-        Parameters
-        ----------
-        pod : Pod
-        """
+        """Reserve the resources of a confirmed pod that is deleted, if it or its Deployment requests that."""
         is_wanted = wants_reservation(pod) or self._deployments.get(deployment_of(pod), False)
         if not (is_wanted and pod.spec.node_name and placeholder_of(pod)):
             return
@@ -244,12 +203,7 @@ class ReservationStore(Store):
             self._reserve(fake)
 
     def update_reservation(self, old: Reservation, new: Reservation) -> None:
-        """Replace a Reservation, or match its placeholder with the owner if it no longer occupies resources.
-
-        Parameters
-        ----------
-        old, new : Reservation
-        """
+        """Replace a Reservation, or match its placeholder with the owner if it occupies nothing any more."""
         if occupies(new):
             if occupies(old):
                 self.delete_reservation(old)
@@ -261,12 +215,7 @@ class ReservationStore(Store):
                 self._match(identifier(fake), owner.metadata.uid)
 
     def delete_reservation(self, reservation: Reservation) -> None:
-        """Remove the placeholder of a Reservation.
-
-        Parameters
-        ----------
-        reservation : Reservation
-        """
+        """Remove the placeholder of a Reservation."""
         fake = reserved_pod(reservation)
         if self._info_of(fake) is not None:
             self._drop(identifier(fake))

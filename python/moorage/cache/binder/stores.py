@@ -52,16 +52,7 @@ class Store(BinderStore):
     name: ClassVar[StoreName]
 
     def clone(self, state: ClusterState) -> Self:
-        """Return a copy over another state; dict attributes are copied.
-
-        Parameters
-        ----------
-        state : ClusterState
-
-        Returns
-        -------
-        Store
-        """
+        """Return a copy over another state; dict attributes are copied."""
         out = super().clone(state)
         for name, value in vars(self).items():
             if isinstance(value, dict):
@@ -91,10 +82,6 @@ class PdbStore(Store):
     def set_pdb(self, pdb: PodDisruptionBudget) -> None:
         """Add or replace a budget.
 
-        Parameters
-        ----------
-        pdb : PodDisruptionBudget
-
         Raises
         ------
         ValueError
@@ -106,12 +93,7 @@ class PdbStore(Store):
         self.state.journal.put(self._budgets, pdb.key, Budget(pdb, selector))
 
     def delete_pdb(self, pdb: PodDisruptionBudget) -> None:
-        """Remove a budget, if it is there.
-
-        Parameters
-        ----------
-        pdb : PodDisruptionBudget
-        """
+        """Remove a budget, if it is there."""
         self.state.journal.drop(self._budgets, pdb.key)
 
     @property
@@ -121,10 +103,6 @@ class PdbStore(Store):
 
     def pdbs_of(self, pod: Pod) -> list[PodDisruptionBudget]:
         """Return the budgets in the namespace of a pod that select the pod.
-
-        Parameters
-        ----------
-        pod : Pod
 
         Returns
         -------
@@ -214,7 +192,6 @@ class UnitStatusStore(Store, RunningPods):
         ----------
         key : str
             The unit key.
-        status : SchedulingStatus
         """
         self.state.journal.put(self._status, key, SchedulingStatus(status))
 
@@ -225,40 +202,21 @@ class UnitStatusStore(Store, RunningPods):
         ----------
         key : str
             The unit key.
-
-        Returns
-        -------
-        UnitStatus
         """
         return UnitStatus(self.get_unit_scheduling_status(key), self.running(key))
 
     def add_pod_group(self, group: PodGroup) -> None:
-        """Set the status of a unit by the phase of its pod group.
-
-        Parameters
-        ----------
-        group : PodGroup
-        """
+        """Set the status of a unit by the phase of its pod group."""
         status = _STATUS.get(group.status.phase, SchedulingStatus.UNKNOWN)
         self.set_unit_scheduling_status(_key(group), status)
 
     def update_pod_group(self, old: PodGroup, new: PodGroup) -> None:
-        """Remove the status of the old pod group, and set that of the new one.
-
-        Parameters
-        ----------
-        old, new : PodGroup
-        """
+        """Remove the status of the old pod group, and set that of the new one."""
         self.delete_pod_group(old)
         self.add_pod_group(new)
 
     def delete_pod_group(self, group: PodGroup) -> None:
-        """Remove the status of a unit.
-
-        Parameters
-        ----------
-        group : PodGroup
-        """
+        """Remove the status of a unit."""
         self.state.journal.drop(self._status, _key(group))
 
 
@@ -284,14 +242,6 @@ class PodStore(Store, BinderPods):
 
     def get_pod(self, pod: Pod) -> Pod:
         """Return the object of a pod, see `BinderCache.get_pod`.
-
-        Parameters
-        ----------
-        pod : Pod
-
-        Returns
-        -------
-        Pod
 
         Raises
         ------

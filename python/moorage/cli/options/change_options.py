@@ -106,7 +106,6 @@ class RequestedChange(NamedTuple):
 
         Parameters
         ----------
-        scheduler : Scheduler
         nodes : container of str
             The names of the nodes before the first change of the command: a selector means these alone, in
             whatever order the changes are given.
@@ -165,8 +164,6 @@ def left_as_is(change: RequestedChange, made: Change, scheduler: Scheduler) -> l
 
     Parameters
     ----------
-    change : RequestedChange
-    made : Change
     scheduler : Scheduler
         After the change.
     """

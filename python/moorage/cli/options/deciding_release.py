@@ -80,7 +80,6 @@ def print_release(*clusters: Cluster, is_asked: bool = False) -> None:
 
     Parameters
     ----------
-    *clusters : Cluster
     is_asked : bool, optional
         Whether the question is about releases, so that the default is told as well.
     """

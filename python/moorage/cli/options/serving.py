@@ -147,7 +147,6 @@ def serve_extender(options: Mapping[str, Any], stop: Event) -> None:
     ----------
     options : mapping of str to object
         The values of `input_options`, `scheduler_options` and `extender_options`.
-    stop : threading.Event
 
     Raises
     ------
@@ -247,7 +246,6 @@ def serving(options: Mapping[str, Any], live: LiveScheduler) -> Iterator[None]:
     ----------
     options : mapping of str to object
         The values of `connection_options` and `serving_options`.
-    live : LiveScheduler
 
     Raises
     ------
@@ -405,7 +403,6 @@ def with_connection(
     ----------
     options : mapping of str to object
         The values of `connection_options`.
-    connection : ClientConnectionConfiguration
 
     Raises
     ------

@@ -22,7 +22,6 @@ def write_capacity(
     ----------
     form : {"table", "json", "yaml", "csv", "markdown", "html"}
         Format of the output; ``csv`` has a row per template and node.
-    found : Capacity
     verbose : bool
         Whether tables show the replicas on each node.
     scheduler : Scheduler

@@ -38,9 +38,6 @@ def write_verdict(
     form : {"table", "wide", "json", "yaml", "csv", "markdown", "name", "junit", "github"}
         ``wide`` names all pods, with the nodes of those that have found one, and has whole messages;
         ``name`` prints ``pod/NAME`` of each pod that is a failure.
-    simulation : Simulation
-    verdict : Verdict
-    removed : sequence of Removed
     survival : Survival or None
         Has a table of its own; a CSV file has this one alone.
     warnings : sequence of str

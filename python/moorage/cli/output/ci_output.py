@@ -34,8 +34,6 @@ def ci_text(form: str, verdict: Verdict, survival: Survival | None) -> str:
     ----------
     form : {"junit", "github"}
         A JUnit report in XML, or workflow commands of GitHub Actions, which make annotations.
-    verdict : Verdict
-    survival : Survival or None
     """
     cases = [*_findings(verdict), *(() if survival is None else _losses(survival))]
     return _junit(cases) if form == "junit" else _github(cases)

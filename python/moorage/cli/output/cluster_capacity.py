@@ -37,7 +37,6 @@ def write_compatible(
     ----------
     form : {"table", "json", "yaml"}
         Format of the output.
-    found : Capacity
     templates : sequence of (Pod, int)
         As given.
     limit : int

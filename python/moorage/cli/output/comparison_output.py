@@ -34,7 +34,6 @@ def write_comparison(
     ----------
     form : {"table", "json", "yaml", "csv", "markdown", "html"}
         A CSV file has the pods that differ.
-    alternatives : sequence of Alternative
     warnings : iterable of str
         All that the command prints.
     releases : ReleaseComparison, optional

@@ -56,7 +56,6 @@ def write_explanations(
     ----------
     form : {"table", "json", "yaml", "html"}
         Format of the output.
-    explained : sequence of ExplainedTarget
     limit : int or None
         Number of feasible nodes to show; None for all.
     nodes : sequence of str

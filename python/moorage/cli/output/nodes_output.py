@@ -21,7 +21,6 @@ def write_nodes(form: str, rooms: Sequence[Room], by: str, told: Mapping[str, An
     ----------
     form : {"table", "wide", "json", "yaml", "csv", "markdown", "name"}
         ``wide`` and ``csv`` have all resources, taints and holders; csv in base units.
-    rooms : sequence of Room
     by : str
         The label that the rows are for; "" for nodes.
     told : mapping
@@ -45,7 +44,6 @@ def write_namespaces(form: str, uses: Sequence[NamespaceUse], told: Mapping[str,
     Parameters
     ----------
     form : {"table", "wide", "json", "yaml", "csv", "markdown"}
-    uses : sequence of NamespaceUse
     told : mapping
         Fields about the input, for documents.
     """

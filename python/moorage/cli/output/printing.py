@@ -42,7 +42,6 @@ def write_tables(form: str, tables: Iterable[Table]) -> None:
     ----------
     form : {"table", "markdown", "csv"}
         Format of the output. A CSV file has one table, the first.
-    tables : iterable of Table
     """
     for table in tables:
         if form == "csv":
@@ -119,7 +118,6 @@ def print_lines(lines: Iterable[str], form: str = "table") -> None:
 
     Parameters
     ----------
-    lines : iterable of str
     form : str, optional
         Format of the output: "markdown" has what Markdown would read as markup escaped.
     """
@@ -171,7 +169,6 @@ def write_picture(form: str, figure: Figure) -> None:
     Parameters
     ----------
     form : {"png", "svg"}
-    figure : matplotlib.figure.Figure
     """
     from moorage.report.figures import picture
 
@@ -215,7 +212,6 @@ def told(cluster: Cluster, warnings: Iterable[str]) -> dict[str, Any]:
 
     Parameters
     ----------
-    cluster : Cluster
     warnings : iterable of str
         All that the command prints.
 
@@ -246,7 +242,6 @@ def left_out_document(left_out: Iterable[LeftOut], warnings: Iterable[str]) -> d
 
     Parameters
     ----------
-    left_out : iterable of LeftOut
     warnings : iterable of str
         All that the command prints.
 

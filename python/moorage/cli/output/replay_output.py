@@ -32,7 +32,6 @@ def write_history(
     Parameters
     ----------
     form : {"table", "json", "yaml", "csv", "markdown", "html", "png", "svg"}
-    history : History
     show : {"summary", "decisions", "pods", "nodes", "usage", "scalings"}
     resource, by : str
         Of the usage; see `History.usage`.
@@ -79,7 +78,6 @@ def write_measures(form: str, measured: dict[str, Measurement]) -> None:
     Parameters
     ----------
     form : {"table", "json", "yaml", "csv", "markdown"}
-    measured : dict of str to Measurement
     """
     rows: list[tuple[float | None, str, float]] = []
     for one in measured.values():
@@ -104,7 +102,6 @@ def write_verification(form: str, verification: Verification) -> None:
     Parameters
     ----------
     form : {"table", "json", "yaml", "csv", "markdown", "html"}
-    verification : Verification
     """
     with ignore_broken_pipe():
         if form == "html":

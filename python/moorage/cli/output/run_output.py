@@ -52,7 +52,6 @@ def write_simulation(form: str, simulation: Simulation, outcomes: list[Outcome] 
     form : {"table", "wide", "json", "yaml", "csv", "markdown", "name", "html", "png", "svg"}
         Format of the output: by workload in tables; by pod with ``wide`` and ``csv``. ``name`` prints
         ``pod/NAME`` of each placed pod, as kubectl prints created objects. CSV and names have no summary.
-    simulation : Simulation
     outcomes : list of Outcome or None
         The outcomes to show; None shows none.
     """

@@ -16,7 +16,6 @@ def survival_lines(survival: Survival, all_have_node: bool) -> Iterator[str]:
 
     Parameters
     ----------
-    survival : Survival
     all_have_node : bool
         Whether the gate passes before any loss, without which nothing is a PASS.
     """

@@ -19,7 +19,6 @@ def write_sweep(form: str, result: SweepResult) -> None:
     ----------
     form : {"table", "json", "yaml", "csv", "markdown", "html", "png", "svg"}
         A CSV file has the measures of each replay.
-    result : SweepResult
     """
     with ignore_broken_pipe():
         if form in ("json", "yaml"):

@@ -27,7 +27,6 @@ def absent_workload(scheduler: Scheduler, kind: str, name: str, namespace: str |
     ----------
     scheduler : Scheduler
         After the run.
-    kind, name : str
     namespace : str or None
         None for all namespaces.
     """
@@ -50,7 +49,6 @@ def absent_pod(scheduler: Scheduler, name: str, place: str) -> str:
     ----------
     scheduler : Scheduler
         After the run.
-    name : str
     place : str
         Its namespace; "" for all.
 
@@ -75,8 +73,6 @@ def not_placed(scheduler: Scheduler, kind: type[Object], name: str) -> str:
 
     Parameters
     ----------
-    scheduler : Scheduler
-    kind : type
     name : str
         NAME or NAMESPACE/NAME.
     """

@@ -38,10 +38,6 @@ def merge_alike(explained: Sequence[tuple[Target, Explanation]]) -> list[Explain
     """Tell explanations of pods of a workload as one that are equal but for the pod's name, and whom it would
     evict with a higher priority.
 
-    Parameters
-    ----------
-    explained : sequence of (Target, Explanation)
-
     Returns
     -------
     list of ExplainedTarget

@@ -100,7 +100,6 @@ def judge(
 
     Parameters
     ----------
-    simulation : Simulation
     waiting : collection of str
         What was waiting before the change: see `waiting_pods`.
     allowed : collection of str

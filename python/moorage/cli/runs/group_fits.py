@@ -54,7 +54,6 @@ def group_fits(simulation: Simulation, outcomes: Iterable[Outcome]) -> list[Grou
 
     Parameters
     ----------
-    simulation : Simulation
     outcomes : iterable of Outcome
         Those that are shown, of pods with groups and without.
     """

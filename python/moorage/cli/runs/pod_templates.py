@@ -155,7 +155,6 @@ def template_group_warnings(
     ----------
     scheduler : Scheduler
         Has the groups.
-    templates : iterable of Template
     gang : int or None
         Pods of a gang that is counted.
     """

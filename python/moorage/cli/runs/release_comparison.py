@@ -182,8 +182,6 @@ def compare_releases(
 
     Parameters
     ----------
-    sides : (Side, Side)
-    cluster : Cluster
     options : mapping of str to object
         The values of `scheduler_options`.
     changes : sequence of RequestedChange, optional
@@ -245,7 +243,6 @@ def sides_of_upgrade(first: str, last: str, gates: str) -> tuple[Side, Side, lis
 
     Returns
     -------
-    before, after : Side
     warnings : list of str
         A sentence about each of the others; not about gates that the earlier release does not have and that
         are switched off.

@@ -41,7 +41,6 @@ def removed_pods(simulation: Simulation, listed: Iterable[Pod]) -> list[Removed]
 
     Parameters
     ----------
-    simulation : Simulation
     listed : iterable of Pod
         Those of the cluster before the change.
 

@@ -359,7 +359,6 @@ def input_warnings(cluster: Cluster, scheduler: Scheduler) -> list[str]:
 
     Parameters
     ----------
-    cluster : Cluster
     scheduler : Scheduler
         Of this cluster, with the changes.
     """
@@ -397,7 +396,6 @@ def group_outcomes(outcomes: Iterable[Outcome], short: bool = False) -> list[Gro
 
     Parameters
     ----------
-    outcomes : iterable of Outcome
     short : bool, optional
         Whether the short reasons are taken.
 
@@ -423,7 +421,6 @@ def skip_reason(pod: Pod, skipped: str) -> str:
 
     Parameters
     ----------
-    pod : Pod
     skipped : str
         See `Scheduler.not_ours`.
     """
@@ -561,7 +558,6 @@ class Preparation:
 
         Parameters
         ----------
-        schedulers : int
         multi : mapping of str to object
             Keyword arguments of `simulate_optimistically`.
         """

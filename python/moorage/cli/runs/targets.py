@@ -79,7 +79,6 @@ def workload_named(
 
     Parameters
     ----------
-    preparation : Preparation
     text : str
         ``deploy/web``, ``deployment.apps/web``, ``deploy/NAMESPACE/web``; of a kind that scheduling does not
         read its name as `check` prints it, or without the API group.
@@ -130,8 +129,6 @@ def targets_of_workload(simulation: Simulation, kind: str, name: str, namespace:
 
     Parameters
     ----------
-    simulation : Simulation
-    kind, name : str
     namespace : str or None
         None where the name is to be unique.
 
@@ -170,8 +167,6 @@ def has_pods(simulation: Simulation, kind: str, name: str, namespace: str | None
 
     Parameters
     ----------
-    simulation : Simulation
-    kind, name : str
     namespace : str or None
         None for all namespaces.
     """
@@ -240,7 +235,6 @@ def pod_named(
 
     Parameters
     ----------
-    preparation : Preparation
     text : str
         Name, ``NAMESPACE/NAME``, ``pod/NAME`` or ``pod/NAMESPACE/NAME``.
     namespace : str or None

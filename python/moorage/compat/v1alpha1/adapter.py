@@ -113,25 +113,11 @@ class ProfileHandle(FrameworkHandle):
         return self._snapshot
 
     def IterateOverWaitingPods(self, callback: Callable[[WaitingPod], object]) -> None:
-        """Call a function for each waiting pod.
-
-        Parameters
-        ----------
-        callback : callable
-        """
+        """Call a function for each waiting pod."""
         self._todays().iterate_over_waiting_pods(lambda waiting: callback(self._waiting(waiting)))
 
     def GetWaitingPod(self, uid: str) -> WaitingPod | None:
-        """Return the waiting pod with a UID, or None.
-
-        Parameters
-        ----------
-        uid : str
-
-        Returns
-        -------
-        WaitingPod or None
-        """
+        """Return the waiting pod with a UID, or None."""
         waiting = self._todays().get_waiting_pod(uid)
         return None if waiting is None else self._waiting(waiting)
 
@@ -164,16 +150,7 @@ class ContextEntry:
 
 
 def context_of(state: CycleState) -> PluginContext:
-    """Return the PluginContext of a scheduling cycle, created at the first call.
-
-    Parameters
-    ----------
-    state : CycleState
-
-    Returns
-    -------
-    PluginContext
-    """
+    """Return the PluginContext of a scheduling cycle, created at the first call."""
     try:
         entry: ContextEntry = state.read(CONTEXT_KEY)
     except MoorageError:
@@ -288,13 +265,8 @@ def adapt(plugin: Plugin, handle: ProfileHandle | None = None) -> today.Plugin:
 
     Parameters
     ----------
-    plugin : Plugin
     handle : ProfileHandle, optional
         The FrameworkHandle of the plugin, if it has one.
-
-    Returns
-    -------
-    moorage.framework.plugin.interface.Plugin
 
     Raises
     ------

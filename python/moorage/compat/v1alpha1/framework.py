@@ -69,7 +69,6 @@ class MonotonicClock:
 
         Parameters
         ----------
-        condition : Condition
         until : float
             Seconds on this clock.
         """
@@ -84,10 +83,8 @@ class PodInPermit:
 
     Parameters
     ----------
-    pod : Pod
     timeout : float
         Seconds from the creation of this object to the deadline.
-    clock : Clock
     """
 
     def __init__(self, pod: Pod, timeout: float, clock: Clock) -> None:
@@ -157,12 +154,7 @@ class WaitingPods:
         self._lock = RWMutex()
 
     def add(self, waiting: PodInPermit) -> None:
-        """Add a pod that begins to wait.
-
-        Parameters
-        ----------
-        waiting : PodInPermit
-        """
+        """Add a pod that begins to wait."""
         uid = waiting.GetPod().metadata.uid
         self._lock.Lock()
         try:
@@ -188,14 +180,6 @@ class WaitingPods:
         """Return the waiting pod with a UID.
 
         This acquires no lock, since the callback of an iteration may call it while a writer waits.
-
-        Parameters
-        ----------
-        uid : str
-
-        Returns
-        -------
-        PodInPermit or None
         """
         return self._pods.get(uid)
 
@@ -222,7 +206,6 @@ class Framework(FrameworkHandle):
 
     Parameters
     ----------
-    registry : Registry
     clock : Clock
         The clock of waiting pods.
 
@@ -257,37 +240,17 @@ class Framework(FrameworkHandle):
         return self._snapshot
 
     def IterateOverWaitingPods(self, callback: Callable[[WaitingPod], object]) -> None:
-        """Call a function for each waiting pod, under the read lock.
-
-        Parameters
-        ----------
-        callback : callable
-        """
+        """Call a function for each waiting pod, under the read lock."""
         self._waiting.iterate(callback)
 
     def GetWaitingPod(self, uid: str) -> WaitingPod | None:
-        """Return the waiting pod with a UID, or None.
-
-        Parameters
-        ----------
-        uid : str
-
-        Returns
-        -------
-        WaitingPod or None
-        """
+        """Return the waiting pod with a UID, or None."""
         return self._waiting.get(uid)
 
     def RunReservePlugins(self, pc: PluginContext, pod: Pod, node_name: str) -> Status | None:
         """Run the reserve plugins up to the first that does not return Success.
 
         No plugin is unreserved here.
-
-        Parameters
-        ----------
-        pc : PluginContext
-        pod : Pod
-        node_name : str
 
         Returns
         -------
@@ -303,12 +266,6 @@ class Framework(FrameworkHandle):
     def RunPrebindPlugins(self, pc: PluginContext, pod: Pod, node_name: str) -> Status | None:
         """Run the prebind plugins up to the first that does not return Success.
 
-        Parameters
-        ----------
-        pc : PluginContext
-        pod : Pod
-        node_name : str
-
         Returns
         -------
         Status or None
@@ -321,14 +278,7 @@ class Framework(FrameworkHandle):
         return None
 
     def RunUnreservePlugins(self, pc: PluginContext, pod: Pod, node_name: str) -> None:
-        """Run all unreserve plugins, in the order of reserve plugins. Exceptions are logged.
-
-        Parameters
-        ----------
-        pc : PluginContext
-        pod : Pod
-        node_name : str
-        """
+        """Run all unreserve plugins, in the order of reserve plugins. Exceptions are logged."""
         for plugin in self._unreserve:
             try:
                 plugin.Unreserve(pc, pod, node_name)
@@ -340,12 +290,6 @@ class Framework(FrameworkHandle):
 
         If a plugin returns Wait and none rejects the pod, block until the pod is allowed or rejected, for at
         most the shortest timeout of the plugins and 15 minutes.
-
-        Parameters
-        ----------
-        pc : PluginContext
-        pod : Pod
-        node_name : str
 
         Returns
         -------
@@ -385,10 +329,6 @@ def NewFramework(
         Ignored, as in v1alpha1: the argument of each factory is None.
     clock : Clock, optional
         The clock of waiting pods; by default `MonotonicClock`.
-
-    Returns
-    -------
-    Framework
 
     Raises
     ------

@@ -173,14 +173,6 @@ class PluginContext(RWMutex):
     def Read(self, key: ContextKey) -> ContextData:
         """Return the data of a key.
 
-        Parameters
-        ----------
-        key : str
-
-        Returns
-        -------
-        object
-
         Raises
         ------
         FrameworkError
@@ -192,22 +184,11 @@ class PluginContext(RWMutex):
             raise FrameworkError(NotFound) from None
 
     def Write(self, key: ContextKey, val: ContextData) -> None:
-        """Store data under a key, replacing earlier data.
-
-        Parameters
-        ----------
-        key : str
-        val : object
-        """
+        """Store data under a key, replacing earlier data."""
         self._storage[key] = val
 
     def Delete(self, key: ContextKey) -> None:
-        """Delete the data of a key, if there is any.
-
-        Parameters
-        ----------
-        key : str
-        """
+        """Delete the data of a key, if there is any."""
         self._storage.pop(key, None)
 
 
@@ -232,12 +213,6 @@ class ReservePlugin(Plugin, Protocol):
     def Reserve(self, pc: PluginContext, p: Pod, node_name: str, /) -> Status | None:
         """Update the state of the plugin for a pod on a node.
 
-        Parameters
-        ----------
-        pc : PluginContext
-        p : Pod
-        node_name : str
-
         Returns
         -------
         Status or None
@@ -252,12 +227,6 @@ class PrebindPlugin(Plugin, Protocol):
     def Prebind(self, pc: PluginContext, p: Pod, node_name: str, /) -> Status | None:
         """Prepare the binding of a pod.
 
-        Parameters
-        ----------
-        pc : PluginContext
-        p : Pod
-        node_name : str
-
         Returns
         -------
         Status or None
@@ -270,14 +239,7 @@ class UnreservePlugin(Plugin, Protocol):
     """A plugin that is called when a reserved pod is rejected in a later phase, to clean up its state."""
 
     def Unreserve(self, pc: PluginContext, p: Pod, node_name: str, /) -> None:
-        """Remove the state of the plugin for a rejected pod.
-
-        Parameters
-        ----------
-        pc : PluginContext
-        p : Pod
-        node_name : str
-        """
+        """Remove the state of the plugin for a rejected pod."""
 
 
 @runtime_checkable
@@ -286,12 +248,6 @@ class PermitPlugin(Plugin, Protocol):
 
     def Permit(self, pc: PluginContext, p: Pod, node_name: str, /) -> tuple[Status | None, float]:
         """Permit, delay or reject the binding of a pod.
-
-        Parameters
-        ----------
-        pc : PluginContext
-        p : Pod
-        node_name : str
 
         Returns
         -------
@@ -362,12 +318,7 @@ class WaitingPod(Protocol):
         """Return the pod."""
 
     def Allow(self) -> bool:
-        """Allow the pod for all plugins that wait; return whether the signal was delivered.
-
-        Returns
-        -------
-        bool
-        """
+        """Allow the pod for all plugins that wait; return whether the signal was delivered."""
 
     def Reject(self, msg: str) -> bool:
         """Declare the pod unschedulable.
@@ -404,16 +355,7 @@ class FrameworkHandle(Protocol):
         """
 
     def GetWaitingPod(self, uid: str) -> WaitingPod | None:
-        """Return the waiting pod with a UID.
-
-        Parameters
-        ----------
-        uid : str
-
-        Returns
-        -------
-        WaitingPod or None
-        """
+        """Return the waiting pod with a UID."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -441,11 +383,6 @@ class Registry(dict[str, PluginFactory]):
     def Register(self, name: str, factory: PluginFactory) -> None:
         """Add a plugin.
 
-        Parameters
-        ----------
-        name : str
-        factory : PluginFactory
-
         Raises
         ------
         FrameworkError
@@ -457,10 +394,6 @@ class Registry(dict[str, PluginFactory]):
 
     def Unregister(self, name: str) -> None:
         """Remove a plugin.
-
-        Parameters
-        ----------
-        name : str
 
         Raises
         ------

@@ -66,7 +66,6 @@ class DriverTopology:
 
         Parameters
         ----------
-        options : VolumeOptions
         node : Node or None
             The selected node.
         allowed : sequence of TopologySelectorTerm

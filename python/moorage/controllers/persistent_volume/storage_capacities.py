@@ -29,7 +29,6 @@ class StorageCapacities:
 
         Parameters
         ----------
-        storage_class : str
         node : Node
             From which the volume is accessible.
         size : int

@@ -33,7 +33,6 @@ class ResourceClaimController:
 
     Parameters
     ----------
-    client : ObjectClient
     for_groups : bool, optional
         Whether pod groups have claims (gate DRAWorkloadResourceClaims).
     """
@@ -209,10 +208,8 @@ def claim_of_template(owner: Owner, use: PodResourceClaim, template: ResourceCla
 
     Parameters
     ----------
-    owner : Pod or PodGroup
     use : PodResourceClaim
         One of the owner's spec.
-    template : ResourceClaimTemplate
 
     Returns
     -------

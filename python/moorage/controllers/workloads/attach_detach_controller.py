@@ -32,8 +32,6 @@ class AttachDetachController:
 
     Parameters
     ----------
-    client : ObjectStore
-    informers : InformerFactory
     pods : Indexer
         The informers' copy, with the index `CLAIM`.
 

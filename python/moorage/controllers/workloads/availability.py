@@ -90,7 +90,6 @@ class Availability:
 
         Parameters
         ----------
-        obj : Object
         is_complete : bool
             Whether it has none.
         due : float

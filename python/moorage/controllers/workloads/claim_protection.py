@@ -49,7 +49,6 @@ class ClaimProtection:
 
     Parameters
     ----------
-    client : ObjectStore
     pods, claims : Indexer
         The informers' copies.
     groups : Indexer, optional

@@ -30,10 +30,8 @@ class DaemonSetController:
 
     Parameters
     ----------
-    control : StoreControl
     nodes : Indexer
         The informer's copy of the nodes.
-    availability : Availability
     """
 
     def __init__(self, control: StoreControl, nodes: Indexer[Node], availability: Availability) -> None:

@@ -23,10 +23,8 @@ class DeploymentController:
 
     Parameters
     ----------
-    control : StoreControl
     sets : Indexer
         The informer's copy of the ReplicaSets, with the index of owners.
-    availability : Availability
     """
 
     def __init__(self, control: StoreControl, sets: Indexer[ReplicaSet], availability: Availability) -> None:

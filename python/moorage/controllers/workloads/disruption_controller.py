@@ -39,8 +39,6 @@ class DisruptionController:
 
     Parameters
     ----------
-    client : ObjectClient
-    informers : InformerFactory
     pods : Indexer
         The informer's copy of the pods; gets an index of labels.
 

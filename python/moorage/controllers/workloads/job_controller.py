@@ -50,7 +50,6 @@ class JobController:
 
     Parameters
     ----------
-    control : StoreControl
     availability : Availability
         Knows the Jobs that wait for the end of a back-off.
 

@@ -41,7 +41,6 @@ class Kubelets:
 
     Parameters
     ----------
-    client : ObjectStore
     nodes : Indexer
         The informer's copy.
     now : callable
@@ -85,7 +84,6 @@ class Kubelets:
 
         Parameters
         ----------
-        pod : Pod
         least : float
             The seconds.
         """

@@ -60,7 +60,6 @@ def dependents(indexer: Indexer[T], owner: Object) -> list[T]:
     ----------
     indexer : Indexer
         With the index of owners.
-    owner : Object
     """
     at = path(owner.kind, owner.namespace, owner.name)
     values = (*values_of(owner), f"{at}!{owner.metadata.uid}", f"{at}!")

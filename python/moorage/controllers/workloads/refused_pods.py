@@ -25,7 +25,6 @@ def refused_pods(control: StoreControl, obj: Object, message: str, nodes: Sequen
 
     Parameters
     ----------
-    control : StoreControl
     obj : Object
         The workload.
     message : str

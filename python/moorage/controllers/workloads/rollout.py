@@ -69,11 +69,8 @@ def rollout_of(obj: Object, replicas: int, updated: Iterable[Pod], available: in
 
     Parameters
     ----------
-    obj : Object
-    replicas : int
     updated : iterable of Pod
         The pods with its template.
-    available : int
     """
     pods = list(updated)
     waiting = tuple(pod.key for pod in pods if not pod.spec.node_name)

@@ -33,10 +33,8 @@ class StatefulSetController:
 
     Parameters
     ----------
-    control : StoreControl
     claims : Indexer
         The informer's copy of the claims, with the index of owners.
-    availability : Availability
     max_unavailable : bool
         The gate MaxUnavailableStatefulSet.
     """

@@ -48,7 +48,6 @@ class StoreControl:
 
     Parameters
     ----------
-    client : ObjectStore
     pods, revisions : Indexer
         The informers' copies, with the index of owners.
     grace_of : callable
@@ -134,7 +133,6 @@ class StoreControl:
 
         Parameters
         ----------
-        owner : Object
         selector : LabelSelector or None
             None adopts no pods.
         """
@@ -262,7 +260,6 @@ class StoreControl:
 
         Parameters
         ----------
-        pod : Pod
         why : Condition
             See `disruption_condition`.
         """
@@ -310,7 +307,6 @@ class DaemonNodes(Container[str]):
 
     Parameters
     ----------
-    pods : Indexer
     owner : str
         Path of the DaemonSet in the index of owners.
     """

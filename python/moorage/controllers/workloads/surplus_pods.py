@@ -26,7 +26,6 @@ def surplus_pods(control: StoreControl, obj: Object, related: Callable[[Object],
 
     Parameters
     ----------
-    control : StoreControl
     obj : Object
         With defaults; a workload whose number of replicas is not set keeps its pods.
     related : callable
@@ -50,8 +49,6 @@ def first_to_go(control: StoreControl, obj: Object, pods: Iterable[Pod], related
 
     Parameters
     ----------
-    control : StoreControl
-    obj : Object
     pods : iterable of Pod
         Active pods of the workload.
     related : sequence of Pod

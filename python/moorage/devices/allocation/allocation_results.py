@@ -25,16 +25,6 @@ FROM_CLASS, FROM_CLAIM = "FromClass", "FromClaim"
 def allocation_of(found: ClaimResult, node_name: str, features: Features) -> AllocationResult:
     """Return the allocation of a claim.
 
-    Parameters
-    ----------
-    found : ClaimResult
-    node_name : str
-    features : Features
-
-    Returns
-    -------
-    AllocationResult
-
     Raises
     ------
     AllocationError
@@ -53,18 +43,7 @@ def allocation_of(found: ClaimResult, node_name: str, features: Features) -> All
 def result_of_whole(
     request: Request, device: PublishedDevice, features: Features
 ) -> DeviceRequestAllocationResult:
-    """Return the result for a device of which no share is taken.
-
-    Parameters
-    ----------
-    request : Request
-    device : PublishedDevice
-    features : Features
-
-    Returns
-    -------
-    DeviceRequestAllocationResult
-    """
+    """Return the result for a device of which no share is taken."""
     return _result("", 0, DeviceResult(request, device, None), features)
 
 
@@ -153,16 +132,7 @@ def _node_selector(
 
 @lru_cache(maxsize=1 << 13)
 def only(node_name: str) -> NodeSelector:
-    """Return a selector of one node.
-
-    Parameters
-    ----------
-    node_name : str
-
-    Returns
-    -------
-    NodeSelector
-    """
+    """Return a selector of one node."""
     requirement = NodeSelectorRequirement(key="metadata.name", operator="In", values=(node_name,))
     return NodeSelector(node_selector_terms=(NodeSelectorTerm(match_fields=(requirement,)),))
 

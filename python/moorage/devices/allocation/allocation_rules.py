@@ -32,10 +32,8 @@ class AllocationRules:
 
     Parameters
     ----------
-    features : Features
     class_of : callable
         Returns the device class of a name, or None.
-    selectors : SelectorCache
     """
 
     def __init__(self, features: Features, class_of: ClassOf, selectors: SelectorCache) -> None:
@@ -50,13 +48,11 @@ class AllocationRules:
 
         Parameters
         ----------
-        claim : ClaimRequests
         number, choice : int
             The index of the request in the claim, and of its alternative.
 
         Returns
         -------
-        error : AllocationError or None
         count : int
             The number of devices; 0 for all.
         """
@@ -96,17 +92,7 @@ class AllocationRules:
         return f": exact count {request.count} is too large" if request.count > _TOO_LARGE else ""
 
     def constraints(self, claim: ClaimRequests) -> tuple[list[Constraint], AllocationError | None]:
-        """Return the constraints of a claim, and the error of one that is not supported.
-
-        Parameters
-        ----------
-        claim : ClaimRequests
-
-        Returns
-        -------
-        constraints : list of Constraint
-        error : AllocationError or None
-        """
+        """Return the constraints of a claim, and the error of one that is not supported."""
         found: list[Constraint] = []
         for at, one in enumerate(claim.constraints):
             requests = frozenset(one.requests)
@@ -128,15 +114,10 @@ class AllocationRules:
 
         Parameters
         ----------
-        claim : ClaimRequests
         number : int
             The index of the request.
         devices, others : int
             The least numbers of devices of the request, and of the requests before it.
-
-        Returns
-        -------
-        AllocationError
         """
         limit = f"exceeds the claim limit of {MAX_RESULTS}, with {others} already accounted for"
         name = claim.claim.spec.devices.requests[number].name
@@ -170,12 +151,6 @@ class AllocationRules:
         ----------
         claim : ClaimRequests
             The claim of the request.
-        request : Request
-        device : PublishedDevice
-
-        Returns
-        -------
-        bool
 
         Raises
         ------
@@ -207,17 +182,7 @@ class AllocationRules:
         return True
 
     def tolerates(self, request: Request, device: PublishedDevice) -> bool:
-        """Whether the tolerations of a request fit all taints of a device that prevent its allocation.
-
-        Parameters
-        ----------
-        request : Request
-        device : PublishedDevice
-
-        Returns
-        -------
-        bool
-        """
+        """Whether the tolerations of a request fit all taints of a device that prevent its allocation."""
         return all(
             any(_fits(toleration, taint) for toleration in request.tolerations)
             for taint in device.device.taints
@@ -233,12 +198,6 @@ class AllocationRules:
         ----------
         claim : ClaimRequests
             The claim of the request.
-        request : Request
-        device : PublishedDevice
-
-        Returns
-        -------
-        list of Quantity or None
 
         Raises
         ------

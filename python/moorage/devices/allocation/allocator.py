@@ -81,12 +81,8 @@ class Allocator:
 
     Parameters
     ----------
-    slices : DeviceSlices
-    features : Features
-    allocated : AllocatedDevices
     class_of : callable
         Returns the device class of a name, or None.
-    selectors : SelectorCache
     max_steps : int
         The number of steps that the search on one node may take; 0 for any number.
     """
@@ -110,11 +106,6 @@ class Allocator:
 
     def allocate(self, node: Node, claims: Sequence[ClaimRequests]) -> list[ClaimResult] | None:
         """Find devices for all claims on a node.
-
-        Parameters
-        ----------
-        node : Node
-        claims : sequence of ClaimRequests
 
         Returns
         -------
@@ -151,16 +142,10 @@ def claim_results(
     ----------
     claims : sequence of ClaimRequests
         Those that were searched for, or others that ask for the same.
-    view : DeviceView
     found : list
         See `DeviceSearch.find`.
     class_of : callable
         Returns the device class of a name, or None.
-    features : Features
-
-    Returns
-    -------
-    list of ClaimResult
     """
     out, of_all = [], [one for claim in claims for request in claim.alternatives for one in request]
     for claim, (choices, devices) in zip(claims, found, strict=True):

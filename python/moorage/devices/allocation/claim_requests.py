@@ -61,18 +61,7 @@ class Request:
 
     @classmethod
     def of(cls, request: ExactDeviceRequest | DeviceSubRequest, name: str, parent: str = "") -> Request:
-        """Prepare a request of a claim.
-
-        Parameters
-        ----------
-        request : ExactDeviceRequest or DeviceSubRequest
-        name : str
-        parent : str, optional
-
-        Returns
-        -------
-        Request
-        """
+        """Prepare a request of a claim."""
         asked = request.capacity
         return cls(
             name,
@@ -118,16 +107,7 @@ class ClaimRequests:
 
     @classmethod
     def of(cls, claim: ResourceClaim) -> ClaimRequests:
-        """Prepare a claim.
-
-        Parameters
-        ----------
-        claim : ResourceClaim
-
-        Returns
-        -------
-        ClaimRequests
-        """
+        """Prepare a claim."""
         found: list[list[Request]] = []
         for request in claim.spec.devices.requests:
             if request.first_available:

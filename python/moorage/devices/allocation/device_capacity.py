@@ -28,12 +28,6 @@ class CapacityError(MoorageError):
 def consumed_amount(requested: Quantity | None, capacity: DeviceCapacity, features: Features) -> Quantity:
     """Return the amount of a capacity that a request takes.
 
-    Parameters
-    ----------
-    requested : Quantity or None
-    capacity : DeviceCapacity
-    features : Features
-
     Returns
     -------
     Quantity
@@ -106,18 +100,7 @@ def _is_in_thousandths(valid: CapacityRequestPolicyRange, features: Features) ->
 
 
 def violates(amount: Quantity, policy: CapacityRequestPolicy | None, features: Features) -> bool:
-    """Whether a policy forbids an amount; its default is always allowed.
-
-    Parameters
-    ----------
-    amount : Quantity
-    policy : CapacityRequestPolicy or None
-    features : Features
-
-    Returns
-    -------
-    bool
-    """
+    """Whether a policy forbids an amount; its default is always allowed."""
     if policy is None or (policy.default is not None and amount == Quantity(policy.default)):
         return False
     if policy.valid_range is not None:
@@ -143,16 +126,6 @@ def _leaves_range(amount: Quantity, valid: CapacityRequestPolicyRange, features:
 def consumed_amounts(device: PublishedDevice, requests: Amounts, features: Features) -> dict[str, Quantity]:
     """Return what a request takes of each capacity of a device.
 
-    Parameters
-    ----------
-    device : PublishedDevice
-    requests : Amounts
-    features : Features
-
-    Returns
-    -------
-    dict of str to Quantity
-
     Raises
     ------
     CapacityError
@@ -171,12 +144,6 @@ def consumed_amounts(device: PublishedDevice, requests: Amounts, features: Featu
 
 def possible_amounts(device: PublishedDevice, requests: Amounts, features: Features) -> list[Quantity] | None:
     """Return what a request takes of each capacity of a device, if the device can be used at all.
-
-    Parameters
-    ----------
-    device : PublishedDevice
-    requests : Amounts
-    features : Features
 
     Returns
     -------
@@ -207,10 +174,8 @@ def has_capacity(
 
     Parameters
     ----------
-    device : PublishedDevice
     requests : mapping of str to Quantity
         Requested capacities.
-    features : Features
     consumed, taken : mapping of str to Quantity
         What allocations consume, and what a search has taken.
 

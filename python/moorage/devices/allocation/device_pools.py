@@ -30,17 +30,7 @@ _NAME, _RANK, _LISTED = attrgetter("slice.metadata.name"), attrgetter("rank"), a
 
 
 def selects(selector: NodeSelector, node: Node) -> bool:
-    """Whether a node selector selects a node.
-
-    Parameters
-    ----------
-    selector : NodeSelector
-    node : Node
-
-    Returns
-    -------
-    bool
-    """
+    """Whether a node selector selects a node."""
     if len(_matchers) > _MAX_MATCHERS:
         _matchers.clear()
     matcher = _matchers.get(selector)
@@ -128,27 +118,12 @@ def _is_for(node: Node, name: str, all_nodes: bool, selector: NodeSelector | Non
 
 
 def properties_of(driver: str, device: Device) -> bytes:
-    """Return what is equal for devices for which expressions have equal results.
-
-    Parameters
-    ----------
-    driver : str
-    device : Device
-
-    Returns
-    -------
-    bytes
-    """
+    """Return what is equal for devices for which expressions have equal results."""
     return _encode((driver, device.allow_multiple_allocations, device.attributes, device.capacity))
 
 
 class SliceKind:
     """What slices of one driver with equal devices have in common.
-
-    Parameters
-    ----------
-    driver : str
-    devices : tuple of Device
 
     Attributes
     ----------
@@ -183,16 +158,7 @@ class SliceKinds:
         self._equal: dict[bytes, SliceKind] = {}
 
     def of(self, spec: ResourceSliceSpec) -> SliceKind:
-        """Return the kind of a slice.
-
-        Parameters
-        ----------
-        spec : ResourceSliceSpec
-
-        Returns
-        -------
-        SliceKind
-        """
+        """Return the kind of a slice."""
         same = spec.driver, id(spec.devices)
         kind = self._same.get(same)
         if kind is None:
@@ -206,11 +172,6 @@ class SliceKinds:
 
 class PublishedSlice:
     """A slice with its devices.
-
-    Parameters
-    ----------
-    slice : ResourceSlice
-    kinds : SliceKinds
 
     Attributes
     ----------
@@ -314,16 +275,7 @@ class DevicePool:
         return [device for one in self.others for device in one.devices]
 
     def device(self, at: int) -> PublishedDevice:
-        """Return one of `devices`; others need not be made for it.
-
-        Parameters
-        ----------
-        at : int
-
-        Returns
-        -------
-        PublishedDevice
-        """
+        """Return one of `devices`; others need not be made for it."""
         for one in self.slices:
             if at < len(one.kind.devices):
                 return one.device(at)
@@ -362,11 +314,6 @@ class _SlicesOfPool:
 
 class DeviceSlices:
     """The slices of a cluster, and the pools of each node.
-
-    Parameters
-    ----------
-    slices : iterable of ResourceSlice
-    features : Features
 
     Attributes
     ----------
@@ -441,16 +388,7 @@ class DeviceSlices:
         return out
 
     def offered(self, node: Node) -> list[PublishedSlice]:
-        """Return the slices with devices that can be used from a node, those with its name alone first.
-
-        Parameters
-        ----------
-        node : Node
-
-        Returns
-        -------
-        list of PublishedSlice
-        """
+        """Return the slices with devices that can be used from a node, those with its name alone first."""
         named = self._named.get(node.metadata.name, ())
         if len(named) == 1 and not (self._everywhere or self._selected):  # as in most clusters
             return [self._published[named[0]]]
@@ -462,10 +400,6 @@ class DeviceSlices:
 
     def pools_of(self, node: Node) -> list[DevicePool]:
         """Return the pools of a node, in the order in which their devices are tried.
-
-        Parameters
-        ----------
-        node : Node
 
         Returns
         -------
@@ -485,16 +419,7 @@ class DeviceSlices:
         return known[1]
 
     def own_slice(self, node: Node) -> PublishedSlice | None:
-        """Return the slice of a node that can use this one alone, which is a pool for itself; else None.
-
-        Parameters
-        ----------
-        node : Node
-
-        Returns
-        -------
-        PublishedSlice or None
-        """
+        """Return the slice of a node that can use this one alone, which is a pool for itself; else None."""
         named = self._named.get(node.metadata.name, ()) if self._are_plain else ()
         if len(named) != 1:
             return None
@@ -506,13 +431,8 @@ class DeviceSlices:
 
         Parameters
         ----------
-        node : Node
         pools : sequence of DevicePool
             Its pools (`pools_of`).
-
-        Returns
-        -------
-        hashable
         """
         return (*map(id, pools), *self._chosen(pools, node))
 
@@ -524,16 +444,7 @@ class DeviceSlices:
         return tuple([one.is_for(node) for pool in choosing for one in pool.devices]) if choosing else ()
 
     def view_of(self, node: Node) -> DeviceView:
-        """Return the view of a node for searches of one caller, who loads its state before each search.
-
-        Parameters
-        ----------
-        node : Node
-
-        Returns
-        -------
-        DeviceView
-        """
+        """Return the view of a node for searches of one caller, who loads its state before each search."""
         pools = self.pools_of(node)
         key = self.view_key(node, pools)
         if key not in self._views:
@@ -545,15 +456,10 @@ class DeviceSlices:
 
         Parameters
         ----------
-        node : Node
         pools : sequence of DevicePool
             Its pools (`pools_of`).
         is_order_free : bool
             See `DeviceView`.
-
-        Returns
-        -------
-        DeviceView
         """
         if self._are_plain and len(pools) == 1 and len(pools[0].slices) == 1:
             key: Hashable = id(pools[0].slices[0].kind)

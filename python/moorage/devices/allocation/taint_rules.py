@@ -15,12 +15,6 @@ def tainted(
 ) -> list[ResourceSlice]:
     """Return slices with the taints of rules after those that drivers have published.
 
-    Parameters
-    ----------
-    slices : iterable of ResourceSlice
-    rules : sequence of DeviceTaintRule
-    features : Features
-
     Returns
     -------
     list of ResourceSlice

@@ -23,7 +23,6 @@ class CompileError(Exception):
     ----------
     text : str
         The expression.
-    problems : sequence of Problem
     """
 
     def __init__(self, text: str, problems: Sequence[Problem]) -> None:

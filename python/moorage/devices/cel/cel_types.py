@@ -85,14 +85,8 @@ def substitute(of: CelType, found: Substitutions, *, final: bool = False) -> Cel
 
     Parameters
     ----------
-    of : CelType
-    found : dict of str to CelType
     final : bool
         Whether parameters for which nothing was found become ``dyn``.
-
-    Returns
-    -------
-    CelType
     """
     while of.is_parameter and of.name in found:
         of = found[of.name]

@@ -50,10 +50,6 @@ def literal_problems(root: Expression, type_of: TypeOf) -> list[Problem]:
         A checked expression.
     type_of : callable
         Returns the type of a part.
-
-    Returns
-    -------
-    list of Problem
     """
     return list(_problems(root, type_of, exempt=False))
 

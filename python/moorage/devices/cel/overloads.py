@@ -116,12 +116,8 @@ class Library:
 
         Parameters
         ----------
-        name : str
-        parameters : sequence of CelType
-        result : CelType
         apply : callable
             Returns the result from the arguments.
-        cost : callable, optional
         """
         self._add(Overload(name, tuple(parameters), result, False, apply, cost))
 
@@ -137,13 +133,10 @@ class Library:
 
         Parameters
         ----------
-        name : str
         parameters : sequence of CelType
             The type of ``a`` first.
-        result : CelType
         apply : callable
             Returns the result from the arguments.
-        cost : callable, optional
         """
         self._add(Overload(name, tuple(parameters), result, True, apply, cost))
 

@@ -43,12 +43,7 @@ _PATTERNS = frozenset(("matches", "find", "findAll"))
 
 
 class Evaluation:
-    """One evaluation: the values of variables, and what it has cost so far.
-
-    Parameters
-    ----------
-    variables : dict of str to object
-    """
+    """One evaluation: the values of variables, and what it has cost so far."""
 
     __slots__ = ("cost", "variables")
 
@@ -74,10 +69,6 @@ Evaluate = Callable[[Evaluation], Any]
 
 def compile_expression(node: Expression) -> Evaluate:
     """Return a function that evaluates a checked expression.
-
-    Parameters
-    ----------
-    node : Expression
 
     Returns
     -------

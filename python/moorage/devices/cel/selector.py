@@ -48,7 +48,6 @@ class Selector:
 
     Parameters
     ----------
-    evaluate : callable
     reads_driver_alone : bool
         Whether the expression reads nothing else of a device.
     """
@@ -63,10 +62,6 @@ class Selector:
         ----------
         device : MapValue
             Result of `device_value`.
-
-        Returns
-        -------
-        bool
 
         Raises
         ------
@@ -100,12 +95,7 @@ _REASONS = {
 
 @lru_cache(1)
 def library() -> Library:
-    """Return the functions of expressions.
-
-    Returns
-    -------
-    Library
-    """
+    """Return the functions of expressions."""
     library = Library()
     add_standard_functions(library)
     add_string_functions(library)
@@ -126,15 +116,10 @@ def compile_selector(
 
     Parameters
     ----------
-    text : str
     list_attributes : bool, default False
         Attributes may be lists (the feature gate DRAListTypeAttributes).
     includes : bool, default True
         The function ``includes`` is declared, as in each release since 1.36.
-
-    Returns
-    -------
-    Selector or CompileError
     """
     try:
         root = parse(text)
@@ -186,7 +171,6 @@ def check_values(device: Device, list_attributes: bool = False) -> None:
 
     Parameters
     ----------
-    device : Device
     list_attributes : bool, default False
         See `device_value`.
 
@@ -207,16 +191,10 @@ def device_value(
 
     Parameters
     ----------
-    driver : str
-    device : Device
     list_attributes : bool, default False
         Attributes may be lists (the feature gate DRAListTypeAttributes).
     multiple_allocations : bool, default True
         Whether expressions see that a device allows several allocations.
-
-    Returns
-    -------
-    MapValue
 
     Raises
     ------

@@ -44,8 +44,6 @@ class TypeChecker:
     ----------
     text : str
         The expression.
-    functions : dict of str to list of Overload
-    variables : dict of str to CelType
     fields : dict of str to CelType
         Fields of the type `DEVICE`.
     """
@@ -63,10 +61,6 @@ class TypeChecker:
 
     def check(self, root: Expression) -> CelType:
         """Check an expression and set the types of all its parts.
-
-        Parameters
-        ----------
-        root : Expression
 
         Returns
         -------

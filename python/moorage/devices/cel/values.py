@@ -75,7 +75,6 @@ class MapValue:
 
     Parameters
     ----------
-    entries : iterable of (key, value)
     gives_empty : bool
         Whether an unknown key has an empty map as its value, though it is not in the map.
     """
@@ -154,8 +153,6 @@ def register(of: type, as_type: CelType, unhashable: str = "") -> None:
 
     Parameters
     ----------
-    of : type
-    as_type : CelType
     unhashable : str, optional
         The Go type, if its values cannot be keys of Go maps.
     """

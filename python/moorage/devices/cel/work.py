@@ -33,10 +33,6 @@ def begin_work() -> None:
 def count_work(amount: int) -> None:
     """Count elements or characters.
 
-    Parameters
-    ----------
-    amount : int
-
     Raises
     ------
     CostError

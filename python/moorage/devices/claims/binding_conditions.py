@@ -27,10 +27,6 @@ def is_ready(claim: ResourceClaim) -> bool:
 
     The first device that is not ready decides: those after it are not looked at, even if they have failed.
 
-    Parameters
-    ----------
-    claim : ResourceClaim
-
     Returns
     -------
     bool
@@ -76,15 +72,10 @@ def is_overdue(claim: ResourceClaim, timeout: float, now: float) -> bool:
 
     Parameters
     ----------
-    claim : ResourceClaim
     timeout : float
         Seconds.
     now : float
         Seconds since 1970.
-
-    Returns
-    -------
-    bool
     """
     allocation = claim.status.allocation
     if allocation is None or allocation.allocation_timestamp is None:

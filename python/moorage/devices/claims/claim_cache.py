@@ -44,7 +44,6 @@ class ClaimCache(AssumeCache[ResourceClaim]):
 
     Parameters
     ----------
-    informer : Informer or None
     counts_shares : bool
         See `ObservedClaims`.
     """
@@ -83,12 +82,7 @@ class ClaimCache(AssumeCache[ResourceClaim]):
         self._observed.changed = None
 
     def note_changes(self, devices: Iterable[DeviceId]) -> None:
-        """Note devices for `take_changes`.
-
-        Parameters
-        ----------
-        devices : iterable of DeviceId
-        """
+        """Note devices for `take_changes`."""
         if self._observed.changed is not None:
             self._observed.changed.update(devices)
 
@@ -108,12 +102,7 @@ class ClaimCache(AssumeCache[ResourceClaim]):
         self._observe(obj.key, obj)
 
     def assume_written(self, claim: ResourceClaim) -> None:
-        """Take in a claim as it was written, before the informer reports it.
-
-        Parameters
-        ----------
-        claim : ResourceClaim
-        """
+        """Take in a claim as it was written, before the informer reports it."""
         try:
             self.assume(claim)
         except ObjectNotFoundError:
@@ -134,7 +123,6 @@ class ClaimCache(AssumeCache[ResourceClaim]):
         ----------
         uid : str
             UID of the claim.
-        allocation : AllocationResult
         cycle : object, optional
             The pod group cycle whose pods may share it.
         """
@@ -151,7 +139,6 @@ class ClaimCache(AssumeCache[ResourceClaim]):
 
         Parameters
         ----------
-        uid : str
         is_written : bool, optional
             Whether the claim has the allocation, which is forgotten then.
 
@@ -180,10 +167,6 @@ class ClaimCache(AssumeCache[ResourceClaim]):
             UID of the claim.
         cycle : object
             As given to `signal_pending`.
-
-        Returns
-        -------
-        AllocationResult or None
         """
         shared = self._in_flight.get(uid)
         return shared.allocation if shared and cycle is not None and shared.cycle is cycle else None
@@ -203,16 +186,7 @@ class ClaimCache(AssumeCache[ResourceClaim]):
             yield self._assumed.get(claim.key, claim)
 
     def extended_claims(self, pod: Pod) -> list[ResourceClaim]:
-        """Return the latest states of the claims for the extended resources of a pod.
-
-        Parameters
-        ----------
-        pod : Pod
-
-        Returns
-        -------
-        list of ResourceClaim
-        """
+        """Return the latest states of the claims for the extended resources of a pod."""
         keys = self._observed.extended.get(pod.metadata.uid)
         if keys is None:
             return []

@@ -20,31 +20,13 @@ RESOURCE = "podgroups"
 
 
 def of_pod(pod: Pod) -> ResourceClaimConsumerReference:
-    """Return the reference to a pod as the user of a claim.
-
-    Parameters
-    ----------
-    pod : Pod
-
-    Returns
-    -------
-    ResourceClaimConsumerReference
-    """
+    """Return the reference to a pod as the user of a claim."""
     meta = pod.metadata
     return ResourceClaimConsumerReference(resource="pods", name=meta.name, uid=meta.uid)
 
 
 def of_group(group: PodGroup) -> ResourceClaimConsumerReference:
-    """Return the reference to a pod group as the user of a claim.
-
-    Parameters
-    ----------
-    group : PodGroup
-
-    Returns
-    -------
-    ResourceClaimConsumerReference
-    """
+    """Return the reference to a pod group as the user of a claim."""
     return ResourceClaimConsumerReference(API_GROUP, RESOURCE, group.name, group.metadata.uid)
 
 
@@ -64,16 +46,7 @@ class ClaimConsumers:
 
     @classmethod
     def of(cls, handle: FrameworkHandle) -> ClaimConsumers:
-        """Return the consumers for a handle. Without any claim, groups need no more than this.
-
-        Parameters
-        ----------
-        handle : FrameworkHandle
-
-        Returns
-        -------
-        ClaimConsumers
-        """
+        """Return the consumers for a handle. Without any claim, groups need no more than this."""
         features = Features.of(handle.feature_gates)
         groups = handle.informers.lister(PodGroup) if features.claims_of_groups else None
         return cls(groups, "Pod" if features.release.claim_errors_spell_pod else "pod")
@@ -85,14 +58,6 @@ class ClaimConsumers:
 
     def group_of(self, pod: Pod) -> PodGroup | None:
         """Return the pod group with which a pod may share claims.
-
-        Parameters
-        ----------
-        pod : Pod
-
-        Returns
-        -------
-        PodGroup or None
 
         Raises
         ------
@@ -109,16 +74,7 @@ class ClaimConsumers:
             raise ClaimError(text) from None
 
     def misses_group(self, pod: Pod) -> bool:
-        """Whether the pod group of a pod does not exist.
-
-        Parameters
-        ----------
-        pod : Pod
-
-        Returns
-        -------
-        bool
-        """
+        """Whether the pod group of a pod does not exist."""
         try:
             self.group_of(pod)
         except ClaimError:
@@ -130,13 +86,8 @@ class ClaimConsumers:
 
         Parameters
         ----------
-        pod : Pod
         find : callable
             Returns the claim of a key, or None.
-
-        Returns
-        -------
-        list of ResourceClaim
 
         Raises
         ------
@@ -147,15 +98,6 @@ class ClaimConsumers:
     def uses_of(self, pod: Pod, find: Callable[[str], ResourceClaim | None]) -> dict[str, str]:
         """Return the UIDs of the claims of a pod by their names in its spec; see `claims_of`.
 
-        Parameters
-        ----------
-        pod : Pod
-        find : callable
-
-        Returns
-        -------
-        dict of str to str
-
         Raises
         ------
         ClaimError
@@ -165,10 +107,6 @@ class ClaimConsumers:
 
     def consumers_of(self, pod: Pod) -> list[ResourceClaimConsumerReference]:
         """Return who is to use the claims of a pod.
-
-        Parameters
-        ----------
-        pod : Pod
 
         Returns
         -------
@@ -189,17 +127,7 @@ class ClaimConsumers:
         return [of_group(group) if use in shared else own for use in pod.spec.resource_claims]
 
     def is_reserved_for(self, claim: ResourceClaim, pod: Pod) -> bool:
-        """Whether a claim is reserved for a pod, or for its group by name.
-
-        Parameters
-        ----------
-        claim : ResourceClaim
-        pod : Pod
-
-        Returns
-        -------
-        bool
-        """
+        """Whether a claim is reserved for a pod, or for its group by name."""
         group = pod.spec.scheduling_group if self.are_groups else None
         return any(
             one.uid == pod.metadata.uid
@@ -216,13 +144,8 @@ def group_claims(group: PodGroup, find: Callable[[str], ResourceClaim | None]) -
 
     Parameters
     ----------
-    group : PodGroup
     find : callable
         Returns the claim of a key, or None.
-
-    Yields
-    ------
-    ResourceClaim
 
     Raises
     ------

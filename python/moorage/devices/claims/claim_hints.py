@@ -72,10 +72,6 @@ class ClaimHints(ClaimsPlugin):
             The object before the event; None if it was added.
         new : ResourceClaim or None
             The object after the event; None if it was deleted.
-
-        Returns
-        -------
-        QueueingHint
         """
         is_lost = _is_deallocated(old, new)
         if new is None:
@@ -100,10 +96,6 @@ class ClaimHints(ClaimsPlugin):
             The object before the event.
         new : Pod
             The object after the event.
-
-        Returns
-        -------
-        QueueingHint
         """
         return queue_if(is_same_pod(pod, new) and self._claims(new) is not None)
 

@@ -39,7 +39,6 @@ class ClaimWriter:
 
     Parameters
     ----------
-    client : ObjectClient
     timestamp : callable
         Returns the time for `allocationTimestamp`, or None where it is not written.
     """
@@ -65,8 +64,6 @@ class ClaimWriter:
         ----------
         claim : ResourceClaim
             As the cycle has seen it.
-        allocation : AllocationResult or None
-        user : ResourceClaimConsumerReference
 
         Returns
         -------
@@ -120,7 +117,6 @@ class ClaimWriter:
         ----------
         claim : ResourceClaim
             Its UID and resource version are preconditions.
-        status : ResourceClaimStatus
 
         Returns
         -------
@@ -140,7 +136,6 @@ class ClaimWriter:
 
         Parameters
         ----------
-        claim : ResourceClaim
         uid : str
             UID of the user.
 
@@ -214,10 +209,6 @@ class ClaimWriter:
     def delete(self, claim: ResourceClaim) -> None:
         """Delete a claim, without its finalizer.
 
-        Parameters
-        ----------
-        claim : ResourceClaim
-
         Raises
         ------
         ApiError, ClaimWriteError
@@ -241,12 +232,6 @@ class ClaimWriter:
 
     def tell_pod(self, pod: Pod, claim: ResourceClaim, mappings: Mappings) -> None:
         """Write into the status of a pod which claim serves its extended resources.
-
-        Parameters
-        ----------
-        pod : Pod
-        claim : ResourceClaim
-        mappings : tuple of ContainerExtendedResourceRequest
 
         Raises
         ------
@@ -289,11 +274,6 @@ class ClaimWriter:
 
     def tell_statuses(self, pod: Pod, statuses: Statuses) -> None:
         """Write into the status of a pod what its claims take of the node.
-
-        Parameters
-        ----------
-        pod : Pod
-        statuses : tuple of NodeAllocatableResourceClaimStatus
 
         Raises
         ------

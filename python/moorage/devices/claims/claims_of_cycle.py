@@ -131,17 +131,7 @@ class DeviceCycleState:
         return self
 
     def assumed(self, pod: Pod, node_name: str) -> Pod:
-        """Return a pod with what its claims take of a node in its status.
-
-        Parameters
-        ----------
-        pod : Pod
-        node_name : str
-
-        Returns
-        -------
-        Pod
-        """
+        """Return a pod with what its claims take of a node in its status."""
         on_node = self.nodes.get(node_name)
         return with_statuses(pod, () if on_node is None else on_node.statuses)
 
@@ -159,16 +149,7 @@ class DeviceCycleState:
         return (one for one in self.claims if one.needs_allocation)
 
     def score_of(self, on_node: NodeAllocation) -> int:
-        """Return the score of a node: the earlier an alternative is in its list, the better.
-
-        Parameters
-        ----------
-        on_node : NodeAllocation
-
-        Returns
-        -------
-        int
-        """
+        """Return the score of a node: the earlier an alternative is in its list, the better."""
         total, found = 0, on_node.request_names()
         for one in self.claims:
             allocation = one.claim.status.allocation

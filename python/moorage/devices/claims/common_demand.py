@@ -29,17 +29,7 @@ FITS, LACKS, INVALID = range(3)
 
 
 def are_everywhere(table: NodeTable, requests: ExtendedRequests) -> bool:
-    """Whether device classes serve all extended resources of a pod on all nodes: no node has one itself.
-
-    Parameters
-    ----------
-    table : NodeTable
-    requests : ExtendedRequests
-
-    Returns
-    -------
-    bool
-    """
+    """Whether device classes serve all extended resources of a pod on all nodes: no node has one itself."""
     return requests.spec is not None and not any(map(table.has_allocatable, requests.resources))
 
 
@@ -70,17 +60,10 @@ class CommonDemand(Struct, frozen=True):
 
         Parameters
         ----------
-        devices : DeviceState
-        handle : FrameworkHandle
         found : DeviceCycleState
             After PreFilter.
-        pod : Pod
         most_steps : int
             The number of steps that the search on one node may take.
-
-        Returns
-        -------
-        CommonDemand
         """
         claims = [one.claim for one in found.claims]
         mappings: Mappings = ()
@@ -132,17 +115,7 @@ class CommonDemand(Struct, frozen=True):
         return INVALID if view is not None and any(pool.is_invalid for pool in view.pools) else LACKS
 
     def results(self, row: int | None, devices: DeviceState) -> list[ClaimResult] | None:
-        """Return what was found for the claims on a node; None if there is nothing.
-
-        Parameters
-        ----------
-        row : int or None
-        devices : DeviceState
-
-        Returns
-        -------
-        list of ClaimResult or None
-        """
+        """Return what was found for the claims on a node; None if there is nothing."""
         view = None if self.demand is None or row is None else self.demand.views.view_at(row)
         if self.demand is None or row is None or view is None:
             return None
@@ -158,7 +131,6 @@ class FoundAllocations(dict[str, "NodeAllocation"]):
 
     Parameters
     ----------
-    known : dict of str to NodeAllocation
     find : callable
         Returns what was found for the node of a name, or None.
     """

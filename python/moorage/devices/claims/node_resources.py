@@ -50,14 +50,6 @@ def devices_by_name(slices: Iterable[ResourceSlice]) -> dict[tuple[str, str], De
     """Return devices by pool and name.
 
     As upstream, drivers and generations do not matter: of several devices of one name the first counts.
-
-    Parameters
-    ----------
-    slices : iterable of ResourceSlice
-
-    Returns
-    -------
-    dict of (str, str) to Device
     """
     out: dict[tuple[str, str], Device] = {}
     for one in slices:
@@ -67,30 +59,12 @@ def devices_by_name(slices: Iterable[ResourceSlice]) -> dict[tuple[str, str], De
 
 
 def found_devices(result: ClaimResult) -> list[TakenDevice]:
-    """Return the devices that a search has found for a claim.
-
-    Parameters
-    ----------
-    result : ClaimResult
-
-    Returns
-    -------
-    list of TakenDevice
-    """
+    """Return the devices that a search has found for a claim."""
     return [TakenDevice(one.device.id[1], one.device.id[2], one.consumed) for one in result.devices]
 
 
 def allocated_devices(allocation: AllocationResult) -> list[TakenDevice]:
-    """Return the devices of an allocation.
-
-    Parameters
-    ----------
-    allocation : AllocationResult
-
-    Returns
-    -------
-    list of TakenDevice
-    """
+    """Return the devices of an allocation."""
     return [
         TakenDevice(
             one.pool, one.device, {key: Quantity(raw) for key, raw in one.consumed_capacity.items()} or None
@@ -105,14 +79,8 @@ def why_shared(pod: Pod, claim: ResourceClaim, others: Iterable[Pod]) -> str:
 
     Parameters
     ----------
-    pod : Pod
-    claim : ResourceClaim
     others : iterable of Pod
         The pods of the node.
-
-    Returns
-    -------
-    str
     """
     users = {
         other.metadata.uid
@@ -139,12 +107,8 @@ def take_of_node(
 
     Parameters
     ----------
-    devices : DeviceState
-    found : DeviceCycleState
     on_node : NodeAllocation
         With the results of the search.
-    pod : Pod
-    node_info : NodeInfo
 
     Returns
     -------
@@ -177,12 +141,10 @@ def claim_statuses(
 
     Parameters
     ----------
-    pod : Pod
     taken : iterable of (ResourceClaim, list of TakenDevice)
         Claims with the devices that they get.
     uses : mapping of str to str
         UIDs of the pod's claims by their names in its spec.
-    devices : mapping of (str, str) to Device
 
     Returns
     -------
@@ -243,16 +205,10 @@ def why_not_fit(pod: Pod, statuses: Statuses, node_info: fwk.NodeInfo, pod_level
 
     Parameters
     ----------
-    pod : Pod
     statuses : tuple of NodeAllocatableResourceClaimStatus
         Not empty.
-    node_info : NodeInfo
     pod_level : bool
         Whether requests of a pod as a whole count.
-
-    Returns
-    -------
-    Status or None
     """
     for one in statuses:
         if not one.containers:
@@ -297,17 +253,7 @@ def _why_short(total: Mapping[str, Quantity], node_info: fwk.NodeInfo) -> fwk.St
 
 
 def with_statuses(pod: Pod, statuses: Statuses) -> Pod:
-    """Return a pod with what its claims take of its node.
-
-    Parameters
-    ----------
-    pod : Pod
-    statuses : tuple of NodeAllocatableResourceClaimStatus
-
-    Returns
-    -------
-    Pod
-    """
+    """Return a pod with what its claims take of its node."""
     if pod.status.node_allocatable_resource_claim_statuses == statuses:
         return pod
     return replace(pod, status=replace(pod.status, node_allocatable_resource_claim_statuses=statuses))

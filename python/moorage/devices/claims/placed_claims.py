@@ -52,15 +52,10 @@ def take_devices(
 
     Parameters
     ----------
-    demands : DeviceDemands
     claiming : mapping of int to (list of ResourceClaim, list of AskingClaim, tuple)
         By the index in the batch, the claims of pods, and the mappings of extended resources.
     placed : mapping of int to str
         By the index in the batch, the nodes of those that were placed.
-
-    Returns
-    -------
-    dict of int to PlacedPod
     """
     taken = demands.take()
     out: dict[int, PlacedPod] = {}
@@ -72,14 +67,7 @@ def take_devices(
 
 
 class PlacedClaims:
-    """Writes the claims of placed pods.
-
-    Parameters
-    ----------
-    devices : DeviceState
-    handle : FrameworkHandle
-    writer : ClaimWriter
-    """
+    """Writes the claims of placed pods."""
 
     def __init__(self, devices: DeviceState, handle: FrameworkHandle, writer: ClaimWriter) -> None:
         self._devices = devices
@@ -88,10 +76,6 @@ class PlacedClaims:
 
     def bind(self, pods: Sequence[tuple[Pod, PlacedPod]]) -> dict[int, str]:
         """Write the claims of pods: into an ObjectStore as one write, to others one after the other.
-
-        Parameters
-        ----------
-        pods : sequence of (Pod, PlacedPod)
 
         Returns
         -------

@@ -8,33 +8,13 @@ from moorage.objects.model.resource_claims import ResourceClaim
 
 
 def is_reserved_for(claim: ResourceClaim, pod: Pod) -> bool:
-    """Whether a claim is reserved for a pod itself.
-
-    Parameters
-    ----------
-    claim : ResourceClaim
-    pod : Pod
-
-    Returns
-    -------
-    bool
-    """
+    """Whether a claim is reserved for a pod itself."""
     users = claim.status.reserved_for
     return bool(users) and any(one.uid == pod.metadata.uid for one in users)
 
 
 def may_be_of(claim: ResourceClaim, pod: Pod) -> bool:
-    """Whether a claim may be one of a pod: it was not made for another pod or group, or the pod names it.
-
-    Parameters
-    ----------
-    claim : ResourceClaim
-    pod : Pod
-
-    Returns
-    -------
-    bool
-    """
+    """Whether a claim may be one of a pod: it was not made for another pod or group, or the pod names it."""
     uid, group = pod.metadata.uid, pod.spec.scheduling_group
     if not any(owner.controller and owner.uid != uid for owner in claim.metadata.owner_references):
         return True

@@ -89,10 +89,6 @@ def format_duration(seconds: float) -> str:
     ----------
     seconds : float
         Rounded to nanoseconds; limited to ±2⁶³ nanoseconds, the range of Go.
-
-    Returns
-    -------
-    str
     """
     limited = max(-_LIMIT, min(_LIMIT - 1, seconds * 1e9))
     return format_nanoseconds(round(limited))
@@ -105,10 +101,6 @@ def format_nanoseconds(nanoseconds: int) -> str:
     ----------
     nanoseconds : int
         The duration.
-
-    Returns
-    -------
-    str
     """
     sign, left = ("-" if nanoseconds < 0 else ""), abs(nanoseconds)
     if left == 0:

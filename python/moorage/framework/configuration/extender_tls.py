@@ -29,10 +29,6 @@ def tls_context(extender: Extender) -> ssl.SSLContext:
         Configuration of the extender. With `enable_https` and no certificate authority the certificate is not
         verified, as upstream.
 
-    Returns
-    -------
-    ssl.SSLContext
-
     Raises
     ------
     ExtenderError

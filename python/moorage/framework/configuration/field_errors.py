@@ -17,10 +17,6 @@ def quote(text: str) -> str:
     ----------
     text : str
         The string.
-
-    Returns
-    -------
-    str
     """
     return f'"{"".join(map(_escape, text))}"'
 
@@ -41,10 +37,6 @@ def go_json(value: Any) -> str:
     ----------
     value : object
         A JSON value.
-
-    Returns
-    -------
-    str
     """
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).translate(_HTML)
 
@@ -60,10 +52,6 @@ def invalid(path: str, value: Any, detail: str) -> str:
         Value of the field.
     detail : str
         Explanation at the end of the message.
-
-    Returns
-    -------
-    str
     """
     return f"{path}: Invalid value: {quote(value) if isinstance(value, str) else go_json(value)}: {detail}"
 
@@ -79,10 +67,6 @@ def unsupported(path: str, value: str, supported: Sequence[str]) -> str:
         Value of the field.
     supported : sequence of str
         The supported values.
-
-    Returns
-    -------
-    str
     """
     known = ", ".join(map(quote, supported))
     return f"{path}: Unsupported value: {go_json(value)}: supported values: {known}"
@@ -97,10 +81,6 @@ def required(path: str, detail: str = "") -> str:
         Path of the field.
     detail : str, optional
         Explanation at the end of the message.
-
-    Returns
-    -------
-    str
     """
     return f"{path}: Required value" + (f": {detail}" if detail else "")
 
@@ -114,10 +94,6 @@ def forbidden(path: str, detail: str) -> str:
         Path of the field.
     detail : str
         Explanation at the end of the message.
-
-    Returns
-    -------
-    str
     """
     return f"{path}: Forbidden: {detail}"
 
@@ -131,10 +107,6 @@ def duplicate(path: str, value: str) -> str:
         Path of the field.
     value : str
         Value of the field.
-
-    Returns
-    -------
-    str
     """
     return f"{path}: Duplicate value: {quote(value)}"
 
@@ -146,10 +118,6 @@ def aggregate(errors: Iterable[str]) -> str:
     ----------
     errors : iterable of str
         The messages.
-
-    Returns
-    -------
-    str
     """
     distinct = list(dict.fromkeys(errors))
     return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]" if distinct else ""

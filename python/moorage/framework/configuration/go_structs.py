@@ -114,10 +114,6 @@ def go_fields(struct: type[Part]) -> dict[str, Field]:
     ----------
     struct : type of Part
         Class of the struct.
-
-    Returns
-    -------
-    dict of str to Field
     """
     hints = get_type_hints(struct, include_extras=True)
     return {
@@ -235,10 +231,6 @@ def without_surrogates(text: str) -> str:
     ----------
     text : str
         Content of the string.
-
-    Returns
-    -------
-    str
     """
     return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
 
@@ -250,10 +242,6 @@ def kind_of(value: Any) -> str:
     ----------
     value : object
         A JSON value.
-
-    Returns
-    -------
-    str
     """
     if isinstance(value, bool):
         return "bool"
@@ -416,7 +404,6 @@ def decode(value: Any, struct: type[P]) -> tuple[P, list[str]]:
 
     Returns
     -------
-    struct : Part
     errors : list of str
         Upstream's texts for unknown and duplicate fields.
 

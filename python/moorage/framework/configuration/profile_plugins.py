@@ -90,10 +90,6 @@ def build_extenders(configuration: types.KubeSchedulerConfiguration) -> list[typ
     configuration : KubeSchedulerConfiguration
         The scheduler's configuration.
 
-    Returns
-    -------
-    list of Extender
-
     Raises
     ------
     ConfigurationError
@@ -129,10 +125,6 @@ def build_profiles(
         A result of `load_configuration`.
     registry : mapping
         Plugin or plugin class by name.
-
-    Returns
-    -------
-    list of ProfilePlugins
 
     Raises
     ------
@@ -404,16 +396,7 @@ def _profile(profile: ProfilePlugins, args: dict[str, Any], release: Release) ->
 
 
 def missing_points(release: Release) -> set[str]:
-    """Return the extension points that a release does not have.
-
-    Parameters
-    ----------
-    release : Release
-
-    Returns
-    -------
-    set of str
-    """
+    """Return the extension points that a release does not have."""
     every = {point for one in RELEASES.values() for point in one.extension_points}
     return every.difference(release.extension_points)
 

@@ -14,11 +14,6 @@ _BINARY = Quantity("1Ki")
 def asked_by(pod: Pod, gates: PodGates) -> dict[str, Quantity]:
     """Return what a pending pod asks for, as the scheduler computes it (fit.go, computePodResourceRequest).
 
-    Parameters
-    ----------
-    pod : Pod
-    gates : PodGates
-
     Returns
     -------
     dict of str to Quantity
@@ -29,11 +24,6 @@ def asked_by(pod: Pod, gates: PodGates) -> dict[str, Quantity]:
 
 def held_by(pod: Pod, gates: PodGates) -> dict[str, Quantity]:
     """Return what a pod on a node holds of it: resizes in progress count, and what its devices take.
-
-    Parameters
-    ----------
-    pod : Pod
-    gates : PodGates
 
     Returns
     -------
@@ -48,14 +38,6 @@ def gates_of_changes(gates: FeatureGates) -> PodGates:
 
     spec.resources counts in any case (kube-scheduler v1.36, framework/events.go
     extractPodResourceRequestEvents, fit.go isSchedulableAfterPodScaleDown).
-
-    Parameters
-    ----------
-    gates : FeatureGates
-
-    Returns
-    -------
-    PodGates
     """
     return PodGates(
         pod_level_resizing=gates["InPlacePodLevelResourcesVerticalScaling"],
@@ -64,16 +46,7 @@ def gates_of_changes(gates: FeatureGates) -> PodGates:
 
 
 def unit(resource: str) -> str:
-    """Return the unit in which a resource is counted.
-
-    Parameters
-    ----------
-    resource : str
-
-    Returns
-    -------
-    str
-    """
+    """Return the unit in which a resource is counted."""
     if resource == "cpu":
         return "millicores"
     if resource in ("memory", "ephemeral-storage", "storage") or resource.startswith("hugepages-"):
@@ -86,13 +59,8 @@ def quantity_text(resource: str, amount: int) -> str:
 
     Parameters
     ----------
-    resource : str
     amount : int
         Millicores, bytes, or the resource's own unit.
-
-    Returns
-    -------
-    str
     """
     match unit(resource):
         case "millicores":

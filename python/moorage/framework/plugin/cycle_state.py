@@ -91,10 +91,6 @@ class CycleState:
         ----------
         key : str
             The key.
-
-        Returns
-        -------
-        object or None
         """
         return self._data.get(key)
 

@@ -184,10 +184,6 @@ def on(
         Decides for each event whether a pod is retried; by default it always is.
     of_unit : bool
         Whether the hint concerns one pod group only; see `ClusterEventWithHint`.
-
-    Returns
-    -------
-    ClusterEventWithHint
     """
     return ClusterEventWithHint(_event(resource, action), hint, of_unit)
 
@@ -202,10 +198,6 @@ def of_class(hint: H) -> H:
     and claims are not among them; see `moorage._core.state.pod_class`). The answer may be another one for the
     pod that the event is about. It depends neither on conditions nor on resource versions. A method that
     overrides a marked one is not marked.
-
-    Parameters
-    ----------
-    hint : Hint or method
 
     Returns
     -------
@@ -250,10 +242,6 @@ def indexed(
         Of the same plugin; see `HintIndex`.
     by_class : bool
         Whether the hint is `of_class`, so that its index has classes. Otherwise it has pods.
-
-    Returns
-    -------
-    callable
     """
 
     def decorate(hint: H) -> H:
@@ -265,10 +253,6 @@ def indexed(
 
 def of_itself(hint: H) -> H:
     """Mark a plugin's method that is a queueing hint for updates of pods: Queue is for the updated pod alone.
-
-    Parameters
-    ----------
-    hint : method
 
     Returns
     -------
@@ -289,10 +273,6 @@ def _no_event_keys(plugin: object, old: Pod, new: Pod) -> tuple[Key, ...]:
 def index_of(hint: Hint) -> HintIndex | None:
     """Return the index of a hint, or None.
 
-    Parameters
-    ----------
-    hint : Hint
-
     Returns
     -------
     HintIndex or None
@@ -309,21 +289,12 @@ def pod_labels(plugin: object, old: Pod | None, new: Pod | None) -> set[Key]:
     ----------
     plugin : Plugin
         Unused, so that this is the `event_keys` of any plugin.
-    old, new : Pod or None
-
-    Returns
-    -------
-    set of (str, str)
     """
     return {label for pod in (old, new) if pod is not None for label in pod.metadata.labels.items()}
 
 
 def needed_labels(selectors: Iterable[LabelSelectorMatcher]) -> frozenset[Key] | None:
     """Return labels of which a pod has at least one if one of some selectors matches it.
-
-    Parameters
-    ----------
-    selectors : iterable of LabelSelectorMatcher
 
     Returns
     -------
@@ -349,25 +320,12 @@ def queue_if(worth: object) -> QueueingHint:
     ----------
     worth : object
         The condition.
-
-    Returns
-    -------
-    QueueingHint
     """
     return QUEUE if worth else QUEUE_SKIP
 
 
 def is_live(pod: Pod) -> bool:
-    """Whether a pod has a node or a nominated node.
-
-    Parameters
-    ----------
-    pod : Pod
-
-    Returns
-    -------
-    bool
-    """
+    """Whether a pod has a node or a nominated node."""
     return bool(pod.spec.node_name or pod.status.nominated_node_name)
 
 
@@ -380,10 +338,6 @@ def is_same_pod(pod: Pod, other: Pod | None) -> bool:
         The rejected pod.
     other : Pod or None
         The pod of an event; None if there is none.
-
-    Returns
-    -------
-    bool
     """
     return other is not None and other.metadata.uid == pod.metadata.uid
 
@@ -536,10 +490,6 @@ def same_amounts(a: Resources, b: Resources) -> bool:
     ----------
     a, b : Resources
         Quantities by resource.
-
-    Returns
-    -------
-    bool
     """
     return a == b or (
         a.keys() == b.keys() and all(Quantity(amount) == Quantity(b[name]) for name, amount in a.items())

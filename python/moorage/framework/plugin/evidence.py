@@ -65,16 +65,7 @@ class Evidence:
         return self
 
     def merged(self, other: Self) -> Self:
-        """Return one fact of this one and one with the same key, about other nodes.
-
-        Parameters
-        ----------
-        other : Evidence
-
-        Returns
-        -------
-        Evidence
-        """
+        """Return one fact of this one and one with the same key, about other nodes."""
         return replace(self, nodes=self.nodes + other.nodes)
 
     def facts(self) -> dict[str, Any]:
@@ -119,16 +110,7 @@ class Inquiry:
     says: Callable[[int, str], list[str]]
 
     def node(self, row: int) -> Node:
-        """Return the node of a row.
-
-        Parameters
-        ----------
-        row : int
-
-        Returns
-        -------
-        Node
-        """
+        """Return the node of a row."""
         node = self.search.state.table.objects[row]
         assert node is not None  # every searched row has a node object
         return node
@@ -156,29 +138,11 @@ class Inquiry:
             yield int(rows[first[at]]), int(counts[at])
 
     def pods_on(self, row: int) -> list[Pod]:
-        """Return the pods on the node of a row.
-
-        Parameters
-        ----------
-        row : int
-
-        Returns
-        -------
-        list of Pod
-        """
+        """Return the pods on the node of a row."""
         return self.search.state.pods_of(row)
 
     def nominated_on(self, row: int) -> list[Pod]:
-        """Return the nominated pods for which the filters keep room on the node of a row.
-
-        Parameters
-        ----------
-        row : int
-
-        Returns
-        -------
-        list of Pod
-        """
+        """Return the nominated pods for which the filters keep room on the node of a row."""
         return self.search.nominated_on(row, self.state.shape.priority)
 
 
@@ -187,10 +151,6 @@ class EvidencePlugin(Plugin):
 
     def evidence(self, inquiry: Inquiry) -> FindEvidence:
         """Return the function that finds the evidence of nodes for one pod.
-
-        Parameters
-        ----------
-        inquiry : Inquiry
 
         Returns
         -------
@@ -207,10 +167,6 @@ def distinct_evidence(sources: Iterable[Iterable[Evidence]]) -> Iterator[Evidenc
     ----------
     sources : iterable of iterable of Evidence
         Those of each constraint.
-
-    Yields
-    ------
-    Evidence
     """
     told: set[object] = set()
     for source in sources:
@@ -221,10 +177,6 @@ def distinct_evidence(sources: Iterable[Iterable[Evidence]]) -> Iterator[Evidenc
 
 def merge_evidence(found: Iterable[Evidence]) -> list[Evidence]:
     """Return each fact once, those of the most nodes first.
-
-    Parameters
-    ----------
-    found : iterable of Evidence
 
     Returns
     -------

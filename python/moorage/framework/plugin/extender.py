@@ -71,14 +71,6 @@ class Extender(Protocol):
         """Whether the extender is called for a pod.
 
         It is called for all pods, or for those that request a managed resource.
-
-        Parameters
-        ----------
-        pod : Pod
-
-        Returns
-        -------
-        bool
         """
 
     def filter(self, pod: Pod, nodes: Sequence[Node]) -> tuple[list[str], dict[str, str], dict[str, str]]:
@@ -86,7 +78,6 @@ class Extender(Protocol):
 
         Parameters
         ----------
-        pod : Pod
         nodes : sequence of Node
             Feasible nodes so far.
 
@@ -105,7 +96,6 @@ class Extender(Protocol):
 
         Parameters
         ----------
-        pod : Pod
         nodes : sequence of Node
             The feasible nodes.
 
@@ -120,7 +110,6 @@ class Extender(Protocol):
 
         Parameters
         ----------
-        pod : Pod
         node : str
             Name of the node.
         """

@@ -33,12 +33,7 @@ def _unit(key: str) -> UnitKey:
 
 
 def is_composite(key: UnitKey) -> bool:
-    """Whether a key is that of a composite pod group.
-
-    Parameters
-    ----------
-    key : UnitKey
-    """
+    """Whether a key is that of a composite pod group."""
     return key[1].startswith(OF_COMPOSITE)
 
 
@@ -143,10 +138,6 @@ class GroupTree:
         ----------
         pods : mapping of UnitKey to int
             Number of pods by pod group.
-
-        Returns
-        -------
-        bool
         """
         count = pods.get(self.key, 0)
         for child in self.children:
@@ -161,10 +152,6 @@ class GroupTree:
         ----------
         pending, placed : mapping of UnitKey to int
             Number of pods by pod group.
-
-        Returns
-        -------
-        bool
         """
         then = Counter(pending)
         then.update(placed)
@@ -212,10 +199,6 @@ class PodGroups:
     def counting(self, pod: Pod) -> Iterator[None]:
         """Count a pod that is deleted among those of its group, while it leaves the queue: upstream asks
         PreEnqueue about the others before it forgets the pod.
-
-        Parameters
-        ----------
-        pod : Pod
         """
         self._leaving = group_of(pod) if unfinished_group_of(pod) else None
         self._completed = -1
@@ -240,31 +223,13 @@ class PodGroups:
             self._trees, self._roots, self._leaves, self._complete = {}, {}, {}, {}
 
     def get(self, key: UnitKey) -> AnyGroup | None:
-        """Return a pod group, or None if it does not exist.
-
-        Parameters
-        ----------
-        key : UnitKey
-
-        Returns
-        -------
-        PodGroup or CompositePodGroup or None
-        """
+        """Return a pod group, or None if it does not exist."""
         groups, name = self._named(key)
         group: AnyGroup | None = groups.get(name)
         return group
 
     def known(self, key: UnitKey) -> AnyGroup | None:
-        """Return a pod group as `get` does, but with conditions and a resource version of any earlier state.
-
-        Parameters
-        ----------
-        key : UnitKey
-
-        Returns
-        -------
-        PodGroup or CompositePodGroup or None
-        """
+        """Return a pod group as `get` does, with conditions and a resource version of any earlier state."""
         groups, name = self._named(key)
         group: AnyGroup | None = groups.identity(name)
         return group
@@ -277,10 +242,6 @@ class PodGroups:
 
     def ancestors(self, key: UnitKey) -> list[UnitKey]:
         """Return the composite groups that a group belongs to, directly and by others.
-
-        Parameters
-        ----------
-        key : UnitKey
 
         Returns
         -------
@@ -300,19 +261,11 @@ class PodGroups:
     def parent(self, group: AnyGroup | None) -> UnitKey | None:
         """Return the composite group that a group belongs to; None for none, and without the gate for
         them.
-
-        Parameters
-        ----------
-        group : PodGroup or CompositePodGroup or None
         """
         return group.parent if group is not None and self._has_trees else None
 
     def root(self, key: UnitKey) -> UnitKey | None:
         """Return the group at the top of the tree that a group belongs to.
-
-        Parameters
-        ----------
-        key : UnitKey
 
         Returns
         -------
@@ -330,10 +283,6 @@ class PodGroups:
     def top(self, key: UnitKey) -> UnitKey:
         """Return the group whose pods are tried together with those of a group.
 
-        Parameters
-        ----------
-        key : UnitKey
-
         Returns
         -------
         UnitKey
@@ -344,10 +293,6 @@ class PodGroups:
 
     def children(self, key: UnitKey) -> list[AnyGroup]:
         """Return the groups that belong to a composite group directly.
-
-        Parameters
-        ----------
-        key : UnitKey
 
         Returns
         -------
@@ -365,10 +310,6 @@ class PodGroups:
         ----------
         key : UnitKey
             Of a group at the top of its tree, or of a pod group.
-
-        Returns
-        -------
-        GroupTree
         """
         self._follow()
         known = self._trees.get(key)
@@ -384,26 +325,13 @@ class PodGroups:
         ----------
         group : PodGroup or CompositePodGroup
             Of a pod group, this specification counts.
-
-        Returns
-        -------
-        GroupTree
         """
         tree = self.tree(group.unit)
         is_known = tree.group is not None and (tree.children or tree.group.spec == group.spec)
         return tree if is_known else GroupTree(group.unit, group, tree.children)
 
     def leaves(self, key: UnitKey) -> Sequence[UnitKey]:
-        """Return the pod groups below a composite group, or the pod group itself.
-
-        Parameters
-        ----------
-        key : UnitKey
-
-        Returns
-        -------
-        sequence of UnitKey
-        """
+        """Return the pod groups below a composite group, or the pod group itself."""
         if not is_composite(key):
             return (key,)
         self._follow()
@@ -425,16 +353,7 @@ class PodGroups:
         return tuple(found)
 
     def affected(self, group: AnyGroup) -> list[UnitKey]:
-        """Return the keys of the groups whose pods may belong to another tree, as a group came or went.
-
-        Parameters
-        ----------
-        group : PodGroup or CompositePodGroup
-
-        Returns
-        -------
-        list of UnitKey
-        """
+        """Return the keys of the groups whose pods may belong to another tree, as a group came or went."""
         parent = self.parent(group)
         above = [] if parent is None else [parent, self.top(parent)]
         return [group.unit, *self.leaves(group.unit), *above]
@@ -513,25 +432,12 @@ class PodGroups:
         ----------
         key : UnitKey
             Of a pod group.
-
-        Returns
-        -------
-        int
         """
         count: int = self._pods.count(INDEX, "/".join(key))
         return count + (key == self._leaving)
 
     def is_complete(self, root: UnitKey) -> bool:
-        """Whether a tree has the pods and groups that it needs.
-
-        Parameters
-        ----------
-        root : UnitKey
-
-        Returns
-        -------
-        bool
-        """
+        """Whether a tree has the pods and groups that it needs."""
         tree, changes = self.tree(root), self._pods.changes
         if self._completed != changes:
             self._completed, self._complete = changes, {}
@@ -545,10 +451,6 @@ class PodGroups:
         """Return the pods of a group that have no node and are not being deleted.
 
         The order is by priority, then by age, then by name.
-
-        Parameters
-        ----------
-        key : UnitKey
 
         Returns
         -------
@@ -567,39 +469,17 @@ class PodGroups:
         )
 
     def members(self, key: UnitKey) -> list[Pod]:
-        """Return the pods of a group that have not finished.
-
-        Parameters
-        ----------
-        key : UnitKey
-
-        Returns
-        -------
-        list of Pod
-        """
+        """Return the pods of a group that have not finished."""
         leaves = self.leaves(key)
         return [pod for leaf in leaves for pod in self._pods.by_index(INDEX, "/".join(leaf))]
 
     def uids(self, key: UnitKey) -> list[str]:
-        """Return the UIDs of the pods of a group that have not finished.
-
-        Parameters
-        ----------
-        key : UnitKey
-
-        Returns
-        -------
-        list of str
-        """
+        """Return the UIDs of the pods of a group that have not finished."""
         values = ["/".join(leaf) for leaf in self.leaves(key)]
         return [pod.metadata.uid for value in values for pod in self._pods.identities_by_index(INDEX, value)]
 
     def scheduled(self, *keys: UnitKey) -> list[list[Pod]]:
         """Return the pods of groups that have a node or are assumed.
-
-        Parameters
-        ----------
-        *keys : UnitKey
 
         Returns
         -------

@@ -50,22 +50,15 @@ class PluginObserver(Protocol):
     """Is told of the runs of extension points and the calls of plugins (`runtime.observer.Observer`)."""
 
     def follow(self, framework: Any) -> None:
-        """Note the runs of the extension points of a framework from now on.
-
-        Parameters
-        ----------
-        framework : Framework
-        """
+        """Note the runs of the extension points of a framework from now on."""
 
     def call(self, plugin: Any, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
         """Call a method of a plugin.
 
         Parameters
         ----------
-        plugin : Plugin
         function : callable
             The bound method.
-        arguments : tuple of object
 
         Returns
         -------
@@ -74,12 +67,7 @@ class PluginObserver(Protocol):
         """
 
     def algorithm(self, seconds: float) -> None:
-        """Note the search for a node for one pod, with PostFilter.
-
-        Parameters
-        ----------
-        seconds : float
-        """
+        """Note the search for a node for one pod, with PostFilter."""
 
     def waited(self, status: str, seconds: float) -> None:
         """Note the end of a pod's wait on Permit.
@@ -88,7 +76,6 @@ class PluginObserver(Protocol):
         ----------
         status : str
             Name of the code with which it ended.
-        seconds : float
         """
 
 
@@ -144,12 +131,7 @@ class EventRecorder:
         del self._recorded[saved:]
 
     def copy_from(self, other: EventRecorder) -> None:
-        """Take the events of another recorder.
-
-        Parameters
-        ----------
-        other : EventRecorder
-        """
+        """Take the events of another recorder."""
         self._recorded = other._recorded.copy()
 
     def event(self, regarding: Object, type: str, reason: str, action: str, note: str) -> None:
@@ -171,27 +153,12 @@ class EventRecorder:
     def event_of_each(
         self, regarding: Sequence[Object], type: str, reason: str, action: str, note: str
     ) -> None:
-        """Record an event of each of some objects, which are not read before the events are; see `event`.
-
-        Parameters
-        ----------
-        regarding : sequence of Object
-        type, reason, action, note : str
-        """
+        """Record an event of each of some objects, which are not read before the events are; see `event`."""
         self._recorded.append(AlikeEvents(regarding, type, reason, action, truncated(note)))
 
 
 def truncated(note: str) -> str:
-    """Return a note of at most 1024 bytes of UTF-8 (kube-scheduler v1.36, truncateMessage).
-
-    Parameters
-    ----------
-    note : str
-
-    Returns
-    -------
-    str
-    """
+    """Return a note of at most 1024 bytes of UTF-8 (kube-scheduler v1.36, truncateMessage)."""
     if 4 * len(note) > MAX_NOTE and len(encoded := note.encode()) > MAX_NOTE:
         suffix = " ..."
         return encoded[: MAX_NOTE - len(suffix)].decode(errors="ignore") + suffix
@@ -347,10 +314,6 @@ class FrameworkHandle:
     def over(self, cache: SchedulerCache) -> FrameworkHandle:
         """Return a handle over a fork of the cache, without a framework.
 
-        Parameters
-        ----------
-        cache : SchedulerCache
-
         Returns
         -------
         FrameworkHandle
@@ -364,10 +327,6 @@ class FrameworkHandle:
 
     def preempt_handle(self) -> Any:
         """Return the preemption interface of v1.19 and v1.20.
-
-        Returns
-        -------
-        moorage.framework.PreemptHandle
 
         Raises
         ------

@@ -47,7 +47,6 @@ class Plugin:
     ----------
     args : mapping of str to object, optional
         Arguments in their JSON form, on top of `default_args`.
-    handle : FrameworkHandle, optional
 
     Attributes
     ----------
@@ -103,10 +102,6 @@ class Plugin:
     def required_handle(self) -> FrameworkHandle:
         """Return the handle.
 
-        Returns
-        -------
-        FrameworkHandle
-
         Raises
         ------
         RuntimeError
@@ -144,12 +139,7 @@ class EnqueueExtensions(Plugin):
     """
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """Return the events that may make a pod schedulable that this plugin has rejected.
-
-        Returns
-        -------
-        sequence of ClusterEventWithHint
-        """
+        """Return the events that may make a pod schedulable that this plugin has rejected."""
         return ()
 
 
@@ -171,10 +161,6 @@ class SignPlugin(Plugin):
 
     def sign_pod(self, pod: Pod) -> Mapping[str, Any] | Status | None:
         """Return the parts of a pod on which this plugin's results depend.
-
-        Parameters
-        ----------
-        pod : Pod
 
         Returns
         -------
@@ -209,10 +195,6 @@ class QueueSortPlugin(Plugin, point="queueSort"):
 
     def less(self, a: QueuedPod, b: QueuedPod) -> bool:
         """Compare two queued pods.
-
-        Parameters
-        ----------
-        a, b : QueuedPod
 
         Returns
         -------
@@ -252,10 +234,6 @@ class PreFilterResult:
         ----------
         other : PreFilterResult or None
             Another result; None stands for all nodes.
-
-        Returns
-        -------
-        PreFilterResult or None
         """
         if other is None or other.node_names is None:
             return None if self.node_names is None else self
@@ -276,7 +254,6 @@ class PreFilterExtensions(Protocol):
             The state to update.
         pod : Pod
             The pod that is being scheduled.
-        pod_to_add : Pod
         node_info : NodeInfo
             The node, which already has the added pod.
 
@@ -297,7 +274,6 @@ class PreFilterExtensions(Protocol):
             The state to update.
         pod : Pod
             The pod that is being scheduled.
-        pod_to_remove : Pod
         node_info : NodeInfo
             The node, which no longer has the removed pod.
 
@@ -316,8 +292,6 @@ class PreFilterPlugin(Plugin, point="preFilter"):
 
         Parameters
         ----------
-        state : CycleState
-        pod : Pod
         nodes : NodesView
             All nodes of the snapshot.
 
@@ -347,12 +321,6 @@ class FilterPlugin(Plugin, point="filter"):
     def filter(self, state: CycleState, pod: Pod, node_info: AnyNodeInfo) -> Status | None:
         """Check a pod against one node.
 
-        Parameters
-        ----------
-        state : CycleState
-        pod : Pod
-        node_info : NodeInfo or NodeInfoClone
-
         Returns
         -------
         Status or None
@@ -367,8 +335,6 @@ class FilterPlugin(Plugin, point="filter"):
 
         Parameters
         ----------
-        state : CycleState
-        pod : Pod
         nodes : NodesView
             A block of n nodes.
 
@@ -381,10 +347,6 @@ class FilterPlugin(Plugin, point="filter"):
 
     def verdict(self, code: int) -> Status | None:
         """Return the status of a code returned by `filter_all`.
-
-        Parameters
-        ----------
-        code : int
 
         Returns
         -------
@@ -408,8 +370,6 @@ class PostFilterPlugin(Plugin, point="postFilter"):
 
         Parameters
         ----------
-        state : CycleState
-        pod : Pod
         statuses : mapping of str to Status
             Status by node, of every node that was examined, in that order.
 
@@ -429,12 +389,6 @@ class PreScorePlugin(Plugin, point="preScore"):
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodesView) -> Status | None:
         """Examine all feasible nodes, once per cycle.
 
-        Parameters
-        ----------
-        state : CycleState
-        pod : Pod
-        nodes : NodesView
-
         Returns
         -------
         Status or None
@@ -449,12 +403,6 @@ class ScorePlugin(Plugin, point="score"):
     def score(self, state: CycleState, pod: Pod, node_info: AnyNodeInfo) -> int | Status:
         """Score one node.
 
-        Parameters
-        ----------
-        state : CycleState
-        pod : Pod
-        node_info : NodeInfo or NodeInfoClone
-
         Returns
         -------
         int or Status
@@ -467,8 +415,6 @@ class ScorePlugin(Plugin, point="score"):
 
         Parameters
         ----------
-        state : CycleState
-        pod : Pod
         nodes : NodesView
             n nodes.
 
@@ -486,8 +432,6 @@ class ScorePlugin(Plugin, point="score"):
 
         Parameters
         ----------
-        state : CycleState
-        pod : Pod
         scores : (n,) int64 array
 
         Returns
@@ -512,12 +456,6 @@ class ReservePlugin(Plugin, point="reserve"):
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """Reserve resources for a pod that has been assumed on a node.
 
-        Parameters
-        ----------
-        state : CycleState
-        pod : Pod
-        node_name : str
-
         Returns
         -------
         Status or None
@@ -526,14 +464,7 @@ class ReservePlugin(Plugin, point="reserve"):
         return None
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """Release the resources of a pod that will not be bound, even if `reserve` failed or was not called.
-
-        Parameters
-        ----------
-        state : CycleState
-        pod : Pod
-        node_name : str
-        """
+        """Release the resources of a pod that will not be bound, even if `reserve` failed or was not run."""
 
 
 class FailedGroup(Protocol):
@@ -639,10 +570,6 @@ class PodGroupPostFilterPlugin(Plugin, point="podGroupPostFilter"):
     ) -> tuple[Mapping[int, NominatingInfo] | None, Status]:
         """Try to make room for a group.
 
-        Parameters
-        ----------
-        failed : FailedGroup
-
         Returns
         -------
         nominations : mapping of int to NominatingInfo, or None
@@ -660,12 +587,6 @@ class PermitPlugin(Plugin, point="permit"):
         self, state: CycleState, pod: Pod, node_name: str
     ) -> tuple[Status | None, float] | Status | None:
         """Allow the binding of a pod, reject it, or make it wait.
-
-        Parameters
-        ----------
-        state : CycleState
-        pod : Pod
-        node_name : str
 
         Returns
         -------
@@ -698,12 +619,6 @@ class PreBindPlugin(Plugin, point="preBind"):
     ) -> tuple[PreBindPreFlightResult | None, Status | None] | Status | None:
         """Decide whether `pre_bind` is called.
 
-        Parameters
-        ----------
-        state : CycleState
-        pod : Pod
-        node_name : str
-
         Returns
         -------
         Status or None
@@ -713,12 +628,6 @@ class PreBindPlugin(Plugin, point="preBind"):
 
     def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | StatusSteps | None:
         """Prepare the binding of a pod, for example by binding its volumes.
-
-        Parameters
-        ----------
-        state : CycleState
-        pod : Pod
-        node_name : str
 
         Returns
         -------
@@ -736,12 +645,6 @@ class BindPlugin(Plugin, point="bind"):
     def bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """Bind a pod.
 
-        Parameters
-        ----------
-        state : CycleState
-        pod : Pod
-        node_name : str
-
         Returns
         -------
         Status or None
@@ -754,14 +657,7 @@ class PostBindPlugin(Plugin, point="postBind"):
     """A plugin that is notified of bound pods."""
 
     def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """Handle the binding of a pod.
-
-        Parameters
-        ----------
-        state : CycleState
-        pod : Pod
-        node_name : str
-        """
+        """Handle the binding of a pod."""
         raise NotImplementedError
 
 
@@ -815,7 +711,6 @@ class PlacementGeneratePlugin(Plugin, point="placementGenerate"):
 
         Parameters
         ----------
-        group : PodGroup or CompositePodGroup
         scheduled : sequence of Pod
             Pods of the group that have a node.
         parent : Placement
@@ -837,7 +732,6 @@ class PlacementScorePlugin(Plugin, point="placementScore"):
 
         Parameters
         ----------
-        group : PodGroup or CompositePodGroup
         assignments : Assignments
             The pods and their nodes, to which they have not been added yet.
 

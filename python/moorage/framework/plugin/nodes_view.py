@@ -100,10 +100,6 @@ class NodesView:
         ----------
         at : int
             Index of the node in this view.
-
-        Returns
-        -------
-        NodeInfo or NodeInfoClone
         """
         raise NotImplementedError
 

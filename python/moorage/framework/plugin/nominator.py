@@ -55,7 +55,6 @@ class PodNominator:
 
         Parameters
         ----------
-        pod : Pod
         info : NominatingInfo, optional
             The nomination. Without it, or if it is `noop`, the nominated node of the pod's status counts, if
             there is one.
@@ -65,13 +64,7 @@ class PodNominator:
             self._nominate(pod, node if node is not None and self.is_current(pod) else None)
 
     def nominate_current(self, pod: Pod, info: NominatingInfo | None = None) -> None:
-        """Nominate a pod that exists and has no node; see `add_nominated_pod`.
-
-        Parameters
-        ----------
-        pod : Pod
-        info : NominatingInfo, optional
-        """
+        """Nominate a pod that exists and has no node; see `add_nominated_pod`."""
         with self.lock:
             self._nominate(pod, _nomination(pod, info))
 
@@ -83,7 +76,6 @@ class PodNominator:
 
         Parameters
         ----------
-        pod : Pod
         info : NominatingInfo or None
             As the attempt gave it.
         """
@@ -119,7 +111,6 @@ class PodNominator:
 
         Parameters
         ----------
-        pod : Pod
         node : str
             Name of the node; "" records that the nomination of the pod's status was withdrawn.
         """
@@ -141,12 +132,7 @@ class PodNominator:
         self.epoch += 1
 
     def delete_nominated_pod_if_exists(self, pod: Pod) -> None:
-        """End the nomination of a pod, if there is one.
-
-        Parameters
-        ----------
-        pod : Pod
-        """
+        """End the nomination of a pod, if there is one."""
         with self.lock:
             node = self.nodes.pop(pod.metadata.uid, None)
             if node:
@@ -190,10 +176,6 @@ class PodNominator:
     def nominated_pods_for_node(self, node_name: str) -> list[Pod]:
         """Return the pods nominated to a node.
 
-        Parameters
-        ----------
-        node_name : str
-
         Returns
         -------
         list of Pod
@@ -203,28 +185,13 @@ class PodNominator:
             return list(self.by_node.get(node_name, {}).values())
 
     def nominated_keys(self, pods: Iterable[Pod]) -> set[str]:
-        """Return ``namespace/name`` of those of some pods that are nominated to a node.
-
-        Parameters
-        ----------
-        pods : iterable of Pod
-
-        Returns
-        -------
-        set of str
-        """
+        """Return ``namespace/name`` of those of some pods that are nominated to a node."""
         with self.lock:
             nodes = self.nodes
             return {pod.key for pod in pods if nodes.get(pod.metadata.uid)} if self.by_node else set()
 
     def is_alone(self, pod: Pod, node_name: str) -> bool:
-        """Whether no other pod is nominated to a node.
-
-        Parameters
-        ----------
-        pod : Pod
-        node_name : str
-        """
+        """Whether no other pod is nominated to a node."""
         with self.lock:
             pods = self.by_node.get(node_name)
             return not pods or (len(pods) == 1 and pod.metadata.uid in pods)
@@ -237,10 +204,6 @@ class PodNominator:
     def nominated_node(self, pod: Pod) -> str | None:
         """Return the node to which a pod is nominated here.
 
-        Parameters
-        ----------
-        pod : Pod
-
         Returns
         -------
         str or None
@@ -251,10 +214,6 @@ class PodNominator:
 
     def nominated_before(self, pod: Pod) -> dict[str, list[Pod]]:
         """Return the nominated pods that count when a pod is filtered: other pods of at least its priority.
-
-        Parameters
-        ----------
-        pod : Pod
 
         Returns
         -------
@@ -318,10 +277,6 @@ def going_before(pod: Pod, others: Iterable[Pod]) -> list[Pod]:
         The pod to filter.
     others : iterable of Pod
         Pods nominated to one node.
-
-    Returns
-    -------
-    list of Pod
     """
     priority, uid = pod.spec.priority or 0, pod.metadata.uid
     return [other for other in others if (other.spec.priority or 0) >= priority and other.metadata.uid != uid]

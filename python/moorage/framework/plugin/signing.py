@@ -61,10 +61,6 @@ class Signer:
     def sign(self, pod: Pod) -> bytes | None:
         """Return the signature of a pod.
 
-        Parameters
-        ----------
-        pod : Pod
-
         Returns
         -------
         bytes or None
@@ -117,10 +113,6 @@ class Signer:
 def tolerations(pod: Pod) -> dict[str, Any]:
     """Return the tolerations of a pod, sorted by key and value.
 
-    Parameters
-    ----------
-    pod : Pod
-
     Returns
     -------
     dict of str to object
@@ -136,7 +128,6 @@ def requests(plugin: Plugin, pod: Pod) -> dict[str, Any]:
     ----------
     plugin : Plugin
         The plugin; its handle has the gates on which requests depend.
-    pod : Pod
 
     Returns
     -------
@@ -155,10 +146,6 @@ def volumes(pod: Pod) -> dict[str, Any]:
 
     Config maps, secrets and fields that scheduling does not read are omitted.
 
-    Parameters
-    ----------
-    pod : Pod
-
     Returns
     -------
     dict of str to object
@@ -172,10 +159,6 @@ def node_affinity(pod: Pod) -> dict[str, Any]:
     """Return nodeSelector and node affinity of a pod, with terms, requirements and values sorted.
 
     As upstream, required affinity without terms is signed as none.
-
-    Parameters
-    ----------
-    pod : Pod
 
     Returns
     -------

@@ -111,10 +111,6 @@ class Status:
         ----------
         plugin : str
             Name of the plugin that returned the status.
-
-        Returns
-        -------
-        Status
         """
         return self if self.plugin == plugin else replace(self, plugin=plugin)
 
@@ -125,10 +121,6 @@ class Status:
         ----------
         reason : str
             The reason.
-
-        Returns
-        -------
-        Status
         """
         return replace(self, texts=(*self.texts, reason))
 
@@ -183,10 +175,6 @@ def error_status(text: str, status: Status, plugin: str = "") -> Status:
         reasons, or the code if there are none.
     plugin : str, optional
         Name of the plugin.
-
-    Returns
-    -------
-    Status
     """
     err = PluginError(f"{text}: {status.message() or status.code}")
     err.__cause__ = status.as_error()
@@ -200,10 +188,6 @@ def message_of(status: Status | None) -> str:
     ----------
     status : Status or None
         The status.
-
-    Returns
-    -------
-    str
     """
     return "" if status is None else status.message()
 
@@ -278,10 +262,6 @@ def read_answers(
     verdict : callable
         Returns the status of a code; called if the plugin returned booleans or codes.
 
-    Returns
-    -------
-    Answers
-
     Raises
     ------
     ValueError
@@ -331,10 +311,6 @@ def with_detail(nodes: int, detail: str) -> str:
         Number of nodes.
     detail : str
         The sentence; "" for none.
-
-    Returns
-    -------
-    str
     """
     head = f"0/{nodes} nodes are available:"
     return f"{head} {detail}." if detail else head

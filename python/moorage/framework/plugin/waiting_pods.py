@@ -26,7 +26,6 @@ class WaitingPod:
 
     Parameters
     ----------
-    pod : Pod
     timeouts : mapping of str to float
         Seconds to wait by plugin; the pod is rejected at once for zero or less.
     now : float
@@ -240,12 +239,7 @@ class WaitingPods:
                 waiting.undo(decided)
 
     def copy_from(self, other: WaitingPods) -> None:
-        """Take copies of the pods of another framework.
-
-        Parameters
-        ----------
-        other : WaitingPods
-        """
+        """Take copies of the pods of another framework."""
         with other._lock, self._lock:
             self._pods = {uid: waiting.copy() for uid, waiting in other._pods.items()}
 
@@ -279,10 +273,6 @@ class WaitingPods:
         ----------
         uid : str
             UID of the pod.
-
-        Returns
-        -------
-        WaitingPod or None
         """
         with self._lock:
             return self._pods.get(uid)

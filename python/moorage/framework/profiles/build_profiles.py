@@ -32,10 +32,6 @@ def make_profiles(
     handles : sequence of FrameworkHandle or None, optional
         Handle of the plugins of each profile.
 
-    Returns
-    -------
-    list of Profile
-
     Raises
     ------
     ConfigurationError

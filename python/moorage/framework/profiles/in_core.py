@@ -48,10 +48,6 @@ def gates_only_with(*fields: str, held: Sequence[str] = (), always: bool = False
         fields and containers are empty.
     always : bool, optional
         Whether a pod is unschedulable for certain if one of the fields is not empty.
-
-    Returns
-    -------
-    callable
     """
 
     def decorate(pre_enqueue: Asked) -> Asked:
@@ -65,10 +61,6 @@ def gates_by_group(pre_enqueue: Asked) -> Asked:
     """Mark a PreEnqueue method whose answer is alike for all pods of a group, and None for pods without one.
 
     A method that overrides a marked one is not marked.
-
-    Parameters
-    ----------
-    pre_enqueue : callable
 
     Returns
     -------
@@ -105,10 +97,6 @@ class NativePlugin(Plugin):
         ----------
         state : ClusterState
             State of the cluster in the core.
-
-        Returns
-        -------
-        dict of str to object
         """
         return {}
 
@@ -121,10 +109,6 @@ class NativePlugin(Plugin):
             Reason bits as set by the kernel.
         shape : Shape
             Requests and constraints of the rejected pod.
-
-        Returns
-        -------
-        tuple of str
         """
         return tuple(text for bit, text in enumerate(self.reason_texts) if bits >> bit & 1)
 
@@ -166,16 +150,7 @@ class NativePlugin(Plugin):
         return self._kernels().score(self, state, node_info)
 
     def shape_of(self, pod: Pod) -> Shape:
-        """Return the shape of a pod, for queueing hints.
-
-        Parameters
-        ----------
-        pod : Pod
-
-        Returns
-        -------
-        Shape
-        """
+        """Return the shape of a pod, for queueing hints."""
         classes = self.required_handle().cache.state.classes
         return classes.shape_of(classes.intern(pod))
 
@@ -243,10 +218,6 @@ class CorePostFilter(interface.PostFilterPlugin):
         ----------
         state : CycleState
             State of the scheduling cycle.
-
-        Returns
-        -------
-        bool
         """
         return False
 
@@ -383,24 +354,11 @@ class VolumePlugin(
         ----------
         method : {"pre_filter", "pre_score"}
             The extension point.
-
-        Returns
-        -------
-        bool
         """
         return True
 
     def concerns(self, pod: Pod) -> bool:
-        """Whether the plugin applies to a pod that has neither volumes nor claims.
-
-        Parameters
-        ----------
-        pod : Pod
-
-        Returns
-        -------
-        bool
-        """
+        """Whether the plugin applies to a pod that has neither volumes nor claims."""
         return False
 
     def delegated_resources(self) -> frozenset[str]:
@@ -409,10 +367,6 @@ class VolumePlugin(
 
     def bound_claims_of(self, pod: Pod) -> BoundClaims | None:
         """Return the claims of a pod with their volumes.
-
-        Parameters
-        ----------
-        pod : Pod
 
         Returns
         -------
@@ -579,7 +533,6 @@ def split_skipping(
 
     Parameters
     ----------
-    plugins : sequence of Plugin
     method : {"pre_filter", "pre_score"}
         The extension point.
     asks_volume_plugins : bool
@@ -587,7 +540,6 @@ def split_skipping(
 
     Returns
     -------
-    called : list of Plugin
     skipping : list of (int, str)
         For each of the others the number of called plugins before it, and its name.
     """

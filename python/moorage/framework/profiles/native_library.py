@@ -52,10 +52,6 @@ def load_native_plugin(path: str | PathLike[str], symbol: str = SYMBOL) -> Plugi
     symbol : str
         Name of the global ``struct moorage_plugin``.
 
-    Returns
-    -------
-    Plugin
-
     Raises
     ------
     InputError
@@ -90,10 +86,6 @@ def from_capsule(capsule: object) -> Plugin:
         A capsule named ``moorage_plugin`` with a ``struct moorage_plugin``. The plugin holds a reference to
         it.
 
-    Returns
-    -------
-    Plugin
-
     Raises
     ------
     InputError
@@ -113,10 +105,6 @@ def from_address(address: int, keep: object = None) -> Plugin:
         the functions, strings and lists that it points to must live as long as the plugin.
     keep : object, optional
         An object to which the plugin holds a reference.
-
-    Returns
-    -------
-    Plugin
 
     Raises
     ------
@@ -158,10 +146,6 @@ def explain_failure(name: str, what: str, text: str, node: str, value: int) -> S
         Name of the node.
     value : int
         Return value of the function.
-
-    Returns
-    -------
-    StatusError
     """
     filtering = f'running "{name}" filter plugin'
     failed = Status(Code.ERROR, err=PluginError(text or f'{what} of plugin "{name}" answered {value}'))

@@ -82,10 +82,6 @@ def installed_plugins(found: Iterable[EntryPoint] | None = None) -> Registry:
     found : iterable of EntryPoint, optional
         Entry points, each a plugin class or another factory; those that are installed by default.
 
-    Returns
-    -------
-    Registry
-
     Raises
     ------
     InputError

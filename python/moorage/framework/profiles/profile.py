@@ -65,29 +65,10 @@ class CallsPlugins(Protocol):
     """Makes the entries in a plan of plugins outside the core (`runtime.bridge.Bridge`)."""
 
     def external(self, plugin: Plugin) -> External:
-        """Return the entry of a plugin.
-
-        Parameters
-        ----------
-        plugin : Plugin
-
-        Returns
-        -------
-        External
-        """
+        """Return the entry of a plugin."""
 
     def failing(self, plugin: Plugin, text: str) -> External:
-        """Return the entry of a plugin whose filter fails with an error.
-
-        Parameters
-        ----------
-        plugin : Plugin
-        text : str
-
-        Returns
-        -------
-        External
-        """
+        """Return the entry of a plugin whose filter fails with an error."""
 
 
 @dataclass(frozen=True)
@@ -183,10 +164,6 @@ class Profile:
         ----------
         base : type of Plugin
             Base class of the point, for example `FilterPlugin`.
-
-        Returns
-        -------
-        list of Plugin
         """
         return self._lists[BASES[base]]
 
@@ -197,10 +174,6 @@ class Profile:
         ----------
         base : type of Plugin
             Base class of the point, for example `ReservePlugin`.
-
-        Returns
-        -------
-        list of Plugin
         """
         return self._active[BASES[base]]
 
@@ -217,10 +190,6 @@ class Profile:
             Of the profile.
         *others : type of Plugin
             Classes whose plugins are returned, too.
-
-        Returns
-        -------
-        list of Plugin
         """
         wanted: tuple[type[Plugin], ...] = (VolumePlugin, *others) if self.asks_volume_plugins else others
         return [plugin for plugin in plugins if not plugin.in_core or isinstance(plugin, wanted)]
@@ -249,10 +218,6 @@ class Profile:
         ----------
         name : str
             Name of the plugin.
-
-        Returns
-        -------
-        Profile
         """
         points = self.points and {
             point: [other for other in names if other != name] for point, names in self.points.items()
@@ -281,12 +246,7 @@ class Profile:
         return next(one for one in self.volume_plugins if isinstance(one, ClaimsPlugin))
 
     def asks_devices(self, pod: Pod) -> bool:
-        """Whether a pod without claims requests an extended resource that a device class provides.
-
-        Parameters
-        ----------
-        pod : Pod
-        """
+        """Whether a pod without claims requests an extended resource that a device class provides."""
         return bool([one for one in self._device_plugins if one.concerns(pod)])
 
     @lazy_attribute
@@ -376,10 +336,6 @@ class Profile:
         needs : sequence of hashable
             As `volume_needs` returned them.
 
-        Returns
-        -------
-        VolumeDemand
-
         Raises
         ------
         ValueError
@@ -398,11 +354,6 @@ class Profile:
     def volumes_fit_everywhere(self, pod: Pod, nodes: NodesView) -> bool:
         """Whether no plugin about volumes rejects a pod on any of some nodes, also with the nominated pods,
         and if any pods leave.
-
-        Parameters
-        ----------
-        pod : Pod
-        nodes : NodesView
 
         Returns
         -------
@@ -438,10 +389,6 @@ class Profile:
         ----------
         shape : Shape
             Requests and constraints of the pod.
-
-        Returns
-        -------
-        bool
         """
         if self._rejecting is None:
             return True
@@ -508,10 +455,6 @@ class Profile:
         ----------
         plugin : Plugin
             The plugin.
-
-        Returns
-        -------
-        int
         """
         return self.weight_overrides.get(plugin.name, plugin.default_weight) or 1
 
@@ -522,10 +465,6 @@ class Profile:
         ----------
         plugin : Plugin
             The plugin.
-
-        Returns
-        -------
-        int
         """
         return self.placement_weights.get(plugin.name, plugin.default_weight) or 1
 
@@ -543,10 +482,6 @@ class Profile:
         ----------
         base : type of Plugin
             `FilterPlugin` or `ScorePlugin`.
-
-        Returns
-        -------
-        list of Plugin
         """
         return self._planned[base]
 
@@ -573,10 +508,6 @@ class Profile:
             Calls the plugins outside the core.
         before : Plan, optional
             The plan that this one completes (`Plan.complete`).
-
-        Returns
-        -------
-        Plan
         """
         arguments: dict[str, Any] = {"fit": [], "balanced": []}
         for plugin in self.plugins:

@@ -106,10 +106,6 @@ class RowPlugin(NativePlugin):
         Parameters
         ----------
         rows : (n,) int32 array
-
-        Returns
-        -------
-        NodesView
         """
         nodes: NodesView = self._framework().nodes(rows)
         return nodes

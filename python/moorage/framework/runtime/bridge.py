@@ -159,10 +159,6 @@ class Bridge:
             The plugin that fails.
         text : str
             Message of the Error.
-
-        Returns
-        -------
-        PythonExternal
         """
         status = error_status(
             f'running "{plugin.name}" filter plugin', Status(Code.ERROR, (text,)), plugin.name
@@ -284,12 +280,7 @@ class Bridge:
 
         Parameters
         ----------
-        plugin : FilterPlugin
         rows : (n,) int32 array
-
-        Returns
-        -------
-        Answers
         """
         answer = plugin.filter_all(self._state, self._pod, self.framework.nodes(rows))
         return read_answers(plugin.name, answer, len(rows), plugin.verdict)

@@ -146,10 +146,6 @@ def to_status(plugin: Plugin, answer: Any) -> Status | None:
         The plugin.
     answer : object
         The result of a method of the plugin.
-
-    Returns
-    -------
-    Status or None
     """
     if answer is None or isinstance(answer, Status):
         return answer
@@ -167,10 +163,6 @@ def wrong_answer(plugin: Plugin, answer: Any, wanted: str) -> Status:
         The result.
     wanted : str
         Description of the expected type.
-
-    Returns
-    -------
-    Status
     """
     text = f'plugin "{plugin.name}" answered {type(answer).__name__}, not {wanted}'
     return Status(Code.ERROR, err=PluginError(text))

@@ -19,10 +19,6 @@ from .scoring import SCORE_ERROR
 class CalledPlugins:
     """The plugins that a framework calls for a pod.
 
-    Parameters
-    ----------
-    profile : Profile
-
     Attributes
     ----------
     profile : Profile

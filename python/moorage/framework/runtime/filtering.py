@@ -45,10 +45,6 @@ class PreFilterRun:
         ----------
         status : Status
             Of that node.
-
-        Returns
-        -------
-        PreFilterRun
         """
         return self if status.code == Code.PENDING else replace(self, tried_by=(status.plugin,))
 
@@ -106,10 +102,6 @@ def nothing_left(plugins: Sequence[str]) -> Status:
     ----------
     plugins : sequence of str
         Names of the plugins that returned a set of nodes.
-
-    Returns
-    -------
-    Status
     """
     who = f"plugin {plugins[0]}" if len(plugins) == 1 else f"plugin(s) [{' '.join(plugins)}] simultaneously"
     return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (f"node(s) didn't satisfy {who}",))

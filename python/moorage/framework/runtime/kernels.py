@@ -42,10 +42,6 @@ class WithKernels(Protocol):
             Reason bits as set by the kernel.
         shape : Shape
             Requests and constraints of the rejected pod.
-
-        Returns
-        -------
-        tuple of str
         """
 
 
@@ -218,10 +214,6 @@ def rejection(plugin: WithKernels, state: CycleState, verdict: int) -> Status:
         State of the scheduling cycle.
     verdict : int
         A verdict of `Kernels.verdict`, not 0.
-
-    Returns
-    -------
-    Status
     """
     code = Code.UNSCHEDULABLE_AND_UNRESOLVABLE if verdict & UNRESOLVABLE else Code.UNSCHEDULABLE
     return Status(code, plugin.reasons(verdict & REASONS, state.shape), plugin.name)

@@ -73,7 +73,6 @@ class Observer(ABC):
         ----------
         point, status, profile : str
             Names of the extension point, of the code of its result, and of the profile.
-        seconds : float
         """
 
     @abstractmethod
@@ -82,29 +81,17 @@ class Observer(ABC):
 
         Parameters
         ----------
-        plugin, point, profile : str
         count : int
             The number of nodes at Filter and Score, else 1.
         """
 
     @abstractmethod
     def executed(self, plugin: str, point: str, status: str, seconds: float) -> None:
-        """Note the duration of a call of a plugin, in a cycle whose plugins are timed.
-
-        Parameters
-        ----------
-        plugin, point, status : str
-        seconds : float
-        """
+        """Note the duration of a call of a plugin, in a cycle whose plugins are timed."""
 
     @abstractmethod
     def algorithm(self, seconds: float) -> None:
-        """Note the search for a node for one pod, with PostFilter.
-
-        Parameters
-        ----------
-        seconds : float
-        """
+        """Note the search for a node for one pod, with PostFilter."""
 
     @abstractmethod
     def waited(self, status: str, seconds: float) -> None:
@@ -114,16 +101,10 @@ class Observer(ABC):
         ----------
         status : str
             Name of the code with which it ended.
-        seconds : float
         """
 
     def follow(self, framework: Framework) -> None:
-        """Note the runs of the extension points of a framework from now on.
-
-        Parameters
-        ----------
-        framework : Framework
-        """
+        """Note the runs of the extension points of a framework from now on."""
         for method, point in _RUNS.items():
             timed = self._stepwise if method == "pre_bind_steps" else self._timed
             setattr(framework, method, timed(framework, point, getattr(framework, method)))
@@ -161,7 +142,6 @@ class Observer(ABC):
             With a handle.
         function : callable
             The bound method.
-        arguments : tuple of object
 
         Returns
         -------

@@ -54,7 +54,6 @@ def target_of(cache: SchedulerCache, pod: Pod) -> Target:
     ----------
     cache : SchedulerCache
         The scheduler's cache of nodes and pods.
-    pod : Pod
 
     Returns
     -------
@@ -100,7 +99,6 @@ class Framework:
 
     Parameters
     ----------
-    profile : Profile
     handle : FrameworkHandle
         Handle of the plugins that have none yet.
 
@@ -136,31 +134,12 @@ class Framework:
         return CalledPlugins(self.profile.complete) if self.profile.reads_volumes else self.plugins
 
     def plugins_of(self, target: Target) -> CalledPlugins:
-        """Return the plugins that are called for the pods of a key (`target_of`).
-
-        Parameters
-        ----------
-        target : Target
-
-        Returns
-        -------
-        CalledPlugins
-        """
+        """Return the plugins that are called for the pods of a key (`target_of`)."""
         asks = self.handle.cache.state.classes.asks_plugins(target[0])
         return self.complete if asks else self.plugins
 
     def plugins_for(self, state: CycleState, pod: Pod) -> CalledPlugins:
-        """Return the plugins that are called in a cycle; the state may be one that a plugin has made.
-
-        Parameters
-        ----------
-        state : CycleState
-        pod : Pod
-
-        Returns
-        -------
-        CalledPlugins
-        """
+        """Return the plugins that are called in a cycle; the state may be one that a plugin has made."""
         if not self.profile.reads_volumes:
             return self.plugins
         if hasattr(state, "target"):
@@ -168,25 +147,12 @@ class Framework:
         return self.complete if self.asks_volume_plugins(pod) else self.plugins
 
     def asks_volume_plugins(self, pod: Pod) -> bool:
-        """Whether the plugins about volumes and claims are called for a pod.
-
-        Parameters
-        ----------
-        pod : Pod
-        """
+        """Whether the plugins about volumes and claims are called for a pod."""
         return self.profile.reads_volumes and (uses_volumes(pod) or self.profile.asks_devices(pod))
 
     def target_of(self, pod: Pod) -> Target:
         """Return the key of a pod (`target_of`); its class says which plugins are called
         (`PodClasses.with_plugins`).
-
-        Parameters
-        ----------
-        pod : Pod
-
-        Returns
-        -------
-        Target
         """
         target = target_of(self.handle.cache, pod)
         if not self.asks_volume_plugins(pod):
@@ -194,12 +160,7 @@ class Framework:
         return self.handle.cache.state.classes.with_plugins(target[0]), *target[1:]
 
     def attach(self, decider: Decider) -> None:
-        """Set the engine's decider.
-
-        Parameters
-        ----------
-        decider : Decider
-        """
+        """Set the engine's decider."""
         self.decider = decider
         stops = self.handle.release.budgets_stop_at_violation
         self.kernels = Kernels(self.handle.cache, decider.search.plan, stops)
@@ -212,39 +173,16 @@ class Framework:
         return Preemptor(self.decider, self.handle.release.budgets_stop_at_violation)
 
     def searching(self, now: bool) -> None:
-        """Record that a search of the engine begins (`now`) or has ended.
-
-        Parameters
-        ----------
-        now : bool
-        """
+        """Record that a search of the engine begins (`now`) or has ended."""
         if self.kernels is not None:
             self.kernels.searching = now
 
     def new_state(self, pod: Pod) -> CycleState:
-        """Return the state of a new cycle for a pod.
-
-        Parameters
-        ----------
-        pod : Pod
-
-        Returns
-        -------
-        CycleState
-        """
+        """Return the state of a new cycle for a pod."""
         return self.state_of(self.target_of(pod))
 
     def state_of(self, target: Target) -> CycleState:
-        """Return the state of a new cycle for a pod with this key (`target_of`).
-
-        Parameters
-        ----------
-        target : Target
-
-        Returns
-        -------
-        CycleState
-        """
+        """Return the state of a new cycle for a pod with this key (`target_of`)."""
         state = CycleState()
         self._describe(state, target)
         return state
@@ -264,22 +202,12 @@ class Framework:
         ----------
         state : CycleState
             Nothing changes if it describes a pod already.
-        pod : Pod
         """
         if not hasattr(state, "target"):
             self._describe(state, self.target_of(pod))
 
     def shape_of(self, target: Target) -> Shape:
-        """Return the shape of the pod class of a key (`target_of`).
-
-        Parameters
-        ----------
-        target : Target
-
-        Returns
-        -------
-        Shape
-        """
+        """Return the shape of the pod class of a key (`target_of`)."""
         return self.handle.cache.state.classes.shape_of(target[0])
 
     def all_nodes(self) -> NodesView:
@@ -293,10 +221,6 @@ class Framework:
         ----------
         rows : (n,) int32 array, or callable
             Rows, or a function that computes them when they are needed.
-
-        Returns
-        -------
-        NodesView
         """
         return TableNodes(self.columns, rows)
 
@@ -306,16 +230,7 @@ class Framework:
         return view.rows()
 
     def run_pre_enqueue_plugins(self, pod: Pod) -> Status | None:
-        """Run PreEnqueue until a plugin keeps the pod out of the active queue.
-
-        Parameters
-        ----------
-        pod : Pod
-
-        Returns
-        -------
-        Status or None
-        """
+        """Run PreEnqueue until a plugin keeps the pod out of the active queue."""
         for plugin in self.pre_enqueues:
             status = ask_status(plugin, pod, plugin.pre_enqueue, pod)
             if status is not None and not status.is_success:
@@ -352,16 +267,7 @@ class Framework:
         return Signer(chain.from_iterable(map(self.profile.at, bases)))
 
     def sign_pod(self, pod: Pod) -> bytes | None:
-        """Return the signature of a pod, or None; pods with equal signatures get equal results.
-
-        Parameters
-        ----------
-        pod : Pod
-
-        Returns
-        -------
-        bytes or None
-        """
+        """Return the signature of a pod, or None; pods with equal signatures get equal results."""
         return self.signer.sign(pod)
 
     def run_pre_filter_plugins(
@@ -381,10 +287,6 @@ class Framework:
             The pod that is being scheduled.
         nodes : NodesView, optional
             All nodes; by default the nodes of the view.
-
-        Returns
-        -------
-        PreFilterRun
         """
         self.describe(state, pod)
         if not (self.plugins_of(state.target).pre_filters_are_native and hasattr(state, "terms")):
@@ -405,13 +307,11 @@ class Framework:
         ----------
         target : (int, int, int)
             Of the pod (`target_of`).
-        pod : Pod
 
         Returns
         -------
         state : CycleState
             Of a new cycle.
-        ran : PreFilterRun
         """
         state = self.state_of(target)
         return state, self.run_pre_filter_plugins(state, pod)
@@ -424,10 +324,6 @@ class Framework:
         ----------
         target : (int, int, int)
             Of the pod (`target_of`).
-
-        Returns
-        -------
-        bool
         """
         shape, is_named = self.shape_of(target), target[1] > 0
         names_nodes = shape.is_pinned or shape.node_names is not None or is_named
@@ -491,19 +387,7 @@ class Framework:
     def run_pre_filter_extension_remove_pod(
         self, state: CycleState, pod: Pod, pod_to_remove: Pod, node_info: AnyNodeInfo
     ) -> Status | None:
-        """Notify the PreFilter extensions that a dry run removed a pod from a node.
-
-        Parameters
-        ----------
-        state : CycleState
-        pod : Pod
-        pod_to_remove : Pod
-        node_info : AnyNodeInfo
-
-        Returns
-        -------
-        Status or None
-        """
+        """Notify the PreFilter extensions that a dry run removed a pod from a node."""
         return self._notify(state, pod, pod_to_remove, node_info, "RemovePod")
 
     def _notify(
@@ -676,8 +560,6 @@ class Framework:
 
         Parameters
         ----------
-        state : CycleState
-        pod : Pod
         nodes : NodesView
             The nodes that `run_pre_score_plugins` was called with.
 
@@ -723,18 +605,7 @@ class Framework:
         return columns
 
     def run_reserve_plugins_reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        """Run Reserve until a plugin fails: a rejection with the plugin's name, or an Error.
-
-        Parameters
-        ----------
-        state : CycleState
-        pod : Pod
-        node_name : str
-
-        Returns
-        -------
-        Status or None
-        """
+        """Run Reserve until a plugin fails: a rejection with the plugin's name, or an Error."""
         state.reserved = False
         for plugin in self.plugins_for(state, pod).profile.active(interface.ReservePlugin):
             status = ask_status(plugin, pod, plugin.reserve, state, pod, node_name)
@@ -744,14 +615,7 @@ class Framework:
         return None
 
     def run_reserve_plugins_unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """Run Unreserve of all Reserve plugins in reverse order, those with `unreserves_in_order` last.
-
-        Parameters
-        ----------
-        state : CycleState
-        pod : Pod
-        node_name : str
-        """
+        """Run Unreserve of all Reserve plugins in reverse order, those with `unreserves_in_order` last."""
         plugins = self.plugins_for(state, pod).profile.active(interface.ReservePlugin)
         in_order = [plugin for plugin in plugins if getattr(plugin, "unreserves_in_order", False)]
         others = [plugin for plugin in plugins if plugin not in in_order]
@@ -763,12 +627,6 @@ class Framework:
         self, state: CycleState, pod: Pod, node_name: str
     ) -> tuple[Status | None, dict[str, float]]:
         """Run Permit until a plugin rejects the pod or fails.
-
-        Parameters
-        ----------
-        state : CycleState
-        pod : Pod
-        node_name : str
 
         Returns
         -------
@@ -795,32 +653,17 @@ class Framework:
 
         Parameters
         ----------
-        pod : Pod
         timeouts : mapping of str to float
             Seconds by plugin.
         now : float
             The time in seconds.
-
-        Returns
-        -------
-        WaitingPod
         """
         waiting = WaitingPod(pod, timeouts, now)
         self.handle.waiting_pods.add(waiting)
         return waiting
 
     def wait_on_permit(self, pod: Pod, clock: Callable[[], float] | None = None) -> Status | None:
-        """Block until a waiting pod is allowed (None) or rejected; see `WaitingPod.wait` for `clock`.
-
-        Parameters
-        ----------
-        pod : Pod
-        clock : callable or None, optional
-
-        Returns
-        -------
-        Status or None
-        """
+        """Block until a waiting pod is allowed (None) or rejected; see `WaitingPod.wait` for `clock`."""
         waiting = self.handle.waiting_pods.get(pod.metadata.uid)
         if waiting is None:
             return None
@@ -832,16 +675,6 @@ class Framework:
         """Run PreBindPreFlight: Success if some plugin has work in PreBind, else Skip.
 
         Fills `CycleState.skip_pre_bind_plugins` and `CycleState.parallel_pre_bind_plugins`.
-
-        Parameters
-        ----------
-        state : CycleState
-        pod : Pod
-        node_name : str
-
-        Returns
-        -------
-        Status or None
         """
         overall: Status | None = SKIP
         for plugin in self.plugins_for(state, pod).profile.active(interface.PreBindPlugin):
@@ -860,18 +693,7 @@ class Framework:
         return overall
 
     def run_pre_bind_plugins(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        """Run PreBind to its end, with `FrameworkHandle.wait` between the steps.
-
-        Parameters
-        ----------
-        state : CycleState
-        pod : Pod
-        node_name : str
-
-        Returns
-        -------
-        Status or None
-        """
+        """Run PreBind to its end, with `FrameworkHandle.wait` between the steps."""
         return take_all(self.pre_bind_steps(state, pod, node_name), self.handle.wait)
 
     def pre_bind_steps(
@@ -911,18 +733,7 @@ class Framework:
         return None
 
     def run_bind_plugins(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        """Run Bind until a plugin returns anything but Skip; Skip if all do.
-
-        Parameters
-        ----------
-        state : CycleState
-        pod : Pod
-        node_name : str
-
-        Returns
-        -------
-        Status or None
-        """
+        """Run Bind until a plugin returns anything but Skip; Skip if all do."""
         status: Status | None = Status(Code.SKIP, ("",))
         for plugin in self.profile.at(interface.BindPlugin):
             status = ask_status(plugin, pod, plugin.bind, state, pod, node_name)
@@ -934,14 +745,7 @@ class Framework:
         return status
 
     def run_post_bind_plugins(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """Run PostBind of all plugins; exceptions are logged.
-
-        Parameters
-        ----------
-        state : CycleState
-        pod : Pod
-        node_name : str
-        """
+        """Run PostBind of all plugins; exceptions are logged."""
         for plugin in self.plugins_for(state, pod).profile.active(interface.PostBindPlugin):
             ask_status(plugin, pod, plugin.post_bind, state, pod, node_name)
 

@@ -105,10 +105,6 @@ def out_of_range(plugin: str, score: int, point: str = "Score") -> StatusError:
         The score.
     point : str, optional
         The extension point.
-
-    Returns
-    -------
-    StatusError
     """
     return StatusError(Status(Code.ERROR, err=PluginError(invalid_score(plugin, score, point))))
 
@@ -149,10 +145,6 @@ def invalid_score(plugin: str, score: int, point: str = "Score") -> str:
         The score.
     point : str, optional
         The extension point.
-
-    Returns
-    -------
-    str
     """
     text = f'plugin "{plugin}" returns an invalid score {score}, it should in the range of'
     return f"{WEIGHTS.format(point)}: {text} [0, {MAX_NODE_SCORE}] after normalizing"

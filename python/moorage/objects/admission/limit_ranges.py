@@ -23,10 +23,6 @@ def container_defaults(limit_range: LimitRange) -> tuple[Resources, Resources]:
 
     A default limit is that of the item, else its maximum; a default request is that of the item, else the
     default limit, else the minimum (SetDefaults_LimitRangeItem).
-
-    Returns
-    -------
-    limits, requests : dict of str to QuantityLike
     """
     limits: Resources = {}
     requests: Resources = {}
@@ -45,7 +41,6 @@ def with_defaults(spec: PodSpec, limit_ranges: Iterable[LimitRange]) -> PodSpec:
 
     Parameters
     ----------
-    spec : PodSpec
     limit_ranges : iterable of LimitRange
         Those of the pod's namespace; the first one that has a default counts.
     """
@@ -71,7 +66,6 @@ def violations(pod: Pod, limit_range: LimitRange) -> Iterator[str]:
 
     Parameters
     ----------
-    pod : Pod
     limit_range : LimitRange
         Of the pod's namespace.
     """

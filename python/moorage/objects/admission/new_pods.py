@@ -86,7 +86,6 @@ class NewPods:
 
         Parameters
         ----------
-        others : list of Object
         pods : list of Pod
             Those that workloads have made.
 

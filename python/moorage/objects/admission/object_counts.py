@@ -62,7 +62,6 @@ def violations_of_object(obj: Object, limit_range: LimitRange) -> Iterator[str]:
 
     Parameters
     ----------
-    obj : Object
     limit_range : LimitRange
         Of its namespace.
     """

@@ -80,7 +80,6 @@ class QuotaUsage:
 
     Parameters
     ----------
-    quota : ResourceQuota
     pods : iterable of Pod
         The pods of its namespace.
     objects : iterable of Object

@@ -23,7 +23,6 @@ def with_runtime_class(spec: PodSpec, classes: Mapping[str, RuntimeClass]) -> Po
 
     Parameters
     ----------
-    spec : PodSpec
     classes : mapping of str to RuntimeClass
         By name.
 

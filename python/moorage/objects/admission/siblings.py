@@ -160,7 +160,6 @@ class Siblings:
 
         Parameters
         ----------
-        pod : Pod
         difference : Difference or None
             Between its template and itself.
         autoscaler : str

@@ -53,7 +53,6 @@ def changes(before: Any, after: Any, path: str, parent: str = "") -> Iterator[Ch
     ----------
     before, after : Struct
         Or the field of a path in them.
-    path : str
     parent : str
         The name of the field that has this one.
     """

@@ -63,8 +63,6 @@ def with_recommendation(
 
     Parameters
     ----------
-    spec : PodSpec
-    autoscaler : VerticalPodAutoscaler
     limit_ranges : iterable of LimitRange
         Of the namespace. Bounds for whole pods do not count.
     """

@@ -44,7 +44,6 @@ def apply_manifest(live: T, manifest: bytes | dict[str, Any]) -> T:
 
     Parameters
     ----------
-    live : Object
     manifest : bytes or dict
         A manifest of this kind, namespace and name, as JSON text or value.
 
@@ -110,7 +109,6 @@ def with_last_applied(obj: T, manifest: bytes) -> T:
 
     Parameters
     ----------
-    obj : Object
     manifest : bytes
         JSON text.
     """

@@ -78,7 +78,6 @@ def rule_of(struct: str, field: str) -> MergeRule:
     struct : str
         Name of the struct, from `struct_of`; the fields of "" are merged if they are maps, and replaced
         otherwise.
-    field : str
     """
     target = fields_of(struct).get(field, "") if struct else ""
     inner = "" if target.endswith(MAPS) else target.removesuffix(LISTS)
@@ -96,7 +95,6 @@ def strategic_merge(value: Json, patch: Json, struct: str = "", path: str = "") 
 
     Parameters
     ----------
-    value, patch : JSON value
     struct : str
         The struct of the value; see `rule_of`.
     path : str
@@ -217,7 +215,6 @@ def identity(item: Json, key: str) -> bytes:
 
     Parameters
     ----------
-    item : JSON value
     key : str
         The merge key; "" for items that are no maps.
     """

@@ -173,7 +173,6 @@ def whole_number(text: str, bits: int = 32) -> int | None:
 
     Parameters
     ----------
-    text : str
     bits : int
         Size of the signed number that Go reads it into (strconv.ParseInt).
 

@@ -131,12 +131,7 @@ class ObjectMeta(Struct, frozen=True):
         return None
 
     def is_controlled_by(self, uid: str) -> bool:
-        """Whether the controller is the object of a UID.
-
-        Parameters
-        ----------
-        uid : str
-        """
+        """Whether the controller is the object of a UID."""
         owner = self.controller()
         return owner is not None and owner.uid == uid
 

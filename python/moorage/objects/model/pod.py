@@ -450,7 +450,6 @@ def disruption_condition(reason: str, message: str) -> Condition:
     ----------
     reason : str
         ``EvictionByEvictionAPI``, ``PreemptionByScheduler``, ….
-    message : str
     """
     return Condition(type=DISRUPTION_TARGET, status="True", reason=reason, message=message)
 
@@ -467,10 +466,6 @@ class Pod(Object, frozen=True, dict=True, gc=True):
 
     def claim_key(self, volume: Volume) -> str | None:
         """Return the key (``namespace/name``) of the claim of a volume of the pod.
-
-        Parameters
-        ----------
-        volume : Volume
 
         Returns
         -------

@@ -152,7 +152,6 @@ def complete(
 
     Parameters
     ----------
-    objects : iterable of Object
     origins : sequence of Origin, optional
         Origin of each object, for errors.
     known : iterable of PriorityClass
@@ -227,7 +226,6 @@ def check_namespaces(
 
     Parameters
     ----------
-    objects : sequence of Object
     places : sequence of Origin
         Of each object.
     namespaces : iterable of Namespace

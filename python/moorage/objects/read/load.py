@@ -180,11 +180,7 @@ def load_before_and_after(
 
     Parameters
     ----------
-    *sources : str or Path or any other source
     validate : {"strict", "warn", "ignore"}
-    recursive : bool
-    namespace : str
-    check : callable
     like_siblings : bool
         See `load`.
 
@@ -235,9 +231,7 @@ def read_objects(
 
     Parameters
     ----------
-    *sources : str or Path or any other source
     validate : {"strict", "warn", "ignore"}
-    recursive : bool
     namespace : str
         As for `load`.
     all_texts : bool
@@ -712,7 +706,6 @@ def _items(document: Any, kind: str) -> list[Any] | None:
 
     Parameters
     ----------
-    document : object
     kind : str
         That of objects that name none.
 

@@ -396,7 +396,6 @@ def merge_label_keys(spec: PodSpec, labels: Mapping[str, str]) -> PodSpec:
 
     Parameters
     ----------
-    spec : PodSpec
     labels : mapping of str to str
         The pod's.
 

@@ -102,7 +102,6 @@ def with_defaults(obj: Object, classes: Iterable[PriorityClass] = ()) -> Object:
 
     Parameters
     ----------
-    obj : Object
     classes : iterable of PriorityClass
         See `read_object`.
 

@@ -91,7 +91,6 @@ def text_of(source: object, name: str) -> tuple[bytes, str]:
     -------
     text : bytes
         JSON or YAML, which may be compressed.
-    name : str
 
     Raises
     ------

@@ -89,7 +89,6 @@ def refuse_answers(document: Document, kind: str, api_version: str, source: str)
 
     Parameters
     ----------
-    document : dict or bytes
     kind, api_version : str
         "" where it names none.
     source : str

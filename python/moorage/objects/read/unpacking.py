@@ -44,7 +44,6 @@ class Packing(NamedTuple):
 
         Parameters
         ----------
-        packed : file object
         source : str
             Its name, for errors.
 
@@ -111,7 +110,6 @@ def too_large(most: int, source: str) -> InputError:
 
     Parameters
     ----------
-    most : int
     source : str
         Name of the file.
     """
@@ -126,7 +124,6 @@ def unpack(data: bytes, source: str) -> bytes:
 
     Parameters
     ----------
-    data : bytes
     source : str
         Name of the file, for errors.
 

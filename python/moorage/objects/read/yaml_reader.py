@@ -60,10 +60,6 @@ def resolve_plain(text: str) -> Any:
     ----------
     text : str
         The scalar, without quotes and tag.
-
-    Returns
-    -------
-    str, int, float, bool or None
     """
     if text in _CONSTANTS:
         return _CONSTANTS[text]
@@ -275,11 +271,6 @@ def read_first(text: str, source: str) -> tuple[Any, list[DuplicateKey]]:
         YAML text.
     source : str
         Name of the file, for errors.
-
-    Returns
-    -------
-    document : object
-    duplicates : list of DuplicateKey
 
     Raises
     ------

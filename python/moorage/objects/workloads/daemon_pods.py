@@ -52,7 +52,6 @@ def should_run(spec: PodSpec, node: Node) -> bool:
     ----------
     spec : PodSpec
         That of the template, with the tolerations of daemon pods.
-    node : Node
     """
     return (
         _matches(spec, node)
@@ -68,7 +67,6 @@ def should_continue(spec: PodSpec, node: Node) -> bool:
     ----------
     spec : PodSpec
         That of the template, with the tolerations of daemon pods.
-    node : Node
     """
     return (
         _matches(spec, node) and find_intolerable_taint(node.spec.taints, spec.tolerations, _EVICTING) is None
@@ -87,7 +85,6 @@ def pinned_spec(spec: PodSpec, node: str) -> PodSpec:
     ----------
     spec : PodSpec
         That of the template.
-    node : str
     """
     requirement = NodeSelectorRequirement(key=_NAME_FIELD, operator="In", values=(node,))
     term = NodeSelectorTerm(match_fields=(requirement,))

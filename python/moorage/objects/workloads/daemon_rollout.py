@@ -127,7 +127,6 @@ class DaemonRollout:
 
         Parameters
         ----------
-        name : str
         node : Node or None
             None where it does not exist.
         pods : iterable of Pod
@@ -236,7 +235,6 @@ def is_rolled_out(obj: DaemonSet, mark: str, pods: Iterable[Pod]) -> bool:
 
     Parameters
     ----------
-    obj : DaemonSet
     mark : str
         The label of pods with its template; see `mark_of`.
     pods : iterable of Pod

@@ -78,7 +78,6 @@ def find_new_replica_set(deployment: Deployment, sets: Iterable[ReplicaSet]) -> 
 
     Parameters
     ----------
-    deployment : Deployment
     sets : iterable of ReplicaSet
         That it controls.
     """
@@ -97,11 +96,8 @@ def replica_set(deployment: Deployment, suffix: str, template: PodTemplateSpec, 
 
     Parameters
     ----------
-    deployment : Deployment
     suffix : str
         The hash in its name and in its labels.
-    template : PodTemplateSpec
-    replicas : int
 
     Returns
     -------
@@ -131,8 +127,6 @@ def is_complete(deployment: Deployment, sets: Sequence[ReplicaSet], available: M
 
     Parameters
     ----------
-    deployment : Deployment
-    sets : sequence of ReplicaSet
     available : mapping of str to int
         Number of available pods by name of the ReplicaSet.
     """

@@ -67,7 +67,6 @@ def needs_disruption(pod: Pod, budget: PodDisruptionBudget) -> bool:
 
     Parameters
     ----------
-    pod : Pod
     budget : PodDisruptionBudget
         Selects the pod.
     """
@@ -123,7 +122,6 @@ def status_of(
 
     Parameters
     ----------
-    budget : PodDisruptionBudget
     pods : sequence of Pod
         All pods of its namespace that its selector matches.
     find : callable

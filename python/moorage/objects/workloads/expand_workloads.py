@@ -177,7 +177,6 @@ class Expansion:
 
     Parameters
     ----------
-    cluster : Cluster
     before : mapping of str to Object
         See `expand_workloads`.
 
@@ -234,7 +233,6 @@ class Expansion:
 
         Parameters
         ----------
-        owner : Object
         selector : LabelSelector or None
             None adopts no pods.
         """
@@ -360,8 +358,6 @@ class Expansion:
 
         Parameters
         ----------
-        owner : Deployment, StatefulSet, DaemonSet or CloneSet
-        label : str
         templates : mapping of str to PodTemplateSpec
             See `infer_templates`.
         is_known : bool

@@ -68,7 +68,6 @@ def recognized(
         The label that has the hash.
     templates : mapping of str to PodTemplateSpec
         By hash, those of which the workload may have pods.
-    pods : iterable of Pod
 
     Returns
     -------

@@ -58,7 +58,6 @@ class PodControl(Protocol):
 
         Parameters
         ----------
-        owner : Object
         selector : LabelSelector or None
             None adopts no pods.
         """
@@ -71,7 +70,6 @@ class PodControl(Protocol):
 
         Parameters
         ----------
-        owner : Object
         missing : int
             Number of pods to create; negative numbers count as 0.
         path : str
@@ -101,7 +99,6 @@ def create_missing(control: PodControl, obj: Object, nodes: Iterable[Node]) -> N
 
     Parameters
     ----------
-    control : PodControl
     obj : Object
         With defaults. One that is being deleted creates nothing.
     nodes : iterable of Node
@@ -145,7 +142,6 @@ def new_pod(
     ----------
     owner : Object
         The workload.
-    template : PodTemplateSpec
     name : str
         Name of the pod; "" if it is generated.
     base : str
@@ -220,11 +216,8 @@ def create_ordinals(
 
     Parameters
     ----------
-    control : PodControl
-    obj : StatefulSet
     created : sequence of int
         Their ordinals.
-    revisions : Revisions
     """
     for i in control.count(obj, len(created)):
         ordinal = created[i]
@@ -245,8 +238,6 @@ def create_claims(control: PodControl, obj: StatefulSet, of: Iterable[int]) -> N
 
     Parameters
     ----------
-    control : PodControl
-    obj : StatefulSet
     of : iterable of int
         Ordinals of the pods.
     """
@@ -285,9 +276,6 @@ def create_daemons(
 
     Parameters
     ----------
-    control : PodControl
-    obj : DaemonSet
-    nodes : sequence of str
     new : container of str, optional
         Those that are new.
     """
@@ -324,7 +312,6 @@ def create_job_pods(
 
     Parameters
     ----------
-    control : PodControl
     job : Job
         With defaults.
     pods : iterable of Pod

@@ -28,10 +28,8 @@ def with_claims(obj: StatefulSet, ordinal: int, spec: PodSpec) -> PodSpec:
 
     Parameters
     ----------
-    obj : StatefulSet
     ordinal : int
         Of the pod.
-    spec : PodSpec
     """
     claims = {
         claim.metadata.name: _claim_name(claim, obj, ordinal) for claim in obj.spec.volume_claim_templates
@@ -52,7 +50,6 @@ def claims_of(obj: StatefulSet, ordinal: int) -> list[PersistentVolumeClaim]:
 
     Parameters
     ----------
-    obj : StatefulSet
     ordinal : int
         Of the pod.
     """
@@ -77,12 +74,10 @@ def claim_owners(
 
     Parameters
     ----------
-    obj : StatefulSet
     pod : Pod
         That has the claim.
     is_surplus : bool
         Whether the pod is beyond the replicas.
-    claim : PersistentVolumeClaim
     """
     policy, references = obj.spec.persistent_volume_claim_retention_policy, claim.metadata.owner_references
     own = {(one.kind, one.name): one for one in (obj, pod)}

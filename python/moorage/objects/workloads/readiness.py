@@ -69,7 +69,6 @@ def is_coming(pod: Pod, rollouts: Container[str]) -> bool:
 
     Parameters
     ----------
-    pod : Pod
     rollouts : container of str
         See `progressing`.
     """
@@ -90,7 +89,6 @@ def unready_templates(pods: Iterable[Pod], rollouts: Container[str]) -> dict[Mar
 
     Parameters
     ----------
-    pods : iterable of Pod
     rollouts : container of str
         See `progressing`.
 
@@ -117,7 +115,6 @@ def with_readiness(pod: Pod, unready: Container[Mark]) -> Pod:
 
     Parameters
     ----------
-    pod : Pod
     unready : container of (str, str, str, str)
         See `unready_templates`.
     """

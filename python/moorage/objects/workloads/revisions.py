@@ -51,7 +51,6 @@ def is_updated(pod: Pod, mark: str) -> bool:
 
     Parameters
     ----------
-    pod : Pod
     mark : str
         See `mark_of`.
     """
@@ -63,7 +62,6 @@ def update_revision(owner: Revisioned, revisions: Iterable[ControllerRevision]) 
 
     Parameters
     ----------
-    owner : StatefulSet, DaemonSet or CloneSet
     revisions : iterable of ControllerRevision
         Of this workload.
     """
@@ -87,9 +85,6 @@ def make_revision(
 
     Parameters
     ----------
-    owner : StatefulSet, DaemonSet or CloneSet
-    template : PodTemplateSpec
-    number : int
     suffix : str, optional
         The hash in its name; by default that of the template.
 
@@ -115,7 +110,6 @@ def latest_revision(
 
     Parameters
     ----------
-    owner : StatefulSet, DaemonSet or CloneSet
     revisions : iterable of ControllerRevision
         Of this workload.
 
@@ -123,7 +117,6 @@ def latest_revision(
     -------
     revision : ControllerRevision
         A new one has no UID.
-    is_changed : bool
     """
     listed = list(revisions)
     found = update_revision(owner, listed)

@@ -79,7 +79,6 @@ def next_step(
         With defaults.
     pods : dict of int to Pod
         Its pods by ordinal, in any state.
-    revisions : Revisions
     is_available : callable
         Whether a pod is available.
     max_unavailable : bool

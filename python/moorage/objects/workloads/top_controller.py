@@ -80,7 +80,6 @@ class Workloads:
 
         Parameters
         ----------
-        controller : Workload
         template : str
             The label ``pod-template-hash`` of the pods.
         """

@@ -72,7 +72,6 @@ def solve(costs: Floats, upper: Floats, rows: Rows, maximize: bool = True) -> So
         Coefficients of the objective.
     upper : (variables,) float64 array
         Upper bounds of the variables.
-    rows : Rows
     maximize : bool, optional
         Whether the largest objective is sought, not the smallest.
 

@@ -114,7 +114,6 @@ def bound(scheduler: Scheduler, pods: Sequence[Pod] | None, weights: Sequence[fl
 
     Parameters
     ----------
-    scheduler : Scheduler
     pods : sequence of Pod or None
         None for the pending pods.
     weights : sequence of float or None

@@ -109,7 +109,6 @@ def relax(scheduler: Scheduler, pods: Sequence[Pod], weights: Sequence[float]) -
 
     Parameters
     ----------
-    scheduler : Scheduler
     pods : sequence of Pod
         Not in the cache.
     weights : sequence of float

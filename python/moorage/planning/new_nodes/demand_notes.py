@@ -26,7 +26,6 @@ def missing_domains(pods: Iterable[Pod], templates: Iterable[Node], nodes: Itera
 
     Parameters
     ----------
-    pods : iterable of Pod
     templates : iterable of Node
         New nodes, one of each template.
     nodes : iterable of Node

@@ -232,7 +232,6 @@ class _Search:
     ----------
     scheduler : Scheduler
         In a transaction.
-    pods : list of Pod
     are_queued : bool
         Whether a run places them, with the pods of DaemonSets for new nodes, in the order of the queue: they
         are all pending pods of the cluster. Otherwise they are placed in their order, after those of

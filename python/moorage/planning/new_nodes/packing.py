@@ -39,7 +39,6 @@ def pack(relaxation: Relaxation, new: Sequence[int], least: int) -> Packing | No
 
     Parameters
     ----------
-    relaxation : Relaxation
     new : sequence of int
         The places of the templates: of one new node of each.
     least : int

@@ -38,10 +38,8 @@ def apply(
 
     Parameters
     ----------
-    client : ObjectClient
     controllers : ClusterControllers or None
         Those of the store, which make the claims of new pods; None where others run them.
-    what : Object, or anything that `load` reads, or iterable of them
     check : callable, optional
         Raises an InputError about an object that is valid otherwise.
 

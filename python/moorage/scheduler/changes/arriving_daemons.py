@@ -44,7 +44,6 @@ class ArrivingDaemons:
 
         Parameters
         ----------
-        node : Node
         before : Node or None
             The node before its change; None for a new node.
 

@@ -51,7 +51,6 @@ def scale_to(client: ObjectClient, bound: Bound) -> Change:
 
     Parameters
     ----------
-    client : ObjectClient
     bound : {"min", "max"}
         Of several autoscalers of one target, the widest bound counts.
 

@@ -88,7 +88,6 @@ def with_own_uids(client: ObjectClient, objects: Sequence[Object]) -> list[Objec
 
     Parameters
     ----------
-    client : ObjectClient
     objects : sequence of Object
         With defaults; some may exist.
 

@@ -124,10 +124,6 @@ class ClusterChanges(SchedulerParts):
         namespace : str
             Of the selected objects; "" for all namespaces.
 
-        Returns
-        -------
-        Change
-
         Raises
         ------
         InputError
@@ -161,11 +157,6 @@ class ClusterChanges(SchedulerParts):
         reference : str
             A Deployment, ReplicaSet, StatefulSet, ReplicationController, Rollout, DeploymentConfig, CloneSet
             or LeaderWorkerSet, such as ``deploy/web``.
-        replicas : int
-
-        Returns
-        -------
-        Change
 
         Raises
         ------
@@ -188,10 +179,6 @@ class ClusterChanges(SchedulerParts):
         ----------
         reference : str
             A Deployment, StatefulSet or DaemonSet, such as ``deploy/web``.
-
-        Returns
-        -------
-        Change
 
         Raises
         ------
@@ -304,12 +291,7 @@ class ClusterChanges(SchedulerParts):
         return Change(created=created, changed=tuple(changed), kept=kept)
 
     def suspended(self) -> list[Suspended]:
-        """Return the workloads of other projects that the cluster has and that are suspended still.
-
-        Returns
-        -------
-        list of Suspended
-        """
+        """Return the workloads of other projects that the cluster has and that are suspended still."""
         return still_suspended(self.client, self._options.suspended)
 
     @typed
@@ -322,10 +304,6 @@ class ClusterChanges(SchedulerParts):
             Such as ``node/n1``.
         *labels : str
             Each ``KEY=VALUE``, or ``KEY-`` to remove a label.
-
-        Returns
-        -------
-        Change
 
         Raises
         ------
@@ -353,7 +331,6 @@ class ClusterChanges(SchedulerParts):
 
         Parameters
         ----------
-        count : int
         like : str, Node, dict, text, or anything else that `load` reads
             The name of a node of the cluster, or a template. ``NAME,zone=ZONE,LABEL=VALUE`` has labels, too.
         zone : str, optional
@@ -411,14 +388,6 @@ class ClusterChanges(SchedulerParts):
     def fail_zone(self, zone: str) -> Change:
         """Remove all nodes of a zone (label topology.kubernetes.io/zone), with the pods on them.
 
-        Parameters
-        ----------
-        zone : str
-
-        Returns
-        -------
-        Change
-
         Raises
         ------
         InputError
@@ -440,10 +409,6 @@ class ClusterChanges(SchedulerParts):
         nodes : str or sequence of str
             Names or a selector.
 
-        Returns
-        -------
-        Change
-
         Raises
         ------
         InputError
@@ -459,10 +424,6 @@ class ClusterChanges(SchedulerParts):
         ----------
         nodes : str or sequence of str
             Names or a selector.
-
-        Returns
-        -------
-        Change
 
         Raises
         ------
@@ -552,10 +513,6 @@ class ClusterChanges(SchedulerParts):
         *taints : str
             Each ``KEY=VALUE:EFFECT`` or ``KEY:EFFECT``, which replaces a taint of this key and effect; or
             ``KEY:EFFECT-`` or ``KEY-`` to remove it.
-
-        Returns
-        -------
-        Change
 
         Raises
         ------

@@ -27,8 +27,6 @@ def set_unschedulable(client: ObjectClient, nodes: Iterable[Node], value: bool) 
 
     Parameters
     ----------
-    client : ObjectClient
-    nodes : iterable of Node
     value : bool
         True to cordon.
 
@@ -50,7 +48,6 @@ def with_cordon(node: Node, value: bool) -> Node:
 
     Parameters
     ----------
-    node : Node
     value : bool
         True to cordon.
     """
@@ -70,8 +67,6 @@ def drain(
 
     Parameters
     ----------
-    client : ObjectClient
-    nodes : sequence of Node
     pods_on : mapping of str to sequence of Pod
         The pods on each node.
     why_not : callable
@@ -91,8 +86,6 @@ def evict(
 
     Parameters
     ----------
-    client : ObjectClient
-    pods : iterable of Pod
     why_not, respect_budgets
         See `drain`.
     """
@@ -121,7 +114,6 @@ def reason_to_stay(pod: Pod, force: bool, delete_local_data: bool) -> str:
 
     Parameters
     ----------
-    pod : Pod
     force : bool
         Whether a pod without a controller is evicted.
     delete_local_data : bool

@@ -31,9 +31,6 @@ def add_nodes(
 
     Parameters
     ----------
-    client : ObjectClient
-    count : int
-    like : Node
     labels : mapping of str to str
         Of the copies, besides those of the node.
     is_template : bool
@@ -83,8 +80,6 @@ def remove_nodes(client: ObjectClient, nodes: Sequence[Node], pods: Iterable[Pod
 
     Parameters
     ----------
-    client : ObjectClient
-    nodes : sequence of Node
     pods : iterable of Pod
         The pods on the nodes.
     """

@@ -73,11 +73,6 @@ def parse_copy(text: str) -> tuple[str, dict[str, str]]:
     text : str
         ``NODE[,zone=ZONE][,LABEL=VALUE…]``.
 
-    Returns
-    -------
-    name : str
-    labels : dict of str to str
-
     Raises
     ------
     InputError
@@ -153,7 +148,6 @@ class NodeCopies:
 
         Parameters
         ----------
-        like : Node
         name : str
             Of the new node.
         labels : mapping of str to str
@@ -172,7 +166,6 @@ class NodeCopies:
 
         Parameters
         ----------
-        like : Node
         labels : mapping of str to str
             Labels that are told.
 
@@ -313,7 +306,6 @@ def slices_of(slices: Iterable[ResourceSlice], node: str) -> Iterator[ResourceSl
 
     Parameters
     ----------
-    slices : iterable of ResourceSlice
     node : str
         Name of the node.
     """
@@ -325,7 +317,6 @@ def slices_for(slices: Iterable[ResourceSlice], like: str, node: str) -> Iterato
 
     Parameters
     ----------
-    slices : iterable of ResourceSlice
     like, node : str
         Names of the node that has the slices, and of the new one.
     """

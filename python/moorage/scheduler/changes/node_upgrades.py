@@ -22,9 +22,6 @@ def upgrade_nodes(
 
     Parameters
     ----------
-    cluster : ClusterChanges
-    nodes : str or sequence of str
-    surge : int
     run : callable
         Places the pending pods; returns the keys of those that were evicted for them.
     """

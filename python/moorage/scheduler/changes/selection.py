@@ -27,7 +27,6 @@ def select_nodes(
 
     Parameters
     ----------
-    client : ObjectClient
     nodes : str or iterable of str
         A name, names, or a selector such as ``pool=gpu,zone in (a,b)``. A text that can be a name is one.
         ``zone`` and ``region`` stand for the topology labels on nodes without labels of these names.
@@ -88,7 +87,6 @@ def workload_named(client: ObjectClient, reference: str, kinds: tuple[type[Objec
 
     Parameters
     ----------
-    client : ObjectClient
     reference : str
         Such as ``deploy/web``.
     kinds : tuple of type
@@ -118,8 +116,6 @@ def select_objects(client: ObjectClient, kind: type[T], namespace: str, selector
 
     Parameters
     ----------
-    client : ObjectClient
-    kind : type
     namespace : str
         "" for all namespaces.
     selector : str

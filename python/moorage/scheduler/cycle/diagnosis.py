@@ -192,7 +192,6 @@ def verdict_code(profile: Profile, verdict: int, statuses: Sequence[Status] = ()
 
     Parameters
     ----------
-    profile : Profile
     verdict : int
         See `Search.verdicts`.
     statuses : sequence of Status, optional
@@ -208,7 +207,6 @@ def explain_verdict(profile: Profile, shape: Shape, verdict: int, statuses: Sequ
 
     Parameters
     ----------
-    profile : Profile
     shape : Shape
         Of the pod.
     verdict : int
@@ -233,13 +231,10 @@ def explain_verdicts(
 
     Parameters
     ----------
-    profile : Profile
-    shape : Shape
     names : sequence of str
         Of the nodes.
     verdicts : (n,) uint64 array
         Of the same nodes; none is 0.
-    statuses : sequence of Status, optional
 
     Returns
     -------

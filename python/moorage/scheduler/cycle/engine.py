@@ -60,7 +60,6 @@ class Engine(NodeSearch):
 
     Parameters
     ----------
-    profile : Profile
     handle : FrameworkHandle
         What the plugins of the profile are handed.
     tie_break : TieBreak
@@ -126,7 +125,6 @@ class Engine(NodeSearch):
 
         Parameters
         ----------
-        pod : Pod
         target : (int, int, int)
             Of the pod (`Framework.target_of`).
 
@@ -172,7 +170,6 @@ class Engine(NodeSearch):
 
         Parameters
         ----------
-        pod : Pod
         target : (int, int, int)
             Class of the pod, symbol of spec.nodeName, symbol of the node it is pinned to; 0 for none.
         order : callable

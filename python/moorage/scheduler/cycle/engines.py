@@ -47,11 +47,8 @@ def make_handle(
 
     Parameters
     ----------
-    cache : SchedulerCache
     client : ObjectClient
         Where plugins read and write objects.
-    informers : InformerFactory
-    nominator : PodNominator
     options : Options
         With the random tie-break, preemption draws its offsets from the seed.
     time : SimulatedController or ExternalController

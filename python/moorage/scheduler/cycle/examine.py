@@ -33,7 +33,6 @@ def examine(engine: Engine, pod: Pod, order: list[str]) -> Examination:
     ----------
     engine : Engine
         Of the pod's profile.
-    pod : Pod
     order : list of str
         Node names in list order.
     """
@@ -144,8 +143,6 @@ def score_rows(
 
     Parameters
     ----------
-    engine : Engine
-    state : CycleState
     rows : (n,) int32 array
         Rows of the node table.
 

@@ -60,7 +60,6 @@ def examine_preemption(engine: Engine, pod: Pod, everywhere: bool = True) -> Pre
     ----------
     engine : Engine
         Of the pod's profile.
-    pod : Pod
     everywhere : bool, optional
         Whether dry runs are made on all nodes. Otherwise they begin at an offset and end with enough
         candidates, as those of DefaultPreemption do.

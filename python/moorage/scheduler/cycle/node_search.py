@@ -35,7 +35,6 @@ class NodeSearch:
 
     Parameters
     ----------
-    profile : Profile
     handle : FrameworkHandle
         What the plugins of the profile are handed.
     tie_break : TieBreak
@@ -116,7 +115,6 @@ class NodeSearch:
         ----------
         state : CycleState
             State of the cycle after PreFilter.
-        pod : Pod
         ran : PreFilterRun
             The result of PreFilter for the pod.
         """
@@ -171,8 +169,6 @@ class NodeSearch:
 
         Parameters
         ----------
-        state : CycleState
-        pod : Pod
         hint : str
             Name of the node that batching proposes; "" for none.
 
@@ -244,7 +240,6 @@ class NodeSearch:
 
         Returns
         -------
-        diagnosis : Diagnosis
         by_node : callable
             Returns the status of each rejecting node by name. To be called before the next change of the
             cluster.
@@ -290,7 +285,6 @@ class NodeSearch:
 
         Parameters
         ----------
-        ran : PreFilterRun
         target : (int, int, int)
             Of the pod.
         tried : int

@@ -124,7 +124,6 @@ class Batching:
             The list of the last cycle.
         target : (int, int, int)
             Of the pod (`target_of`).
-        pod : Pod
         signature : bytes or None
             Of the pod.
 

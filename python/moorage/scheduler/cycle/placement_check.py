@@ -23,8 +23,6 @@ def check(engine: Engine, pod: Pod, node: str, victims: Sequence[Pod]) -> Status
     ----------
     engine : Engine
         Of the pod's profile.
-    pod : Pod
-    node : str
     victims : sequence of Pod
         Pods of the cache that count as removed; nothing changes.
 

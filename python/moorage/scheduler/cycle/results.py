@@ -238,7 +238,6 @@ def after_binding(
 
     Parameters
     ----------
-    decision : Decision
     failure : Failure or None
         Why Reserve, Permit or the binding cycle failed; None where it did not.
     waiting, binding : bool, optional
@@ -340,10 +339,8 @@ def evictions_of(
 
     Parameters
     ----------
-    victims : sequence of Pod
     node : str
         The node of those that do not name theirs.
-    preemptor : Pod or PodGroup or CompositePodGroup
     budgets : mapping of str to tuple of str, optional
         By ``namespace/name`` of a victim, the budgets that its eviction violates.
     """
@@ -420,7 +417,6 @@ class ScheduleResult(Placements, Tabular):
 
         Parameters
         ----------
-        infos : list of QueuedPodInfo
         nodes : list of str
             The name of the node of each. Neither list changes any more.
         """

@@ -51,7 +51,6 @@ def find_pairs(probe: Probe, conflicts: list[list[Constraint]]) -> list[ChangePa
     ----------
     probe : Probe
         Of a pod that no single change places.
-    conflicts : list of list of Constraint
 
     Returns
     -------

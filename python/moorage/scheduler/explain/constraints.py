@@ -175,10 +175,8 @@ def changed_term(pod: Pod, path: str, term: T, changed: T) -> Pod:
 
     Parameters
     ----------
-    pod : Pod
     path : str
         Of fields, to the list.
-    term, changed : object
     """
 
     def change(items: tuple[T, ...]) -> tuple[T, ...]:
@@ -380,7 +378,6 @@ def pod_terms(spec: PodSpec, path: str) -> tuple[PodAffinityTerm, ...]:
 
     Parameters
     ----------
-    spec : PodSpec
     path : str
         A value of `POD_TERMS`.
     """
@@ -410,7 +407,6 @@ def find_conflicts(probe: Probe) -> tuple[list[list[Constraint]], str]:
 
     Returns
     -------
-    conflicts : list of list of Constraint
     blocked : str
         FitError text of the pod without any constraint, if it fits nowhere even then; there are no conflicts
         in that case.

@@ -47,10 +47,8 @@ class EvidenceSearch:
     ----------
     engine : Engine
         Over the state of the cluster in which the pod is explained.
-    pod : Pod
     state : CycleState
         Of the pod, after PreFilter.
-    filters : sequence of FilterVerdicts
     rows : (nodes,) int32 array
         Rows of the nodes, in list order.
     """
@@ -72,7 +70,6 @@ class EvidenceSearch:
         ----------
         plugin : str
             Its name.
-        find : callable
         """
         self._finders[plugin] = find
 

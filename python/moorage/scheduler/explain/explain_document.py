@@ -144,7 +144,6 @@ def document(explanation: ExplainedPod, limit: int | None = 10, nodes: Iterable[
 
     Parameters
     ----------
-    explanation : ExplainedPod
     limit : int, optional
         Number of feasible nodes that are listed; None for all of them, and all names of each group.
     nodes : iterable of str, optional

@@ -64,7 +64,6 @@ def pod_named(client: ObjectClient, text: str) -> Pod:
 
     Parameters
     ----------
-    client : ObjectClient
     text : str
         ``namespace/name`` of a pod, which comes first; or a reference, such as ``deploy/web``.
 
@@ -101,7 +100,6 @@ def groups_instead(client: ObjectClient, namespace: str, name: str) -> str:
         Has the composite group.
     namespace : str
         "" for all namespaces.
-    name : str
     """
     composites: list[CompositePodGroup] = client.list(CompositePodGroup, namespace)[0]
     level = {one.unit for one in composites if one.name == name}
@@ -132,7 +130,6 @@ def explain(engine: Engine, pod: Pod, skipped: str) -> Explanation:
     ----------
     engine : Engine
         Of the profile of the pod.
-    pod : Pod
     skipped : str
         Why the scheduler ignores the pod; "" where it does not.
     """

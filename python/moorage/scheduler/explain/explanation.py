@@ -456,10 +456,6 @@ class ExplainedPod(Tabular):
         ----------
         limit : int, optional
             Maximum number of nodes.
-
-        Returns
-        -------
-        list of ScoredNode
         """
         return [self._scored(int(at)) for at in self._by_rank[:limit]]
 
@@ -482,14 +478,6 @@ class ExplainedPod(Tabular):
 
     def node(self, name: str) -> NodeExplanation:
         """Return the explanation of one node.
-
-        Parameters
-        ----------
-        name : str
-
-        Returns
-        -------
-        NodeExplanation
 
         Raises
         ------
@@ -524,7 +512,6 @@ def group_nodes(order: list[str], filters: list[FilterVerdicts], find: FindEvide
     ----------
     order : list of str
         Node names in list order.
-    filters : list of FilterVerdicts
     find : callable
         Finds the evidence of nodes, given their indexes in list order and their verdicts.
 

@@ -80,7 +80,6 @@ def ask_extenders(probe: Probe, nodes: Sequence[str]) -> list[ExtenderAnswer]:
 
     Parameters
     ----------
-    probe : Probe
     nodes : sequence of str
         The nodes that pass the filters.
     """
@@ -128,7 +127,6 @@ def verdicts_of(answers: Sequence[ExtenderAnswer], order: Sequence[str]) -> list
 
     Parameters
     ----------
-    answers : sequence of ExtenderAnswer
     order : sequence of str
         Node names in list order.
     """
@@ -151,12 +149,10 @@ def after_extenders(
 
     Parameters
     ----------
-    probe : Probe
     begun : (CycleState, PreFilterRun)
         The cycle of the pod, whose search has begun.
     examination : Examination
         Without the extenders.
-    answers : sequence of ExtenderAnswer
     """
     engine, (state, ran) = probe.engine, begun
     statuses = {name: status for answer in answers for name, status in answer.rejected.items()}

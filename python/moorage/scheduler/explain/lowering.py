@@ -61,8 +61,6 @@ def effective(pod: Pod, resource: str, gates: PodGates) -> int:
 
     Parameters
     ----------
-    pod : Pod
-    resource : str
     gates : PodGates
         On which requests depend.
 
@@ -82,8 +80,6 @@ def lower(pod: Pod, resource: str, target: int, gates: PodGates) -> tuple[Pod, l
 
     Parameters
     ----------
-    pod : Pod
-    resource : str
     target : int
         Millicores, bytes, or the resource's own unit.
     gates : PodGates

@@ -80,10 +80,8 @@ def compare_nodes(
 
     Parameters
     ----------
-    examination : Examination
     weights : mapping of str to int
         By plugin.
-    chosen, asked : str
 
     Returns
     -------

@@ -156,8 +156,6 @@ def rollout_changes(probe: Probe, old: OldPods, blocking: dict[str, int]) -> Ite
 
     Parameters
     ----------
-    probe : Probe
-    old : OldPods
     blocking : dict of str to int
         See `blocking_pods`.
     """

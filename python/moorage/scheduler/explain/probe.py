@@ -97,13 +97,7 @@ class Probe:
         ]
 
     def begin(self, pod: Pod) -> tuple[CycleState, PreFilterRun]:
-        """Begin a cycle for a pod, up to PreFilter.
-
-        Returns
-        -------
-        state : CycleState
-        ran : PreFilterRun
-        """
+        """Begin a cycle for a pod, up to PreFilter."""
         state = self.engine.framework.new_state(pod)
         self.engine.begin_cycle(state.target)
         ran = self.engine.framework.run_pre_filter_plugins(state, pod)
@@ -241,7 +235,6 @@ class Probe:
 
         Parameters
         ----------
-        node : Node
         ending : str, optional
             Of the name.
         """

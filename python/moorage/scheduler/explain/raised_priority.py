@@ -65,7 +65,6 @@ def find_raised_priority(probe: Probe, classes: Sequence[PriorityClass]) -> Rais
     ----------
     probe : Probe
         Of a pod that fits nowhere and evicts nobody.
-    classes : sequence of PriorityClass
 
     Returns
     -------
@@ -114,7 +113,6 @@ def budgets_of(engine: Engine, candidate: Candidate, priority: int) -> tuple[str
 
     Parameters
     ----------
-    engine : Engine
     candidate : Candidate
         The node and the victims.
     priority : int

@@ -30,7 +30,6 @@ class CountingRun(Run):
 
     Parameters
     ----------
-    scheduler : Scheduler
     keys : iterable of str
         ``namespace/name`` of the pods.
 
@@ -104,7 +103,6 @@ class ExplainingRun(CountingRun):
 
     Parameters
     ----------
-    scheduler : Scheduler
     counted : CountingRun
         A whole run of an equal scheduler.
 

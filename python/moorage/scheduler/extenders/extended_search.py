@@ -36,8 +36,6 @@ def weighted_scores(extenders: Sequence[Extender], pod: Pod, nodes: list[Node]) 
 
     Parameters
     ----------
-    extenders : sequence of Extender
-    pod : Pod
     nodes : list of Node
         Feasible nodes.
 
@@ -65,8 +63,6 @@ def bind_by_extender(extenders: Sequence[Extender], pod: Pod, node: str) -> bool
 
     Parameters
     ----------
-    extenders : sequence of Extender
-    pod : Pod
     node : str
         Name of the node.
 
@@ -100,9 +96,6 @@ class ExtendedSearch:
 
     Parameters
     ----------
-    engine : NodeSearch
-    state : CycleState
-    pod : Pod
     ran : PreFilterRun
         The result of PreFilter for the pod.
     order : callable
@@ -140,12 +133,7 @@ class ExtendedSearch:
         self.statuses: Callable[[], dict[str, Status]] = dict
 
     def run(self) -> Decision:
-        """Search the nodes and choose one.
-
-        Returns
-        -------
-        Decision
-        """
+        """Search the nodes and choose one."""
         engine = self.engine
         try:
             engine.framework.searching(True)

@@ -29,10 +29,6 @@ IN_PATHS = "/?%:@!$&'()*+,;=~"
 class Connection:
     """A socket with one deadline for all operations, in the form that `http.client.HTTPResponse` reads.
 
-    Parameters
-    ----------
-    sock : socket.socket
-
     Attributes
     ----------
     deadline : float
@@ -55,12 +51,7 @@ class Connection:
         self.sock.settimeout(seconds_until(self.deadline))
 
     def sendall(self, data: bytes) -> None:
-        """Send all bytes before the deadline.
-
-        Parameters
-        ----------
-        data : bytes
-        """
+        """Send all bytes before the deadline."""
         rest = memoryview(data)
         while rest:
             self._set_timeout()
@@ -68,10 +59,6 @@ class Connection:
 
     def recv_into(self, buffer: Any) -> int:
         """Receive bytes into a buffer.
-
-        Parameters
-        ----------
-        buffer : writable buffer
 
         Returns
         -------
@@ -92,10 +79,6 @@ class Connection:
         ----------
         mode : str
             Unused: reading is the only mode.
-
-        Returns
-        -------
-        io.BufferedReader
         """
         return io.BufferedReader(_Received(self))
 
@@ -122,10 +105,6 @@ def seconds_until(deadline: float) -> float:
     ----------
     deadline : float
         Seconds of `time.monotonic`.
-
-    Returns
-    -------
-    float
 
     Raises
     ------

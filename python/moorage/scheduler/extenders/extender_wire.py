@@ -163,16 +163,7 @@ class Answer:
         self.go_type = go_structs.GoType(list_name, "list", item=go_type) if list_name else go_type
 
     def respell(self, body: bytes) -> bytes:
-        """Rewrite a response with Go's names for its outermost fields, and without unknown fields.
-
-        Parameters
-        ----------
-        body : bytes
-
-        Returns
-        -------
-        bytes
-        """
+        """Rewrite a response with Go's names for its outermost fields, and without unknown fields."""
         names = {name.lower(): name for name in go_structs.go_fields(self.struct)}
 
         def spell(members: dict[str, Raw]) -> dict[str, Raw]:
@@ -199,15 +190,6 @@ def decode(body: bytes, answer: Answer) -> Any:
     A response with the names of Go is read into small structs, in time and memory bounded by its size. Others
     are read as Go does: names of fields in any case, unknown fields and what follows the message ignored. Of
     long ones only the names of the outermost fields may differ.
-
-    Parameters
-    ----------
-    body : bytes
-    answer : Answer
-
-    Returns
-    -------
-    Wire or list of Wire
 
     Raises
     ------

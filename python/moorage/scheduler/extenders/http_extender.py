@@ -64,10 +64,6 @@ class HTTPExtender:
     def is_interested(self, pod: Pod) -> bool:
         """Whether a container requests or limits a resource that the extender manages; always true if it
         manages none.
-
-        Parameters
-        ----------
-        pod : Pod
         """
         each = [container.resources for container in (*pod.spec.containers, *pod.spec.init_containers)]
         names = {name for resources in each for name in (*resources.requests, *resources.limits)}
@@ -78,11 +74,6 @@ class HTTPExtender:
 
         A name that is not among `nodes` is an error. Upstream accepts unknown nodes that the extender returns
         as objects.
-
-        Parameters
-        ----------
-        pod : Pod
-        nodes : sequence of Node
 
         Returns
         -------
@@ -121,11 +112,6 @@ class HTTPExtender:
     def prioritize(self, pod: Pod, nodes: Sequence[Node]) -> dict[str, int]:
         """Score nodes; see `Extender.prioritize`. Scores of repeated nodes are added.
 
-        Parameters
-        ----------
-        pod : Pod
-        nodes : sequence of Node
-
         Returns
         -------
         dict of str to int
@@ -151,7 +137,6 @@ class HTTPExtender:
 
         Parameters
         ----------
-        pod : Pod
         node : str
             Name of the node.
 
@@ -266,13 +251,8 @@ def make_extenders(
 
     Parameters
     ----------
-    configuration : KubeSchedulerConfiguration or None
     node_info : callable
         As in `HTTPExtender`.
-
-    Returns
-    -------
-    list of HTTPExtender
 
     Raises
     ------

@@ -65,8 +65,6 @@ def fit_of_group(context: SchedulingContext, pod: Pod, known: dict[Hashable, Fit
 
     Parameters
     ----------
-    context : SchedulingContext
-    pod : Pod
     known : dict of hashable to Fit
         What other groups have found in the cluster as it is, by `GroupTrial.kind`; is added to.
 
@@ -112,8 +110,6 @@ class GroupTrial:
 
     Parameters
     ----------
-    context : SchedulingContext
-    group : PodGroup
     pods, scheduled : sequence of Pod
         The pending members, not in the cache, and those that have a node.
     """

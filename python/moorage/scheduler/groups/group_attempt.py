@@ -51,10 +51,8 @@ class GroupResult(ScheduleResult):
 
     Parameters
     ----------
-    state : ClusterState
     n : int
         Number of pods.
-    batch : PodBatch
 
     Attributes
     ----------
@@ -84,7 +82,6 @@ class Attempt:
 
     Parameters
     ----------
-    members : Members
     rows : (pods,) int32 array, optional
         The rows that are known already; by default none is.
 
@@ -390,7 +387,6 @@ def decide(members: Members, commit: bool = True, parent: Placement | None = Non
 
     Parameters
     ----------
-    members : Members
     commit : bool, optional
         Whether the placed pods stay if the group succeeds. Otherwise all is undone. The rotation advances in
         any case.

@@ -41,7 +41,6 @@ class GroupBatch:
 
     Parameters
     ----------
-    context : SchedulingContext
     groups : sequence of PodGroup or CompositePodGroup or None
         None where the group is gone; it is left to its own cycle.
     members : sequence of sequence of Pod

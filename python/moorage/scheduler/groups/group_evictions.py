@@ -23,10 +23,8 @@ def find_evictions(
 
     Parameters
     ----------
-    context : SchedulingContext
     engine : Engine
         Of the profile of the pods.
-    group : PodGroup
     pods, scheduled : sequence of Pod
         Pending members, not in the cache, and those that have a node.
 

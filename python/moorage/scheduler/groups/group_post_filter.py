@@ -89,7 +89,6 @@ def run_post_filter(members: Members, attempt: Attempt) -> tuple[Mapping[int, No
 
     Parameters
     ----------
-    members : Members
     attempt : Attempt
         Has failed.
 
@@ -97,7 +96,6 @@ def run_post_filter(members: Members, attempt: Attempt) -> tuple[Mapping[int, No
     -------
     nominations : mapping of int to NominatingInfo, or None
         Of pods, by index, where a plugin helps.
-    status : Status
     """
     failed, reasons = FailedAttempt(members, attempt), list[str]()
     for plugin in members.engine.profile.at(PodGroupPostFilterPlugin):

@@ -39,7 +39,6 @@ def patch_groups(
 
     Parameters
     ----------
-    client : ObjectClient
     groups : sequence of PodGroup
         No two of one name.
     message : str, optional
@@ -74,7 +73,6 @@ def patch_outcomes(
 
     Parameters
     ----------
-    client : ObjectClient
     outcomes : iterable of (PodGroup, str)
         Each group, and why it failed; "" where it succeeded.
     is_error, since

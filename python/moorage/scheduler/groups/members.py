@@ -101,10 +101,8 @@ class Members:
 
     Parameters
     ----------
-    context : SchedulingContext
     engine : Engine
         Of the profile of the pods.
-    tree : GroupTree
     pods, scheduled : sequence of Pod
         Pending members, and those that have a node.
     memory : PlacementMemory, optional

@@ -62,7 +62,6 @@ def outcomes_of(
 
     Parameters
     ----------
-    members : Members
     attempt : Attempt or None
         None where the group was not tried.
     indexes : sequence of int
@@ -88,8 +87,6 @@ def rejected(
 
     Parameters
     ----------
-    context : SchedulingContext
-    pods : sequence of Pod
     group : PodGroup or CompositePodGroup or None
         None where it is gone.
     error : str
@@ -118,10 +115,8 @@ def place_group(
 
     Parameters
     ----------
-    context : SchedulingContext
     engine : Engine
         Of the profile of the pods.
-    group : PodGroup or CompositePodGroup
     pods : sequence of Pod
         Pending members, not in the cache.
     scheduled : sequence of Pod, optional
@@ -151,10 +146,8 @@ def try_group(
 
     Parameters
     ----------
-    context : SchedulingContext
     engine : Engine
         Of the profile of the pods.
-    group : PodGroup
     pods, scheduled : sequence of Pod
         Pending members, not in the cache, and those that have a node.
     """
@@ -183,7 +176,6 @@ def why_invalid(group: AnyGroup, pods: Sequence[Pod]) -> str:
 
     Parameters
     ----------
-    group : PodGroup or CompositePodGroup
     pods : sequence of Pod
         The pending ones before those that have a node.
 
@@ -300,8 +292,6 @@ def schedule_workload(
 
     Parameters
     ----------
-    context : SchedulingContext
-    group : PodGroup or CompositePodGroup
     pods : sequence of Pod, optional
         In the order to try; by default the pending members.
     scheduled : sequence of Pod, optional

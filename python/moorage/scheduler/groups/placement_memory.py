@@ -66,7 +66,6 @@ class Chain:
             Index of the placement.
         rows : (pods,) int32 array
             Not to be changed any more.
-        status : Status or None
         next_start : int
             Position at which the next search begins.
         """
@@ -85,7 +84,6 @@ class Chain:
 
         Parameters
         ----------
-        plugin : str
         score : callable
             Returns the score of the placement of an index.
 
@@ -135,7 +133,6 @@ class PlacementMemory:
 
         Parameters
         ----------
-        placements : sequence of Placement
         kind : hashable
             Equal for groups that get the same nodes wherever the rows of a placement are the same.
         start : int

@@ -52,7 +52,6 @@ def threads_for(cluster: Cluster | ObjectClient, requested: int | None, time: ob
 
     Parameters
     ----------
-    cluster : Cluster or ObjectClient
     requested : int or None
         The number that the caller requests; None for the default.
     time : object
@@ -263,9 +262,6 @@ class BindingCycles:
 
         Parameters
         ----------
-        engine : Engine
-        state : CycleState
-        pod : Pod
         node : str
             The chosen node.
 
@@ -560,8 +556,6 @@ class BindingCycles:
 
         Parameters
         ----------
-        nominator : PodNominator
-        pod : Pod
         info : NominatingInfo or None
             None, or `noop`, leaves the nomination as it is.
         writes : bool, optional
@@ -587,9 +581,6 @@ class BindingCycles:
 
         Parameters
         ----------
-        engine : Engine
-        pod : Pod
-        failure : Failure
         nominating : NominatingInfo
             The pod's new nomination.
         silent : bool, optional

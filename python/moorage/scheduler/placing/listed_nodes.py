@@ -17,10 +17,8 @@ def place_listed(
 
     Parameters
     ----------
-    engine : Engine
     scored : ScoredNodes
         The list.
-    batch : PodBatch
     result : ScheduleResult
         Receives the rows.
     first, end : int

@@ -43,10 +43,8 @@ class Placing(Struct):
 
     Parameters
     ----------
-    context : SchedulingContext
     engine : Engine
         Of a profile all of whose plugins are in the core. It has the rotation (`Rotation.take`).
-    batch : PodBatch
     result : ScheduleResult
         Receives rows and failures at the indexes of the pods.
     sink : Sink, optional

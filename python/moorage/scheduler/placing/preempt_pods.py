@@ -75,7 +75,6 @@ class Preemption:
 
         Parameters
         ----------
-        engine : Engine
         target : (int, int, int)
             Class of these pods, symbol of spec.nodeName, symbol of the node they are pinned to; 0 for none.
         at, end : int
@@ -166,7 +165,6 @@ def preempt_pods(context: SchedulingContext, pods: Sequence[Pod], offsets: Seque
 
     Parameters
     ----------
-    context : SchedulingContext
     pods : sequence of Pod
         Not in the cache. Their own nominations have no effect.
     offsets : sequence of int, optional
@@ -222,7 +220,6 @@ def why_not_at_once(engine: Engine, pod: Pod) -> str:
     ----------
     engine : Engine
         Of the pod's profile.
-    pod : Pod
 
     Returns
     -------

@@ -32,8 +32,6 @@ def schedule_pods(
 
     Parameters
     ----------
-    context : SchedulingContext
-    pods : sequence of Pod
     stop_on_failure : bool
         Whether to end with the first pod that fits nowhere.
 
@@ -116,7 +114,6 @@ def replica(template: Pod, index: int) -> Pod:
 
     Parameters
     ----------
-    template : Pod
     index : int
         Ordinal of the replica.
     """
@@ -131,8 +128,6 @@ def schedule_by_template(context: SchedulingContext, template: Pod, n: int, firs
 
     Parameters
     ----------
-    context : SchedulingContext
-    template : Pod
     n : int
         Number of replicas.
     first : int

@@ -33,7 +33,6 @@ def not_scheduled(reason: str, message: str, since: str | None = None) -> Condit
     ----------
     reason : str
         "Unschedulable" or "SchedulerError".
-    message : str
     since : str, optional
         The transition time; a condition whose status stays keeps its own.
     """
@@ -53,8 +52,6 @@ def patch_pod(
 
     Parameters
     ----------
-    client : ObjectClient
-    pod : Pod
     condition : Condition or None
         None leaves the conditions.
     nominating : NominatingInfo or None

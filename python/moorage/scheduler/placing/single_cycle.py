@@ -95,7 +95,6 @@ def whole_cycle(context: SchedulingContext, engine: Engine, pod: Pod, target: Ta
 
     Parameters
     ----------
-    context : SchedulingContext
     engine : Engine
         The engine that schedules the pod (`SchedulingContext.engine_of_route`).
     pod : Pod
@@ -139,7 +138,6 @@ def report_failure(context: SchedulingContext, engine: Engine, pod: Pod, failure
         The engine that schedules the pod.
     pod : Pod
         In the store.
-    failure : Failure
     """
     context.enlist()
     context.bindings.report(engine, pod, failure, failure.nominating or NominatingInfo(noop=True))

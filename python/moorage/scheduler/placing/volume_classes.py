@@ -118,7 +118,6 @@ class VolumeClasses:
 
         Parameters
         ----------
-        pod : Pod
         pod_class : int
             Its class without volumes.
         at : int

@@ -33,7 +33,6 @@ class Autoscaler:
     ----------
     spec : AutoscalerSpec
         Checked (`moorage.sim.timeline.autoscaler_spec.checked`).
-    replayer : Replayer
     state : AutoscalerState, optional
         Of another autoscaler, which this one continues.
     """

@@ -33,7 +33,6 @@ class Consolidator:
     ----------
     dry_run : DryRun
         In which the pending pods have been placed.
-    rules : Consolidation
     groups : sequence of NodeGroup
         Those that may grow by a node come into question for replacements.
     spare : mapping of str to int
@@ -61,10 +60,6 @@ class Consolidator:
         ----------
         nodes : mapping of str to str
             Nodes to which no pod has come lately and which no pod has left, with their groups.
-
-        Returns
-        -------
-        Command or None
         """
         pods = {name: pods_to_move(self._dry_run.scheduler, name) for name in nodes}
         candidates = [name for name in nodes if not self._is_kept(name, pods[name])]
@@ -159,10 +154,6 @@ class Consolidator:
 
 def eviction_cost(pod: Pod) -> float:
     """Return the cost of an eviction (Karpenter): 1, more or less by the pod's deletion cost and priority.
-
-    Parameters
-    ----------
-    pod : Pod
 
     Returns
     -------

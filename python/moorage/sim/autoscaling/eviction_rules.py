@@ -17,12 +17,7 @@ KNOWN_CONTROLLERS = ("ReplicationController", "Job", "ReplicaSet", "StatefulSet"
 
 
 class Budgets:
-    """The disruptions that budgets allow, less those that are planned.
-
-    Parameters
-    ----------
-    scheduler : Scheduler
-    """
+    """The disruptions that budgets allow, less those that are planned."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         budgets = scheduler.client.list(PodDisruptionBudget)[0]
@@ -30,21 +25,11 @@ class Budgets:
         self._left = {one.key: one.status.disruptions_allowed for one in budgets}
 
     def of(self, pod: Pod) -> list[str]:
-        """Return the keys of the budgets that select a pod.
-
-        Parameters
-        ----------
-        pod : Pod
-        """
+        """Return the keys of the budgets that select a pod."""
         return [one.key for one in self._selectors.of(pod)]
 
     def reason(self, pods: Sequence[Pod]) -> str:
-        """Return why pods cannot be evicted together; "" if they can.
-
-        Parameters
-        ----------
-        pods : sequence of Pod
-        """
+        """Return why pods cannot be evicted together; "" if they can."""
         needs: dict[str, int] = {}
         for pod in pods:
             keys = self.of(pod)
@@ -56,12 +41,7 @@ class Budgets:
         return f"PodDisruptionBudget {lacking[0]}: not enough disruptions are allowed" if lacking else ""
 
     def take(self, pods: Sequence[Pod]) -> None:
-        """Count the disruptions of pods that are to be evicted.
-
-        Parameters
-        ----------
-        pods : sequence of Pod
-        """
+        """Count the disruptions of pods that are to be evicted."""
         for pod in pods:
             for key in self.of(pod):
                 self._left[key] -= 1
@@ -74,12 +54,6 @@ def reason_to_keep(pod: Pod, rules: ScaleDown, budgets: Budgets) -> str:
     ----------
     pod : Pod
         Neither of a DaemonSet nor static.
-    rules : ScaleDown
-    budgets : Budgets
-
-    Returns
-    -------
-    str
     """
     annotation = pod.metadata.annotations.get(SAFE_TO_EVICT)
     if annotation == "true":

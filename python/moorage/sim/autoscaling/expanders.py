@@ -36,17 +36,12 @@ def choose(spec: AutoscalerSpec, options: Sequence[Option], cluster: int, tick: 
 
     Parameters
     ----------
-    spec : AutoscalerSpec
     options : sequence of Option
         One at least.
     cluster : int
         Number of nodes in the cluster.
     tick : int
         Number of the scan; draws depend on it and on the seed alone.
-
-    Returns
-    -------
-    Option
     """
     left = list(options)
     for name in spec.expanders:
@@ -118,31 +113,13 @@ def _amounts(node: Node) -> Resources:
 
 
 def capacity(node: Node) -> tuple[int, int]:
-    """Return the millicores and the bytes of memory of a node.
-
-    Parameters
-    ----------
-    node : Node
-
-    Returns
-    -------
-    (int, int)
-    """
+    """Return the millicores and the bytes of memory of a node."""
     has = _amounts(node)
     return parse_milli(has.get("cpu", "0")), parse_value(has.get("memory", "0"))
 
 
 def requests(pods: Sequence[Pod]) -> tuple[int, int]:
-    """Return the millicores and the bytes of memory that pods request together.
-
-    Parameters
-    ----------
-    pods : sequence of Pod
-
-    Returns
-    -------
-    (int, int)
-    """
+    """Return the millicores and the bytes of memory that pods request together."""
     cpu = memory = 0
     for pod in pods:
         needs = pod_requests(pod)

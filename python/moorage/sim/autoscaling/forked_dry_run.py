@@ -21,17 +21,7 @@ HOSTNAME = "kubernetes.io/hostname"
 
 
 def new_node(group: NodeGroup, name: str) -> Node:
-    """Return a node of a group.
-
-    Parameters
-    ----------
-    group : NodeGroup
-    name : str
-
-    Returns
-    -------
-    Node
-    """
+    """Return a node of a group."""
     template: Node = group.template
     meta = template.metadata
     labels = meta.labels | {HOSTNAME: name, GROUP_LABEL: group.name}
@@ -45,8 +35,6 @@ class DryRun:
     ----------
     scheduler : Scheduler
         Of the replay; no events are left to process.
-    now : float
-    upcoming : iterable of (NodeGroup, Upcoming)
     cutoff : int
         Pods of less priority do not count.
 
@@ -93,14 +81,8 @@ class DryRun:
 
         Parameters
         ----------
-        group : NodeGroup
         most : int
             Of new nodes.
-
-        Returns
-        -------
-        nodes : int
-        pods : list of Pod
         """
         cpu, memory = capacity(group.template)
 
@@ -125,13 +107,8 @@ class DryRun:
 
         Parameters
         ----------
-        nodes : sequence of str
         new : sequence of NodeGroup, optional
             Of which one node may be added for those: once they are too large for each, no more are moved.
-
-        Returns
-        -------
-        list of Pod
         """
         rooms = [capacity(one.template) for one in new]
         scheduler = self.scheduler
@@ -151,7 +128,6 @@ class DryRun:
 
         Parameters
         ----------
-        group : NodeGroup
         pods : sequence of Pod
             That `empty` has returned.
         """

@@ -25,7 +25,6 @@ def utilization(scheduler: Scheduler, rows: npt.NDArray[np.int32]) -> npt.NDArra
 
     Parameters
     ----------
-    scheduler : Scheduler
     rows : (n,) int32 array
         Rows of nodes.
 
@@ -53,14 +52,8 @@ def find_candidates(scheduler: Scheduler, nodes: Sequence[str], rules: ScaleDown
 
     Parameters
     ----------
-    scheduler : Scheduler
     nodes : sequence of str
         Of node groups.
-    rules : ScaleDown
-
-    Returns
-    -------
-    list of str
     """
     state = scheduler.cache.state
     rows = np.array([state.find_row(name) for name in nodes], np.int32)
@@ -86,7 +79,6 @@ def find_unneeded(dry_run: DryRun, candidates: Sequence[str], known: Mapping[str
 
     Parameters
     ----------
-    dry_run : DryRun
     candidates : sequence of str
         Of `find_candidates`.
     known : mapping of str to float
@@ -125,9 +117,6 @@ def leaving(
     ----------
     unneeded : mapping of str to int
         Of `find_unneeded`.
-    state : AutoscalerState
-    rules : ScaleDown
-    now : float
     spare : dict of str to int
         Number of nodes that each group has above its minimum.
     group_of : mapping of str to str

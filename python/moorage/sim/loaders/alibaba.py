@@ -33,11 +33,6 @@ def read_alibaba_2020(timeline: Timeline, paths: Sequence[str | Path]) -> None:
     Each instance of a task is a pod from the start to the end of the task. GPUs are in thousandths, under the
     resource of `moorage.sim.loaders.openb`.
 
-    Parameters
-    ----------
-    timeline : Timeline
-    paths : sequence of str or Path
-
     Raises
     ------
     InputError
@@ -66,17 +61,7 @@ def read_alibaba_2020(timeline: Timeline, paths: Sequence[str | Path]) -> None:
 
 
 def kind_of(path: str | Path, names: Sequence[str]) -> str:
-    """Return which of some names the name of a file has; InputError for none.
-
-    Parameters
-    ----------
-    path : str or Path
-    names : sequence of str
-
-    Returns
-    -------
-    str
-    """
+    """Return which of some names the name of a file has; InputError for none."""
     for name in names:
         if name in Path(path).name:
             return name
@@ -90,7 +75,6 @@ def add_task(
 
     Parameters
     ----------
-    builder : TraceBuilder
     row : dict of str to str
         With job, task, instances, start, end and perhaps gpu_type.
     milli, mib : int or None

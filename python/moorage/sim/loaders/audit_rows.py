@@ -30,7 +30,6 @@ def audit_rows(paths: Sequence[str | Path], note: Callable[[str], None]) -> Iter
 
     Parameters
     ----------
-    paths : sequence of str or Path
     note : callable
         Gets what is left out.
 
@@ -120,10 +119,8 @@ class UnnamedPods:
 
         Parameters
         ----------
-        time : float
         pod : Pod
             With ``generateName``.
-        namespace : str
         """
         self._waiting[namespace, pod.metadata.generate_name].append((time, pod))
 
@@ -134,7 +131,6 @@ class UnnamedPods:
         ----------
         about : dict
             The reference of the request.
-        name : object
 
         Returns
         -------

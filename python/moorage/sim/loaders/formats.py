@@ -46,8 +46,6 @@ def fill(timeline: Timeline, paths: Sequence[str | Path], format: str, options: 
 
     Parameters
     ----------
-    timeline : Timeline
-    paths : sequence of str or Path
     format : str
         A name of `FORMATS`, or ``auto``.
     options : mapping of str to object
@@ -83,10 +81,6 @@ def reader(name: str) -> Any:
     ----------
     name : str
         A name of `FORMATS`.
-
-    Returns
-    -------
-    callable
     """
     module, _, function = FORMATS[name].partition(":")
     return getattr(import_module(module), function)
@@ -94,14 +88,6 @@ def reader(name: str) -> Any:
 
 def detect(paths: Sequence[str | Path]) -> str:
     """Return the format of files.
-
-    Parameters
-    ----------
-    paths : sequence of str or Path
-
-    Returns
-    -------
-    str
 
     Raises
     ------
@@ -118,10 +104,6 @@ def detect(paths: Sequence[str | Path]) -> str:
 
 def recognized(path: str | Path) -> str:
     """Return the format of a file that its name or its first lines tell; "" for another file.
-
-    Parameters
-    ----------
-    path : str or Path
 
     Raises
     ------

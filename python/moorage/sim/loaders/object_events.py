@@ -37,12 +37,7 @@ class ObjectEvents:
         self._templates: dict[bytes, int] = {}
 
     def note(self, what: str) -> None:
-        """Count something that is left out or repaired.
-
-        Parameters
-        ----------
-        what : str
-        """
+        """Count something that is left out or repaired."""
         notes = self.timeline.notes
         notes[what] = notes.get(what, 0) + 1
 
@@ -76,10 +71,6 @@ class ObjectEvents:
         ----------
         time : object
             A timestamp; 0 without one.
-
-        Returns
-        -------
-        float
         """
         now = _number(time)
         return 0.0 if now is None or self._first is None else max(now - self._first, 0.0)
@@ -117,7 +108,6 @@ class ObjectEvents:
         ----------
         time : float
             Seconds.
-        obj : Object
         """
         namespace = default_namespace(obj)
         reference = "/".join(part for part in (obj.kind.lower(), namespace, obj.name) if part)
@@ -154,23 +144,15 @@ class ObjectEvents:
 
         Parameters
         ----------
-        time : float
         reference : str
             ``pod/namespace/name``.
-        node : str
         """
         if self._live.get(reference) is False:
             self._live[reference] = True
             self.timeline.bind(time, reference, node)
 
     def delete(self, time: float, reference: str) -> None:
-        """Delete an object; one that is unknown is noted.
-
-        Parameters
-        ----------
-        time : float
-        reference : str
-        """
+        """Delete an object; one that is unknown is noted."""
         if self._live.pop(reference, None) is None:
             self.note("deletions left out: there is no object of this name")
             return

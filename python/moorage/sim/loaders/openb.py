@@ -48,12 +48,7 @@ class Row(NamedTuple):
 
 
 def is_openb(columns: set[str]) -> bool:
-    """Whether a CSV file with these columns is a list of nodes or of pods.
-
-    Parameters
-    ----------
-    columns : set of str
-    """
+    """Whether a CSV file with these columns is a list of nodes or of pods."""
     return columns >= NODES or columns >= POD_LIST
 
 
@@ -73,7 +68,6 @@ def read_openb(
 
     Parameters
     ----------
-    timeline : Timeline
     paths : sequence of str or Path
         Which one is which is found from the columns.
     every : float, optional

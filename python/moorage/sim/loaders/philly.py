@@ -32,11 +32,6 @@ def read_philly(timeline: Timeline, paths: Sequence[str | Path]) -> None:
     submission to the end of its last attempt. Where they ran is recorded as their binding. The trace has no
     requests for cpu and memory. A machine has as many GPUs as the list says, or as a job had there at once.
 
-    Parameters
-    ----------
-    timeline : Timeline
-    paths : sequence of str or Path
-
     Raises
     ------
     InputError

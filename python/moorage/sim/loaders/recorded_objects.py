@@ -37,11 +37,6 @@ def read_audit_log(timeline: Timeline, paths: Sequence[str | Path]) -> None:
     ResponseComplete. The level has to be Request or RequestResponse: with Metadata there are no objects. With
     Request, a pod whose name the server has made gets the name of the first binding that fits.
 
-    Parameters
-    ----------
-    timeline : Timeline
-    paths : sequence of str or Path
-
     Raises
     ------
     InputError
@@ -100,7 +95,6 @@ def read_simkube(timeline: Timeline, paths: Sequence[str | Path]) -> None:
 
     Parameters
     ----------
-    timeline : Timeline
     paths : sequence of str or Path
         One file.
 
@@ -146,7 +140,6 @@ def read_kubectl_events(timeline: Timeline, paths: Sequence[str | Path]) -> None
 
     Parameters
     ----------
-    timeline : Timeline
     paths : sequence of str or Path
         Lists of events, nodes and pods, as kubectl writes them.
 

@@ -38,7 +38,6 @@ def read_swf(
 
     Parameters
     ----------
-    timeline : Timeline
     paths : sequence of str or Path
         One file.
     cores : int, optional

@@ -49,12 +49,7 @@ class TraceBuilder:
         self._live: dict[int, float] = {}  # subject of each pod to the end of its time; infinite while open
 
     def note(self, what: str) -> None:
-        """Count something that is left out or repaired.
-
-        Parameters
-        ----------
-        what : str
-        """
+        """Count something that is left out or repaired."""
         notes = self.timeline.notes
         notes[what] = notes.get(what, 0) + 1
 
@@ -65,10 +60,8 @@ class TraceBuilder:
 
         Parameters
         ----------
-        name : str
         allocatable : mapping of str to str
             Quantity by resource.
-        labels : mapping of str to str, optional
         """
         name = name_of(name)
         if name in self._node_names:
@@ -103,16 +96,10 @@ class TraceBuilder:
             What tells the templates of a trace apart; the other arguments follow from it.
         requests : mapping of str to str
             Quantity by resource.
-        labels, annotations : mapping of str to str, optional
         models : tuple of str, optional
             Values of a label of nodes, one of which the node must have.
         model_label : str, optional
             The key of that label.
-        priority : int, optional
-
-        Returns
-        -------
-        int
         """
         known = self._templates.get(shape)
         if known is None:
@@ -134,8 +121,6 @@ class TraceBuilder:
 
         Parameters
         ----------
-        name : str
-        template : int
         created : float
             Seconds.
         deleted : float, optional
@@ -165,7 +150,6 @@ class TraceBuilder:
 
         Parameters
         ----------
-        name : str
         time : float
             Seconds.
         """
@@ -181,27 +165,14 @@ class TraceBuilder:
 
         Parameters
         ----------
-        name : str
         time : float
             Seconds.
-        node : str
         """
         self.timeline.bind(time, f"pod/{NAMESPACE}/{name_of(name)}", name_of(node))
 
 
 def make_node(name: str, allocatable: Resources, labels: Mapping[str, str]) -> Node:
-    """Make a node.
-
-    Parameters
-    ----------
-    name : str
-    allocatable : mapping of str to str
-    labels : mapping of str to str
-
-    Returns
-    -------
-    Node
-    """
+    """Make a node."""
     resources = {"pods": NO_LIMIT} | dict(allocatable)
     meta = ObjectMeta(name=name, uid=f"node/{name}", labels={HOSTNAME: name} | dict(labels))
     return Node(metadata=meta, status=NodeStatus(capacity=resources, allocatable=resources))
@@ -210,14 +181,6 @@ def make_node(name: str, allocatable: Resources, labels: Mapping[str, str]) -> N
 def name_of(text: str) -> str:
     """Return a name of Kubernetes for an identifier of a trace: its letters in lower case, digits and
     hyphens.
-
-    Parameters
-    ----------
-    text : str
-
-    Returns
-    -------
-    str
     """
     return _ODD.sub("-", text.lower()).strip("-")[:253] or "x"
 

@@ -21,14 +21,6 @@ _MOST_FIELD = 1 << 20
 def open_text(path: str | Path) -> IO[str]:
     """Open a text file for reading; bytes that are no UTF-8 are replaced.
 
-    Parameters
-    ----------
-    path : str or Path
-
-    Returns
-    -------
-    file object
-
     Raises
     ------
     InputError
@@ -47,10 +39,6 @@ def open_text(path: str | Path) -> IO[str]:
 
 def lines(path: str | Path) -> Iterator[str]:
     """Iterate over the lines of a text file.
-
-    Parameters
-    ----------
-    path : str or Path
 
     Yields
     ------
@@ -75,7 +63,6 @@ def csv_rows(path: str | Path, columns: Sequence[str] = ()) -> Iterator[dict[str
 
     Parameters
     ----------
-    path : str or Path
     columns : sequence of str, optional
         Names of the columns of a file without a heading; by default the first row has them.
 
@@ -104,10 +91,6 @@ def csv_rows(path: str | Path, columns: Sequence[str] = ()) -> Iterator[dict[str
 def heading(path: str | Path) -> list[str]:
     """Return the values of the first row of a CSV file, if its first line is one.
 
-    Parameters
-    ----------
-    path : str or Path
-
     Returns
     -------
     list of str
@@ -127,10 +110,6 @@ def _reader(rows: Iterable[str]) -> Any:
 def json_rows(path: str | Path) -> Iterator[tuple[int, Any]]:
     """Iterate over the values of a file of JSON lines.
 
-    Parameters
-    ----------
-    path : str or Path
-
     Yields
     ------
     number : int
@@ -148,39 +127,17 @@ def json_rows(path: str | Path) -> Iterator[tuple[int, Any]]:
 
 
 def map_of(value: Any) -> dict[str, Any]:
-    """Return a JSON value that is a map; an empty map for another value.
-
-    Parameters
-    ----------
-    value : object
-
-    Returns
-    -------
-    dict
-    """
+    """Return a JSON value that is a map; an empty map for another value."""
     return value if isinstance(value, dict) else {}
 
 
 def list_of(value: Any) -> list[Any]:
-    """Return a JSON value that is a list; an empty list for another value.
-
-    Parameters
-    ----------
-    value : object
-
-    Returns
-    -------
-    list
-    """
+    """Return a JSON value that is a list; an empty list for another value."""
     return value if isinstance(value, list) else []
 
 
 def number_of(text: str) -> float | None:
     """Return a field as a number; None for an empty field or one that is none.
-
-    Parameters
-    ----------
-    text : str
 
     Returns
     -------

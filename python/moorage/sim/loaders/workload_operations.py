@@ -25,7 +25,6 @@ def read_scheduler_perf(
 
     Parameters
     ----------
-    timeline : Timeline
     paths : sequence of str or Path
         The benchmark file; further ones are scenarios, whose events happen meanwhile.
     case : str, optional

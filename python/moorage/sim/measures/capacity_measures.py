@@ -28,11 +28,6 @@ Shape = dict[str, int]
 def utilization(history: History, resources: Sequence[str] = ("cpu", "memory")) -> Table:
     """Measure the requested part of the allocatable amount.
 
-    Parameters
-    ----------
-    history : History
-    resources : sequence of str, optional
-
     Returns
     -------
     Table
@@ -62,7 +57,6 @@ def fragmentation(
 
     Parameters
     ----------
-    history : History
     resources : sequence of str, optional
         Of which the free amount is added up.
     pods : sequence of mapping, optional
@@ -106,7 +100,6 @@ def largest_pod(history: History, shape: Mapping[str, Any] | None = None) -> Tab
 
     Parameters
     ----------
-    history : History
     shape : mapping of str to quantity, optional
         Proportion of the requests; by default one cpu to 4Gi of memory.
 

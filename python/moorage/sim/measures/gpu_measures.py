@@ -33,10 +33,6 @@ def gpu_allocation(history: History) -> dict[str, float]:
     the mean of the allocation over all arrivals at which the demand rounds to 100 % of the capacity (the
     measure of figure 9 of Weng et al., USENIX ATC 2023). Pods must not end before all have arrived.
 
-    Parameters
-    ----------
-    history : History
-
     Returns
     -------
     dict of str to float
@@ -62,7 +58,6 @@ def gpu_fragmentation(history: History, pods: Sequence[Mapping[str, Any]] | None
 
     Parameters
     ----------
-    history : History
     pods : sequence of mapping, optional
         Typical pods as of `GpuShare`; by default the most frequent shapes of the history (`typical_pods`).
 
@@ -91,7 +86,6 @@ class _Shares:
 
     Parameters
     ----------
-    history : History
     typical : list of tuple
         Typical pods as `GpuShares` takes them.
     """

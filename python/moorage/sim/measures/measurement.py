@@ -52,10 +52,6 @@ def measure(name: str) -> Callable[[F], F]:
     name : str
         By which files and `evaluate` ask for it.
 
-    Returns
-    -------
-    callable
-
     Raises
     ------
     InputError
@@ -75,7 +71,6 @@ def evaluate(history: History, *requests: Request) -> dict[str, Measurement]:
 
     Parameters
     ----------
-    history : History
     *requests : Request
         By default the measures of the timeline.
 
@@ -103,14 +98,6 @@ def evaluate(history: History, *requests: Request) -> dict[str, Measurement]:
 
 def parse_request(request: Request) -> tuple[str, dict[str, Any]]:
     """Return the name and the options of a measure that is asked for.
-
-    Parameters
-    ----------
-    request : Request
-
-    Returns
-    -------
-    (str, dict)
 
     Raises
     ------
@@ -167,10 +154,6 @@ def means(over_time: Table, end: float) -> dict[str, float]:
         With the column ``time``.
     end : float
         Until when the last row holds. Columns without duration have the values of their end.
-
-    Returns
-    -------
-    dict of str to float
     """
     times = np.asarray(over_time.columns["time"], np.float64)
     others = {name: column for name, column in over_time.columns.items() if name != "time"}

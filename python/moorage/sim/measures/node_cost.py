@@ -28,10 +28,8 @@ def cost(
 
     Parameters
     ----------
-    history : History
     prices : mapping of str to float
         Price of a node per hour, by the value of its label.
-    label : str, optional
     default : float, optional
         Price of the other nodes; without it they are an error.
 

@@ -27,10 +27,6 @@ ZONE = "topology.kubernetes.io/zone"
 def summary(history: History) -> dict[str, float]:
     """Return the numbers of the replay (`History.summary`).
 
-    Parameters
-    ----------
-    history : History
-
     Returns
     -------
     dict of str to float
@@ -45,7 +41,6 @@ def pending(history: History, every: str | float = "1h") -> Measurement:
 
     Parameters
     ----------
-    history : History
     every : str or float, optional
         Length of the windows of time: seconds, or a text such as "1h".
 
@@ -93,10 +88,6 @@ def _percentile(ascending: npt.NDArray[np.float64], percent: int) -> float:
 def evictions(history: History) -> Measurement:
     """Count the pods that were evicted.
 
-    Parameters
-    ----------
-    history : History
-
     Returns
     -------
     Measurement
@@ -120,7 +111,6 @@ def spread(history: History, key: str = ZONE, selector: str = "") -> Measurement
 
     Parameters
     ----------
-    history : History
     key : str, optional
         The label of nodes whose values are the domains. Nodes without it are left out.
     selector : str, optional

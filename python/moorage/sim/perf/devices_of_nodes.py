@@ -47,7 +47,6 @@ class SimulatedDevices:
 
         Parameters
         ----------
-        driver : str
         nodes : str
             Pattern of the names of nodes, as in a shell.
         number : int
@@ -122,16 +121,7 @@ class SimulatedDevices:
         return f"; {unreachable} of {len(slices)} ResourceSlices select no node" if unreachable else ""
 
     def claims(self, namespace: str) -> list[str]:
-        """Return the names of the claims of a namespace.
-
-        Parameters
-        ----------
-        namespace : str
-
-        Returns
-        -------
-        list of str
-        """
+        """Return the names of the claims of a namespace."""
         claims: list[ResourceClaim] = self.store.list(ResourceClaim, namespace)[0]
         return [claim.name for claim in claims]
 
@@ -152,7 +142,6 @@ class SimulatedDevices:
         ----------
         namespace, name : str
             Of the claim.
-        condition : Condition
         """
         claim = self.store.get(ResourceClaim, name, namespace)
         allocation, status = claim.status.allocation, claim.status

@@ -91,10 +91,6 @@ def parse(text: str, source: str) -> GoTemplate:
     source : str
         Name of the file, for errors.
 
-    Returns
-    -------
-    GoTemplate
-
     Raises
     ------
     InputError
@@ -364,10 +360,6 @@ def show(value: Any) -> str:
     ----------
     value : object
         A value of the template.
-
-    Returns
-    -------
-    str
     """
     if isinstance(value, bool):
         return "true" if value else "false"

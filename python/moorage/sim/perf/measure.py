@@ -96,10 +96,6 @@ class Meter:
             The run of each pod, and its index in the run.
         nanoseconds : int
             Time of the pop.
-
-        Returns
-        -------
-        int
         """
         measured = self._count(pods)
         self._are_alike = measured in (0, len(pods))

@@ -93,10 +93,6 @@ class ObjectTemplate:
             Index of the pod.
         namespace : str
             Namespace of the pod.
-
-        Returns
-        -------
-        Pod
         """
         pod = self._object(index, "Pod", namespace, has_defaults=True)
         assert isinstance(pod, Pod)
@@ -111,10 +107,6 @@ class ObjectTemplate:
             Index of the object.
         namespace : str
             Namespace of the object, if its kind has namespaces.
-
-        Returns
-        -------
-        Object
         """
         return self._object(index, "", namespace, has_defaults=True)
 
@@ -162,10 +154,6 @@ def read_template(path: Path) -> GoTemplate:
     ----------
     path : Path
         Path of the file.
-
-    Returns
-    -------
-    GoTemplate
 
     Raises
     ------

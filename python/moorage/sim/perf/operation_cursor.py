@@ -100,12 +100,7 @@ class Operations:
         self.follow(self._steps())
 
     def follow(self, steps: Iterable[Wait]) -> None:
-        """Execute steps from now on.
-
-        Parameters
-        ----------
-        steps : iterable of Wait
-        """
+        """Execute steps from now on."""
         self._waits = iter(steps)
         self._wait: Wait | None = Wait(lambda: True)
         self._deadline = self.clock.exact
@@ -255,7 +250,6 @@ class Operations:
         ----------
         keys : sequence of str
             ``namespace/name`` of the pods.
-        nodes : sequence of str
         """
         rows = map(self.scheduler.table.find_row, nodes)
         for found, row in zip(map(self.known.get, keys), rows, strict=True):
@@ -272,7 +266,6 @@ class Operations:
         ----------
         keys : sequence of str
             ``namespace/name`` of the pods.
-        failures : sequence of Failure
         """
         last, nominates = None, False
         for found, failure in zip(map(self.known.get, keys), failures, strict=True):
@@ -315,16 +308,7 @@ class Operations:
             pod_run.state[numbers] = GONE
 
     def known_of(self, infos: Sequence[QueuedPodInfo]) -> list[tuple[PodRun, int]]:
-        """Return the run of each popped pod, and its index in the run.
-
-        Parameters
-        ----------
-        infos : sequence of QueuedPodInfo
-
-        Returns
-        -------
-        list of (PodRun, int)
-        """
+        """Return the run of each popped pod, and its index in the run."""
         return list(map(self.known.__getitem__, keys_of(pods_of(infos))))
 
     # ---- for the operations --------------------------------------------------------------------------------
@@ -340,10 +324,6 @@ class Operations:
             Values of the names in the template.
         count : int
             Number of objects made from the template.
-
-        Returns
-        -------
-        ObjectTemplate
 
         Raises
         ------
@@ -450,10 +430,6 @@ class Operations:
             Labels that the pods have.
         without : sequence of int
             States of pods that do not count.
-
-        Returns
-        -------
-        Wait
         """
         enough_at = 0  # number of tries before which there cannot be enough, so that few looks are taken
 
@@ -496,10 +472,6 @@ class Operations:
         ----------
         seconds : Fraction
             Virtual time.
-
-        Returns
-        -------
-        Wait
         """
         end = self.clock.exact + seconds
         self.clock.at(end, lambda: None)

@@ -147,10 +147,6 @@ class TemplateOp(CountedOp, frozen=True, kw_only=True):
             Those of the running workload.
         path : str
             Path relative to the file of the workload.
-
-        Returns
-        -------
-        ObjectTemplate
         """
         return run.template(path, self.template_params, self.count)
 

@@ -53,10 +53,6 @@ class PodRun:
         ----------
         number : int
             Index of the pod in the run.
-
-        Returns
-        -------
-        str
         """
         return self.given_name or f"{self.template.metadata.generate_name}{self.first + number}"
 
@@ -67,10 +63,6 @@ class PodRun:
         ----------
         number : int
             Index of the pod in the run.
-
-        Returns
-        -------
-        str
         """
         return f"{self.template.metadata.namespace}/{self.name(number)}"
 
@@ -89,10 +81,6 @@ class PodRun:
         ----------
         labels : dict of str to str
             Value by label key.
-
-        Returns
-        -------
-        bool
         """
         return labels.items() <= self.template.metadata.labels.items()
 
@@ -103,10 +91,6 @@ class PodRun:
         ----------
         names : PodNames
             Reserves the numbers of the pods.
-
-        Returns
-        -------
-        PodRun
         """
         meta = self.template.metadata
         first = names.reserve(meta.namespace, meta.generate_name, len(self))
@@ -122,10 +106,6 @@ class PodRun:
         ----------
         *states : int
             `NEW`, `FAILED`, `GATED`, `GONE`, or the row of a node.
-
-        Returns
-        -------
-        bool
         """
         return any((self.state == state).any() for state in states)
 
@@ -146,12 +126,7 @@ class Window:
     labels: dict[str, str]
 
     def measures(self, run: PodRun) -> bool:
-        """Whether the pods of a run are measured.
-
-        Parameters
-        ----------
-        run : PodRun
-        """
+        """Whether the pods of a run are measured."""
         return run.template.metadata.namespace in self.namespaces and run.matches(self.labels)
 
 
@@ -260,10 +235,6 @@ def run_of(pod: Pod, count: int, names: PodNames) -> PodRun:
         Number of pods.
     names : PodNames
         Reserves the numbers of the pods.
-
-    Returns
-    -------
-    PodRun
     """
     meta = pod.metadata
     match = re.fullmatch(r"(.*[^0-9])(0|[1-9][0-9]{0,8})", meta.name)
@@ -327,10 +298,6 @@ def claim_name(index: int) -> str:
     ----------
     index : int
         Index of the pod in its operation.
-
-    Returns
-    -------
-    str
     """
     return f"pvc-{index}"
 

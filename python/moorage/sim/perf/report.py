@@ -119,10 +119,6 @@ def make_report(workload: Workload, meter: Meter, status: str, **counts: Any) ->
         See `WorkloadReport`.
     **counts : object
         Values of the fields that are not measured.
-
-    Returns
-    -------
-    WorkloadReport
     """
     per_second = meter.pods * 1e9 / meter.all_ns if meter.all_ns else None
     return WorkloadReport(
@@ -182,14 +178,5 @@ COLUMNS: dict[str, Callable[[WorkloadReport], str]] = {
 
 
 def row(report: WorkloadReport) -> list[str]:
-    """Return the row of a workload in a table with the headings `COLUMNS`.
-
-    Parameters
-    ----------
-    report : WorkloadReport
-
-    Returns
-    -------
-    list of str
-    """
+    """Return the row of a workload in a table with the headings `COLUMNS`."""
     return [text(report) for text in COLUMNS.values()]

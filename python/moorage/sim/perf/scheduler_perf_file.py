@@ -128,10 +128,6 @@ class Workload:
         ----------
         relative : str
             The path.
-
-        Returns
-        -------
-        Path
         """
         return Path(self.source).parent / relative
 

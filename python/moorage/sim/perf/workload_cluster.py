@@ -67,16 +67,7 @@ class SimulatedCluster:
         return created
 
     def has(self, obj: Object) -> bool:
-        """Whether there is an object of the same kind and name.
-
-        Parameters
-        ----------
-        obj : Object
-
-        Returns
-        -------
-        bool
-        """
+        """Whether there is an object of the same kind and name."""
         try:
             self.store.get(type(obj), obj.name, obj.namespace)
         except NotFoundError:
@@ -190,10 +181,6 @@ class SimulatedCluster:
     def pods(self, namespace: str) -> list[tuple[str, str]]:
         """Return the pods of a namespace.
 
-        Parameters
-        ----------
-        namespace : str
-
         Returns
         -------
         list of (str, str)
@@ -209,10 +196,6 @@ class SimulatedCluster:
         ----------
         run : PodRun
             The pods, at least one.
-
-        Returns
-        -------
-        Pod
         """
         namespace = run.template.metadata.namespace
         self.devices.make_claims([self.store.get(Pod, run.name(at), namespace) for at in range(len(run))])

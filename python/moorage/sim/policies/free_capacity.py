@@ -23,7 +23,6 @@ class CapacityScore(RowPlugin, fwk.ScorePlugin):
     args : mapping of str to object, optional
         ``resources``: mapping of resource name to the capacity that counts as 1, in millicores for cpu, in
         bytes or units for others.
-    handle : FrameworkHandle, optional
     """
 
     default_args = {"resources": {"cpu": 128_000, "memory": 1 << 40}}

@@ -16,7 +16,6 @@ class GpuClustering(GpuScore):
     ----------
     args : mapping of str to object, optional
         ``gpus``: number of GPUs of the largest node.
-    handle : FrameworkHandle, optional
     """
 
     name = "GpuClustering"

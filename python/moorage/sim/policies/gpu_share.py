@@ -41,7 +41,6 @@ class GpuShare(RowPlugin, fwk.PreFilterPlugin, fwk.FilterPlugin, fwk.ReservePlug
         ``random`` or ``gradient`` (least fragmentation after it). ``typicalPods``: the pods by which
         fragmentation is measured, a list of ``{cpu, gpuMilli, models, share}``, where cpu is in millicores.
         ``seed``: of random choices.
-    handle : FrameworkHandle, optional
 
     Attributes
     ----------

@@ -20,7 +20,6 @@ class RandomFit(RowPlugin, fwk.ScorePlugin):
     ----------
     args : mapping of str to object, optional
         ``seed``: of the random numbers.
-    handle : FrameworkHandle, optional
     """
 
     name = "RandomFit"

@@ -10,12 +10,7 @@ from moorage._core.base.buffers import Journal
 
 
 class UndoableRandom:
-    """Uniform random integers. After a rollback of the cluster's state the same ones are drawn again.
-
-    Parameters
-    ----------
-    seed : int
-    """
+    """Uniform random integers. After a rollback of the cluster's state the same ones are drawn again."""
 
     def __init__(self, seed: int) -> None:
         self._generator = np.random.default_rng(seed)
@@ -27,13 +22,8 @@ class UndoableRandom:
 
         Parameters
         ----------
-        below : int
         journal : Journal
             Of the cluster's state.
-
-        Returns
-        -------
-        int
         """
         generator = self._generator
         if self._kept["state"] is not self._state:
@@ -44,11 +34,6 @@ class UndoableRandom:
         return out
 
     def copy_from(self, other: UndoableRandom) -> None:
-        """Go on as another one.
-
-        Parameters
-        ----------
-        other : UndoableRandom
-        """
+        """Go on as another one."""
         self._state = self._generator.bit_generator.state = other._kept["state"]
         self._kept = {"state": self._state}

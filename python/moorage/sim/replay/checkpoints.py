@@ -27,7 +27,6 @@ class Checkpoints:
 
     Parameters
     ----------
-    replayer : Replayer
     most : int
         How many; with 0 only the beginning is kept.
     """
@@ -58,14 +57,5 @@ class Checkpoints:
         self._kept.append(Checkpoint(now, replayer.cursor.at, replayer.recorder.next_pod, fork, scaled))
 
     def before(self, time: float) -> Checkpoint:
-        """Return the last checkpoint at or before a time.
-
-        Parameters
-        ----------
-        time : float
-
-        Returns
-        -------
-        Checkpoint
-        """
+        """Return the last checkpoint at or before a time."""
         return next((one for one in reversed(self._kept) if one.time <= time), self._kept[0])

@@ -67,20 +67,11 @@ class Condition(Struct, frozen=True):
     clauses: tuple[Clause, ...]
 
     def holds(self, replayer: Replayer) -> bool:
-        """Whether all clauses hold now.
-
-        Parameters
-        ----------
-        replayer : Replayer
-        """
+        """Whether all clauses hold now."""
         return all(clause.holds(replayer) for clause in self.clauses)
 
     def due(self, replayer: Replayer) -> float:
         """Return the next time at which a clause begins to hold by itself.
-
-        Parameters
-        ----------
-        replayer : Replayer
 
         Returns
         -------
@@ -98,10 +89,6 @@ def parse_condition(text: str) -> Condition:
     ----------
     text : str
         As ``pod default/web-1 pending > 5m``; see `GRAMMAR`.
-
-    Returns
-    -------
-    Condition
 
     Raises
     ------
@@ -160,11 +147,6 @@ def _state(key: str, is_running: bool) -> Clause:
 
 def requested_percent(replayer: Replayer, resource: str) -> float:
     """Return how much of a resource the pods on nodes request, in percent of what is allocatable.
-
-    Parameters
-    ----------
-    replayer : Replayer
-    resource : str
 
     Returns
     -------

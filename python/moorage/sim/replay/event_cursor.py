@@ -18,7 +18,6 @@ class EventCursor:
 
     Parameters
     ----------
-    timeline : Timeline
     plain : (k,) bool array
         By argument, whether it is a pod that may be placed directly.
     at : int, optional
@@ -64,10 +63,6 @@ class EventCursor:
         ----------
         at : int
             Index in the lists.
-
-        Returns
-        -------
-        int
         """
         here = self._base + at
         return here if self._kept is None else int(self._kept[here])

@@ -40,7 +40,6 @@ class History(Tabular):
     ----------
     replayer : Replayer
         At the end of the replay.
-    checkpoints : Checkpoints
 
     Attributes
     ----------
@@ -103,10 +102,6 @@ class History(Tabular):
         ----------
         pod : int
             Its number.
-
-        Returns
-        -------
-        str
         """
         return self._names(np.array([pod]))[0]
 
@@ -117,10 +112,6 @@ class History(Tabular):
         ----------
         pod : int
             Its number.
-
-        Returns
-        -------
-        Pod
         """
         return self._recorder.templates[int(self.pod_columns["template"][pod])]
 
@@ -183,10 +174,6 @@ class History(Tabular):
 
     def table(self, limit: int | None = None) -> Table:
         """Return the decisions, one row each.
-
-        Parameters
-        ----------
-        limit : int, optional
 
         Returns
         -------
@@ -316,11 +303,6 @@ class History(Tabular):
     ) -> tuple[list[str], Array, Array, list[Array], list[Array]]:
         """Return `usage` of several resources as arrays.
 
-        Parameters
-        ----------
-        resources : list of str
-        by : str, optional
-
         Returns
         -------
         names : list of str
@@ -426,10 +408,6 @@ class History(Tabular):
     def node_labels(self, label: str) -> list[str]:
         """Return the values of a label of the nodes; "" for nodes without it.
 
-        Parameters
-        ----------
-        label : str
-
         Returns
         -------
         list of str
@@ -440,10 +418,6 @@ class History(Tabular):
 
     def requests(self, resource: str) -> Array:
         """Return what each pod requests of a resource, in the order of creation.
-
-        Parameters
-        ----------
-        resource : str
 
         Returns
         -------
@@ -508,10 +482,6 @@ class History(Tabular):
         Pods of workloads and of the cluster at the start have no creation in the timeline, so their bindings
         are left out.
 
-        Returns
-        -------
-        Timeline
-
         Raises
         ------
         InputError
@@ -541,10 +511,6 @@ class History(Tabular):
         ----------
         time : float
             Seconds since the start of the timeline, up to `end`.
-
-        Returns
-        -------
-        Scheduler
 
         Raises
         ------
@@ -577,16 +543,7 @@ def _requested(pod: Pod, resource: str) -> int:
 
 
 def requests_of(pod: Pod) -> dict[str, int]:
-    """Return what a pod requests by resource: millicores, or units of others.
-
-    Parameters
-    ----------
-    pod : Pod
-
-    Returns
-    -------
-    dict of str to int
-    """
+    """Return what a pod requests by resource: millicores, or units of others."""
     return {
         name: quantity.milli_value() if name == "cpu" else quantity.value()
         for name, quantity in pod_requests(pod).items()
@@ -595,11 +552,6 @@ def requests_of(pod: Pod) -> dict[str, int]:
 
 def allocatable_of(resource: str, node: Node) -> int:
     """Return how much of a resource a node has.
-
-    Parameters
-    ----------
-    resource : str
-    node : Node
 
     Returns
     -------

@@ -22,7 +22,6 @@ def write_table(folder: Path, name: str, rows: int, part: Part, format: str) -> 
 
     Parameters
     ----------
-    folder : Path
     name : str
         Of the file, without the suffix.
     rows : int

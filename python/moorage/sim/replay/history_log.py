@@ -40,7 +40,6 @@ class HistoryLog:
 
         Parameters
         ----------
-        folder : Path
         least : int, optional
             Rows.
         """

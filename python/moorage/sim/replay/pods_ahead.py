@@ -33,7 +33,6 @@ class PodsAhead:
 
     Parameters
     ----------
-    context : SchedulingContext
     pods : sequence of Pod
         In the order of their creation.
     first : int

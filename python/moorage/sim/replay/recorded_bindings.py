@@ -88,10 +88,6 @@ class Verification(Tabular):
     def table(self, limit: int | None = None) -> Table:
         """Return one row for each divergence.
 
-        Parameters
-        ----------
-        limit : int, optional
-
         Returns
         -------
         Table
@@ -125,10 +121,6 @@ def verify(timeline: Timeline, **options: Any) -> Verification:
         With recorded bindings.
     **options : object
         Of `Scheduler`, as for `replay`.
-
-    Returns
-    -------
-    Verification
 
     Raises
     ------

@@ -33,7 +33,6 @@ class Recorder:
 
     Parameters
     ----------
-    timeline : Timeline
     spill_rows : int, optional
         Rows of each log that are kept in memory.
 
@@ -100,7 +99,6 @@ class Recorder:
 
         Parameters
         ----------
-        time : float
         key : str
             ``namespace/name``.
         name : int
@@ -129,21 +127,11 @@ class Recorder:
         return len(self.live) + self.ended
 
     def continue_with(self, number: int) -> None:
-        """Number the next pods from a number on, as the recorder does that this one repeats.
-
-        Parameters
-        ----------
-        number : int
-        """
+        """Number the next pods from a number on, as the recorder does that this one repeats."""
         self.ended = number - len(self.live)
 
     def found(self, time: float, pod: Pod) -> int:
         """Note a pod that is not of the timeline, as those of controllers and of the cluster at the start.
-
-        Parameters
-        ----------
-        time : float
-        pod : Pod
 
         Returns
         -------
@@ -159,16 +147,7 @@ class Recorder:
         return number
 
     def template(self, pod: Pod) -> int:
-        """Return the index of a template, by the identity of its spec.
-
-        Parameters
-        ----------
-        pod : Pod
-
-        Returns
-        -------
-        int
-        """
+        """Return the index of a template, by the identity of its spec."""
         known = self._template_numbers.get(id(pod.spec))
         if known is None:
             known = self._template_numbers[id(pod.spec)] = len(self.templates)
@@ -180,8 +159,6 @@ class Recorder:
 
         Parameters
         ----------
-        time : float
-        pod : int
         node : int
             -1 where the pod fits nowhere.
         attempt : int
@@ -201,10 +178,8 @@ class Recorder:
 
         Parameters
         ----------
-        time : float
         key : str
             Of a pod that exists.
-        cause : End
         """
         times, pods, causes = self._end
         times(time)
@@ -221,10 +196,6 @@ class Recorder:
         Parameters
         ----------
         what : {"pending", "running", "evicted"}
-
-        Returns
-        -------
-        int
         """
         if what == "evicted":
             return self.counts["evicted"]
@@ -233,16 +204,7 @@ class Recorder:
     # ---- names ---------------------------------------------------------------------------------------------
 
     def node(self, name: str) -> int:
-        """Return the number of a node.
-
-        Parameters
-        ----------
-        name : str
-
-        Returns
-        -------
-        int
-        """
+        """Return the number of a node."""
         known = self._node_numbers.get(name)
         if known is None:
             known = self._node_numbers[name] = len(self.node_names)
@@ -250,14 +212,7 @@ class Recorder:
         return known
 
     def note_node(self, time: float, node: Node, is_there: bool) -> None:
-        """Note that a node has joined, changed or left.
-
-        Parameters
-        ----------
-        time : float
-        node : Node
-        is_there : bool
-        """
+        """Note that a node has joined, changed or left."""
         columns = self.nodes.columns
         columns["time"].append(time)
         columns["node"].append(self.node(node.name))
@@ -266,16 +221,7 @@ class Recorder:
             self.node_objects.append(node)
 
     def reason(self, message: str) -> int:
-        """Return the index of a reason.
-
-        Parameters
-        ----------
-        message : str
-
-        Returns
-        -------
-        int
-        """
+        """Return the index of a reason."""
         known = self._reason_numbers.get(message)
         if known is None:
             known = self._reason_numbers[message] = len(self.reasons)

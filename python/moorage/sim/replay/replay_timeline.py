@@ -47,7 +47,6 @@ def replay(
 
     Parameters
     ----------
-    timeline : Timeline
     until : str or float, optional
         A time (``3600``, ``1h``), or a condition (`parse_condition`), at which the replay stops. By default
         it ends with the last event, or up to ten minutes later while pods are backing off or rolled out.
@@ -60,10 +59,6 @@ def replay(
     **options : object
         Of `Scheduler`: ``config``, ``profiles``, ``feature_gates``, ``registry``, ``tie_break``, ``seed`` and
         the others but ``clock`` and ``wait``.
-
-    Returns
-    -------
-    History
 
     Raises
     ------
@@ -88,14 +83,8 @@ def start(timeline: Timeline, spill_rows: int, options: dict[str, Any]) -> Repla
 
     Parameters
     ----------
-    timeline : Timeline
-    spill_rows : int
     options : dict
         Of `Scheduler`.
-
-    Returns
-    -------
-    Replayer
     """
     clock = clock_of(timeline)
     scheduler = scheduler_at_start(timeline, clock, options)
@@ -116,14 +105,8 @@ def scheduler_at_start(timeline: Timeline, clock: VirtualClock, options: dict[st
 
     Parameters
     ----------
-    timeline : Timeline
-    clock : VirtualClock
     options : dict
         Of `Scheduler`.
-
-    Returns
-    -------
-    Scheduler
 
     Raises
     ------

@@ -70,9 +70,6 @@ class Replayer(VirtualRun):
     ----------
     scheduler : Scheduler
         With the clock, over a store of its own.
-    clock : VirtualClock
-    timeline : Timeline
-    recorder : Recorder
     at : int, optional
         Index of the first event to apply.
     scaled : AutoscalerState, optional
@@ -398,10 +395,6 @@ class Replayer(VirtualRun):
     def apply(self, event: Event) -> None:
         """Apply one event other than the creation of a pod.
 
-        Parameters
-        ----------
-        event : Event
-
         Raises
         ------
         InputError
@@ -457,10 +450,6 @@ class Replayer(VirtualRun):
 
     def retire_node(self, name: str) -> bool:
         """Evict the pods of a node, as budgets allow, and remove it; it stays if a pod does.
-
-        Parameters
-        ----------
-        name : str
 
         Returns
         -------
@@ -556,22 +545,12 @@ class Replayer(VirtualRun):
     # ---- what the informers report -------------------------------------------------------------------------
 
     def pod_added(self, pod: Pod) -> None:
-        """Note a pod that the timeline has not created.
-
-        Parameters
-        ----------
-        pod : Pod
-        """
+        """Note a pod that the timeline has not created."""
         if pod.key not in self.recorder.live:
             self.recorder.found(self.clock.now, pod)
 
     def pod_deleted(self, pod: Pod) -> None:
-        """Note that a pod is gone.
-
-        Parameters
-        ----------
-        pod : Pod
-        """
+        """Note that a pod is gone."""
         key = pod.key
         if key not in self.recorder.live:
             return
@@ -583,82 +562,40 @@ class Replayer(VirtualRun):
 
 
 class PodNotes:
-    """Tells a replayer of the pods in the store.
-
-    Parameters
-    ----------
-    replayer : Replayer
-    """
+    """Tells a replayer of the pods in the store."""
 
     def __init__(self, replayer: Replayer) -> None:
         self._replayer = replayer
 
     def on_add(self, obj: Pod, is_in_initial_list: bool) -> None:
-        """Note a pod.
-
-        Parameters
-        ----------
-        obj : Pod
-        is_in_initial_list : bool
-        """
+        """Note a pod."""
         self._replayer.pod_added(obj)
 
     def on_update(self, old: Pod, new: Pod) -> None:
-        """Do nothing: the run notes decisions.
-
-        Parameters
-        ----------
-        old, new : Pod
-        """
+        """Do nothing: the run notes decisions."""
 
     def on_delete(self, obj: Pod | DeletedFinalStateUnknown[Pod]) -> None:
-        """Note that a pod is gone.
-
-        Parameters
-        ----------
-        obj : Pod or DeletedFinalStateUnknown
-        """
+        """Note that a pod is gone."""
         self._replayer.pod_deleted(last_state(obj))
 
 
 class NodeNotes:
-    """Tells a recorder of the nodes in the store.
-
-    Parameters
-    ----------
-    replayer : Replayer
-    """
+    """Tells a recorder of the nodes in the store."""
 
     def __init__(self, replayer: Replayer) -> None:
         self._recorder, self._clock = replayer.recorder, replayer.clock
 
     def on_add(self, obj: Node, is_in_initial_list: bool) -> None:
-        """Note that a node has joined.
-
-        Parameters
-        ----------
-        obj : Node
-        is_in_initial_list : bool
-        """
+        """Note that a node has joined."""
         self._recorder.note_node(self._clock.now, obj, True)
 
     def on_update(self, old: Node, new: Node) -> None:
-        """Note the new state of a node.
-
-        Parameters
-        ----------
-        old, new : Node
-        """
+        """Note the new state of a node."""
         if old is not new:
             self._recorder.note_node(self._clock.now, new, True)
 
     def on_delete(self, obj: Node | DeletedFinalStateUnknown[Node]) -> None:
-        """Note that a node has left.
-
-        Parameters
-        ----------
-        obj : Node or DeletedFinalStateUnknown
-        """
+        """Note that a node has left."""
         self._recorder.note_node(self._clock.now, last_state(obj), False)
 
 

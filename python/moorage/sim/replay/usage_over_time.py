@@ -75,10 +75,6 @@ def at_times(times: Array, values: Array, moments: Array) -> Array:
 def over_time(*given: Levels) -> tuple[Array, ...]:
     """Join levels.
 
-    Parameters
-    ----------
-    *given : Levels
-
     Returns
     -------
     time : (n,) float64 array

@@ -29,10 +29,6 @@ def make_executor(name: str, workers: int | None = None) -> Executor:
     workers : int, optional
         Threads or processes; as many as the machine has processors by default. A Ray cluster has its own.
 
-    Returns
-    -------
-    concurrent.futures.Executor
-
     Raises
     ------
     InputError
@@ -59,11 +55,6 @@ class SerialExecutor(Executor):
     def submit(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Run a task.
 
-        Parameters
-        ----------
-        function : callable
-        *args, **kwargs : object
-
         Returns
         -------
         Future
@@ -87,32 +78,13 @@ class RayExecutor(Executor):
         self._shared: dict[int, tuple[object, Any]] = {}
 
     def share(self, value: object) -> Any:
-        """Return a reference to a value in the object store, which workers read without a copy each.
-
-        Parameters
-        ----------
-        value : object
-
-        Returns
-        -------
-        ray.ObjectRef
-        """
+        """Return a reference to a value in the object store, which workers read without a copy each."""
         if id(value) not in self._shared:
             self._shared[id(value)] = value, self._ray.put(value)  # kept, so that the id is not used again
         return self._shared[id(value)][1]
 
     def submit(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Run a task on the cluster.
-
-        Parameters
-        ----------
-        function : callable
-        *args, **kwargs : object
-
-        Returns
-        -------
-        Future
-        """
+        """Run a task on the cluster."""
         future: Future[T] = self._task.remote(function, *args, **kwargs).future()
         return future
 

@@ -22,16 +22,7 @@ from .sweep_file import Cell, with_placeholders
 
 
 def read_timeline(cell: Cell) -> Timeline:
-    """Read the timeline of a cell, without its change.
-
-    Parameters
-    ----------
-    cell : Cell
-
-    Returns
-    -------
-    Timeline
-    """
+    """Read the timeline of a cell, without its change."""
     source = cell.timeline
     options = with_placeholders(source.options, {"$seed": cell.seed})
     return Timeline.read(*source.files, format=source.format, **options)
@@ -42,7 +33,6 @@ def run_cell(cell: Cell, timeline: Timeline | None = None, history: str = "") ->
 
     Parameters
     ----------
-    cell : Cell
     timeline : Timeline, optional
         The timeline without the change, where it has been read already; it is not changed.
     history : str, optional

@@ -54,10 +54,6 @@ def sweep(  # noqa: PLR0913
     progress : callable, optional
         Called with the number of cells that are done, and of all.
 
-    Returns
-    -------
-    SweepResult
-
     Raises
     ------
     InputError

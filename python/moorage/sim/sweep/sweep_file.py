@@ -130,14 +130,6 @@ class Cell(msgspec.Struct, frozen=True):
 def read_sweep(path: str | Path) -> Sweep:
     """Read a sweep from a YAML file.
 
-    Parameters
-    ----------
-    path : str or Path
-
-    Returns
-    -------
-    Sweep
-
     Raises
     ------
     InputError
@@ -159,10 +151,6 @@ def decode_sweep(document: Any) -> Sweep:
     document : object
         A JSON value.
 
-    Returns
-    -------
-    Sweep
-
     Raises
     ------
     InputError
@@ -176,13 +164,8 @@ def cells_of(sweep: Sweep, folder: Path) -> list[Cell]:
 
     Parameters
     ----------
-    sweep : Sweep
     folder : Path
         To which paths are relative.
-
-    Returns
-    -------
-    list of Cell
 
     Raises
     ------
@@ -262,13 +245,8 @@ def with_placeholders(value: Any, values: Mapping[str, Any]) -> Any:
 
     Parameters
     ----------
-    value : object
     values : mapping of str to object
         Values by text; one that is callable is called when it is needed.
-
-    Returns
-    -------
-    object
     """
     if isinstance(value, str) and value in values:
         found = values[value]

@@ -21,7 +21,6 @@ class SweepResult(Tabular):
 
     Parameters
     ----------
-    cells : sequence of Cell
     results : sequence of dict of str to float
         The measures of each cell, each in its own unit.
 
@@ -42,10 +41,6 @@ class SweepResult(Tabular):
 
     def table(self, limit: int | None = None) -> Table:
         """Return the means over seeds, one row for each combination and measure.
-
-        Parameters
-        ----------
-        limit : int, optional
 
         Returns
         -------

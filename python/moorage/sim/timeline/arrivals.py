@@ -28,7 +28,6 @@ def poisson(rate: float, until: float, *, start: float = 0.0, seed: int = 0) -> 
         Seconds; all arrivals are before it.
     start : float, optional
         Seconds.
-    seed : int, optional
 
     Returns
     -------
@@ -63,7 +62,6 @@ def bursts(
         Start of the first burst, in seconds.
     spread : float, optional
         Seconds over which the arrivals of a burst are distributed evenly at random; 0 for one instant.
-    seed : int, optional
 
     Returns
     -------
@@ -111,7 +109,6 @@ def diurnal(  # noqa: PLR0913
         Seconds.
     start : float, optional
         Seconds.
-    seed : int, optional
 
     Returns
     -------
@@ -139,8 +136,6 @@ def exponential(mean: float, count: int, *, seed: int = 0) -> Times:
     ----------
     mean : float
         Seconds.
-    count : int
-    seed : int, optional
 
     Returns
     -------
@@ -167,8 +162,6 @@ def lognormal(median: float, sigma: float, count: int, *, seed: int = 0) -> Time
         Seconds.
     sigma : float
         Standard deviation of the logarithm, a number without a unit.
-    count : int
-    seed : int, optional
 
     Returns
     -------

@@ -89,12 +89,7 @@ class Budget(_Strict, frozen=True):
     reasons: list[str] = []
 
     def allowed(self, nodes: int) -> int:
-        """Return how many of some nodes may be disrupted; a percentage is rounded up.
-
-        Parameters
-        ----------
-        nodes : int
-        """
+        """Return how many of some nodes may be disrupted; a percentage is rounded up."""
         found = _BUDGET.fullmatch(str(self.nodes))
         assert found is not None
         number = int(found[1])
@@ -167,7 +162,6 @@ def checked(spec: AutoscalerSpec, templates: Mapping[str, Object]) -> Autoscaler
 
     Parameters
     ----------
-    spec : AutoscalerSpec
     templates : mapping of str to Object
         To which groups may refer.
 
@@ -199,16 +193,7 @@ def checked(spec: AutoscalerSpec, templates: Mapping[str, Object]) -> Autoscaler
 
 
 def spec_value(spec: AutoscalerSpec) -> dict[str, Any]:
-    """Return an autoscaler as a JSON value.
-
-    Parameters
-    ----------
-    spec : AutoscalerSpec
-
-    Returns
-    -------
-    dict
-    """
+    """Return an autoscaler as a JSON value."""
     value: dict[str, Any] = msgspec.to_builtins(spec, enc_hook=object_to_dict)
     for group, one in zip(value["nodeGroups"], spec.node_groups, strict=True):
         group["template"] = object_to_dict(one.template) if isinstance(one.template, Node) else one.template

@@ -127,7 +127,6 @@ def read_scenario(timeline: Timeline, paths: Sequence[str | Path]) -> None:
 
     Parameters
     ----------
-    timeline : Timeline
     paths : sequence of str or Path
         One.
 
@@ -166,7 +165,6 @@ def add_events(timeline: Timeline, items: Sequence[Mapping[str, Any]]) -> None:
 
     Parameters
     ----------
-    timeline : Timeline
     items : sequence of mapping
         JSON values, as ``spec.events`` of a scenario has them.
 
@@ -187,10 +185,6 @@ def decode_scenario(document: Any) -> Scenario:
     ----------
     document : object
         A JSON value.
-
-    Returns
-    -------
-    Scenario
 
     Raises
     ------
@@ -306,11 +300,6 @@ def _lifetimes(item: Arrivals, count: int) -> draw.Times | None:
 
 def write_scenario(timeline: Timeline, path: str | Path) -> None:
     """Write a timeline as a scenario; its cluster goes into a second file, ``NAME.cluster.yaml``.
-
-    Parameters
-    ----------
-    timeline : Timeline
-    path : str or Path
 
     Raises
     ------

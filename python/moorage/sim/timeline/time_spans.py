@@ -19,10 +19,6 @@ def parse_duration(value: str | float) -> float:
     value : str or float
         Seconds, or numbers with the units ``ms``, ``s``, ``m``, ``h`` and ``d`` in a row, as ``1h30m``.
 
-    Returns
-    -------
-    float
-
     Raises
     ------
     InputError

@@ -91,21 +91,12 @@ class Timeline(Tabular):
     # ---- adding --------------------------------------------------------------------------------------------
 
     def start_with(self, cluster: Cluster) -> None:
-        """Set the cluster at the start; events are added afterwards.
-
-        Parameters
-        ----------
-        cluster : Cluster
-        """
+        """Set the cluster at the start; events are added afterwards."""
         self.cluster = cluster
         self._classes = priority_classes(cluster.others)
 
     def autoscale(self, spec: AutoscalerSpec) -> None:
         """Have an autoscaler add and remove nodes (docs/autoscaling.md).
-
-        Parameters
-        ----------
-        spec : AutoscalerSpec
 
         Raises
         ------
@@ -117,10 +108,6 @@ class Timeline(Tabular):
 
     def template(self, obj: Object) -> int:
         """Validate an object and intern it; a loader calls it once for many equal objects.
-
-        Parameters
-        ----------
-        obj : Object
 
         Returns
         -------
@@ -153,10 +140,6 @@ class Timeline(Tabular):
         ----------
         number : int
             Of an argument that is an object.
-
-        Returns
-        -------
-        Object
         """
         template = self.arguments[number]
         assert isinstance(template, Object)
@@ -190,7 +173,6 @@ class Timeline(Tabular):
         ----------
         time : float
             Seconds since the start.
-        verb : Verb
         subject, argument : int
             Numbers of `subject` and of `arguments`; -1 for no argument.
         ordinal : int, optional
@@ -227,8 +209,6 @@ class Timeline(Tabular):
         ----------
         times : (n,) float64 array
             Seconds from the start.
-        verb : Verb
-        subject, argument : int
         ordinals : (n,) int32 array
 
         Raises
@@ -283,7 +263,6 @@ class Timeline(Tabular):
         ----------
         time : float
             Seconds from the start.
-        obj : Object
         """
         number = self.template(obj)
         kept = self.template_at(number)
@@ -322,8 +301,6 @@ class Timeline(Tabular):
         ----------
         time : float
             Seconds from the start.
-        reference : str
-        patch : dict
         """
         self._about(time, Verb.PATCH, reference, patch)
 
@@ -334,8 +311,6 @@ class Timeline(Tabular):
         ----------
         time : float
             Seconds from the start.
-        reference : str
-        replicas : int
         """
         self._about(time, Verb.SCALE, reference, replicas)
 
@@ -358,7 +333,6 @@ class Timeline(Tabular):
         ----------
         time : float
             Seconds from the start.
-        nodes : str
         """
         self._event(time, Verb.DRAIN, nodes)
 
@@ -369,7 +343,6 @@ class Timeline(Tabular):
         ----------
         time : float
             Seconds from the start.
-        nodes : str
         """
         self._event(time, Verb.CORDON, nodes)
 
@@ -380,7 +353,6 @@ class Timeline(Tabular):
         ----------
         time : float
             Seconds from the start.
-        nodes : str
         """
         self._event(time, Verb.UNCORDON, nodes)
 
@@ -391,8 +363,6 @@ class Timeline(Tabular):
         ----------
         time : float
             Seconds from the start.
-        nodes : str
-        *taints : str
         """
         self._event(time, Verb.TAINT, nodes, taints)
 
@@ -403,8 +373,6 @@ class Timeline(Tabular):
         ----------
         time : float
             Seconds from the start.
-        reference : str
-        *labels : str
         """
         self._about(time, Verb.LABEL, reference, labels)
 
@@ -415,7 +383,6 @@ class Timeline(Tabular):
         ----------
         time : float
             Seconds from the start.
-        name : str
         """
         self._event(time, Verb.MEASURE, name)
 
@@ -428,7 +395,6 @@ class Timeline(Tabular):
             Seconds from the start.
         pod : str
             Such as ``pod/default/web-1``.
-        node : str
         """
         self._about(time, Verb.BIND, pod, node)
 
@@ -441,7 +407,6 @@ class Timeline(Tabular):
 
         Parameters
         ----------
-        template : Pod
         times : (n,) array
             Seconds, as of `poisson`, `bursts` or `diurnal`.
         lifetimes : (n,) array, optional
@@ -474,12 +439,7 @@ class Timeline(Tabular):
         return int(used.max()) + 1 if len(used) else 0
 
     def operate(self, workload: Workload) -> None:
-        """Add the operations of a workload of scheduler_perf. Other events happen meanwhile.
-
-        Parameters
-        ----------
-        workload : Workload
-        """
+        """Add the operations of a workload of scheduler_perf. Other events happen meanwhile."""
         self.workload = workload
         for op in workload.ops:
             self._event(0.0, Verb.OPERATION, op.opcode)
@@ -494,13 +454,8 @@ class Timeline(Tabular):
 
         Parameters
         ----------
-        times : int
         every : float, optional
             Seconds between the starts of two copies; with 0 all copies happen at once.
-
-        Returns
-        -------
-        Timeline
 
         Raises
         ------
@@ -531,10 +486,6 @@ class Timeline(Tabular):
         ----------
         start, end : float
             Seconds from the start.
-
-        Returns
-        -------
-        Timeline
         """
         self._sort()
         columns = self.columns()
@@ -544,12 +495,7 @@ class Timeline(Tabular):
         return out
 
     def without_bindings(self) -> Timeline:
-        """Return the timeline without recorded bindings.
-
-        Returns
-        -------
-        Timeline
-        """
+        """Return the timeline without recorded bindings."""
         columns = self.columns()
         kept = columns["verb"] != Verb.BIND
         out = self._like()
@@ -619,10 +565,6 @@ class Timeline(Tabular):
         ----------
         at : int
             Index in the order of time.
-
-        Returns
-        -------
-        Event
         """
         self._sort()
         subject, ordinal = self.subjects[self._subjects[at]], self._ordinals[at]
@@ -638,10 +580,6 @@ class Timeline(Tabular):
         ----------
         at : int
             Index in the order of time.
-
-        Returns
-        -------
-        int
         """
         return self._arguments[at]
 
@@ -660,10 +598,6 @@ class Timeline(Tabular):
 
     def table(self, limit: int | None = None) -> Table:
         """Return one row for each event.
-
-        Parameters
-        ----------
-        limit : int, optional
 
         Returns
         -------
@@ -690,15 +624,10 @@ class Timeline(Tabular):
 
         Parameters
         ----------
-        *paths : str or Path
         format : str, optional
             By default found from the files.
         **options : object
             Of the format.
-
-        Returns
-        -------
-        Timeline
 
         Raises
         ------
@@ -713,10 +642,6 @@ class Timeline(Tabular):
 
     def write(self, path: str | Path) -> None:
         """Write the timeline as a scenario, which `read` reads.
-
-        Parameters
-        ----------
-        path : str or Path
 
         Raises
         ------
@@ -733,11 +658,6 @@ _REPEATABLE = (Verb.CREATE, Verb.DELETE, Verb.BIND)
 
 def reference_of(obj: Object, name: str) -> str:
     """Return the reference of an object under a name.
-
-    Parameters
-    ----------
-    obj : Object
-    name : str
 
     Returns
     -------

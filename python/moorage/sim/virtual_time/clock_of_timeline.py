@@ -16,13 +16,8 @@ def clock_of(timeline: Timeline, now: float = 0.0) -> VirtualClock:
 
     Parameters
     ----------
-    timeline : Timeline
     now : float, optional
         Seconds since the start.
-
-    Returns
-    -------
-    VirtualClock
     """
     workload = timeline.workload
     return VirtualClock(now) if workload is None else AttemptClock(workload.rate, now)

@@ -39,10 +39,6 @@ class VirtualClock:
     def after(self, count: int) -> float:
         """Return the time after a number of further attempts.
 
-        Parameters
-        ----------
-        count : int
-
         Returns
         -------
         float
@@ -51,9 +47,4 @@ class VirtualClock:
         return self.now
 
     def attempted(self, count: int) -> None:
-        """Let the time of a number of attempts pass: none.
-
-        Parameters
-        ----------
-        count : int
-        """
+        """Let the time of a number of attempts pass: none."""

@@ -63,7 +63,6 @@ class VirtualRun(Run):
     ----------
     scheduler : Scheduler
         With the clock, over a store of its own.
-    clock : VirtualClock
 
     Attributes
     ----------
@@ -126,12 +125,7 @@ class VirtualRun(Run):
                 boundary()
 
     def next_timer(self) -> float:
-        """Return when the queue, a binding cycle or a controller goes on without an event.
-
-        Returns
-        -------
-        float
-        """
+        """Return when the queue, a binding cycle or a controller goes on without an event."""
         raise NotImplementedError
 
     def happen(self, is_due: bool) -> None:

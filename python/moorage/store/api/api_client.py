@@ -71,7 +71,6 @@ class ApiClient:
 
     Parameters
     ----------
-    connection : Connection
     clock : callable, optional
         Returns seconds since 1970.
 
@@ -96,12 +95,7 @@ class ApiClient:
         return self._clock()
 
     def serves(self, kind: type[Object] | str) -> bool:
-        """Whether the server serves a kind, in any version.
-
-        Parameters
-        ----------
-        kind : type or str
-        """
+        """Whether the server serves a kind, in any version."""
         return self._discovery.endpoint(_struct(kind)) is not None
 
     def silent_watches(self, limit: float) -> list[str]:
@@ -111,10 +105,6 @@ class ApiClient:
         ----------
         limit : float
             In seconds.
-
-        Returns
-        -------
-        list of str
         """
         now = self.connection.clock()
         with self._lock:
@@ -125,16 +115,6 @@ class ApiClient:
 
     def get(self, kind: type[T] | str, name: str, namespace: str = "") -> T:
         """Return one object; see `ObjectClient.get`.
-
-        Parameters
-        ----------
-        kind : type or str
-        name : str
-        namespace : str, optional
-
-        Returns
-        -------
-        Object
 
         Raises
         ------
@@ -156,18 +136,10 @@ class ApiClient:
 
         The result is not older than the call.
 
-        Parameters
-        ----------
-        kind : type or str
-        namespace : str, optional
-        label_selector : str or LabelSelectorMatcher, optional
-        field_selector : str, optional
-
         Returns
         -------
         objects : list of Object
             In the order of their keys.
-        resource_version : str
 
         Raises
         ------
@@ -197,12 +169,8 @@ class ApiClient:
 
         Parameters
         ----------
-        kind : type or str
-        namespace : str, optional
         resource_version : str, optional
             The watch begins with the first event after it; without one with the objects, as ADDED.
-        label_selector : str, optional
-        field_selector : str, optional
 
         Returns
         -------
@@ -319,11 +287,7 @@ class ApiClient:
 
         Parameters
         ----------
-        kind : type or str
-        name, namespace : str
-        patch : dict or list of dict
         type : {"merge", "strategic", "json"}, optional
-        subresource : str, optional
 
         Returns
         -------
@@ -355,12 +319,8 @@ class ApiClient:
 
         Parameters
         ----------
-        kind : type or str
-        name : str
-        namespace : str, optional
         uid, resource_version : str, optional
             Preconditions.
-        grace_period_seconds : int, optional
 
         Returns
         -------
@@ -394,7 +354,6 @@ class ApiClient:
         ----------
         pod : Pod
             Its name, namespace and UID count.
-        node : str
 
         Raises
         ------

@@ -148,7 +148,6 @@ class ApiWatch(Generic[T]):
 
     Parameters
     ----------
-    connection : Connection
     struct : type
         The kind.
     path : str

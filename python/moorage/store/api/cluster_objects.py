@@ -67,7 +67,6 @@ def list_cluster(client: ApiClient) -> tuple[list[Object], list[str]]:
 
     Returns
     -------
-    objects : list of Object
     warnings : list of str
         One for the kinds that the user may not list.
 

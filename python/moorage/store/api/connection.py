@@ -151,13 +151,8 @@ class Connection:
             Such as ``/api/v1/nodes``.
         params : mapping of str to str, optional
             The parameters of the query.
-        body : bytes, optional
         content_type : str, optional
             Of the body.
-
-        Returns
-        -------
-        bytes
 
         Raises
         ------
@@ -198,15 +193,6 @@ class Connection:
     @contextmanager
     def stream(self, path: str, params: Params) -> Iterator[Stream]:
         """Read an answer line by line.
-
-        Parameters
-        ----------
-        path : str
-        params : mapping of str to str
-
-        Yields
-        ------
-        Stream
 
         Raises
         ------

@@ -108,8 +108,6 @@ def tls_context(cluster: Cluster, user: User, told: ExecStatus | None) -> ssl.SS
 
     Parameters
     ----------
-    cluster : Cluster
-    user : User
     told : ExecStatus or None
         What the user's command has told.
 
@@ -178,7 +176,6 @@ def headers_of(user: User, told: ExecStatus | None) -> list[tuple[str, str]]:
 
     Parameters
     ----------
-    user : User
     told : ExecStatus or None
         What the user's command has told.
 

@@ -27,7 +27,6 @@ class Session:
     ----------
     url : str
         Of the server; paths are below it.
-    transport : httpx2.BaseTransport, optional
     headers : sequence of (str, str), optional
         Of each request.
     timeout : float, optional
@@ -72,10 +71,8 @@ class Session:
 
         Parameters
         ----------
-        method, path : str
         params : mapping of str to str, optional
             The parameters of the query.
-        body : bytes, optional
         content_type : str, optional
             Of the body.
         silence : float, optional

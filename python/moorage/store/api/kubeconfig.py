@@ -50,10 +50,6 @@ def connect(
     timeout : float, optional
         Seconds without a byte after which a request has failed.
 
-    Returns
-    -------
-    ApiClient
-
     Raises
     ------
     InputError

@@ -49,7 +49,6 @@ def status_of(body: bytes, code: int = 0) -> StatusAnswer:
 
     Parameters
     ----------
-    body : bytes
     code : int, optional
         The status code of HTTP.
 

@@ -121,7 +121,6 @@ def decode_list(struct: type[T], body: bytes, *, converts: bool = False) -> Obje
     ----------
     struct : type
         The kind of its items.
-    body : bytes
     converts : bool, optional
         See `decode_object_of`.
 
@@ -162,11 +161,6 @@ def decode_event(line: bytes) -> RawEvent:
 
 def decode_bookmark(event: RawEvent) -> tuple[str, bool]:
     """Return the resource version of a bookmark, and whether it ends the list of existing objects.
-
-    Returns
-    -------
-    resource_version : str
-    ends_list : bool
 
     Raises
     ------

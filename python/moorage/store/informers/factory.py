@@ -67,10 +67,6 @@ class InformerFactory:
         field_selector : str, optional
             Of a new informer, "" by default.
 
-        Returns
-        -------
-        Informer
-
         Raises
         ------
         ValueError
@@ -100,10 +96,6 @@ class InformerFactory:
         ----------
         kind : type or str
             The struct of a kind, or its name.
-
-        Returns
-        -------
-        Lister
         """
         informer = self._informers.get(kind) if isinstance(kind, type) else None
         return self.informer(kind).lister if informer is None else informer.lister
@@ -152,10 +144,6 @@ class InformerFactory:
     def run_kind(self, kind: type[Object]) -> int:
         """Run the informer of one kind, which exists (see `Informer.run_once`).
 
-        Parameters
-        ----------
-        kind : type
-
         Returns
         -------
         int
@@ -164,12 +152,7 @@ class InformerFactory:
         return self._informers[kind].run_once()
 
     def copy_from(self, other: InformerFactory) -> None:
-        """Take the copies of the informers of another store; see `Informer.copy_from`.
-
-        Parameters
-        ----------
-        other : InformerFactory
-        """
+        """Take the copies of the informers of another store; see `Informer.copy_from`."""
         for kind, informer in other._informers.items():
             mine = self.informer(kind, field_selector=informer.field_selector or None)
             mine.copy_from(informer)
@@ -201,9 +184,5 @@ class InformerFactory:
         ----------
         stop : threading.Event
             Set it to end the threads.
-
-        Returns
-        -------
-        list of threading.Thread
         """
         return [informer.run(stop) for informer in self._informers.values()]

@@ -153,12 +153,7 @@ class Indexer(Generic[T]):
                 self._objects.undo(objects)  # last: until then, all this can be repeated
 
     def copy_from(self, other: Indexer[T]) -> None:
-        """Take a copy of the contents of another indexer.
-
-        Parameters
-        ----------
-        other : Indexer
-        """
+        """Take a copy of the contents of another indexer."""
         with other.lock, self.lock:
             self._objects.copy_from(other._objects)
             self.changes += 1
@@ -177,7 +172,6 @@ class Indexer(Generic[T]):
 
         Parameters
         ----------
-        name : str
         function : callable
             Returns the values of an object in the index.
         is_lasting : bool, optional
@@ -199,10 +193,6 @@ class Indexer(Generic[T]):
         ----------
         assumed : dict of str to Object, optional
             Objects to read instead.
-
-        Returns
-        -------
-        Reader
         """
         with self.lock:
             return Reader(self.get, self._objects, assumed)
@@ -214,10 +204,6 @@ class Indexer(Generic[T]):
         ----------
         key : str
             ``namespace/name``, or the name where the kind has no namespaces.
-
-        Returns
-        -------
-        Object or None
         """
         with self.lock:
             return self._objects.get(key)
@@ -229,25 +215,12 @@ class Indexer(Generic[T]):
         ----------
         keys : iterable of str
             Each ``namespace/name``, or the name where the kind has no namespaces.
-
-        Returns
-        -------
-        list of Object or None
         """
         with self.lock:
             return list(map(self._objects.get, keys))
 
     def identity(self, key: str) -> T | None:
-        """Return an object that exists already and is like that of a key; see `identities_of`.
-
-        Parameters
-        ----------
-        key : str
-
-        Returns
-        -------
-        Object or None
-        """
+        """Return an object that exists already and is like that of a key; see `identities_of`."""
         with self.lock:
             return self._objects.identity(key)
 
@@ -259,10 +232,6 @@ class Indexer(Generic[T]):
         ----------
         keys : iterable of str
             Each ``namespace/name``, or the name where the kind has no namespaces.
-
-        Returns
-        -------
-        list of Object or None
         """
         with self.lock:
             return list(map(self._objects.identity, keys))
@@ -294,11 +263,6 @@ class Indexer(Generic[T]):
         ----------
         name : str
             Of the index.
-        value : str
-
-        Returns
-        -------
-        list of Object
 
         Raises
         ------
@@ -314,7 +278,6 @@ class Indexer(Generic[T]):
         ----------
         name : str
             Of the index.
-        value : str
 
         Returns
         -------
@@ -333,11 +296,6 @@ class Indexer(Generic[T]):
         ----------
         name : str
             Of the index.
-        value : str
-
-        Returns
-        -------
-        list of Object
 
         Raises
         ------
@@ -354,7 +312,6 @@ class Indexer(Generic[T]):
         ----------
         name : str
             Of the index.
-        values : iterable of str
         is_wanted : callable
             Asked about an object that is like the one to return, except in what bindings set, in conditions
             and in the resource version.
@@ -383,10 +340,6 @@ class Indexer(Generic[T]):
         name : str
             Of the index.
 
-        Returns
-        -------
-        list of str
-
         Raises
         ------
         KeyError
@@ -402,11 +355,6 @@ class Indexer(Generic[T]):
         ----------
         name : str
             Of the index.
-        value : str
-
-        Returns
-        -------
-        int
 
         Raises
         ------
@@ -423,7 +371,6 @@ class Indexer(Generic[T]):
 
         Parameters
         ----------
-        events : sequence of WatchEvent
         tombstone : callable
             Returns what stands for an object whose deletion was not observed, from its key and last state.
         notices : list of Notice
@@ -448,7 +395,6 @@ class Indexer(Generic[T]):
         ----------
         key : str
             ``namespace/name``, or the name where the kind has no namespaces.
-        obj : Object
 
         Returns
         -------
@@ -464,7 +410,6 @@ class Indexer(Generic[T]):
 
         Parameters
         ----------
-        objects : iterable of Object
         assumed : dict of str to Object
             Objects that count instead of those that are stored; an object that is stored ends them.
 
@@ -488,10 +433,6 @@ class Indexer(Generic[T]):
         ----------
         key : str
             ``namespace/name``, or the name where the kind has no namespaces.
-
-        Returns
-        -------
-        Object or None
         """
         with self.lock:
             return self._put(key, None)

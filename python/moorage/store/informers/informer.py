@@ -58,7 +58,6 @@ class ResourceEventHandler(Protocol[T_contra]):
 
         Parameters
         ----------
-        obj : Object
         is_in_initial_list : bool
             The object existed when the handler was registered.
         """
@@ -97,10 +96,6 @@ class RunHandler(ResourceEventHandler[T_contra], Protocol[T_contra]):
 
 class Registration(Generic[T]):
     """A handler of an informer, and its pending notices.
-
-    Parameters
-    ----------
-    handler : ResourceEventHandler
 
     Attributes
     ----------
@@ -234,10 +229,6 @@ class Informer(Generic[T]):
 
         If the informer has synced, the handler receives the present objects before this method returns.
 
-        Parameters
-        ----------
-        handler : ResourceEventHandler
-
         Returns
         -------
         Registration
@@ -253,12 +244,7 @@ class Informer(Generic[T]):
         return registration
 
     def remove_event_handler(self, registration: Registration[T]) -> None:
-        """Stop notifying a handler; its pending notices are dropped.
-
-        Parameters
-        ----------
-        registration : Registration
-        """
+        """Stop notifying a handler; its pending notices are dropped."""
         with self._lock:
             self._saved = None
             self._registrations = tuple(r for r in self._registrations if r is not registration)

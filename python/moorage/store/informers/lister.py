@@ -43,16 +43,7 @@ class Lister(Generic[T]):
         return not len(self._indexer)
 
     def by_namespace(self, namespace: str) -> Lister[T]:
-        """Return a lister of one namespace.
-
-        Parameters
-        ----------
-        namespace : str
-
-        Returns
-        -------
-        Lister
-        """
+        """Return a lister of one namespace."""
         return Lister(self._struct, self._indexer, namespace)
 
     def get(self, name: str) -> T:
@@ -62,10 +53,6 @@ class Lister(Generic[T]):
         ----------
         name : str
             In a lister of one namespace the object's name, else its key, ``namespace/name``.
-
-        Returns
-        -------
-        Object
 
         Raises
         ------
@@ -79,16 +66,7 @@ class Lister(Generic[T]):
         return obj
 
     def list(self, selector: LabelSelectorMatcher | None = None) -> Objects[T]:
-        """Return the objects whose labels match a selector; without one, all objects.
-
-        Parameters
-        ----------
-        selector : LabelSelectorMatcher, optional
-
-        Returns
-        -------
-        list of Object
-        """
+        """Return the objects whose labels match a selector; without one, all objects."""
         if self._namespace:
             return self._select(self._indexer.by_index(NAMESPACE_INDEX, self._namespace), selector)
         return self._select(self._indexer.values(), selector)
@@ -100,11 +78,6 @@ class Lister(Generic[T]):
         ----------
         name : str
             Of the index.
-        value : str
-
-        Returns
-        -------
-        list of Object
 
         Raises
         ------

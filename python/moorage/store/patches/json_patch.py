@@ -25,7 +25,6 @@ def json_patch(value: Json, patch: list[dict[str, Any]]) -> Json:
 
     Parameters
     ----------
-    value : JSON value
     patch : list of dict
         The operations.
 

@@ -125,10 +125,6 @@ class AssumeCache(Generic[T]):
     def on_run(self, notices: Iterable[Notice[T]]) -> int:
         """Store the leading objects that are new or changed (see `RunHandler` and `add_all`).
 
-        Parameters
-        ----------
-        notices : iterable of Notice
-
         Returns
         -------
         int
@@ -158,10 +154,6 @@ class AssumeCache(Generic[T]):
 
     def add_all(self, objects: Iterable[T]) -> int:
         """Store objects of the informer, one after the other; see `add`.
-
-        Parameters
-        ----------
-        objects : iterable of Object
 
         Returns
         -------
@@ -293,10 +285,6 @@ class AssumeCache(Generic[T]):
         key : str
             ``namespace/name``, or the name without a namespace.
 
-        Returns
-        -------
-        Object
-
         Raises
         ------
         ObjectNotFoundError
@@ -311,10 +299,6 @@ class AssumeCache(Generic[T]):
         ----------
         key : str
             ``namespace/name``, or the name without a namespace.
-
-        Returns
-        -------
-        Object
 
         Raises
         ------
@@ -359,10 +343,6 @@ class AssumeCache(Generic[T]):
         ----------
         value : str
             An index value.
-
-        Returns
-        -------
-        tuple of Object
         """
         with self._lock:
             objects = self._objects.items_by_index(self._index_name, value)
@@ -391,12 +371,7 @@ class AssumeCache(Generic[T]):
             self._assumptions += 1
 
     def copy_from(self, other: AssumeCache[T]) -> None:
-        """Take the states of another cache.
-
-        Parameters
-        ----------
-        other : AssumeCache
-        """
+        """Take the states of another cache."""
         with other._lock, self._lock:
             self._objects.copy_from(other._objects)
             self._assumed = other._assumed.copy()
@@ -450,10 +425,6 @@ class PVAssumeCache(AssumeCache[PersistentVolume]):
         name : str
             Name of the volume.
 
-        Returns
-        -------
-        PersistentVolume
-
         Raises
         ------
         ObjectNotFoundError, WrongTypeError
@@ -469,10 +440,6 @@ class PVAssumeCache(AssumeCache[PersistentVolume]):
         name : str
             Name of the volume.
 
-        Returns
-        -------
-        PersistentVolume
-
         Raises
         ------
         ObjectNotFoundError, WrongTypeError
@@ -487,10 +454,6 @@ class PVAssumeCache(AssumeCache[PersistentVolume]):
         ----------
         class_name : str
             Name of the class; "" selects volumes without a class.
-
-        Returns
-        -------
-        tuple of PersistentVolume
         """
         return self.list_value(class_name)
 
@@ -515,10 +478,6 @@ class PVCAssumeCache(AssumeCache[PersistentVolumeClaim]):
         key : str
             ``namespace/name``.
 
-        Returns
-        -------
-        PersistentVolumeClaim
-
         Raises
         ------
         ObjectNotFoundError, WrongTypeError
@@ -533,10 +492,6 @@ class PVCAssumeCache(AssumeCache[PersistentVolumeClaim]):
         ----------
         key : str
             ``namespace/name``.
-
-        Returns
-        -------
-        PersistentVolumeClaim
 
         Raises
         ------
@@ -555,10 +510,6 @@ def parse_int64(text: str) -> int:
     ----------
     text : str
         Decimal digits, with an optional sign.
-
-    Returns
-    -------
-    int
 
     Raises
     ------

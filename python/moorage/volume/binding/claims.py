@@ -71,10 +71,6 @@ def claim_class(claim: PersistentVolumeClaim) -> str:
     ----------
     claim : PersistentVolumeClaim
         The claim.
-
-    Returns
-    -------
-    str
     """
     annotated = claim.metadata.annotations.get(BETA_STORAGE_CLASS)
     return (claim.spec.storage_class_name or "") if annotated is None else annotated
@@ -87,10 +83,6 @@ def volume_class(volume: PersistentVolume) -> str:
     ----------
     volume : PersistentVolume
         The volume.
-
-    Returns
-    -------
-    str
     """
     return volume.metadata.annotations.get(BETA_STORAGE_CLASS, volume.spec.storage_class_name)
 
@@ -102,10 +94,6 @@ def requested_storage(claim: PersistentVolumeClaim) -> int:
     ----------
     claim : PersistentVolumeClaim
         The claim.
-
-    Returns
-    -------
-    int
     """
     return parse_bytes(claim.spec.resources.requests.get("storage", 0))
 
@@ -117,10 +105,6 @@ def storage_capacity(volume: PersistentVolume) -> int:
     ----------
     volume : PersistentVolume
         The volume.
-
-    Returns
-    -------
-    int
     """
     return parse_bytes(volume.spec.capacity.get("storage", 0))
 
@@ -133,10 +117,6 @@ def parse_bytes(quantity: QuantityLike) -> int:
     ----------
     quantity : str, int or float
         A quantity as in a manifest.
-
-    Returns
-    -------
-    int
     """
     return parse_value(quantity)
 
@@ -148,10 +128,6 @@ def is_fully_bound(claim: PersistentVolumeClaim) -> bool:
     ----------
     claim : PersistentVolumeClaim
         The claim.
-
-    Returns
-    -------
-    bool
     """
     return bool(claim.spec.volume_name) and BIND_COMPLETED in claim.metadata.annotations
 
@@ -167,10 +143,6 @@ def is_volume_bound_to_claim(volume: PersistentVolume, claim: PersistentVolumeCl
         The volume.
     claim : PersistentVolumeClaim
         The claim.
-
-    Returns
-    -------
-    bool
     """
     reference = volume.spec.claim_ref
     if reference is None or (reference.name, reference.namespace) != (claim.name, claim.namespace):
@@ -209,10 +181,6 @@ def is_delay_binding_mode(claim: PersistentVolumeClaim, class_lister: ClassListe
     class_lister : ClassLister
         Storage classes by name.
 
-    Returns
-    -------
-    bool
-
     Raises
     ------
     VolumeError
@@ -239,10 +207,6 @@ def have_equal_modes(volume: PersistentVolume, claim: PersistentVolumeClaim) -> 
         The volume.
     claim : PersistentVolumeClaim
         The claim.
-
-    Returns
-    -------
-    bool
     """
     return (volume.spec.volume_mode or FILESYSTEM) == (claim.spec.volume_mode or FILESYSTEM)
 
@@ -256,10 +220,6 @@ def has_access_modes(volume: PersistentVolume, claim: PersistentVolumeClaim) -> 
         The volume.
     claim : PersistentVolumeClaim
         The claim.
-
-    Returns
-    -------
-    bool
     """
     return set(claim.spec.access_modes) <= set(volume.spec.access_modes)
 
@@ -313,10 +273,6 @@ def with_annotations(obj: T, changes: dict[str, str]) -> T:
         The object.
     changes : dict of str to str
         Values to set; other annotations are unchanged.
-
-    Returns
-    -------
-    Object
     """
     return replace(obj, metadata=replace(obj.metadata, annotations=obj.metadata.annotations | changes))
 
@@ -333,10 +289,6 @@ def reaches_node(volume: PersistentVolume, labels: dict[str, str]) -> bool:
         The volume.
     labels : dict of str to str
         Labels of the node.
-
-    Returns
-    -------
-    bool
     """
     affinity = volume.spec.node_affinity
     if affinity is None or affinity.required is None:
@@ -353,10 +305,6 @@ def matches_labels(selector: NodeSelector, labels: dict[str, str]) -> bool:
         The node selector.
     labels : dict of str to str
         Labels of the node.
-
-    Returns
-    -------
-    bool
     """
     return _matcher(selector).matches(Node(metadata=ObjectMeta(labels=labels)))
 
@@ -375,10 +323,6 @@ def allows_topology(terms: Sequence[TopologySelectorTerm], labels: dict[str, str
         The terms. Without terms every node matches; a term without expressions matches no node.
     labels : dict of str to str
         Labels of the node.
-
-    Returns
-    -------
-    bool
     """
     return not terms or any(
         bool(term.match_label_expressions)

@@ -70,7 +70,6 @@ def suitable_volumes(
 
     Yields
     ------
-    volume : PersistentVolume
     size : int
         Capacity in bytes.
     was_bound : bool

@@ -57,7 +57,6 @@ class OperationCounter(_Metric):
         ----------
         *labels : str
             Label values, in the order of the labels.
-        by : int, optional
         """
         with self._lock:
             self._values[labels] = self._values.get(labels, 0) + by
@@ -69,10 +68,6 @@ class OperationCounter(_Metric):
         ----------
         *labels : str
             Label values, in the order of the labels.
-
-        Returns
-        -------
-        int
         """
         return self._values.get(labels, 0)
 
@@ -141,10 +136,6 @@ class OperationHistogram(_Metric):
         ----------
         *labels : str
             Label values, in the order of the labels.
-
-        Returns
-        -------
-        float
         """
         return self._sums.get(labels, 0.0)
 
@@ -155,10 +146,6 @@ class OperationHistogram(_Metric):
         ----------
         *labels : str
             Label values, in the order of the labels.
-
-        Returns
-        -------
-        tuple of int
         """
         return tuple(self._counts.get(labels, [0] * (len(self.buckets) + 1)))
 

@@ -117,10 +117,6 @@ class VolumeSources:
             Client to which bindings are written.
         informers : InformerFactory
             Informers of volumes, claims, classes, nodes and pods; the caller runs them.
-
-        Returns
-        -------
-        VolumeSources
         """
         return cls(
             client,
@@ -137,11 +133,6 @@ class VolumeSources:
     def required_on(self, node: Node, volume: PersistentVolume) -> NodeSelector | None:
         """Return the node affinity of a volume as it is compared with a node: translated, where a CSI driver
         has replaced the plugin of the volume there.
-
-        Parameters
-        ----------
-        node : Node
-        volume : PersistentVolume
 
         Returns
         -------
@@ -163,11 +154,6 @@ class VolumeSources:
     def reaches(self, node: Node, volume: PersistentVolume) -> bool:
         """Whether a volume is accessible from a node.
 
-        Parameters
-        ----------
-        node : Node
-        volume : PersistentVolume
-
         Raises
         ------
         VolumeError
@@ -184,10 +170,6 @@ def listed_pods(lister: Lister[Pod]) -> RequirePod:
     ----------
     lister : Lister of Pod
         Lister of pods.
-
-    Returns
-    -------
-    RequirePod
     """
 
     def require(pod: Pod) -> None:
@@ -237,43 +219,21 @@ class PodVolumeBinder(Protocol):
     sources: VolumeSources
 
     def get_pod_volume_claims(self, pod: Pod) -> PodVolumeClaims:
-        """Return the claims of a pod.
-
-        Parameters
-        ----------
-        pod : Pod
-
-        Returns
-        -------
-        PodVolumeClaims
-        """
+        """Return the claims of a pod."""
 
     def find_pod_volumes(
         self, pod: Pod, claims: PodVolumeClaims, node: Node
     ) -> tuple[PodVolumes, tuple[str, ...]]:
         """Find volumes for the claims of a pod on a node.
 
-        Parameters
-        ----------
-        pod : Pod
-        claims : PodVolumeClaims
-        node : Node
-
         Returns
         -------
-        volumes : PodVolumes
         reasons : tuple of str
             Why there are none.
         """
 
     def assume_pod_volumes(self, pod: Pod, node_name: str, pod_volumes: PodVolumes) -> bool:
         """Assume the volumes that were found.
-
-        Parameters
-        ----------
-        pod : Pod
-        node_name : str
-        pod_volumes : PodVolumes
 
         Returns
         -------
@@ -282,21 +242,10 @@ class PodVolumeBinder(Protocol):
         """
 
     def revert_assumed_pod_volumes(self, pod_volumes: PodVolumes) -> None:
-        """Take assumed volumes back.
-
-        Parameters
-        ----------
-        pod_volumes : PodVolumes
-        """
+        """Take assumed volumes back."""
 
     def binding(self, pod: Pod, pod_volumes: PodVolumes, node_name: str) -> Steps[None]:
         """Bind the assumed volumes step by step.
-
-        Parameters
-        ----------
-        pod : Pod
-        pod_volumes : PodVolumes
-        node_name : str
 
         Returns
         -------
@@ -342,14 +291,6 @@ class VolumeBinder:
 
     def get_pod_volume_claims(self, pod: Pod) -> PodVolumeClaims:
         """Classify the claims of a pod, including those of ephemeral volumes.
-
-        Parameters
-        ----------
-        pod : Pod
-
-        Returns
-        -------
-        PodVolumeClaims
 
         Raises
         ------
@@ -464,10 +405,6 @@ class VolumeBinder:
             Claims of the pod by state.
         node : Node
             The node.
-
-        Returns
-        -------
-        Unbound
 
         Raises
         ------
@@ -817,13 +754,7 @@ def _check_affinity(volume: PersistentVolume, node: Node, reaches: bool) -> None
 
 
 def has_access(node: Node, capacity: CSIStorageCapacity) -> bool:
-    """Whether a node is in the topology of a capacity; False for a malformed selector.
-
-    Parameters
-    ----------
-    node : Node
-    capacity : CSIStorageCapacity
-    """
+    """Whether a node is in the topology of a capacity; False for a malformed selector."""
     if capacity.node_topology is None:
         return False
     try:
@@ -837,7 +768,6 @@ def is_sufficient(capacity: CSIStorageCapacity, size: int) -> bool:
 
     Parameters
     ----------
-    capacity : CSIStorageCapacity
     size : int
         Bytes.
     """

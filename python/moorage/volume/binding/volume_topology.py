@@ -34,7 +34,6 @@ class VolumeTopology:
 
     Parameters
     ----------
-    cluster : ClusterState
     csi_nodes : Indexer of CSINode
         Which in-tree plugins CSI drivers have replaced on each node.
     """
@@ -55,10 +54,6 @@ class VolumeTopology:
         ----------
         handle : FrameworkHandle
             Handle of the scheduler's framework.
-
-        Returns
-        -------
-        VolumeTopology
         """
         return cls(handle.cache.state, handle.informers.informer(CSINode).indexer)
 
@@ -175,10 +170,6 @@ def is_readable(term: NodeSelectorTerm) -> bool:
     ----------
     term : NodeSelectorTerm
         The term.
-
-    Returns
-    -------
-    bool
     """
     if any(requirement_error(r.key, r.operator, r.values, node=True) for r in term.match_expressions):
         return False

@@ -119,10 +119,6 @@ class AttachedVolumes(VolumeCounts):
         pod : Pod
             The pod.
 
-        Returns
-        -------
-        frozenset of CSIVolume
-
         Raises
         ------
         MissingClaimError
@@ -139,10 +135,6 @@ class AttachedVolumes(VolumeCounts):
         ----------
         pod : Pod
             The pod.
-
-        Returns
-        -------
-        LimitedVolumes
 
         Raises
         ------
@@ -190,11 +182,6 @@ class AttachedVolumes(VolumeCounts):
         ----------
         node_name : str
             Name of the node.
-        driver : Driver
-
-        Returns
-        -------
-        bool
         """
         name, is_named = driver
         node = self._nodes.get(self.like.get(node_name, node_name))
@@ -204,10 +191,6 @@ class AttachedVolumes(VolumeCounts):
 
     def rows_without(self, driver: Driver) -> npt.NDArray[np.bool_]:
         """Return the rows whose node `lacks` a driver.
-
-        Parameters
-        ----------
-        driver : Driver
 
         Returns
         -------
@@ -259,16 +242,7 @@ class AttachedVolumes(VolumeCounts):
         return over
 
     def rows_with(self, volume: CSIVolume) -> Collection[int]:
-        """Return the rows on which a volume is counted.
-
-        Parameters
-        ----------
-        volume : CSIVolume
-
-        Returns
-        -------
-        collection of int
-        """
+        """Return the rows on which a volume is counted."""
         of_pods = self.pods_with.get(volume, NO_ROWS)
         if volume not in self.attachments_with:
             return of_pods
@@ -304,10 +278,6 @@ class AttachedVolumes(VolumeCounts):
         added : iterable of CSIVolume
             The volumes of one more pod.
 
-        Returns
-        -------
-        bool
-
         Raises
         ------
         VolumeError
@@ -328,7 +298,6 @@ class AttachedVolumes(VolumeCounts):
         ----------
         node_name : str
             Name of the node whose VolumeAttachments count.
-        pods : iterable of Pod
 
         Returns
         -------
@@ -375,15 +344,10 @@ class AttachedVolumes(VolumeCounts):
 
         Parameters
         ----------
-        pod : Pod
         is_new : bool
             Whether the pod is being scheduled. A missing claim is an error for these alone.
         claims : list of str, optional
             Receives the keys of its claims.
-
-        Returns
-        -------
-        list of CSIVolume
 
         Raises
         ------
@@ -416,10 +380,6 @@ class AttachedVolumes(VolumeCounts):
     def volume_of(self, volume: PersistentVolume) -> CSIVolume | None:
         """Return what is counted for a volume that is not of a CSI driver.
 
-        Parameters
-        ----------
-        volume : PersistentVolume
-
         Returns
         -------
         CSIVolume or None
@@ -435,7 +395,6 @@ class AttachedVolumes(VolumeCounts):
         ----------
         key : str
             The claim, as ``namespace/name``.
-        claim : PersistentVolumeClaim
 
         Returns
         -------
@@ -450,10 +409,6 @@ class AttachedVolumes(VolumeCounts):
 
     def column_of(self, driver: str) -> Counts:
         """Return the numbers of volumes of a driver by row, which are made if there are none.
-
-        Parameters
-        ----------
-        driver : str
 
         Returns
         -------
@@ -542,10 +497,6 @@ class AttachedVolumes(VolumeCounts):
     def attachments_to(self, node_name: str) -> dict[CSIVolume, tuple[str, str]]:
         """Return the volumes that VolumeAttachments name for a node, with the names of the attachment and of
         the PersistentVolume.
-
-        Parameters
-        ----------
-        node_name : str
 
         Returns
         -------

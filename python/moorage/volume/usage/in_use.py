@@ -59,10 +59,6 @@ class VolumesInUse(VolumeUsers):
         ----------
         handle : FrameworkHandle
             Handle of the scheduler's framework.
-
-        Returns
-        -------
-        VolumesInUse
         """
         return cls(handle.cache.state, handle.informers)
 
@@ -110,7 +106,6 @@ class VolumesInUse(VolumeUsers):
 
         Parameters
         ----------
-        pod : Pod
         row : int
             Row of the node table.
         sign : int

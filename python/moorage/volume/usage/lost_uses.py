@@ -43,12 +43,7 @@ class LostUses:
         handle.cache.state.view.claim_counts = self
 
     def node_goes(self, name: str) -> None:
-        """Note the claims that pods on a node use, before it is removed.
-
-        Parameters
-        ----------
-        name : str
-        """
+        """Note the claims that pods on a node use, before it is removed."""
         uses = self._uses_on(name)
         if uses:
             self._set(uses + Counter(self.uses), dict.fromkeys([*self._gone, name]))
@@ -60,10 +55,6 @@ class LostUses:
         ----------
         claims : collection of str
             As ``namespace/name``.
-
-        Returns
-        -------
-        list of int
         """
         in_use = self._handle.derived(VolumesInUse.of)
         in_use.refresh()
@@ -81,12 +72,7 @@ class LostUses:
             self._set(sum(gone.values(), Counter[str]()), dict.fromkeys(gone))
 
     def copy_from(self, other: LostUses) -> None:
-        """Take the state of another scheduler.
-
-        Parameters
-        ----------
-        other : LostUses
-        """
+        """Take the state of another scheduler."""
         self.uses, self._gone = other.uses.copy(), other._gone.copy()
 
     def _set(self, uses: Counter[str], gone: dict[str, None]) -> None:

@@ -46,12 +46,7 @@ MAX_LIST = 48
 
 
 def add_kubernetes_functions(library: Library) -> None:
-    """Add the overloads of this module.
-
-    Parameters
-    ----------
-    library : Library
-    """
+    """Add the overloads of this module."""
     _quantities(library)
     _lists(library)
     library.member("find", [STRING, STRING], STRING, find, cost.pattern)

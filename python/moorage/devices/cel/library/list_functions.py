@@ -29,12 +29,7 @@ Values = tuple[Any, ...]
 
 
 def add_list_functions(library: Library) -> None:
-    """Add the overloads of this module.
-
-    Parameters
-    ----------
-    library : Library
-    """
+    """Add the overloads of this module."""
     member = library.member
     member("slice", [LIST, INT, INT], LIST, _slice)
     member("flatten", [list_of(LIST)], LIST, lambda values: _flatten(values, 1))

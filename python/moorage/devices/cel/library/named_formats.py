@@ -151,12 +151,7 @@ _FORMATS: dict[str, Check] = {
 
 
 def add_format_functions(library: Library) -> None:
-    """Add the overloads of this module.
-
-    Parameters
-    ----------
-    library : Library
-    """
+    """Add the overloads of this module."""
     library.function("format.named", [STRING], optional_of(FORMAT), _named)
     for name in _FORMATS:
         library.function(f"format.{name}", [], FORMAT, lambda name=name: NamedFormat(name))

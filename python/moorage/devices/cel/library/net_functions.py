@@ -65,12 +65,7 @@ register(Url, URL)
 
 
 def add_net_functions(library: Library) -> None:
-    """Add the overloads of this module.
-
-    Parameters
-    ----------
-    library : Library
-    """
+    """Add the overloads of this module."""
     _addresses(library)
     _blocks(library)
     _urls(library)

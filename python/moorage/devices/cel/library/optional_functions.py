@@ -14,12 +14,7 @@ _ZEROS = (Duration(0), Timestamp(-62135596800 * 10**9))
 
 
 def add_optional_functions(library: Library) -> None:
-    """Add the overloads of this module.
-
-    Parameters
-    ----------
-    library : Library
-    """
+    """Add the overloads of this module."""
     library.function("optional.of", [A], optional_of(A), lambda a: Optional(a, True))
     library.function("optional.ofNonZeroValue", [A], optional_of(A), _of_non_zero)
     library.function("optional.none", [], optional_of(A), lambda: ABSENT)

@@ -26,14 +26,6 @@ _CODES = {
 def compiled(pattern: str) -> Any:
     """Return a compiled pattern.
 
-    Parameters
-    ----------
-    pattern : str
-
-    Returns
-    -------
-    re2.Pattern
-
     Raises
     ------
     EvaluationError

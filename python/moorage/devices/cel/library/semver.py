@@ -51,14 +51,6 @@ def parse_semver(text: str) -> Semver:
 
     Checks and texts of errors are in the order of the library that Kubernetes takes (blang/semver).
 
-    Parameters
-    ----------
-    text : str
-
-    Returns
-    -------
-    Semver
-
     Raises
     ------
     EvaluationError
@@ -149,12 +141,7 @@ def compare(one: Semver, other: Semver) -> int:
 
 
 def add_semver_functions(library: Library) -> None:
-    """Add the overloads of this module.
-
-    Parameters
-    ----------
-    library : Library
-    """
+    """Add the overloads of this module."""
     library.function("semver", [STRING], SEMVER, _semver, cost.traversal)
     library.function("semver", [STRING, BOOL], SEMVER, _semver, cost.traversal)
     library.function("isSemver", [STRING], BOOL, _is_semver, cost.traversal)

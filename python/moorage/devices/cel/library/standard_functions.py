@@ -66,12 +66,7 @@ LIST, MAP = list_of(A), map_of(A, B)
 
 
 def add_standard_functions(library: Library) -> None:
-    """Add the overloads of this module.
-
-    Parameters
-    ----------
-    library : Library
-    """
+    """Add the overloads of this module."""
     _logic(library)
     _comparisons(library)
     _arithmetic(library)

@@ -56,7 +56,6 @@ def fill_in(template: str, given: int, show: Show, *, is_check: bool = False) ->
 
     Parameters
     ----------
-    template : str
     given : int
         Number of arguments.
     show : callable
@@ -66,7 +65,6 @@ def fill_in(template: str, given: int, show: Show, *, is_check: bool = False) ->
 
     Returns
     -------
-    text : str
     used : int
         Number of clauses.
 
@@ -121,13 +119,8 @@ def format_text(template: str, arguments: tuple[Any, ...]) -> str:
 
     Parameters
     ----------
-    template : str
     arguments : tuple
         One value for each clause.
-
-    Returns
-    -------
-    str
 
     Raises
     ------

@@ -22,12 +22,7 @@ TEXTS = list_of(STRING)
 
 
 def add_string_functions(library: Library) -> None:
-    """Add the overloads of this module.
-
-    Parameters
-    ----------
-    library : Library
-    """
+    """Add the overloads of this module."""
     member = library.member
     member("charAt", [STRING, INT], STRING, _char_at)
     member("indexOf", [STRING, STRING], INT, lambda a, b: a.find(b), cost.traversal)

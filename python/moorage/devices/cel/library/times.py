@@ -23,14 +23,6 @@ _YEAR, _CYCLE = 366 * 86400 * _SECOND, 146097 * 86400 * _SECOND
 def timestamp_from_text(text: str) -> Timestamp:
     """Read a timestamp of RFC 3339.
 
-    Parameters
-    ----------
-    text : str
-
-    Returns
-    -------
-    Timestamp
-
     Raises
     ------
     EvaluationError
@@ -50,14 +42,6 @@ def timestamp_from_text(text: str) -> Timestamp:
 def duration_from_text(text: str) -> Duration:
     """Read a duration in Go's notation.
 
-    Parameters
-    ----------
-    text : str
-
-    Returns
-    -------
-    Duration
-
     Raises
     ------
     EvaluationError
@@ -71,14 +55,6 @@ def duration_from_text(text: str) -> Duration:
 
 def to_timestamp(value: object) -> Timestamp:
     """Return the timestamp of a timestamp, a text, or seconds since 1970.
-
-    Parameters
-    ----------
-    value : Timestamp, str or int
-
-    Returns
-    -------
-    Timestamp
 
     Raises
     ------
@@ -96,14 +72,6 @@ def to_timestamp(value: object) -> Timestamp:
 
 def to_duration(value: object) -> Duration:
     """Return the duration of a duration or text. An int has none, though upstream declares the overload.
-
-    Parameters
-    ----------
-    value : Duration, str or int
-
-    Returns
-    -------
-    Duration
 
     Raises
     ------
@@ -216,12 +184,7 @@ _OF_DURATIONS = {
 
 
 def add_time_functions(library: Library) -> None:
-    """Add the getters of timestamps and durations.
-
-    Parameters
-    ----------
-    library : Library
-    """
+    """Add the getters of timestamps and durations."""
     for name, read in _OF_TIMESTAMPS.items():
         library.member(name, [TIMESTAMP], INT, lambda time, read=read: read(*_at(time)))
         library.member(name, [TIMESTAMP, STRING], INT, lambda time, zone, read=read: read(*_at(time, zone)))

@@ -56,10 +56,6 @@ def tokens(text: str) -> list[Token]:
     text : str
         The expression.
 
-    Returns
-    -------
-    list of Token
-
     Raises
     ------
     CompileError

@@ -28,7 +28,6 @@ def expand(call: Call, text: str) -> Expression:
 
     Parameters
     ----------
-    call : Call
     text : str
         The whole expression, for errors.
 

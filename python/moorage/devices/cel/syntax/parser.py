@@ -26,14 +26,6 @@ _TYPES = {"int": INT, "uint": UINT, "double": DOUBLE, "string": STRING, "bytes":
 def parse(text: str) -> Expression:
     """Parse an expression.
 
-    Parameters
-    ----------
-    text : str
-
-    Returns
-    -------
-    Expression
-
     Raises
     ------
     CompileError

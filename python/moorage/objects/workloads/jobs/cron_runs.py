@@ -48,7 +48,6 @@ def next_run(cron_job: CronJob, taken: Container[str] = ()) -> Job:
 
     Parameters
     ----------
-    cron_job : CronJob
     taken : container of str, optional
         By ``namespace/name`` the Jobs that there are; their names are followed by a number.
 

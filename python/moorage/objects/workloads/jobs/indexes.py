@@ -39,7 +39,6 @@ def parse(text: str, end: int) -> Ranges:
     ----------
     text : str
         Such as ``1,3-5``.
-    end : int
     """
     pairs = [item.partition("-") for item in text.split(",") if item]
     ranges = [(int(low), min(int(high or low), end - 1)) for low, _, high in pairs]

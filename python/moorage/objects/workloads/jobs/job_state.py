@@ -159,7 +159,6 @@ def failures_by_index(job: Job, pods: Iterable[Pod]) -> dict[int, int]:
 
     Parameters
     ----------
-    job : Job
     pods : iterable of Pod
         Its pods, in any state.
     """

@@ -32,7 +32,6 @@ def select(value: Any, path: str) -> Iterator[tuple[str, str, Any]]:
     ------
     path, key : str
         Path of the value, and its last key or index.
-    value : object
     """
     found: list[tuple[str, str, Any]] = [("", "", value)]
     for step in filter(None, path.replace("[*]", ".[]").split(".")):

@@ -49,7 +49,6 @@ def map_of(value: Any, *names: str) -> Values:
 
     Parameters
     ----------
-    value : object
     *names : str
         Keys from the outside in.
     """
@@ -91,7 +90,6 @@ def size_of(value: Any, path: str) -> int:
 
     Parameters
     ----------
-    value : str or int
     path : str
         Path of the field, for errors.
 

@@ -21,7 +21,6 @@ class Owners:
 
     Parameters
     ----------
-    objects : sequence of Object
     namespace_of : callable
         Returns the namespace of an object, which may name none.
     """

@@ -112,7 +112,6 @@ class PodClaims:
         ----------
         engine : Engine
             Of the pod's profile.
-        pod : Pod
         """
         if engine.handle.informers is None:
             return None
@@ -183,12 +182,7 @@ class PodClaims:
         return {one.pool: one.text for one in find_pool_problems(self.published())}
 
     def pool_problems(self, node: Node) -> list[tuple[str, str]]:
-        """Return the pools of a node that cannot be used, and why.
-
-        Returns
-        -------
-        list of (str, str)
-        """
+        """Return the pools of a node that cannot be used, and why."""
         problems = self._problems
         return [
             (
@@ -209,9 +203,6 @@ def surveys(
 
     Parameters
     ----------
-    survey : DeviceSurvey
-    nodes : list of Node
-    claim : ResourceClaim
     class_of : callable
         Returns the device class of a name, or None.
     """
@@ -259,8 +250,6 @@ def generated_claims(
 
     Parameters
     ----------
-    client : ObjectClient
-    pod : Pod
     group : PodGroup or None
         With which the pod may share claims.
 
@@ -268,7 +257,6 @@ def generated_claims(
     -------
     pod : Pod
         The pod itself if it misses no claim, or a template of its claims is missing.
-    claims : list of ResourceClaim
     """
     made: list[ResourceClaim] = []
     statuses = list(pod.status.resource_claim_statuses)

@@ -102,7 +102,6 @@ def largest(limit: int, fits: Callable[[int], bool]) -> int:
 
     Parameters
     ----------
-    limit : int
     fits : callable
         True for all numbers up to one, False for all above.
     """

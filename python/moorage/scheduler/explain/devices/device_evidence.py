@@ -53,8 +53,6 @@ def find_device_evidence(
 
     Parameters
     ----------
-    probe : Probe
-    devices : PodClaims
     claims : sequence of ClaimExplanation
         Those of the pod.
     """
@@ -100,7 +98,6 @@ def lacking_requests(claim: ClaimExplanation, node: str) -> Iterator[tuple[str, 
 
     Parameters
     ----------
-    claim : ClaimExplanation
     node : str
         Name of the node.
 

@@ -13,8 +13,8 @@ import pytest
 from bench.cluster import filled_scheduler, plain_pods
 
 from moorage import Scheduler
+from moorage.extenders.extender_wire import ExtenderArgs
 from moorage.objects import encode_object
-from moorage.scheduler.extenders.extender_wire import ExtenderArgs
 from moorage.serve import ExtenderServer, ExtenderService
 
 NODES = 5000

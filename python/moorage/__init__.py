@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ._core.base.quantity import Quantity as Quantity
+    from .changes.change import Change as Change
     from .controllers.workloads import PodTimes as PodTimes
     from .controllers.workloads import Rollout as Rollout
     from .errors import InputError as InputError
     from .errors import MoorageError as MoorageError
+    from .explain.explain_document import Explanation as Explanation
     from .framework.plugin.any_node_info import NodeInfo as NodeInfo
     from .framework.plugin.cycle_state import CycleState as CycleState
     from .framework.plugin.interface import BindPlugin as BindPlugin
@@ -52,12 +54,10 @@ if TYPE_CHECKING:
     from .plugins.registry import default_profile as default_profile
     from .scheduler import Profile as Profile
     from .scheduler import Scheduler as Scheduler
-    from .scheduler.changes.change import Change as Change
     from .scheduler.cycle.results import Examination as Examination
     from .scheduler.cycle.results import Feasibility as Feasibility
     from .scheduler.cycle.results import ScheduleResult as ScheduleResult
     from .scheduler.difference import Difference as Difference
-    from .scheduler.explain.explain_document import Explanation as Explanation
     from .scheduler.placing.preempt_pods import Preemption as Preemption
     from .sim.replay import History as History
     from .sim.replay import Verification as Verification
@@ -77,14 +77,14 @@ __version__ = "0.1.0"
 # Where each public name lives; the imports above say the same to type checkers.
 _MODULES = {
     "BindPlugin": "framework.plugin.interface",
-    "Change": "scheduler.changes.change",
+    "Change": "changes.change",
     "Cluster": "objects.model.cluster",
     "Code": "framework.plugin.interface",
     "CycleState": "framework.plugin.cycle_state",
     "Difference": "scheduler.difference",
     "EnqueueExtensions": "framework.plugin.interface",
     "Examination": "scheduler.cycle.results",
-    "Explanation": "scheduler.explain.explain_document",
+    "Explanation": "explain.explain_document",
     "Feasibility": "scheduler.cycle.results",
     "FilterPlugin": "framework.plugin.interface",
     "History": "sim.replay",

@@ -10,8 +10,8 @@ from string import ascii_lowercase
 from typing import Any
 from unittest.mock import patch
 
-from moorage.scheduler.extenders.extended_search import ExtendedSearch
-from tests.scheduler.extenders.extender_server import Answer, ExtenderServer
+from moorage.scheduler.cycle.extended_search import ExtendedSearch
+from tests.extenders.extender_server import Answer, ExtenderServer
 
 Json = dict[str, Any]
 

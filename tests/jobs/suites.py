@@ -108,7 +108,14 @@ def debug_test() -> None:
 
     The assertions allocate memory themselves, so the failure of each allocation is tested without them.
     """
-    rooms = ["tests/core", "tests/cache", "tests/scheduler", "tests/debug"]
+    rooms = [
+        "tests/core",
+        "tests/cache",
+        "tests/scheduler",
+        "tests/extenders",
+        "tests/explain",
+        "tests/debug",
+    ]
     left_out = ["--ignore", "tests/core/state/test_failed_allocations.py"]
     over("debug", lambda found: python(*PARALLEL, "-m", "not slow", *rooms, *left_out, environment=found))
 
@@ -145,7 +152,7 @@ def variants() -> None:
 @job("9 min beside other work, 6 of a processor", nightly=True)
 def machine() -> None:
     """Interrupts at every line, and state machines over a whole scheduler and over gangs, in many steps"""
-    python(*PARALLEL, "-m", "slow", "tests/scheduler")
+    python(*PARALLEL, "-m", "slow", "tests/scheduler", "tests/explain")
 
 
 @job("10 min", nightly=True)

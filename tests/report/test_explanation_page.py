@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from moorage.explain.explain_document import document
 from moorage.report.explanation_page import explanation_page
-from moorage.scheduler.explain.explain_document import document
+from tests.explain.test_evidence_of_filters import explained, node, pod
 from tests.report.pages import Read
-from tests.scheduler.explain.test_evidence_of_filters import explained, node, pod
 
 FULL = node("n1", allocatable={"cpu": "2"}) + pod("f1", "n1", "2")
 MISFIT = "default/new fits 0 of 1 nodes."

@@ -16,18 +16,18 @@ from typing import Any
 
 import pytest
 from tests.core.make import node, pod
+from tests.extenders.test_http_extender import configured
 from tests.live.kit.certificates import Authority
-from tests.scheduler.extenders.test_http_extender import configured
 from tests.scheduler.make import scheduler_with
 
 from moorage.cli import main
 from moorage.errors import ExtenderError
+from moorage.extenders.http_extender import HTTPExtender
 from moorage.framework import Code, FilterPlugin, PreFilterPlugin, PreFilterResult, Status
 from moorage.framework.configuration import build_extenders
 from moorage.framework.plugin.extender import Victims
 from moorage.objects import Cluster, Node, Pod, Taint, encode_object
 from moorage.scheduler import Scheduler
-from moorage.scheduler.extenders.http_extender import HTTPExtender
 from moorage.serve import ExtenderServer, ExtenderService
 from moorage.serve.extender_server import BodyRoom
 from moorage.store.api.api_watch import Arrivals

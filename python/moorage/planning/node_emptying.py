@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec.structs import asdict
 
+from moorage.changes.selection import select_nodes
 from moorage.errors import InputError, number_of
 from moorage.framework.plugin.amounts import quantity_text
 from moorage.objects.admission.admission import RefusedError
 from moorage.objects.model.pod import Pod
-from moorage.scheduler.changes.selection import select_nodes
 from moorage.tables import Table, Tabular
 from moorage.tables.table import rows_of
 

@@ -9,6 +9,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from moorage.changes.drain import MIRROR_ANNOTATION, NO_CONTROLLER, set_unschedulable
 from moorage.controllers.workloads.store_control import admission_of
 from moorage.objects import Object, PodDisruptionBudget
 from moorage.objects.admission.admission import RefusedError
@@ -17,7 +18,6 @@ from moorage.objects.model.pod import Pod
 from moorage.objects.model.workload import ControllerRevision
 from moorage.objects.workloads.disruption import BudgetSelectors, ignores_budgets, needs_disruption
 from moorage.objects.workloads.made_of import MAKERS, MadeOf
-from moorage.scheduler.changes.drain import MIRROR_ANNOTATION, NO_CONTROLLER, set_unschedulable
 from moorage.store import ObjectStore
 
 from .node_verdicts import FIXED, checked_needs, node_verdicts

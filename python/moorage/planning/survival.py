@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec import Struct
 
+from moorage.changes.drain import NO_CONTROLLER
 from moorage.controllers.workloads.awaited_pods import why_awaited
 from moorage.errors import InputError
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.workload import Job, ReplicaSet
 from moorage.objects.workloads.kinds.replacements import replacement
 from moorage.objects.workloads.top_controller import Workloads
-from moorage.scheduler.changes.drain import NO_CONTROLLER
 from moorage.tables import Table, Tabular
 
 from .node_groups import grouped_rows

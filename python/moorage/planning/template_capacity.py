@@ -16,15 +16,15 @@ from moorage._core.decide.copies import account_copies, filters_rows_alone
 from moorage._core.decide.pod_batch import PodBatch
 from moorage.controllers.workloads.store_control import admission_of
 from moorage.errors import InputError
+from moorage.explain.devices.claim_explanations import PodClaims
+from moorage.explain.devices.device_evidence import lacking_requests
+from moorage.explain.groups.explain_group import GroupTrial
 from moorage.objects import group_of
 from moorage.objects.admission.admission import Admission, RefusedError
 from moorage.objects.model.pod import Pod, PodStatus
 from moorage.objects.model.pod_group import GangSchedulingPolicy, PodGroup, PodGroupSchedulingPolicy
 from moorage.scheduler.check_arguments import check_readable
 from moorage.scheduler.cycle.results import Failure
-from moorage.scheduler.explain.devices.claim_explanations import PodClaims
-from moorage.scheduler.explain.devices.device_evidence import lacking_requests
-from moorage.scheduler.groups.explain_group import GroupTrial
 from moorage.scheduler.groups.place_group import schedule_workload
 from moorage.scheduler.placing.schedule_pods import MOST, replica
 from moorage.tables import Table, Tabular

@@ -1,4 +1,4 @@
-"""The scheduler: scheduling cycles over the cache, their results, and explanations."""
+"""The scheduler: scheduling cycles over the cache and their results."""
 
 from moorage.framework.profiles.profile import Profile as Profile
 
@@ -11,12 +11,5 @@ from .cycle.results import Feasibility as Feasibility
 from .cycle.results import PreFilterOutcome as PreFilterOutcome
 from .cycle.results import ScheduleResult as ScheduleResult
 from .difference import Difference as Difference
-from .explain.constraints import Constraint as Constraint
-from .explain.explain_document import Explanation as Explanation
-from .explain.explanation import Situation as Situation
-from .explain.single_change import Change as Change
-from .explain.situations import explain_after_run as explain_after_run
-from .explain.situations import explain_alone as explain_alone
-from .explain.situations import explain_in_turn as explain_in_turn
 from .scheduler import Scheduler as Scheduler
 from .scheduler_metrics import SchedulerMetrics as SchedulerMetrics

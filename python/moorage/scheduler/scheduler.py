@@ -14,7 +14,14 @@ from msgspec.structs import replace
 from moorage._core.base.bracket import Bracket
 from moorage.arguments import argument, typed
 from moorage.cache import SchedulerCache, Transaction
+from moorage.changes.change import Change
+from moorage.changes.cluster_changes import ClusterChanges
+from moorage.changes.node_upgrades import upgrade_nodes
+from moorage.changes.restarts import RESTARTABLE
 from moorage.controllers.workloads import ClusterControllers, PodTimes, Rollout
+from moorage.explain.explain_document import Explanation
+from moorage.explain.explain_pod import explain, pod_named
+from moorage.explain.groups.explain_group import explain_group
 from moorage.framework.plugin.nominator import PodNominator
 from moorage.framework.profiles.profile import Profile
 from moorage.objects.model.cluster import Cluster, RefusedPod
@@ -26,10 +33,6 @@ from moorage.releases import DEFAULT, pod_gates, release_named
 from moorage.releases import feature_gates as all_gates
 from moorage.store import InformerFactory, ObjectClient, ObjectStore
 
-from .changes.change import Change
-from .changes.cluster_changes import ClusterChanges
-from .changes.node_upgrades import upgrade_nodes
-from .changes.restarts import RESTARTABLE
 from .check_arguments import check_readable, group_like, pod_of, pods_of
 from .checked_clock import checked
 from .cycle.engines import (
@@ -50,9 +53,6 @@ from .cycle.results import (
 )
 from .difference import Difference, difference
 from .event_handlers import PodHandler, watch
-from .explain.explain_document import Explanation
-from .explain.explain_pod import explain, pod_named
-from .groups.explain_group import explain_group
 from .groups.ignored_groups import group_warnings
 from .groups.place_group import schedule_workload
 from .kind_handlers import watch_taint_rules

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from moorage._core.decide.decider import group_by_verdict
 from moorage.errors import InputError, MoorageError
+from moorage.extenders import extender_wire as wire
 from moorage.framework import CycleState, PreFilterRun, Status
 from moorage.framework.plugin.interface import Code
 from moorage.framework.runtime.call import StatusError
@@ -24,8 +25,7 @@ from moorage.scheduler import Scheduler
 from moorage.scheduler.cycle.diagnosis import explain_verdict
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.examine import score_rows
-from moorage.scheduler.extenders import extender_wire as wire
-from moorage.scheduler.extenders.extended_search import MAX_EXTENDER_PRIORITY
+from moorage.scheduler.cycle.extended_search import MAX_EXTENDER_PRIORITY
 from moorage.store import ApiError
 from moorage.store.quantities import why_unreadable
 

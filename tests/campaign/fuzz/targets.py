@@ -21,6 +21,7 @@ from moorage._core.base.selectors import parse_selector
 from moorage.devices.cel.cel_errors import CompileError
 from moorage.devices.cel.selector import SelectorError, compile_selector, device_value
 from moorage.errors import ExtenderError, InputError, MoorageError
+from moorage.extenders import extender_wire
 from moorage.framework.configuration.durations import parse_duration
 from moorage.framework.configuration.load_configuration import load_configuration
 from moorage.objects import Device, Node, Pod, decode_object, dump, load
@@ -28,7 +29,6 @@ from moorage.objects.read.block_yaml import read_block_style
 from moorage.objects.read.decode import decode
 from moorage.objects.read.yaml_reader import MAX_DEPTH, _documents, _RefusedError, read_yaml, resolve_plain
 from moorage.plugins.registry import IN_TREE
-from moorage.scheduler.extenders import extender_wire
 from moorage.sim.loaders.formats import FORMATS
 from moorage.sim.perf import read_workloads
 from moorage.sim.perf.go_template import parse as parse_template

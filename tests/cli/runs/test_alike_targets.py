@@ -8,9 +8,10 @@ from tests.core.make import node, pod
 
 from moorage.cli.runs.alike_targets import merge_alike
 from moorage.cli.runs.targets import Target
+from moorage.explain import Explanation
 from moorage.objects import Cluster
 from moorage.objects.workloads.top_controller import Workload
-from moorage.scheduler import Explanation, Scheduler
+from moorage.scheduler import Scheduler
 
 
 def explained(free: int = 0) -> Explanation:

@@ -95,8 +95,8 @@ def explain(
     from moorage.cli.output.explain_output import write_explanations
     from moorage.cli.output.printing import told
     from moorage.cli.runs.alike_targets import merge_alike
-    from moorage.scheduler.explain.explanation import AFTER_RUN, ALONE, IN_TURN
-    from moorage.scheduler.explain.situations import SITUATIONS
+    from moorage.explain.explanation import AFTER_RUN, ALONE, IN_TURN
+    from moorage.explain.situations import SITUATIONS
 
     alone, after_run = options["alone"], options["after_run"]
     if alone and after_run:

@@ -64,11 +64,11 @@ def nodes(by: str | None, selector: str, sort_by: str, output: str, **options: A
 
     Exit codes: 0 if it ran; 2 for bad input.
     """
+    from moorage.changes.selection import select_nodes
     from moorage.cli.output.nodes_output import write_namespaces, write_nodes
     from moorage.cli.output.printing import told
     from moorage.cli.runs.simulation import Preparation
     from moorage.planning.namespace_use import namespace_use
-    from moorage.scheduler.changes.selection import select_nodes
 
     of_namespaces = by == "namespace" or bool(options["namespace"])
     if of_namespaces and (selector or by not in (None, "namespace") or sort_by != "name"):

@@ -14,8 +14,8 @@ from .number_ranges import WholeNumber
 from .option_groups import GroupedCommand
 
 if TYPE_CHECKING:
+    from moorage.changes.change import Change
     from moorage.scheduler import Scheduler
-    from moorage.scheduler.changes.change import Change
 
 NODES = "NODE|LABEL=VALUE"
 _ORDER = "moorage.changes"
@@ -115,7 +115,7 @@ class RequestedChange(NamedTuple):
         InputError
             The change is not possible; nothing has changed.
         """
-        from moorage.scheduler.changes.selection import select_nodes
+        from moorage.changes.selection import select_nodes
 
         with located(source=self.option):
             words: Sequence[str | list[str]] = self.words

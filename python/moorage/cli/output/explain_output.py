@@ -10,13 +10,9 @@ from moorage.cli.runs.simulation import skip_reason
 from moorage.cli.runs.targets import Target
 from moorage.devices.request_survey import RequestSurvey
 from moorage.errors import number_of
-from moorage.framework.plugin.status import Status
-from moorage.preemption.eviction_units import priority_of
-from moorage.preemption.pick import CRITERION_TEXTS, Candidate, highest_priority
-from moorage.scheduler.cycle.examine_preemption import PreemptionExamination
-from moorage.scheduler.explain.devices.claim_explanations import STEP_TEXTS
-from moorage.scheduler.explain.explain_document import API_VERSION, EXAMPLES, Explanation, document
-from moorage.scheduler.explain.explanation import (
+from moorage.explain.devices.claim_explanations import STEP_TEXTS
+from moorage.explain.explain_document import API_VERSION, EXAMPLES, Explanation, document
+from moorage.explain.explanation import (
     AFTER_RUN,
     ALONE,
     IN_TURN,
@@ -26,8 +22,12 @@ from moorage.scheduler.explain.explanation import (
     NodeGroup,
     ScoredNode,
 )
-from moorage.scheduler.explain.node_comparison import NodeComparison
-from moorage.scheduler.explain.single_change import FEWER_DEVICES, LOWER, SMALLER_CLAIM, Change
+from moorage.explain.node_comparison import NodeComparison
+from moorage.explain.single_change import FEWER_DEVICES, LOWER, SMALLER_CLAIM, Change
+from moorage.framework.plugin.status import Status
+from moorage.preemption.eviction_units import priority_of
+from moorage.preemption.pick import CRITERION_TEXTS, Candidate, highest_priority
+from moorage.scheduler.cycle.examine_preemption import PreemptionExamination
 
 from .printing import ignore_broken_pipe, print_lines, print_table, write_value
 

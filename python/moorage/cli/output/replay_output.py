@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from moorage.scheduler.explain.explain_document import document
+from moorage.explain.explain_document import document
 from moorage.sim.measures import Measurement
 from moorage.sim.replay import History, Verification
 from moorage.tables import Table as Columns

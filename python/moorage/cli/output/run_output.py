@@ -12,11 +12,11 @@ import msgspec
 
 from moorage.cli.runs.group_fits import GroupFit, group_fits
 from moorage.cli.runs.simulation import KEPT, PLACED, REPLACED, Group, Outcome, Simulation, group_outcomes
+from moorage.explain.explain_document import document
 from moorage.framework.plugin.amounts import held_by, unit
 from moorage.objects import Node
 from moorage.objects.workloads.top_controller import Workload
 from moorage.scheduler.cycle.results import Failure
-from moorage.scheduler.explain.explain_document import document
 from moorage.sim.optimistic import Optimistic
 from moorage.sim.summary import Summary, Use, by_count, zone_of
 

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
+from moorage.changes.selection import WORKLOADS
 from moorage.errors import InputError, same_or_nearest
+from moorage.explain.explain_pod import groups_instead
 from moorage.objects import CompositePodGroup, Node, Object, Pod, PodGroup
 from moorage.objects.model.workload import CronJob, Job
 from moorage.objects.workloads.jobs.job_state import is_over
 from moorage.scheduler import Scheduler
-from moorage.scheduler.changes.selection import WORKLOADS
-from moorage.scheduler.explain.explain_pod import groups_instead
 from moorage.scheduler.groups.ignored_groups import pods_without_group
 from moorage.store import kind_named
 

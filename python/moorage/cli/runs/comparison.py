@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace as with_fields
 
+from moorage.changes.drain import MIRROR_ANNOTATION
 from moorage.cli.options.change_options import OPTIONS, RequestedChange, parse_changes
 from moorage.cli.options.configuration_kind import naming_other_kinds
 from moorage.cli.options.inputs import is_input, load_input, scheduler_settings, without_server
@@ -19,7 +20,6 @@ from moorage.objects.model.pod import PodStatus
 from moorage.objects.workloads.ownership import FINISHED
 from moorage.plugins.registry import read_configuration
 from moorage.scheduler import Scheduler
-from moorage.scheduler.changes.drain import MIRROR_ANNOTATION
 
 from .simulation import PLACED, REPLACED, Preparation, Simulation
 

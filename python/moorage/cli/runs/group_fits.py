@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
+from moorage.explain.groups.explain_group import Fit, fit_of_group
 from moorage.objects import Pod, group_of
 from moorage.objects.workloads.ownership import FINISHED
-from moorage.scheduler.groups.explain_group import Fit, fit_of_group
 
 from .simulation import EVICTED, PLACED, REFUSED, Outcome, Simulation
 

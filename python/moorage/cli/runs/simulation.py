@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from moorage.changes.change import Change
+from moorage.changes.drain import LASTING
 from moorage.cli.messages import Stages
 from moorage.cli.options.change_options import RequestedChange, left_as_is
 from moorage.controllers.persistent_volume.driver_topology import unknown_topologies
@@ -24,8 +26,6 @@ from moorage.objects.workloads.ownership import FINISHED
 from moorage.objects.workloads.top_controller import Workload, Workloads, group_to_show
 from moorage.plugins.gang_scheduling import GangScheduling
 from moorage.scheduler import Scheduler, ScheduleResult
-from moorage.scheduler.changes.change import Change
-from moorage.scheduler.changes.drain import LASTING
 from moorage.scheduler.cycle.results import Failure
 from moorage.scheduler.groups.ignored_groups import group_warnings
 from moorage.scheduler.runs import Run

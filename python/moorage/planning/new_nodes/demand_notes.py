@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from moorage.changes.node_copies import HOSTNAME, ZONE
 from moorage.errors import examples
+from moorage.explain.constraints import POD_TERMS, hard_spreads, pod_terms
 from moorage.framework.plugin.amounts import quantity_text
 from moorage.objects import Node, Pod
 from moorage.objects.model.pod import PodSpec
 from moorage.plugins.node_resources_fit import INSUFFICIENT
-from moorage.scheduler.changes.node_copies import HOSTNAME, ZONE
-from moorage.scheduler.explain.constraints import POD_TERMS, hard_spreads, pod_terms
 
 if TYPE_CHECKING:
     from moorage.scheduler.scheduler import Scheduler

@@ -26,9 +26,9 @@ from moorage.framework.runtime.call import StatusError
 from moorage.framework.runtime.filtering import PreFilterRun
 from moorage.framework.runtime.runtime import Target, target_of
 from moorage.objects.model.pod import Pod
-from moorage.scheduler.extenders.extended_search import ExtendedSearch
 
 from .diagnosis import Diagnosis
+from .extended_search import ExtendedSearch
 from .node_search import NO_ROWS, NodeSearch
 from .opportunistic_batching import Batching
 from .results import Decision

@@ -78,7 +78,7 @@ def _extenders(configuration: KubeSchedulerConfiguration | None, cache: Schedule
     """Make the extenders of a configuration; few have any, and HTTP and TLS take long to import."""
     if configuration is None or not configuration.extenders:
         return ()
-    from moorage.scheduler.extenders.http_extender import make_extenders
+    from moorage.extenders.http_extender import make_extenders
 
     return make_extenders(configuration, cache.node_info)
 

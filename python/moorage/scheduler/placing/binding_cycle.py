@@ -32,8 +32,8 @@ from moorage.objects.model.pod import Pod
 from moorage.plugins.dynamic_resources import DynamicResources
 from moorage.scheduler.cycle.diagnosis import Diagnosis
 from moorage.scheduler.cycle.engine import Engine
+from moorage.scheduler.cycle.extended_search import bind_by_extender
 from moorage.scheduler.cycle.results import Failure
-from moorage.scheduler.extenders.extended_search import bind_by_extender
 from moorage.scheduler.volume_controllers import ExternalController, SimulatedController
 from moorage.store import ApiError, ObjectClient, ObjectStore
 from moorage.store.clock import timestamp

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from moorage.changes.drain import NO_CONTROLLER
 from moorage.objects import Pod, PodDisruptionBudget
 from moorage.objects.workloads.disruption import BudgetSelectors
 from moorage.scheduler import Scheduler
-from moorage.scheduler.changes.drain import NO_CONTROLLER
 from moorage.sim.timeline.autoscaler_spec import ScaleDown
 
 SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"

@@ -1,0 +1,453 @@
+"""Single changes of a pod or of the cluster that place the pod. Each is confirmed by a search of the
+engine."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+from msgspec.structs import replace
+
+from moorage._core.base.quantity import Quantity
+from moorage._core.base.selectors import pod_matches_node_selector
+from moorage.changes.drain import with_cordon
+from moorage.changes.node_copies import HOSTNAME, ZONE, is_leaving
+from moorage.devices.allocation.claim_requests import MAX_RESULTS
+from moorage.framework.plugin.amounts import quantity_text
+from moorage.objects import Node, PersistentVolumeClaim, PodSpec, Taint
+from moorage.objects.model.storage import CSIStorageCapacity
+from moorage.plugins.claim_evidence import STORAGE, claims_of, largest_volume
+from moorage.plugins.node_affinity import required_terms
+from moorage.plugins.node_unschedulable import UNSCHEDULABLE
+from moorage.plugins.volume_binding import VolumeBinding
+from moorage.volume.binding.assume_cache import PVCAssumeCache
+from moorage.volume.binding.claims import claim_class, parse_bytes, requested_storage
+from moorage.volume.constants import SELECTED_NODE
+
+from . import constraints
+from .devices.device_changes import device_changes, largest
+from .lowering import Edit, asked_by_container, effective, lower
+from .probe import Probe
+from .single_change import (
+    DROP,
+    KINDS,
+    LABEL,
+    LOWER,
+    NODE,
+    REPROVISION,
+    SMALLER_CLAIM,
+    TOLERATE,
+    UNCORDON,
+    Change,
+)
+from .spread_changes import spread_changes
+
+MOST_TAINTS = 32
+"""Maximum number of combinations of taints that are tried."""
+MOST_TEMPLATES = 16
+"""Maximum number of kinds of new nodes that are tried."""
+MOST_LABELS = 32
+"""Maximum number of labels, and of cordons, that are tried node by node, where the pods of other nodes matter
+too."""
+OF_KUBELET = frozenset(
+    {HOSTNAME, "kubernetes.io/os", "kubernetes.io/arch", "beta.kubernetes.io/os", "beta.kubernetes.io/arch"}
+)
+"""The labels that the kubelet sets on its node, and puts back."""
+MOST_DOMAINS = 4
+"""Maximum number of domains per topology that are tried, the largest ones."""
+
+
+def find_changes(probe: Probe) -> list[Change]:
+    """Find the single changes that place the pod.
+
+    Returns
+    -------
+    list of Change
+        By kind, amount, and descending number of feasible nodes.
+    """
+    changes = [*lower_requests(probe), *smaller_claims(probe), *_reprovisioned(probe), *tolerations(probe)]
+    changes += [*spread_changes(probe), *_uncordons(probe), *_labels(probe)]
+    changes += [*_nodes(probe), *_drops(probe), *device_changes(probe)]
+    lasting = filter(None, (as_stored(probe, change) for change in changes))
+    return sorted(lasting, key=lambda change: (KINDS[change.kind], change.amount, -change.feasible_nodes))
+
+
+def as_stored(probe: Probe, change: Change) -> Change | None:
+    """Return a change of a pod as the API server would store it.
+
+    Returns
+    -------
+    Change or None
+        None if the API server would refuse the changed pod, if what it puts back (such as the node selector
+        of the runtime class) keeps it off all nodes, or if the pod's template does not have what changes.
+    """
+    if change.pod is probe.pod:
+        return change
+    pod = probe.stored(change.pod)
+    if pod is None or not _is_of_template(probe, change):
+        return None
+    if pod.spec == change.pod.spec:
+        return change
+    feasible = probe.count_feasible(pod)
+    return dataclasses.replace(change, pod=pod, feasible_nodes=feasible) if feasible else None
+
+
+def _is_of_template(probe: Probe, change: Change) -> bool:
+    """Whether the template of a pod's controller has what changes, so that new pods have the change."""
+    template = probe.template
+    if template is None:
+        return True
+    if change.constraint is not None:
+        return change.constraint.drop(template) != template
+    amounts = asked_by_container(template, change.resource) if change.edits else {}
+    return all(amounts.get(edit.container) == Quantity(edit.before) for edit in change.edits)
+
+
+def lower_requests(probe: Probe) -> Iterator[Change]:
+    """Yield, for each resource, the change to the largest request that fits some node."""
+    table = probe.table
+    for constraint in constraints.request_constraints(probe.resources):
+        resource = constraint.name
+        rows = probe.feasible(constraint.drop(probe.pod))
+        if not len(rows):
+            continue
+        free = table.allocatable[resource][rows] - table.requested[resource][rows]
+        before, after = effective(probe.pod, resource, probe.gates), max(int(np.max(free)), 0)
+        if probe.devices is not None and resource in probe.devices.resources:
+            after = max(after, _most_devices(probe, resource, before))
+        lowered = lower(probe.pod, resource, after, probe.gates) if after < before else None
+        if lowered is None:
+            continue
+        pod, edits = lowered
+        left = effective(pod, resource, probe.gates)
+        texts = quantity_text(resource, before), quantity_text(resource, left)
+        yield Change(
+            LOWER,
+            _lower_text(resource, edits, *texts),
+            probe.count_feasible(pod),
+            pod,
+            amount=float(Fraction(before - left, before)),
+            resource=resource,
+            before=texts[0],
+            after=texts[1],
+            edits=edits,
+        )
+
+
+def smaller_claims(probe: Probe) -> Iterator[Change]:
+    """Yield, for each claim of the pod, the change to the largest size for which a node has storage capacity,
+    beside what its other claims of the class take."""
+    plugin = probe.volume_binding
+    if plugin is None or plugin.sources is None:
+        return
+    sources = plugin.sources
+    unbound = _unbound_claims(probe, plugin)
+    for claim in unbound:
+        size, name = requested_storage(claim), claim_class(claim)
+        others = sum(requested_storage(one) for one in unbound if claim_class(one) == name) - size
+        of_class = (one for one in plugin.lister(CSIStorageCapacity).list() if one.storage_class_name == name)
+        sizes = sorted({_room(one, others) for one in of_class}, reverse=True)
+        for smaller in (one for one in sizes if 0 < one < size):
+            texts = quantity_text(STORAGE, size), quantity_text(STORAGE, smaller)
+            requests = claim.spec.resources.requests | {STORAGE: texts[1]}
+            resources = replace(claim.spec.resources, requests=requests)
+            changed = replace(claim, spec=replace(claim.spec, resources=resources))
+            with _assumed(sources.pvc_cache, changed):
+                feasible = probe.count_feasible(probe.pod)
+            if feasible:
+                text = f"lower the request of claim {claim.key} from {texts[0]} to {texts[1]}"
+                reduction = float(Fraction(size - smaller, size))
+                yield Change(
+                    SMALLER_CLAIM,
+                    text,
+                    feasible,
+                    probe.pod,
+                    amount=reduction,
+                    before=texts[0],
+                    after=texts[1],
+                    claim=claim.key,
+                )
+                break
+
+
+def _unbound_claims(probe: Probe, plugin: VolumeBinding) -> list[PersistentVolumeClaim]:
+    claims = claims_of(probe.pod, plugin.lister(PersistentVolumeClaim))
+    return [one for one in claims if not one.spec.volume_name]
+
+
+def _reprovisioned(probe: Probe) -> Iterator[Change]:
+    """Yield, for each claim that is being provisioned for a node that does not exist, an end to that."""
+    plugin = probe.volume_binding
+    if plugin is None or plugin.sources is None:
+        return
+    for claim in _unbound_claims(probe, plugin):
+        node = claim.metadata.annotations.get(SELECTED_NODE)
+        if node is None or probe.engine.cache.state.has_node(node):
+            continue
+        kept = {key: value for key, value in claim.metadata.annotations.items() if key != SELECTED_NODE}
+        changed = replace(claim, metadata=replace(claim.metadata, annotations=kept))
+        with _assumed(plugin.sources.pvc_cache, changed):
+            feasible = probe.count_feasible(probe.pod)
+        if feasible:
+            text = f"remove the annotation {SELECTED_NODE} ({node}) of claim {claim.key}"
+            yield Change(REPROVISION, text, feasible, probe.pod, before=node, claim=claim.key)
+
+
+def _room(capacity: CSIStorageCapacity, others: int) -> int:
+    """Return the largest volume that a capacity allows beside others, in bytes."""
+    largest = largest_volume(capacity)
+    return largest if capacity.capacity is None else min(largest, parse_bytes(capacity.capacity) - others)
+
+
+@contextmanager
+def _assumed(cache: PVCAssumeCache, claim: PersistentVolumeClaim) -> Iterator[None]:
+    """Have the binder see another state of a claim inside the context."""
+    before = cache.get(claim.key)
+    cache.assume(claim)
+    try:
+        yield
+    finally:
+        cache.restore(claim.key)
+        if cache.get(claim.key) is not before:
+            cache.assume(before)
+
+
+def _most_devices(probe: Probe, resource: str, before: int) -> int:
+    """Return the largest request below the present one of a resource that is provided as devices."""
+
+    def fits(amount: int) -> bool:
+        lowered = lower(probe.pod, resource, amount, probe.gates)
+        return lowered is not None and probe.count_feasible(lowered[0]) > 0
+
+    return largest(min(before - 1, MAX_RESULTS), fits)
+
+
+def _lower_text(resource: str, edits: list[Edit], before: str, after: str) -> str:
+    """Return the description of lower requests."""
+    if len(edits) > 1:
+        return f"lower the {resource} request from {before} to {after}, over {len(edits)} places"
+    of = f"container {edits[0].container}" if edits[0].container else "the pod"
+    return f"lower the {resource} request of {of} from {edits[0].before} to {edits[0].after}"
+
+
+def tolerations(probe: Probe) -> Iterator[Change]:
+    """Yield changes that add one toleration."""
+    for taints in _single_key_taints(probe):
+        toleration = constraints.toleration_of(taints)
+        pod = constraints.tolerate(probe.pod, toleration)
+        feasible = probe.count_feasible(pod)
+        if feasible:
+            value = f"={toleration.value}" if toleration.value else ""
+            text = f"tolerate {toleration.key}{value}:{toleration.effect or '*'}"
+            yield Change(TOLERATE, text, feasible, pod, toleration=toleration)
+
+
+def _single_key_taints(probe: Probe) -> list[tuple[Taint, ...]]:
+    """Return the groups of taints with one key that alone make a node infeasible, but for nodes that will go;
+    only the most frequent ones."""
+    counts: Counter[tuple[Taint, ...]] = Counter()
+    loose = replace(probe.pod, spec=constraints.without_pod_terms(probe.pod.spec))
+    for node in probe.nodes(probe.feasible(constraints.tolerate(loose, constraints.EVERY_TAINT))):
+        taints = tuple(probe.untolerated(node))
+        is_cordon = node.spec.unschedulable and taints == (UNSCHEDULABLE,)  # see `_uncordons`
+        if len({taint.key for taint in taints}) == 1 and not (is_cordon or is_leaving(taints[0])):
+            counts[taints] += 1
+    return [taints for taints, _ in counts.most_common(MOST_TAINTS)]
+
+
+def _uncordons(probe: Probe) -> Iterator[Change]:
+    """Yield the change that uncordons a node, for as many nodes as it would help on, one at a time."""
+    pod = constraints.tolerate(probe.pod, constraints.toleration_of([UNSCHEDULABLE]))
+    if constraints.has_pod_terms(pod.spec):  # which nodes count may change with the cordon
+        nodes = [one for one in probe.nodes(probe.rows()) if one.spec.unschedulable][:MOST_LABELS]
+        helped = [one for one in nodes if probe.count_feasible_with(with_cordon(one, False))]
+    else:
+        helped = [one for one in probe.nodes(probe.feasible(pod)) if one.spec.unschedulable]
+    if helped:
+        node = with_cordon(helped[0], False)
+        yield Change(
+            UNCORDON,
+            f"uncordon node {node.name}",
+            probe.count_feasible_with(node),
+            probe.pod,
+            node_name=node.name,
+            eligible_nodes=len(helped),
+            node=node,
+        )
+
+
+def _drops(probe: Probe) -> Iterator[Change]:
+    """Yield changes that drop one constraint."""
+    dropped = [*constraints.term_constraints(probe.pod), *constraints.finer_constraints(probe.pod)]
+    for constraint in (*dropped, *constraints.runtime_class_constraints(probe)):
+        pod = constraint.drop(probe.pod)
+        feasible = probe.count_feasible(pod)
+        if feasible:
+            yield Change(DROP, f"drop {constraint.text}", feasible, pod, constraint=constraint)
+
+
+# ---- labels ------------------------------------------------------------------------------------------------
+
+
+def _labels(probe: Probe) -> Iterator[Change]:
+    """Yield changes that add one label to a node."""
+    depends_on_pods = constraints.has_pod_terms(probe.pod.spec)
+    nodes = _candidates(probe)
+    runtime_class = probe.runtime_class
+    scheduling = None if runtime_class is None else runtime_class.scheduling
+    of_runtime = {} if scheduling is None else scheduling.node_selector  # other nodes lack the runtime
+    fixed = OF_KUBELET | of_runtime.keys()
+    labels = dict.fromkeys(one for one in _wanted_labels(probe.pod.spec) if one[0] not in fixed)
+    if depends_on_pods:
+        others = probe.nodes(probe.rows())
+        labels |= dict.fromkeys(_topology_labels(probe.pod.spec, others))
+        nodes = list({node.name: node for node in (*nodes, *others)}.values())
+    budget = MOST_LABELS
+    for key, value in labels:
+        lacking = [node for node in nodes if key not in node.metadata.labels]
+        if depends_on_pods:
+            lacking, budget = lacking[:budget], budget - len(lacking[:budget])
+            helped = [node for node in lacking if probe.count_feasible_with(with_label(node, key, value))]
+        else:
+            helped = _selected(probe.pod.spec, lacking, key, value)
+        if not helped:
+            continue
+        node = with_label(helped[0], key, value)
+        feasible = probe.count_feasible_with(node)
+        if feasible:
+            yield Change(
+                LABEL,
+                f"label node {node.name} with {key}={value}",
+                feasible,
+                probe.pod,
+                label=(key, value),
+                node_name=node.name,
+                eligible_nodes=len(helped),
+                node=node,
+            )
+
+
+def _candidates(probe: Probe) -> list[Node]:
+    """Return the nodes that are infeasible only because of nodeSelector, required node affinity and terms
+    about other pods."""
+    spec = constraints.without_pod_terms(constraints.without_node_selection(probe.pod.spec))
+    return probe.nodes(probe.feasible(replace(probe.pod, spec=spec))) if spec != probe.pod.spec else []
+
+
+def _selected(spec: PodSpec, nodes: list[Node], key: str, value: str) -> list[Node]:
+    """Return the nodes that nodeSelector and required node affinity select once they have the label."""
+    keys = sorted({each.key for each in constraints.requirements(spec)} | (spec.node_selector or {}).keys())
+    by_name = any(term.match_fields for term in required_terms(spec) or ())
+    known: dict[tuple[str | None, ...], bool] = {}
+    selected = []
+    for node in nodes:
+        alike = (*(node.metadata.labels.get(each) for each in keys), node.name if by_name else "")
+        if alike not in known:
+            known[alike] = pod_matches_node_selector(spec, with_label(node, key, value))
+        if known[alike]:
+            selected.append(node)
+    return selected
+
+
+def _topology_labels(spec: PodSpec, nodes: list[Node]) -> Iterator[tuple[str, str]]:
+    """Yield the labels of the largest domains of each topology, which a node without such a label could
+    join."""
+    for key in sorted(constraints.topology_keys(spec) - {HOSTNAME}):
+        domains = Counter(node.metadata.labels[key] for node in nodes if key in node.metadata.labels)
+        for value, _ in sorted(domains.items(), key=lambda each: (-each[1], each[0]))[:MOST_DOMAINS]:
+            yield key, value
+
+
+def with_label(node: Node, key: str, value: str) -> Node:
+    """Return the node with one more label."""
+    return replace(node, metadata=replace(node.metadata, labels=node.metadata.labels | {key: value}))
+
+
+def _wanted_labels(spec: PodSpec) -> Iterator[tuple[str, str]]:
+    """Yield the labels that nodeSelector and required node affinity ask for; of several values the first."""
+    yield from sorted((spec.node_selector or {}).items())
+    for requirement in constraints.requirements(spec):
+        match requirement.operator, requirement.values:
+            case "In", (value, *_):
+                yield requirement.key, value
+            case "Exists", ():
+                yield requirement.key, "true"
+            case "Gt" | "Lt", (value,) if value.isdecimal():
+                number = int(value) + (1 if requirement.operator == "Gt" else -1)
+                if number >= 0:
+                    yield requirement.key, str(number)
+
+
+# ---- new nodes ------------------------------------------------------------------------------------------
+
+
+def _nodes(probe: Probe) -> Iterator[Change]:
+    """Yield changes that add a copy of a node, as `ClusterChanges.add_nodes` does, the smallest first.
+
+    Of nodes that differ only in size and zone, the smallest is tried; where DaemonSets take some of its room,
+    larger ones, too.
+    """
+    spec = probe.pod.spec
+    selected = {requirement.key for requirement in constraints.requirements(spec)} | (
+        spec.node_selector or {}
+    ).keys()
+    keys = sorted((selected | constraints.topology_keys(spec)) - {HOSTNAME, ZONE})
+    tried: set[object] = set()
+    done: set[object] = set()
+    seen: set[object] = set()  # spares most nodes of a large cluster the comparison
+    for node in probe.nodes(_by_size(probe)):
+        labels = node.metadata.labels
+        if probe.devices is None:
+            shape = (node.spec.taints, labels.get(ZONE), *_amounts(probe, node), *map(labels.get, keys))
+            if shape in seen:
+                continue
+            seen.add(shape)
+        copy = probe.copy_of(node)
+        taints = tuple((taint.key, taint.value, taint.effect) for taint in copy.spec.taints)
+        devices = None if probe.devices is None else probe.devices.kinds_of(node)
+        alike = (taints, devices, *(labels.get(key) for key in keys))
+        in_zone: tuple[object, ...] = (alike, labels.get(ZONE))
+        if probe.daemons.pods_for(copy, None):
+            in_zone += _amounts(probe, node)
+        if len(tried) == MOST_TEMPLATES:
+            break
+        if alike in done or in_zone in tried:
+            continue
+        tried.add(in_zone)
+        slices = probe.slices_of_copy(node, copy)
+        feasible = probe.count_feasible_with(copy, slices)
+        if feasible:
+            done.add(alike)
+            size = ", ".join(f"{copy.status.allocatable.get(name, 0)} {name}" for name in ("cpu", "memory"))
+            text = f"add a node like {node.name} ({size})"
+            yield Change(NODE, text, feasible, probe.pod, node_name=node.name, node=copy, slices=slices)
+
+
+def _by_size(probe: Probe) -> npt.NDArray[np.int32]:
+    """Return the rows of nodes that are large enough when empty, in ascending order of the sum of their cpu
+    and memory relative to the largest."""
+    rows = probe.rows()
+    allocatable = probe.table.allocatable
+    enough = np.ones(len(rows), dtype=bool)
+    as_devices = () if probe.devices is None else probe.devices.resources
+    for resource, request in probe.requests.items():
+        if resource in as_devices:
+            continue
+        enough &= allocatable[resource][rows] >= request
+    rows = rows[enough]
+    size = np.zeros(len(rows))
+    for resource in ("cpu", "memory"):
+        column = allocatable[resource][rows]
+        size += column / max(int(column.max(initial=0)), 1)
+    return rows[np.argsort(size, kind="stable")]
+
+
+def _amounts(probe: Probe, node: Node) -> tuple[int, ...]:
+    """Return the allocatable amounts of a node of what the pod requests."""
+    row = probe.table.find_row(node.name)
+    return tuple(int(probe.table.allocatable[resource][row]) for resource in probe.requests)

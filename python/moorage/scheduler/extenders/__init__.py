@@ -1,1 +1,0 @@
-"""HTTP extenders: configuration, transport, wire format, and the search with extenders."""

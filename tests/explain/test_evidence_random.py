@@ -1,0 +1,273 @@
+"""Every number of an explanation, recomputed from the objects of random clusters."""
+
+from __future__ import annotations
+
+from collections import Counter
+from fractions import Fraction
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from tests.conftest import NIGHTLY, SHARE
+from tests.explain.explain_world import World, random_pod, random_world
+
+from moorage.explain import Explanation
+from moorage.explain.explanation import NodeGroup
+from moorage.objects import Node, Pod, PodStatus, Taint, TopologySpreadConstraint
+from moorage.plugins.inter_pod_affinity import MissingPod, RepellingPod
+from moorage.plugins.node_affinity import LabelEvidence
+from moorage.plugins.node_ports import PortEvidence, PortHolder
+from moorage.plugins.node_resources_fit import RoomEvidence
+from moorage.plugins.node_unschedulable import CordonEvidence
+from moorage.plugins.pod_topology_spread import NoDomain, SpreadEvidence
+from moorage.plugins.room_holders import InitContainerSum, NominatedPod, OwnRequest, TerminatingPod
+from moorage.plugins.taint_toleration import TaintEvidence, taint_text
+
+UNITS = {"m": Fraction(1, 1000), "Mi": 2**20, "Gi": 2**30, "": 1}
+
+
+def amount(resource: str, quantity: object) -> int:
+    """A quantity of the worlds in the unit of its resource."""
+    text = str(quantity)
+    suffix = text.lstrip("0123456789.")
+    value = Fraction(text.removesuffix(suffix)) * UNITS[suffix]
+    return int(value * 1000) if resource == "cpu" else int(value)
+
+
+def request_of(pod: Pod, resource: str, inits: bool = True, overhead: bool = True, level: bool = True) -> int:
+    """What a pod requests of a resource, by the sums of its containers."""
+    if resource == "pods":
+        return 1
+
+    def of(container: object) -> int:
+        return amount(resource, container.resources.requests.get(resource, 0))  # type: ignore[attr-defined]
+
+    spec = pod.spec
+    most = sidecars = 0
+    for one in spec.init_containers:
+        if one.restart_policy == "Always":
+            sidecars += of(one)
+            most = max(most, sidecars)
+        elif inits:
+            most = max(most, sidecars + of(one))
+    total = max(sum(map(of, spec.containers)) + sidecars, most)
+    if level and spec.resources is not None and resource in spec.resources.requests:
+        total = amount(resource, spec.resources.requests[resource])
+    return total + (amount(resource, spec.overhead.get(resource, 0)) if overhead else 0)
+
+
+class Objects:
+    """What a group of nodes is, by the objects."""
+
+    def __init__(self, world: World, asked: Pod, waiting: list[Pod], group: NodeGroup) -> None:
+        self.world, self.asked = world, asked
+        self.by_name = {node.name: node for node in world.nodes}
+        self.nodes = [self.by_name[name] for name in group.nodes]
+        self.nominated = [pod for pod in waiting if (pod.spec.priority or 0) >= (asked.spec.priority or 0)]
+
+    def on(self, node: Node) -> list[Pod]:
+        return [pod for pod in self.world.bound if pod.spec.node_name == node.name]
+
+    def nominated_on(self, node: Node) -> list[Pod]:
+        return [pod for pod in self.nominated if pod.status.nominated_node_name == node.name]
+
+    def missing(self, node: Node, resource: str) -> int:
+        used = sum(request_of(pod, resource) for pod in (*self.on(node), *self.nominated_on(node)))
+        free = amount(resource, node.status.allocatable.get(resource, 0)) - used
+        return request_of(self.asked, resource) - free
+
+    def tolerated(self, taint: Taint) -> bool:
+        return any(
+            one.key in (taint.key, None, "")
+            and one.effect in (taint.effect, None, "")
+            and (one.operator == "Exists" or (one.value or "") == (taint.value or ""))
+            for one in self.asked.spec.tolerations
+        )
+
+    # ---- spreading
+
+    def counts_node(self, constraint: TopologySpreadConstraint, node: Node, fits_labels: bool) -> bool:
+        keys = [
+            one.topology_key
+            for one in self.asked.spec.topology_spread_constraints
+            if one.when_unsatisfiable == "DoNotSchedule"
+        ]
+        if any(key not in node.metadata.labels for key in keys):
+            return False
+        if constraint.node_affinity_policy in (None, "Honor") and not fits_labels:
+            return False
+        taints = [one for one in node.spec.taints if one.effect in ("NoSchedule", "NoExecute")]
+        return constraint.node_taints_policy != "Honor" or all(map(self.tolerated, taints))
+
+    def matching(self, constraint: TopologySpreadConstraint, pods: list[Pod]) -> list[Pod]:
+        (wanted,) = constraint.label_selector.match_labels.items()  # type: ignore[union-attr]
+        return [pod for pod in pods if wanted in pod.metadata.labels.items()]
+
+
+def check_room(fact: RoomEvidence, objects: Objects) -> None:
+    missing = [objects.missing(node, fact.resource) for node in objects.nodes]
+    assert fact.requested == request_of(objects.asked, fact.resource)
+    assert (fact.least, fact.most, fact.nodes) == (min(missing), max(missing), len(missing))
+    assert fact.least > 0
+
+
+def check_taint(fact: TaintEvidence, objects: Objects) -> None:
+    texts = Counter(
+        taint_text(taint)
+        for node in objects.nodes
+        for taint in node.spec.taints
+        if taint.effect != "PreferNoSchedule" and not objects.tolerated(taint)
+    )
+    assert texts[fact.taint] == fact.nodes
+
+
+def check_spread(fact: SpreadEvidence, objects: Objects, feasible_labels: set[str]) -> None:
+    assert any(
+        one.when_unsatisfiable == "DoNotSchedule"
+        and (one.topology_key, one.max_skew, one.min_domains or 1)
+        == (fact.topology_key, fact.max_skew, fact.min_domains)
+        and _is_told(one, fact, objects, feasible_labels)
+        for one in objects.asked.spec.topology_spread_constraints
+    )
+    assert fact.with_pod - fact.fewest > fact.max_skew
+    here = [node for node in objects.nodes if node.metadata.labels.get(fact.topology_key) == fact.value]
+    assert 0 < fact.nodes <= len(here)
+
+
+def _is_told(
+    constraint: TopologySpreadConstraint, fact: SpreadEvidence, objects: Objects, fitting: set[str]
+) -> bool:
+    """Whether the numbers are those of a constraint."""
+    domains: dict[str, int] = {}
+    for node in objects.world.nodes:
+        if objects.counts_node(constraint, node, node.name in fitting):
+            live = [pod for pod in objects.on(node) if pod.metadata.deletion_timestamp is None]
+            value = node.metadata.labels[constraint.topology_key]
+            domains[value] = domains.get(value, 0) + len(objects.matching(constraint, live))
+    own = len(objects.matching(constraint, [objects.asked]))
+    fewest = min(domains.values(), default=0) if len(domains) >= fact.min_domains else 0
+    told = (fact.with_pod - fact.nominated, fact.fewest, fact.domains, fact.matches_itself)
+    return told == (domains.get(fact.value, 0) + own, fewest, len(domains), bool(own))
+
+
+def nodes_that_affinity_fits(explanation: Explanation, world: World, asked: Pod) -> set[str]:
+    """The nodes that match nodeSelector and node affinity; only looked for where spreading is explained."""
+    without = replace(asked.spec, containers=(), init_containers=(), overhead={}, resources=None)
+    affinity = (
+        None
+        if without.affinity is None
+        else replace(without.affinity, pod_affinity=None, pod_anti_affinity=None)
+    )
+    labels_alone = replace(asked, spec=replace(without, affinity=affinity, topology_spread_constraints=()))
+    has_spread = any(
+        isinstance(one, SpreadEvidence) for group in explanation.groups for one in group.evidence
+    )
+    fitting: set[str] = set()
+    if has_spread:
+        labels = world.scheduler().explain(labels_alone)
+        by_labels = {"NodeAffinity", "PreFilter"}  # the latter for nodes that the pod does not name
+        for node in world.nodes:
+            verdicts = labels.node(node.name).verdicts
+            if not any(verdicts.get(plugin) for plugin in by_labels):
+                fitting.add(node.name)
+    return fitting
+
+
+def check(explanation: Explanation, world: World, asked: Pod, waiting: list[Pod]) -> Counter[str]:
+    """Check all facts of an explanation; return how many of each kind there are."""
+    checked = Counter[str]()
+    fitting = nodes_that_affinity_fits(explanation, world, asked)
+    for group in explanation.groups:
+        objects = Objects(world, asked, waiting, group)
+        for fact in group.evidence:
+            checked[type(fact).__name__] += 1
+            assert 0 < fact.nodes <= len(group.nodes)
+            match fact:
+                case RoomEvidence():
+                    check_room(fact, objects)
+                case TaintEvidence():
+                    check_taint(fact, objects)
+                case CordonEvidence():
+                    assert fact.nodes == sum(node.spec.unschedulable for node in objects.nodes)
+                case SpreadEvidence():
+                    check_spread(fact, objects, fitting)
+                case NoDomain():
+                    lacking = [n for n in objects.nodes if fact.topology_key not in n.metadata.labels]
+                    assert fact.nodes == len(lacking)
+                case PortHolder():
+                    (pod,) = [one for one in (*world.bound, *waiting) if one.key == fact.pod]
+                    assert any(port.host_port == 80 for one in pod.spec.containers for port in one.ports)
+                case TerminatingPod() | InitContainerSum() | NominatedPod():
+                    (pod,) = [one for one in (*world.bound, *waiting) if one.key == fact.pod]
+                    assert fact.amount == request_of(pod, fact.resource)
+                    if isinstance(fact, InitContainerSum):
+                        assert fact.without == request_of(pod, fact.resource, inits=False)
+                case OwnRequest():
+                    assert fact.amount == request_of(asked, fact.resource)
+                    bare = request_of(asked, fact.resource, inits=False, overhead=False, level=False)
+                    assert fact.containers == bare
+                    assert fact.overhead == amount(fact.resource, asked.spec.overhead.get(fact.resource, 0))
+                case RepellingPod():
+                    (pod,) = [one for one in (*world.bound, *waiting) if one.key == fact.pod]
+                    terms = (pod if fact.theirs else asked).spec.affinity.pod_anti_affinity.required  # type: ignore[union-attr]
+                    labels = (asked if fact.theirs else pod).metadata.labels
+                    assert any(
+                        term.topology_key == fact.topology_key
+                        and term.label_selector.match_labels.items() <= labels.items()  # type: ignore[union-attr]
+                        for term in terms
+                    )
+                case MissingPod():
+                    terms = asked.spec.affinity.pod_affinity.required  # type: ignore[union-attr]
+                    there = [
+                        pod
+                        for pod in world.bound
+                        if objects.by_name[pod.spec.node_name].metadata.labels.get(fact.topology_key)
+                        == fact.value
+                    ]
+                    wanted = [term.label_selector.match_labels.items() for term in terms]  # type: ignore[union-attr]
+                    matching = [pod for pod in there if all(w <= pod.metadata.labels.items() for w in wanted)]
+                    assert fact.value is None or matching == []
+                case LabelEvidence() | PortEvidence():
+                    pass
+    return checked
+
+
+def richer(random: Random, world: World) -> tuple[World, list[Pod]]:
+    """The world with pods that are being deleted, and pods that are nominated to nodes."""
+    bound = [
+        replace(pod, metadata=replace(pod.metadata, deletion_timestamp="2026-01-01T00:00:00Z"))
+        if random.random() < 0.2
+        else pod
+        for pod in world.bound
+    ]
+    waiting = []
+    for at in range(random.choice((0, 0, 1, 2))):
+        one = random_pod(random)
+        meta = replace(one.metadata, name=f"waiting{at}", uid=f"waiting{at}")
+        spec = replace(one.spec, priority=random.choice((0, 5)), node_name="", topology_spread_constraints=())
+        status = PodStatus(nominated_node_name=random.choice(world.nodes).name)
+        waiting.append(replace(one, metadata=meta, spec=spec, status=status))
+    return World(world.nodes, bound), waiting
+
+
+def checked_case(seed: int) -> Counter[str]:
+    random = Random(seed)
+    world, waiting = richer(random, random_world(random))
+    asked = random_pod(random)
+    asked = replace(asked, spec=replace(asked.spec, node_name="", priority=0))
+    return check(world.scheduler(*waiting).explain(asked), world, asked, waiting)
+
+
+@settings(max_examples=2000 if NIGHTLY else 50 * SHARE)
+@given(st.integers(0, 2**32))
+def test_numbers_are_those_of_the_objects(seed: int) -> None:
+    checked_case(seed)
+
+
+@pytest.mark.nightly  # of the test above
+def test_the_cases_have_all_kinds_of_facts() -> None:
+    found = sum(map(checked_case, range(150)), Counter[str]())
+    for kind in (RoomEvidence, TaintEvidence, SpreadEvidence, NominatedPod, TerminatingPod, OwnRequest):
+        assert found[kind.__name__] >= 2, kind

@@ -1,0 +1,117 @@
+"""New nodes that are offered, added by the command's change: what DaemonSets put there takes room."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from tests.conftest import NIGHTLY
+from tests.core.make import container, node, pod
+from tests.explain.explain_world import TAINTS, World, random_pod, random_requests, random_world
+
+from moorage.explain import Explanation
+from moorage.explain.single_change import LABEL, NODE
+from moorage.objects import (
+    DaemonSet,
+    DaemonSetSpec,
+    LabelSelector,
+    ObjectMeta,
+    Pod,
+    PodSpec,
+    PodTemplateSpec,
+    Toleration,
+)
+
+SEEDS = range(600 if NIGHTLY else 60)
+
+
+def daemon_set(name: str, spec: PodSpec) -> DaemonSet:
+    labels = {"daemon": name}
+    template = PodTemplateSpec(metadata=ObjectMeta(labels=labels), spec=spec)
+    selector = LabelSelector(match_labels=labels)
+    return DaemonSet(
+        metadata=ObjectMeta(name=name, namespace="default", uid=name),
+        spec=DaemonSetSpec(selector=selector, template=template),
+    )
+
+
+def asking(cpu: str, **spec: Any) -> PodSpec:
+    return pod("d", containers=(container("c", {"cpu": cpu}),), **spec).spec
+
+
+def random_daemons(random: Random) -> list[DaemonSet]:
+    made = []
+    for at in range(random.randint(1, 3)):
+        spec = pod("d", containers=(container("c", random_requests(random)),)).spec
+        if random.random() < 0.5:
+            spec = replace(spec, tolerations=(Toleration(operator="Exists"),))
+        if random.random() < 0.3:
+            spec = replace(spec, node_selector={random.choice(("disk", "rack")): random.choice("xy")})
+        made.append(daemon_set(f"d{at}", spec))
+    return made
+
+
+def fits_with_one_more(world: World, pending: Pod, like: str) -> Sequence[str]:
+    """The nodes that the pod fits after the command's change and the pods that come with the node."""
+    scheduler = world.scheduler()
+    before = set(scheduler.pods.pending)
+    scheduler.add_nodes(1, like)
+    came = [one for key, one in scheduler.pods.pending.items() if key not in before]
+    scheduler.schedule_pods([replace(p, spec=replace(p.spec, preemption_policy="Never")) for p in came])
+    return scheduler.examine(pending).feasible
+
+
+def offered(explanation: Explanation) -> dict[str, int]:
+    return {one.node_name: one.feasible_nodes for one in explanation.changes if one.kind == NODE}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_each_offered_node_added_by_the_command_has_the_promised_effect(seed: int) -> None:
+    random = Random(seed)
+    bare, pending = random_world(random), random_pod(random)
+    world = World(bare.nodes, bare.bound, random_daemons(random))
+    explanation = world.scheduler().explain(pending)
+    nodes = offered(explanation)
+    for like, feasible in nodes.items():
+        assert len(fits_with_one_more(world, pending, like)) == feasible > 0
+    if not explanation.feasible:
+        helps = [each.name for each in world.nodes if fits_with_one_more(world, pending, each.name)]
+        assert bool(nodes) == bool(helps)
+
+
+def test_a_node_that_daemons_fill_is_not_offered_but_a_larger_one() -> None:
+    nodes = [node("small", cpu="4", memory="8Gi", pods="1"), node("large", cpu="8", memory="16Gi", pods="2")]
+    held = [pod("b0", on="small"), pod("b1", on="large"), pod("b2", on="large")]
+    asks = pod("p", requests={"cpu": "3500m"})
+    assert offered(World(nodes, held).scheduler().explain(asks)) == {"small": 1}
+    daemons = [daemon_set("d", asking("600m"))]
+    assert offered(World(nodes, held, daemons).scheduler().explain(asks)) == {"large": 1}
+
+
+def test_a_daemon_that_is_too_large_for_the_node_takes_no_room() -> None:
+    one = node("a", cpu="4", memory="8Gi", pods="1")
+    daemons = [daemon_set("d", asking("5"))]
+    world = World([one], [pod("b", on="a")], daemons)
+    assert offered(world.scheduler().explain(pod("p", requests={"cpu": "4"}))) == {"a": 1}
+
+
+def test_a_daemon_that_does_not_tolerate_a_lasting_taint_takes_no_room() -> None:
+    one = node("a", cpu="4", memory="8Gi", pods="1", taints=TAINTS[:1])
+    daemons = [daemon_set("d", asking("600m"))]
+    world = World([one], [pod("b", on="a")], daemons)
+    tolerant = pod("p", requests={"cpu": "4"}, tolerations=(Toleration(operator="Exists"),))
+    assert offered(world.scheduler().explain(tolerant)) == {"a": 1}
+
+
+def test_a_label_that_brings_daemons_leaves_what_room_they_leave() -> None:
+    one = node("a", cpu="4", memory="8Gi")
+    chosen = {"disk": "x"}
+    asks = pod("p", requests={"cpu": "3500m"}, node_selector=chosen)
+    labels = [each.text for each in World([one]).scheduler().explain(asks).changes if each.kind == LABEL]
+    assert labels == ["label node a with disk=x"]
+    daemons = [daemon_set("d", asking("600m", node_selector=chosen))]
+    found = World([one], (), daemons).scheduler().explain(asks).changes
+    assert LABEL not in {each.kind for each in found}

@@ -29,8 +29,9 @@ def drained(pod: Object) -> Scheduler:
     return one
 
 
-def test_a_pod_that_an_operator_names_comes_back_under_its_name() -> None:
-    one = drained(owned(*STRIMZI))
+@pytest.mark.parametrize("kind", [STRIMZI, ("postgresql.cnpg.io/v1", "Cluster")])
+def test_a_pod_that_an_operator_names_comes_back_under_its_name(kind: tuple[str, str]) -> None:
+    one = drained(owned(*kind))
     assert pods(one) == {"x-0": "b"}
     assert one.client.get(Pod, "x-0", "default").metadata.uid != "old"
 

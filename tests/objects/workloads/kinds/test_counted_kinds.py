@@ -155,6 +155,39 @@ COUNTED = {
         "{pxc: {size: 3}, haproxy: {enabled: false}}",
         3,
     ),
+    "instances of CloudNativePG": ("postgresql.cnpg.io/v1", "Cluster", "{instances: 2}", 2),
+    "its poolers": ("postgresql.cnpg.io/v1", "Pooler", "{instances: 3}", 3),
+    "postgresql with a pooler": (
+        *("acid.zalan.do/v1", "postgresql", "{numberOfInstances: 2, connectionPooler: {}}", 4),
+    ),
+    "RabbitMQ": ("rabbitmq.com/v1beta1", "RabbitmqCluster", "{}", 1),
+    "a pool of Kafka": ("kafka.strimzi.io/v1", "KafkaNodePool", "{replicas: 3}", 3),
+    "Kafka": (
+        *("kafka.strimzi.io/v1beta2", "Kafka"),
+        *("{kafka: {replicas: 3}, zookeeper: {replicas: 2}, entityOperator: {}, cruiseControl: {}}", 7),
+    ),
+    "Elasticsearch": (
+        *("elasticsearch.k8s.elastic.co/v1", "Elasticsearch"),
+        *("{nodeSets: [{name: hot, count: 2}, {name: cold, count: 1}]}", 3),
+    ),
+    "Kibana": ("kibana.k8s.elastic.co/v1", "Kibana", "{count: 2}", 2),
+    "shards of Prometheus": ("monitoring.coreos.com/v1", "Prometheus", "{shards: 2, replicas: 3}", 6),
+    "Prometheus on each node": (
+        *(
+            "monitoring.coreos.com/v1alpha1",
+            "PrometheusAgent",
+            "{mode: DaemonSet, nodeSelector: {pool: a}}",
+            1,
+        ),
+    ),
+    "Alertmanager": ("monitoring.coreos.com/v1", "Alertmanager", "{}", 1),
+    "a machine that runs": ("kubevirt.io/v1", "VirtualMachine", "{running: true}", 1),
+    "one by its strategy": ("kubevirt.io/v1", "VirtualMachine", "{runStrategy: Always}", 1),
+    "an instance": ("kubevirt.io/v1", "VirtualMachineInstance", "{domain: {}}", 1),
+    "Spark": ("sparkoperator.k8s.io/v1beta2", "SparkApplication", "{executor: {instances: 4}}", 5),
+    "Spark whose driver is elsewhere": (
+        *("sparkoperator.k8s.io/v1beta2", "SparkApplication", "{mode: client}", 2),
+    ),
     "Ceph": ("ceph.rook.io/v1", "CephCluster", "{mon: {count: 3}, mgr: {count: 2}}", 5),
 }
 
@@ -165,11 +198,32 @@ def test_what_a_kind_asks_for_is_counted(case: str, tmp_path: Path) -> None:
     assert numbers(read(tmp_path, obj(version, kind, spec))) == [number]
 
 
-def test_ceph_elsewhere_has_no_daemons_here(tmp_path: Path) -> None:
-    cluster = read(
-        tmp_path, obj("ceph.rook.io/v1", "CephCluster", "{external: {enable: true}, mon: {count: 3}}")
-    )
-    assert cluster.left_out == []
+NONE_NOW = {
+    "Ceph elsewhere": ("ceph.rook.io/v1", "CephCluster", "{external: {enable: true}, mon: {count: 3}}", ""),
+    "a halted machine": ("kubevirt.io/v1", "VirtualMachine", "{runStrategy: Halted}", ""),
+    "hibernation": (
+        *("postgresql.cnpg.io/v1", "Cluster", "{instances: 2}"),
+        ", annotations: {cnpg.io/hibernation: 'on'}",
+    ),
+    "brokers in pools": (
+        *("kafka.strimzi.io/v1beta2", "Kafka", "{kafka: {replicas: 3}}"),
+        ", annotations: {strimzi.io/node-pools: enabled}",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", NONE_NOW)
+def test_what_asks_for_no_pods_now_is_told(case: str, tmp_path: Path) -> None:
+    version, kind, spec, meta = NONE_NOW[case]
+    cluster = read(tmp_path, obj(version, kind, spec, meta))
+    (warning,) = cluster.warnings
+    assert (cluster.left_out, "because they ask for no pods here (1)" in warning) == ([], True)
+
+
+def test_what_an_operator_composes_names_the_operator(tmp_path: Path) -> None:
+    spec = "{runStrategy: Always, template: {spec: {domain: {}}}}"
+    (left_out,) = read(tmp_path, obj("kubevirt.io/v1", "VirtualMachine", spec)).left_out
+    assert left_out.why == "whose pods depend on the version and settings of KubeVirt"
 
 
 def test_agents_without_a_node_are_told(tmp_path: Path) -> None:

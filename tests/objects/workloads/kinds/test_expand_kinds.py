@@ -12,7 +12,8 @@ import yaml
 
 import moorage as mo
 from moorage._core.base.resources import pod_requests
-from moorage.objects import Cluster, Container, Pod
+from moorage.objects import Cluster, Pod
+from moorage.objects.workloads.kinds.kind_table import RULES
 
 POD = "{containers: [{name: c, resources: {requests: {cpu: 2}}}]}"
 TEMPLATE = f"{{metadata: {{labels: {{a: b}}}}, spec: {POD}}}"
@@ -92,37 +93,9 @@ MADE: dict[str, tuple[str, dict[str, int]]] = {
         ),
         {"x-master-0": 1, "x-worker-0": 1, "x-worker-1": 1},
     ),
-    "SparkApplication": (
-        obj(
-            "sparkoperator.k8s.io/v1beta2",
-            "SparkApplication",
-            "{type: Scala, driver: {cores: 1}, executor: {instances: 2}}",
-        ),
-        {"x-driver": 1, "x-exec-1": 1, "x-exec-2": 1},
-    ),
     "StrimziPodSet": (
         obj("core.strimzi.io/v1", "StrimziPodSet", f"{{pods: [{{metadata: {{name: k-0}}, spec: {POD}}}]}}"),
         {"k-0": 1},
-    ),
-    "KafkaNodePool": (
-        obj(
-            "kafka.strimzi.io/v1", "KafkaNodePool", "{replicas: 2}", meta=", labels: {strimzi.io/cluster: c}"
-        ),
-        {"c-x-0": 1, "c-x-1": 1},
-    ),
-    "Kafka": (
-        obj(
-            "kafka.strimzi.io/v1beta2", "Kafka", "{kafka: {replicas: 1}, entityOperator: {topicOperator: {}}}"
-        ),
-        {"x-kafka-0": 1, "x-entity-operator-": 1},
-    ),
-    "Kafka with more components": (
-        obj(
-            "kafka.strimzi.io/v1beta2",
-            "Kafka",
-            "{kafka: {replicas: 1}, kafkaExporter: {}, cruiseControl: {replicas: 4}}",
-        ),
-        {"x-kafka-0": 1, "x-kafka-exporter-": 1, "x-cruise-control-": 1},
     ),
     "RayCluster without a head": (
         obj(
@@ -132,22 +105,6 @@ MADE: dict[str, tuple[str, dict[str, int]]] = {
         ),
         {"x-g-worker-": 1},
     ),
-    "SparkApplication whose driver is elsewhere": (
-        obj(
-            "sparkoperator.k8s.io/v1beta2",
-            "SparkApplication",
-            "{mode: client, dynamicAllocation: {enabled: true, initialExecutors: 1, minExecutors: 2}}",
-        ),
-        {"x-exec-1": 1, "x-exec-2": 1},
-    ),
-    "Pooler with a container of its own": (
-        obj(
-            "postgresql.cnpg.io/v1",
-            "Pooler",
-            "{template: {spec: {containers: [{name: pgbouncer}]}}}",
-        ),
-        {"x-": 1},
-    ),
     "a part without a template": (
         obj(
             "batch.volcano.sh/v1alpha1",
@@ -155,15 +112,6 @@ MADE: dict[str, tuple[str, dict[str, int]]] = {
             f"{{tasks: [{{name: s, replicas: 3}}, {{name: t, template: {TEMPLATE}}}]}}",
         ),
         {"x-t-0": 1},
-    ),
-    "CloudNativePG": (obj("postgresql.cnpg.io/v1", "Cluster", "{instances: 2}"), {"x-1": 1, "x-2": 1}),
-    "VirtualMachine": (
-        obj("kubevirt.io/v1", "VirtualMachine", "{runStrategy: Always, template: {spec: {domain: {}}}}"),
-        {"virt-launcher-x-": 1},
-    ),
-    "a halted VirtualMachine": (
-        obj("kubevirt.io/v1", "VirtualMachine", "{running: false, template: {spec: {domain: {}}}}"),
-        {},
     ),
     "AppWrapper": (
         obj(
@@ -247,13 +195,6 @@ LEFT_OUT: dict[str, tuple[str, tuple[str, str, str, str, int, str]]] = {
     "Workflow": (
         obj("argoproj.io/v1alpha1", "Workflow", "{templates: [{container: {image: i}}]}"),
         ("argoproj.io", "Workflow", "default", "x", 1, "whose pods depend on its steps"),
-    ),
-    "a size that is elsewhere": (
-        obj("kubevirt.io/v1", "VirtualMachine", "{running: true, instancetype: {name: big}}"),
-        (
-            *("kubevirt.io", "VirtualMachine", "default", "x", 1),
-            "whose VirtualMachineClusterInstancetype big is not in the input",
-        ),
     ),
     "a sum": (
         obj(
@@ -345,10 +286,8 @@ def test_what_makes_no_pods_now_is_told(case: str, tmp_path: Path) -> None:
             ["one", "two", "x-g-worker-a"],
             {"x-g-worker-": 2, "x-few-worker-": 1, "x-most-worker-": 1},
         ),
-        ("CloudNativePG", ["x-2"], {"x-1": 1}),
-        ("CloudNativePG", ["x-4", "x-7"], {}),
-        ("Volcano", ["x-t-0", "x-t-1"], {}),
-        ("SparkApplication", ["x-driver"], {"x-exec-1": 1, "x-exec-2": 1}),
+        ("Volcano", ["x-t-1"], {"x-t-0": 1}),
+        ("Volcano", ["x-t-4", "x-t-7"], {}),
         ("StrimziPodSet", ["k-0"], {}),
     ],
 )
@@ -407,6 +346,12 @@ def test_what_a_child_makes_is_left_to_the_child(tmp_path: Path) -> None:
     assert new_pods(load(tmp_path, MADE["JobSet"][0], job)) == {"x-w-0-": 1, "x-w-1-": 3}
 
 
+def test_the_pod_that_submits_a_ray_job_is_that_of_its_job(tmp_path: Path) -> None:
+    child = owned_by(obj("batch/v1", "Job", f"{{template: {TEMPLATE}}}"), "RayJob", "ray.io/v1", "x")
+    cluster = load(tmp_path, MADE["RayJob"][0], child)
+    assert new_pods(cluster) == RAY_PODS | {"x-": 1}
+
+
 def test_a_service_that_is_scaled_to_zero_lacks_nothing(tmp_path: Path) -> None:
     """Its Deployment says how many pods there are to be."""
     service = obj("serving.knative.dev/v1", "Service", f"{{template: {TEMPLATE}}}")
@@ -419,10 +364,10 @@ def test_a_service_that_is_scaled_to_zero_lacks_nothing(tmp_path: Path) -> None:
 
 
 def test_a_later_file_changes_a_custom_object(tmp_path: Path) -> None:
-    text, _ = MADE["CloudNativePG"]
-    (tmp_path / "later.yaml").write_text(text.replace("2", "3"))
+    text, _ = MADE["Volcano"]
+    (tmp_path / "later.yaml").write_text(text.replace("replicas: 2", "replicas: 1"))
     (tmp_path / "f.yaml").write_text(text)
-    assert new_pods(mo.load(tmp_path / "f.yaml", tmp_path / "later.yaml")) == {"x-1": 1, "x-2": 1, "x-3": 1}
+    assert new_pods(mo.load(tmp_path / "f.yaml", tmp_path / "later.yaml")) == {"x-t-0": 1}
 
 
 def test_an_object_may_be_listed_in_two_forms(tmp_path: Path) -> None:
@@ -457,7 +402,6 @@ def test_a_bad_template_names_the_object_and_the_field(tmp_path: Path) -> None:
     assert "f.yaml: Job x: spec.tasks[0].template.spec.containers[0].resources.requests" in str(caught.value)
 
 
-SPARK = "sparkoperator.k8s.io/v1beta2", "SparkApplication"
 VOLCANO = "batch.volcano.sh/v1alpha1", "Job"
 
 
@@ -484,34 +428,9 @@ VOLCANO = "batch.volcano.sh/v1alpha1", "Job"
             f"{{tasks: [{{name: t, replicas: 2000001, template: {TEMPLATE}}}]}}",
             "Job x: spec.tasks[0].template: 2000001 pods are more than 2000000",
         ),
-        (
-            SPARK,
-            "{executor: {instances: many}}",
-            "SparkApplication x: spec.executor.instances: not a whole number",
-        ),
-        (
-            SPARK,
-            "{driver: {memory: much}}",
-            "SparkApplication x: spec.driver.memory: 'much' is not a size of memory",
-        ),
-        (
-            ("kubevirt.io/v1", "VirtualMachineInstanceReplicaSet"),
-            "{template: {spec: {domain: {memory: {guest: much}}}}}",
-            "x: spec.template.spec.domain.memory.guest: quantities must match",
-        ),
-        (
-            ("kubevirt.io/v1", "VirtualMachineInstance"),
-            "{domain: {cpu: {cores: few}}}",
-            "VirtualMachineInstance x: spec.domain.cpu.cores: not a whole number",
-        ),
-        (
-            ("rabbitmq.com/v1beta1", "RabbitmqCluster"),
-            "{persistence: {storage: much}}",
-            "RabbitmqCluster x: spec.persistence.storage: quantities must match",
-        ),
     ],
 )
-def test_a_bad_number_of_pods_or_size_names_the_object_and_the_field(
+def test_a_bad_number_of_pods_names_the_object_and_the_field(
     kind: tuple[str, str], spec: str, message: str, tmp_path: Path
 ) -> None:
     with pytest.raises(mo.InputError) as caught:
@@ -532,48 +451,18 @@ def test_jobs_of_a_job_set_restart_their_containers_unless_they_say_otherwise(
 # ---- requests that operators make --------------------------------------------------------------------------
 
 
-def container(cluster: Cluster, name: str) -> Container:
-    (pod,) = (pod for pod in cluster.pods if (pod.metadata.generate_name or pod.name) == name)
-    return pod.spec.containers[0]
-
-
-def test_spark_adds_its_overhead(tmp_path: Path) -> None:
-    spec = (
-        "{type: Python, driver: {memory: 512m, coreRequest: 250m}, "
-        "executor: {cores: 4, memory: 8g, instances: 1, gpu: {name: nvidia.com/gpu, quantity: 1}}}"
-    )
-    cluster = load(tmp_path, obj("sparkoperator.k8s.io/v1beta2", "SparkApplication", spec))
-    driver, executor = container(cluster, "x-driver").resources, container(cluster, "x-exec-1").resources
-    assert driver.requests == {"cpu": "250m", "memory": "896Mi"}
-    assert {"cpu": "4", "memory": "11468Mi", "nvidia.com/gpu": "1"}.items() <= executor.requests.items()
-    scala = load(
-        tmp_path, obj("sparkoperator.k8s.io/v1beta2", "SparkApplication", spec.replace("Python", "Scala"))
-    )
-    assert container(scala, "x-exec-1").resources.requests["memory"] == "9011Mi"
-
-
-def test_spark_takes_the_overhead_that_a_role_gives(tmp_path: Path) -> None:
-    spec = "{driver: {memory: 1g, memoryOverhead: 100m}, executor: {instances: 0}}"
-    cluster = load(tmp_path, obj(*SPARK, spec))
-    assert container(cluster, "x-driver").resources.requests["memory"] == "1124Mi"
-
-
-def test_kubevirt_adds_its_overhead(tmp_path: Path) -> None:
-    domain = "{cpu: {cores: 4}, memory: {guest: 2Gi}}"
-    spec = f"{{running: true, template: {{spec: {{domain: {domain}}}}}}}"
-    resources = container(
-        load(tmp_path, obj("kubevirt.io/v1", "VirtualMachine", spec)), "virt-launcher-x-"
-    ).resources
-    overhead = 228 + 32 + 4 * 8 + 4  # processes, video, CPUs, page tables
-    assert resources.requests["memory"] == str((2048 + overhead) << 20)
-    assert resources.requests["cpu"] == "400m"
-    assert resources.limits["devices.kubevirt.io/kvm"] == "1"
-
-
-def test_ray_adds_its_autoscaler(tmp_path: Path) -> None:
-    spec = f"{{enableInTreeAutoscaling: true, headGroupSpec: {{template: {TEMPLATE}}}}}"
+@pytest.mark.parametrize(("options", "cpu"), [("", "500m"), ("{resources: {requests: {cpu: 3}}}", 3)])
+def test_ray_adds_its_autoscaler(options: str, cpu: object, tmp_path: Path) -> None:
+    spec = f"{{enableInTreeAutoscaling: true, headGroupSpec: {{template: {TEMPLATE}}}"
+    spec += f", autoscalerOptions: {options}}}" if options else "}"
     (pod,) = load(tmp_path, obj("ray.io/v1", "RayCluster", spec)).pods
-    assert [one.resources.requests["cpu"] for one in pod.spec.containers] == [2, "500m"]
+    assert [container.resources.requests["cpu"] for container in pod.spec.containers] == [2, cpu]
+
+
+def test_a_worker_of_ray_waits_for_the_head_in_a_container(tmp_path: Path) -> None:
+    group = "{groupName: g, replicas: 1, template: {spec: {containers: [{name: c}]}}}"
+    (pod,) = load(tmp_path, obj("ray.io/v1", "RayCluster", f"{{workerGroupSpecs: [{group}]}}")).pods
+    assert requests(pod) == {"cpu": 200, "memory": 256 << 20}
 
 
 def test_volcano_schedules_the_pods_of_its_jobs(tmp_path: Path) -> None:
@@ -583,21 +472,11 @@ def test_volcano_schedules_the_pods_of_its_jobs(tmp_path: Path) -> None:
     assert (owner.api_version, owner.kind, owner.name) == ("batch.volcano.sh/v1alpha1", "Job", "x")
 
 
-def test_instances_of_postgres_have_claims_and_keep_apart(tmp_path: Path) -> None:
-    spec = (
-        "{instances: 2, storage: {size: 5Gi, storageClass: fast}, affinity: {podAntiAffinityType: required}}"
-    )
-    cluster = load(tmp_path, obj("postgresql.cnpg.io/v1", "Cluster", spec))
-    claims = [one for one in cluster.others if one.kind == "PersistentVolumeClaim"]
-    assert [claim.name for claim in claims] == ["x-1-pgdata", "x-2-pgdata"]
-    affinity = cluster.pods[0].spec.affinity
-    assert affinity is not None
-    assert affinity.pod_anti_affinity is not None
-    (term,) = affinity.pod_anti_affinity.required
-    assert term.topology_key == "kubernetes.io/hostname"
-
-
-def test_instances_of_postgres_need_not_keep_apart(tmp_path: Path) -> None:
-    spec = "{instances: 1, affinity: {enablePodAntiAffinity: false}}"
-    (pod,) = load(tmp_path, obj("postgresql.cnpg.io/v1", "Cluster", spec)).pods
-    assert pod.spec.affinity is None or pod.spec.affinity.pod_anti_affinity is None
+def test_the_page_of_kinds_names_the_release_that_each_kind_follows() -> None:
+    page = (Path(__file__).parents[4] / "docs/kinds.md").read_text()
+    rows = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("| ")]
+    releases = {name: row[2:] for row in rows for name in row[0].split(", ")}
+    for full_kind, rule in RULES.items():
+        if rule.parts or rule.groups or rule.objects:
+            release = releases.get(full_kind, releases.get(full_kind.partition(".")[0]))
+            assert release, full_kind

@@ -3,13 +3,19 @@ has."""
 
 from __future__ import annotations
 
-from .kind_rules import Count, Rule
+from .kind_rules import NOT_SIMULATED, Count, Rule
 
 
-def _sum(*paths: str, default: int = 1) -> Rule:
+def _sum(*paths: str, default: int = 1, of: str = "") -> Rule:
     """Return a rule for a kind whose pods are the sum of some fields, each in a part that may be missing."""
     split = [path.rpartition(".") for path in paths]
-    return Rule(counts=tuple(Count(at, (field,), default) for at, _, field in split))
+    return _composed(*(Count(at, (field,), default) for at, _, field in split), of=of)
+
+
+def _composed(*counts: Count, of: str = "") -> Rule:
+    """Return a rule for a kind whose pods an operator composes from fields of its objects."""
+    why = f"whose pods depend on the version and settings of {of}" if of else NOT_SIMULATED
+    return Rule(counts=counts, why_left_out=why)
 
 
 def _rendered(by: str) -> Rule:
@@ -27,7 +33,62 @@ def _elastic(*others: str) -> Rule:
     return Rule(counts=(daemons, *(Count(at) for at in others)))
 
 
+_HIBERNATION = r"metadata.annotations.cnpg\.io/hibernation"
+_POOLS = r"metadata.annotations.strimzi\.io/node-pools"
+_RUNS = frozenset({"Always", "RerunOnFailure", "Once"})
+_ELASTIC = _sum("spec.count", default=0, of="ECK")
+_STRIMZI = _sum("spec.replicas", of="Strimzi")
+
 COUNTED: dict[str, Rule] = {
+    # Kinds whose pods have containers, requests and claims that their operators choose.
+    "Cluster.postgresql.cnpg.io": _composed(
+        Count("", ("spec.instances",), only=(_HIBERNATION, frozenset({None, "off"}))), of="CloudNativePG"
+    ),
+    "Pooler.postgresql.cnpg.io": _sum("spec.instances", of="CloudNativePG"),
+    "postgresql.acid.zalan.do": _composed(
+        Count(fields=("numberOfInstances",), default=0),
+        Count("spec.connectionPooler", ("numberOfInstances",), default=2),
+        of="Zalando's operator",
+    ),
+    "RabbitmqCluster.rabbitmq.com": _sum("spec.replicas", of="RabbitMQ's operator"),
+    "KafkaNodePool.kafka.strimzi.io": _STRIMZI,
+    "Kafka.kafka.strimzi.io": _composed(
+        Count("", ("spec.kafka.replicas",), 0, only=(_POOLS, frozenset({None, "disabled"}))),
+        Count("spec.zookeeper"),
+        *(Count(f"spec.{part}", ()) for part in ("entityOperator", "kafkaExporter", "cruiseControl")),
+        of="Strimzi",
+    ),
+    "KafkaConnect.kafka.strimzi.io": _STRIMZI,
+    "KafkaMirrorMaker2.kafka.strimzi.io": _STRIMZI,
+    "KafkaBridge.kafka.strimzi.io": _STRIMZI,
+    "Elasticsearch.elasticsearch.k8s.elastic.co": _sum("spec.nodeSets[*].count", default=0, of="ECK"),
+    "Kibana.kibana.k8s.elastic.co": _ELASTIC,
+    "ApmServer.apm.k8s.elastic.co": _ELASTIC,
+    "EnterpriseSearch.enterprisesearch.k8s.elastic.co": _ELASTIC,
+    "ElasticMapsServer.maps.k8s.elastic.co": _ELASTIC,
+    **dict.fromkeys(
+        ("Prometheus.monitoring.coreos.com", "PrometheusAgent.monitoring.coreos.com"),
+        _composed(
+            Count(fields=("shards", "replicas"), only=("mode", frozenset({None, "StatefulSet"}))),
+            Count(fields=(), only=("mode", frozenset({"DaemonSet"})), per_node=""),
+            of="prometheus-operator",
+        ),
+    ),
+    "Alertmanager.monitoring.coreos.com": _sum("spec.replicas", of="prometheus-operator"),
+    "ThanosRuler.monitoring.coreos.com": _sum("spec.replicas", of="prometheus-operator"),
+    "VirtualMachine.kubevirt.io": _composed(
+        Count(fields=(), only=("running", frozenset({True}))),
+        Count(fields=(), only=("runStrategy", _RUNS)),
+        of="KubeVirt",
+    ),
+    "VirtualMachineInstance.kubevirt.io": _composed(of="KubeVirt")._replace(is_batch=True),
+    "VirtualMachineInstanceReplicaSet.kubevirt.io": _sum("spec.replicas", of="KubeVirt"),
+    "VirtualMachinePool.pool.kubevirt.io": _sum("spec.replicas", of="KubeVirt"),
+    "SparkApplication.sparkoperator.k8s.io": _composed(
+        Count(fields=(), only=("mode", frozenset({None, "cluster"}))),
+        Count(fields=("executor.instances",), default=2),
+        of="Spark",
+    )._replace(suspend="spec.suspend", is_batch=True, is_exact=False),
     # Databases and queues.
     "AerospikeCluster.asdb.aerospike.com": _sum("spec.size"),
     "CassandraDatacenter.cassandra.datastax.com": _sum("spec.size"),
@@ -134,7 +195,6 @@ COUNTED: dict[str, Rule] = {
         is_batch=True,
         why_left_out="whose executors depend on its configuration",
     ),
-    "VirtualMachinePool.pool.kubevirt.io": _sum("spec.replicas"),
     # Agents, most of them on each node.
     "Agent.agent.k8s.elastic.co": _elastic("spec.deployment", "spec.statefulSet"),
     "Beat.beat.k8s.elastic.co": _elastic("spec.deployment"),

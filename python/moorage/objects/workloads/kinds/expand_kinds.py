@@ -250,12 +250,9 @@ class _Expansion:
             self._leave_out(replace(obj, **numbers, digest=digest_of(value)), len(pods), groups)
             return
         owner = replace(obj, metadata=replace(obj.metadata, namespace=self._namespace_of(obj)))
-        # Those of workloads among its children that are not listed; they are left to the child.
-        of_children = max(self._owners.replicas(name) - sum(map(is_active, pods)), 0)
-        missing = _missing([group for group, _ in groups], pods, of_children)
-        for (group, is_job), names in zip(groups, missing, strict=True):
+        for group, names in zip(groups, _missing(groups, pods), strict=True):
             with located(path=group.path):
-                for one in _jobs(owner, group) if is_job else _pods(owner, group, names):
+                for one in _jobs(owner, group) if group.is_job else _pods(owner, group, names):
                     self._take(one, at)
 
     def _inner_objects(self, obj: CustomObject, value: Values, path: str, at: int) -> None:
@@ -308,12 +305,13 @@ def _makes_pods(obj: Object) -> bool:
     return rule is not None and rule.why_none is None
 
 
-def _missing(groups: Sequence[Group], pods: Iterable[Pod], others: float = 0) -> list[list[str]]:
+def _missing(groups: Sequence[Group], pods: Iterable[Pod]) -> list[list[str]]:
     """Return the names of the pods that each group lacks.
 
     A listed pod counts for the group with the longest beginning of its name; one that fits none counts for
-    the first group that lacks a pod, so that no running pod is made again, and so do `others` without a name.
+    the first group that lacks a pod, so that no running pod is made again.
     """
+    others = 0
     beginnings = [group.name.partition("{index}")[0] for group in groups]
     present, taken = [0] * len(groups), set[str]()
     for pod in pods:
@@ -327,7 +325,7 @@ def _missing(groups: Sequence[Group], pods: Iterable[Pod], others: float = 0) ->
     found = []
     for group, number in zip(groups, present, strict=True):
         lacking = max(group.number - number, 0)
-        spared = int(min(lacking, others))
+        spared = min(lacking, others)
         others -= spared
         found.append(list(_names(group, lacking - spared, taken)))
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,6 +16,7 @@ _OVER = frozenset(
     {"succeeded", "failed", "complete", "completed", "finished", "stopped", "aborted", "terminated"}
 )
 """Words of conditions and phases by which a batch workload has ended, in lower case."""
+_DOT = re.compile(r"(?<!\\)\.")
 _PHASES = ("phase", "jobStatus", "jobDeploymentStatus", "state")
 
 
@@ -26,7 +28,7 @@ def select(value: Any, path: str) -> Iterator[tuple[str, str, Any]]:
     value : object
         A JSON value.
     path : str
-        "" is the value itself.
+        "" is the value itself; a dot of a key is written as in paths of kubectl: ``cnpg\\.io/cluster``.
 
     Yields
     ------
@@ -34,7 +36,8 @@ def select(value: Any, path: str) -> Iterator[tuple[str, str, Any]]:
         Path of the value, and its last key or index.
     """
     found: list[tuple[str, str, Any]] = [("", "", value)]
-    for step in filter(None, path.replace("[*]", ".[]").split(".")):
+    for escaped in filter(None, _DOT.split(path.replace("[*]", ".[]"))):
+        step = escaped.replace("\\.", ".")
         further: list[tuple[str, str, Any]] = []
         for where, _, item in found:
             if step == "[]":
@@ -52,8 +55,8 @@ def first(value: Any, path: str) -> Any:
     return next((item for _, _, item in select(value, path)), None)
 
 
-def groups_of(obj: Values, rule: Rule, find: Find) -> list[tuple[Group, bool]] | str:
-    """Return the groups of pods that an object asks for, and whether each is one of Jobs.
+def groups_of(obj: Values, rule: Rule, find: Find) -> list[Group] | str:
+    """Return the groups of pods that an object asks for.
 
     Parameters
     ----------
@@ -66,7 +69,7 @@ def groups_of(obj: Values, rule: Rule, find: Find) -> list[tuple[Group, bool]] |
 
     Returns
     -------
-    list of (Group, bool) or str
+    list of Group or str
         Why they do not follow from the object, where they do not: see `Rule.why_left_out`.
 
     Raises
@@ -80,17 +83,14 @@ def groups_of(obj: Values, rule: Rule, find: Find) -> list[tuple[Group, bool]] |
             return completed
         obj = completed
     if rule.groups is not None:
-        found = rule.groups(obj)
-        if found is None:
-            return rule.why_left_out
-        groups = [(group, False) for group in found]
+        groups = list(rule.groups(obj))
     elif rule.parts:
-        groups = [(group, part.is_job) for part in rule.parts for group in _of_part(obj, part, rule)]
+        groups = [group for part in rule.parts for group in _of_part(obj, part, rule)]
     else:
         return rule.why_left_out
     pods = 0
-    for group, is_job in groups:
-        pods += group.number * (_parallelism(group.template) if is_job else 1)
+    for group in groups:
+        pods += group.number * (_parallelism(group.template) if group.is_job else 1)
         if pods > MAX_PODS:
             raise InputError(f"{pods} pods are more than {MAX_PODS}", path=group.path)
     return groups
@@ -118,7 +118,7 @@ def _of_part(obj: Values, part: Part, rule: Rule) -> Iterator[Group]:
         label = first(entry, part.label) or key.lower()
         inner = f"{path}.{part.template}" if part.template else path
         named = part.name.replace("{name}", name).replace("{part}", str(label))
-        yield Group(named, count, template, inner)
+        yield Group(named, count, template, inner, is_job=part.is_job)
 
 
 def is_over(obj: Values) -> bool:

@@ -73,8 +73,7 @@ class Rule(NamedTuple):
     parts : tuple of Part
         The templates of pods or Jobs.
     groups : callable, optional
-        Makes the groups of pods from the object, where their templates are not in it; None where they do not
-        follow from it.
+        Makes the groups of pods from the templates in the object, if more than their numbers follows from it.
     complete : callable, optional
         Returns the object with what other objects have that it refers to; a text says why there is none, as
         in `why_left_out`.
@@ -101,7 +100,7 @@ class Rule(NamedTuple):
     """
 
     parts: tuple[Part, ...] = ()
-    groups: Callable[[Values], Groups | None] | None = None
+    groups: Callable[[Values], Groups] | None = None
     complete: Callable[[Values, Find], Values | str] | None = None
     objects: str = ""
     counts: tuple[Count, ...] = ()

@@ -8,26 +8,8 @@ from __future__ import annotations
 
 from .counted_kinds import COUNTED
 from .kind_rules import Count, Part, Rule
-from .operators import (
-    kafka_clients,
-    kafka_nodes,
-    kafka_pods,
-    pgbouncer_pods,
-    postgres_instances,
-    ray_pods,
-    spark_pods,
-)
-from .services import (
-    alertmanager_pods,
-    elastic_nodes,
-    elastic_pods,
-    prometheus_pods,
-    rabbitmq_pods,
-    ruler_pods,
-    zalando_pods,
-)
+from .ray import ray_pods
 from .training import with_runtime
-from .virtual_machines import virtual_machine, with_instance_type
 
 AT_TIMES = "because they only make pods at their times"
 _TIMED, _NONE, _READ = Rule(why_none=AT_TIMES), Rule(why_none=""), Rule(why_none="", is_read=True)
@@ -66,35 +48,11 @@ RULES: dict[str, Rule] = {
         suspend="spec.suspend",
         is_batch=True,
     ),
-    "SparkApplication.sparkoperator.k8s.io": Rule(groups=spark_pods, suspend="spec.suspend", is_batch=True),
     "StrimziPodSet.core.strimzi.io": Rule((Part("spec.pods[*]", "{part}", "", (), "metadata.name"),)),
-    "KafkaNodePool.kafka.strimzi.io": Rule(groups=kafka_nodes),
-    "Kafka.kafka.strimzi.io": Rule(groups=kafka_pods),
-    "KafkaConnect.kafka.strimzi.io": Rule(groups=kafka_clients("connect")),
-    "KafkaMirrorMaker2.kafka.strimzi.io": Rule(groups=kafka_clients("mirrormaker2")),
-    "KafkaBridge.kafka.strimzi.io": Rule(groups=kafka_clients("bridge")),
-    "Cluster.postgresql.cnpg.io": Rule(groups=postgres_instances),
-    "Pooler.postgresql.cnpg.io": Rule(groups=pgbouncer_pods),
-    "VirtualMachine.kubevirt.io": Rule(groups=virtual_machine, complete=with_instance_type),
-    "VirtualMachineInstance.kubevirt.io": Rule(groups=virtual_machine, is_batch=True),
-    "VirtualMachineInstanceReplicaSet.kubevirt.io": Rule(groups=virtual_machine),
     "AppWrapper.workload.codeflare.dev": Rule(
         objects="spec.components[*].template", suspend="spec.suspend", is_batch=True
     ),
     "Sandbox.agents.x-k8s.io": Rule((Part("spec", "{name}", "podTemplate"),)),
-    "Prometheus.monitoring.coreos.com": Rule(groups=prometheus_pods),
-    "PrometheusAgent.monitoring.coreos.com": Rule(groups=prometheus_pods),
-    "Alertmanager.monitoring.coreos.com": Rule(groups=alertmanager_pods),
-    "ThanosRuler.monitoring.coreos.com": Rule(groups=ruler_pods),
-    "RabbitmqCluster.rabbitmq.com": Rule(groups=rabbitmq_pods, counts=(Count(),)),
-    "postgresql.acid.zalan.do": Rule(groups=zalando_pods),
-    "Elasticsearch.elasticsearch.k8s.elastic.co": Rule(groups=elastic_nodes),
-    "Kibana.kibana.k8s.elastic.co": Rule(groups=elastic_pods("kibana", "kb", memory="2Gi")),
-    "ApmServer.apm.k8s.elastic.co": Rule(groups=elastic_pods("apm-server", "apm-server", memory="512Mi")),
-    "EnterpriseSearch.enterprisesearch.k8s.elastic.co": Rule(
-        groups=elastic_pods("enterprise-search", "ent", memory="4Gi")
-    ),
-    "ElasticMapsServer.maps.k8s.elastic.co": Rule(groups=elastic_pods("maps", "ems", memory="200Mi")),
     # Pods that follow from more than the object has.
     "Workflow.argoproj.io": _STEPS,
     "PipelineRun.tekton.dev": _STEPS,
@@ -110,14 +68,14 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(
         (
             *("ClusterTrainingRuntime.trainer.kubeflow.org", "TrainingRuntime.trainer.kubeflow.org"),
-            "VirtualMachineInstancetype.instancetype.kubevirt.io",
-            "VirtualMachineClusterInstancetype.instancetype.kubevirt.io",
             *(f"{kind}.kueue.x-k8s.io" for kind in ("LocalQueue", "ClusterQueue", "Cohort")),
         ),
         _READ,
     ),
     **dict.fromkeys(
         (
+            "VirtualMachineInstancetype.instancetype.kubevirt.io",
+            "VirtualMachineClusterInstancetype.instancetype.kubevirt.io",
             *("KafkaTopic.kafka.strimzi.io", "Workload.kueue.x-k8s.io", "SidecarSet.apps.kruise.io"),
             *("ProvisioningRequest.autoscaling.x-k8s.io", "CapacityBuffer.autoscaling.x-k8s.io"),
             *("ServingRuntime.serving.kserve.io", "ClusterServingRuntime.serving.kserve.io"),

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from moorage._core.base.quantity import parse_value
-from moorage.errors import InputError, located
+from moorage.errors import InputError
 
 Values = dict[str, Any]
 """An object as a JSON value."""
@@ -28,6 +27,8 @@ class Group(NamedTuple):
         Of the template in the object, for errors.
     first : int
         The first index.
+    is_job : bool
+        Whether the template is that of a Job.
     """
 
     name: str
@@ -35,13 +36,10 @@ class Group(NamedTuple):
     template: Values
     path: str = "spec"
     first: int = 0
+    is_job: bool = False
 
 
 Groups = Iterator[Group]
-
-PLACING = ("affinity", "nodeSelector", "tolerations", "topologySpreadConstraints", "priorityClassName")
-CHOSEN = (*PLACING, "schedulerName", "runtimeClassName", "hostNetwork")
-"""Fields of the spec of a pod that many kinds have in their own spec."""
 
 
 def map_of(value: Any, *names: str) -> Values:
@@ -85,23 +83,6 @@ def number_of(value: Any, default: int, path: str) -> int:
     return value
 
 
-def size_of(value: Any, path: str) -> int:
-    """Return a quantity as a whole number, as of bytes.
-
-    Parameters
-    ----------
-    path : str
-        Path of the field, for errors.
-
-    Raises
-    ------
-    InputError
-        It is not a quantity.
-    """
-    with located(ValueError, path=path):
-        return parse_value(str(value))
-
-
 def picked(value: Values, *names: str) -> Values:
     """Return those fields of a map that are set."""
     return {name: value[name] for name in names if value.get(name) is not None}
@@ -110,18 +91,3 @@ def picked(value: Values, *names: str) -> Values:
 def name_of(obj: Values) -> str:
     """Return the name of an object."""
     return str(map_of(obj, "metadata").get("name", ""))
-
-
-def claimed(name: str, size: Any, storage_class: Any) -> Values:
-    """Return a volume with a claim of its own, as an operator makes one for each pod.
-
-    Parameters
-    ----------
-    name : str
-        Name of the volume.
-    size, storage_class : str or None
-        1Gi and the default class without one.
-    """
-    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size or "1Gi"}}}
-    spec |= {"storageClassName": storage_class} if storage_class else {}
-    return {"name": name, "ephemeral": {"volumeClaimTemplate": {"spec": spec}}}

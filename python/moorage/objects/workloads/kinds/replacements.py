@@ -29,7 +29,7 @@ def replacement(pod: Pod) -> Pod | None:
     meta = pod.metadata
     owner = meta.controller()
     rule = rule_of(full_kind(owner.kind, owner.api_version)) if owner is not None else None
-    if rule is None or rule.why_none is not None or rule.is_batch or not (rule.parts or rule.groups):
+    if rule is None or rule.why_none is not None or rule.is_batch:
         return None
     if pod.status.phase in FINISHED and meta.deletion_timestamp is None:
         return None

@@ -17,6 +17,7 @@ from moorage.framework.plugin.events import NODE_ADD
 from moorage.objects import Pod, PodGroup
 from moorage.serve import LeaderLease, LiveScheduler
 from moorage.serve.election import Election, LostLeaseError
+from moorage.serve.writer import THREADS
 from moorage.store import ObjectStore
 from moorage.store.api import ApiClient, Connection
 from moorage.store.api.http_sessions import Session
@@ -194,12 +195,32 @@ def test_faults_bind_no_pod_twice_and_lose_none(
             server.cut()
         known = live.scheduler.informers.informer(Pod).indexer.values()
         bound = [one for one in known if one.spec.node_name]
-        return len(bound) == 12 and not live.run._sent
+        return len(bound) == 12 and not live.run.writer
 
     until(live, everything)
     assert all(nodes_of(store).values())
     assert not any(map(live.scheduler.cache.is_assumed_pod, store.list(Pod)[0]))
     assert not live.scheduler.queue.in_flight()
+
+
+def hangs(server: WireServer, wanted: Callable[[Any], bool]) -> Event:
+    """Have requests hang until the event is set."""
+    gate = Event()
+    server.faults.append(lambda handler: wanted(handler) and not gate.wait(LIMIT))
+    return gate
+
+
+def test_bindings_that_hang_hold_up_no_others(
+    live: LiveScheduler, store: ObjectStore, server: WireServer
+) -> None:
+    gate = hangs(server, lambda handler: "/slow" in handler.path)
+    fill(store, [pod(f"slow{at}", "10m") for at in range(THREADS + 1)])
+    until(live, lambda: len(live.run.writer) == THREADS + 1)
+    fill(store, [pod("other")])
+    until(live, lambda: live.run.bound == 1)
+    assert {name for name, where in nodes_of(store).items() if where} == {"other"}
+    gate.set()
+    until(live, lambda: live.run.bound == THREADS + 2)
 
 
 def test_a_refused_binding_is_told_as_kube_scheduler_tells_it(

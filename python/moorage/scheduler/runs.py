@@ -166,7 +166,7 @@ class Run:
         except Exception:
             logger.exception("after an exception in a run")
         for info in self.queue.in_flight():
-            if not scheduler.bindings.has(info.pod):
+            if not self.is_being_bound(info.pod):
                 if self.metrics is not None:
                     self.metrics.forget(info.uid)
                 scheduler.context.take_back([info.pod])
@@ -176,6 +176,10 @@ class Run:
                 else:
                     info.pod = latest
                     self.queue.put_back(info)
+
+    def is_being_bound(self, pod: Pod) -> bool:
+        """Whether a pod in flight waits on Permit or is being bound."""
+        return self.scheduler.bindings.has(pod)
 
     def _try_all(self) -> None:
         """Try pods until none is left to try."""

@@ -8,3 +8,4 @@ from .leader_lease import LeaderLease as LeaderLease
 from .live_run import LiveRun as LiveRun
 from .live_scheduler import LiveScheduler as LiveScheduler
 from .secure_server import SecureServer as SecureServer
+from .writer import Writer as Writer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from functools import partial
 from typing import TYPE_CHECKING
 
 from moorage.framework import Code, NominatingInfo
@@ -12,10 +12,11 @@ from moorage.queue import QueuedPodInfo
 from moorage.scheduler.cycle.results import Failure, ScheduleResult
 from moorage.scheduler.placing.single_cycle import report_failure
 from moorage.scheduler.runs import Run
-from moorage.store import ApiError
+
+from .writer import Write, Writer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from moorage.objects import Pod
     from moorage.scheduler import Scheduler
@@ -25,8 +26,6 @@ logger = logging.getLogger("moorage.serve")
 
 BATCH = 256
 """Pods that are popped at once at most, so that the first of them is bound while others are tried."""
-THREADS = 16
-"""Threads that bind."""
 
 
 class LiveRun(Run):
@@ -40,8 +39,8 @@ class LiveRun(Run):
     ----------
     scheduler : Scheduler
         Over an `ApiClient`, with a clock.
-    wake : callable
-        Called by the threads after each binding.
+    writer : Writer
+        Sends the bindings.
 
     Attributes
     ----------
@@ -54,13 +53,12 @@ class LiveRun(Run):
     defers_failed_groups = False
     reports_failures = True
 
-    def __init__(self, scheduler: Scheduler, wake: Callable[[], object]) -> None:
+    def __init__(self, scheduler: Scheduler, writer: Writer) -> None:
         metrics = scheduler.measure()
         super().__init__(scheduler)
         self.metrics: SchedulerMetrics = metrics
-        self._wake = wake
-        self._pool = ThreadPoolExecutor(THREADS, "bind")
-        self._sent: dict[Future[None], tuple[QueuedPodInfo, str]] = {}
+        self.writer = writer
+        self._sent: dict[str, tuple[QueuedPodInfo, str]] = {}  # by UID, what is being bound, and where
         self.bound = self.failed = 0
 
     def step(self) -> bool:
@@ -81,7 +79,7 @@ class LiveRun(Run):
         now = scheduler.cache.clock()
         self.queue.run_periodic(now)
         with self._recording_evictions():
-            self._collect()
+            self.writer.collect()
             self.resume(now)
             infos = self.take(BATCH)
             if infos:
@@ -103,9 +101,9 @@ class LiveRun(Run):
             self.metrics.forget(info.uid)
         for info, node in zip(infos, nodes, strict=True):
             self.result.placements.pop(info.key, None)
-            sent = self._pool.submit(self._send, info.pod, node, self._profile(info))
-            self._sent[sent] = info, node
-            sent.add_done_callback(lambda _: self._wake())
+            self._sent[info.uid] = info, node
+            send = partial(self._send, info.pod, node, self._profile(info))
+            self.writer.submit("pod_binding", info.pod, send, self._has_ended)
 
     def _send(self, pod: Pod, node: str, profile: str) -> None:
         """Bind a pod; in a thread."""
@@ -124,7 +122,7 @@ class LiveRun(Run):
         return min((time for time in times if time is not None), default=None)
 
     def finish(self, timeout: float) -> bool:
-        """Wait for the bindings that were sent, and account for them.
+        """Wait for the writes that were submitted, and account for them.
 
         Parameters
         ----------
@@ -136,20 +134,12 @@ class LiveRun(Run):
         bool
             Whether all have ended.
         """
-        left = wait(list(self._sent), timeout).not_done
-        self._collect()
-        self._pool.shutdown(wait=not left, cancel_futures=True)
-        return not left
+        have_ended = self.writer.finish(timeout)
+        self.writer.collect()
+        return have_ended
 
-    def give_up(self) -> None:
-        """Send no more bindings, and wait for none."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
-
-    def break_off(self) -> None:
-        """End a step after an exception; bindings that were sent are awaited first."""
-        wait(list(self._sent))
-        self._collect()
-        super().break_off()
+    def is_being_bound(self, pod: Pod) -> bool:
+        return pod.metadata.uid in self._sent or super().is_being_bound(pod)
 
     def count_placed(self, metrics: SchedulerMetrics, infos: Sequence[QueuedPodInfo]) -> None:
         metrics.begin(infos, are_placed=True)
@@ -157,19 +147,13 @@ class LiveRun(Run):
     def _profile(self, info: QueuedPodInfo) -> str:
         return self.scheduler.context.engine_of(info.pod).profile.scheduler_name
 
-    def _collect(self) -> None:
-        """Account for the bindings that have ended."""
-        if not self._sent:
-            return
-        for sent in wait(list(self._sent), 0, FIRST_COMPLETED).done:
-            info, node = self._sent.pop(sent)
-            error = sent.exception()
-            if error is None:
-                self._has_been_bound(info, node)
-            elif isinstance(error, ApiError):
-                self._refused(info, str(error))
-            else:
-                raise error
+    def _has_ended(self, write: Write) -> None:
+        """Account for a binding that has ended."""
+        info, node = self._sent.pop(write.about.metadata.uid)
+        if write.error is None:
+            self._has_been_bound(info, node)
+        else:
+            self._refused(info, str(write.error))
 
     def _has_been_bound(self, info: QueuedPodInfo, node: str) -> None:
         pod = info.pod

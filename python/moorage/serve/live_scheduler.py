@@ -16,6 +16,7 @@ from .election import Election, LostLeaseError
 from .event_broadcaster import EventBroadcaster
 from .health import liveness_checks
 from .live_run import LiveRun
+from .writer import Writer
 
 logger = logging.getLogger("moorage.serve")
 
@@ -73,7 +74,8 @@ class LiveScheduler:
             handle.recorder = self.recorder
         if election is not None:
             client.connection.may_write = events.may_write = election.holds
-        self.run = LiveRun(self.scheduler, client.arrivals.wake)
+        limit = client.connection.throttled
+        self.run = LiveRun(self.scheduler, Writer(throttled=limit, on_end=client.arrivals.wake))
         self.is_synced = False
         self.on_lost: Callable[[], object] = client.arrivals.wake
         self._ended = Event()
@@ -96,7 +98,7 @@ class LiveScheduler:
                 self.step(stop)
         except LostLeaseError:
             is_lost = True
-            self.run.give_up()
+            self.run.writer.give_up()
             raise
         finally:
             if not is_lost:
@@ -165,5 +167,5 @@ class LiveScheduler:
 
     def _finish(self) -> None:
         if not self.run.finish(FINISH):
-            logger.warning("some bindings have not ended in time: seconds=%s", FINISH)
+            logger.warning("some writes have not ended in time: seconds=%s", FINISH)
         self.recorder.close()

@@ -108,6 +108,10 @@ class Connection:
         self.requests = 0
         self.refused_since: float | None = None
 
+    def throttled(self) -> int:
+        """Return how many requests wait for `limit`."""
+        return 0 if self.limit is None else self.limit.waiting()
+
     def _send_off(self, method: Method) -> None:
         """Count a request, and wait until it may be sent."""
         self.requests += 1

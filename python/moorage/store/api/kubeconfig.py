@@ -19,7 +19,7 @@ from .http_sessions import READ_TIMEOUT, HttpSessions, Session
 from .kubeconfig_file import Cluster, ServerConfig, User, read_kubeconfig
 
 CONNECTIONS = 64
-"""Open connections at most: one for each watch, the rest for requests of threads."""
+"""Connections that stay open for the next request; there are as many as requests at once."""
 SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 USER_AGENT = f"moorage/{__version__}"
 """The server derives the field manager of writes from it, up to the slash."""
@@ -91,7 +91,7 @@ def _session(config: ServerConfig, timeout: float) -> Session:
             options.append((socket.IPPROTO_TCP, getattr(socket, name), value))
     transport = httpx2.HTTPTransport(
         verify=tls_context(cluster, user, told),
-        limits=httpx2.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS),
+        limits=httpx2.Limits(max_connections=None, max_keepalive_connections=CONNECTIONS),
         proxy=proxy,
         trust_env=False,
         socket_options=options,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import ceil
 from threading import Lock
 
 
@@ -33,3 +34,8 @@ class RateLimit:
             self._tokens = min(self._burst, self._tokens + (now - self._at) * self._qps) - 1.0
             self._at = now
             return max(0.0, -self._tokens / self._qps)
+
+    def waiting(self) -> int:
+        """Return how many requests wait."""
+        with self._lock:
+            return max(0, ceil(-self._tokens - (self._clock() - self._at) * self._qps))

@@ -1,0 +1,270 @@
+"""Writes to an API server beside the scheduling: none waits for another, but for those of the same object."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Hashable
+from itertools import islice
+from threading import Condition, Lock, Thread
+
+from moorage.objects import Object
+from moorage.store import ApiError
+
+logger = logging.getLogger("moorage.serve")
+
+THREADS = 16
+"""Writes that may begin within `PATIENCE`. So a fast server gets few connections."""
+PATIENCE = 0.1
+"""Seconds after which a write counts as slow: another may begin in its place."""
+BACKLOG = 100
+"""Writes that wait for each thread more than `THREADS`."""
+MAX_THREADS = 2000
+"""Writes that are carried out at once at most, slow ones included."""
+
+
+class Write:
+    """A write of one object.
+
+    Attributes
+    ----------
+    what : str
+        The kind of write, for logs and metrics: upstream's names where it has one.
+    about : Object
+    action : callable
+        Is called in a thread.
+    submitted, began : float
+        Seconds by the clock of the writer.
+    error : Exception or None
+        What it has raised.
+    """
+
+    __slots__ = ("about", "action", "began", "error", "submitted", "then", "what")
+
+    def __init__(
+        self, what: str, about: Object, action: Callable[[], object], then: Callable[[Write], object] | None
+    ) -> None:
+        self.what, self.about, self.action, self.then = what, about, action, then
+        self.submitted = self.began = 0.0
+        self.error: Exception | None = None
+
+
+class Writer:
+    """Carries out writes by threads that only wait, as many as there are slow writes.
+
+    Writes of one object (its UID) keep their order. The threads are daemons: the interpreter ends without
+    them.
+
+    Parameters
+    ----------
+    threads : int, optional
+        See `THREADS`.
+    throttled : callable, optional
+        Returns how many requests wait for the limit of requests per second. They are not slow.
+    clock : callable, optional
+        Returns seconds.
+    on_end : callable, optional
+        Is called by the threads after each write whose end somebody wants to know.
+    patience : float, optional
+        See `PATIENCE`.
+
+    Attributes
+    ----------
+    results : Counter
+        How many writes have ended, by what and result (success or error).
+    """
+
+    def __init__(
+        self,
+        threads: int = THREADS,
+        *,
+        throttled: Callable[[], int] = int,
+        clock: Callable[[], float] = time.monotonic,
+        on_end: Callable[[], object] = int,
+        patience: float = PATIENCE,
+    ) -> None:
+        self._threads, self._throttled, self._clock = threads, throttled, clock
+        self._on_end, self._patience = on_end, patience
+        lock = Lock()
+        self._changed, self._all_ended = Condition(lock), Condition(lock)
+        self._of_object: dict[Hashable, deque[Write]] = {}
+        self._ready = deque[Hashable]()  # objects with writes of which none is carried out
+        self._running: dict[Write, None] = {}  # in the order of their begin
+        self._ended = deque[Write]()
+        self._living = self._idle = 0
+        self._is_closed = False
+        self.results = Counter[tuple[str, str]]()
+
+    def submit(
+        self,
+        what: str,
+        about: Object,
+        action: Callable[[], object],
+        then: Callable[[Write], object] | None = None,
+    ) -> None:
+        """Have a write carried out after the earlier ones of the same object.
+
+        Parameters
+        ----------
+        what : str
+            See `Write`.
+        action : callable
+            Writes. An exception is counted, and logged unless `then` is given.
+        then : callable, optional
+            Is called with the write by `collect`.
+        """
+        write, uid = Write(what, about, action, then), about.metadata.uid
+        write.submitted = self._clock()
+        with self._changed:
+            writes = self._of_object.setdefault(uid, deque())
+            writes.append(write)
+            if len(writes) == 1 and not self._is_closed:
+                self._ready.append(uid)
+                self._call()
+
+    def collect(self) -> None:
+        """Call `then` of the writes that have ended since the last call, in this thread."""
+        while self._ended:
+            write = self._ended.popleft()
+            assert write.then is not None
+            write.then(write)
+
+    def has(self, uid: str) -> bool:
+        """Whether a write of an object has not ended."""
+        return uid in self._of_object
+
+    def __len__(self) -> int:
+        """Return the number of writes that have not ended."""
+        with self._changed:
+            return sum(map(len, self._of_object.values()))
+
+    def pending(self) -> dict[str, tuple[int, int, float]]:
+        """Return how many writes are carried out, and how many wait, and the age of the oldest of both, in
+        seconds, by what."""
+        pending: dict[str, tuple[int, int, float]] = {}
+        with self._changed:
+            now = self._clock()
+            for write in (one for writes in self._of_object.values() for one in writes):
+                running, waiting, age = pending.get(write.what, (0, 0, 0.0))
+                is_running = write in self._running
+                age = max(age, now - write.submitted)
+                pending[write.what] = running + is_running, waiting + (not is_running), age
+        return pending
+
+    # ---- the end -------------------------------------------------------------------------------------------
+
+    def finish(self, timeout: float) -> bool:
+        """Wait until all writes have ended, and carry out no others.
+
+        Parameters
+        ----------
+        timeout : float
+            Seconds after which the rest is given up.
+
+        Returns
+        -------
+        bool
+            Whether all have ended.
+        """
+        with self._changed:
+            self._all_ended.wait_for(lambda: not self._of_object, timeout)
+            return not self._close()
+
+    def flush(self) -> None:
+        """Wait until all writes have ended."""
+        with self._changed:
+            self._all_ended.wait_for(lambda: not self._of_object)
+
+    def give_up(self) -> None:
+        """Carry out no more writes, and wait for none."""
+        with self._changed:
+            self._close()
+
+    def _close(self) -> int:
+        """End the threads that are idle; return the number of objects whose writes have not ended."""
+        self._is_closed = True
+        self._ready.clear()
+        self._changed.notify_all()
+        return len(self._of_object)
+
+    # ---- threads; all with the lock but `_carry_out` -------------------------------------------------------
+
+    def _call(self) -> None:
+        """Have a thread look at what is ready: one that is idle, or a new one."""
+        if self._idle:
+            self._changed.notify()
+        elif self._living <= MAX_THREADS:
+            try:
+                Thread(target=self._work, name="write", daemon=True).start()
+            except RuntimeError as error:  # the system allows no more
+                logger.warning("writes have to wait: threads=%s error=%s", self._living, error)
+            else:
+                self._living += 1
+
+    def _work(self) -> None:
+        with self._changed:
+            while not self._is_closed:
+                pause = self._pause()
+                if pause == 0.0:
+                    self._do(self._begin())
+                elif self._idle < self._threads:
+                    self._idle += 1
+                    self._changed.wait(pause)
+                    self._idle -= 1
+                else:
+                    break
+            self._living -= 1
+
+    def _pause(self) -> float | None:
+        """Return the seconds until the next write may begin; None without one."""
+        if not self._ready:
+            return None
+        most = self._threads + len(self._ready) // BACKLOG
+        if self._throttled() >= most:
+            return self._patience
+        last = next(islice(reversed(self._running), most - 1, None), None)
+        return 0.0 if last is None else max(0.0, last.began + self._patience - self._clock())
+
+    def _begin(self) -> Write:
+        write = self._of_object[self._ready.popleft()][0]
+        write.began = self._clock()
+        self._running[write] = None
+        if self._ready and not self._idle:
+            self._call()
+        return write
+
+    def _do(self, write: Write) -> None:
+        """Carry out a write without the lock, and begin the next one of its object."""
+        self._changed.release()
+        try:
+            self._carry_out(write)
+        finally:
+            self._changed.acquire()
+            self._end(write)
+
+    def _carry_out(self, write: Write) -> None:
+        try:
+            write.action()
+        except Exception as error:
+            write.error = error
+            if not isinstance(error, ApiError):
+                logger.exception("%s has failed: object=%s", write.what, write.about.key)
+            elif write.then is None:
+                logger.warning("%s has failed: object=%s error=%s", write.what, write.about.key, error)
+
+    def _end(self, write: Write) -> None:
+        uid = write.about.metadata.uid
+        del self._running[write]
+        writes = self._of_object[uid]
+        writes.popleft()
+        if not writes:
+            del self._of_object[uid]
+        elif not self._is_closed:
+            self._ready.append(uid)
+        self.results[write.what, "error" if write.error else "success"] += 1
+        if write.then is not None:
+            self._ended.append(write)
+            self._on_end()
+        if not self._of_object:
+            self._all_ended.notify_all()

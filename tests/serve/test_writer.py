@@ -1,0 +1,208 @@
+"""Threads that write: no write waits for one of another object."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from threading import Barrier, Event, Semaphore, get_ident
+from typing import Any
+
+import pytest
+from tests.core.make import pod
+
+from moorage.serve import Writer
+from moorage.store import UnreachableError
+
+LIMIT = 30.0
+WHAT = "pod_binding"
+
+
+class Hanging:
+    """Writes that hang until they are released."""
+
+    def __init__(self) -> None:
+        self.begun, self.gate, self.names = Semaphore(0), Event(), list[str]()
+
+    def of(self, name: str) -> Callable[[], object]:
+        def write() -> None:
+            self.names.append(name)
+            self.begun.release()
+            assert self.gate.wait(LIMIT)
+
+        return write
+
+    def wait(self, number: int) -> None:
+        for _ in range(number):
+            assert self.begun.acquire(timeout=LIMIT)
+
+
+@pytest.fixture
+def hanging() -> Iterator[Hanging]:
+    hanging = Hanging()
+    yield hanging
+    hanging.gate.set()
+
+
+def submit(writer: Writer, name: str, action: Callable[[], object], **options: Any) -> None:
+    writer.submit(WHAT, pod(name), action, **options)
+
+
+def test_no_write_waits_for_those_of_others(hanging: Hanging) -> None:
+    writer, done = Writer(2, patience=0.0), Event()
+    for at in range(50):
+        submit(writer, f"slow{at}", hanging.of(f"slow{at}"))
+    submit(writer, "fast", done.set)
+    assert done.wait(LIMIT)
+    hanging.wait(50)
+    hanging.gate.set()
+    assert writer.finish(LIMIT)
+
+
+def test_writes_of_one_object_keep_their_order(hanging: Hanging) -> None:
+    writer, written, done = Writer(patience=0.0), list[int](), Event()
+    submit(writer, "a", hanging.of("a"))
+    for at in range(20):
+        submit(writer, "a", lambda at=at: written.append(at))
+    submit(writer, "b", done.set)
+    assert done.wait(LIMIT)
+    assert written == []
+    assert writer.has("a")
+    hanging.gate.set()
+    assert writer.finish(LIMIT)
+    assert written == list(range(20))
+    assert not writer.has("a")
+
+
+def test_a_fast_server_gets_few_connections(hanging: Hanging) -> None:
+    """Until a write counts as slow, a limited number begins."""
+    now = [0.0]
+    writer = Writer(3, clock=lambda: now[0], patience=1000.0)
+    for at in range(10):
+        submit(writer, f"p{at}", hanging.of(f"p{at}"))
+    hanging.wait(3)
+    assert not hanging.begun.acquire(blocking=False)
+    assert writer.pending() == {WHAT: (3, 7, 0.0)}
+    now[0] = 1000.0
+    submit(writer, "p10", hanging.of("p10"))  # a thread looks again
+    hanging.wait(3)
+    assert not hanging.begun.acquire(blocking=False)
+    assert writer.pending() == {WHAT: (6, 5, 1000.0)}
+    hanging.gate.set()
+    assert writer.finish(LIMIT)
+    assert hanging.names == [f"p{at}" for at in range(11)]
+
+
+def test_writes_that_wait_for_the_limit_of_requests_are_not_slow(hanging: Hanging) -> None:
+    waiting = [2]
+    writer = Writer(2, throttled=lambda: waiting[0], patience=1000.0)
+    submit(writer, "a", hanging.of("a"))
+    assert not hanging.begun.acquire(blocking=False)
+    waiting[0] = 1
+    submit(writer, "b", hanging.of("b"))
+    hanging.wait(2)
+    hanging.gate.set()
+    assert writer.finish(LIMIT)
+
+
+def test_threads_are_used_again() -> None:
+    writer, threads = Writer(), set[int]()
+    for at in range(100):
+        submit(writer, f"p{at}", lambda: threads.add(get_ident()))
+        writer.flush()
+    assert len(threads) <= 2
+    assert writer.results == {(WHAT, "success"): 100}
+    writer.give_up()
+
+
+def test_ends_are_accounted_for_by_the_thread_that_collects() -> None:
+    ended, told = Semaphore(0), list[tuple[str, str, int]]()
+    writer = Writer(on_end=ended.release)
+
+    def refuse() -> None:
+        raise UnreachableError("away")
+
+    def note(write: Any) -> None:
+        told.append((write.about.name, str(write.error), get_ident()))
+
+    submit(writer, "a", refuse, then=note)
+    assert ended.acquire(timeout=LIMIT)
+    submit(writer, "b", int, then=note)
+    assert ended.acquire(timeout=LIMIT)
+    assert told == []
+    writer.collect()
+    writer.collect()
+    assert told == [("a", "away", get_ident()), ("b", "None", get_ident())]
+    assert writer.results == {(WHAT, "error"): 1, (WHAT, "success"): 1}
+    writer.give_up()
+
+
+def test_a_defect_ends_no_thread(caplog: pytest.LogCaptureFixture) -> None:
+    writer, done = Writer(1, patience=0.0), Event()
+
+    def fail() -> None:
+        raise TypeError("a defect")
+
+    submit(writer, "a", fail)
+    submit(writer, "b", done.set)
+    assert done.wait(LIMIT)
+    assert writer.finish(LIMIT)
+    assert "pod_binding has failed: object=default/a" in caplog.text
+
+
+@pytest.mark.parametrize("gives_up", [True, False])
+def test_the_end_waits_for_no_write_that_hangs(hanging: Hanging, gives_up: bool) -> None:
+    writer = Writer(1, clock=lambda: 0.0)
+    submit(writer, "a", hanging.of("a"))
+    hanging.wait(1)
+    submit(writer, "a", hanging.of("later"))
+    submit(writer, "b", hanging.of("b"))
+    if gives_up:
+        writer.give_up()
+    else:
+        assert not writer.finish(0.0)
+    submit(writer, "c", hanging.of("c"))
+    hanging.gate.set()
+    for thread in threading.enumerate():
+        if thread.name == "write":
+            assert thread.daemon  # the interpreter waits for none
+            thread.join(LIMIT)
+    assert hanging.names == ["a"]
+
+
+def test_a_system_without_more_threads_has_writes_wait(
+    hanging: Hanging, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    writer = Writer(patience=0.0)
+    submit(writer, "a", hanging.of("a"))
+    hanging.wait(1)
+
+    def refuse(_: Any) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    submit(writer, "b", hanging.of("b"))
+    assert "writes have to wait: threads=1" in caplog.text
+    hanging.gate.set()
+    assert writer.finish(LIMIT)
+    assert hanging.names == ["a", "b"]
+
+
+def test_many_threads_submit_and_collect() -> None:
+    """Each write is carried out once, and told once."""
+    writer, together, told = Writer(4, patience=0.0), Barrier(9), list[str]()
+
+    def feed(first: int) -> None:
+        together.wait(LIMIT)
+        for at in range(first, first + 100):
+            submit(writer, f"p{at % 50}", int, then=lambda write: told.append(write.about.name))
+
+    threads = [threading.Thread(target=feed, args=(100 * at,)) for at in range(8)]
+    for thread in threads:
+        thread.start()
+    together.wait(LIMIT)
+    for thread in threads:
+        thread.join(LIMIT)
+    assert writer.finish(LIMIT)
+    writer.collect()
+    assert len(told) == 800
+    assert writer.results == {(WHAT, "success"): 800}

@@ -810,7 +810,7 @@ def test_the_document_and_the_page_of_a_group(capsys: pytest.CaptureFixture[str]
     assert group["changes"][2]["from"] == "4"
     assert explain("podgroup/train", *GROUPS, "-o", "html") == 1
     page = capsys.readouterr().out
-    assert "Of group default/train, 2 of 4 pods fit at once" in page
+    assert "group default/train: 2 of 4 pods fit at once" in page
     assert "What would place the group, each tried on the engine" in page
 
 

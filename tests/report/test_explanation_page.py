@@ -1,66 +1,59 @@
-"""The page of explanations: what it says of each thing that an explanation may have."""
+"""The page of explanations: what the command prints, by section."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from moorage.explain.explain_document import document
-from moorage.report.explanation_page import explanation_page
-from tests.explain.test_evidence_of_filters import explained, node, pod
+from moorage.cli import main
+from moorage.report import explanation_page
+from tests.explain.test_evidence_of_filters import node, pod
 from tests.report.pages import Read
-
-FULL = node("n1", allocatable={"cpu": "2"}) + pod("f1", "n1", "2")
-MISFIT = "default/new fits 0 of 1 nodes."
-
-
-def shown(text: str, nodes: list[str] | None = None) -> Read:
-    """The page of the explanation of a pod in a cluster of YAML documents."""
-    seen: Any = document(explained(text), nodes=nodes or ())
-    item = {"namespace": "default", "workload": "Pod new", "pods": ["default/new"], "explanation": seen}
-    return Read(explanation_page([item]).html())
 
 
 def test_no_explanation_is_no_pod_without_a_node() -> None:
-    text = Read(explanation_page([]).html()).text
+    text = Read(explanation_page([], []).html()).text
     assert "Every pod has a node or gets one." in text
     assert "Nothing to explain." in text
 
 
+FULL = node("n1", allocatable={"cpu": "2"}) + pod("f1", "n1", "2")
+TWO = node("n1") + node("n2", allocatable={"cpu": "8"}) + pod("there", "n1", "2")
+
+
 @pytest.mark.parametrize(
-    ("text", "said", "unsaid"),
+    ("text", "options", "said", "tables"),
     [
         (
             node("n1", allocatable={"pods": "0"}) + pod("new", cpu="1"),
-            (
-                MISFIT,
-                "It fits no node even without its constraints: 0/1 nodes are available: 1 Too many pods.",
-                "No change of one or two things places it.",
-            ),
-            ("As at its turn", "Pods would be evicted"),
+            (),
+            ("default/new fits 0 of 1 nodes.", "no single change places it", "even without its constraints"),
+            {"Nodes that reject it"},
         ),
         (
             FULL + pod("new", cpu="2", spec={"priority": 9}),
-            (MISFIT, "Pods would be evicted on n1.", "default/f1 (0)"),
-            ("It fits no node even", "No change of one or two"),
+            (),
+            ("default/new fits 0 of 1 nodes.", "preemption: would evict pods on n1"),
+            {"Nodes that reject it", "Candidates", "What would help, each tried on the engine"},
         ),
         (
-            node("n1") + pod("new", cpu="2"),
-            ("default/new fits 1 of 1 nodes.", "The best nodes"),
-            ("No change of one or two", "Nodes that reject it", "Preemption"),
+            TWO + pod("new", cpu="1"),
+            ("--node", "n1", "--node", "n2"),
+            ("default/new fits 2 of 2 nodes.", "n1 is "),
+            {"The best nodes", "Verdicts of node n1", "Scores of node n1", "Verdicts of node n2"},
         ),
     ],
 )
-def test_what_a_page_says_of_a_pod(text: str, said: tuple[str, ...], unsaid: tuple[str, ...]) -> None:
-    page = shown(text)
-    found = " ".join([page.text, *page.tables])
-    assert [one for one in said if one not in found] == []
-    assert [one for one in unsaid if one in found] == []
-
-
-def test_a_node_that_is_not_the_best_is_compared_with_it() -> None:
-    text = node("n1") + node("n2", allocatable={"cpu": "8"}) + pod("there", "n1", "2") + pod("new", cpu="1")
-    table = shown(text, ["n1", "n2"]).tables
-    assert [row[0] for row in table["Verdicts of node n1"]].count("compared") == 1
-    assert [row[0] for row in table["Verdicts of node n2"]].count("compared") == 0
+def test_a_page_has_what_the_command_prints(
+    text: str, options: Any, said: Any, tables: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "cluster.yaml").write_text(text)
+    command = ["explain", "new", "-f", str(tmp_path / "cluster.yaml"), *options]
+    main(command)
+    printed = [line for line in capsys.readouterr().out.splitlines() if line and "  " not in line]
+    main([*command, "-o", "html"])
+    page = Read(capsys.readouterr().out)
+    assert [one for one in (*said, *printed) if one not in page.text] == []
+    assert page.tables.keys() == tables

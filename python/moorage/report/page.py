@@ -59,14 +59,6 @@ class Lines:
 
 
 @dataclass(frozen=True)
-class Heading:
-    """The heading of a part of a section."""
-
-    kind: ClassVar[str] = "heading"
-    text: str
-
-
-@dataclass(frozen=True)
 class Grid:
     """A table that can be sorted, and filtered if it is long.
 
@@ -145,7 +137,7 @@ class Causes:
     left_out: int = 0
 
 
-Block = Facts | Lines | Heading | Grid | Drawn | Causes
+Block = Facts | Lines | Grid | Drawn | Causes
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from moorage.cli.runs.alike_targets import ExplainedTarget
 from moorage.cli.runs.simulation import skip_reason
@@ -65,26 +65,42 @@ def write_explanations(
     told : mapping of str to object
         Fields of JSON about the input.
     """
+    blocks = [list(_blocks(one, limit, nodes)) for one in explained]
     with ignore_broken_pipe():
-        if form != "table":
-            documents = [document(one.explanation, limit, nodes) for one in explained]
-            listed = _list_document(explained, documents)
-            if form == "html":
-                from moorage.report import explanation_page
-
-                print(explanation_page(listed["items"]).html(), end="")
-            else:
-                write_value(form, (listed if is_list else documents[0]) | dict(told))
+        if form == "table":
+            for one, told_of in zip(explained, blocks, strict=True):
+                _print([[_heading(one.target, one.explanation)], *told_of] if is_list else told_of)
+            if not explained:
+                print_lines(["every pod has a node or gets one"])
             return
-        for one in explained:
-            if is_list:
-                print_lines([_heading(one.target, one.explanation)])
-            _print_explanation(one.explanation, limit, nodes)
-            if one.own:
-                rows = [(pod, ", ".join(named)) for pod, named in one.own.items()]
-                print_table(("POD", "ITS OWN"), rows)
-        if not explained:
-            print_lines(["every pod has a node or gets one"])
+        documents = [document(one.explanation, limit, nodes) for one in explained]
+        listed = _list_document(explained, documents)
+        if form == "html":
+            from moorage.report import explanation_page
+
+            print(explanation_page(listed["items"], blocks).html(), end="")
+        else:
+            write_value(form, (listed if is_list else documents[0]) | dict(told))
+
+
+class Grid(NamedTuple):
+    """A table of an explanation, with a caption for its page."""
+
+    caption: str
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str | int]]
+
+
+Block = list[str] | Grid
+"""Lines, of which an empty one parts what is before it from a table; or a table."""
+
+
+def _print(blocks: Iterable[Block]) -> None:
+    for block in blocks:
+        if isinstance(block, Grid):
+            print_table(block.headings, [[*map(str, row)] for row in block.rows])
+        else:
+            print_lines(block)
 
 
 def _list_document(
@@ -116,53 +132,51 @@ def _heading(target: Target, explanation: Explanation) -> str:
     return f"{pods} in namespace {workload.namespace}{outcome} ({', '.join(names)}); one of them is"
 
 
-def _print_explanation(explanation: Explanation, limit: int | None, nodes: Sequence[str]) -> None:
-    print_lines(_head(explanation))
-    print()
+def _blocks(explained: ExplainedTarget, limit: int | None, nodes: Sequence[str]) -> Iterator[Block]:
+    explanation = explained.explanation
+    yield [*_head(explanation), ""]
     if explanation.group is not None:
-        _print_group(explanation.group, limit)
+        yield from _of_group(explanation.group, limit)
         if explanation.feasible or explanation.groups:
-            print_lines([f"one pod of the group, {explanation.pod.key}:"])
+            yield [f"one pod of the group, {explanation.pod.key}:"]
     if explanation.feasible:
-        print_table(*_ranking(explanation, explanation.ranking(limit)))
+        yield Grid("The best nodes", *_ranking(explanation, explanation.ranking(limit)))
     if explanation.groups:
-        rows = [_group(group, limit) for group in explanation.groups]
-        names = "NAMES" if limit is None else "EXAMPLES"
-        print_table(("NODES", names, "REJECTED BY", "MISSING OR BLOCKED BY"), rows)
+        yield _groups("Nodes that reject it", "REJECTED BY", explanation.groups, limit)
     if not explanation.feasible:
-        _print_claims(explanation)
+        yield from _of_claims(explanation)
     if explanation.preemption is not None:
-        print_lines(_of_preemption(explanation, explanation.preemption))
+        lines = list(_of_preemption(explanation, explanation.preemption))
         budgets = explanation.violated_budgets
         cells = [_candidate(node, budgets) for node in explanation.preemption.listed(limit)]
+        yield lines if cells else [*lines, ""]
         if cells:
-            print_table(("CANDIDATE", "VICTIMS", "PDB VIOLATIONS", "HIGHEST PRIORITY"), cells)
-        else:
-            print()
-    _print_changes(explanation)
+            yield Grid("Candidates", ("CANDIDATE", "VICTIMS", "PDB VIOLATIONS", "HIGHEST PRIORITY"), cells)
+    yield from _of_changes(explanation)
     for name in nodes:
         node = explanation.node(name)
-        print_table(*_details(node))
+        yield Grid(f"Verdicts of node {name}", (name, "VERDICT"), _details(node))
         if node.comparison is not None:
-            print_lines([node.comparison.text])
-            print_table(*_compared(node.comparison))
+            yield [node.comparison.text]
+            yield Grid(f"Scores of node {name}", *_compared(node.comparison))
+    if explained.own:
+        own = [(pod, ", ".join(named)) for pod, named in explained.own.items()]
+        yield Grid("Pods like it", ("POD", "ITS OWN"), own)
 
 
-def _print_group(group: ExplainedGroup, limit: int | None) -> None:
-    """Print how many pods of a group fit at once, what stops the next one, and changes."""
-    print_lines(of_group(group))
-    print()
+def _of_group(group: ExplainedGroup, limit: int | None) -> Iterator[Block]:
+    """Yield how many pods of a group fit at once, what stops the next one, and changes."""
+    yield [*_group_lines(group), ""]
     if group.nodes:
-        names = "NAMES" if limit is None else "EXAMPLES"
-        headings = ("NODES", names, f"REJECTED BY, FOR {group.next}", "MISSING OR BLOCKED BY")
-        print_table(headings, [_group(one, limit) for one in group.nodes])
+        caption = f"Nodes that reject {group.next} beside the others"
+        yield _groups(caption, f"REJECTED BY, FOR {group.next}", group.nodes, limit)
     if group.changes:
-        rows = [(one.text, str(one.placed)) for one in group.changes]
-        print_table(("CHANGE FOR THE GROUP", "PODS WITH A NODE"), rows)
+        rows = [(one.text, one.placed) for one in group.changes]
+        caption = "What would place the group, each tried on the engine"
+        yield Grid(caption, ("CHANGE FOR THE GROUP", "PODS WITH A NODE"), rows)
 
 
-def of_group(group: ExplainedGroup) -> Iterable[str]:
-    """Yield lines about a group."""
+def _group_lines(group: ExplainedGroup) -> Iterator[str]:
     yield group.headline()
     if group.tree:
         yield f"  it belongs to composite group {group.tree}, and is explained alone"
@@ -174,17 +188,18 @@ def of_group(group: ExplainedGroup) -> Iterable[str]:
         yield "  no single change places the group"
 
 
-def _print_claims(explanation: Explanation) -> None:
-    """Print, for each request for devices, how many each rule leaves."""
+def _of_claims(explanation: Explanation) -> Iterator[Block]:
+    """Yield, for each request for devices, how many each rule leaves."""
     for claim in explanation.claims:
         for survey in claim.requests:
-            print_lines([claim.request_text(survey)])
-            print_table(STEP_COLUMNS, _steps(survey))
+            yield [claim.request_text(survey)]
+            caption = f"Devices of claim {claim.claim}, request {survey.request.full_name}"
+            yield Grid(caption, STEP_COLUMNS, _steps(survey))
 
 
-def _steps(survey: RequestSurvey) -> list[tuple[str, ...]]:
+def _steps(survey: RequestSurvey) -> list[tuple[str | int, ...]]:
     """The rules of a request; those that leave all devices are omitted, unless a user wrote them."""
-    rows: list[tuple[str, ...]] = []
+    rows: list[tuple[str | int, ...]] = []
     before = -1
     for step in survey.steps:
         if step.text or step.error or step.devices != before:
@@ -192,29 +207,30 @@ def _steps(survey: RequestSurvey) -> list[tuple[str, ...]]:
             holders = [f"{one.claim} ({one.devices})" for one in step.holders]
             if len(holders) > FACTS + 1:
                 holders[FACTS:] = [f"and {len(holders) - FACTS} others"]
-            counts = str(step.devices), str(step.most), str(step.nodes)
+            counts = step.devices, step.most, step.nodes
             rows.append((step.error or text, *counts, ", ".join(holders)))
         before = step.devices
     return rows
 
 
-def _print_changes(explanation: Explanation) -> None:
-    """Print the changes that place the pod, or what keeps it from being placed."""
+def _of_changes(explanation: Explanation) -> Iterator[Block]:
+    """Yield the changes that place the pod, or what keeps it from being placed."""
+    tried = "What would help, each tried on the engine"
     if explanation.changes:
-        changes = [_change(change) for change in explanation.changes]
-        print_table(("CHANGE", "REDUCTION", "NODES ENABLED"), changes)
+        yield Grid(tried, ("CHANGE", "REDUCTION", "NODES ENABLED"), [*map(_change, explanation.changes)])
     if explanation.pairs:
         pairs = [
-            (_change(pair.first)[0], _change(pair.second)[0], str(pair.feasible_nodes))
+            (_change(pair.first)[0], _change(pair.second)[0], pair.feasible_nodes)
             for pair in explanation.pairs
         ]
-        print_table(("CHANGE", "AND CHANGE", "NODES ENABLED"), pairs)
+        yield Grid(tried, ("CHANGE", "AND CHANGE", "NODES ENABLED"), pairs)
     for conflict in explanation.conflicts:
         cells = [(constraint.kind, constraint.name) for constraint in conflict]
-        print_table(("NO NODE SATISFIES" + (" ALL OF" if len(conflict) > 1 else ""), ""), cells)
+        heading = "NO NODE SATISFIES" + (" ALL OF" if len(conflict) > 1 else "")
+        yield Grid("What no node satisfies", (heading, ""), cells)
 
 
-def _head(explanation: Explanation) -> Iterable[str]:
+def _head(explanation: Explanation) -> Iterator[str]:
     fits, total = len(explanation.feasible), len(explanation.order)
     yield f"{explanation.pod.key}: fits {fits} of {total} nodes"
     if explanation.bound_to:
@@ -234,7 +250,7 @@ def _head(explanation: Explanation) -> Iterable[str]:
         yield f"it fits no node even without its constraints: {explanation.blocked}"
 
 
-def _of_situation(explanation: Explanation) -> Iterable[str]:
+def _of_situation(explanation: Explanation) -> Iterator[str]:
     """Lines about other pending pods, and about the result of a run for the pod."""
     situation = explanation.situation
     text = SITUATION_TEXTS[situation.kind].format(placed=situation.placed, pending=situation.pending)
@@ -248,7 +264,7 @@ def _of_situation(explanation: Explanation) -> Iterable[str]:
         yield f"simulate leaves it without a node: {situation.message}"
 
 
-def _of_preemption(explanation: Explanation, examination: PreemptionExamination) -> Iterable[str]:
+def _of_preemption(explanation: Explanation, examination: PreemptionExamination) -> Iterator[str]:
     """Lines about preemption: the chosen node and criterion, or why there is no preemption."""
     preemption, choice = examination.found, examination.choice
     if choice is None:
@@ -263,16 +279,16 @@ def _of_preemption(explanation: Explanation, examination: PreemptionExamination)
         yield f"  {explanation.raised_priority.text}"
 
 
-def _candidate(candidate: Candidate, budgets: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+def _candidate(candidate: Candidate, budgets: Mapping[str, Sequence[str]]) -> tuple[str | int, ...]:
     victims = candidate.victims
     names = [f"{pod.key} ({priority_of(pod)})" for pod in victims.pods]
     violated = str(victims.num_pdb_violations)
     if candidate.name in budgets:
         violated += f" ({', '.join(budgets[candidate.name])})"
-    return candidate.name, ", ".join(names), violated, str(highest_priority(victims))
+    return candidate.name, ", ".join(names), violated, highest_priority(victims)
 
 
-def _ranking(explanation: Explanation, ranked: list[ScoredNode]) -> tuple[list[str], list[list[str]]]:
+def _ranking(explanation: Explanation, ranked: list[ScoredNode]) -> tuple[list[str], list[list[str | int]]]:
     """Headings and rows of normalized scores by plugin, with the raw score if it differs.
 
     Plugins with only zeros are omitted.
@@ -281,24 +297,29 @@ def _ranking(explanation: Explanation, ranked: list[ScoredNode]) -> tuple[list[s
     plugins = [plugin for plugin, column in columns.items() if column.any()]
     headings = [f"{plugin} x{explanation.weights[plugin]}" for plugin in plugins]
     rows = [
-        [str(node.rank), node.node, str(node.total), *(_score(node, plugin) for plugin in plugins)]
-        for node in ranked
+        [node.rank, node.node, node.total, *(_score(node, plugin) for plugin in plugins)] for node in ranked
     ]
     return ["RANK", "NODE", "TOTAL", *headings], rows
 
 
-def _score(node: ScoredNode, plugin: str) -> str:
+def _score(node: ScoredNode, plugin: str) -> str | int:
     raw, normalized = node.raw[plugin], node.normalized[plugin]
-    return str(normalized) if raw == normalized else f"{normalized} (raw {raw})"
+    return normalized if raw == normalized else f"{normalized} (raw {raw})"
 
 
-def _group(group: NodeGroup, limit: int | None) -> tuple[str, ...]:
+def _groups(caption: str, heading: str, groups: Iterable[NodeGroup], limit: int | None) -> Grid:
+    names = "NAMES" if limit is None else "EXAMPLES"
+    headings = ("NODES", names, heading, "MISSING OR BLOCKED BY")
+    return Grid(caption, headings, [_group(one, limit) for one in groups])
+
+
+def _group(group: NodeGroup, limit: int | None) -> tuple[str | int, ...]:
     names = group.nodes if limit is None else group.nodes[:EXAMPLES]
     texts = [_on_some(one.text, one.nodes, group) for one in group.evidence]
     if len(texts) > FACTS + 1:
         texts[FACTS:] = [f"and {len(texts) - FACTS} others"]
     verdicts = "; ".join(_verdict(status) for status in group.verdicts)
-    return str(len(group.nodes)), ", ".join(names), verdicts, "; ".join(texts)
+    return len(group.nodes), ", ".join(names), verdicts, "; ".join(texts)
 
 
 def _on_some(text: str, nodes: int, group: NodeGroup) -> str:
@@ -309,22 +330,22 @@ def _verdict(status: Status) -> str:
     return f"{status.plugin}: {', '.join(status.reasons)}"
 
 
-def _change(change: Change) -> tuple[str, str, str]:
+def _change(change: Change) -> tuple[str, str, int]:
     less = f"{100 * change.amount:.1f}%" if change.kind in (LOWER, SMALLER_CLAIM, FEWER_DEVICES) else ""
     others = f", or one of {change.eligible_nodes - 1} others" if change.eligible_nodes > 1 else ""
-    return change.text + others, less, str(change.feasible_nodes)
+    return change.text + others, less, change.feasible_nodes
 
 
-def _compared(comparison: NodeComparison) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+def _compared(comparison: NodeComparison) -> tuple[tuple[str, ...], list[tuple[str | int, ...]]]:
     """Headings and rows of the scores of two nodes by plugin."""
-    rows: list[tuple[str, ...]] = [
-        (f"{one.plugin} x{one.weight}", str(one.chosen), str(one.asked), f"{one.weighted:+d}")
+    rows: list[tuple[str | int, ...]] = [
+        (f"{one.plugin} x{one.weight}", one.chosen, one.asked, f"{one.weighted:+d}")
         for one in comparison.differences
     ]
     return ("PLUGIN", comparison.chosen, comparison.asked, "OF THE TOTAL"), rows
 
 
-def _details(node: NodeExplanation) -> tuple[tuple[str, str], list[tuple[str, str]]]:
+def _details(node: NodeExplanation) -> list[tuple[str, str]]:
     cells = [
         (plugin, ", ".join(status.reasons) if status else "passes")
         for plugin, status in node.verdicts.items()
@@ -332,4 +353,4 @@ def _details(node: NodeExplanation) -> tuple[tuple[str, str], list[tuple[str, st
     cells += [("because", one.text) for one in node.evidence]
     if node.score is not None:
         cells.append(("rank", f"{node.score.rank}, total {node.score.total}"))
-    return (node.node, "VERDICT"), cells
+    return cells

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
@@ -12,10 +10,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.make import node, pod
+from tests.objects.make import workload as replica_set
 from tests.preemption.world import budget
-from tests.scheduler.make import Clock
-from tests.scheduler.test_follow_ups import OWNER, preemptors, traces, victims
-from tests.sim.perf.make import BIG, POD, churn, nodes, placements, pods, run_of, workload
+from tests.scheduler.make import Clock, events
+from tests.scheduler.placing.test_volume_engine import claimed
+from tests.volume.make import csi_node, uses, volume
 
 from moorage.framework import QueueingHint
 from moorage.framework.plugin.events import of_class
@@ -24,20 +23,20 @@ from moorage.objects import (
     Cluster,
     LabelSelector,
     Object,
+    OwnerReference,
     Pod,
     PodAffinity,
     PodAffinityTerm,
     TopologySpreadConstraint,
 )
 from moorage.plugins.node_resources_fit import NodeResourcesFit
-from moorage.queue import Place, QueuedPodInfo
-from moorage.queue.priority_queue import PriorityQueue, Strategy
+from moorage.queue import QueuedPodInfo, SchedulingQueue
 from moorage.scheduler import Scheduler
-from moorage.scheduler.runs import Run
 from moorage.store import ObjectStore
 from moorage.store.pod_binding import Binding
 
 HOST = "kubernetes.io/hostname"
+OWNER = OwnerReference(api_version="apps/v1", kind="ReplicaSet", name="set", uid="set", controller=True)
 KINDS = "plain", "plain", "owned", "labelled"
 
 
@@ -52,34 +51,48 @@ def made(*objects: Object, count: int = 4, store: bool = False, **options: Any) 
     return Scheduler(client, **options)
 
 
-@contextmanager
-def noted() -> Iterator[list[bool]]:
-    """After each eviction, whether the next pod of the batch was tried without another pop."""
-    found = list[bool]()
+def preemptors(number: int, cpu: int = 3, **fields: Any) -> list[Pod]:
+    return [pod(f"high-{at}", requests={"cpu": cpu}, priority=9, **fields) for at in range(number)]
 
-    def noting(method: Any) -> Callable[..., bool]:
-        def call(self: Run, *arguments: Any) -> bool:
-            found.append(method(self, *arguments))
-            return found[-1]
 
-        return call
+def victims(nodes: int, per_node: int = 4, **labels: str) -> list[Pod]:
+    return [
+        pod(f"low-{at}-{which}", on=f"n{at}", requests={"cpu": 1}, labels=labels)
+        for at in range(nodes)
+        for which in range(per_node)
+    ]
 
+
+def traces(one: Scheduler) -> dict[str, object]:
+    """What can be observed of a scheduler, with the order of all writes."""
+    queue = one.queue
+    return {
+        "writes": [(e.type, e.key, e.resource_version) for e in one.client._tables[Pod]._events],
+        "pods": {each.key: each for each in one.client.list(Pod)[0]},
+        "waiting": {
+            place: [(info.pod, info.order, info.attempts, info.until, info.timestamp) for info in infos]
+            for place, infos in queue.pending_pods()._asdict().items()
+        },
+        "in flight": queue.in_flight(),
+        "nominated": (one.handle.nominator.nodes, one.handle.nominator.by_node),
+        "events": events(one),
+        "rotation": one.placer.decider.start,
+        "cached": [one.cache.node_info(f"n{at}").pods for at in range(4)],
+    }
+
+
+Make = Callable[[], Scheduler]
+
+
+def one_by_one(run: Callable[[], Any]) -> Any:
+    """The result of a call during which each pod is popped by itself."""
+    pop = SchedulingQueue.pop_batch
     with pytest.MonkeyPatch.context() as patched:
-        for name in ("_follow_up", "may_go_on"):
-            patched.setattr(Run, name, noting(getattr(Run, name)))
-        yield found
+        patched.setattr(SchedulingQueue, "pop_batch", lambda queue, limit: pop(queue, min(limit, 1)))
+        return run()
 
 
-@contextmanager
-def one_by_one() -> Iterator[None]:
-    """After each eviction, the other pods of the batch return to the queue."""
-    with pytest.MonkeyPatch.context() as patched:
-        for name in ("_follow_up", "may_go_on"):
-            patched.setattr(Run, name, lambda *arguments: False)
-        yield
-
-
-def seen(make: Callable[[], Scheduler], then: Callable[[Scheduler], None]) -> list[Any]:
+def seen(make: Make) -> list[Any]:
     one, out = make(), list[Any]()
     for _ in range(2):
         done = one.run()
@@ -88,28 +101,31 @@ def seen(make: Callable[[], Scheduler], then: Callable[[Scheduler], None]) -> li
         evicted = list(done.evicted.items())
         out += [traces(one), messages, nominated, evicted, dict(done.placements)]
         if not out[5:]:
-            then(one)
+            one.client.create(node("late", cpu=64))
     return out
 
 
-def check(make: Callable[[], Scheduler], then: Callable[[Scheduler], None] = lambda one: None) -> int:
-    """Compare with pods that are popped one after the other; the number of those that are not."""
-    with noted() as found:
-        together = seen(make, then)
-    with one_by_one():
-        apart = seen(make, then)
-    for mine, expected in zip(together, apart, strict=True):
+def check(make: Make) -> list[Any]:
+    """Compare with pods that are popped one after the other."""
+    together = seen(make)
+    for mine, expected in zip(together, one_by_one(lambda: seen(make)), strict=True):
         assert mine == expected
-    return sum(found)
+    return together
 
 
-def late(one: Scheduler) -> None:
-    one.client.create(node("late", cpu=64))
+def test_few_pods_are_popped_while_each_evicts_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those after a preemptor return to the queue, so that popping all of them each time takes squares."""
+    popped, pop = list[int](), SchedulingQueue.pop_batch
 
+    def noted(queue: SchedulingQueue, limit: int) -> list[QueuedPodInfo]:
+        infos = pop(queue, limit)
+        popped.append(len(infos))
+        return infos
 
-def test_all_but_the_first_of_a_batch_are_not_popped_again() -> None:
-    assert check(lambda: made(*victims(4), *preemptors(4)), late) == 4
-    assert check(lambda: made(*victims(8), *preemptors(8), count=8, clock=Clock(1e9)), late) >= 4
+    monkeypatch.setattr(SchedulingQueue, "pop_batch", noted)
+    one = made(*victims(4), *preemptors(4), *(pod(f"plain-{at}") for at in range(8)))
+    one.run()
+    assert popped[:6] == [4, 1, 1, 1, 1, 2], "all, each preemptor alone, then twice as many each time"
 
 
 def test_pods_of_another_kind_follow() -> None:
@@ -123,17 +139,17 @@ def test_pods_of_another_kind_follow() -> None:
         replace(one, spec=replace(one.spec, scheduler_name="default-scheduler" if at < 4 else "other"))
         for at, one in enumerate(preemptors(8))
     ]
-    assert check(lambda: made(*victims(8), *several, count=8, config=config), late) == 9
+    check(lambda: made(*victims(8), *several, count=8, config=config))
 
 
 def test_a_pod_that_fits_is_placed() -> None:
     """The eviction for one pod leaves room for the next one."""
     low = [pod(f"low-{at}", on=f"n{at}", requests={"cpu": 4}) for at in range(4)]
-    check(lambda: made(*low, *preemptors(8, cpu=2)), late)
+    check(lambda: made(*low, *preemptors(8, cpu=2)))
 
 
 def test_a_pod_that_eviction_does_not_help_fails() -> None:
-    assert check(lambda: made(*victims(8), *preemptors(12), count=8), late) > 0
+    check(lambda: made(*victims(8), *preemptors(12), count=8))
 
 
 @pytest.mark.parametrize("answer", ["skip", "last", "queue"])
@@ -151,9 +167,70 @@ def test_hints_of_others_decide_when_preemptors_move(
 
     monkeypatch.setattr(NodeResourcesFit, "after_pod_change", of_class(hint) if is_marked else hint)
 
-    assert check(lambda: made(*victims(8), *preemptors(8), count=8), late) >= 8
+    check(lambda: made(*victims(8), *preemptors(8), count=8))
     assert {old.status.conditions[-1].type for old in asked} == {"DisruptionTarget"}
     assert all(old.spec.node_name for old in asked)
+
+
+def test_controllers_react_before_the_next_pod() -> None:
+    spec = {"replicas": 16, "selector": {"matchLabels": {"app": "set"}}}
+    owner = replica_set("ReplicaSet", "set", spec, metadata={"namespace": "default", "uid": "set"})
+    owned = [
+        replace(each, metadata=replace(each.metadata, owner_references=(OWNER,)))
+        for each in victims(4, app="set")
+    ]
+
+    def make() -> Scheduler:
+        return made(owner, *owned, *preemptors(4))
+
+    check(make)
+
+
+def test_writes_of_others_are_received_first() -> None:
+    """One of the waiting pods is deleted while the first preempts."""
+
+    def make() -> Scheduler:
+        one = made(*victims(4), *preemptors(4))
+        one.handle.on_eviction.append(
+            lambda gone, on, by: one.client.delete(Pod, "high-2", "default") if by.name == "high-0" else None
+        )
+        return one
+
+    assert "default/high-2" not in check(make)[0]["pods"]
+
+
+def test_pods_with_volumes_are_read_anew() -> None:
+    """The room for the volume of the last one follows from the volumes of the victims."""
+
+    def sized(at: int) -> Any:
+        one = volume(f"c{at}", ("d0", f"h{at}"))
+        return replace(one, spec=replace(one.spec, capacity={"storage": "1Gi"}))
+
+    def using(one: Pod, at: int) -> Pod:
+        return replace(one, spec=replace(one.spec, volumes=(uses(claim=f"c{at}"),)))
+
+    def make() -> Scheduler:
+        there = [one for at in range(5) for one in claimed(f"c{at}", sized(at))]
+        room = [csi_node(f"n{at}", d0=1) for at in range(4)]
+        low = [using(each, int(each.name[-3])) if each.name[-1] == "0" else each for each in victims(4)]
+        first, last = preemptors(2)
+        return made(*there, *room, *low, first, using(last, 4))
+
+    check(make)
+
+
+def test_a_failed_pod_that_victims_make_room_for_is_tried_first() -> None:
+    """Its backoff has ended when the victims of the first preemptor leave."""
+    first = pod("first", requests={"cpu": 3}, priority=99, preemption_policy="Never")
+    low = [pod(f"low-{at}", on=f"n{at}", requests={"cpu": 4}) for at in range(4)]
+
+    def make() -> Scheduler:
+        clock = Clock(1.6e9)
+        one = made(*low, first, *preemptors(3, 1), clock=clock)
+        one.handle.on_eviction.append(lambda *arguments: setattr(clock, "now", clock.now + 60))
+        return one
+
+    assert "default/first" in check(make)[4]
 
 
 def special(one: Pod, kind: str) -> Pod:
@@ -174,12 +251,12 @@ def test_pods_that_events_may_move_are_moved_one_by_one() -> None:
     term = PodAffinityTerm(topology_key=HOST, label_selector=LabelSelector({"app": "low"}))
     alone = Affinity(pod_anti_affinity=PodAffinity(required=(term,)))
     first = pod("a", requests={"cpu": 1}, priority=99, affinity=alone, preemption_policy="Never")
-    check(lambda: made(*victims(4, app="low"), first, *preemptors(4)), late)
+    check(lambda: made(*victims(4, app="low"), first, *preemptors(4)))
     waits = pod("b", priority=99, node_selector={"a": "b"}, preemption_policy="Never")
-    check(lambda: made(*victims(4), waits, *preemptors(4)), late)
+    check(lambda: made(*victims(4), waits, *preemptors(4)))
     low = pod("mid", requests={"cpu": 3}, priority=5)
     low = replace(low, status=replace(low.status, nominated_node_name="n0"))
-    check(lambda: made(*victims(4), low, *preemptors(4)), late)
+    check(lambda: made(*victims(4), low, *preemptors(4)))
 
 
 def test_an_error_in_a_decision_leaves_no_victim_out_of_the_cache() -> None:
@@ -243,44 +320,7 @@ def test_any_batch_of_equal_preemptors_is_placed_as_one_by_one(
         options = {"clock": Clock(1.0)} if has_clock else {}
         return made(*budgets, *ours, count=6, store=store, tie_break="random", seed=3, **options)
 
-    check(make, late)
-
-
-FIRST = BIG + "  priority: 10\n"
-
-
-@pytest.mark.parametrize("rate", [7, 20, 500])
-def test_workloads_in_virtual_time(tmp_path: Path, rate: int) -> None:
-    """Each attempt takes its time, and pods that back off and other operations come in between."""
-    low = pods(80)
-    high = pods(18, podTemplatePath="first.yaml")
-    ops = nodes(20), low, churn("big.yaml", mode="recreate", number=1, intervalMilliseconds=700), high
-    low_pod, higher = POD.replace("100m", "900m"), FIRST.replace("10", "20")
-    files = {"big.yaml": higher, "first.yaml": FIRST, "pod.yaml": low_pod}
-    one = workload(tmp_path, *ops, files=files)
-
-    def ran() -> tuple[Any, ...]:
-        returned, requeue_all = list[tuple[Any, ...]](), PriorityQueue.requeue_all
-
-        def requeue(self: PriorityQueue, infos: list[QueuedPodInfo], strategy: Strategy, label: str) -> bool:
-            moved = requeue_all(self, infos, strategy, label)
-            for info in infos:
-                if info.place is not Place.UNSCHEDULABLE:
-                    returned.append((info.pod.key, label, info.timestamp, info.until, info.order))
-            return moved
-
-        with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(PriorityQueue, "requeue_all", requeue)
-            run = run_of(one, rate)
-        orders = sorted(order for *_, order in returned)
-        ranks = [(*each, orders.index(order)) for *each, order in returned]
-        return run.operations.counts(), run.clock.exact, placements(run), ranks
-
-    with noted() as found:
-        together = ran()
-    with one_by_one():
-        assert together == ran()
-    assert sum(found) > 0
+    check(make)
 
 
 def test_victims_are_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -296,8 +336,6 @@ def test_victims_are_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(Binding, "__call__", make)
     store.create_many(preemptors(4))
-    with noted() as runs:
-        result = one.run()
-    assert (len(result.evicted), sum(runs)) == (12, 4)
+    assert len(one.run().evicted) == 12
     low = [name for name in read if name.startswith("low")]
     assert len(low) == len(set(low)) <= 4, "one for each preemptor, about which hints are asked"

@@ -62,8 +62,6 @@ def test_a_queue_holds_its_lock_in_every_operation() -> None:
         "save": one.save,
         "undo": lambda: one.undo(saved),
         "copy_from": lambda: one.copy_from(one),
-        "suspend": lambda: one.suspend([QueuedPodInfo(p)], 0),
-        "resume": lambda: one.resume([QueuedPodInfo(p)]),
         **{name: getattr(one, name) for name in ("repair", "close")},
     }
     # One look-up each.

@@ -22,7 +22,6 @@ def test_a_store() -> None:
 
     calls = {
         "changed_since": lambda: one.changed_since(0),
-        "other_changes": lambda: one.other_changes,
         "create": lambda: one.create(p),
         "create_many": lambda: one.create_many([pod("q"), pod("r")]),
         "names_of_new": lambda: one.names_of_new([p]),

@@ -89,7 +89,7 @@ class SchedulingQueue:
         self.hints = Hints(by_name)
         self.pod_events = self.hints.pod_events
         self.pops_from_backoff = settings.pop_from_backoff
-        self.groups_pods, self.initial_backoff = settings.groups_pods, settings.initial_backoff
+        self.groups_pods = settings.groups_pods
         self.nominator = PodNominator() if nominator is None else nominator
         self._clock = clock
         self._lock = FastRLock() if lock is None else lock
@@ -189,7 +189,7 @@ class SchedulingQueue:
 
     def is_listening(self) -> bool:
         """Whether an event can have an effect: some pod is unschedulable or in flight."""
-        return bool(self._queue.unschedulable.by_rejection or self._in_flight.has_listeners)
+        return bool(self._queue.unschedulable.by_rejection or self._in_flight)
 
     @property
     def has_unschedulable(self) -> bool:
@@ -228,7 +228,6 @@ class SchedulingQueue:
         """
         with self._lock:
             uid = new.metadata.uid
-            self._interrupt((new,))
             if uid in self._in_flight:
                 for event in self.pod_events.of_update(old, new):
                     self._in_flight.observe(event, old, new)
@@ -264,7 +263,6 @@ class SchedulingQueue:
             for pod in pods if nominated else ():
                 if pod.metadata.uid in nominated:
                     self.nominator.delete_nominated_pod_if_exists(pod)
-            self._interrupt(pods)
             for info in entries_of(infos, pods):
                 self._queue.remove(info, self.pod_events.added.label)
 
@@ -281,7 +279,6 @@ class SchedulingQueue:
             moved = False
             for pod in pods:
                 uid = pod.metadata.uid
-                self._interrupt((pod,))
                 info = self._queue.infos.get(uid)
                 if info is None and uid in self._in_flight:
                     self._in_flight.observe(FORCE_ACTIVATE, None, pod)
@@ -431,50 +428,6 @@ class SchedulingQueue:
             finally:
                 self._in_flight.finish(returned)
             self._wake()
-
-    def suspend(self, infos: list[QueuedPodInfo], at: int) -> bool:
-        """Treat popped pods that were not tried as waiting ones, while events are received.
-
-        No event is recorded for them, and all of them return to the queue where an event changes one of them.
-
-        Parameters
-        ----------
-        infos : list of QueuedPodInfo
-            Of the last `pop_batch`.
-        at : int
-            The index of the first pod that was not tried.
-
-        Returns
-        -------
-        bool
-            False, and nothing is done, where they were not in the active queue or have returned to it.
-        """
-        with self._lock:
-            is_active = self._in_flight.place(infos[-1]) is Place.ACTIVE
-            return is_active and self._in_flight.suspend(infos, at)
-
-    def resume(self, infos: Sequence[QueuedPodInfo]) -> bool:
-        """Continue with the pods of `suspend`.
-
-        Parameters
-        ----------
-        infos : sequence of QueuedPodInfo
-            The argument of `suspend`.
-
-        Returns
-        -------
-        bool
-            Whether they would be popped next, if they had been put back; False where they were.
-        """
-        with self._lock:
-            active = self._queue.active
-            was_suspended, following = self._in_flight.resume(), active.next
-            return was_suspended and (following is None or active.rank(infos[-1]) < active.rank(following))
-
-    def _interrupt(self, pods: Sequence[Pod]) -> None:
-        """Put the suspended pods back if one of some pods, which are about to change, is among them."""
-        if self._in_flight.suspended and (infos := self._in_flight.interrupt([p.metadata.uid for p in pods])):
-            self.put_back(*infos)
 
     def done(self, *uids: str) -> None:
         """End the attempts of pods.
@@ -633,7 +586,7 @@ class SchedulingQueue:
         """
         with self._lock:
             listeners = self._listening(event)
-            if not (listeners or self._in_flight.has_listeners) or not self.hints.is_registered(event):
+            if not (listeners or self._in_flight) or not self.hints.is_registered(event):
                 return
             moves = possible_moves(self._queue, self.hints, listeners, event, old, new)
             if check is not None:
@@ -679,7 +632,7 @@ class SchedulingQueue:
     def may_react(self, event: ClusterEvent) -> bool:
         """Whether an event can have an effect: a pod is in flight, or a hint may move another one."""
         with self._lock:
-            return self._in_flight.has_listeners or bool(self._listening(event))
+            return bool(self._in_flight or self._listening(event))
 
     def _listening(self, event: ClusterEvent) -> Listeners:
         """Return the unschedulable pods that an event may move, by rejection; remembered until the rejections

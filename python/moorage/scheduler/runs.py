@@ -15,8 +15,7 @@ from operator import attrgetter, itemgetter
 from typing import Any, cast
 
 from moorage._core.decide.bulk_operations import not_assumed, terminating_or_known
-from moorage._core.decide.pod_batch import PodBatch, Route
-from moorage._core.preempt.bound_pods import are_independent, held_of
+from moorage._core.decide.pod_batch import PodBatch
 from moorage._core.queue.in_flight import keys_of, pods_of
 from moorage.framework import NominatingInfo
 from moorage.framework.plugin.group_index import is_composite
@@ -35,14 +34,12 @@ from .groups.group_status import patch_groups, patch_outcomes
 from .groups.members import in_order
 from .groups.place_group import place_group, rejected, why_invalid
 from .placing.binding_cycle import BindingOutcome
-from .placing.place import CLAIMS, Placing, never
+from .placing.place import CLAIMS, Placing
 from .placing.routes import SEGMENTS, WHOLE_CYCLE
 from .placing.single_cycle import report_failure, whole_cycle
 from .scheduler_metrics import SchedulerMetrics
 from .scheduler_parts import GATED_WITH_GROUP, TERMINATING, SchedulerParts
 
-READS_VOLUMES = CLAIMS | int(Route.VOLUMES)
-"""Route bits of pods whose batch is made anew after events about claims and volumes."""
 ALL = 1 << 62
 GONE = "pod group object not found for the pod group of the pods"
 
@@ -53,9 +50,8 @@ class Run:
     """One run of a scheduler, with its result.
 
     Replays, measured runs and live runs derive from it and override public methods alone. `attempt`, `place`,
-    `place_unit`, `place_units`, `bind` and `break_off` do something. `may_go_on` and `attempted` say whether
-    pods may be tried at once. `give_back`, `count_placed`, `note_placements`, `note_failures` and
-    `note_evictions` record what was done.
+    `place_unit`, `place_units`, `bind` and `break_off` do something. `count_placed`, `note_placements`,
+    `note_failures` and `note_evictions` record what was done.
 
     Attributes
     ----------
@@ -81,10 +77,7 @@ class Run:
         # Of these, with the engine and what its plugin needs: pods whose resource claims are not yet written.
         self._claimed: list[tuple[Engine, QueuedPodInfo, Any]] = []
         self._evicts = False
-        self._are_gone = (
-            False  # whether the last victims were removed from the cache, and leave nothing behind
-        )
-        self._other_changes = 0  # `_changes_of_others` before the pods that are placed now
+        self._most = ALL  # how many pods without a group are popped at once
         self._evictions, self._retried = 0, dict[str, int]()  # of preemptors: the evictions until then
         self._has_bound = False  # whether pods were bound one by one since the last sync
         # A pod of each group that has failed: since the last event that may help groups, and before.
@@ -225,7 +218,7 @@ class Run:
         queue = self.queue
         infos: list[QueuedPodInfo] = []
         # Never of two priorities: if these evict pods, pods of lower priority would return to the queue.
-        while not infos and (infos := queue.pop_batch(limit)):
+        while not infos and (infos := queue.pop_batch(min(limit, self._most))):
             odd = terminating_or_known(self.scheduler.cache.state, pods_of(infos))
             if odd:
                 for at in sorted(odd):
@@ -299,6 +292,8 @@ class Run:
         tried = self._attempt_units(infos) if of_unit else self._attempt_pods(list(infos))
         if tried < len(infos):
             self.queue.put_back(*[one for one in infos[tried:] if self.queue.is_in_flight(one)])
+        # Those after a preemptor return to the queue, so that few are popped while pods are evicted.
+        self._most = 1 if self._evicts else min(2 * self._most, ALL)
         if self._evicts:
             self.scheduler.sync()
             self._retry_groups()
@@ -323,7 +318,7 @@ class Run:
                 continue
             result = ScheduleResult(context.cache.state, len(batch), batch)
             for _, end, route in batch.cut(SEGMENTS, tried):
-                while tried < end and (not self._evicts or self._follow_up(batch, infos, tried)):
+                while tried < end and not self._evicts:
                     tried += self.place(context.engine_of_route(route), result, infos, range(tried, end))
                 if tried < end:
                     break
@@ -332,59 +327,6 @@ class Run:
             if self._evicts:
                 break
         return tried
-
-    def _follow_up(self, batch: PodBatch, infos: list[QueuedPodInfo], at: int) -> bool:
-        """Receive the events of an eviction, and return whether the next pods of the batch can be tried as if
-        they had been put back before and popped again.
-
-        They can if no controller has to act before, and no event changes them or puts a pod in front of them.
-        """
-        scheduler, queue = self.scheduler, self.queue
-        if batch.has(READS_VOLUMES) or self._claimed or not queue.suspend(infos, at):
-            return False
-        goes_on = False
-        try:
-            scheduler.sync(with_controllers=False)
-            goes_on = (scheduler.controllers is None or scheduler.controllers.is_idle) and self.attempted(at)
-        finally:
-            self._evicts = not (queue.resume(infos) and goes_on)
-        if not self._evicts:
-            self._retry_groups()
-        return not self._evicts
-
-    def _changes_of_others(self) -> int:
-        """Return a number that grows with each write to the store but evictions and nominations."""
-        client = self.scheduler.client
-        return client.other_changes if isinstance(client, ObjectStore) else 0
-
-    def may_go_on(self, at: int) -> bool:
-        """Whether the next pod of the batch may be tried before the events of an eviction are received: the
-        cache has no victim any more, and nothing in the queue and no controller can react.
-
-        Parameters
-        ----------
-        at : int
-            The index of that pod.
-        """
-        are_gone, self._are_gone, controllers = self._are_gone, False, self.scheduler.controllers
-        if not are_gone or self.queue.has_unschedulable or self._changes_of_others() != self._other_changes:
-            return False
-        return controllers is None or not controllers.follows_all_pods
-
-    def attempted(self, number: int) -> bool:
-        """Note that pods of the batch were tried, and the events of an eviction received.
-
-        Parameters
-        ----------
-        number : int
-            How many of the batch have been tried.
-
-        Returns
-        -------
-        bool
-            Whether the next one may be tried at once; otherwise the rest returns to the queue.
-        """
-        return True
 
     def _write_claims(self) -> None:
         """Write the resource claims of placed pods. A pod for which that fails is no longer placed."""
@@ -429,12 +371,11 @@ class Run:
         """Place some pods of a batch and account for them in bulk; see `place`."""
         context, batch, began = self.scheduler.context, result.batch, time.perf_counter()
         assert batch is not None
-        self._other_changes = self._changes_of_others()
         placing = Placing(context, engine, batch, result, writes_nominations=not self.reports_failures)
         claiming = context.volume_classes.claiming
         if claiming:
             engine.profile.claims_plugin.follow_claims()
-        end = placing.place(pods.start, pods.stop, never if batch.has(READS_VOLUMES) else self.may_go_on)
+        end = placing.place(pods.start, pods.stop, until_evicts=True)
         tried, failures, seconds = range(pods.start, end), result.failures, time.perf_counter() - began
         self.result.seconds += seconds
         if self.metrics is not None:
@@ -448,13 +389,6 @@ class Run:
             claimed = engine.profile.claims_plugin.take_devices(claiming, nodes)
             self._claimed += [(engine, infos[at], claimed[at]) for at in nodes]
         failed = result.unplaced(pods.start, end) if len(placed) < len(tried) else []
-        if placing.is_ahead and not failures[failed[-1]].nominated_node:
-            # The last pod has seen the victims gone. It is not to be moved by the events about them.
-            last = failed.pop()
-            self._fail(engine, batch, infos, failed, failures)
-            if not self._follow_up(batch, infos, last):
-                return last - pods.start
-            failed = [last]
         if failed:
             self._fail(engine, batch, infos, failed, failures)
         if end < pods.stop and not self._evicts and batch.route(end) & CLAIMS:
@@ -750,15 +684,11 @@ class Run:
         self.result.unschedulable.update(zip(keys_of(infos), failures, strict=True))
 
     def evicted(self, victims: Sequence[Pod], node: str, preemptor: Pod | AnyGroup) -> None:
-        """Remove evicted pods from the cache, and record them; see `FrameworkHandle.on_eviction`."""
+        """Record evicted pods; see `FrameworkHandle.on_eviction`."""
         self._evicts = True
         budgets = dict[str, tuple[str, ...]]()
-        if isinstance(self.scheduler.client, ObjectStore):  # which has deleted them
-            if isinstance(preemptor, Pod):
-                budgets = violations_on(self.scheduler.handle, node, priority_of(preemptor), victims)
-            self._are_gone = are_independent(victims) and not self.scheduler.cache.remove_added(
-                held_of(victims)
-            )
+        if isinstance(self.scheduler.client, ObjectStore) and isinstance(preemptor, Pod):
+            budgets = violations_on(self.scheduler.handle, node, priority_of(preemptor), victims)
         if self.metrics is not None:
             self.metrics.preempted(len(victims))
         self.note_evictions(evictions_of(victims, node, preemptor, budgets))

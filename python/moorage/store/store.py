@@ -93,13 +93,6 @@ class ObjectStore:
         return self._tables.changes
 
     @property
-    def other_changes(self) -> int:
-        """The part of `changes` that neither evicted pods (`evict`) nor only nominated them
-        (`patch_pod_status`)."""
-        with self._lock:
-            return self._tables.changes - self._tables.preempting
-
-    @property
     def history(self) -> int:
         """The number of events of each kind that are kept, at least."""
         return self._history

@@ -343,7 +343,7 @@ class Tables:
     """
 
     def __init__(self, capacity: int) -> None:
-        self.version, self.changes, self.preempting = FIRST_VERSION, 0, 0
+        self.version, self.changes = FIRST_VERSION, 0
         self._last: Table[Any] | None = None  # the table of all writes after `_others`
         self._others = 0  # the value of `changes` after the last write to another table
         self._capacity = capacity
@@ -414,7 +414,6 @@ class Tables:
         obj = replace(obj, metadata=replace(obj.metadata, resource_version=version, **meta), **parts)
         table = self._tables[type(obj)]
         self._wrote(table, 1)
-        self.preempting += cause == Cause.NOMINATED
         table.record(WatchEvent(event, obj, version, previous, cause))
         return obj
 
@@ -454,12 +453,10 @@ class Tables:
         list of bool
             Of each pod up to the first with finalizers, whether it existed.
         """
-        table, before = self[Pod], self.changes
-        found = self._numbered(
+        table = self[Pod]
+        return self._numbered(
             table, 2 * len(pods), lambda first: table.evict(pods, condition, make, remove, first)
         )
-        self.preempting += self.changes - before
-        return found
 
     def _numbered(self, table: Table[Any], most: int, write: Callable[[int], R]) -> R:
         """Return the result of `write`, which numbers its writes, at most `most`, from its argument on.

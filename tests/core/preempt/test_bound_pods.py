@@ -5,18 +5,16 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 from tests.core.make import pod
-from tests.volume.make import uses
 
 from moorage._core.base.watch_events import WatchEvent
 from moorage._core.preempt.bound_pods import (
     BoundPods,
-    are_independent,
     held_of,
     nodes_of,
     not_terminating,
     selected,
 )
-from moorage.objects import OwnerReference, Pod, PodResourceClaim
+from moorage.objects import Pod
 
 
 class Maker:
@@ -71,12 +69,3 @@ def test_terminating_pods_are_left_out() -> None:
     assert not_terminating(both) == both[1:]
     assert held_of(both) is both
     assert nodes_of(both) == ["n", "n"]
-
-
-def test_pods_that_leave_something_behind_are_not_independent() -> None:
-    assert are_independent(BoundPods([pod("a"), pod("b")], ["n", "m"]))
-    one = pod("a")
-    for change in ({"finalizers": ("f",)}, {"owner_references": (OwnerReference("v1", "Job", "j", "u"),)}):
-        assert not are_independent([pod("b"), replace(one, metadata=replace(one.metadata, **change))])
-    for part in ({"volumes": (uses(claim="c"),)}, {"resource_claims": (PodResourceClaim(name="c"),)}):
-        assert not are_independent([replace(one, spec=replace(one.spec, **part))])

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
 from moorage.objects import Node
-from moorage.queue import QueuedPodInfo
 from moorage.sim.perf import run_workload
 from moorage.sim.perf.measured_run import MeasuredRun
 from moorage.sim.perf.ops import WorkloadFailedError
@@ -299,28 +297,6 @@ def test_pods_of_high_priority_evict_others_and_come_again(tmp_path: Path) -> No
         timer=timer(),
     )
     assert (report.status, report.preemptors, report.victims) == ("done", 1, 3)
-
-
-@pytest.mark.parametrize("rooms", [1, 2])
-def test_preemptors_of_a_batch_are_tried_in_one_batch(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rooms: int
-) -> None:
-    """No pod is put back, whether the room that a victim leaves is for one of them or for two."""
-    low = POD.replace("100m", "'4'")
-    high = POD.replace("spec:", "spec:\n  priority: 10").replace("100m", "'4'" if rooms == 1 else "'2'")
-    ops = nodes(4), pods(4, podTemplatePath="low.yaml"), pods(4 * rooms)
-    one = workload(tmp_path, *ops, files={"pod.yaml": high, "low.yaml": low})
-    batches, attempt = list[tuple[int, int]](), MeasuredRun.attempt
-
-    def noted(run: MeasuredRun, infos: Sequence[QueuedPodInfo]) -> int:
-        tried = attempt(run, infos)
-        batches.append((len(infos), tried))
-        return tried
-
-    monkeypatch.setattr(MeasuredRun, "attempt", noted)
-    counts = run_of(one).operations.counts()
-    assert (counts["preemptors"], counts["victims"], counts["unschedulable"]) == (4, 4, 0)
-    assert batches == [(4, 4), (4 * rooms, 4 * rooms), (4, 4)]
 
 
 def test_churn_that_preempts(tmp_path: Path) -> None:

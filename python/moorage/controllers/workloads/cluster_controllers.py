@@ -320,22 +320,6 @@ class ClusterControllers:
             self.jobs.forget(obj.key)
         self._deleted.append(obj)
 
-    @property
-    def follows_all_pods(self) -> bool:
-        """Whether there is work, or changes of pods without owners would make some: for budgets, for groups
-        that are deleted, and for workloads that wait."""
-        return self.budgets.has_budgets or bool(self.claims.going_groups) or not self.is_idle
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether the next round has nothing to do."""
-        noted = (
-            self._changed or self._nodes or self._deleted or self.availability.waiting or self.kubelets.due
-        ) or self._replacements
-        refused = self.control.refusals and self.control.may_be_admitted()
-        changed = self.budgets.changed or self.claims.changed or self.attachments.changed
-        return not (noted or changed or refused)
-
     # ---- rounds --------------------------------------------------------------------------------------------
 
     def work(self) -> bool:

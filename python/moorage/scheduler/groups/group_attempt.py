@@ -33,7 +33,7 @@ from moorage.objects import Pod, PodGroup
 from moorage.scheduler.cycle.diagnosis import Diagnosis
 from moorage.scheduler.cycle.results import Failure, ScheduleResult
 from moorage.scheduler.placing.binding_cycle import Started, assumed_on
-from moorage.scheduler.placing.place import ALONE, LEDGER, Placing, never
+from moorage.scheduler.placing.place import ALONE, LEDGER, Placing
 
 from .members import Members, Segment
 from .placement_memory import Chain, PlacementMemory, Rows
@@ -186,7 +186,7 @@ class Attempt:
             engine = self.context.rotation.take(segment.engine)
             MemberPlacing(
                 self.context, engine, members.batch, result, Sink(), attempt=self, segment=segment
-            ).place(segment.first, segment.end, never)
+            ).place(segment.first, segment.end, until_evicts=True)
             if self.status is not None:
                 break
 

@@ -3,8 +3,6 @@ cycles."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from msgspec import Struct
 
 from moorage._core.decide.batch_rows import LedgerSink, Sink
@@ -33,11 +31,6 @@ BY_POD = ALONE | int(Route.SHARES)
 """Route bits of pods that may fit where others of their target do not."""
 
 
-def never(at: int) -> bool:
-    """Return False."""
-    return False
-
-
 class Placing(Struct):
     """Places the pods of a batch by one engine, in order.
 
@@ -51,8 +44,6 @@ class Placing(Struct):
         Receives the placed pods; by default the ledger, which assumes them.
     writes_nominations : bool, optional
         Whether nominations are written to the pods here; else the report of the failure has them.
-    is_ahead : bool
-        Set by `place`: whether the events of evictions, after which pods were tried, are not processed yet.
     """
 
     context: SchedulingContext
@@ -61,21 +52,19 @@ class Placing(Struct):
     result: ScheduleResult
     sink: Sink = LEDGER
     writes_nominations: bool = True
-    is_ahead: bool = False
     _latest: dict[Target, Failure] = {}  # latest failure of each target, for `_complete_failures`
     _failed_search: tuple[int, FailedSearch] | None = None  # with the pod's index
 
-    def place(self, first: int, end: int, may_go_on: Callable[[int], bool] | None = None) -> int:
+    def place(self, first: int, end: int, until_evicts: bool = False) -> int:
         """Place the pods from `first` up to, but not including, `end`.
 
         Parameters
         ----------
         first, end : int
             Indexes in the batch.
-        may_go_on : callable, optional
-            Called with the index of the next pod after each one for which others are evicted: whether it may
-            be tried before the store's events about them are processed. The next pod that fails and evicts no
-            others is the last one then. By default the events are processed at once.
+        until_evicts : bool, optional
+            Whether to end after a pod for which others are evicted; otherwise the events about them are
+            processed at once.
 
         Returns
         -------
@@ -95,15 +84,10 @@ class Placing(Struct):
                     break
                 evicted = self._place_one(at)
             at += 1
-            if not evicted:
-                if self.is_ahead and at - 1 in self.result.failures:
-                    break
-            elif may_go_on is None:
+            if evicted and until_evicts:
+                break
+            if evicted:
                 self.context.sync()
-            else:
-                self.is_ahead = may_go_on(at)
-                if not self.is_ahead:
-                    break
         return at
 
     def place_until_failure(self, end: int) -> int:
@@ -208,7 +192,7 @@ class Placing(Struct):
         target = self.batch.target(at)
         known: Failure | None = self.engine.search.states.state_of(*target).failure
         failure = self._failure_of(target, at)
-        if failure is None or self.is_ahead:
+        if failure is None:
             return True
         if known is not None:
             self._latest.setdefault(target, known)

@@ -7,9 +7,8 @@ all pods, advance the time; creation of objects and binding take no virtual time
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
-from itertools import pairwise
 
 import numpy as np
 
@@ -19,7 +18,6 @@ from moorage.objects import AnyGroup, Pod
 from moorage.queue import QueuedPodInfo
 from moorage.scheduler import Scheduler, ScheduleResult
 from moorage.scheduler.cycle.engine import Engine
-from moorage.scheduler.cycle.results import Failure
 from moorage.scheduler.groups.group_attempt import GroupResult
 from moorage.scheduler.groups.group_batch import GroupBatch
 from moorage.scheduler.runs import ALL
@@ -131,23 +129,6 @@ class MeasuredRun(VirtualRun):
         spent = self.timer() - began
         self._spans.append((slice(first, first + attempts), slice(before, len(placed)), spent))
         return attempts
-
-    def may_go_on(self, at: int) -> bool:
-        clock, tried = self.operations.clock, at - self._counted
-        ends = clock.next_event(), self.queue.next_event(), clock.exact + Fraction(self.queue.initial_backoff)
-        # Until a timer ends it makes no difference whether preemptors back off at once or a little later.
-        return tried + 1 < min(map(clock.attempts_until, ends)) and super().may_go_on(at)
-
-    def give_back(
-        self, infos: Sequence[QueuedPodInfo], failed: Sequence[int], failures: Mapping[int, Failure]
-    ) -> None:
-        preemptors = [at for at in failed if failures[at].nominated_node]
-        others = len(failed) - len(preemptors[1:])
-        super().give_back(infos, failed[:others], failures)
-        for before, at in pairwise(preemptors):  # each is tried after the time of those before it
-            self.clock.attempted(before + 1 - self._counted)
-            self._counted = before + 1
-            super().give_back(infos, [at], failures)
 
     def place_unit(
         self, group: AnyGroup | None, pods: Sequence[Pod], scheduled: Sequence[Pod]

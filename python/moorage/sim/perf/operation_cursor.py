@@ -213,11 +213,6 @@ class Operations:
         """Time of the first of the coming events; None if there is none."""
         return min((Fraction(when) for when in self._coming() if when is not None), default=None)
 
-    def is_interrupted(self) -> bool:
-        """Whether an event of the workload or the queue is due."""
-        clock = self.clock
-        return clock.has_come(clock.next_event()) or clock.has_come(self.scheduler.queue.next_event())
-
     def _no_end(self, text: str) -> WorkloadFailedError:
         waiting = self.waiting()
         return WorkloadStuckError(text + waiting) if waiting else WorkloadFailedError(text)

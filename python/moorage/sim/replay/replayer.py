@@ -503,9 +503,6 @@ class Replayer(VirtualRun):
         self._drop()  # before bindings could have them tried again
         return tried
 
-    def may_go_on(self, at: int) -> bool:
-        return False  # the end of a victim is recorded when it is reported
-
     def note_placements(self, infos: list[QueuedPodInfo], nodes: list[str]) -> None:
         super().note_placements(infos, nodes)
         recorder = self.recorder

@@ -88,7 +88,6 @@ class VirtualRun(Run):
         self.clock = clock
         self.until = math.inf
         self._idle = True  # whether nothing happens before the next event
-        self._counted = 0  # attempts of the batch whose time has passed
         self._decisions = 0  # that were noted of the batch
         self._decided = 0.0  # when the last of them was taken
 
@@ -153,20 +152,14 @@ class VirtualRun(Run):
         bool
             Whether there were any.
         """
-        result, self._counted, self._decisions = self.result, 0, 0
+        result, self._decisions = self.result, 0
         result.clear_run()
         self.resume(self.clock.now)
         infos = self.take(limit)
         tried = self.attempt(infos) if infos else 0
         self.bind()
-        self.clock.attempted(tried - self._counted)
+        self.clock.attempted(tried)
         return bool(infos or result.has_placed or result.skipped)
-
-    def attempted(self, number: int) -> bool:
-        self.bind()
-        self.clock.attempted(number - self._counted)
-        self._counted = number
-        return self.operations is None or not self.operations.is_interrupted()
 
     def decided(self) -> float:
         """Return when the next pod of the batch is decided; each attempt takes its time.
@@ -177,7 +170,7 @@ class VirtualRun(Run):
             Seconds, not before the decision that was asked for last.
         """
         self._decisions += 1
-        self._decided = max(self._decided, self.clock.after(self._decisions - self._counted))
+        self._decided = max(self._decided, self.clock.after(self._decisions))
         return self._decided
 
     # ---- the pods of operations ----------------------------------------------------------------------------

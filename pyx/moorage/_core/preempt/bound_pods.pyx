@@ -5,13 +5,10 @@ The victims of a preemption are mostly known by their names and UIDs alone.
 
 from libc.stdint cimport int32_t
 
-from moorage._core.base cimport DELETION_TIMESTAMP, METADATA, SPEC, VOLUMES, Field
+from moorage._core.base cimport DELETION_TIMESTAMP, METADATA
 from moorage._core.base.watch_events cimport _identity, made
 from moorage._core.state cimport ClusterState, Ledger
 from moorage._core.state.pod_spec import bound
-
-cdef Field FINALIZERS = Field("finalizers"), OWNER_REFERENCES = Field("owner_references")
-cdef Field RESOURCE_CLAIMS = Field("resource_claims")
 
 
 cdef class BoundPods:
@@ -114,26 +111,6 @@ def not_terminating(pods):
     return selected(
         pods, [DELETION_TIMESTAMP.of(METADATA.of(_identity(held))) is None for held in held_of(pods)]
     )
-
-
-def are_independent(pods):
-    """Whether nothing follows from the deletion of pods but that they are gone: they have no finalizers, no
-    owners, no volumes and no resource claims.
-
-    Parameters
-    ----------
-    pods : sequence of Pod
-
-    Returns
-    -------
-    bool
-    """
-    for held in held_of(pods):
-        pod = _identity(held)
-        meta, spec = METADATA.of(pod), SPEC.of(pod)
-        if FINALIZERS.of(meta) or OWNER_REFERENCES.of(meta) or VOLUMES.of(spec) or RESOURCE_CLAIMS.of(spec):
-            return False
-    return True
 
 
 cdef BoundPods pods_with_numbers(ClusterState state, list numbers):

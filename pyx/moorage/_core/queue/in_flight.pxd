@@ -16,16 +16,10 @@ cdef class InFlight:
     cdef Py_ssize_t first
     cdef int64_t dropped    # number of events before `log`: no pod in flight needs them
     cdef dict before        # number of an event: number of pods for which it is the first after the pop
-    cdef Py_ssize_t turn    # seat of the first pod that was not tried when pods were last suspended
-    cdef int64_t since      # number of the first event that the pods from this seat on need
-    cdef readonly Py_ssize_t suspended
 
     cdef list listed(self)
     cdef dict by_uid(self)
     cdef list _from(self, Py_ssize_t first)
-    cdef int64_t cursor_of(self, QueuedPodInfo info) noexcept
-    cdef int _tried(self, Py_ssize_t seat) except -1
-    cdef int _settle(self) except -1
     cdef int _count(self, int64_t cursor, int64_t more) except -1
     cdef int _set(self, list infos) except -1
     cdef int _seat(self, list infos) except -1

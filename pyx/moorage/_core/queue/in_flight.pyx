@@ -14,7 +14,6 @@ cdef Field NOMINATED_NODE_NAME = Field("nominated_node_name")
 cdef enum:
     SPARE = 32  # so many empty seats stay
     FEW = 8     # so many seats are searched one by one
-    NONE = -1
 
 
 cdef class Numbers:
@@ -37,17 +36,11 @@ cdef class InFlight:
     Upstream has one list of pods and events; here each pod has the number of events before its pop.
 
     Most pods are popped and leave together, and are known by their entries. They are looked up by UID, once
-    somebody asks for one. Pods that were popped together and not tried yet can be suspended, while events are
-    received: they need none of these, as if they were popped after them.
-
-    Attributes
-    ----------
-    suspended : int
-        The number of pods that are suspended.
+    somebody asks for one.
     """
 
     def __cinit__(self):
-        self.seats, self.log, self.before, self.turn = [], [], {}, NONE
+        self.seats, self.log, self.before = [], [], {}
 
     def __len__(self):
         return self.n
@@ -98,108 +91,9 @@ cdef class InFlight:
         """
         return _has(self, info)
 
-    @property
-    def has_listeners(self):
-        """Whether there are pods for which events are recorded."""
-        return self.n > self.suspended
-
     def note_addition(self):
         """Note that a pod is added to the queue, which may have the UID of one in flight."""
         self.may_repeat = self.n > 0
-
-    def suspend(self, list infos not None, Py_ssize_t at):
-        """Suspend pods: until `resume`, events are recorded for the others alone.
-
-        Parameters
-        ----------
-        infos : list of QueuedPodInfo
-            Pods that were popped together, after all others.
-        at : int
-            The index of the first one that has not been tried. It and those after it are suspended.
-
-        Returns
-        -------
-        bool
-            False, and nothing is done, where the first or the last one is not in flight, or pods were popped
-            after them.
-        """
-        cdef QueuedPodInfo first, last
-        if not 0 <= at < len(infos):
-            raise IndexError("a pod of the list is wanted")
-        first, last = infos[at], infos[len(infos) - 1]
-        if first is None or last is None:
-            raise TypeError("pods are wanted")
-        while self.seats and self.seats[len(self.seats) - 1] is None:
-            del self.seats[len(self.seats) - 1]
-        if self.suspended or not (_has(self, first) and _has(self, last)) or last.seat != len(self.seats) - 1:
-            return False
-        if self.turn == NONE:
-            self.turn, self.since = first.seat, first.cursor
-        self._tried(first.seat)
-        self.suspended = len(infos) - at
-        return True
-
-    def resume(self):
-        """End the suspension of pods, which need the events from now on.
-
-        Returns
-        -------
-        bool
-            Whether there were any.
-        """
-        cdef Py_ssize_t n = self.suspended
-        cdef int64_t now = self.dropped + len(self.log)
-        self.suspended = 0
-        if n and now != self.since:
-            self._count(self.since, -n)
-            self._count(now, n)
-            self.since = now
-            self._drop()
-        return n > 0
-
-    def interrupt(self, list uids not None):
-        """Return the suspended pods if one of some pods is among them; none is suspended any more.
-
-        Parameters
-        ----------
-        uids : list of str
-            Of the pods that are about to change.
-
-        Returns
-        -------
-        list of QueuedPodInfo
-            Otherwise empty.
-        """
-        cdef QueuedPodInfo info
-        cdef dict known = self.by_uid() if self.suspended else {}
-        for uid in uids if known else ():
-            info = known.get(uid)
-            if info is not None and info.seat >= self.turn:
-                self.resume()
-                return [info for info in self.seats[self.turn:] if info is not None]
-        return []
-
-    cdef int64_t cursor_of(self, QueuedPodInfo info) noexcept:
-        """Return the number of events before the pop of a pod in flight."""
-        return self.since if self.turn != NONE and info.seat >= self.turn else info.cursor
-
-    cdef int _tried(self, Py_ssize_t seat) except -1:
-        """Note that the pods before a seat have been tried: events are recorded for them from now on."""
-        cdef Py_ssize_t at
-        cdef QueuedPodInfo info
-        for at in range(self.turn, min(seat, len(self.seats))):
-            info = self.seats[at]
-            if info is not None:
-                info.cursor = self.since
-        self.turn = seat
-        return 0
-
-    cdef int _settle(self) except -1:
-        """Note in each pod how many events there were before its pop."""
-        if self.turn != NONE:
-            self._tried(len(self.seats))
-            self.turn, self.suspended = NONE, 0
-        return 0
 
     @property
     def events(self):
@@ -239,7 +133,6 @@ cdef class InFlight:
         cdef Py_ssize_t before = self.n
         cdef list discarded = []
         cdef dict known = self.by_uid() if self.may_repeat or self.known is not None else None
-        self._settle()
         _leave_waiting(infos, waiting)
         for info in infos:
             info.place = None
@@ -266,7 +159,6 @@ cdef class InFlight:
 
     def save(self):
         """Return pods and events, for `undo`."""
-        self._settle()
         pods = [(info, (<QueuedPodInfo>info).__copy__()) for info in self.listed()]
         return pods, self.events, self.dropped + self.first
 
@@ -291,14 +183,12 @@ cdef class InFlight:
         ----------
         other : InFlight
         """
-        other._settle()
         self.log, self.first, self.dropped = other.events, 0, other.dropped + other.first
         self._set([(<QueuedPodInfo>info).__copy__() for info in other.listed()])
 
     cdef int _set(self, list infos) except -1:
         """Replace the pods."""
         cdef QueuedPodInfo info
-        self.turn, self.suspended = NONE, 0
         self._seat(infos)
         self.known, self.before, self.may_repeat = None, {}, self.n > 0
         for info in infos:
@@ -307,15 +197,9 @@ cdef class InFlight:
 
     cdef int _seat(self, list infos) except -1:
         """Number the pods, which are in their order."""
-        cdef Py_ssize_t at, tried = 0
-        cdef QueuedPodInfo info
+        cdef Py_ssize_t at
         for at in range(len(infos)):
-            info = <QueuedPodInfo?>infos[at]
-            if info.seat < self.turn:
-                tried = at + 1
-            info.seat = at
-        if self.turn != NONE:
-            self.turn = tried
+            (<QueuedPodInfo?>infos[at]).seat = at
         self.seats, self.n = infos, len(infos)
         return 0
 
@@ -334,7 +218,7 @@ cdef class InFlight:
         self._set(infos)
 
     def observe(self, event, old, new):
-        """Record an event for the pods in flight, if there are any that are not suspended.
+        """Record an event for the pods in flight, if there are any.
 
         Parameters
         ----------
@@ -342,7 +226,7 @@ cdef class InFlight:
         old, new : object or None
             The object of the event before and after it.
         """
-        if self.n > self.suspended:
+        if self.n:
             self.log.append((event, old, new))
 
     def observe_run(self, event, notices):
@@ -362,7 +246,7 @@ cdef class InFlight:
         """
         cdef Notice notice
         cdef Py_ssize_t n = 0
-        cdef bint records = event is not None and self.n > self.suspended, adds
+        cdef bint records = event is not None and self.n > 0, adds
         for notice in notices:
             if n == 0:
                 adds = notice.is_addition
@@ -383,7 +267,7 @@ cdef class InFlight:
         changed, deleted : ClusterEvent or None
             Their events; None: it is not recorded.
         """
-        if self.n <= self.suspended:
+        if not self.n:
             return
         for change, deletion in evictions:
             if changed is not None:
@@ -404,7 +288,7 @@ cdef class InFlight:
         list of Observed
         """
         cdef QueuedPodInfo info = self.by_uid()[uid]
-        return self._from(<Py_ssize_t>(self.cursor_of(info) - self.dropped))
+        return self._from(<Py_ssize_t>(info.cursor - self.dropped))
 
     def place(self, QueuedPodInfo info not None):
         """Return the place that a pod was popped from; None if it is not in flight.
@@ -434,18 +318,17 @@ cdef class InFlight:
         infos : list of (QueuedPodInfo or None)
             Those that are not in flight are ignored.
         """
-        cdef int64_t cursor = -1, its, n = 0
+        cdef int64_t cursor = -1, n = 0
         cdef QueuedPodInfo info
         if infos is None:
             raise TypeError("a list of pods is wanted")
         for info in infos:
             if info is None or not _has(self, info):
                 continue
-            its = self.cursor_of(info)
-            if its != cursor:
+            if info.cursor != cursor:
                 if n:
                     self._count(cursor, -n)
-                cursor, n = its, 0
+                cursor, n = info.cursor, 0
             _leave(self, info)
             n += 1
         if n:
@@ -467,7 +350,7 @@ cdef class InFlight:
         pods of groups need no event."""
         if not _has(self, info) or latest is not info.pod:
             return False
-        if info.unit is None and self.cursor_of(info) != self.dropped + len(self.log):
+        if info.unit is None and info.cursor != self.dropped + len(self.log):
             return False
         return not NOMINATED_NODE_NAME.of(STATUS.of(info.pod))
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .errors import InputError as InputError
     from .errors import MoorageError as MoorageError
     from .explain.explain_document import Explanation as Explanation
+    from .facade import Scheduler as Scheduler
     from .framework.plugin.any_node_info import NodeInfo as NodeInfo
     from .framework.plugin.cycle_state import CycleState as CycleState
     from .framework.plugin.interface import BindPlugin as BindPlugin
@@ -53,7 +54,6 @@ if TYPE_CHECKING:
     from .objects.read.write import object_to_dict as object_to_dict
     from .plugins.registry import default_profile as default_profile
     from .scheduler import Profile as Profile
-    from .scheduler import Scheduler as Scheduler
     from .scheduler.cycle.results import Examination as Examination
     from .scheduler.cycle.results import Feasibility as Feasibility
     from .scheduler.cycle.results import ScheduleResult as ScheduleResult
@@ -116,7 +116,7 @@ _MODULES = {
     "ReservePlugin": "framework.plugin.interface",
     "Rollout": "controllers.workloads",
     "ScheduleResult": "scheduler.cycle.results",
-    "Scheduler": "scheduler",
+    "Scheduler": "facade",
     "ScorePlugin": "framework.plugin.interface",
     "SignPlugin": "framework.plugin.interface",
     "Status": "framework.plugin.interface",

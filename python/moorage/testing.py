@@ -14,9 +14,9 @@ if find_spec("pytest_benchmark") is None:
 
 import pytest
 
+from moorage.facade import Scheduler
 from moorage.objects import Cluster, Pod, PriorityClass, load, read_object
 from moorage.objects.read.python_values import Source
-from moorage.scheduler import Scheduler
 from moorage.scheduler.cycle.results import ScheduleResult
 
 _MICROSECONDS = 1_000_000

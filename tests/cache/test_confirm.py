@@ -11,10 +11,10 @@ from msgspec.structs import replace
 from tests.core.inside import pod_records
 from tests.core.make import node, pod, port
 
+from moorage import Scheduler
 from moorage.cache import SchedulerCache
 from moorage.errors import CacheError
 from moorage.objects import Cluster, OwnerReference, Pod, PodStatus
-from moorage.scheduler import Scheduler
 from moorage.scheduler.placing.single_cycle import schedule_one
 from moorage.store import ObjectStore
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from moorage import Scheduler
 from moorage.objects import Pod
-from moorage.scheduler import Scheduler
 from tests.campaign import crossed
 
 

@@ -21,6 +21,7 @@ from tests.controllers.workloads.make import (
 from tests.objects.make import make, owned, pod
 
 import moorage as mo
+from moorage import Scheduler
 from moorage.changes.change import DAEMON
 from moorage.changes.drain import reason_to_stay
 from moorage.errors import InputError
@@ -38,7 +39,6 @@ from moorage.objects import (
     Taint,
     build_cluster,
 )
-from moorage.scheduler import Scheduler
 from moorage.store import ObjectStore
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from tests.core.make import node
 
+from moorage import Scheduler
 from moorage.errors import InputError
 from moorage.objects import Node, Pod, load
-from moorage.scheduler import Scheduler
 
 WEB = """
 apiVersion: apps/v1

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from tests.controllers.workloads.make import job, machine, pods, replicas, scheduler, template
 
+from moorage import Scheduler
 from moorage.changes.requested_resources import ResourceRequest
 from moorage.errors import InputError
 from moorage.objects import Deployment, Pod
-from moorage.scheduler import Scheduler
 
 VPA = """\
 apiVersion: autoscaling.k8s.io/v1

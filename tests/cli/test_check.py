@@ -11,10 +11,10 @@ from xml.etree import ElementTree
 
 import pytest
 
+from moorage import Scheduler
 from moorage.cli import main
 from moorage.objects import Deployment, Node, Pod, ReplicaSet, load
 from moorage.objects.plain import plain
-from moorage.scheduler import Scheduler
 from tests.cli.test_simulate import FULL, SHORT, node, pod
 from tests.house.source import ROOT
 

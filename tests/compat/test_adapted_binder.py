@@ -14,6 +14,7 @@ from tests.plugins.volume_binding_kit import LATE, MADE, NODES, asking, bound, d
 from tests.volume.make import storage_class
 
 import moorage as mo
+from moorage import Scheduler
 from moorage.compat import (
     AdaptedBinder,
     CachingVolumeBinder,
@@ -27,7 +28,7 @@ from moorage.framework import FrameworkHandle
 from moorage.objects import Cluster, Node, Object, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
 from moorage.plugins.registry import default_profile
 from moorage.plugins.volume_binding import VolumeBinding
-from moorage.scheduler import Profile, Scheduler
+from moorage.scheduler import Profile
 from moorage.store import ObjectStore
 from moorage.volume.binding.volume_binder import BIND_CONFLICT, NODE_CONFLICT, UNBOUND_IMMEDIATE
 

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from moorage.scheduler import Scheduler
+from moorage import Scheduler
 
 Json = dict[str, Any]
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from moorage import Scheduler
 from moorage._core.base.quantity import Quantity
 from moorage._core.state.pod_spec import uses_volumes
 from moorage.framework import FilterPlugin, ScorePlugin
@@ -16,7 +17,6 @@ from moorage.framework.runtime.scoring import SCORE_ERROR
 from moorage.objects import Node
 from moorage.plugins.dynamic_resources import STATE
 from moorage.releases import DEFAULT, gates_of, release_named
-from moorage.scheduler import Scheduler
 from moorage.scheduler.placing.single_cycle import schedule_one
 
 from .dra_mode import DRA_STEPS, DraCycle, DraWorld

@@ -8,12 +8,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from moorage import Scheduler
 from moorage.framework import FilterPlugin
 from moorage.objects import Namespace, Node, ObjectMeta, Pod, decode_object
 from moorage.plugins.volume_binding import VolumeBinding, sources_of
 from moorage.releases import DEFAULT, dependents_off, release_named
 from moorage.releases import feature_gates as all_gates
-from moorage.scheduler import Scheduler
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.engines import Rotation
 from moorage.volume import PVAssumeCache, PVCAssumeCache, VolumeBinder, VolumeError

@@ -21,6 +21,7 @@ from tests.scheduler.placing.test_volume_engine import claimed
 from tests.volume.make import uses, volume
 
 import moorage._core
+from moorage import Scheduler
 from moorage._core.base.selectors import parse_selector
 from moorage._core.preempt.preemptor import Preemptor
 from moorage.cache import BinderCache, CacheHandler, Snapshot
@@ -36,7 +37,6 @@ from moorage.objects import (
     decode_object,
 )
 from moorage.preemption.eviction_units import groups_of
-from moorage.scheduler import Scheduler
 
 
 def modules() -> Iterator[ModuleType]:

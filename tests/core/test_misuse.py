@@ -19,9 +19,9 @@ from tests.core.make import node, pod
 from tests.core.one_of_each import instances, kinds, modules
 from tests.core.placing import place_run
 
+from moorage import Scheduler
 from moorage.errors import CacheError
 from moorage.objects import Cluster
-from moorage.scheduler import Scheduler
 
 # Bytes of address space that a call may take beyond what there is; filling much of it takes a second.
 ROOM = 4 << 30 if NIGHTLY else 256 << 20

@@ -9,6 +9,7 @@ from tests.core.make import pod
 from tests.devices.make import DRIVER, claim, device, device_class, request, resource_slice
 from tests.plugins.test_dynamic_resources import asking, cluster
 
+from moorage import Scheduler
 from moorage.framework.configuration import dependents_off
 from moorage.objects import (
     DeviceTaint,
@@ -19,7 +20,6 @@ from moorage.objects import (
     ResourceSlice,
 )
 from moorage.plugins import dynamic_resources
-from moorage.scheduler import Scheduler
 
 ALTERNATIVES = {
     "name": "r",

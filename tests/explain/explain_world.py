@@ -9,6 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 from tests.core.make import ZONE, container, node, pod, port
 
+from moorage import Scheduler
 from moorage._core.base.resources import PodGates
 from moorage.explain import Change
 from moorage.explain.lowering import effective
@@ -34,7 +35,6 @@ from moorage.objects import (
     TopologySpreadConstraint,
     build_cluster,
 )
-from moorage.scheduler import Scheduler
 
 GPU = "nvidia.com/gpu"
 TAINTS = (

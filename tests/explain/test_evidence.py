@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from tests.core.make import node, pod, port
 from tests.explain.test_explain_pod import SPOT, scheduler
 
+from moorage import Scheduler
 from moorage.objects import (
     Affinity,
     LabelSelector,
@@ -19,7 +20,6 @@ from moorage.objects import (
     build_cluster,
     decode_object,
 )
-from moorage.scheduler import Scheduler
 
 HOST = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"

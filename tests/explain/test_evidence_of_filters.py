@@ -8,11 +8,11 @@ import pytest
 import yaml
 from tests.explain.test_evidence import HOST, ZONE
 
+from moorage import Scheduler
 from moorage.explain import Explanation
 from moorage.explain.explain_document import document
 from moorage.objects import build_cluster, decode_object
 from moorage.plugins.room_holders import OwnRequest
-from moorage.scheduler import Scheduler
 
 
 def explained(text: str, key: str = "default/new", **settings: Any) -> Explanation:

@@ -19,6 +19,7 @@ from tests.devices.test_request_survey import consuming, holding
 from tests.house.source import ROOT
 
 import moorage as mo
+from moorage import Scheduler
 from moorage.explain import Change, Explanation
 from moorage.explain.devices import device_changes
 from moorage.explain.devices.device_evidence import lacking_requests
@@ -32,7 +33,6 @@ from moorage.objects import (
     ResourceClaimTemplate,
     ResourceClaimTemplateSpec,
 )
-from moorage.scheduler import Scheduler
 
 MODEL = f'device.attributes["{DRIVER}"].model'
 EXTENDED = "example.com/gpu"

@@ -8,10 +8,10 @@ import pytest
 from tests.core.make import node, pod
 
 import moorage as mo
+from moorage import Scheduler
 from moorage.framework import Code, Status
 from moorage.objects import Cluster, Node, Pod, Taint
 from moorage.plugins.registry import default_profile
-from moorage.scheduler import Scheduler
 
 SPOT = Taint(key="spot", effect="NoSchedule")
 

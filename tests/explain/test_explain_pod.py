@@ -10,6 +10,7 @@ from tests.core.make import ZONE, node, pinned, pod, port
 from tests.objects.make import make
 from tests.scheduler.cycle.test_examine import MALFORMED, named
 
+from moorage import Scheduler
 from moorage.explain import Explanation
 from moorage.explain.constraints import finer_constraints, term_constraints
 from moorage.framework import Code
@@ -32,7 +33,6 @@ from moorage.objects import (
     build_cluster,
 )
 from moorage.plugins.node_unschedulable import UNSCHEDULABLE
-from moorage.scheduler import Scheduler
 from moorage.scheduler.placing.single_cycle import schedule_one
 from moorage.store import ApiError, NotFoundError
 

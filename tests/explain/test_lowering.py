@@ -10,10 +10,10 @@ from msgspec.structs import replace
 from tests.core.make import container, node, pod
 from tests.explain.explain_world import random_pod
 
+from moorage import Scheduler
 from moorage._core.base.resources import PodGates
 from moorage.explain.lowering import Edit, drop_request, effective, lower
 from moorage.objects import Cluster, Container, ContainerStatus, Pod, ResourceRequirements
-from moorage.scheduler import Scheduler
 
 GATES = PodGates()
 

@@ -8,12 +8,12 @@ import pytest
 from tests.core.make import node, pod
 from tests.explain.explain_world import random_pod, random_world
 
+from moorage import Scheduler
 from moorage.explain.explain_document import document
 from moorage.explain.situations import explain_in_turn
 from moorage.framework import Profile
 from moorage.objects import Cluster
 from moorage.plugins.registry import default_profile
-from moorage.scheduler import Scheduler
 
 NODES = [node("idle", cpu=8), node("busy", cpu=8)]
 THERE = [pod("t", on="busy", requests={"cpu": 6})]

@@ -9,12 +9,12 @@ import pytest
 from tests.conftest import NIGHTLY
 from tests.core.make import ZONE, node, pod
 
+from moorage import Scheduler
 from moorage.errors import InputError
 from moorage.explain import Situation, explain_after_run, explain_alone, explain_in_turn
 from moorage.explain.explain_document import document
 from moorage.explain.situations import CountingRun
 from moorage.objects import Affinity, Cluster, LabelSelector, Pod, PodAffinity, PodAffinityTerm
-from moorage.scheduler import Scheduler
 
 
 def next_to(name: str) -> dict[str, Any]:

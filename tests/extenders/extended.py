@@ -7,8 +7,9 @@ from typing import Any
 
 from tests.core.make import node
 
+from moorage import Scheduler
 from moorage.objects import Cluster, Node, Pod
-from moorage.scheduler import Decision, Scheduler
+from moorage.scheduler import Decision
 from moorage.scheduler.placing.single_cycle import schedule_one
 
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}

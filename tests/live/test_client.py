@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from tests.live.kit.cluster_workload import create, node, pod
 from tests.live.kit.control_plane import SCHEDULER, ControlPlane, await_all
 
+from moorage import Scheduler
 from moorage.objects import Namespace, Node, PersistentVolume, Pod, PodGroup
-from moorage.scheduler import Scheduler
 from moorage.store import (
     AlreadyExistsError,
     ApiError,

@@ -11,6 +11,7 @@ from tests.multi.kit import World, asking
 from tests.scheduler.groups.gang_kit import GATES
 from tests.scheduler.make import profile_with
 
+from moorage import Scheduler
 from moorage.errors import CacheError
 from moorage.framework import Code, FilterPlugin, ReservePlugin, Status
 from moorage.multi import Binder, Placement
@@ -31,7 +32,6 @@ from moorage.objects import (
     PodSchedulingGroup,
 )
 from moorage.objects.model.godel import CNR, RESOURCE_TYPE, CNRStatus
-from moorage.scheduler import Scheduler
 from moorage.scheduler.placing.single_cycle import schedule_one
 from moorage.store import ConflictError, ForbiddenError
 

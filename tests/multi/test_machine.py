@@ -15,10 +15,10 @@ from tests.multi.kit import asking
 from tests.scheduler.make import Clock
 from tests.store.informers.lossy import LossyClient
 
+from moorage import Scheduler
 from moorage.cache.binder.cache_handler import POD_ASSUMED_TTL
 from moorage.multi import Binder, Outcome, Placement
 from moorage.objects import Node, Pod
-from moorage.scheduler import Scheduler
 from moorage.scheduler.placing.single_cycle import schedule_one
 from moorage.store import NotFoundError, ObjectStore
 

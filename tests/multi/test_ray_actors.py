@@ -13,11 +13,11 @@ from tests.multi.test_pool import inits, ints
 from tests.scheduler.groups.gang_kit import GATES
 from tests.sim.sweep.test_sweep import run
 
+from moorage import Scheduler
 from moorage.errors import InputError, MoorageError
 from moorage.multi import Placement, RayActors, RayBinder
 from moorage.multi.ray_actors import RayConnection
 from moorage.objects import Cluster, Pod
-from moorage.scheduler import Scheduler
 
 
 @pytest.fixture

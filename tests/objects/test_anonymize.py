@@ -9,6 +9,7 @@ import pytest
 import yaml
 from tests.house.source import ROOT
 
+from moorage import Scheduler
 from moorage.objects import (
     Cluster,
     CSINode,
@@ -21,7 +22,6 @@ from moorage.objects import (
     write,
 )
 from moorage.objects.anonymize import anonymize
-from moorage.scheduler import Scheduler
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 SIZE = {"cpu": "4", "memory": "8Gi", "pods": "20", "acme.example/widget": "2"}

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from moorage import Scheduler
 from moorage.errors import InputError, MoorageError
 from moorage.objects import (
     Affinity,
@@ -33,7 +34,6 @@ from moorage.objects import (
     decode_object,
 )
 from moorage.objects.admission.admission import Admission, RefusedError
-from moorage.scheduler import Scheduler
 from tests.core.make import ZONE, node, pinned, pod, port
 
 WEB = {"app": "web"}

@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 import moorage as mo
+from moorage import Scheduler
 from moorage.cli import main
 from moorage.objects import (
     Node,
@@ -23,7 +24,6 @@ from moorage.objects import (
     ResourceClaimTemplateSpec,
     ResourceSlice,
 )
-from moorage.scheduler import Scheduler
 from tests.core.make import node, pod
 from tests.devices.make import DRIVER, claim, device, device_class, request, resource_slice
 from tests.house.source import ROOT

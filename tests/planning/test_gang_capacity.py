@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from moorage import Scheduler
 from moorage.errors import InputError
 from moorage.objects import Pod, ResourceQuota, ResourceQuotaSpec
-from moorage.scheduler import Scheduler
 from tests.core.make import ZONE, node, pod
 from tests.planning.test_capacity import clusters, scheduler
 from tests.scheduler.groups.gang_kit import GATES, TOPOLOGY, gang, member, store_of, topology, world

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import moorage as mo
-from moorage.scheduler import Scheduler
+from moorage import Scheduler
 
 GPU = "nvidia.com/gpu"
 VERBS: dict[str, Callable[[Scheduler], object]] = {

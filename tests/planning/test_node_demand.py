@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from moorage import Scheduler
 from moorage.errors import InputError
 from moorage.objects import (
     Affinity,
@@ -25,7 +26,6 @@ from moorage.objects import (
     decode_object,
     load,
 )
-from moorage.scheduler import Scheduler
 from tests.core.make import ZONE, node, pinned, pod, port
 
 WEB = pod("web", requests={"cpu": "1500m"})

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from moorage import Scheduler
 from moorage.errors import InputError
 from moorage.objects import (
     Cluster,
@@ -34,7 +35,6 @@ from moorage.objects import (
 )
 from moorage.objects.workloads.pod_claims import ephemeral_claims
 from moorage.planning import EmptyingPlan
-from moorage.scheduler import Scheduler
 from tests.core.make import node, pod
 
 GPU = "nvidia.com/gpu"

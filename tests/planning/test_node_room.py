@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from moorage import Scheduler
 from moorage.objects import Cluster
-from moorage.scheduler import Scheduler
 from tests.core.make import node, pod
 
 

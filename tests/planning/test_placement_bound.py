@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from moorage import Scheduler
 from moorage.errors import InputError, MoorageError
 from moorage.objects import (
     Affinity,
@@ -26,7 +27,6 @@ from moorage.objects import (
     Toleration,
     TopologySpreadConstraint,
 )
-from moorage.scheduler import Scheduler
 from tests.core.make import ZONE, node, pinned, pod, port
 
 

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from moorage import Scheduler
 from moorage.objects import (
     Affinity,
     Cluster,
@@ -22,7 +23,6 @@ from moorage.objects import (
     Taint,
     load,
 )
-from moorage.scheduler import Scheduler
 from tests.core.make import ZONE, node, pinned, pod, port
 
 ORDERS = 3

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from moorage import Scheduler
 from moorage.errors import InputError
 from moorage.objects import Cluster, Node, Pod, decode_object
 from moorage.planning import Survival
-from moorage.scheduler import Scheduler
 from tests.core.make import node, pod
 
 

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.queue.ask import node, pod
 
+from moorage import Scheduler
 from moorage.framework import ClusterEventWithHint, QueueingHint
 from moorage.framework.plugin.events import NODE, POD, index_of, needed_labels, of_class, queue_if
 from moorage.objects import LabelSelector, LabelSelectorMatcher, Pod
 from moorage.plugins.inter_pod_affinity import InterPodAffinity
-from moorage.scheduler import Scheduler
 
 KEYS, VALUES = ("a", "b"), ("0", "1")
 LABELS = st.dictionaries(st.sampled_from(KEYS), st.sampled_from(VALUES))

@@ -8,8 +8,8 @@ import pytest
 from tests.devices.make import DRIVER, claim, request
 from tests.plugins.test_dynamic_resources import asking, cluster
 
+from moorage import Scheduler
 from moorage.objects import DeviceTaintRule, decode_object
-from moorage.scheduler import Scheduler
 
 TOLERATES = {"tolerations": [{"key": "broken", "operator": "Exists"}]}
 ON = {"DRADeviceTaintRules": True}

@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 from tests.core.make import container, declaring, node, pod, port
 
+from moorage import Scheduler
 from moorage.framework import Code
 from moorage.framework.configuration import dependents_off
 from moorage.objects import (
@@ -22,7 +23,7 @@ from moorage.objects import (
 )
 from moorage.plugins.registry import default_profile
 from moorage.plugins.scheduling_gates import SchedulingGates
-from moorage.scheduler import Profile, Scheduler
+from moorage.scheduler import Profile
 
 GPU = "example.com/gpu"
 UNSCHEDULABLE, UNRESOLVABLE = Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE

@@ -8,8 +8,8 @@ import pytest
 from msgspec.structs import replace
 from tests.queue.ask import ask, node, pod, thing
 
+from moorage import Scheduler
 from moorage.objects import Node, Pod
-from moorage.scheduler import Scheduler
 
 ZONE = "topology.kubernetes.io/zone"
 TAINT = {"key": "k", "value": "v", "effect": "NoSchedule"}

@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 from tests.core.make import node, pod
 
+from moorage import Scheduler
 from moorage.objects import (
     Affinity,
     Cluster,
@@ -20,7 +21,6 @@ from moorage.objects import (
     PodAffinityTerm,
     WeightedPodAffinityTerm,
 )
-from moorage.scheduler import Scheduler
 
 HOST = "kubernetes.io/hostname"
 APP = {"app": "w"}

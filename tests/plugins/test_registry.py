@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from moorage import Scheduler
 from moorage.framework import (
     BindPlugin,
     FilterPlugin,
@@ -20,7 +21,6 @@ from moorage.framework.profiles.in_core import NativePlugin
 from moorage.plugins.registry import IN_TREE, default_profile, in_tree
 from moorage.preemption import DefaultPreemption
 from moorage.releases import RELEASES, Release, default_gates
-from moorage.scheduler import Scheduler
 
 FILTERS = [
     *("NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "NodePorts", "NodeResourcesFit"),

@@ -8,6 +8,7 @@ import pytest
 from tests.queue.ask import ask, node, pod
 from tests.scheduler.groups.gang_kit import TREES, composite, gang
 
+from moorage import Scheduler
 from moorage.framework import ActionType
 from moorage.framework.plugin import events
 from moorage.objects import (
@@ -23,7 +24,6 @@ from moorage.objects import (
     ResourceSliceSpec,
 )
 from moorage.plugins.dynamic_resources import DynamicResources
-from moorage.scheduler import Scheduler
 
 GPU = "example.com/gpu"
 

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from tests.core.make import container, node, pod
 
+from moorage import Scheduler
 from moorage.objects import Cluster, Node, Pod, ResourceRequirements, Taint, Toleration
-from moorage.scheduler import Examination, Scheduler
+from moorage.scheduler import Examination
 from moorage.scheduler.placing.single_cycle import schedule_one
 
 BALANCED = "NodeResourcesBalancedAllocation"

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from tests.core.make import ZONE, node, pod
 
+from moorage import Scheduler
 from moorage.framework import Profile
 from moorage.objects import (
     Affinity,
@@ -25,7 +26,6 @@ from moorage.objects import (
 from moorage.plugins.inter_pod_affinity import InterPodAffinity
 from moorage.plugins.pod_topology_spread import PodTopologySpread
 from moorage.plugins.registry import default_profile
-from moorage.scheduler import Scheduler
 from moorage.scheduler.placing.single_cycle import schedule_one
 
 HOST = "kubernetes.io/hostname"

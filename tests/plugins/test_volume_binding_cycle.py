@@ -21,9 +21,9 @@ from tests.plugins.volume_binding_kit import (
 )
 from tests.volume.make import storage_class
 
+from moorage import Scheduler
 from moorage.framework import Code, CycleState, Status
 from moorage.objects import Cluster, ObjectReference, PersistentVolume, PersistentVolumeClaim, Pod
-from moorage.scheduler import Scheduler
 from moorage.volume.binding.volume_binder import BIND_CONFLICT
 from moorage.volume.constants import BIND_COMPLETED, SELECTED_NODE, YES
 

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from tests.core.make import node, pod
 from tests.volume.make import claim, csi_node, storage_class, uses, volume
 
+from moorage import Scheduler
 from moorage.framework import Code, CycleState, FilterPlugin, Framework, Status
 from moorage.framework.runtime.bridge import Bridge
 from moorage.objects import (
@@ -31,7 +32,7 @@ from moorage.objects import (
 from moorage.plugins.claim_evidence import ClaimEvidence
 from moorage.plugins.registry import default_profile
 from moorage.plugins.volume_zone import BETA_TO_GA, TOPOLOGY_LABELS
-from moorage.scheduler import Profile, Scheduler
+from moorage.scheduler import Profile
 from moorage.scheduler.cycle.examine_preemption import examine_preemption
 from moorage.volume.constants import BIND_COMPLETED, MIGRATED_PLUGINS
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from tests.queue.ask import ask, node, pod, thing
 
+from moorage import Scheduler
 from moorage.framework.plugin.events import index_of
 from moorage.objects import Pod
-from moorage.scheduler import Scheduler
 
 
 def volumes(

@@ -10,6 +10,7 @@ from tests.core.make import node, pod
 from tests.volume.binding.test_volume_topology import term, wants
 from tests.volume.make import ZONE, claim, storage_class, uses
 
+from moorage import Scheduler
 from moorage.framework import Code, CycleState, FilterPlugin, Status
 from moorage.framework.runtime.steps import take_all
 from moorage.objects import (
@@ -29,7 +30,7 @@ from moorage.objects import (
 )
 from moorage.plugins.registry import default_profile
 from moorage.plugins.volume_binding import VolumeBinding
-from moorage.scheduler import Profile, Scheduler
+from moorage.scheduler import Profile
 from moorage.store import ObjectStore
 from moorage.volume.constants import BIND_COMPLETED, SELECTED_NODE, YES
 

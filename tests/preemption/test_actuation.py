@@ -12,12 +12,12 @@ from tests.preemption.world import cycle, full, handle, nominated, preemptor, te
 from tests.scheduler.make import events, scheduler_with
 
 import moorage as mo
+from moorage import Scheduler
 from moorage.framework import NominatingInfo
 from moorage.framework.plugin.waiting_pods import PodInPreBind
 from moorage.objects import Condition, Pod
 from moorage.preemption import Evaluator
 from moorage.preemption.actuation import clear_nominated_node_name, evict_victims, make_room
-from moorage.scheduler import Scheduler
 from moorage.store import ApiError
 
 NOTE = "Preempted by pod p on node a"

@@ -18,11 +18,12 @@ from tests.preemption.test_eviction_units import SINGLE, group
 from tests.preemption.world import full, preemptor, victim
 from tests.scheduler.groups.gang_kit import GATES
 
+from moorage import Scheduler
 from moorage.framework import FrameworkHandle
 from moorage.objects import Cluster, Namespace, ObjectMeta, Pod
 from moorage.plugins.registry import default_profile
 from moorage.preemption import Evaluator, default_preemption, dry_run
-from moorage.scheduler import Profile, Scheduler
+from moorage.scheduler import Profile
 from moorage.scheduler.placing.single_cycle import schedule_one
 
 

@@ -16,6 +16,7 @@ from tests.scheduler.make import Clock, events
 from tests.scheduler.placing.test_volume_engine import claimed
 from tests.volume.make import csi_node, uses, volume
 
+from moorage import Scheduler
 from moorage.framework import QueueingHint
 from moorage.framework.plugin.events import of_class
 from moorage.objects import (
@@ -31,7 +32,6 @@ from moorage.objects import (
 )
 from moorage.plugins.node_resources_fit import NodeResourcesFit
 from moorage.queue import QueuedPodInfo, SchedulingQueue
-from moorage.scheduler import Scheduler
 from moorage.store import ObjectStore
 from moorage.store.pod_binding import Binding
 

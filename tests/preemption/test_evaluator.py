@@ -20,6 +20,7 @@ from tests.preemption.world import (
     victim,
 )
 
+from moorage import Scheduler
 from moorage.errors import ExtenderError
 from moorage.framework import Code, NominatingInfo, Status
 from moorage.framework.plugin.extender import Extender, Victims
@@ -28,7 +29,7 @@ from moorage.plugins.registry import default_profile
 from moorage.preemption import Candidate, DefaultPreemption, Evaluator
 from moorage.preemption.dry_run import PreemptionDryRuns
 from moorage.preemption.evaluator import call_extenders, random_offset
-from moorage.scheduler import Profile, Scheduler
+from moorage.scheduler import Profile
 from moorage.scheduler.placing.single_cycle import schedule_one
 
 NODES = [node("a"), node("b"), node("c", cpu=1)]

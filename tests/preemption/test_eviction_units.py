@@ -26,6 +26,7 @@ from tests.preemption.world import (
 )
 from tests.scheduler.groups.gang_kit import GATES, gang
 
+from moorage import Scheduler
 from moorage.framework import CycleState
 from moorage.framework.plugin.group_index import PodGroups
 from moorage.objects import (
@@ -43,7 +44,6 @@ from moorage.objects import (
 from moorage.preemption import EvictionUnits, pick_one_node
 from moorage.preemption.dry_run import PreemptionDryRuns
 from moorage.preemption.eviction_units import Unit, units_by_importance, violations
-from moorage.scheduler import Scheduler
 
 ALL, SINGLE = DisruptionMode(all=AllDisruptionMode()), DisruptionMode(single=SingleDisruptionMode())
 NODES = [node("a"), node("b"), node("c")]

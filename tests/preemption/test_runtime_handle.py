@@ -12,12 +12,13 @@ from tests.preemption.world import full, handle, nominated, preemptor, victim
 from tests.scheduler.make import scheduler_with
 
 import moorage as mo
+from moorage import Scheduler
 from moorage.errors import MoorageError
 from moorage.framework import Code, CycleState, FrameworkHandle, PluginsRunner, PreemptHandle, Status
 from moorage.framework.runtime.preempt_handle import NodeScore, PluginToStatus
 from moorage.objects import Pod, Taint
 from moorage.plugins.registry import default_profile
-from moorage.scheduler import Profile, Scheduler
+from moorage.scheduler import Profile
 from moorage.scheduler.placing.single_cycle import schedule_one
 
 NODES = [node("a"), node("b", cpu=8)]

@@ -16,6 +16,7 @@ from tests.preemption.twin import Twin
 from tests.preemption.world import budget, full, handle, nominated, preemptor, victim
 
 import moorage as mo
+from moorage import Scheduler
 from moorage.framework import Code, CycleState, NominatingInfo, PreemptHandle, Status
 from moorage.framework.plugin.extender import Victims
 from moorage.framework.runtime import preempt_handle as built
@@ -23,7 +24,7 @@ from moorage.objects import Pod
 from moorage.plugins.registry import default_profile
 from moorage.preemption import Candidate, pick_one_node
 from moorage.preemption.eviction_units import Unit, violations
-from moorage.scheduler import Profile, Scheduler
+from moorage.scheduler import Profile
 from moorage.scheduler.placing.single_cycle import schedule_one
 
 NODES = [node("a"), node("b")]

@@ -7,6 +7,7 @@ from typing import Any
 from msgspec.structs import replace
 from tests.core.make import node, pod
 
+from moorage import Scheduler
 from moorage.framework import CycleState, FrameworkHandle, PreemptHandle, Status
 from moorage.objects import (
     Cluster,
@@ -21,7 +22,6 @@ from moorage.objects import (
 )
 from moorage.preemption import Evaluator
 from moorage.preemption.evaluator import FoundCandidates
-from moorage.scheduler import Scheduler
 
 HOST = "kubernetes.io/hostname"
 NOW = "2026-03-11T10:00:00Z"

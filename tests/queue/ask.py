@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from moorage import Scheduler
 from moorage.framework import ActionType, ClusterEvent, QueueingHint
 from moorage.framework.plugin.events import (
     ASSIGNED_POD,
@@ -14,7 +15,6 @@ from moorage.framework.plugin.events import (
 )
 from moorage.objects import Node, Pod, decode_object
 from moorage.releases import DEFAULT_GATES
-from moorage.scheduler import Scheduler
 
 Manifest = dict[str, Any]
 RESOURCES = {

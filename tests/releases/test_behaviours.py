@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 import moorage as mo
+from moorage import Scheduler
 from moorage.errors import InputError
 from moorage.framework import ActionType, ClusterEventWithHint, Code, QueueingHint, Status
 from moorage.framework.plugin.events import TARGET_POD, on
@@ -17,7 +18,7 @@ from moorage.plugins.node_resources_fit import NodeResourcesFit
 from moorage.plugins.registry import default_profile
 from moorage.preemption.dry_run import PreemptionDryRuns
 from moorage.releases import RELEASES, default_gates
-from moorage.scheduler import Profile, Scheduler
+from moorage.scheduler import Profile
 from moorage.scheduler.placing.single_cycle import schedule_one
 
 

@@ -8,10 +8,10 @@ from itertools import permutations
 import pytest
 from tests.house.source import ROOT
 
+from moorage import Scheduler
 from moorage.objects import load
 from moorage.releases import RELEASES, FeatureGates, Release, default_gates, feature_gates
 from moorage.releases.behaviours import NAMES, described, differing, switched
-from moorage.scheduler import Scheduler
 
 PAIRS = list(permutations(RELEASES, 2))
 

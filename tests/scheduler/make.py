@@ -6,10 +6,11 @@ from typing import Any
 
 from tests.core.make import node
 
+from moorage import Scheduler
 from moorage.framework import Plugin
 from moorage.objects import Cluster, Node, Pod
 from moorage.plugins.registry import default_profile
-from moorage.scheduler import Profile, Scheduler
+from moorage.scheduler import Profile
 
 
 class Clock:

@@ -7,8 +7,8 @@ from typing import Any
 from tests.core.make import pod
 
 import moorage as mo
+from moorage import Scheduler
 from moorage.objects import Pod
-from moorage.scheduler import Scheduler
 
 KEY = "default/p"
 

@@ -14,6 +14,7 @@ from tests.core.make import node, pod
 from tests.scheduler.groups.gang_kit import gang, members, world
 
 import moorage
+from moorage import Scheduler
 from moorage.controllers.workloads import disruption_controller
 from moorage.devices import DeviceState
 from moorage.objects import (
@@ -24,7 +25,6 @@ from moorage.objects import (
     PodDisruptionBudgetSpec,
     PodSchedulingGate,
 )
-from moorage.scheduler import Scheduler
 
 PACKAGE = str(Path(moorage.__file__).parent)
 

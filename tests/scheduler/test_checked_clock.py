@@ -12,9 +12,9 @@ from tests.scheduler.make import Clock, profile_with
 from tests.scheduler.transactions.interrupts import check_settled, check_usage
 
 import moorage as mo
+from moorage import Scheduler
 from moorage.errors import ClockError
 from moorage.framework import Code, Status
-from moorage.scheduler import Scheduler
 from moorage.scheduler.checked_clock import MOST
 
 World = Callable[[Any], Scheduler]

@@ -10,11 +10,11 @@ from msgspec.structs import replace
 from tests.core.make import node, pinned, pod
 
 import moorage as mo
+from moorage import Scheduler
 from moorage.framework.configuration import ConfigurationError
 from moorage.framework.profiles.profile import PREPARED
 from moorage.objects import Cluster, Pod, ResourceRequirements, Taint, Toleration
 from moorage.plugins.registry import read_configuration
-from moorage.scheduler import Scheduler
 from moorage.scheduler.placing.single_cycle import schedule_one
 
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}

@@ -12,6 +12,7 @@ from tests.core.make import node, pod
 from tests.queue.ask import thing
 from tests.queue.make import Clock
 
+from moorage import Scheduler
 from moorage._core.base.indexed_objects import IndexedObjects
 from moorage._core.base.watch_events import Notice
 from moorage.errors import InputError
@@ -31,7 +32,6 @@ from moorage.objects import (
 )
 from moorage.queue import QueuedPodInfo, SchedulingQueue
 from moorage.releases import DEFAULT
-from moorage.scheduler import Scheduler
 from moorage.scheduler.cycle.diagnosis import Rejectors
 from moorage.scheduler.event_handlers import NodeHandler
 from moorage.scheduler.placing.single_cycle import schedule_one

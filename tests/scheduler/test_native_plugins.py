@@ -21,10 +21,10 @@ from tests.house.source import ROOT
 from tests.scheduler.make import scheduler_with, searched
 
 import moorage as mo
+from moorage import Scheduler
 from moorage.framework import Plugin
 from moorage.framework.profiles.native_library import load_native_plugin
 from moorage.objects import Pod, PodStatus
-from moorage.scheduler import Scheduler
 from moorage.scheduler.placing.single_cycle import schedule_one
 
 GPU = "example.com/gpu"

@@ -12,10 +12,10 @@ from tests.framework.make import make, status
 from tests.scheduler.make import scheduler_with, searched
 
 import moorage as mo
+from moorage import Scheduler
 from moorage.framework import Code, NominatingInfo, PreFilterResult, Status
 from moorage.objects import Pod, PodSchedulingGate, PodStatus
 from moorage.plugins.registry import default_profile
-from moorage.scheduler import Scheduler
 from moorage.scheduler.placing.single_cycle import schedule_one
 
 UNSCHEDULABLE, UNRESOLVABLE, SKIPPED = Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.SKIP

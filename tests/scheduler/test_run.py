@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from tests.core.make import node, pinned, pod, port
 from tests.scheduler.make import searched
 
+from moorage import Scheduler
 from moorage.errors import InputError
 from moorage.framework import CycleState, NodesView, PreFilterPlugin, Profile
 from moorage.multi import Binder
@@ -30,7 +31,6 @@ from moorage.objects import (
     build_cluster,
 )
 from moorage.plugins.registry import default_profile
-from moorage.scheduler import Scheduler
 from moorage.scheduler.placing.single_cycle import schedule_one
 from moorage.store import ObjectStore
 

@@ -13,6 +13,7 @@ from tests.framework.make import make
 from tests.scheduler.make import Clock, scheduler_with
 
 import moorage as mo
+from moorage import Scheduler
 from moorage.objects import (
     Affinity,
     Cluster,
@@ -25,7 +26,7 @@ from moorage.objects import (
 )
 from moorage.preemption.actuation import evict_victims
 from moorage.queue import QueuedPodInfo
-from moorage.scheduler import Failure, Scheduler, ScheduleResult, runs
+from moorage.scheduler import Failure, ScheduleResult, runs
 from moorage.scheduler.runs import Run
 from moorage.store.pod_binding import Binding
 

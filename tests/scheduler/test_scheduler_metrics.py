@@ -10,10 +10,11 @@ from tests.core.make import node, pod
 from tests.scheduler.groups.gang_kit import gang, members
 from tests.scheduler.make import Clock, scheduler_with
 
+from moorage import Scheduler
 from moorage.framework import Code, FilterPlugin, PermitPlugin, PostBindPlugin, ScorePlugin, Status
 from moorage.framework.runtime.observer import SAMPLED
 from moorage.objects import Cluster, Pod, PodSchedulingGate
-from moorage.scheduler import Scheduler, SchedulerMetrics, scheduler_metrics
+from moorage.scheduler import SchedulerMetrics, scheduler_metrics
 from moorage.scheduler.scheduler_metrics import exponential_buckets
 
 PROFILE = "default-scheduler"

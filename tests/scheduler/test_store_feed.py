@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from tests.core.make import node, pod
 from tests.core.twins.state_check import requests
 
+from moorage import Scheduler
 from moorage.objects import Cluster, Node, Pod
-from moorage.scheduler import Scheduler
 from moorage.scheduler.placing.single_cycle import schedule_one
 from moorage.store import ObjectStore
 

@@ -20,6 +20,7 @@ from tests.extenders.test_http_extender import configured
 from tests.live.kit.certificates import Authority
 from tests.scheduler.make import scheduler_with
 
+from moorage import Scheduler
 from moorage.cli import main
 from moorage.errors import ExtenderError
 from moorage.extenders.http_extender import HTTPExtender
@@ -27,7 +28,6 @@ from moorage.framework import Code, FilterPlugin, PreFilterPlugin, PreFilterResu
 from moorage.framework.configuration import build_extenders
 from moorage.framework.plugin.extender import Victims
 from moorage.objects import Cluster, Node, Pod, Taint, encode_object
-from moorage.scheduler import Scheduler
 from moorage.serve import ExtenderServer, ExtenderService
 from moorage.serve.extender_server import BodyRoom
 from moorage.store.api.api_watch import Arrivals

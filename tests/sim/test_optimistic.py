@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from moorage import Scheduler
 from moorage.errors import InputError
 from moorage.objects import Cluster, LabelSelector, PersistentVolumeClaim, TopologySpreadConstraint
-from moorage.scheduler import Scheduler
 from moorage.sim.optimistic import Optimistic, simulate_optimistically
 from moorage.sim.synthetic import synthetic
 from tests.core.make import ZONE, node, pod

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from moorage import Scheduler
 from moorage.objects import (
     Cluster,
     Container,
@@ -12,7 +13,6 @@ from moorage.objects import (
     PodSpec,
     ResourceRequirements,
 )
-from moorage.scheduler import Scheduler
 from moorage.sim import Summary, summarize
 from moorage.sim.summary import NO_ZONE, Use, Zone
 

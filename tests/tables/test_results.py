@@ -10,8 +10,8 @@ import nanoarrow
 import pytest
 
 import moorage as mo
+from moorage import Scheduler
 from moorage.objects import Cluster, Pod, Toleration, decode_object
-from moorage.scheduler import Scheduler
 from moorage.tables import Tabular
 from tests.core.make import node, pod
 

@@ -34,7 +34,7 @@ def apply(
     what: Source | Iterable[Source],
     check: Check | None = None,
 ) -> Change:
-    """Create or change objects: see `ClusterChanges.apply`.
+    """Create or change objects: see `Scheduler.apply`.
 
     Parameters
     ----------

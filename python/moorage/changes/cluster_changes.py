@@ -1,36 +1,38 @@
-"""ClusterChanges: what an operator does with kubectl, as methods of `Scheduler`.
+"""What an operator does with kubectl, written to the store of a scheduler: the changes behind the methods of
+`Scheduler`.
 
-They write to the store of the scheduler, and need nothing of it besides its context; so they are a part of
-this room, and no room above it.
+Each change is made whole or not at all, and can be undone in a transaction or tried on a fork. In a store of
+the scheduler's own the controllers of workloads follow.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
+from typing import Any
 
 from msgspec.structs import replace
 
-from moorage.arguments import typed
 from moorage.errors import InputError, located
 from moorage.objects import Namespace, Node, Object, Pod, PodGroup
 from moorage.objects.admission.admission import RefusedError
-from moorage.objects.model.cluster import Suspended
 from moorage.objects.model.storage import PersistentVolumeClaim
 from moorage.objects.model.workload import MAX_PODS, CronJob, Job
 from moorage.objects.read.python_values import Source
 from moorage.objects.validate.gated_operators import GATE, refuse_comparisons
 from moorage.objects.workloads.jobs.cron_runs import next_run, runs_under_way
 from moorage.scheduler.check_arguments import node_like
+from moorage.scheduler.scheduler import PodScheduler
 from moorage.scheduler.scheduler_parts import SchedulerParts
 from moorage.store import ApiError, ObjectClient, ObjectStore, kind_named, parse_reference
 
-from . import apply_objects, drain, node_changes
+from . import apply_objects, node_changes, requested_resources
+from . import drain as draining
 from .autoscaled_replicas import SCALABLE, Bound, scale_to
 from .change import Change, full_name
 from .node_copies import ZONE, parse_copy
-from .requested_resources import RequestFile, ResourceRequest, read_requests, set_requests
+from .requested_resources import RequestFile, ResourceRequest, read_requests
 from .restarts import RESTARTABLE, restarted
 from .selection import get, select_nodes, select_objects, workload_named
 from .suspended_workloads import still_suspended
@@ -39,491 +41,217 @@ _PERMANENT = ("default", "kube-system", "kube-public")
 """Namespaces that the API server does not delete."""
 
 
-class ClusterChanges(SchedulerParts):
-    """Changes of the cluster of a scheduler.
-
-    Each change is made whole or not at all, and can be undone in a transaction or tried on a fork. In a store
-    of the scheduler's own the controllers of workloads follow: pods that were evicted come back under new
-    names, DaemonSets place pods on new nodes, and changed Deployments are rolled out as `run` places pods.
-
-    Nodes are named by their name, a sequence of names, or a label selector such as ``pool=gpu``;
-    ``zone=a`` stands for the label topology.kubernetes.io/zone. Other objects are named as in kubectl:
-    ``deploy/web`` in the namespace ``default``, or ``deploy/prod/web``.
-    """
-
-    @contextmanager
-    def _changing(self) -> Iterator[ObjectClient]:
-        """Make the writes of the block whole or not at all, with all events processed before and after."""
-        self.context.enlist()
-        self.sync()
-        client = self.client
-        try:
-            if isinstance(client, ObjectStore):
-                with client.all_or_nothing():
-                    yield client
-            else:
+@contextmanager
+def _changing(scheduler: SchedulerParts) -> Iterator[ObjectClient]:
+    """Make the writes of the block whole or not at all, with all events processed before and after."""
+    scheduler.context.enlist()
+    scheduler.sync()
+    client = scheduler.client
+    try:
+        if isinstance(client, ObjectStore):
+            with client.all_or_nothing():
                 yield client
-        except (ApiError, RefusedError) as error:
-            raise InputError(str(error)) from error
-        self.sync()
+        else:
+            yield client
+    except (ApiError, RefusedError) as error:
+        raise InputError(str(error)) from error
+    scheduler.sync()
 
-    def _pods_on(self, nodes: Iterable[Node]) -> dict[str, list[Pod]]:
-        """Return the pods on nodes, by node, with the finished ones, which the cache does not have."""
-        infos = {node.name: self.cache.node_info(node.name) for node in nodes}
-        pods = {name: [] if info is None else info.pods for name, info in infos.items()}
-        for pod in self.pods.finished.values():
-            if pod.spec.node_name in pods:
-                pods[pod.spec.node_name].append(pod)
-        return pods
 
-    # ---- objects -------------------------------------------------------------------------------------------
+def _pods_on(scheduler: SchedulerParts, nodes: Iterable[Node]) -> dict[str, list[Pod]]:
+    """Return the pods on nodes, by node, with the finished ones, which the cache does not have."""
+    infos = {node.name: scheduler.cache.node_info(node.name) for node in nodes}
+    pods = {name: [] if info is None else info.pods for name, info in infos.items()}
+    for pod in scheduler.pods.finished.values():
+        if pod.spec.node_name in pods:
+            pods[pod.spec.node_name].append(pod)
+    return pods
 
-    @typed
-    def apply(self, what: Source | Iterable[Source]) -> Change:
-        """Create or change objects: manifests as ``kubectl apply`` does, objects of moorage as ``kubectl
-        replace``.
 
-        A manifest, from a file or as a value, is merged with the object of its kind, namespace and name: what
-        neither it nor the last manifest names stays (see `apply_manifest`). An object replaces it whole,
-        except for its status, and the node of a bound pod. Objects are validated and get defaults, with the
-        feature gates of the scheduler; namespaces that they name are created.
+def apply(scheduler: SchedulerParts, what: Source | Iterable[Source]) -> Change:
+    """Create or change objects."""
+    check = None if scheduler.handle.feature_gates[GATE] else refuse_comparisons
+    with _changing(scheduler) as client:
+        return apply_objects.apply(client, scheduler.controllers, what, check)
 
-        Parameters
-        ----------
-        what : Object, or anything that `load` reads, or iterable of them
-            Objects, files and directories, texts, dicts, or objects of a Kubernetes client.
 
-        Returns
-        -------
-        Change
-            What was created, and what has changed.
+def delete(
+    scheduler: SchedulerParts,
+    references: Sequence[str],
+    kind: str = "",
+    selector: str = "",
+    namespace: str = "",
+) -> Change:
+    """Delete objects, those that are named or those that a selector matches."""
+    if (selector or namespace) and not kind:
+        raise InputError("a selector or a namespace needs a kind")
+    controllers = scheduler.controllers
+    with _changing(scheduler) as client:
+        objects = [
+            get(client, struct, name, space) for struct, space, name in map(parse_reference, references)
+        ]
+        if kind:
+            objects += select_objects(client, kind_named(kind), namespace, selector)
+        for obj in {(type(obj), obj.key): obj for obj in objects}.values():
+            if isinstance(obj, Namespace) and obj.name in _PERMANENT:
+                text = f'namespaces "{obj.name}" is forbidden: this namespace may not be deleted'
+                raise InputError(text)
+            if controllers is not None and isinstance(obj, PersistentVolumeClaim | PodGroup):
+                controllers.claims.protect(obj)
+            client.delete(type(obj), obj.name, obj.namespace)
+        return Change(deleted=tuple(dict.fromkeys(map(full_name, objects))))
 
-        Raises
-        ------
-        InputError
-            An object is invalid, a file cannot be read, or a manifest changes what an API server does not
-            let change; nothing is written.
-        """
-        check = None if self.handle.feature_gates[GATE] else refuse_comparisons
-        with self._changing() as client:
-            return apply_objects.apply(client, self.controllers, what, check)
 
-    @typed
-    def delete(self, *references: str, kind: str = "", selector: str = "", namespace: str = "") -> Change:
-        """Delete objects. What a workload owns goes with it; pods of a workload come back. A claim that a
-        pod on a node uses stays until the pod is gone, and so does a pod group with pods that have not ended.
+def scale(scheduler: SchedulerParts, reference: str, replicas: int) -> Change:
+    """Set the number of replicas of a workload."""
+    if not 0 <= replicas <= MAX_PODS:
+        raise InputError(f"must be between 0 and {MAX_PODS}, not {replicas}", obj=reference, path="replicas")
+    with _changing(scheduler) as client:
+        obj = workload_named(client, reference, SCALABLE, "has no replicas to set")
+        return _updated(client, obj, replace(obj, spec=replace(obj.spec, replicas=replicas)))
 
-        Parameters
-        ----------
-        *references : str
-            Such as ``deploy/web`` and ``node/n1``.
-        kind : str, optional
-            With it, the objects of this kind that a selector matches are deleted.
-        selector : str
-            A label selector; "" selects all objects of the kind.
-        namespace : str
-            Of the selected objects; "" for all namespaces.
 
-        Raises
-        ------
-        InputError
-            An object does not exist or may not be deleted, or a selector is given without a kind; nothing is
-            deleted.
-        """
-        if (selector or namespace) and not kind:
-            raise InputError("a selector or a namespace needs a kind")
-        controllers = self.controllers
-        with self._changing() as client:
-            objects = [
-                get(client, struct, name, space) for struct, space, name in map(parse_reference, references)
-            ]
-            if kind:
-                objects += select_objects(client, kind_named(kind), namespace, selector)
-            for obj in {(type(obj), obj.key): obj for obj in objects}.values():
-                if isinstance(obj, Namespace) and obj.name in _PERMANENT:
-                    text = f'namespaces "{obj.name}" is forbidden: this namespace may not be deleted'
-                    raise InputError(text)
-                if controllers is not None and isinstance(obj, PersistentVolumeClaim | PodGroup):
-                    controllers.claims.protect(obj)
-                client.delete(type(obj), obj.name, obj.namespace)
-            return Change(deleted=tuple(dict.fromkeys(map(full_name, objects))))
+def restart(scheduler: SchedulerParts, reference: str) -> Change:
+    """Roll a workload out anew."""
+    with _changing(scheduler) as client:
+        obj = workload_named(client, reference, RESTARTABLE, "cannot be restarted")
+        return _updated(client, obj, restarted(obj))
 
-    @typed
-    def scale(self, reference: str, replicas: int) -> Change:
-        """Set the number of replicas of a workload.
 
-        Parameters
-        ----------
-        reference : str
-            A Deployment, ReplicaSet, StatefulSet, ReplicationController, Rollout, DeploymentConfig, CloneSet
-            or LeaderWorkerSet, such as ``deploy/web``.
+def restart_all(scheduler: PodScheduler) -> Change:
+    """Restart all workloads, each after a run has placed the pods of the one before."""
+    changed, evicted = list[str](), dict[str, None]()
+    for struct in RESTARTABLE:
+        objects: list[Any] = scheduler.client.list(struct)[0]
+        for obj in sorted(objects, key=lambda obj: obj.key):
+            changed += restart(scheduler, f"{obj.kind}/{obj.namespace}/{obj.name}").changed
+            evicted |= dict.fromkeys(f"Pod {key}" for key in scheduler.run().evicted)
+    return Change(changed=tuple(changed), deleted=tuple(evicted))
 
-        Raises
-        ------
-        InputError
-            The workload does not exist or has no replicas, or the number is out of range.
-        """
-        if not 0 <= replicas <= MAX_PODS:
-            raise InputError(
-                f"must be between 0 and {MAX_PODS}, not {replicas}", obj=reference, path="replicas"
-            )
-        with self._changing() as client:
-            obj = workload_named(client, reference, SCALABLE, "has no replicas to set")
-            return _updated(client, obj, replace(obj, spec=replace(obj.spec, replicas=replicas)))
 
-    @typed
-    def restart(self, reference: str) -> Change:
-        """Roll a workload out anew, as ``kubectl rollout restart`` does.
+def autoscale_to(scheduler: SchedulerParts, bound: Bound) -> Change:
+    """Give the targets of autoscalers their least or most replicas."""
+    if bound not in ("min", "max"):
+        raise ValueError(f"must be min or max, not {bound!r}")
+    with _changing(scheduler) as client:
+        return scale_to(client, bound)
 
-        Parameters
-        ----------
-        reference : str
-            A Deployment, StatefulSet or DaemonSet, such as ``deploy/web``.
 
-        Raises
-        ------
-        InputError
-            The workload does not exist, or is of another kind.
-        """
-        with self._changing() as client:
-            obj = workload_named(client, reference, RESTARTABLE, "cannot be restarted")
-            return _updated(client, obj, restarted(obj))
+def run_cron_jobs(scheduler: SchedulerParts) -> Change:
+    """Let each CronJob create its next Job."""
+    with _changing(scheduler) as client:
+        jobs: list[Job] = client.list(Job)[0]
+        stored: list[CronJob] = client.list(CronJob)[0]
+        crons = [one for one in stored if not (one.spec.suspend or one.metadata.deletion_timestamp)]
+        busy, taken = runs_under_way(jobs), {job.key for job in jobs}
+        new, kept, replaced = list[Job](), dict[str, str](), list[Job]()
+        for one in crons:
+            running = busy.get(one.key, [])
+            if running and one.spec.concurrency_policy == "Forbid":
+                kept[full_name(one)] = f"Job {running[0].name} has not finished, and its policy is Forbid"
+            else:
+                new.append(next_run(one, taken))
+                replaced += running if one.spec.concurrency_policy == "Replace" else []
+        for job in replaced:
+            client.delete(Job, job.name, job.namespace)
+        made = apply_objects.apply(client, scheduler.controllers, new)
+        return replace(made, deleted=tuple(map(full_name, replaced)), kept=made.kept | kept)
 
-    def autoscale_to(self, bound: Bound) -> Change:
-        """Give the targets of HorizontalPodAutoscalers and KEDA's ScaledObjects their least or most replicas.
 
-        Parameters
-        ----------
-        bound : {"min", "max"}
-            Of several autoscalers of one target, the widest bound counts.
+def set_requests(scheduler: SchedulerParts, what: str | Iterable[ResourceRequest]) -> Change:
+    """Give containers of workloads other requests."""
+    found = read_requests(what) if isinstance(what, str) else RequestFile(list(what), {})
+    with _changing(scheduler) as client, located(source=found.source):
+        return requested_resources.set_requests(client, found)
 
-        Returns
-        -------
-        Change
-            What has changed; `kept` has the autoscalers without effect, and why.
 
-        Raises
-        ------
-        ValueError
-            There is no such bound.
-        """
-        if bound not in ("min", "max"):
-            raise ValueError(f"must be min or max, not {bound!r}")
-        with self._changing() as client:
-            return scale_to(client, bound)
+def unsuspend(scheduler: SchedulerParts) -> Change:
+    """Let all suspended workloads make their pods."""
+    changed: list[str] = []
+    with _changing(scheduler) as client:
+        waiting = still_suspended(client, scheduler.options.suspended)
+        objects = [obj for one in waiting for obj in one.objects]
+        created = apply_objects.apply(client, scheduler.controllers, objects).created if objects else ()
+        kept = {one.text: one.why for one in waiting if one.why}
+        jobs: list[Job] = client.list(Job)[0]
+        for job in jobs:
+            if job.spec.suspend:
+                running = replace(job, spec=replace(job.spec, suspend=False))
+                changed += _updated(client, job, running).changed
+    return Change(created=created, changed=tuple(changed), kept=kept)
 
-    def run_cron_jobs(self) -> Change:
-        """Let each CronJob create its next Job, all at once. One that is suspended creates none; neither does
-        one with the concurrencyPolicy Forbid that has a Job that has not finished. With Replace that Job is
-        deleted, with Allow the new one runs beside it (kubernetes v1.36, syncCronJob).
 
-        Returns
-        -------
-        Change
-            The Jobs, each with the name of its CronJob and ``-next``, and those that they replace; `kept` has
-            the CronJobs that wait for a Job.
-        """
-        with self._changing() as client:
-            jobs: list[Job] = client.list(Job)[0]
-            stored: list[CronJob] = client.list(CronJob)[0]
-            crons = [one for one in stored if not (one.spec.suspend or one.metadata.deletion_timestamp)]
-            busy, taken = runs_under_way(jobs), {job.key for job in jobs}
-            new, kept, replaced = list[Job](), dict[str, str](), list[Job]()
-            for one in crons:
-                running = busy.get(one.key, [])
-                if running and one.spec.concurrency_policy == "Forbid":
-                    kept[full_name(one)] = f"Job {running[0].name} has not finished, and its policy is Forbid"
-                else:
-                    new.append(next_run(one, taken))
-                    replaced += running if one.spec.concurrency_policy == "Replace" else []
-            for job in replaced:
-                client.delete(Job, job.name, job.namespace)
-            made = apply_objects.apply(client, self.controllers, new)
-            return replace(made, deleted=tuple(map(full_name, replaced)), kept=made.kept | kept)
+def label(scheduler: SchedulerParts, reference: str, labels: Sequence[str]) -> Change:
+    """Set or remove labels of an object."""
+    struct, namespace, name = parse_reference(reference)
+    with _changing(scheduler) as client:
+        obj = get(client, struct, name, namespace)
+        return _updated(client, obj, node_changes.labelled(obj, labels))
 
-    @typed
-    def set_requests(self, what: str | Iterable[ResourceRequest]) -> Change:
-        """Give containers of workloads other requests of cpu and memory, and roll the workloads out; those of
-        CronJobs and suspended Jobs have them when they run. A limit that is lower is raised to the request.
 
-        Parameters
-        ----------
-        what : str or iterable of ResourceRequest
-            A file: VerticalPodAutoscalers with a recommendation, or rows with the fields workload,
-            container, cpu, memory and namespace, as CSV, JSON or YAML (see `read_requests`).
+def add_nodes(scheduler: SchedulerParts, count: int, like: Source, labels: Mapping[str, str] = {}) -> Change:
+    """Add nodes like another one."""
+    named, given = node_like(like), dict(labels)
+    is_template = not isinstance(named, str)
+    if isinstance(named, str):
+        name, told = parse_copy(named)
+        given = told | given
+    with _changing(scheduler) as client:
+        node = get(client, Node, name) if isinstance(named, str) else named
+        return node_changes.add_nodes(client, count, node, given, is_template)
 
-        Returns
-        -------
-        Change
-            What has changed; `kept` has the VerticalPodAutoscalers without effect, and why.
 
-        Raises
-        ------
-        InputError
-            The file is not valid, a workload does not replace its pods as moorage simulates it (bare pods,
-            Jobs that run, Rollouts, …), it or a container does not exist or is there twice, or a quantity is
-            none; nothing changes.
-        """
-        found = read_requests(what) if isinstance(what, str) else RequestFile(list(what), {})
-        with self._changing() as client, located(source=found.source):
-            return set_requests(client, found)
+def remove_nodes(scheduler: SchedulerParts, nodes: str | Sequence[str]) -> Change:
+    """Remove nodes with the pods on them."""
+    with _changing(scheduler) as client:
+        found = select_nodes(client, nodes)
+        pods = [*chain.from_iterable(_pods_on(scheduler, found).values())]
+        return node_changes.remove_nodes(client, found, pods)
 
-    def unsuspend(self) -> Change:
-        """Let all suspended Jobs make their pods, and the suspended workloads of other projects that the
-        cluster has (JobSets, RayClusters, …), as Kueue does when it admits them. Quotas of Kueue have no say.
 
-        Returns
-        -------
-        Change
-            `kept` has the workloads from which no pods follow, and why.
-        """
+def fail_zone(scheduler: SchedulerParts, zone: str) -> Change:
+    """Remove all nodes of a zone, with the pods on them."""
+    client = scheduler.client
+    nodes: list[Node] = client.list(Node)[0]
+    names = [node.name for node in nodes if node.metadata.labels.get(ZONE) == zone]
+    if not names:
+        raise InputError(f'no Node is in the zone "{zone}"')
+    return remove_nodes(scheduler, names)
+
+
+def set_unschedulable(scheduler: SchedulerParts, nodes: str | Sequence[str], value: bool) -> Change:
+    """Cordon or uncordon nodes."""
+    with _changing(scheduler) as client:
+        return Change(changed=draining.set_unschedulable(client, select_nodes(client, nodes), value))
+
+
+def drain(
+    scheduler: SchedulerParts,
+    nodes: str | Sequence[str],
+    why_not: Callable[[Pod], str] = draining.reason_to_stay,
+    respect_budgets: bool = True,
+) -> Change:
+    """Cordon nodes and evict their pods, but for those with a reason to stay."""
+    with _changing(scheduler) as client:
+        found = select_nodes(client, nodes)
+        return draining.drain(client, found, _pods_on(scheduler, found), why_not, respect_budgets)
+
+
+def evict(scheduler: SchedulerParts, pods: Iterable[Pod]) -> Change:
+    """Evict pods as far as disruption budgets allow it now."""
+    with _changing(scheduler) as client:
+        stored = {pod.key: pod.metadata.uid for pod in client.list(Pod)[0]}
+        left = [pod for pod in pods if stored.get(pod.key) == pod.metadata.uid]
+        return draining.evict(client, left, lambda _: "")
+
+
+def taint(scheduler: SchedulerParts, nodes: str | Sequence[str], taints: Sequence[str]) -> Change:
+    """Set or remove taints of nodes."""
+    with _changing(scheduler) as client:
         changed: list[str] = []
-        with self._changing() as client:
-            waiting = still_suspended(client, self._options.suspended)
-            objects = [obj for one in waiting for obj in one.objects]
-            created = apply_objects.apply(client, self.controllers, objects).created if objects else ()
-            kept = {one.text: one.why for one in waiting if one.why}
-            jobs: list[Job] = client.list(Job)[0]
-            for job in jobs:
-                if job.spec.suspend:
-                    running = replace(job, spec=replace(job.spec, suspend=False))
-                    changed += _updated(client, job, running).changed
-        return Change(created=created, changed=tuple(changed), kept=kept)
-
-    def suspended(self) -> list[Suspended]:
-        """Return the workloads of other projects that the cluster has and that are suspended still."""
-        return still_suspended(self.client, self._options.suspended)
-
-    @typed
-    def label(self, reference: str, *labels: str) -> Change:
-        """Set or remove labels of an object.
-
-        Parameters
-        ----------
-        reference : str
-            Such as ``node/n1``.
-        *labels : str
-            Each ``KEY=VALUE``, or ``KEY-`` to remove a label.
-
-        Raises
-        ------
-        InputError
-            The object does not exist, or a label is not valid.
-        """
-        struct, namespace, name = parse_reference(reference)
-        with self._changing() as client:
-            obj = get(client, struct, name, namespace)
-            return _updated(client, obj, node_changes.labelled(obj, labels))
-
-    # ---- nodes ---------------------------------------------------------------------------------------------
-
-    @typed
-    def add_nodes(
-        self, count: int, like: Source, *, zone: str = "", labels: Mapping[str, str] = {}
-    ) -> Change:
-        """Add nodes like another one.
-
-        A new node has the labels, taints, capacity and images of the other one, and its own name and
-        hostname; for a node of the cluster it also has copies of its CSINode, of its ResourceSlices and of
-        its own CSIStorageCapacities. It is schedulable, and has no taints of a moment, such as
-        node.kubernetes.io/not-ready. Labels by which drivers tell where volumes are (``topologyKeys``) tell
-        the new node's name or zone. Its name is that of the other one and a number.
-
-        Parameters
-        ----------
-        like : str, Node, dict, text, or anything else that `load` reads
-            The name of a node of the cluster, or a template. ``NAME,zone=ZONE,LABEL=VALUE`` has labels, too.
-        zone : str, optional
-            The zone of the new nodes; by default the zone of the other one.
-        labels : mapping of str to str, optional
-            Other labels of the new nodes.
-
-        Returns
-        -------
-        Change
-            What was created: nodes, CSINodes, ResourceSlices, CSIStorageCapacities; and notes about labels
-            and storage of the new nodes that moorage cannot know.
-
-        Raises
-        ------
-        InputError
-            There is no such node, the template or a label is not valid, or the count is out of range.
-        TypeError
-            The template is nothing that `load` reads.
-        """
-        named, given = node_like(like), dict(labels) | ({ZONE: zone} if zone else {})
-        is_template = not isinstance(named, str)
-        if isinstance(named, str):
-            name, told = parse_copy(named)
-            given = told | given
-        with self._changing() as client:
-            node = get(client, Node, name) if isinstance(named, str) else named
-            return node_changes.add_nodes(client, count, node, given, is_template)
-
-    @typed
-    def remove_nodes(self, nodes: str | Sequence[str]) -> Change:
-        """Remove nodes with the pods on them, as when machines are lost. Disruption budgets have no say.
-
-        Parameters
-        ----------
-        nodes : str or sequence of str
-            Names or a selector.
-
-        Returns
-        -------
-        Change
-            What was deleted: nodes, CSINodes, ResourceSlices, pods.
-
-        Raises
-        ------
-        InputError
-            There is no such node.
-        """
-        with self._changing() as client:
-            found = select_nodes(client, nodes)
-            pods = [*chain.from_iterable(self._pods_on(found).values())]
-            return node_changes.remove_nodes(client, found, pods)
-
-    @typed
-    def fail_zone(self, zone: str) -> Change:
-        """Remove all nodes of a zone (label topology.kubernetes.io/zone), with the pods on them.
-
-        Raises
-        ------
-        InputError
-            No node is in the zone.
-        """
-        client = self.client
-        nodes: list[Node] = client.list(Node)[0]
-        names = [node.name for node in nodes if node.metadata.labels.get(ZONE) == zone]
-        if not names:
-            raise InputError(f'no Node is in the zone "{zone}"')
-        return self.remove_nodes(names)
-
-    @typed
-    def cordon(self, nodes: str | Sequence[str]) -> Change:
-        """Make nodes unschedulable.
-
-        Parameters
-        ----------
-        nodes : str or sequence of str
-            Names or a selector.
-
-        Raises
-        ------
-        InputError
-            There is no such node.
-        """
-        return self._set_unschedulable(nodes, True)
-
-    @typed
-    def uncordon(self, nodes: str | Sequence[str]) -> Change:
-        """Make nodes schedulable again.
-
-        Parameters
-        ----------
-        nodes : str or sequence of str
-            Names or a selector.
-
-        Raises
-        ------
-        InputError
-            There is no such node.
-        """
-        return self._set_unschedulable(nodes, False)
-
-    def _set_unschedulable(self, nodes: str | Sequence[str], value: bool) -> Change:
-        with self._changing() as client:
-            return Change(changed=drain.set_unschedulable(client, select_nodes(client, nodes), value))
-
-    @typed
-    def drain(
-        self,
-        nodes: str | Sequence[str],
-        *,
-        respect_budgets: bool = True,
-        force: bool = False,
-        delete_local_data: bool = True,
-    ) -> Change:
-        """Cordon nodes and evict their pods, as ``kubectl drain --ignore-daemonsets`` does.
-
-        Pods of DaemonSets and mirror pods stay. A pod stays, and `Change.kept` says why, if its disruption
-        budget allows no disruption now, or if no controller would make it again. Where kubectl waits for
-        budgets, call `run` and then `evict` with the pods that were kept: others that have been placed count
-        as healthy. kubectl evicts nothing if one pod has no controller; here the others are evicted.
-
-        Parameters
-        ----------
-        nodes : str or sequence of str
-            Names or a selector.
-        respect_budgets : bool
-            Whether disruption budgets have a say; False as ``--disable-eviction``.
-        force : bool
-            Whether pods without a controller are evicted; they do not come back.
-        delete_local_data : bool
-            Whether pods with an emptyDir volume are evicted, as with ``--delete-emptydir-data``.
-
-        Returns
-        -------
-        Change
-            The nodes that were cordoned, the pods that were deleted, and those that were kept.
-
-        Raises
-        ------
-        InputError
-            There is no such node.
-        """
-
-        def why_not(pod: Pod) -> str:
-            return drain.reason_to_stay(pod, force, delete_local_data)
-
-        with self._changing() as client:
-            found = select_nodes(client, nodes)
-            return drain.drain(client, found, self._pods_on(found), why_not, respect_budgets)
-
-    @typed
-    def evict(self, pods: Iterable[Pod]) -> Change:
-        """Evict pods as far as disruption budgets allow it now.
-
-        Parameters
-        ----------
-        pods : iterable of Pod
-            Their names, namespaces and UIDs count; those that are gone are left out.
-
-        Returns
-        -------
-        Change
-            The pods that were deleted, and those that were kept.
-        """
-        with self._changing() as client:
-            stored = {pod.key: pod.metadata.uid for pod in client.list(Pod)[0]}
-            left = [pod for pod in pods if stored.get(pod.key) == pod.metadata.uid]
-            return drain.evict(client, left, lambda _: "")
-
-    @typed
-    def taint(self, nodes: str | Sequence[str], *taints: str) -> Change:
-        """Set or remove taints of nodes. Pods that do not tolerate a new taint NoExecute are deleted.
-
-        A pod that tolerates it for some seconds stays.
-
-        Parameters
-        ----------
-        nodes : str or sequence of str
-            Names or a selector.
-        *taints : str
-            Each ``KEY=VALUE:EFFECT`` or ``KEY:EFFECT``, which replaces a taint of this key and effect; or
-            ``KEY:EFFECT-`` or ``KEY-`` to remove it.
-
-        Raises
-        ------
-        InputError
-            There is no such node, or a taint is malformed or not found.
-        """
-        with self._changing() as client:
-            changed: list[str] = []
-            for node in select_nodes(client, nodes):
-                changed += _updated(client, node, node_changes.tainted(node, taints)).changed
-            return Change(changed=tuple(changed))
+        for node in select_nodes(client, nodes):
+            changed += _updated(client, node, node_changes.tainted(node, taints)).changed
+        return Change(changed=tuple(changed))
 
 
 def _updated(client: ObjectClient, old: Object, new: Object) -> Change:

@@ -109,7 +109,7 @@ def evict(
     return Change(deleted=tuple(deleted), kept=kept)
 
 
-def reason_to_stay(pod: Pod, force: bool, delete_local_data: bool) -> str:
+def reason_to_stay(pod: Pod, force: bool = False, delete_local_data: bool = True) -> str:
     """Return why ``kubectl drain --ignore-daemonsets`` leaves a pod on its node.
 
     Parameters

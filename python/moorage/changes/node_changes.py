@@ -27,7 +27,7 @@ _TAINT = re.compile(r"(?P<key>[^=:]+)(=(?P<value>[^:]*))?(:(?P<effect>\w+))?(?P<
 def add_nodes(
     client: ObjectClient, count: int, like: Node, labels: Mapping[str, str], is_template: bool
 ) -> Change:
-    """Create copies of a node: see `ClusterChanges.add_nodes`.
+    """Create copies of a node: see `Scheduler.add_nodes`.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ def _delete(client: ObjectClient, obj: Object) -> str:
 
 
 def tainted(node: Node, changes: Sequence[str]) -> Node:
-    """Return a node with changed taints: see `ClusterChanges.taint`.
+    """Return a node with changed taints: see `Scheduler.taint`.
 
     Raises
     ------
@@ -147,7 +147,7 @@ def _removed(taints: Sequence[Taint], key: str, effect: str) -> list[Taint]:
 
 
 def labelled(obj: Object, changes: Sequence[str]) -> Object:
-    """Return an object with changed labels: see `ClusterChanges.label`.
+    """Return an object with changed labels: see `Scheduler.label`.
 
     Raises
     ------

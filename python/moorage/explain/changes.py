@@ -387,7 +387,7 @@ def _wanted_labels(spec: PodSpec) -> Iterator[tuple[str, str]]:
 
 
 def _nodes(probe: Probe) -> Iterator[Change]:
-    """Yield changes that add a copy of a node, as `ClusterChanges.add_nodes` does, the smallest first.
+    """Yield changes that add a copy of a node, as `Scheduler.add_nodes` does, the smallest first.
 
     Of nodes that differ only in size and zone, the smallest is tried; where DaemonSets take some of its room,
     larger ones, too.

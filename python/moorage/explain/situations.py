@@ -6,20 +6,34 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from moorage.errors import InputError
 from moorage.objects import Pod
+from moorage.objects.read.python_values import Source
 from moorage.queue import QueuedPodInfo
+from moorage.scheduler.check_arguments import check_readable, pod_of
 from moorage.scheduler.cycle.results import ScheduleResult
 from moorage.scheduler.runs import Run
+from moorage.scheduler.scheduler import PodScheduler
 from moorage.store import NotFoundError
 
 from .explain_document import Explanation
+from .explain_pod import explain, pod_named
 from .explanation import AFTER_RUN, ALONE, IN_TURN, Situation
+from .groups.explain_group import explain_group
 
-if TYPE_CHECKING:
-    from moorage.scheduler.scheduler import Scheduler
+
+def explain_now(scheduler: PodScheduler, pod: Source) -> Explanation:
+    """Explain a pod in the state of the cluster: see `Scheduler.explain`."""
+    if scheduler.options.owns_store:
+        scheduler.context.enlist()
+    scheduler.volumes.settle()
+    named = pod_named(scheduler.client, pod) if isinstance(pod, str) else pod_of(scheduler.client, pod)
+    check_readable((named,))
+    explained = explain(scheduler.context.engine_of(named), named, scheduler.not_ours_with_group(named))
+    if not scheduler.queue.groups_pods:
+        return explained
+    return replace(explained, group=explain_group(scheduler.context, named))
 
 
 class AllExplainedError(Exception):
@@ -46,9 +60,9 @@ class CountingRun(Run):
         or its group.
     """
 
-    scheduler: Scheduler
+    scheduler: PodScheduler
 
-    def __init__(self, scheduler: Scheduler, keys: Iterable[str]) -> None:
+    def __init__(self, scheduler: PodScheduler, keys: Iterable[str]) -> None:
         super().__init__(scheduler)
         self.keys = frozenset(keys)
         self.turns = Counter[str]()
@@ -114,7 +128,7 @@ class ExplainingRun(CountingRun):
     explanations : dict of str to Explanation
     """
 
-    def __init__(self, scheduler: Scheduler, counted: CountingRun) -> None:
+    def __init__(self, scheduler: PodScheduler, counted: CountingRun) -> None:
         super().__init__(scheduler, counted.decided)
         self.explanations: dict[str, Explanation] = {}
         self._counted = counted
@@ -128,7 +142,7 @@ class ExplainingRun(CountingRun):
         placed = len(self.result.placements)
         others = max(0, self._pending - 1 - placed)
         situation = Situation(IN_TURN, placed, others, *_outcome(self._counted.result, key))
-        self.explanations[key] = replace(self.scheduler.explain(key), situation=situation)
+        self.explanations[key] = replace(explain_now(self.scheduler, key), situation=situation)
         if len(self.explanations) == len(self.keys):
             raise AllExplainedError
 
@@ -137,7 +151,7 @@ Explanations = dict[str, Explanation]
 """By ``namespace/name`` of the pod."""
 
 
-def explain_in_turn(make: Callable[[], Scheduler], keys: Sequence[str]) -> Explanations:
+def explain_in_turn(make: Callable[[], PodScheduler], keys: Sequence[str]) -> Explanations:
     """Explain pending pods in the state of the cluster at their attempts in a run, with the pods placed
     before on their nodes.
 
@@ -171,7 +185,7 @@ def explain_in_turn(make: Callable[[], Scheduler], keys: Sequence[str]) -> Expla
     return {key: explained[key] for key in keys}
 
 
-def explain_alone(make: Callable[[], Scheduler], keys: Sequence[str]) -> Explanations:
+def explain_alone(make: Callable[[], PodScheduler], keys: Sequence[str]) -> Explanations:
     """Explain pods as if no other pod were pending.
 
     Parameters
@@ -190,7 +204,7 @@ def explain_alone(make: Callable[[], Scheduler], keys: Sequence[str]) -> Explana
     for key in keys:
         with suppress(NotFoundError):
             situation = Situation(ALONE, 0, _others(scheduler, key))
-            explained[key] = replace(scheduler.explain(key), situation=situation)
+            explained[key] = replace(explain_now(scheduler, key), situation=situation)
     if len(explained) < len(keys):
         missing = min(set(keys) - explained.keys())
         raise InputError(
@@ -199,7 +213,7 @@ def explain_alone(make: Callable[[], Scheduler], keys: Sequence[str]) -> Explana
     return explained
 
 
-def explain_after_run(make: Callable[[], Scheduler], keys: Sequence[str]) -> Explanations:
+def explain_after_run(make: Callable[[], PodScheduler], keys: Sequence[str]) -> Explanations:
     """Explain pods after a run, each removed from the node on which the run placed it.
 
     Parameters
@@ -224,7 +238,7 @@ def explain_after_run(make: Callable[[], Scheduler], keys: Sequence[str]) -> Exp
         others = max(0, pending[key] - placed)
         situation = Situation(AFTER_RUN, placed, others, *_outcome(result, key))
         of = pods[key] if key in result.evicted else key
-        explained[key] = replace(scheduler.explain(of), situation=situation)
+        explained[key] = replace(explain_now(scheduler, of), situation=situation)
     return explained
 
 
@@ -232,7 +246,7 @@ SITUATIONS = {IN_TURN: explain_in_turn, ALONE: explain_alone, AFTER_RUN: explain
 """The function that explains pods in each situation."""
 
 
-def _others(scheduler: Scheduler, key: str) -> int:
+def _others(scheduler: PodScheduler, key: str) -> int:
     """Return the number of other pending pods."""
     pending = scheduler.pods.pending
     return len(pending) - (key in pending)

@@ -12,9 +12,9 @@ import numpy.typing as npt
 
 from moorage._core.decide.pod_batch import Route
 from moorage.errors import InputError, MoorageError
+from moorage.facade import Scheduler
 from moorage.framework import CycleState
 from moorage.objects import Pod
-from moorage.scheduler import Scheduler
 from moorage.scheduler.cycle.engine import Engine
 from moorage.sim.replay.conditions import Condition
 from moorage.sim.replay.pods_ahead import PodsAhead

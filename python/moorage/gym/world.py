@@ -10,8 +10,8 @@ import numpy.typing as npt
 from gymnasium import spaces
 
 from moorage.errors import InputError
+from moorage.facade import Scheduler
 from moorage.objects import Pod
-from moorage.scheduler import Scheduler
 from moorage.sim.replay.replay_timeline import scheduler_at_start
 from moorage.sim.timeline import Timeline, Verb
 from moorage.sim.virtual_time.virtual_clock import VirtualClock

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from moorage.errors import InputError, MoorageError
 from moorage.objects import Cluster, Object, Pod
-from moorage.scheduler import Scheduler
+from moorage.scheduler import PodScheduler
 from moorage.store import ObjectStore
 
 from .binder import Binder, Outcome, Placement
@@ -135,7 +135,7 @@ class BinderActor:
     """
 
     def __init__(self, cluster: Cluster, settings: Mapping[str, Any], of_binder: Mapping[str, Any]) -> None:
-        scheduler = Scheduler(cluster, **settings)
+        scheduler = PodScheduler(cluster, **settings)
         assert isinstance(scheduler.client, ObjectStore)
         self._scheduler, self._store = scheduler, scheduler.client
         self._pods = {pod.metadata.uid: pod for pod in self._store.list(Pod)[0]}

@@ -17,7 +17,7 @@ from moorage.framework.runtime.preempt_handle import budgets_of
 from moorage.framework.runtime.runtime import Target
 from moorage.objects import Cluster, CompositePodGroup, Pod, UnitKey, group_of
 from moorage.preemption.eviction_units import Unit, violations
-from moorage.scheduler import Scheduler
+from moorage.scheduler import PodScheduler
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.results import ScheduleResult
 from moorage.scheduler.groups.place_group import place_group
@@ -116,7 +116,7 @@ class Worker:
             owned = zip(nodes, init.owners, strict=True)
             nodes = [mark_partition(init.number, node, owner) for node, owner in owned]
         cluster = Cluster(nodes, init.cluster.pods, init.cluster.namespaces, init.cluster.others)
-        self.scheduler = Scheduler(cluster, **init.settings)
+        self.scheduler = PodScheduler(cluster, **init.settings)
         if self.scheduler.queue.groups_pods and any(
             isinstance(one, CompositePodGroup) for one in cluster.others
         ):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import asdict
@@ -15,9 +15,7 @@ from moorage.controllers.workloads.store_control import admission_of
 from moorage.objects import Pod
 from moorage.objects.admission.pod_resources import pod_limits
 from moorage.objects.model.admission_policies import ResourceQuota
-
-if TYPE_CHECKING:
-    from moorage.scheduler.scheduler import Scheduler
+from moorage.scheduler import PodScheduler
 
 
 class NamespaceUse(Struct, frozen=True):
@@ -51,7 +49,7 @@ class NamespaceUse(Struct, frozen=True):
         return asdict(self) | {"quotas": quotas}
 
 
-def namespace_use(scheduler: Scheduler, only: str = "") -> list[NamespaceUse]:
+def namespace_use(scheduler: PodScheduler, only: str = "") -> list[NamespaceUse]:
     """Return the use of namespaces that have a pod with a node or a quota, by name.
 
     Parameters

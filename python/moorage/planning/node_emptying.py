@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from msgspec.structs import asdict
@@ -17,15 +17,13 @@ from moorage.errors import InputError, number_of
 from moorage.framework.plugin.amounts import quantity_text
 from moorage.objects.admission.admission import RefusedError
 from moorage.objects.model.pod import Pod
+from moorage.scheduler import PodScheduler
 from moorage.tables import Table, Tabular
 from moorage.tables.table import rows_of
 
 from .node_verdicts import checked_needs, free_amounts
 from .pod_moves import Blocker, Move, Mover, must_move
 from .room_making import RoomMaker
-
-if TYPE_CHECKING:
-    from moorage.scheduler.scheduler import Scheduler
 
 FOUND, IMPOSSIBLE, NOT_FOUND = "found", "impossible", "not found"
 ELSEWHERE = "{}: {} requested by pods that must move, {} free on the other nodes"
@@ -109,7 +107,7 @@ class EmptyingPlan(Tabular):
 
 
 def _empty(
-    scheduler: Scheduler, mover: Mover, node: str, most: float, maker: RoomMaker | None = None
+    scheduler: PodScheduler, mover: Mover, node: str, most: float, maker: RoomMaker | None = None
 ) -> list[Move] | Blocker | None:
     """Move the pods of a node away, by at most `most` moves: all of them, or none.
 
@@ -119,7 +117,7 @@ def _empty(
 
 
 def _move_all(
-    scheduler: Scheduler, mover: Mover, node: str, pods: list[Pod], most: float, maker: RoomMaker | None
+    scheduler: PodScheduler, mover: Mover, node: str, pods: list[Pod], most: float, maker: RoomMaker | None
 ) -> list[Move] | Blocker | None:
     """Move pods away from a node, by at most `most` moves, those that make room included: all of them, or
     none; return the first that cannot be moved."""
@@ -145,7 +143,7 @@ def _move_all(
 # ---- given nodes -------------------------------------------------------------------------------------------
 
 
-def drain_plan(scheduler: Scheduler, nodes: str | int | Sequence[str], force: bool) -> EmptyingPlan:
+def drain_plan(scheduler: PodScheduler, nodes: str | int | Sequence[str], force: bool) -> EmptyingPlan:
     """Return an order in which nodes can be emptied; see `Scheduler.drain_plan`."""
     scheduler.sync()
     if isinstance(nodes, int) and not isinstance(nodes, bool):
@@ -158,7 +156,7 @@ def drain_plan(scheduler: Scheduler, nodes: str | int | Sequence[str], force: bo
         return _drain(scheduler, mover, selected, proof)
 
 
-def _drain(scheduler: Scheduler, mover: Mover, selected: list[str], proof: str) -> EmptyingPlan:
+def _drain(scheduler: PodScheduler, mover: Mover, selected: list[str], proof: str) -> EmptyingPlan:
     """Empty cordoned nodes, those with few pods first, as long as one of them can be emptied."""
     left = sorted(selected, key=lambda name: len(mover.movable(name)))
     order: list[str] = []
@@ -185,7 +183,7 @@ def _drain(scheduler: Scheduler, mover: Mover, selected: list[str], proof: str) 
     return EmptyingPlan(IMPOSSIBLE if proof else NOT_FOUND, tuple(order), tuple(moves), remaining, proof)
 
 
-def _selected(scheduler: Scheduler, nodes: str | int | Sequence[str]) -> list[str]:
+def _selected(scheduler: PodScheduler, nodes: str | int | Sequence[str]) -> list[str]:
     """Return the names of nodes that are named or selected by labels, in list order."""
     order = scheduler.context.view_order()
     if not isinstance(nodes, Sequence) or not all(isinstance(name, str) for name in nodes):
@@ -196,7 +194,7 @@ def _selected(scheduler: Scheduler, nodes: str | int | Sequence[str]) -> list[st
     return [name for name in order if name in wanted]
 
 
-def _lack_elsewhere(scheduler: Scheduler, mover: Mover, selected: list[str]) -> str:
+def _lack_elsewhere(scheduler: PodScheduler, mover: Mover, selected: list[str]) -> str:
     """Return a proof that the schedulable nodes have not enough free, or ""."""
     others = _schedulable(scheduler)
     needs: Counter[str] = Counter()
@@ -211,7 +209,7 @@ def _lack_elsewhere(scheduler: Scheduler, mover: Mover, selected: list[str]) -> 
     return ""
 
 
-def _schedulable(scheduler: Scheduler) -> list[int]:
+def _schedulable(scheduler: PodScheduler) -> list[int]:
     """Return the rows of the nodes that are not cordoned, in list order."""
     objects = scheduler.table.objects
     rows = scheduler.context.view_rows().tolist()
@@ -221,7 +219,9 @@ def _schedulable(scheduler: Scheduler) -> list[int]:
 # ---- some nodes --------------------------------------------------------------------------------------------
 
 
-def _empty_some(scheduler: Scheduler, count: int, most: float, force: bool, makes_room: bool) -> EmptyingPlan:
+def _empty_some(
+    scheduler: PodScheduler, count: int, most: float, force: bool, makes_room: bool
+) -> EmptyingPlan:
     """Empty a number of nodes by at most `most` moves, those with few pods first; at last by moves between
     other nodes, too."""
     order: list[str] = []
@@ -251,7 +251,7 @@ def _empty_some(scheduler: Scheduler, count: int, most: float, force: bool, make
     return EmptyingPlan(status, tuple(order), tuple(moves), stay, proof)
 
 
-def _by_load(scheduler: Scheduler, rows: list[int]) -> Iterator[str]:
+def _by_load(scheduler: PodScheduler, rows: list[int]) -> Iterator[str]:
     """Yield nodes by their number of pods, then by requested cpu and memory, then in list order."""
     table = scheduler.table
     columns = [table.column("requested", name)[rows] for name in ("memory", "cpu", "pods")]
@@ -259,7 +259,7 @@ def _by_load(scheduler: Scheduler, rows: list[int]) -> Iterator[str]:
         yield table.row_name(rows[at])
 
 
-def _lack_on_largest(scheduler: Scheduler, mover: Mover, rows: list[int], count: int) -> str:
+def _lack_on_largest(scheduler: PodScheduler, mover: Mover, rows: list[int], count: int) -> str:
     """Return a proof that the pods that must be somewhere do not fit on all but `count` nodes, or ""."""
     table, left = scheduler.table, len(rows) - count
     names = ("cpu", "memory", *(name for name in table.resources if name not in ("cpu", "memory")))
@@ -313,7 +313,7 @@ class Aim:
     force: bool
 
 
-def defragment(scheduler: Scheduler, aim: Aim) -> EmptyingPlan:
+def defragment(scheduler: PodScheduler, aim: Aim) -> EmptyingPlan:
     """Return moves that free whole nodes or devices; see `Scheduler.defragment`."""
     if (aim.nodes is None) == (aim.gpus is None):
         raise InputError("defragment: give either nodes or gpus")
@@ -329,7 +329,7 @@ def defragment(scheduler: Scheduler, aim: Aim) -> EmptyingPlan:
     return _free_devices(scheduler, aim, aim.gpus, most)
 
 
-def _free_devices(scheduler: Scheduler, aim: Aim, wanted: int, most: float) -> EmptyingPlan:
+def _free_devices(scheduler: PodScheduler, aim: Aim, wanted: int, most: float) -> EmptyingPlan:
     """Free devices of one node by few moves."""
     rows, free = _schedulable(scheduler), free_amounts(scheduler, aim.resource)
     sizes = scheduler.table.column("allocatable", aim.resource)
@@ -358,7 +358,7 @@ def _free_devices(scheduler: Scheduler, aim: Aim, wanted: int, most: float) -> E
     return EmptyingPlan(NOT_FOUND, (), (), tuple(blockers.values()))
 
 
-def _users(scheduler: Scheduler, mover: Mover, row: int, resource: str, need: int) -> Iterator[list[Pod]]:
+def _users(scheduler: PodScheduler, mover: Mover, row: int, resource: str, need: int) -> Iterator[list[Pod]]:
     """Yield pods on a row that together use so many devices: few of them, and small ones."""
     shapes = scheduler.cache.state.classes
     uses = [

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from moorage.errors import InputError, no_label
-
-if TYPE_CHECKING:
-    from moorage.scheduler.scheduler import Scheduler
+from moorage.scheduler import PodScheduler
 
 POOL_LABELS = (
     "karpenter.sh/nodepool",
@@ -24,7 +20,7 @@ NAMES = {
 }
 
 
-def grouped_rows(scheduler: Scheduler, by: str) -> tuple[str, dict[str, list[int]]]:
+def grouped_rows(scheduler: PodScheduler, by: str) -> tuple[str, dict[str, list[int]]]:
     """Return the rows of the nodes with each value of a label.
 
     Parameters

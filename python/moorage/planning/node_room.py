@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
@@ -13,11 +13,9 @@ from msgspec.structs import asdict
 from moorage.objects.model.node import Node
 from moorage.objects.model.workload import Job, ReplicaSet
 from moorage.objects.workloads.top_controller import Workload, Workloads
+from moorage.scheduler import PodScheduler
 
 from .node_groups import grouped_rows
-
-if TYPE_CHECKING:
-    from moorage.scheduler.scheduler import Scheduler
 
 FIRST = ("cpu", "memory")
 PODS = "pods"
@@ -82,7 +80,7 @@ class Room(Struct, frozen=True):
         return asdict(self) | {"taints": list(self.taints), "holders": holders}
 
 
-def node_room(scheduler: Scheduler, names: Sequence[str] | None = None, by: str = "") -> list[Room]:
+def node_room(scheduler: PodScheduler, names: Sequence[str] | None = None, by: str = "") -> list[Room]:
     """Return the room on nodes; see `Scheduler.node_room`."""
     scheduler.sync()
     rows: list[int] = scheduler.context.view_rows().tolist()
@@ -100,7 +98,7 @@ def node_room(scheduler: Scheduler, names: Sequence[str] | None = None, by: str 
 class _Rooms:
     """The columns of a node table, and the workloads of its pods."""
 
-    def __init__(self, scheduler: Scheduler) -> None:
+    def __init__(self, scheduler: PodScheduler) -> None:
         self.scheduler, table = scheduler, scheduler.table
         self.allocatable = {name: table.column("allocatable", name) for name in table.allocatable}
         self.requested = {name: table.column("requested", name) for name in table.allocatable}

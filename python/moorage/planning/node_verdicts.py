@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,10 +13,8 @@ from msgspec.structs import replace
 from moorage.framework.plugin.interface import Code, FilterPlugin
 from moorage.framework.plugin.status import Status
 from moorage.objects.model.pod import Pod
+from moorage.scheduler import PodScheduler
 from moorage.scheduler.cycle.diagnosis import explain_verdict
-
-if TYPE_CHECKING:
-    from moorage.scheduler.scheduler import Scheduler
 
 FITS, LEFT_OUT = 0, 1
 """Kinds besides the verdicts of filters, which name their filter in high bits: the pod fits; PreFilter leaves
@@ -53,7 +51,7 @@ class NodeVerdicts:
     filters: frozenset[str]
 
 
-def node_verdicts(scheduler: Scheduler, pod: Pod) -> NodeVerdicts:
+def node_verdicts(scheduler: PodScheduler, pod: Pod) -> NodeVerdicts:
     """Return the verdicts of a cycle that begins now, without scores. The caller holds the lock of the cache.
 
     Parameters
@@ -86,14 +84,14 @@ def node_verdicts(scheduler: Scheduler, pod: Pod) -> NodeVerdicts:
     return NodeVerdicts(np.concatenate([searched, others]), kinds, statuses, filters)
 
 
-def free_amounts(scheduler: Scheduler, resource: str) -> npt.NDArray[np.int64]:
+def free_amounts(scheduler: PodScheduler, resource: str) -> npt.NDArray[np.int64]:
     """Return what each row of the node table has free of a resource; never less than 0."""
     allocatable, requested = (scheduler.table.column(kind, resource) for kind in ("allocatable", "requested"))
     free: npt.NDArray[np.int64] = np.maximum(allocatable - requested, 0)
     return free
 
 
-def checked_needs(scheduler: Scheduler, pod: Pod) -> dict[str, int]:
+def checked_needs(scheduler: PodScheduler, pod: Pod) -> dict[str, int]:
     """Return the requests that NodeResourcesFit checks for a pod, with 1 for ``pods``.
 
     Returns

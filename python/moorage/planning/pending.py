@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from moorage.objects.model.pod import Pod
 from moorage.objects.workloads.ownership import FINISHED
+from moorage.scheduler import PodScheduler
 
 from .stored_pods import reason_not_scheduled
 
-if TYPE_CHECKING:
-    from moorage.scheduler.scheduler import Scheduler
 
-
-def pending_pods(scheduler: Scheduler) -> tuple[list[Pod], dict[str, int]]:
+def pending_pods(scheduler: PodScheduler) -> tuple[list[Pod], dict[str, int]]:
     """Return the pods without a node that the scheduler schedules once their claims are made, in the order of
     a run.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import numpy as np
 from msgspec import Struct
@@ -18,14 +18,12 @@ from moorage.objects.model.pod import Pod
 from moorage.objects.model.workload import ControllerRevision
 from moorage.objects.workloads.disruption import BudgetSelectors, ignores_budgets, needs_disruption
 from moorage.objects.workloads.made_of import MAKERS, MadeOf
+from moorage.scheduler import PodScheduler
 from moorage.store import ObjectStore
 
 from .node_verdicts import FIXED, checked_needs, node_verdicts
 from .stored_pods import make_again, reason_not_scheduled
 from .templates import as_template
-
-if TYPE_CHECKING:
-    from moorage.scheduler.scheduler import Scheduler
 
 SEVERAL = "several PodDisruptionBudgets select it, so it cannot be evicted"
 TOLERATES = "it tolerates unschedulable nodes, and would be placed on one again"
@@ -83,7 +81,7 @@ def must_move(pod: Pod) -> bool:
     return not stays(pod) and pod.metadata.deletion_timestamp is None
 
 
-def pods_to_move(scheduler: Scheduler, node: str) -> list[Pod]:
+def pods_to_move(scheduler: PodScheduler, node: str) -> list[Pod]:
     """Return the pods on a node that have to leave it (see `must_move`)."""
     state = scheduler.cache.state
     row = state.find_row(node)
@@ -101,7 +99,7 @@ class Mover:
         Whether pods without a controller may be moved; somebody has to make them again.
     """
 
-    def __init__(self, scheduler: Scheduler, force: bool) -> None:
+    def __init__(self, scheduler: PodScheduler, force: bool) -> None:
         self._scheduler, self._force = scheduler, force
         self._store = cast(ObjectStore, scheduler.client)
         self._budgets = BudgetSelectors(self._store.list(PodDisruptionBudget)[0])
@@ -191,7 +189,7 @@ class Mover:
         return Blocker(pod.key, node, result.failure.search_message, fits_nowhere_else(self._scheduler, new))
 
 
-def fits_nowhere_else(scheduler: Scheduler, pod: Pod) -> bool:
+def fits_nowhere_else(scheduler: PodScheduler, pod: Pod) -> bool:
     """Whether a pod fits on none of the schedulable nodes, even if they had no pods."""
     table, needs = scheduler.table, checked_needs(scheduler, pod)
     with scheduler.cache.lock:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from moorage.objects.model.node import Node
 from moorage.objects.model.pod import Pod
+from moorage.scheduler import PodScheduler
 
 from .node_verdicts import checked_needs
 from .pod_moves import Blocker, Move, Mover
-
-if TYPE_CHECKING:
-    from moorage.scheduler.scheduler import Scheduler
 
 MOST_TRIES = 1_000
 """The most moves that are tried for one question."""
@@ -30,7 +27,7 @@ class RoomMaker:
         In a transaction.
     """
 
-    def __init__(self, scheduler: Scheduler, mover: Mover) -> None:
+    def __init__(self, scheduler: PodScheduler, mover: Mover) -> None:
         self._scheduler, self._mover, self._tries = scheduler, mover, 0
 
     def move(self, pod: Pod, node: str) -> list[Move] | Blocker:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -14,15 +13,13 @@ from moorage.objects.model.pod import Pod
 from moorage.objects.model.resource_claims import ResourceClaimTemplate
 from moorage.objects.model.storage import PersistentVolumeClaim
 from moorage.objects.workloads.pod_claims import ephemeral_claims
+from moorage.scheduler import PodScheduler
 from moorage.store import AlreadyExistsError, NotFoundError, ObjectClient
 
 from .templates import as_template
 
-if TYPE_CHECKING:
-    from moorage.scheduler.scheduler import Scheduler
 
-
-def asks_devices(scheduler: Scheduler, pod: Pod) -> bool:
+def asks_devices(scheduler: PodScheduler, pod: Pod) -> bool:
     """Whether a pod has claims for devices, or extended resources that device classes provide."""
     return bool(pod.spec.resource_claims) or scheduler.context.engine_of(pod).profile.asks_devices(pod)
 
@@ -32,7 +29,7 @@ def has_ephemeral(pod: Pod) -> bool:
     return any(volume.ephemeral is not None for volume in pod.spec.volumes)
 
 
-def store_with_claims(scheduler: Scheduler, pods: Sequence[Pod]) -> list[Pod]:
+def store_with_claims(scheduler: PodScheduler, pods: Sequence[Pod]) -> list[Pod]:
     """Make the claims of the ephemeral volumes and devices of pods as controllers do.
 
     Pods with such claims are stored, since the claims are written when the pods are bound.
@@ -68,7 +65,7 @@ def store_with_claims(scheduler: Scheduler, pods: Sequence[Pod]) -> list[Pod]:
     return out
 
 
-def _make_ephemeral_claims(scheduler: Scheduler, pods: Sequence[Pod]) -> None:
+def _make_ephemeral_claims(scheduler: PodScheduler, pods: Sequence[Pod]) -> None:
     """Make the claims of ephemeral volumes, in place of those of earlier pods of the same names.
 
     Each gets a UID from the store: the volume of an earlier claim is not its own.
@@ -86,18 +83,18 @@ def _make_ephemeral_claims(scheduler: Scheduler, pods: Sequence[Pod]) -> None:
                 client.create(claim)
 
 
-def _controller(scheduler: Scheduler) -> ResourceClaimController:
+def _controller(scheduler: PodScheduler) -> ResourceClaimController:
     for_groups = scheduler.handle.feature_gates["DRAWorkloadResourceClaims"]
     return ResourceClaimController(scheduler.client, for_groups)
 
 
-def release_claims(scheduler: Scheduler) -> None:
+def release_claims(scheduler: PodScheduler) -> None:
     """Free the devices of pods that are gone, as a controller does."""
     if _controller(scheduler).settle():
         scheduler.sync()
 
 
-def make_again(scheduler: Scheduler, pods: Sequence[Pod]) -> list[Pod]:
+def make_again(scheduler: PodScheduler, pods: Sequence[Pod]) -> list[Pod]:
     """Make pods anew as their controllers do, with their claims. A pod of the same name is gone at once: in a
     cluster the new one has another name, or waits for what keeps the old one.
 
@@ -129,7 +126,7 @@ def _end(client: ObjectClient, obj: Object) -> None:
         client.delete(type(obj), obj.name, obj.namespace, grace_period_seconds=0)
 
 
-def reason_not_scheduled(scheduler: Scheduler, pod: Pod) -> str:
+def reason_not_scheduled(scheduler: PodScheduler, pod: Pod) -> str:
     """Return why the scheduler does not schedule pods like one now, once their claims are made.
 
     Returns

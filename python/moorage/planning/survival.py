@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec import Struct
 
+from moorage.changes.cluster_changes import remove_nodes
 from moorage.changes.drain import NO_CONTROLLER
 from moorage.controllers.workloads.awaited_pods import why_awaited
 from moorage.errors import InputError
@@ -19,6 +20,7 @@ from moorage.objects.model.pod import Pod
 from moorage.objects.model.workload import Job, ReplicaSet
 from moorage.objects.workloads.kinds.replacements import replacement
 from moorage.objects.workloads.top_controller import Workloads
+from moorage.scheduler import PodScheduler
 from moorage.tables import Table, Tabular
 
 from .node_groups import grouped_rows
@@ -27,7 +29,6 @@ from .stored_pods import make_again
 
 if TYPE_CHECKING:
     from moorage.scheduler.cycle.results import ScheduleResult
-    from moorage.scheduler.scheduler import Scheduler
 
 NODE = "node"
 """Stands for each node by itself."""
@@ -157,7 +158,7 @@ class Survival(Tabular):
         return head | {"survived": bool(self), "losses": losses, "searched": several}
 
 
-def survive(scheduler: Scheduler, by: str, at_once: int, go_on: Callable[[], bool]) -> Survival:
+def survive(scheduler: PodScheduler, by: str, at_once: int, go_on: Callable[[], bool]) -> Survival:
     """Return which domains can be lost; see `Scheduler.survive`."""
     scheduler.sync()
     label, domains = _domains(scheduler, by)
@@ -195,7 +196,7 @@ def _sets(names: Sequence[str], most: int) -> Iterator[tuple[int, tuple[str, ...
                 yield at, (*others, names[at])
 
 
-def _domains(scheduler: Scheduler, by: str) -> tuple[str, dict[str, list[str]]]:
+def _domains(scheduler: PodScheduler, by: str) -> tuple[str, dict[str, list[str]]]:
     """Return what the nodes are lost by, and the nodes of each domain, in list order."""
     if by == NODE:
         return by, {name: [name] for name in scheduler.context.view_order()}
@@ -219,7 +220,7 @@ class _Trial:
         The nodes of each.
     """
 
-    scheduler: Scheduler
+    scheduler: PodScheduler
     domains: dict[str, list[str]]
     _before: set[str] = field(init=False)
     _unmade: int = field(init=False)
@@ -256,7 +257,7 @@ class _Trial:
         if not moving:
             return None
         with self.scheduler.transaction():
-            self.scheduler.remove_nodes(nodes)
+            remove_nodes(self.scheduler, nodes)
             lost = self._place_elsewhere(moving)
         return Loss(names, len(nodes), len(moving), tuple(lost)) if lost else None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,7 @@ from moorage.objects import group_of
 from moorage.objects.admission.admission import Admission, RefusedError
 from moorage.objects.model.pod import Pod, PodStatus
 from moorage.objects.model.pod_group import GangSchedulingPolicy, PodGroup, PodGroupSchedulingPolicy
+from moorage.scheduler import PodScheduler
 from moorage.scheduler.check_arguments import check_readable
 from moorage.scheduler.cycle.results import Failure
 from moorage.scheduler.groups.place_group import schedule_workload
@@ -32,9 +33,6 @@ from moorage.tables import Table, Tabular
 from .node_verdicts import node_verdicts
 from .stored_pods import has_ephemeral, reason_not_scheduled, store_with_claims
 from .templates import as_template
-
-if TYPE_CHECKING:
-    from moorage.scheduler.scheduler import Scheduler
 
 INSUFFICIENT = "Insufficient "
 RESOURCE_OF_REASON = {"Too many pods": "pods"}
@@ -250,7 +248,7 @@ class _Replicas:
 
 
 def capacity(
-    scheduler: Scheduler, template: Shares, most: int | None, label: str, gang: int | None = None
+    scheduler: PodScheduler, template: Shares, most: int | None, label: str, gang: int | None = None
 ) -> Capacity:
     """Return how many replicas of templates fit; see `Scheduler.capacity`.
 
@@ -338,7 +336,7 @@ def _with_gang(given: list[tuple[Pod, int]], gang: int) -> list[tuple[Pod, int]]
     return [(pod, share * (gang // total)) for pod, share in given]
 
 
-def _reason_not_scheduled(scheduler: Scheduler, template: Pod, gang: int | None) -> str:
+def _reason_not_scheduled(scheduler: PodScheduler, template: Pod, gang: int | None) -> str:
     """Return why the scheduler does not schedule pods of a template now; "" where it does.
 
     A whole gang is all that its group waits for.
@@ -360,7 +358,7 @@ def _unused_names(pod: Pod, number: int) -> Pod:
 
 
 def _place_one_kind(
-    scheduler: Scheduler, one: _Replicas, most: int | None
+    scheduler: PodScheduler, one: _Replicas, most: int | None
 ) -> tuple[_Replicas, int, Stop | None]:
     """Place replicas of one template, up to the first that is not placed."""
     limit = _limit(one, most)
@@ -378,7 +376,7 @@ def _limit(one: _Replicas, most: int | None) -> int:
     return MOST if most is None else min(most * one.share, MOST)
 
 
-def _fill(scheduler: Scheduler, one: _Replicas, limit: int) -> None:
+def _fill(scheduler: PodScheduler, one: _Replicas, limit: int) -> None:
     """Count all replicas that fit at once, where what fits on a node does not depend on other nodes, so that
     the order of placements does not matter.
 
@@ -405,7 +403,7 @@ def _fill(scheduler: Scheduler, one: _Replicas, limit: int) -> None:
 
 
 def _copies(
-    scheduler: Scheduler, rows: npt.NDArray[np.int32], needs: dict[str, int]
+    scheduler: PodScheduler, rows: npt.NDArray[np.int32], needs: dict[str, int]
 ) -> npt.NDArray[np.int32]:
     """Return how many pods with some requests fit on each row by their resources."""
     table, copies = scheduler.table, np.full(len(rows), MOST, dtype=np.int64)
@@ -416,7 +414,7 @@ def _copies(
     return np.maximum(copies, 0).astype(np.int32)
 
 
-def _place(scheduler: Scheduler, one: _Replicas, n: int) -> Stop | None:
+def _place(scheduler: PodScheduler, one: _Replicas, n: int) -> Stop | None:
     """Place up to `n` replicas by the engine; return why the next one is not placed, if one is not."""
     admitted = one.admit(one.placed + n) - one.placed
     if admitted:
@@ -440,7 +438,7 @@ def _replicas(one: _Replicas, n: int) -> list[Pod]:
     return [replica(one.template, at) for at in range(one.placed, one.placed + n)]
 
 
-def _with_claims(scheduler: Scheduler, one: _Replicas, n: int) -> list[Pod]:
+def _with_claims(scheduler: PodScheduler, one: _Replicas, n: int) -> list[Pod]:
     """Return the next replicas, with their claims."""
     pods = _replicas(one, n)
     return store_with_claims(scheduler, pods) if _makes_claims(one.template) else pods
@@ -450,7 +448,7 @@ def _with_claims(scheduler: Scheduler, one: _Replicas, n: int) -> list[Pod]:
 
 
 def _place_gangs(
-    scheduler: Scheduler, every: list[_Replicas], most: int | None
+    scheduler: PodScheduler, every: list[_Replicas], most: int | None
 ) -> tuple[_Replicas, int, Stop | None]:
     """Place gangs, up to the first that is not placed whole. Its pods are placed in order, as in the cycle of
     a group; the group is asked for where its topology matters."""
@@ -468,7 +466,7 @@ def _place_gangs(
     return every[0], rounds, None
 
 
-def _take_back_rest(scheduler: Scheduler, every: list[_Replicas], rounds: int) -> int:
+def _take_back_rest(scheduler: PodScheduler, every: list[_Replicas], rounds: int) -> int:
     """Return how many pods of the round fit that is not placed whole, and keep none of them."""
     group = _bound_group(scheduler, every)
     if group is None:
@@ -481,7 +479,7 @@ def _take_back_rest(scheduler: Scheduler, every: list[_Replicas], rounds: int) -
     return 0 if most is None else int((most.rows >= 0).sum())
 
 
-def _gangs_by_domain(scheduler: Scheduler, every: list[_Replicas], gang: int) -> dict[str, int]:
+def _gangs_by_domain(scheduler: PodScheduler, every: list[_Replicas], gang: int) -> dict[str, int]:
     """Return how many gangs of a group that is bound to a topology are in each domain: each is in one."""
     group, pods = _bound_group(scheduler, every), Counter[str]()
     for key in () if group is None else group.topology_keys:
@@ -491,14 +489,14 @@ def _gangs_by_domain(scheduler: Scheduler, every: list[_Replicas], gang: int) ->
     return {domain: count // gang for domain, count in sorted(pods.items())}
 
 
-def _group_of(scheduler: Scheduler, template: Pod) -> PodGroup | None:
+def _group_of(scheduler: PodScheduler, template: Pod) -> PodGroup | None:
     """Return the group of a template, if it has one that exists and groups count."""
     unit = group_of(template)
     group = scheduler.context.groups.known(unit) if unit and scheduler.handle.groups_pods else None
     return group if isinstance(group, PodGroup) else None
 
 
-def _bound_group(scheduler: Scheduler, every: list[_Replicas]) -> PodGroup | None:
+def _bound_group(scheduler: PodScheduler, every: list[_Replicas]) -> PodGroup | None:
     """Return the group of a gang with the minimum of a whole one, if it is bound to a topology."""
     group = _group_of(scheduler, every[0].template)
     if group is None or not (group.topology_keys and scheduler.handle.places_groups):
@@ -508,7 +506,7 @@ def _bound_group(scheduler: Scheduler, every: list[_Replicas]) -> PodGroup | Non
 
 
 def _place_gang(
-    scheduler: Scheduler, every: list[_Replicas], group: PodGroup
+    scheduler: PodScheduler, every: list[_Replicas], group: PodGroup
 ) -> tuple[_Replicas, Stop | None]:
     """Place one gang by the cycle of its group, as if no other pod of the group were there."""
     for one in every:
@@ -530,7 +528,7 @@ def _place_gang(
 
 
 def _place_rounds(
-    scheduler: Scheduler, every: list[_Replicas], most: int | None
+    scheduler: PodScheduler, every: list[_Replicas], most: int | None
 ) -> tuple[_Replicas, int, Stop | None]:
     """Place rounds of all templates, up to the first that is not complete."""
     rounds = 0
@@ -553,12 +551,12 @@ def _take_back(one: _Replicas, placed: int) -> None:
 # ---- what stops the next one -------------------------------------------------------------------------------
 
 
-def _next(scheduler: Scheduler, one: _Replicas) -> Pod:
+def _next(scheduler: PodScheduler, one: _Replicas) -> Pod:
     """Return the next replica, with its claims."""
     return _with_claims(scheduler, one, 1)[0] if _makes_claims(one.template) else one.template
 
 
-def _binding(scheduler: Scheduler, pod: Pod, label: str) -> tuple[Binding, ...]:
+def _binding(scheduler: PodScheduler, pod: Pod, label: str) -> tuple[Binding, ...]:
     """Return what stops the next replica, by value of a label."""
     with scheduler.cache.lock:
         found = node_verdicts(scheduler, pod)
@@ -581,7 +579,7 @@ def _by_count(counts: Counter[str]) -> dict[str, int]:
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
-def _missing_devices(scheduler: Scheduler, pod: Pod) -> dict[int, list[str]]:
+def _missing_devices(scheduler: PodScheduler, pod: Pod) -> dict[int, list[str]]:
     """Return, by row, the devices that a node has too few of for a pod."""
     claims = PodClaims.of(scheduler.context.engine_of(pod), pod)
     if claims is None:

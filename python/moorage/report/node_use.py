@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from moorage.errors import InputError
+from moorage.facade import Scheduler
 from moorage.framework.plugin.amounts import unit
 from moorage.planning.node_groups import POOL_LABELS
-from moorage.scheduler import Scheduler
 from moorage.sim.replay import History
 from moorage.sim.summary import FIRST, ZONE
 

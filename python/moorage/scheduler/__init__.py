@@ -11,5 +11,5 @@ from .cycle.results import Feasibility as Feasibility
 from .cycle.results import PreFilterOutcome as PreFilterOutcome
 from .cycle.results import ScheduleResult as ScheduleResult
 from .difference import Difference as Difference
-from .scheduler import Scheduler as Scheduler
+from .scheduler import PodScheduler as PodScheduler
 from .scheduler_metrics import SchedulerMetrics as SchedulerMetrics

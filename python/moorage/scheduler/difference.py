@@ -83,13 +83,9 @@ def _text(value: str | int | None) -> str | None:
 
 
 def difference(one: SchedulerParts, other: SchedulerParts) -> Difference:
-    """Return the difference of two schedulers; see `Scheduler.diff`.
-
-    Parameters
-    ----------
-    one, other : SchedulerParts
-        The events of their stores have been processed.
-    """
+    """Return the difference of two schedulers, after new events of both; see `Scheduler.diff`."""
+    one.sync()
+    other.sync()
     nodes, other_nodes = ({n.name: n for n in each.table.objects if n is not None} for each in (one, other))
     placed, other_placed = _nodes_of_pods(one), _nodes_of_pods(other)
     pods, other_pods = {*placed, *one.pods.indexer.items()}, {*other_placed, *other.pods.indexer.items()}

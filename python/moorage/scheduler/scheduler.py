@@ -3,25 +3,17 @@ order."""
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Self, Unpack
+from typing import Self, Unpack
 
 from msgspec.structs import replace
 
 from moorage._core.base.bracket import Bracket
 from moorage.arguments import argument, typed
 from moorage.cache import SchedulerCache, Transaction
-from moorage.changes.change import Change
-from moorage.changes.cluster_changes import ClusterChanges
-from moorage.changes.node_upgrades import upgrade_nodes
-from moorage.changes.restarts import RESTARTABLE
 from moorage.controllers.workloads import ClusterControllers, PodTimes, Rollout
-from moorage.explain.explain_document import Explanation
-from moorage.explain.explain_pod import explain, pod_named
-from moorage.explain.groups.explain_group import explain_group
 from moorage.framework.plugin.nominator import PodNominator
 from moorage.framework.profiles.profile import Profile
 from moorage.objects.model.cluster import Cluster, RefusedPod
@@ -51,7 +43,6 @@ from .cycle.results import (
     Feasibility,
     ScheduleResult,
 )
-from .difference import Difference, difference
 from .event_handlers import PodHandler, watch
 from .groups.ignored_groups import group_warnings
 from .groups.place_group import schedule_workload
@@ -61,10 +52,10 @@ from .placing.binding_cycle import BindingCycles, threads_for
 from .placing.preempt_pods import Preemption, preempt_pods
 from .placing.schedule_pods import schedule_by_template, schedule_pods
 from .placing.single_cycle import schedule_one
-from .planning_verbs import PlanningVerbs
 from .queueing import make_queue, time_of
 from .runs import Run
 from .scheduler_metrics import SchedulerMetrics
+from .scheduler_parts import SchedulerParts
 from .scheduling_context import SchedulingContext
 from .transaction_parts import TransactionParts
 from .volume_controllers import volume_controller
@@ -74,92 +65,10 @@ FEW_CLASSES = 1 << 12
 """Classes of pods up to which those that no pod has any more are kept."""
 
 
-class Scheduler(PlanningVerbs, ClusterChanges):
-    """Schedules the pods of a cluster as kube-scheduler with one worker (parallelism 1) does.
+class PodScheduler(SchedulerParts):
+    """Schedules the pods of a cluster: makes the parts of a scheduler, runs it, undoes and copies it.
 
-    Parameters
-    ----------
-    cluster : Cluster or ObjectClient, optional
-        A Cluster, whose objects are written to a store of the scheduler's own (`client`), or a client of a
-        store that others write to as well. Nodes and bound pods enter the cache through informers. Pods
-        without a node are scheduled by `run`.
-    profile : Profile, optional
-        The only profile; by default kube-scheduler's.
-    profiles : sequence of Profile, optional
-        Several profiles, each for the pods with its scheduler name. All have the same queue order.
-    config : path, bytes, mapping or KubeSchedulerConfiguration, optional
-        A ``kubescheduler.config.k8s.io/v1`` configuration instead of profiles; see `load_configuration`.
-    feature_gates : mapping of str to bool, optional
-        Changes of the default gates of the release. Profiles that are passed here determine their plugins
-        themselves, so only these gates have an effect on them: those for reading pods (PodLevelResources,
-        InPlacePodLevelResourcesVerticalScaling, TaintTolerationComparisonOperators), OpportunisticBatching,
-        GenericWorkload (the pods of a `PodGroup` are scheduled together), and WorkloadAwarePreemption (pods
-        are evicted for a group that fits nowhere).
-    registry : Registry, optional
-        Plugins that the configuration may name besides the in-tree ones; by default those that installed
-        packages offer (`installed_plugins`).
-    percentage_of_nodes_to_score : int, optional
-        0 (adaptive, the default) to 100, in place of the configuration's. The value of a profile takes
-        precedence.
-    tie_break : {"go-heap", "first", "random"}
-        The choice among nodes of equal total. "go-heap": the node on top of Go's container/heap, as in
-        kube-scheduler v1.35 and v1.36. "first": the first node found. "random": a random node, as up to
-        v1.34.
-    kubernetes_version : {"1.34", "1.35", "1.36", "1.37"}
-        The release of kube-scheduler that decides; `feature_gates` that were made for a release
-        (`moorage.releases.feature_gates`) have precedence. `tie_break` does not follow the release.
-    seed : int
-        Seed of the random tie-break.
-    ttl : float, optional
-        Seconds after which assumed pods expire, see `SchedulerCache`; by default they never do.
-    clock : callable, optional
-        Returns seconds: for `ttl`, for the timeouts of Permit, for the age of an opportunistic batch (0.5 s),
-        and for the queue. By default, real time passes for the first two, batches do not age, and pods enter
-        the queue at their creation timestamps (`CreationClock`). A clock that raises, or returns no finite
-        number, raises ClockError; the pods that a run has popped by then return to the queue.
-    wait : callable, optional
-        Takes seconds, and lets them pass while pods are being bound and no other pod can be scheduled. By
-        default real time passes. With a clock and without `wait` the scheduler does not wait: such pods are
-        in `ScheduleResult.binding`, and `advance` continues with them. In a store of the scheduler's own,
-        waiting takes no real time, and claims are bound and volumes provisioned at once
-        (`SimulatedController`).
-    threads : int, optional
-        Number of threads that search very many nodes, 1 or more; at most one for each core of the process is
-        used. By default the parallelism of the configuration, 16 without one. No result depends on it;
-        docs/guide/performance.md says which searches they take part in.
-    binding_threads : int, optional
-        Number of threads that run PreBind and Bind beside the scheduling of other pods, for plugins and API
-        servers that take real time; not with a Cluster, a clock or `wait`. By default 0 with an
-        `ObjectStore`, otherwise 8. A plugin that only waits needs no thread (`PreBindPlugin`).
-    controllers : bool
-        Whether the controllers of workloads are simulated in a store of the scheduler's own, as with a
-        Cluster: a pod of a ReplicaSet, StatefulSet, DaemonSet or Job that is evicted or deleted comes back, a
-        changed Deployment is rolled out, and disruption budgets keep their status (`ClusterControllers`).
-        With a client it has no effect, as others run them there.
-    pod_times : PodTimes or callable
-        How long a pod takes to start, to become ready and to stop, for the controllers; a function returns it
-        for each pod.
-    fail_fast : bool
-        Whether an exception in a plugin ends the run and is raised, for debugging. By default it fails the
-        pod in question, is logged once per plugin and type with its traceback, and is counted
-        (`plugin_errors`).
-    measured : bool
-        Whether `measure` begins before the first pod enters the queue.
-
-    Attributes
-    ----------
-    context : SchedulingContext
-        The state that scheduling cycles share.
-    client : ObjectClient
-        The store.
-    cache : SchedulerCache
-    queue : SchedulingQueue
-    handle : FrameworkHandle
-        The handle of the plugins.
-    engines : dict of str to Engine
-        Scheduler name to the engine of its profile.
-    metrics : SchedulerMetrics or None
-        The result of `measure`; None before.
+    Its parameters and attributes are those of `Scheduler`, which adds what rooms above this one do.
     """
 
     def __init__(
@@ -169,8 +78,8 @@ class Scheduler(PlanningVerbs, ClusterChanges):
             kind = type(cluster).__name__
             raise TypeError(f"a scheduler takes a Cluster, as `load` returns it, or a client, not {kind}")
         check_names(options, SchedulerOptions, "a scheduler")
-        self._options = _options_of(cluster, options)
-        clock, gates = self._options.clock, self._options.gates
+        self.options = _options_of(cluster, options)
+        clock, gates = self.options.clock, self.options.gates
         self._time = time_of(cluster if isinstance(cluster, Cluster) else None)
         client = ObjectStore(self._time) if isinstance(cluster, Cluster) else cluster
         cache = SchedulerCache(options.get("ttl"), clock or time.monotonic, pod_gates(gates, gates.release))
@@ -186,7 +95,7 @@ class Scheduler(PlanningVerbs, ClusterChanges):
     ) -> Iterator[None]:
         """Make the parts of the scheduler over a cache and a store, with these profiles unless a
         configuration has others. An exception in the block takes the plugins from it."""
-        options = self._options
+        options = self.options
         configuration, gates, clock = options.configuration, options.gates, options.clock
         self.cache, self.client, self.informers = cache, client, InformerFactory(client, lock=cache.lock)
         nominator = PodNominator(self.is_waiting, gates.release.empty_nominations_are_kept)
@@ -284,30 +193,15 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         store = records.copyable_store()
         profiles = [engine.profile for engine in self.engines.values()]
         out = type(self).__new__(type(self))
-        cache, out._options = self.cache.fork(), self._options
+        cache, out.options = self.cache.fork(), self.options
         if clock is not None:
             cache.clock = checked(clock)
-            out._options = replace(out._options, clock=cache.clock)
+            out.options = replace(out.options, clock=cache.clock)
         out._time = time_of(None)
         out._time.now = self._time.now
         with out._assembled(cache, store.clone(out._time), profiles):
             out._transaction_parts.copy_from(records)
         return out
-
-    @typed
-    def diff(self, other: Scheduler) -> Difference:
-        """Return what differs in another scheduler, for example in a fork that has changed.
-
-        New events of both stores are processed first.
-
-        Returns
-        -------
-        Difference
-            From this scheduler to the other.
-        """
-        self.sync()
-        other.sync()
-        return difference(self, other)
 
     def measure(self) -> SchedulerMetrics:
         """Count and time what runs do from now on, with kube-scheduler's metrics. A fork is not measured.
@@ -423,41 +317,6 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         seen = self.examine(pod)
         return Feasibility(tuple(seen.feasible), seen.error or ("" if seen.feasible else seen.fit_error))
 
-    def explain(self, pod: Source) -> Explanation:
-        """Explain where a pod would be placed now, or why nowhere and which changes would help.
-
-        A pod on a node is explained as if it had none. Other pending pods are ignored; `explain_in_turn`
-        first places those that precede the pod in a run. As in a run, volumes in a store of the scheduler's
-        own are bound first where possible. Extenders are not called. Trials are undone.
-
-        Parameters
-        ----------
-        pod : Pod or str, or a dict or object of a client that `load` reads as one
-            A pod, or its ``namespace/name``; or a workload or group, such as ``deploy/web``,
-            ``sts/NAMESPACE/db`` or ``podgroup/train``: its first pod without a node, or if all have one its
-            first pod.
-
-        Raises
-        ------
-        InputError
-            `load` would refuse the pod.
-        MoorageError
-            The name is that of a composite group: explain the groups in it.
-        NotFoundError
-            There is no pod of this name, and no workload with a pod.
-        """
-        if self._options.owns_store:
-            self.context.enlist()
-        self.volumes.settle()
-        if isinstance(pod, str):
-            pod = pod_named(self.client, pod)
-        pod = pod_of(self.client, pod)
-        check_readable((pod,))
-        found = explain(self.context.engine_of(pod), pod, self._not_ours_with_group(pod))
-        if not self.queue.groups_pods:
-            return found
-        return dataclasses.replace(found, group=explain_group(self.context, pod))
-
     @typed
     def finish_binding(self, pods: Sequence[Pod]) -> dict[str, Failure]:
         """Let time pass until none of some pods is being bound, as far as the scheduler can let time pass.
@@ -524,51 +383,6 @@ class Scheduler(PlanningVerbs, ClusterChanges):
         with self.cache.lock:
             if len(state.classes) > max(FEW_CLASSES, 4 * (len(state.ledger) + len(self.queue))):
                 state.number_classes_anew()
-
-    def restart_all(self) -> Change:
-        """Restart all Deployments, StatefulSets and DaemonSets, one after the other: each is rolled out by a
-        run before the next one is restarted. A rollout that finds no room goes on beside the next ones.
-
-        Returns
-        -------
-        Change
-            The workloads, by kind, namespace and name; as deleted the pods that were evicted for new ones.
-        """
-        changed, evicted = list[str](), dict[str, None]()
-        for struct in RESTARTABLE:
-            objects: list[Any] = self.client.list(struct)[0]
-            for obj in sorted(objects, key=lambda one: one.key):
-                changed += self.restart(f"{obj.kind}/{obj.namespace}/{obj.name}").changed
-                evicted |= dict.fromkeys(f"Pod {key}" for key in self.run().evicted)
-        return Change(changed=tuple(changed), deleted=tuple(evicted))
-
-    @typed
-    def upgrade_nodes(self, nodes: str | Sequence[str], surge: int = 1) -> Change:
-        """Replace nodes by copies, one at a time, as the upgrade of a pool does: a node is drained, a run
-        places its pods, it is removed, and the next copy is added.
-
-        Evictions that disruption budgets refuse are tried again after a run. Where pods stay, the upgrade
-        ends, and the nodes that are left stay, too.
-
-        Parameters
-        ----------
-        nodes : str or sequence of str
-            Names or a selector.
-        surge : int
-            How many copies are added before the first node is drained.
-
-        Returns
-        -------
-        Change
-            The nodes that were added, cordoned and removed, the pods that were evicted, and the pods and
-            nodes that were kept.
-
-        Raises
-        ------
-        InputError
-            There is no such node, or `surge` is not between 0 and the number of nodes.
-        """
-        return upgrade_nodes(self, nodes, surge, lambda: self.run().evicted)
 
     def schedule_pods(
         self, pods: Sequence[Source], *, dry_run: bool = False, stop_on_failure: bool = False

@@ -32,7 +32,7 @@ GATED_WITH_GROUP = "another pod of its group is gated"
 
 
 class SchedulerParts:
-    """The parts of a scheduler. `Scheduler` makes them; runs and changes of the cluster work on them.
+    """The parts of a scheduler. `PodScheduler` makes them; runs and changes of the cluster work on them.
 
     Attributes
     ----------
@@ -57,6 +57,8 @@ class SchedulerParts:
         The simulated controllers of workloads, if there are any.
     metrics : SchedulerMetrics or None
         None unless runs are measured.
+    options : Options
+        As it was made with them.
     """
 
     client: ObjectClient
@@ -71,7 +73,7 @@ class SchedulerParts:
     volumes: SimulatedController | ExternalController
     controllers: ClusterControllers | None
     metrics: SchedulerMetrics | None
-    _options: Options
+    options: Options
 
     def is_waiting(self, pod: Pod) -> bool:
         """Whether a pod exists without a node, according to the informers."""
@@ -91,7 +93,7 @@ class SchedulerParts:
             return "other scheduler"
         return self._why_gated(pod)
 
-    def _not_ours_with_group(self, pod: Pod) -> str:
+    def not_ours_with_group(self, pod: Pod) -> str:
         """Return why this scheduler does not schedule a pod without a node now: while a pod of its group is
         gated, all are.
 
@@ -172,7 +174,7 @@ class SchedulerParts:
         bool
             False if there are no such claims, and nothing waits for a time.
         """
-        options, controllers = self._options, self.controllers
+        options, controllers = self.options, self.controllers
         if controllers is None:
             return False
         self.context.enlist()
@@ -195,7 +197,7 @@ class SchedulerParts:
         Nothing is scheduled, so the pods on nodes become fewer, and this ends.
         """
         controllers = self.controllers
-        if controllers is not None and self._options.clock is None:
+        if controllers is not None and self.options.clock is None:
             self.context.enlist()
             while (when := controllers.kubelets.next_time()) < math.inf:
                 self._reach(when)
@@ -203,7 +205,7 @@ class SchedulerParts:
     def _reach(self, when: float) -> None:
         """Let time pass until a moment, in seconds: pods whose back-off has ended return to the queue."""
         self.volumes.wait(max(0.0, when - self.volumes.now()))
-        if self._options.clock is None:
+        if self.options.clock is None:
             self.queue.run_periodic(self.queue.now())
         self.sync()
 

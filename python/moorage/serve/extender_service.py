@@ -14,6 +14,7 @@ import numpy.typing as npt
 from moorage._core.decide.decider import group_by_verdict
 from moorage.errors import InputError, MoorageError
 from moorage.extenders import extender_wire as wire
+from moorage.facade import Scheduler
 from moorage.framework import CycleState, PreFilterRun, Status
 from moorage.framework.plugin.interface import Code
 from moorage.framework.runtime.call import StatusError
@@ -21,7 +22,6 @@ from moorage.framework.runtime.preempt_handle import PreemptHandle
 from moorage.objects import Pod
 from moorage.objects.read.decode import UNREADABLE, decode_kind
 from moorage.preemption.dry_run import DryRunAttempt
-from moorage.scheduler import Scheduler
 from moorage.scheduler.cycle.diagnosis import explain_verdict
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.examine import score_rows

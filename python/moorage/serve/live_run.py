@@ -18,8 +18,8 @@ from .writer import Write, Writer
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from moorage.facade import Scheduler
     from moorage.objects import Pod
-    from moorage.scheduler import Scheduler
     from moorage.scheduler.scheduler_metrics import SchedulerMetrics
 
 logger = logging.getLogger("moorage.serve")

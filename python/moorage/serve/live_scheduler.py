@@ -8,7 +8,7 @@ from collections.abc import Callable
 from threading import Event, Thread
 from typing import Any
 
-from moorage.scheduler import Scheduler
+from moorage.facade import Scheduler
 from moorage.store import ApiError
 from moorage.store.api import ApiClient, Connection
 

@@ -23,8 +23,9 @@ from msgspec.structs import replace
 from moorage import multi
 from moorage._core.base.watch_events import keys_of
 from moorage.errors import InputError
+from moorage.facade import Scheduler
 from moorage.objects import Cluster, Pod, group_of
-from moorage.scheduler import Eviction, Scheduler, ScheduleResult
+from moorage.scheduler import Eviction, ScheduleResult
 from moorage.store import ObjectStore
 
 CHUNK = 256

@@ -9,6 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from moorage.explain.situations import CountingRun
+from moorage.facade import Scheduler
 from moorage.framework.plugin.interface import (
     BindPlugin,
     FilterPlugin,
@@ -25,7 +26,6 @@ from moorage.objects import Pod
 from moorage.objects.read.snapshots import SIMULATOR_KINDS
 from moorage.objects.read.write import object_to_dict
 from moorage.scheduler.cycle.results import Examination
-from moorage.scheduler.scheduler import Scheduler
 
 PREFIX = "kube-scheduler-simulator.sigs.k8s.io/"
 PASSED, SUCCESS = "passed", "success"

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from moorage.facade import Scheduler
 from moorage.objects import Node, Pod
-from moorage.scheduler import Scheduler, ScheduleResult
+from moorage.scheduler import ScheduleResult
 
 ZONE = "topology.kubernetes.io/zone"
 NO_ZONE = "(no zone)"

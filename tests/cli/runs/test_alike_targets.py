@@ -6,12 +6,12 @@ from dataclasses import replace
 
 from tests.core.make import node, pod
 
+from moorage import Scheduler
 from moorage.cli.runs.alike_targets import merge_alike
 from moorage.cli.runs.targets import Target
 from moorage.explain import Explanation
 from moorage.objects import Cluster
 from moorage.objects.workloads.top_controller import Workload
-from moorage.scheduler import Scheduler
 
 
 def explained(free: int = 0) -> Explanation:

@@ -10,10 +10,10 @@ import pytest
 from tests.house.source import ROOT
 
 import moorage as mo
+from moorage import Scheduler
 from moorage.cli import main
 from moorage.objects import PodGroup
 from moorage.releases import feature_gates, release_named
-from moorage.scheduler import Scheduler
 from moorage.sim.replay import replay
 from moorage.sim.timeline import Timeline
 

@@ -14,6 +14,7 @@ from tests.framework.make import UNSCHEDULABLE, WAIT, make, status
 from tests.scheduler.make import Clock, profile_with, scheduler_with
 
 import moorage as mo
+from moorage import Scheduler
 from moorage.compat.v1alpha1 import (
     Code,
     Error,
@@ -33,7 +34,6 @@ from moorage.compat.v1alpha1 import (
 from moorage.framework.plugin import interface as today
 from moorage.objects import Cluster, Pod
 from moorage.plugins.registry import default_profile
-from moorage.scheduler import Scheduler
 from moorage.scheduler.placing.single_cycle import schedule_one
 from moorage.store import ObjectStore
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 import moorage as mo
+from moorage import Scheduler
 from moorage.changes.change import Change
 from moorage.cli import main
 from moorage.cli.options.change_options import RequestedChange
@@ -32,7 +33,6 @@ from moorage.cli.runs.simulation import (
 )
 from moorage.errors import MoorageError
 from moorage.objects import Pod
-from moorage.scheduler import Scheduler
 from tests.conformance.vectors import MalformedError
 
 from .cluster_record import (

@@ -7,6 +7,7 @@ from tests.core.make import node, pod
 from tests.devices.make import claim, device, device_class, request, resource_slice
 
 import moorage as mo
+from moorage import Scheduler
 from moorage.controllers.resource_claims.resource_claim_controller import (
     POD_CLAIM_NAME,
     ResourceClaimController,
@@ -22,7 +23,6 @@ from moorage.objects import (
     ResourceClaimTemplate,
     ResourceClaimTemplateSpec,
 )
-from moorage.scheduler import Scheduler
 from moorage.store import ObjectStore
 
 TEMPLATE = ResourceClaimTemplate(

@@ -10,9 +10,9 @@ from unittest.mock import patch
 from tests.objects.make import workload
 
 import moorage as mo
+from moorage import Scheduler
 from moorage.controllers.workloads import ClusterControllers
 from moorage.objects import Node, Object, Pod, build_cluster, decode_object
-from moorage.scheduler import Scheduler
 
 
 def machine(name: str, cpu: int = 4, zone: str = "a", **labels: str) -> Object:

@@ -11,8 +11,8 @@ from tests.core.make import node
 from tests.objects.make import make, owned, pod, workload
 from tests.scheduler.groups.gang_kit import gang, members
 
+from moorage import Scheduler
 from moorage.objects import Cluster, Object, PersistentVolumeClaim, Pod, PodGroup, PodStatus
-from moorage.scheduler import Scheduler
 
 PROTECTED = {"finalizers": ["kubernetes.io/pvc-protection"]}
 

@@ -20,6 +20,7 @@ from tests.controllers.workloads.make import (
 from tests.objects.make import make, owned, pod, workload
 
 import moorage as mo
+from moorage import Scheduler
 from moorage.controllers.workloads.claim_protection import PROTECTION
 from moorage.objects import (
     DaemonSet,
@@ -35,7 +36,6 @@ from moorage.objects import (
     Taint,
     build_cluster,
 )
-from moorage.scheduler import Scheduler
 from moorage.store import ObjectStore
 
 DATA = Path(__file__).parents[2] / "data"

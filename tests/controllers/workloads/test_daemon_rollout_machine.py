@@ -13,9 +13,9 @@ from tests.controllers.workloads.slow_daemon_sets import SlowDaemonSets
 from tests.objects.make import workload
 
 import moorage as mo
+from moorage import Scheduler
 from moorage.objects import Node, Object, Pod, build_cluster
 from moorage.objects.workloads import daemon_rollout
-from moorage.scheduler import Scheduler
 from moorage.store import NotFoundError
 
 Step = Callable[[Scheduler], object]

@@ -9,9 +9,9 @@ from tests.controllers.workloads.make import machine, scheduler, template
 from tests.objects.make import make, pod, workload
 
 import moorage as mo
+from moorage import Scheduler
 from moorage.errors import InputError
 from moorage.objects import Object, Pod, build_cluster
-from moorage.scheduler import Scheduler
 
 NODES = [machine(name) for name in "abcd"]
 

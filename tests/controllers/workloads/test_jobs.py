@@ -19,8 +19,8 @@ from tests.controllers.workloads.make import (
 )
 from tests.objects.make import make, owned, pod, workload
 
+from moorage import Scheduler
 from moorage.objects import Job, Object, Pod
-from moorage.scheduler import Scheduler
 
 TRACKING = "batch.kubernetes.io/job-tracking"
 IGNORE = {

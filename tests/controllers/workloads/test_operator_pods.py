@@ -8,8 +8,8 @@ import pytest
 from tests.controllers.workloads.make import machine, pods, scheduler
 from tests.objects.make import make
 
+from moorage import Scheduler
 from moorage.objects import Object, Pod
-from moorage.scheduler import Scheduler
 
 NODES = [machine(name) for name in "ab"]
 STRIMZI = "core.strimzi.io/v1beta2", "StrimziPodSet"

@@ -11,9 +11,9 @@ import pytest
 from tests.controllers.workloads.make import all_pods, pods, template
 
 import moorage as mo
+from moorage import Scheduler
 from moorage.cli import main
 from moorage.objects import Pod
-from moorage.scheduler import Scheduler
 
 Json = dict[str, Any]
 OLD, WAITS, LATE = (f"2026-0{month}-01T00:00:00Z" for month in (1, 2, 3))

@@ -10,9 +10,9 @@ from tests.controllers.workloads.make import machine, pods, scheduler, template
 from tests.objects.make import make
 
 import moorage as mo
+from moorage import Scheduler
 from moorage.errors import InputError
 from moorage.objects import Object, Pod, build_cluster, write
-from moorage.scheduler import Scheduler
 
 NODES = [machine(name) for name in "ab"]
 

@@ -10,8 +10,8 @@ from tests.controllers.workloads.make import at_most, machine, nodes, pods, repl
 from tests.objects.make import make, workload
 
 import moorage as mo
+from moorage import Scheduler
 from moorage.objects import Object, build_cluster
-from moorage.scheduler import Scheduler
 
 NODES = [machine(name) for name in "abc"]
 

@@ -12,6 +12,7 @@ from tests.controllers.workloads.make import all_pods, machine, pods, replicas, 
 from tests.objects.make import make, owned, pod
 
 import moorage as mo
+from moorage import Scheduler
 from moorage.objects import (
     ControllerRevision,
     Object,
@@ -21,7 +22,6 @@ from moorage.objects import (
     build_cluster,
     write,
 )
-from moorage.scheduler import Scheduler
 
 PARALLEL = {"podManagementPolicy": "Parallel"}
 

@@ -15,6 +15,7 @@ from tests.core.kernel_world import World
 from tests.core.make import node, pod
 from tests.core.twins.kernel_twins import Row, Shape
 
+from moorage import Scheduler
 from moorage.objects import (
     Affinity,
     Cluster,
@@ -24,7 +25,6 @@ from moorage.objects import (
     PodAffinityTerm,
     WeightedPodAffinityTerm,
 )
-from moorage.scheduler import Scheduler
 
 CHECKED = settings(deadline=None, max_examples=60)
 seeds = st.integers(0, 2**64)

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.make import node, pod, port
 
+from moorage import Scheduler
 from moorage._core.decide.copies import account_copies, filters_rows_alone
 from moorage._core.decide.pod_batch import PodBatch
 from moorage.objects import Cluster
-from moorage.scheduler import Scheduler
 
 TEMPLATE = pod("w", requests={"cpu": "300m", "memory": "1Gi", "example": 1})
 

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from tests.core.made_up import make_node, make_pod, make_spec
 from tests.core.make import ZONE, node, pinned, pod
 
+from moorage import Scheduler
 from moorage._core.decide.decider import group_by_verdict
 from moorage._core.decide.placer import Placer
 from moorage.framework import StatusError
 from moorage.objects import Cluster, LabelSelector, Pod, TopologySpreadConstraint, decode_object
-from moorage.scheduler import Scheduler
 
 
 def in_parts(placer: Placer, target: tuple[int, int, int]) -> tuple[object, ...]:

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.make import node, pod
 
+from moorage import Scheduler
 from moorage._core.decide.batch_rows import Placements
 from moorage._core.decide.decider import TieBreak
 from moorage._core.decide.external import PythonExternal
@@ -16,7 +17,6 @@ from moorage._core.decide.plan import Plan
 from moorage._core.decide.scored_nodes import ScoredNodes
 from moorage._core.state.cluster_state import ClusterState
 from moorage.objects import Cluster
-from moorage.scheduler import Scheduler
 
 Nodes = list[tuple[int, int]]
 

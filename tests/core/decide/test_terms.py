@@ -11,6 +11,7 @@ from tests.core._kernels import ffi, lib
 from tests.core.kernel_world import World
 from tests.core.make import node, pod
 
+from moorage import Scheduler
 from moorage.objects import (
     Affinity,
     LabelSelector,
@@ -19,7 +20,6 @@ from moorage.objects import (
     PodAffinity,
     PodAffinityTerm,
 )
-from moorage.scheduler import Scheduler
 
 
 def repelling(name: str, selector: LabelSelector | None, **labels: str) -> Pod:

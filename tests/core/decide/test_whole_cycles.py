@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from tests.core.made_up import decoded, make_node, make_pod, make_spec
 from tests.core.twins.cycle_twin import CycleTwin, Manifest, Outcome
 
+from moorage import Scheduler
 from moorage.objects import Cluster, Object, Pod, decode_object
-from moorage.scheduler import Decision, Scheduler
+from moorage.scheduler import Decision
 from moorage.scheduler.placing.single_cycle import schedule_one
 
 CHECKED = settings(deadline=None, max_examples=100)

@@ -13,11 +13,11 @@ from tests.preemption.world import terminating, victim
 from tests.scheduler.groups.gang_kit import world
 from tests.scheduler.groups.test_group_preemption import with_ports
 
+from moorage import Scheduler
 from moorage._core.preempt.lower_units import LowerUnits
 from moorage._core.state.cluster_state import ClusterState
 from moorage.objects import Pod
 from moorage.preemption.eviction_units import groups_of
-from moorage.scheduler import Scheduler
 
 NAMES = "abc"
 

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from tests.core.make import node, pod
 from tests.core.placing import place_run
 
+from moorage import Scheduler
 from moorage._core.decide import terms as core_terms
 from moorage._core.decide.decider import TieBreak
 from moorage._core.decide.placer import Placer
@@ -25,7 +26,6 @@ from moorage.objects import (
     WeightedPodAffinityTerm,
 )
 from moorage.plugins.registry import default_profile
-from moorage.scheduler import Scheduler
 
 HOST = "kubernetes.io/hostname"
 APP = LabelSelector(match_labels={"app": "x"})

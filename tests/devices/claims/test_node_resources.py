@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from tests.core.make import node, pod
 from tests.devices.make import claim, device, device_class, request, resource_slice
 
-from moorage import Cluster
+from moorage import Cluster, Scheduler
 from moorage._core.base.quantity import Quantity
 from moorage.errors import InputError
 from moorage.objects import (
@@ -21,7 +21,6 @@ from moorage.objects import (
     ResourceRequirements,
     validate,
 )
-from moorage.scheduler import Scheduler
 
 ON = {"DRANodeAllocatableResources": True}
 CORES = "example.com/cores"

@@ -25,6 +25,7 @@ from tests.scheduler.groups.gang_kit import (
     world,
 )
 
+from moorage import Scheduler
 from moorage.errors import MoorageError
 from moorage.explain.explanation import ExplainedGroup, GroupChange
 from moorage.explain.groups import explain_group
@@ -42,7 +43,6 @@ from moorage.objects import (
     Taint,
 )
 from moorage.releases import DEFAULT_GATES
-from moorage.scheduler import Scheduler
 from moorage.store import NotFoundError
 
 HOSTNAME = "kubernetes.io/hostname"

@@ -8,6 +8,7 @@ import pytest
 from tests.core.make import node, pod
 from tests.framework.make import UNSCHEDULABLE, framework, make, status
 
+from moorage import Scheduler
 from moorage.errors import InputError, MoorageError
 from moorage.framework import (
     BindPlugin,
@@ -22,7 +23,6 @@ from moorage.framework.configuration import ConfigurationError, KubeSchedulerCon
 from moorage.framework.profiles.build_profiles import check_profiles, make_profiles
 from moorage.objects import Cluster
 from moorage.plugins.registry import in_tree_registry, read_configuration
-from moorage.scheduler import Scheduler
 
 
 class Sort(QueueSortPlugin):

@@ -9,9 +9,9 @@ from tests.controllers.workloads.make import machine, replicas, template
 from tests.objects.make import make
 
 import moorage as mo
+from moorage import Scheduler
 from moorage.errors import InputError
 from moorage.objects import Object, PersistentVolumeClaim, build_cluster
-from moorage.scheduler import Scheduler
 
 FORBIDDEN = 'deployments.apps "b" is forbidden: exceeded quota: q, requested: count/deployments.apps=1, '
 FORBIDDEN += "used: count/deployments.apps=1, limited: count/deployments.apps=1"

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from moorage import Scheduler
 from moorage.objects import Cluster, Pod, PriorityClass, load
-from moorage.scheduler import Scheduler
 
 HINT = "kubectl get priorityclass -o json lists them"
 HEAD = "PriorityClasses that are not in the input are taken from pods that have them"

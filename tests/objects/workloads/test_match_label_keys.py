@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from tests.objects.make import cluster, node, workload
 
+from moorage import Scheduler
 from moorage.objects import Pod, decode_object, defaults
-from moorage.scheduler import Scheduler
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"

@@ -9,6 +9,7 @@ import pytest
 from tests.core.make import node, pinned, pod, port
 from tests.scheduler.make import searched
 
+from moorage import Scheduler
 from moorage.errors import CacheError
 from moorage.framework import Code, CycleState, NodesView, PreFilterPlugin, Status
 from moorage.objects import (
@@ -24,7 +25,7 @@ from moorage.objects import (
     Taint,
 )
 from moorage.plugins.registry import default_profile
-from moorage.scheduler import Profile, Scheduler
+from moorage.scheduler import Profile
 from moorage.scheduler.placing.single_cycle import schedule_one
 
 LEFT_OUT = "node(s) didn't satisfy plugin(s) [NodeAffinity]"

@@ -19,10 +19,10 @@ from tests.scheduler.cycle.test_modes import World
 from tests.scheduler.make import events
 
 import moorage as mo
+from moorage import Scheduler
 from moorage.errors import ExtenderError
 from moorage.framework.plugin.extender import Victims
 from moorage.objects import Node, Pod, PodStatus, Taint, decode_object
-from moorage.scheduler import Scheduler
 from moorage.scheduler.placing.single_cycle import schedule_one
 
 # ---- Filter

@@ -16,6 +16,7 @@ from tests.core.made_up import make_node, make_pod, make_spec
 from tests.core.make import ZONE, container, node, pinned, pod, port
 from tests.core.twins.cycle_twin import Manifest
 
+from moorage import Scheduler
 from moorage.objects import (
     Affinity,
     Cluster,
@@ -28,7 +29,7 @@ from moorage.objects import (
 )
 from moorage.plugins.pod_topology_spread import PodTopologySpread
 from moorage.plugins.registry import default_profile
-from moorage.scheduler import Profile, Scheduler
+from moorage.scheduler import Profile
 from moorage.scheduler.placing.single_cycle import schedule_one
 
 HOSTNAME = "kubernetes.io/hostname"

@@ -15,6 +15,7 @@ from tests.core.make import port as host_port
 from tests.scheduler.groups.gang_kit import GATES, gang
 from tests.scheduler.make import searched
 
+from moorage import Scheduler
 from moorage.objects import (
     Affinity,
     Cluster,
@@ -27,7 +28,6 @@ from moorage.objects import (
     PodStatus,
     TopologySpreadConstraint,
 )
-from moorage.scheduler import Scheduler
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.placing.place import Placing
 from moorage.scheduler.placing.single_cycle import schedule_one

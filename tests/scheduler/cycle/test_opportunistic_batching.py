@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from tests.core.make import node, pod, port
 from tests.scheduler.make import Clock
 
+from moorage import Scheduler
 from moorage._core.decide.pod_batch import Route
 from moorage.framework import Code, FilterPlugin, ReservePlugin, SignPlugin, Status, StatusError
 from moorage.objects import (
@@ -26,7 +27,7 @@ from moorage.objects import (
 )
 from moorage.plugins.pod_topology_spread import PodTopologySpread
 from moorage.plugins.registry import default_profile
-from moorage.scheduler import Decision, Profile, Scheduler, ScheduleResult
+from moorage.scheduler import Decision, Profile, ScheduleResult
 from moorage.scheduler.placing.listed_nodes import place_listed
 from moorage.scheduler.placing.place import Placing
 from moorage.scheduler.placing.single_cycle import schedule_one

@@ -9,11 +9,12 @@ from tests.core.make import node, pod
 from tests.framework.make import make, status
 
 import moorage as mo
+from moorage import Scheduler
 from moorage.errors import InputError
 from moorage.framework import Code
 from moorage.objects import Pod
 from moorage.plugins.registry import default_profile
-from moorage.scheduler import Profile, Scheduler
+from moorage.scheduler import Profile
 from moorage.scheduler.placing.single_cycle import schedule_one
 
 

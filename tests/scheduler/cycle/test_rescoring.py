@@ -22,6 +22,7 @@ from tests.scheduler.cycle.test_opportunistic_batching import (
 )
 from tests.scheduler.make import Clock
 
+from moorage import Scheduler
 from moorage.framework import Code, FilterPlugin, PreScorePlugin, ScorePlugin, SignPlugin, Status
 from moorage.framework.profiles.row_plugin import RowPlugin
 from moorage.objects import (
@@ -39,7 +40,7 @@ from moorage.objects import (
     Taint,
     WeightedPodAffinityTerm,
 )
-from moorage.scheduler import Profile, Scheduler
+from moorage.scheduler import Profile
 from moorage.scheduler.placing.single_cycle import schedule_one
 
 NEW: dict[str, Any] = {"kubernetes_version": "1.37"}

@@ -7,6 +7,7 @@ from typing import Any
 from msgspec.structs import replace
 from tests.core.make import pod
 
+from moorage import Scheduler
 from moorage.objects import (
     BasicSchedulingPolicy,
     CompositePodGroup,
@@ -27,7 +28,7 @@ from moorage.objects import (
     WorkloadReference,
 )
 from moorage.releases import FeatureGates, feature_gates, release_named
-from moorage.scheduler import Scheduler, ScheduleResult
+from moorage.scheduler import ScheduleResult
 from moorage.store import ObjectStore
 
 REF = WorkloadReference("w", "t")

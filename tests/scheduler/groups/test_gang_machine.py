@@ -26,6 +26,7 @@ from tests.scheduler.make import profile_with
 from tests.scheduler.transactions.interrupts import check_usage
 
 import moorage as mo
+from moorage import Scheduler
 from moorage.errors import MoorageError
 from moorage.objects import (
     AllDisruptionMode,
@@ -37,7 +38,7 @@ from moorage.objects import (
     group_of,
 )
 from moorage.plugins.gang_scheduling import GangScheduling
-from moorage.scheduler import Scheduler, ScheduleResult
+from moorage.scheduler import ScheduleResult
 from moorage.scheduler.placing import single_cycle
 from moorage.store import ObjectStore
 

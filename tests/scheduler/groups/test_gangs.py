@@ -24,6 +24,7 @@ from tests.scheduler.groups.gang_kit import (
 from tests.scheduler.make import Clock, profile_with
 
 import moorage as mo
+from moorage import Scheduler
 from moorage.errors import InputError
 from moorage.explain import explain_in_turn
 from moorage.framework import Profile, Status
@@ -31,7 +32,6 @@ from moorage.objects import ObjectMeta, Pod, PodGroup, PodGroupSpec, PodScheduli
 from moorage.objects.model.pod_group import GODEL, GROUP_ANNOTATION
 from moorage.plugins.gang_scheduling import GangScheduling
 from moorage.plugins.registry import default_profile
-from moorage.scheduler import Scheduler
 from moorage.scheduler.event_handlers import PodHandler
 from moorage.scheduler.placing.single_cycle import schedule_one
 

@@ -10,7 +10,7 @@ from tests.core.make import node
 from tests.devices.make import claim, device, device_class, request, resource_slice
 from tests.scheduler.groups.gang_kit import GATES, gang, gates, member, members, store_of
 
-from moorage import Cluster
+from moorage import Cluster, Scheduler
 from moorage.errors import InputError
 from moorage.objects import (
     Object,
@@ -26,7 +26,6 @@ from moorage.objects import (
     decode_object,
     validate,
 )
-from moorage.scheduler import Scheduler
 
 ON = gates("DRAWorkloadResourceClaims")
 BY_NAME = PodResourceClaim("gpu", resource_claim_name="c")

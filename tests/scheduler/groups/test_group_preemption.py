@@ -31,6 +31,7 @@ from tests.scheduler.groups.gang_kit import (
 from tests.scheduler.make import profile_with
 
 import moorage as mo
+from moorage import Scheduler
 from moorage.framework import Profile
 from moorage.objects import (
     Affinity,
@@ -47,7 +48,7 @@ from moorage.plugins.gang_scheduling import GangScheduling
 from moorage.plugins.registry import default_profile
 from moorage.preemption import default_preemption
 from moorage.preemption.eviction_units import Unit, units_by_importance, violations
-from moorage.scheduler import Eviction, Scheduler, ScheduleResult
+from moorage.scheduler import Eviction, ScheduleResult
 from moorage.scheduler.groups.group_post_filter import FailedAttempt
 from moorage.scheduler.groups.place_group import place_group
 

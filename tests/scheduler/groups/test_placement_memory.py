@@ -7,8 +7,8 @@ import pytest
 from tests.core.make import node, pod
 from tests.scheduler.groups.gang_kit import TOPOLOGY, store_of, world
 
+from moorage import Scheduler
 from moorage.framework import Placement
-from moorage.scheduler import Scheduler
 from moorage.scheduler.groups import placement_memory
 from moorage.scheduler.groups.placement_memory import Chain, PlacementMemory
 

@@ -11,11 +11,12 @@ from tests.core.make import node
 from tests.devices.make import claim, device, device_class, request, resource_slice
 from tests.scheduler.groups.gang_kit import gang, members, world
 
+from moorage import Scheduler
 from moorage.devices import DeviceState
 from moorage.framework import PostBindPlugin
 from moorage.objects import Pod, PodResourceClaim, ResourceClaim
 from moorage.plugins.registry import default_profile
-from moorage.scheduler import Profile, Scheduler
+from moorage.scheduler import Profile
 from moorage.scheduler.cycle.results import Failure
 from moorage.scheduler.runs import Run
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from moorage import Scheduler
 from moorage._core.decide.pod_batch import Route, Routes
-from moorage.scheduler import Scheduler
 
 
 def place_alone(scheduler: Scheduler) -> None:

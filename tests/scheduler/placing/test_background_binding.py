@@ -15,6 +15,7 @@ from tests.scheduler.make import Clock, profile_with
 from tests.scheduler.steps import Steps
 
 import moorage as mo
+from moorage import Scheduler
 from moorage.controllers.persistent_volume import (
     ControllerParameters,
     PersistentVolumeController,
@@ -31,7 +32,7 @@ from moorage.objects import (
     StorageClass,
 )
 from moorage.plugins.registry import default_profile
-from moorage.scheduler import Profile, Scheduler
+from moorage.scheduler import Profile
 from moorage.scheduler.placing.binding_cycle import THREADS, threads_for
 from moorage.scheduler.placing.single_cycle import schedule_one
 from moorage.store import InformerFactory, ObjectStore

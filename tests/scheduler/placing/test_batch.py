@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from tests.core.make import container, node, pinned, pod, port
 from tests.scheduler.make import scheduler_with
 
+from moorage import Scheduler
 from moorage.errors import CacheError
 from moorage.framework import FilterPlugin, Status
 from moorage.objects import (
@@ -23,7 +24,6 @@ from moorage.objects import (
     PodStatus,
     TopologySpreadConstraint,
 )
-from moorage.scheduler import Scheduler
 from moorage.scheduler.placing.single_cycle import schedule_one
 
 APP = LabelSelector(match_labels={"app": "x"})

@@ -12,10 +12,11 @@ from tests.scheduler.make import events, scheduler_with
 from tests.scheduler.steps import KEY, Steps, is_free
 
 import moorage as mo
+from moorage import Scheduler
 from moorage.framework import Code, NominatingInfo
 from moorage.objects import Pod
 from moorage.plugins.registry import default_profile
-from moorage.scheduler import Profile, Scheduler
+from moorage.scheduler import Profile
 from moorage.scheduler.placing.single_cycle import schedule_one
 from moorage.store import NotFoundError
 

@@ -18,10 +18,10 @@ from tests.scheduler.groups.gang_kit import GATES
 from tests.scheduler.make import profile_with
 
 import moorage as mo
+from moorage import Scheduler
 from moorage.errors import CacheError, MoorageError
 from moorage.objects import Cluster, Pod
 from moorage.plugins.registry import default_profile
-from moorage.scheduler import Scheduler
 from moorage.scheduler.cycle.examine_preemption import examine_preemption
 from moorage.scheduler.placing.preempt_pods import Preemption
 from moorage.scheduler.placing.single_cycle import schedule_one

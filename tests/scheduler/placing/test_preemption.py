@@ -13,10 +13,11 @@ from tests.framework.make import UNSCHEDULABLE, make, status
 from tests.scheduler.make import events, scheduler_with
 
 import moorage as mo
+from moorage import Scheduler
 from moorage.framework import Code, Framework, NominatingInfo
 from moorage.objects import Cluster, Pod, PodStatus
 from moorage.plugins.registry import default_profile
-from moorage.scheduler import Eviction, Profile, Scheduler
+from moorage.scheduler import Eviction, Profile
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.examine_preemption import examine_preemption
 from moorage.scheduler.placing.single_cycle import schedule_one

@@ -8,9 +8,9 @@ from tests.scheduler.make import profile_with
 from tests.scheduler.transactions.test_transactions import everything
 
 import moorage as mo
+from moorage import Scheduler
 from moorage.framework import CycleState, ReservePlugin
 from moorage.objects import Node, Pod
-from moorage.scheduler import Scheduler
 
 
 def pods() -> list[Pod]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from tests.core.make import ZONE, node, pod
 from tests.scheduler.make import Clock
 
+from moorage import Scheduler
 from moorage.framework.configuration import dependents_off
 from moorage.objects import Cluster, LabelSelector, Pod, TopologySpreadConstraint
-from moorage.scheduler import Scheduler
 
 KEY = "default/p"
 

@@ -10,7 +10,7 @@ from tests.core.child import limited, outcome_of
 from tests.core.make import ZONE, node
 from tests.scheduler.make import profile_with
 
-from moorage import Code, FilterPlugin, Status
+from moorage import Code, FilterPlugin, Scheduler, Status
 from moorage.errors import CacheError
 from moorage.objects import (
     Affinity,
@@ -28,7 +28,7 @@ from moorage.objects import (
     ResourceRequirements,
     TopologySpreadConstraint,
 )
-from moorage.scheduler import Scheduler, ScheduleResult
+from moorage.scheduler import ScheduleResult
 from moorage.scheduler.placing.schedule_pods import replica
 from moorage.scheduler.placing.single_cycle import schedule_one
 

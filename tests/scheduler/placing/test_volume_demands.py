@@ -15,6 +15,7 @@ from tests.core.make import node, pod, port
 from tests.scheduler.placing.test_volume_engine import AZURE, claimed, local
 from tests.volume.make import ZONE, attachment, csi_node, storage_class, uses, volume
 
+from moorage import Scheduler
 from moorage._core.decide.pod_batch import PodBatch, Route
 from moorage._core.decide.terms import MAX_DRIVERS, VolumeDemand
 from moorage.framework import Profile
@@ -32,7 +33,7 @@ from moorage.objects import (
 from moorage.plugins.volume_binding import sources_of
 from moorage.plugins.volume_zone import VolumeZone
 from moorage.queue import QueuedPodInfo
-from moorage.scheduler import Decision, Scheduler
+from moorage.scheduler import Decision
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.placing.single_cycle import schedule_one
 from moorage.scheduler.runs import Run

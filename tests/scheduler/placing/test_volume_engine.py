@@ -15,6 +15,7 @@ from tests.core.make import node, pod
 from tests.volume.make import claim, csi_node, storage_class, uses, volume
 
 import moorage as mo
+from moorage import Scheduler
 from moorage._core.state.pod_spec import uses_volumes
 from moorage.errors import MoorageError
 from moorage.framework import Answers, Code, FilterPlugin, PreFilterPlugin, Profile, Status
@@ -43,7 +44,6 @@ from moorage.plugins.registry import default_profile
 from moorage.plugins.volume_binding import sources_of
 from moorage.preemption import DefaultPreemption
 from moorage.preemption.dry_run import PreemptionDryRuns
-from moorage.scheduler import Scheduler
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.examine_preemption import examine_preemption
 from moorage.scheduler.placing.single_cycle import schedule_one

@@ -10,9 +10,9 @@ from tests.scheduler.make import Clock, events, scheduler_with
 from tests.scheduler.steps import KEY, Steps, is_free
 
 import moorage as mo
+from moorage import Scheduler
 from moorage.framework import Code
 from moorage.objects import Pod
-from moorage.scheduler import Scheduler
 from moorage.scheduler.placing.single_cycle import schedule_one
 
 

@@ -12,10 +12,10 @@ from types import CodeType, FrameType
 from typing import Any
 
 import moorage
+from moorage import Scheduler
 from moorage._core.base.resources import pod_requests
 from moorage.cache import Transaction
 from moorage.objects import Pod
-from moorage.scheduler import Scheduler
 
 PACKAGE = str(Path(moorage.__file__).parent)
 

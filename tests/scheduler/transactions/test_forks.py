@@ -21,6 +21,7 @@ from tests.store.informers.lossy import LossyClient
 from tests.volume.make import storage_class, uses
 
 import moorage as mo
+from moorage import Scheduler
 from moorage._core.base.indexed_objects import OrderedMap
 from moorage._core.base.quantity import Quantity
 from moorage._core.base.resources import PodGates
@@ -33,7 +34,6 @@ from moorage.errors import InputError, MoorageError
 from moorage.framework import Code, CycleState, PermitPlugin, ReservePlugin, Status
 from moorage.framework.plugin.handle import AlikeEvents
 from moorage.objects import Node, Object, PersistentVolumeClaim, Pod, PodDisruptionBudget, PodSchedulingGroup
-from moorage.scheduler import Scheduler
 from moorage.store import ObjectStore
 
 

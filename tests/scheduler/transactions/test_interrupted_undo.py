@@ -17,9 +17,8 @@ from tests.scheduler.transactions.interrupts import Line, check_usage, struck_in
 from tests.scheduler.transactions.test_forks import busy_scheduler
 from tests.scheduler.transactions.test_transactions import everything, outcome, run, world, write
 
-from moorage import MoorageError, Preemption
+from moorage import MoorageError, Preemption, Scheduler
 from moorage.objects import Pod
-from moorage.scheduler import Scheduler
 from moorage.store import Indexer
 
 Action = Callable[[Scheduler], None]

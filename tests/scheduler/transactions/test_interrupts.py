@@ -16,9 +16,9 @@ from tests.scheduler.make import Clock, profile_with, scheduler_with
 from tests.scheduler.transactions.interrupts import PACKAGE, check_settled, check_usage, struck
 
 import moorage as mo
+from moorage import Scheduler
 from moorage.framework import Code, Status
 from moorage.objects import Node, Pod, PodGroup
-from moorage.scheduler import Scheduler
 from moorage.scheduler.placing import single_cycle
 
 World = Callable[[], Scheduler]

@@ -15,9 +15,9 @@ from tests.scheduler.make import profile_with
 from tests.scheduler.transactions.interrupts import check_usage
 from tests.scheduler.transactions.test_transactions import world
 
+from moorage import Scheduler
 from moorage.framework import Plugin, PreEnqueuePlugin
 from moorage.objects import Node, Pod
-from moorage.scheduler import Scheduler
 
 ROUNDS = 5
 LIMIT = 120.0  # seconds; reached only by threads that wait for one another

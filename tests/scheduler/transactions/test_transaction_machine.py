@@ -18,6 +18,7 @@ from tests.scheduler.transactions.test_transaction_volumes import AT_ONCE, with_
 from tests.volume.make import uses
 
 import moorage as mo
+from moorage import Scheduler
 from moorage.objects import (
     Node,
     Object,
@@ -29,7 +30,6 @@ from moorage.objects import (
     PodSchedulingGroup,
     StorageClass,
 )
-from moorage.scheduler import Scheduler
 from moorage.scheduler.placing import single_cycle
 from moorage.store import ApiError
 

@@ -18,9 +18,9 @@ from tests.scheduler.transactions.test_transactions import everything
 from tests.volume.make import storage_class
 
 import moorage as mo
+from moorage import Scheduler
 from moorage.objects import PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
 from moorage.plugins.volume_binding import sources_of
-from moorage.scheduler import Scheduler
 from moorage.scheduler.placing import single_cycle
 from moorage.scheduler.volume_controllers import SimulatedController
 from moorage.store import ObjectStore

@@ -13,9 +13,9 @@ from tests.scheduler.make import Clock, profile_with
 from tests.scheduler.transactions.interrupts import check_settled
 
 import moorage as mo
+from moorage import Scheduler
 from moorage.framework import Code, NominatingInfo, Status
 from moorage.objects import Node, Pod, PodSchedulingGroup
-from moorage.scheduler import Scheduler
 from moorage.scheduler.placing import single_cycle
 from moorage.store import ObjectStore
 

@@ -8,8 +8,8 @@ from tests.controllers.workloads.make import machine, pods, replicas
 from tests.objects.make import make
 
 import moorage as mo
+from moorage import Scheduler
 from moorage.objects import CSIStorageCapacity, Object, build_cluster
-from moorage.scheduler import Scheduler
 
 
 def capacity(name: str, zone: str, size: str, of: str = "fast", **rest: Any) -> Object:

@@ -22,8 +22,9 @@ from tests.scheduler.groups.gang_kit import (
 from tests.scheduler.make import profile_with
 
 import moorage as mo
+from moorage import Scheduler
 from moorage.objects import Pod, PodGroup
-from moorage.scheduler import Eviction, Scheduler
+from moorage.scheduler import Eviction
 from moorage.scheduler.placing.single_cycle import schedule_one
 
 PYTHON = make(mo.FilterPlugin, "P", filter=lambda *rest: None)

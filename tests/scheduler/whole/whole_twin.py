@@ -9,6 +9,7 @@ from typing import Any
 from tests.queue.twin import Entry, Registered, Twin
 from tests.scheduler.cycle.plain_filter import host_ports, requested
 
+from moorage import Scheduler
 from moorage._core.state.pod_spec import bound
 from moorage.framework import ClusterEventWithHint, QueueingHint
 from moorage.framework.plugin.events import (
@@ -23,7 +24,7 @@ from moorage.framework.runtime.runtime import Target
 from moorage.objects import Node, Pod
 from moorage.queue import QueuedPodInfo
 from moorage.releases import DEFAULT_GATES
-from moorage.scheduler import Decision, Scheduler, ScheduleResult
+from moorage.scheduler import Decision, ScheduleResult
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.runs import Run
 from moorage.store import ObjectStore

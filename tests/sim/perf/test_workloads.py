@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from moorage import Scheduler
 from moorage.errors import InputError
 from moorage.objects import Cluster, Namespace, Node, ResourceClaim
-from moorage.scheduler import Scheduler
 from moorage.scheduler.placing.single_cycle import schedule_one
 from moorage.sim.perf import Workload, read_workloads, run_workload
 from moorage.sim.perf.measure import Meter

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import moorage as mo
+from moorage import Scheduler
 from moorage.errors import InputError
 from moorage.objects import Pod
-from moorage.scheduler import Scheduler
 from moorage.sim.perf import read_workloads, run_workload
 from moorage.sim.replay.recorder import End
 from moorage.sim.timeline import Verb

@@ -9,9 +9,9 @@ import pytest
 from tests.store.api.test_api_client import answers, cuts
 from tests.store.api.wire_server import WireServer
 
+from moorage import Scheduler
 from moorage.controllers.persistent_volume import ControllerParameters, PersistentVolumeController
 from moorage.objects import Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass, decode_object
-from moorage.scheduler import Scheduler
 from moorage.store import InformerFactory, ObjectStore
 from moorage.store.api import ApiClient
 

@@ -14,8 +14,8 @@ from tests.core.make import node, pod
 from tests.scheduler.test_store_feed import NODE_NAMES, Writes, assert_cache_follows, fresh_uid
 from tests.store.informers.lossy import LossyClient
 
+from moorage import Scheduler
 from moorage.objects import Node, Pod
-from moorage.scheduler import Scheduler
 from moorage.store import ObjectStore, ResourceExpiredError, WatchEvent
 
 

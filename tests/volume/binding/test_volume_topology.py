@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.core.make import node
 
+from moorage import Scheduler
 from moorage.objects import (
     Cluster,
     CSINode,
@@ -22,7 +23,6 @@ from moorage.objects import (
     PersistentVolumeSpec,
     VolumeNodeAffinity,
 )
-from moorage.scheduler import Scheduler
 from moorage.volume.binding import volume_topology as reach_module
 from moorage.volume.binding.claims import reaches_node
 from moorage.volume.binding.volume_topology import VolumeTopology

@@ -27,8 +27,8 @@ from tests.volume.usage.test_in_use import (
     pods,
 )
 
+from moorage import Scheduler
 from moorage.objects import Node, Object, Pod
-from moorage.scheduler import Scheduler
 from moorage.scheduler.event_handlers import STORAGE
 from moorage.store import NotFoundError, ObjectStore
 from moorage.volume.usage.in_use import VolumesInUse

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tests.core.make import node, pod
 from tests.volume.make import claim, uses, volume
 
+from moorage import Scheduler
 from moorage.objects import Cluster, Node, Pod
-from moorage.scheduler import Scheduler
 from moorage.volume.usage.lost_uses import LostUses
 
 ONCE_POD = ("ReadWriteOncePod",)

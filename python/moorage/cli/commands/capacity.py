@@ -93,7 +93,7 @@ def capacity(  # noqa: PLR0913
     from moorage.cli.output.printing import told
     from moorage.cli.runs.pod_templates import as_gang, read_templates, template_group_warnings
     from moorage.cli.runs.simulation import input_warnings
-    from moorage.scheduler import Scheduler
+    from moorage.facade import Scheduler
 
     if compatible and output in ("csv", "markdown", "html"):
         raise click.UsageError(f"cluster-capacity has no -o {output}: leave out --compatible")

@@ -24,9 +24,9 @@ from moorage.errors import InputError
 from moorage.releases import RELEASES
 
 if TYPE_CHECKING:
+    from moorage.facade import Scheduler
     from moorage.objects.model.cluster import DecidingRelease
     from moorage.planning.survival import Survival
-    from moorage.scheduler import Scheduler
 
 NO_POD = (
     "The input has no pod that should run, so nothing was checked; kubectl get pods -A -o json lists them."

@@ -25,8 +25,8 @@ from moorage.errors import InputError, examples, located, nearest, number_of, sh
 
 if TYPE_CHECKING:
     from moorage.cli.runs.pod_templates import Template
+    from moorage.facade import Scheduler
     from moorage.objects import Node, Pod
-    from moorage.scheduler import Scheduler
     from moorage.tables import Tabular
 
 NO_PENDING = "No pod is pending, so the answer is about none; --pod asks about others."

@@ -15,7 +15,7 @@ from .option_groups import GroupedCommand
 
 if TYPE_CHECKING:
     from moorage.changes.change import Change
-    from moorage.scheduler import Scheduler
+    from moorage.facade import Scheduler
 
 NODES = "NODE|LABEL=VALUE"
 _ORDER = "moorage.changes"

@@ -23,11 +23,11 @@ from .number_ranges import Number, WholeNumber
 if TYPE_CHECKING:
     from threading import Event
 
+    from moorage.facade import Scheduler
     from moorage.framework.configuration.types import (
         ClientConnectionConfiguration,
         LeaderElectionConfiguration,
     )
-    from moorage.scheduler import Scheduler
     from moorage.serve import ExtenderService, LiveScheduler
     from moorage.serve.election import Election
     from moorage.store.api import ApiClient, Connection
@@ -155,7 +155,7 @@ def serve_extender(options: Mapping[str, Any], stop: Event) -> None:
     ApiError
         The server has refused, and the event is set.
     """
-    from moorage.scheduler import Scheduler
+    from moorage.facade import Scheduler
     from moorage.serve import ExtenderServer, ExtenderService
     from moorage.serve.health import liveness_checks
 
@@ -220,7 +220,7 @@ def _check_extender(options: Mapping[str, Any]) -> None:
 
 def _synced(client: ApiClient, settings: Mapping[str, Any]) -> Scheduler:
     """Return a scheduler that has seen the cluster."""
-    from moorage.scheduler import Scheduler
+    from moorage.facade import Scheduler
 
     scheduler = Scheduler(client, clock=time.monotonic, **settings)
     scheduler.sync()

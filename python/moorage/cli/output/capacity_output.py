@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from moorage.facade import Scheduler
 from moorage.planning.template_capacity import Capacity
-from moorage.scheduler import Scheduler
 
 from .printing import Table, ignore_broken_pipe, print_lines, write_tables, write_value
 

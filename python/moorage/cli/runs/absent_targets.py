@@ -9,10 +9,10 @@ from typing import Any
 from moorage.changes.selection import WORKLOADS
 from moorage.errors import InputError, same_or_nearest
 from moorage.explain.explain_pod import groups_instead
+from moorage.facade import Scheduler
 from moorage.objects import CompositePodGroup, Node, Object, Pod, PodGroup
 from moorage.objects.model.workload import CronJob, Job
 from moorage.objects.workloads.jobs.job_state import is_over
-from moorage.scheduler import Scheduler
 from moorage.scheduler.groups.ignored_groups import pods_without_group
 from moorage.store import kind_named
 

@@ -15,11 +15,11 @@ from moorage.cli.options.change_options import OPTIONS, RequestedChange, parse_c
 from moorage.cli.options.configuration_kind import naming_other_kinds
 from moorage.cli.options.inputs import is_input, load_input, scheduler_settings, without_server
 from moorage.errors import ConfigurationError, InputError, located, nearest
+from moorage.facade import Scheduler
 from moorage.objects import Cluster, Pod
 from moorage.objects.model.pod import PodStatus
 from moorage.objects.workloads.ownership import FINISHED
 from moorage.plugins.registry import read_configuration
-from moorage.scheduler import Scheduler
 
 from .simulation import PLACED, REPLACED, Preparation, Simulation
 

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from moorage.cli.options.inputs import file_named, is_input
 from moorage.errors import InputError, examples, nearest, same_or_nearest
+from moorage.facade import Scheduler
 from moorage.objects import Cluster, Namespace, Object, Pod, PodGroup, UnitKey, group_of
 from moorage.objects.model.other_workloads import DeploymentConfig, LeaderWorkerSet, Rollout
 from moorage.objects.model.pod import EphemeralVolumeSource, PersistentVolumeClaimTemplate, Volume
@@ -35,7 +36,6 @@ from moorage.objects.workloads.jobs.cron_runs import next_run
 from moorage.objects.workloads.jobs.indexes import INDEX
 from moorage.objects.workloads.ownership import refers_to
 from moorage.planning.templates import as_template
-from moorage.scheduler import Scheduler
 from moorage.store import parse_reference
 
 OPTION = "--pod"

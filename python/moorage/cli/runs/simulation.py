@@ -16,6 +16,7 @@ from moorage.cli.options.change_options import RequestedChange, left_as_is
 from moorage.controllers.persistent_volume.driver_topology import unknown_topologies
 from moorage.controllers.workloads.awaited_pods import why_awaited
 from moorage.errors import examples, number_of
+from moorage.facade import Scheduler
 from moorage.objects import Cluster, Object, ObjectMeta, Pod
 from moorage.objects.model.cluster import RefusedPod
 from moorage.objects.model.storage import PersistentVolumeClaim
@@ -25,7 +26,7 @@ from moorage.objects.workloads.jobs.job_state import verdict_of
 from moorage.objects.workloads.ownership import FINISHED
 from moorage.objects.workloads.top_controller import Workload, Workloads, group_to_show
 from moorage.plugins.gang_scheduling import GangScheduling
-from moorage.scheduler import Scheduler, ScheduleResult
+from moorage.scheduler import ScheduleResult
 from moorage.scheduler.cycle.results import Failure
 from moorage.scheduler.groups.ignored_groups import group_warnings
 from moorage.scheduler.runs import Run

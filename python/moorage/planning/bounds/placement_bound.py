@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
@@ -13,13 +13,11 @@ from moorage.errors import InputError
 from moorage.objects.model.pod import Pod
 from moorage.planning.pending import pending_pods, without_evictions
 from moorage.planning.stored_pods import store_with_claims
+from moorage.scheduler import PodScheduler
 from moorage.tables import Table, Tabular
 
 from .linear_program import Floats, solve
 from .relaxation import Constraints, Relaxation, constrain, relax
-
-if TYPE_CHECKING:
-    from moorage.scheduler.scheduler import Scheduler
 
 TOLERANCE = 1e-6
 
@@ -109,7 +107,7 @@ class Bound(Tabular):
         return numbers | {"prices": prices, "relaxed": list(self.relaxed), "skipped": self.skipped}
 
 
-def bound(scheduler: Scheduler, pods: Sequence[Pod] | None, weights: Sequence[float] | None) -> Bound:
+def bound(scheduler: PodScheduler, pods: Sequence[Pod] | None, weights: Sequence[float] | None) -> Bound:
     """Return an upper bound of what can be placed; see `Scheduler.bound`.
 
     Parameters
@@ -163,7 +161,7 @@ def _prices_by_limit(
 
 
 def _prices(
-    scheduler: Scheduler, relaxation: Relaxation, by_limit: dict[tuple[int, str], float]
+    scheduler: PodScheduler, relaxation: Relaxation, by_limit: dict[tuple[int, str], float]
 ) -> tuple[Price, ...]:
     """Return the prices, the one for all free units first that is the highest."""
     found: list[tuple[float, Price]] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -16,11 +16,9 @@ from moorage._core.state.pod_terms import TermKind, read_terms
 from moorage.objects.model.node import Node
 from moorage.objects.model.pod import NodeSelector, Pod
 from moorage.planning.node_verdicts import FITS, LASTING, checked_needs, free_amounts, node_verdicts
+from moorage.scheduler import PodScheduler
 
 from .linear_program import Floats, Rows
-
-if TYPE_CHECKING:
-    from moorage.scheduler.scheduler import Scheduler
 
 ANTI_AFFINITY = "InterPodAffinity"
 MOST = FIRST = 2**31 - 1
@@ -103,7 +101,7 @@ class Relaxation:
         return out
 
 
-def relax(scheduler: Scheduler, pods: Sequence[Pod], weights: Sequence[float]) -> Relaxation:
+def relax(scheduler: PodScheduler, pods: Sequence[Pod], weights: Sequence[float]) -> Relaxation:
     """Return the relaxation of the placement of pods on the nodes of a scheduler, as they are now. No pod is
     evicted.
 
@@ -139,7 +137,7 @@ def relax(scheduler: Scheduler, pods: Sequence[Pod], weights: Sequence[float]) -
     return Relaxation(rows, kinds, pool.reshape(-1), free, (*ASSUMPTIONS, *texts))
 
 
-def _room(scheduler: Scheduler, pod: Pod, rows: npt.NDArray[np.int32], relaxed: set[str]) -> Counts:
+def _room(scheduler: PodScheduler, pod: Pod, rows: npt.NDArray[np.int32], relaxed: set[str]) -> Counts:
     """Return a bound for the pods of a kind on each node without regard to resources and pins; note the
     filters whose rejections may begin or end while pods are placed."""
     classes, engine = scheduler.cache.state.classes, scheduler.context.engine_of(pod)
@@ -159,7 +157,7 @@ def _room(scheduler: Scheduler, pod: Pod, rows: npt.NDArray[np.int32], relaxed: 
     return out
 
 
-def _pinned(scheduler: Scheduler, pods: Sequence[Pod], rows: npt.NDArray[np.int32]) -> Counts:
+def _pinned(scheduler: PodScheduler, pods: Sequence[Pod], rows: npt.NDArray[np.int32]) -> Counts:
     """Return how many pods of a kind are pinned to each node; `MOST` where they are not pinned."""
     if pinned_node(pods[0].spec) is None:
         return np.full(len(rows), MOST, dtype=np.int64)
@@ -194,7 +192,7 @@ def _keys_of_own_terms(pod: Pod) -> list[str]:
     return [one.topology_key for one in own]
 
 
-def _has_label(scheduler: Scheduler, rows: npt.NDArray[np.int32], key: str) -> npt.NDArray[np.bool_]:
+def _has_label(scheduler: PodScheduler, rows: npt.NDArray[np.int32], key: str) -> npt.NDArray[np.bool_]:
     """Return which nodes have a label."""
     nodes = (scheduler.client.get(Node, str(scheduler.table.row_name(row))) for row in rows.tolist())
     return np.array([key in node.metadata.labels for node in nodes], dtype=bool)

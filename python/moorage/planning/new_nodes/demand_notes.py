@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
 
 from moorage.changes.node_copies import HOSTNAME, ZONE
 from moorage.errors import examples
@@ -13,9 +12,7 @@ from moorage.framework.plugin.amounts import quantity_text
 from moorage.objects import Node, Pod
 from moorage.objects.model.pod import PodSpec
 from moorage.plugins.node_resources_fit import INSUFFICIENT
-
-if TYPE_CHECKING:
-    from moorage.scheduler.scheduler import Scheduler
+from moorage.scheduler import PodScheduler
 
 MOST = 5
 """Maximum number of domains that are named."""
@@ -53,7 +50,9 @@ def _hard_topologies(spec: PodSpec) -> Iterator[str]:
         yield from (term.topology_key for term in pod_terms(spec, path))
 
 
-def share_of_daemons(scheduler: Scheduler, made: Mapping[str, Node], reasons: Iterable[str]) -> Iterator[str]:
+def share_of_daemons(
+    scheduler: PodScheduler, made: Mapping[str, Node], reasons: Iterable[str]
+) -> Iterator[str]:
     """Yield how much of new nodes DaemonSets take, of the resources that pods without a place lack.
 
     Parameters

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from math import ceil
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,9 +14,7 @@ from moorage.errors import number_of
 from moorage.framework.plugin.amounts import quantity_text
 from moorage.planning.bounds.linear_program import Rows, is_installed, solve
 from moorage.planning.bounds.relaxation import Relaxation, constrain
-
-if TYPE_CHECKING:
-    from moorage.scheduler.scheduler import Scheduler
+from moorage.scheduler import PodScheduler
 
 TOLERANCE = 1e-6
 PROGRAM = "linear program"
@@ -43,7 +41,7 @@ class NodeBound(NamedTuple):
     lacking: str = ""
 
 
-def bound_of_nodes(scheduler: Scheduler, relaxation: Relaxation, new: Sequence[int]) -> NodeBound:
+def bound_of_nodes(scheduler: PodScheduler, relaxation: Relaxation, new: Sequence[int]) -> NodeBound:
     """Return how many new nodes pods need at least: by a linear program if HiGHS is installed, otherwise by
     each resource.
 
@@ -61,7 +59,7 @@ def bound_of_nodes(scheduler: Scheduler, relaxation: Relaxation, new: Sequence[i
     return _by_resource(scheduler, relaxation, new)
 
 
-def _by_resource(scheduler: Scheduler, relaxation: Relaxation, new: Sequence[int]) -> NodeBound:
+def _by_resource(scheduler: PodScheduler, relaxation: Relaxation, new: Sequence[int]) -> NodeBound:
     """Return the largest of the bounds that follow from one resource."""
     needs: Counter[str] = Counter()
     for kind in relaxation.kinds:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as replace_fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from msgspec.structs import replace
 
 from moorage._core.base.watch_events import keys_of
 from moorage._core.state.pod_spec import pinned_node
+from moorage.changes.cluster_changes import add_nodes
 from moorage.controllers.workloads.rollout import Rollout
 from moorage.controllers.workloads.store_control import admission_of
 from moorage.errors import InputError, number_of
@@ -24,15 +25,13 @@ from moorage.planning.pending import pending_pods, without_evictions
 from moorage.planning.pod_moves import fits_nowhere_else
 from moorage.planning.stored_pods import store_with_claims
 from moorage.planning.templates import as_template
+from moorage.scheduler import PodScheduler
 from moorage.scheduler.placing.schedule_pods import replica
 from moorage.tables import Table, Tabular
 
 from .demand_notes import missing_domains, share_of_daemons
 from .node_count import NodeBound, bound_of_nodes
 from .packing import Packing, pack
-
-if TYPE_CHECKING:
-    from moorage.scheduler.scheduler import Scheduler
 
 Asked = Sequence[Pod | tuple[Pod, int]]
 """Pods, and templates with the number of their replicas."""
@@ -137,7 +136,7 @@ class NodesNeeded(Tabular):
 
 
 def nodes_needed(
-    scheduler: Scheduler, workload: Asked | None, like: Sequence[str | Node], most: int
+    scheduler: PodScheduler, workload: Asked | None, like: Sequence[str | Node], most: int
 ) -> NodesNeeded:
     """Return how many new nodes pods need; see `Scheduler.nodes_needed`."""
     scheduler.sync()
@@ -189,7 +188,7 @@ def _replicas(pod: Pod, count: int) -> list[Pod]:
     return [replica(named, at) for at in range(count)]
 
 
-def admitted_pods(scheduler: Scheduler, pods: Sequence[Pod]) -> tuple[list[Pod], dict[str, str]]:
+def admitted_pods(scheduler: PodScheduler, pods: Sequence[Pod]) -> tuple[list[Pod], dict[str, str]]:
     """Admit the pods that the store does not have, as the API server does.
 
     Returns
@@ -244,7 +243,7 @@ class _Search:
 
     def __init__(
         self,
-        scheduler: Scheduler,
+        scheduler: PodScheduler,
         pods: list[Pod],
         are_queued: bool,
         templates: dict[str, str | Node],
@@ -396,7 +395,7 @@ class _Search:
         """Add nodes; return their names, and the pods of DaemonSets that arrive with them."""
         scheduler = self._scheduler
         before = scheduler.pods.pending.keys()
-        change = scheduler.add_nodes(count, template)
+        change = add_nodes(scheduler, count, template)
         self.notes |= dict.fromkeys(change.notes)
         own = {pod.key for pod in self._pods}
         arrived = [pod for key, pod in scheduler.pods.pending.items() if key not in before and key not in own]

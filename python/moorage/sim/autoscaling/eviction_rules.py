@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from moorage.changes.drain import NO_CONTROLLER
+from moorage.facade import Scheduler
 from moorage.objects import Pod, PodDisruptionBudget
 from moorage.objects.workloads.disruption import BudgetSelectors
-from moorage.scheduler import Scheduler
 from moorage.sim.timeline.autoscaler_spec import ScaleDown
 
 SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"

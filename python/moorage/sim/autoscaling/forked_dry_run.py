@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
+from moorage.facade import Scheduler
 from moorage.objects import Node, ObjectMeta, Pod
 from moorage.planning.pending import pending_pods, without_evictions
 from moorage.planning.pod_moves import Blocker, Mover, pods_to_move, stays
 from moorage.planning.stored_pods import store_with_claims
-from moorage.scheduler import Scheduler
 from moorage.sim.timeline.autoscaler_spec import NodeGroup
 
 from .autoscaler_state import Upcoming

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from moorage.facade import Scheduler
 from moorage.planning.pod_moves import pods_to_move
-from moorage.scheduler import Scheduler
 from moorage.sim.timeline.autoscaler_spec import ScaleDown
 
 from .autoscaler_state import AutoscalerState

@@ -12,6 +12,7 @@ from moorage.devices.allocation.allocator import Allocator
 from moorage.devices.allocation.claim_requests import ClaimRequests
 from moorage.devices.claims.binding_conditions import has_conditions
 from moorage.devices.device_state import DeviceState
+from moorage.facade import Scheduler
 from moorage.objects import Node, Pod
 from moorage.objects.model.meta import Condition, ObjectMeta
 from moorage.objects.model.resource_claims import AllocatedDeviceStatus, ResourceClaim
@@ -23,7 +24,6 @@ from moorage.objects.model.resource_slices import (
     ResourceSlice,
     ResourceSliceSpec,
 )
-from moorage.scheduler import Scheduler
 from moorage.store import ObjectStore
 
 

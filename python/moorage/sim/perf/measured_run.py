@@ -13,10 +13,11 @@ from fractions import Fraction
 import numpy as np
 
 from moorage.errors import InputError, NotBuiltError
+from moorage.facade import Scheduler
 from moorage.framework.configuration import ConfigurationError
 from moorage.objects import AnyGroup, Pod
 from moorage.queue import QueuedPodInfo
-from moorage.scheduler import Scheduler, ScheduleResult
+from moorage.scheduler import ScheduleResult
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.groups.group_attempt import GroupResult
 from moorage.scheduler.groups.group_batch import GroupBatch

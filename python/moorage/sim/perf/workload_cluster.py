@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from moorage.errors import located
+from moorage.facade import Scheduler
 from moorage.objects import CSINode, Namespace, Node, Object, ObjectMeta, Pod, Resources
 from moorage.objects.model.node import NodeStatus
 from moorage.objects.model.storage import CSINodeDriver, CSINodeSpec
 from moorage.objects.read.object_defaults import default_object
 from moorage.objects.workloads.naming import Names
-from moorage.scheduler import Scheduler
 from moorage.store import ApiError, NotFoundError, ObjectStore
 from moorage.volume.constants import MIGRATED_PLUGINS
 

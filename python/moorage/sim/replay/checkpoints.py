@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from moorage.scheduler import Scheduler
+from moorage.facade import Scheduler
 from moorage.sim.autoscaling.autoscaler_state import AutoscalerState
 from moorage.sim.virtual_time.clock_of_timeline import clock_of
 

@@ -23,7 +23,7 @@ from .replayer import Replayer
 from .usage_over_time import Levels, levels, over_time
 
 if TYPE_CHECKING:
-    from moorage.scheduler import Scheduler
+    from moorage.facade import Scheduler
 
     from .checkpoints import Checkpoints
 

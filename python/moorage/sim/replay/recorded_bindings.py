@@ -9,8 +9,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from moorage.errors import InputError
+from moorage.facade import Scheduler
 from moorage.objects import Pod
-from moorage.scheduler import Examination, Scheduler
+from moorage.scheduler import Examination
 from moorage.sim.timeline import Event, Timeline, Verb
 from moorage.tables import Table, Tabular
 from moorage.tables.table import Column

@@ -8,8 +8,8 @@ from typing import Any
 
 from moorage.controllers.workloads import PodTimes
 from moorage.errors import InputError
+from moorage.facade import Scheduler
 from moorage.objects import Namespace, Object, ObjectMeta
-from moorage.scheduler import Scheduler
 from moorage.scheduler.groups.ignored_groups import ignored_groups
 from moorage.sim.timeline import Timeline
 from moorage.sim.timeline.time_spans import parse_duration

@@ -14,10 +14,11 @@ from msgspec.structs import replace
 
 from moorage._core.queue.in_flight import keys_of
 from moorage.errors import InputError, located
+from moorage.facade import Scheduler
 from moorage.objects import Node, Object, ObjectMeta, Pod, validate
 from moorage.objects.validate.field_validation import FieldValidation
 from moorage.queue import QueuedPodInfo
-from moorage.scheduler import Eviction, Failure, Scheduler
+from moorage.scheduler import Eviction, Failure
 from moorage.sim.autoscaling import Autoscaler
 from moorage.sim.autoscaling.autoscaler_state import AutoscalerState
 from moorage.sim.perf import Workload

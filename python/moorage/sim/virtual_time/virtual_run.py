@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from fractions import Fraction
 
+    from moorage.facade import Scheduler
     from moorage.queue import QueuedPodInfo
-    from moorage.scheduler import Failure, Scheduler
+    from moorage.scheduler import Failure
     from moorage.scheduler.cycle.results import Eviction
     from moorage.sim.autoscaling import Autoscaler
     from moorage.sim.perf.operation_cursor import Operations

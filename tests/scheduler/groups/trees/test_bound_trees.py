@@ -23,8 +23,8 @@ from tests.scheduler.groups.gang_kit import (
 from tests.scheduler.groups.group_world import forget_all, note_searches
 from tests.scheduler.groups.trees.test_composite_groups import conditions, racks
 
+from moorage import Scheduler
 from moorage.objects import Object, Pod, ResourceRequirements
-from moorage.scheduler import Scheduler
 
 ZONE, RACK = topology("zone"), topology("rack")
 

@@ -24,6 +24,7 @@ from tests.scheduler.groups.gang_kit import (
 )
 from tests.scheduler.groups.gang_kit import world as world_of
 
+from moorage import Scheduler
 from moorage.framework.plugin.group_index import GroupTree, PodGroups
 from moorage.objects import (
     Affinity,
@@ -39,7 +40,6 @@ from moorage.objects import (
     PodGroup,
     SingleDisruptionMode,
 )
-from moorage.scheduler import Scheduler
 from moorage.scheduler.groups.place_group import place_group
 from moorage.store import store as store_module
 

@@ -24,7 +24,7 @@ from moorage import __version__
 from moorage.cli.commands.live_command import extender, scheduler
 from moorage.plugins.registry import read_configuration
 from moorage.serve import LiveScheduler
-from moorage.serve.secure_server import HEALTH
+from moorage.serve.http_server import HEALTH
 from moorage.store import ObjectStore
 from moorage.store.api import ApiClient
 

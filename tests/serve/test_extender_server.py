@@ -9,7 +9,7 @@ import signal
 import socket
 import ssl
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -29,7 +29,6 @@ from moorage.framework.configuration import build_extenders
 from moorage.framework.plugin.extender import Victims
 from moorage.objects import Cluster, Node, Pod, Taint, encode_object
 from moorage.serve import ExtenderServer, ExtenderService
-from moorage.serve.extender_server import BodyRoom
 from moorage.store.api.api_watch import Arrivals
 
 VERBS = {f"{verb}Verb": verb for verb in ("filter", "prioritize", "preempt", "bind")} | {"weight": 1}
@@ -88,14 +87,6 @@ def ask(server: ExtenderServer, verb: str, body: Any, method: str = "POST") -> t
 
 def document(one: Pod) -> Any:
     return json.loads(encode_object(one))
-
-
-def test_bodies_have_a_limit_together() -> None:
-    room = BodyRoom(10)
-    with room.take(6) as first, room.take(6) as second, room.take(4) as third:
-        assert (first, second, third) == (True, False, True)
-    with room.take(10) as all_of_it:
-        assert all_of_it
 
 
 @pytest.mark.parametrize("names", [True, False])
@@ -245,6 +236,30 @@ def test_a_body_that_does_not_come(scheduler: Scheduler) -> None:
         raw.sendall(b"POST /filter HTTP/1.1\r\nContent-Length: 9\r\n\r\n{")
         assert raw.recv(100).startswith(b"HTTP/1.1 408")
     server.close()
+
+
+def test_bodies_that_are_promised_take_up_nothing(server: ExtenderServer) -> None:
+    with ExitStack() as stack:
+        for _ in range(50):
+            raw = stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=10))
+            raw.sendall(b"POST /scheduler/filter HTTP/1.1\r\nContent-Length: 100000\r\n\r\n")
+        assert ask(server, "filter", b"{")[0] == 200
+
+
+@pytest.mark.parametrize(("heads", "answer"), [(18, b"HTTP/1.1 503"), (25, b"")], ids=["body", "head"])
+def test_a_request_beyond_the_share_of_its_client_is_refused(
+    server: ExtenderServer, caplog: pytest.LogCaptureFixture, heads: int, answer: bytes
+) -> None:
+    """Or its connection is closed, if the head alone is; what it has sent is counted no more afterwards."""
+    head = b"".join(b"X-%d: %060000d\r\n" % (at, 0) for at in range(heads))
+    received = b""
+    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as raw, suppress(ConnectionError):
+        raw.sendall(b"POST /scheduler/filter HTTP/1.1\r\nContent-Length: 100000\r\n" + head + b"\r\n")
+        raw.sendall(b" " * 100_000)
+        received = raw.recv(12)
+    assert received == answer
+    assert ask(server, "filter", b" " * 100_000)[0] == 200
+    assert not caplog.records
 
 
 def test_one_connection_answers_many_requests(scheduler: Scheduler, server: ExtenderServer) -> None:

@@ -7,6 +7,7 @@ import json
 import socket
 import ssl
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from tests.live.kit.certificates import Authority
 from tests.store.api.wire_server import WireServer
 
 from moorage.serve import DelegatedAuthorization, LiveScheduler, SecureServer
-from moorage.serve.secure_server import TimedReader
+from moorage.serve.http_server import NoRoomError, RequestReader, Shares
 from moorage.store.api import Connection
 from moorage.store.api.http_sessions import Session
 
@@ -125,7 +126,7 @@ def test_a_certificate_that_changes_is_served_at_once(folder: Path, secure: Secu
 def test_a_request_has_a_time_limit_however_small_its_parts_are() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        reader = TimedReader(ours)
+        reader = RequestReader(ours, Shares(100), "client")
         theirs.sendall(b"GET")
         assert reader.read(3) == b"GET"
         reader.until = 0.0  # long ago
@@ -134,14 +135,55 @@ def test_a_request_has_a_time_limit_however_small_its_parts_are() -> None:
             reader.read(1)
 
 
-def test_one_connection_too_many_is_closed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("moorage.serve.secure_server.MAX_CONNECTIONS", 1)
+def test_bytes_of_a_client_are_counted_until_its_request_has_ended() -> None:
+    memory = Shares(12)
+    readers = []
+    with ExitStack() as stack:
+        for client in ("a", "a", "b"):
+            ours, theirs = (stack.enter_context(one) for one in socket.socketpair())
+            theirs.sendall(b"GET /")
+            readers.append(RequestReader(ours, memory, client))
+        assert readers[0].read(4) == b"GET "
+        with pytest.raises(NoRoomError):
+            readers[1].read(4)
+        assert readers[2].read(4) == b"GET "
+        readers[0].forget()
+        assert memory.free == 8
+
+
+def test_a_client_may_hold_what_is_left_for_others() -> None:
+    shares = Shares(12)
+    assert not shares.take("a", 7)
+    assert shares.take("a", 4)
+    assert shares.take("a", 2), "half"
+    assert not shares.take("a", 1)
+    assert shares.take("b", 3), "half of the rest"
+    assert not shares.take("b", 1)
+    assert shares.take("c", 1)
+    shares.give_back("a", 5)
+    assert shares.take("b", 2)
+    for client, amount in (("a", 1), ("b", 5), ("c", 1)):
+        shares.give_back(client, amount)
+    assert shares.take("d", 6)
+
+
+def test_connections_of_a_client_leave_some_for_others(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of 127.0.0.1 and 127.0.0.2 may have one of four, once the first has two."""
+    monkeypatch.setattr("moorage.serve.http_server.CONNECTIONS", 4)
     files = str(folder / "server.crt"), str(folder / "server.key")
     secure = SecureServer(("127.0.0.1", 0), *files, DelegatedAuthorization(None, None), lambda: b"", {})
+    address = "127.0.0.1", secure.port
     try:
-        address = "127.0.0.1", secure.port
-        with socket.create_connection(address), socket.create_connection(address, timeout=10) as second:
-            assert second.recv(1) == b""
+        with socket.create_connection(address), socket.create_connection(address):
+            with socket.create_connection(address, timeout=10) as third:
+                assert third.recv(1) == b""
+            context = ssl.create_default_context(cafile=str(folder / "ca.crt"))
+            client = http.client.HTTPSConnection(
+                *address, timeout=10, context=context, source_address=("127.0.0.2", 0)
+            )
+            client.request("GET", "/healthz")
+            assert client.getresponse().status == 200
+            client.close()
     finally:
         secure.close()
 

@@ -12,7 +12,6 @@ from tests.core.make import node, pinned, pod
 import moorage as mo
 from moorage import Scheduler
 from moorage.framework.configuration import ConfigurationError
-from moorage.framework.profiles.profile import PREPARED
 from moorage.objects import Cluster, Pod, ResourceRequirements, Taint, Toleration
 from moorage.plugins.registry import read_configuration
 from moorage.scheduler.placing.single_cycle import schedule_one
@@ -274,12 +273,3 @@ def test_dynamic_resources_cannot_score_without_its_pre_filter() -> None:
     error = 'running Score plugins: plugin "DynamicResources" failed with: not found'
     assert schedule_one(one.context, pod("p")).error == error
     assert one.run().placements == {"default/q": "large"}, "one feasible node is not scored"
-
-
-def test_what_the_configuration_decides_is_known_before_the_first_pod() -> None:
-    made = scheduler(None)
-    (engine,) = made.engines.values()
-    assert set(PREPARED) <= vars(engine.profile).keys()
-    assert "preemptor" in vars(engine.framework)
-    assert "signs" in vars(engine)
-    assert {"routes", "volume_classes"} <= vars(made.context).keys()

@@ -120,7 +120,6 @@ class PodScheduler(SchedulerParts):
             self._transaction_parts = TransactionParts(self)
             shared = cache, self.handle, rotation, self.engines, self.bindings, self._transaction_parts
             self.context = SchedulingContext(*shared, self.sync, self.pods.current, self.finish_binding)
-            self.context.prepare()
             groups = self.groups if self.queue.groups_pods else None
             watch(self.informers, self.handle, self.queue, self.pods, self._forget_failures, groups)
             watch_taint_rules(self.informers, self.queue, gates)

@@ -4,7 +4,7 @@ cycles."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -17,8 +17,7 @@ from moorage.cache import SchedulerCache
 from moorage.cache.cluster_cache import Enlisted
 from moorage.framework.plugin.group_index import PodGroups
 from moorage.framework.plugin.handle import FrameworkHandle
-from moorage.framework.plugin.lazy_attribute import compute_attributes, lazy_attribute
-from moorage.framework.plugin.nominator import PodNominator
+from moorage.framework.plugin.lazy_attribute import lazy_attribute
 from moorage.framework.profiles.in_core import NO_RESOURCES
 from moorage.framework.runtime.runtime import Target
 from moorage.objects.model.pod import Pod
@@ -71,6 +70,13 @@ class SchedulingContext:
     finish_binding : callable
         Lets time pass until none of the given pods is being bound; returns the failures by
         ``namespace/name``.
+    routes : Routes
+        Computes the route of a pod: the features that its placement needs.
+    routes_of_members : Routes
+        Computes the route of a pod that is placed together with the others of its group: it waits for none
+        of them.
+    volume_classes : VolumeClasses
+        Finds the classes of pods with volumes.
     """
 
     cache: SchedulerCache
@@ -87,10 +93,19 @@ class SchedulingContext:
     _signature: bytes | None = field(default=None, init=False)
     _turn: int = field(default=0, init=False)
 
-    @lazy_attribute
-    def nominator(self) -> PodNominator:
-        """The nominated pods."""
-        return self.handle.nominator
+    def __post_init__(self) -> None:
+        self.nominator = self.handle.nominator
+        self.volume_classes = VolumeClasses(self.engine_of)
+        self._begin_routes()
+
+    def _begin_routes(self) -> None:
+        engines = self.rotation.engines
+        differ = self.handle.extenders or any(engine.signs for engine in engines)
+        of_pod = self._routes_of_pods()
+        self.routes_of_members = Routes(self._route_of_class, of_pod if differ else None)
+        self.routes = self.routes_of_members
+        if any(engine.profile.has_units for engine in engines):
+            self.routes = Routes(self._route_of_class, of_pod)
 
     @property
     def groups(self) -> PodGroups:
@@ -123,33 +138,12 @@ class SchedulingContext:
         """
         return self.engine_of(pod).framework.target_of(pod)
 
-    @lazy_attribute
-    def routes(self) -> Routes:
-        """Computes the route of a pod: the features that its placement needs."""
-        if any(engine.profile.has_units for engine in self.rotation.engines):
-            return Routes(self._route_of_class, self._of_pod)
-        return self.routes_of_members
-
-    @lazy_attribute
-    def routes_of_members(self) -> Routes:
-        """Computes the route of a pod that is placed together with the others of its group: it waits for none
-        of them."""
-        differ = self.handle.extenders or any(engine.signs for engine in self.rotation.engines)
-        return Routes(self._route_of_class, self._of_pod if differ else None)
-
-    @lazy_attribute
-    def _of_pod(self) -> Callable[[Pod], int]:
-        """Returns the route bits that depend on the single pod."""
+    def _routes_of_pods(self) -> Callable[[Pod], int]:
+        """Return what tells the route bits that depend on the single pod."""
         signers = [engine.framework.signer for engine in self.rotation.engines if engine.signs]
         if self.handle.extenders or not all(signer.reads_spec_alone for signer in signers):
             return self._route_of_pod
         return RouteMemo(self._route_of_pod)
-
-    def prepare(self) -> None:
-        """Compute what the configuration alone decides, as kube-scheduler does before its first pod."""
-        for engine in self.rotation.engines:
-            engine.prepare()
-        compute_attributes(self, "routes", "volume_classes")
 
     def batch_of(self, pods: Sequence[Pod], by_demand: bool = False, first: int = 0) -> PodBatch:
         """Return pods as a batch for the core, with the route of each.
@@ -199,11 +193,6 @@ class SchedulingContext:
         return found[0] if len(found) == 1 else frozenset().union(*found)
 
     @lazy_attribute
-    def volume_classes(self) -> VolumeClasses:
-        """Finds the classes of pods with volumes."""
-        return VolumeClasses(self.engine_of)
-
-    @lazy_attribute
     def _device_class_lister(self) -> Lister[DeviceClass]:
         lister: Lister[DeviceClass] = self.handle.informers.lister(DeviceClass)
         return lister
@@ -213,9 +202,7 @@ class SchedulingContext:
         version = self._device_class_lister.changes
         if version != self._device_classes:
             self._device_classes = version
-            for name in ("routes", "routes_of_members"):
-                with suppress(AttributeError):  # not computed yet
-                    delattr(self, name)
+            self._begin_routes()
 
     def _route_of_class(self, pod: Pod, target: Target, uses_volumes: bool) -> int:
         """Return the route bits that all pods of a class share."""

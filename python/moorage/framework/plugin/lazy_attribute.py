@@ -1,4 +1,4 @@
-"""Attributes that are computed at their first use, or before it all at once."""
+"""Attributes that are computed at their first use."""
 
 from __future__ import annotations
 
@@ -34,17 +34,3 @@ else:
             value = self.compute(holder)
             object.__setattr__(holder, self.compute.__name__, value)  # frozen dataclasses allow no other way
             return value
-
-
-def compute_attributes(holder: object, *names: str) -> None:
-    """Compute lazy attributes of an object that have not been used yet.
-
-    Parameters
-    ----------
-    holder : object
-        The object.
-    *names : str
-        Names of the attributes.
-    """
-    for name in names:
-        getattr(holder, name)

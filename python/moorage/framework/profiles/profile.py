@@ -15,7 +15,6 @@ from moorage.errors import InputError
 from moorage.framework.configuration.profile_plugins import extension_error
 from moorage.framework.plugin import interface
 from moorage.framework.plugin.interface import BASES, FilterPlugin, Plugin, PreFilterPlugin, ScorePlugin
-from moorage.framework.plugin.lazy_attribute import lazy_attribute
 from moorage.releases import DEFAULT, RELEASES, Release
 
 from .in_core import (
@@ -45,19 +44,6 @@ BESIDE_CYCLES = (
 )
 CYCLE_POINTS = tuple(point for base, point in BASES.items() if base not in BESIDE_CYCLES)
 ALSO_ACTIVE = UnitPlugin, RowPlugin  # in the core, and called where a pod has a cycle of its own
-# What the plugins and their lists decide, and the first pod needs.
-PREPARED = (
-    "volume_plugins",
-    "reads_volumes",
-    "_device_plugins",
-    "pre_filters_in_core",
-    "core_post_filters",
-    "has_units",
-    "_rejecting",
-    "is_in_core",
-    "filters_in_core",
-    "filter_names",
-)
 P = TypeVar("P", bound=Plugin)
 
 
@@ -71,9 +57,9 @@ class CallsPlugins(Protocol):
         """Return the entry of a plugin whose filter fails with an error."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Profile:
-    """A scheduling profile.
+    """A scheduling profile. It is not changed once it is made: what its plugins decide is computed then.
 
     Raises
     ------
@@ -105,6 +91,32 @@ class Profile:
         `plugins`.
     asks_volume_plugins : bool
         Whether plugins about volumes and claims are called; see `complete`.
+    complete : Profile
+        The profile for pods for which no plugin is skipped: those with volumes, claims or extended resources
+        of device classes. For all other pods the plugins about them are skipped, as upstream skips plugins
+        whose PreFilter returns Skip.
+    names : frozenset of str
+        The names of the plugins.
+    volume_plugins : tuple of VolumePlugin
+        The plugins about volumes.
+    reads_volumes : bool
+        Whether it has volume plugins that are skipped.
+    missing_state_texts : dict of type to dict of str to str
+        Upstream's errors for plugins whose state is missing. Keys are `FilterPlugin` and `ScorePlugin`;
+        values map a plugin that is not enabled at PreFilter or PreScore to its error. Score of
+        DynamicResources reads what its PreFilter has written.
+    filter_names : tuple of str
+        The names of `planned(FilterPlugin)`.
+    pre_filters_in_core, filters_in_core : bool
+        Whether all PreFilter and all Filter plugins are in the core.
+    is_in_core : bool
+        Whether the core runs whole scheduling cycles, of many pods in one call.
+    core_post_filters : tuple of CorePostFilter, or None
+        The PostFilter plugins if all of them are in the core.
+    has_units : bool
+        Whether a plugin makes pods of a group wait for one another at Permit.
+    has_out_of_tree_plugins : bool
+        Whether out-of-tree plugins take part in cycles; they may read the snapshot.
     """
 
     plugins: Sequence[Plugin]
@@ -124,40 +136,71 @@ class Profile:
         unknown = set(self.points or ()).difference(BASES.values())
         if unknown:
             raise InputError(f"unknown extension point {min(unknown)}")
-        _ = self._lists  # raises for an invalid list
-        if self.points is not None:  # a configuration gives weights to plugins that it disables at the point
-            return
+        self._lists = self._listed()
+        if self.points is None:  # a configuration gives weights to plugins that it disables at the point
+            self._check_weights()
+        self.names = frozenset([plugin.name for plugin in self.plugins])
+        self.volume_plugins = tuple([one for one in self.plugins if isinstance(one, VolumePlugin)])
+        self.reads_volumes = bool(self.volume_plugins) and not self.asks_volume_plugins
+        is_active = frozenset(self.called(self.plugins, *ALSO_ACTIVE)).__contains__
+        self._active = {point: tuple(filter(is_active, plugins)) for point, plugins in self._lists.items()}
+        planned: tuple[type[Plugin], ...] = FilterPlugin, ScorePlugin
+        self._planned: dict[type[Plugin], tuple[Any, ...]] = {
+            base: self.called(self.at(base), NativePlugin) for base in planned
+        }
+        self.filter_names = tuple([plugin.name for plugin in self._planned[FilterPlugin]])
+        self.missing_state_texts = self._missing_state_texts()
+        self._decide_what_is_in_core()
+        self._decide_about_volumes()
+
+    def _decide_what_is_in_core(self) -> None:
+        self.pre_filters_in_core = not self.called(self.at(PreFilterPlugin))
+        self.filters_in_core = not self.called(self.at(FilterPlugin))
+        at_points = dict.fromkeys(chain.from_iterable(map(self._lists.__getitem__, CYCLE_POINTS)))
+        lack_state = self.missing_state_texts[FilterPlugin] or self.missing_state_texts[ScorePlugin]
+        self.is_in_core = not (self.called(at_points) or lack_state)
+        out_of_tree = [one for one in at_points if not (one.in_core or isinstance(one, VolumePlugin))]
+        self.has_out_of_tree_plugins = bool(out_of_tree)
+        post_filters = self.at(interface.PostFilterPlugin)
+        in_core = tuple([one for one in post_filters if isinstance(one, CorePostFilter)])
+        self.core_post_filters = in_core if len(in_core) == len(post_filters) else None
+        self.has_units = bool([one for one in self.at(interface.PermitPlugin) if isinstance(one, UnitPlugin)])
+        self._rejecting = self._may_reject()
+
+    def _decide_about_volumes(self) -> None:
+        plugins = self.volume_plugins
+        # Those that may need something for pods without volumes, with their places.
+        self._about_claims = [(at, one) for at, one in enumerate(plugins) if isinstance(one, ClaimsPlugin)]
+        self._device_plugins = self._overriding("concerns")
+        self._delegating = self._overriding("delegated_resources")
+        self._with_demand_version = self._overriding("demand_version")
+        self._with_needs_version = self._overriding("needs_version")
+        self.complete: Profile = replace(self, asks_volume_plugins=True) if self.reads_volumes else self
+
+    def _check_weights(self) -> None:
         by_name = {plugin.name: plugin for plugin in self.plugins}
         for point, weights in ("score", self.weight_overrides), ("placementScore", self.placement_weights):
             for name in weights:
                 if why := extension_error(by_name.get(name), name, point, ()):
                     raise InputError(why)
 
-    @lazy_attribute
-    def names(self) -> frozenset[str]:
-        """The names of the plugins."""
-        return frozenset(plugin.name for plugin in self.plugins)
-
-    @lazy_attribute
-    def _lists(self) -> dict[str, list[Any]]:
+    def _listed(self) -> dict[str, tuple[Any, ...]]:
+        """Return the plugins by extension point."""
         by_name = {plugin.name: plugin for plugin in self.plugins}
         lists: dict[str, list[Any]] = {point: [] for point in BASES.values()}
-        if self.points is None and len(by_name) == len(self.plugins):
-            for one in self.plugins:
-                for point in lists.keys() & one.extension_points:
-                    lists[point].append(one)
-            return lists
-        for point in BASES.values():
-            own = [plugin.name for plugin in self.plugins if point in plugin.extension_points]
-            plugins = lists[point] = []
-            for name in own if self.points is None else self.points.get(point, ()):
-                plugin = by_name.get(name)
-                if why := extension_error(plugin, name, point, [other.name for other in plugins]):
-                    raise InputError(why)
-                plugins.append(plugin)
-        return lists
+        for plugin in self.plugins:
+            for point in lists.keys() & plugin.extension_points:
+                lists[point].append(plugin)
+        if self.points is not None or len(by_name) < len(self.plugins):
+            for point, own in lists.items():
+                names = [plugin.name for plugin in own] if self.points is None else self.points.get(point, ())
+                for at, name in enumerate(names):
+                    if why := extension_error(by_name.get(name), name, point, names[:at]):
+                        raise InputError(why)
+                lists[point] = [by_name[name] for name in names]
+        return {point: tuple(plugins) for point, plugins in lists.items()}
 
-    def at(self, base: type[P]) -> list[P]:
+    def at(self, base: type[P]) -> tuple[P, ...]:
         """Return the plugins at an extension point, in the order in which they run.
 
         Parameters
@@ -167,7 +210,7 @@ class Profile:
         """
         return self._lists[BASES[base]]
 
-    def active(self, base: type[P]) -> list[P]:
+    def active(self, base: type[P]) -> tuple[P, ...]:
         """Return the plugins at an extension point whose work is not done by the core.
 
         Parameters
@@ -177,11 +220,7 @@ class Profile:
         """
         return self._active[BASES[base]]
 
-    @lazy_attribute
-    def _active(self) -> dict[str, list[Any]]:
-        return {point: self.called(plugins, *ALSO_ACTIVE) for point, plugins in self._lists.items()}
-
-    def called(self, plugins: Iterable[P], *others: type[Plugin]) -> list[P]:
+    def called(self, plugins: Iterable[P], *others: type[Plugin]) -> tuple[P, ...]:
         """Return the plugins that are called because the core does not do their work.
 
         Parameters
@@ -192,7 +231,7 @@ class Profile:
             Classes whose plugins are returned, too.
         """
         wanted: tuple[type[Plugin], ...] = (VolumePlugin, *others) if self.asks_volume_plugins else others
-        return [plugin for plugin in plugins if not plugin.in_core or isinstance(plugin, wanted)]
+        return tuple([plugin for plugin in plugins if not plugin.in_core or isinstance(plugin, wanted)])
 
     def calls(self, plugin: Plugin) -> bool:
         """Whether a plugin is called because the core does not do its work.
@@ -203,13 +242,6 @@ class Profile:
             Of the profile.
         """
         return bool(self.called([plugin]))
-
-    @lazy_attribute
-    def complete(self) -> Profile:
-        """The profile for pods for which no plugin is skipped: those with volumes, claims or extended
-        resources of device classes. For all other pods the plugins about them are skipped, as upstream skips
-        plugins whose PreFilter returns Skip."""
-        return replace(self, asks_volume_plugins=True) if self.reads_volumes else self
 
     def without(self, name: str) -> Profile:
         """Return the profile without one plugin.
@@ -230,42 +262,14 @@ class Profile:
             points=points,
         )
 
-    @lazy_attribute
-    def reads_volumes(self) -> bool:
-        """Whether the profile has volume plugins that are skipped."""
-        return bool(self.volume_plugins) and not self.asks_volume_plugins
-
-    @lazy_attribute
-    def volume_plugins(self) -> list[VolumePlugin]:
-        """The plugins about volumes."""
-        return [plugin for plugin in self.plugins if isinstance(plugin, VolumePlugin)]
-
-    @lazy_attribute
+    @property
     def claims_plugin(self) -> ClaimsPlugin:
         """The plugin about resource claims of a profile that has one."""
-        return next(one for one in self.volume_plugins if isinstance(one, ClaimsPlugin))
+        return self._about_claims[0][1]
 
     def asks_devices(self, pod: Pod) -> bool:
         """Whether a pod without claims requests an extended resource that a device class provides."""
         return bool([one for one in self._device_plugins if one.concerns(pod)])
-
-    @lazy_attribute
-    def _device_plugins(self) -> list[VolumePlugin]:
-        """The plugins that may apply to a pod without volumes and claims."""
-        return self._overriding("concerns")
-
-    @lazy_attribute
-    def _delegating(self) -> list[VolumePlugin]:
-        """The plugins that may provide extended resources."""
-        return self._overriding("delegated_resources")
-
-    @lazy_attribute
-    def _with_demand_version(self) -> list[VolumePlugin]:
-        return self._overriding("demand_version")
-
-    @lazy_attribute
-    def _with_needs_version(self) -> list[VolumePlugin]:
-        return self._overriding("needs_version")
 
     def _overriding(self, name: str) -> list[VolumePlugin]:
         """The plugins about volumes for which an attribute is not that of all."""
@@ -307,8 +311,8 @@ class Profile:
         plugins = self.volume_plugins
         out: list[Hashable] = [()] * len(plugins)
         if not pod.spec.volumes:
-            for at, plugin in self._about_claims:
-                needs = plugin.needs_of(pod, (), nodes, batch)
+            for at, of_claims in self._about_claims:
+                needs = of_claims.needs_of(pod, (), nodes, batch)
                 if needs is None:
                     return None
                 out[at] = needs
@@ -322,11 +326,6 @@ class Profile:
                 return None
             out[at] = needs
         return tuple(out)
-
-    @lazy_attribute
-    def _about_claims(self) -> list[tuple[int, VolumePlugin]]:
-        """The plugins that may need something for pods without volumes, with their places."""
-        return [(at, one) for at, one in enumerate(self.volume_plugins) if isinstance(one, ClaimsPlugin)]
 
     def volume_demand(self, needs: Sequence[Hashable]) -> VolumeDemand:
         """Return needs for the kernels.
@@ -365,23 +364,6 @@ class Profile:
             return False
         return not any(needs) or self.volume_demand(needs).is_met_by(nodes.rows)
 
-    @lazy_attribute
-    def pre_filters_in_core(self) -> bool:
-        """Whether all PreFilter plugins are in the core."""
-        return not self.called(self.at(PreFilterPlugin))
-
-    @lazy_attribute
-    def core_post_filters(self) -> tuple[CorePostFilter, ...] | None:
-        """The PostFilter plugins if all of them are `CorePostFilter`, else None."""
-        plugins = self.at(interface.PostFilterPlugin)
-        in_core = tuple([p for p in plugins if isinstance(p, CorePostFilter)])
-        return in_core if len(in_core) == len(plugins) else None
-
-    @lazy_attribute
-    def has_units(self) -> bool:
-        """Whether a plugin makes pods of a group wait for one another at Permit."""
-        return bool([plugin for plugin in self.at(interface.PermitPlugin) if isinstance(plugin, UnitPlugin)])
-
     def may_reject(self, shape: Shape) -> bool:
         """Whether PreFilter or PreScore may reject a pod.
 
@@ -397,10 +379,9 @@ class Profile:
                 return True
         return False
 
-    @lazy_attribute
-    def _rejecting(self) -> list[Callable[[Shape], bool]] | None:
-        """`NativePlugin.may_reject` of the plugins that are called at PreFilter or PreScore; None if one of
-        them has no such method, or lacks its state."""
+    def _may_reject(self) -> list[Callable[[Shape], bool]] | None:
+        """Return `NativePlugin.may_reject` of the plugins that are called at PreFilter or PreScore; None if
+        one of them has no such method, or lacks its state."""
         asks = self.asks_volume_plugins
         called = [
             *split_skipping(self.at(PreFilterPlugin), "pre_filter", asks)[0],
@@ -411,26 +392,7 @@ class Profile:
             return None
         return list(dict.fromkeys(native))
 
-    @lazy_attribute
-    def is_in_core(self) -> bool:
-        """Whether the core runs whole scheduling cycles, of many pods in one call."""
-        if self.called(chain.from_iterable(map(self._lists.__getitem__, CYCLE_POINTS))):
-            return False
-        return not (self.missing_state_texts[FilterPlugin] or self.missing_state_texts[ScorePlugin])
-
-    @lazy_attribute
-    def has_out_of_tree_plugins(self) -> bool:
-        """Whether out-of-tree plugins take part in cycles; they may read the snapshot."""
-        at_points = {plugin for point in CYCLE_POINTS for plugin in self._lists[point]}
-        return bool([one for one in at_points if not (one.in_core or isinstance(one, VolumePlugin))])
-
-    @lazy_attribute
-    def missing_state_texts(self) -> dict[type[Plugin], dict[str, str]]:
-        """Upstream's errors for plugins whose state is missing.
-
-        Keys are `FilterPlugin` and `ScorePlugin`; values map a plugin that is not enabled at PreFilter or
-        PreScore to its error. Score of DynamicResources reads what its PreFilter has written.
-        """
+    def _missing_state_texts(self) -> dict[type[Plugin], dict[str, str]]:
         texts: dict[type[Plugin], dict[str, str]] = {FilterPlugin: {}, ScorePlugin: {}}
         for base, before in ((FilterPlugin, PreFilterPlugin), (ScorePlugin, interface.PreScorePlugin)):
             earlier = self.at(before)
@@ -442,11 +404,6 @@ class Profile:
             if plugin.name == "DynamicResources" and plugin not in self._lists[BASES[PreFilterPlugin]]:
                 texts[ScorePlugin][plugin.name] = "not found"
         return texts
-
-    @lazy_attribute
-    def filters_in_core(self) -> bool:
-        """Whether all Filter plugins are in the core."""
-        return not self.called(self.at(FilterPlugin))
 
     def weight(self, plugin: Plugin) -> int:
         """Return the weight of a Score plugin; 0 counts as 1.
@@ -473,7 +430,7 @@ class Profile:
         """Score plugin to weight."""
         return {plugin.name: self.weight(plugin) for plugin in self.at(ScorePlugin)}
 
-    def planned(self, base: type[P]) -> list[P]:
+    def planned(self, base: type[P]) -> tuple[P, ...]:
         """Return the plugins of the plan's list for Filter or Score, in order.
 
         The indices of a plan refer to this list.
@@ -484,16 +441,6 @@ class Profile:
             `FilterPlugin` or `ScorePlugin`.
         """
         return self._planned[base]
-
-    @lazy_attribute
-    def filter_names(self) -> list[str]:
-        """The names of `planned(FilterPlugin)`."""
-        return [plugin.name for plugin in self.planned(FilterPlugin)]
-
-    @lazy_attribute
-    def _planned(self) -> dict[type[Plugin], list[Any]]:
-        points: tuple[type[Plugin], ...] = FilterPlugin, ScorePlugin
-        return {base: self.called(self.at(base), NativePlugin) for base in points}
 
     def compile(
         self, state: ClusterState, bridge: CallsPlugins | None = None, before: Plan | None = None

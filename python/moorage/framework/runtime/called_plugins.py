@@ -8,7 +8,6 @@ from moorage.framework.plugin.interface import (
     PreScorePlugin,
     ScorePlugin,
 )
-from moorage.framework.plugin.lazy_attribute import lazy_attribute
 from moorage.framework.plugin.status import Code, Status, error_status
 from moorage.framework.profiles.in_core import NativePlugin, split_skipping
 from moorage.framework.profiles.profile import Profile
@@ -32,6 +31,12 @@ class CalledPlugins:
         The names of the others.
     pre_filters_are_native, pre_scores_are_native : bool
         Whether all called plugins have kernels.
+    filters : tuple of FilterPlugin
+        The Filter plugins that can reject.
+    scorers : list of (ScorePlugin, int)
+        The Score plugins whose scores can differ between nodes, with their weights.
+    missing_state : Status or None
+        The Error of the first Score plugin that lacks the state of its PreScore.
     """
 
     def __init__(self, profile: Profile) -> None:
@@ -44,20 +49,9 @@ class CalledPlugins:
             one for one in self.pre_filters if not isinstance(one, NativePlugin)
         ]
         self.pre_scores_are_native = not [one for one in self.pre_scores if not isinstance(one, NativePlugin)]
-
-    @lazy_attribute
-    def filters(self) -> list[FilterPlugin]:
-        """The Filter plugins that can reject."""
-        return self.profile.planned(FilterPlugin)
-
-    @lazy_attribute
-    def scorers(self) -> list[tuple[ScorePlugin, int]]:
-        """The Score plugins whose scores can differ between nodes, with their weights."""
-        return [(plugin, self.profile.weight(plugin)) for plugin in self.profile.planned(ScorePlugin)]
-
-    @lazy_attribute
-    def missing_state(self) -> Status | None:
-        """The Error of the first Score plugin that lacks the state of its PreScore."""
-        for plugin, text in self.profile.missing_state_texts[ScorePlugin].items():
-            return error_status(SCORE_ERROR.format(plugin), Status(Code.ERROR, (text,)))
-        return None
+        self.filters = profile.planned(FilterPlugin)
+        self.scorers = [(plugin, profile.weight(plugin)) for plugin in profile.planned(ScorePlugin)]
+        self.missing_state: Status | None = None
+        for plugin, text in profile.missing_state_texts[ScorePlugin].items():
+            self.missing_state = error_status(SCORE_ERROR.format(plugin), Status(Code.ERROR, (text,)))
+            break

@@ -110,6 +110,8 @@ class Framework:
         Runs native plugins on single nodes; None without a decider.
     plugins : CalledPlugins
         Those that are called for pods without volumes and claims.
+    complete : CalledPlugins
+        Those that are called for the others.
     columns : CycleColumns
         Columns of the node table, for vectorised plugins.
     """
@@ -125,13 +127,11 @@ class Framework:
                 plugin.handle = handle
         self.decider: Decider | None = None
         self.kernels: Kernels | None = None
+        self._preemptor: Preemptor | None = None
         self.columns = CycleColumns(handle.cache.state)
         self.plugins = CalledPlugins(profile)
-
-    @lazy_attribute
-    def complete(self) -> CalledPlugins:
-        """The plugins that are called for pods with volumes or claims."""
-        return CalledPlugins(self.profile.complete) if self.profile.reads_volumes else self.plugins
+        self.complete = CalledPlugins(profile.complete) if profile.reads_volumes else self.plugins
+        self.pre_enqueues = profile.at(interface.PreEnqueuePlugin)
 
     def plugins_of(self, target: Target) -> CalledPlugins:
         """Return the plugins that are called for the pods of a key (`target_of`)."""
@@ -164,13 +164,14 @@ class Framework:
         self.decider = decider
         stops = self.handle.release.budgets_stop_at_violation
         self.kernels = Kernels(self.handle.cache, decider.search.plan, stops)
+        self._preemptor = Preemptor(decider, stops)
 
-    @lazy_attribute
+    @property
     def preemptor(self) -> Preemptor:
         """The preemptor over the engine's decider; MoorageError without one."""
-        if self.decider is None:
+        if self._preemptor is None:
             raise MoorageError("the framework of this handle is not complete")
-        return Preemptor(self.decider, self.handle.release.budgets_stop_at_violation)
+        return self._preemptor
 
     def searching(self, now: bool) -> None:
         """Record that a search of the engine begins (`now`) or has ended."""
@@ -236,11 +237,6 @@ class Framework:
             if status is not None and not status.is_success:
                 return status.with_plugin(plugin.name)
         return None
-
-    @lazy_attribute
-    def pre_enqueues(self) -> list[interface.PreEnqueuePlugin]:
-        """The PreEnqueue plugins."""
-        return list(self.profile.at(interface.PreEnqueuePlugin))
 
     def queue_sort_func(self) -> Callable[[interface.QueuedPod, interface.QueuedPod], bool]:
         """Return the method `less` of the QueueSort plugin.

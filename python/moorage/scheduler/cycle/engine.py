@@ -18,10 +18,10 @@ from moorage._core.state.pod_class import Shape
 from moorage.framework.plugin.cycle_state import CycleState
 from moorage.framework.plugin.handle import FrameworkHandle
 from moorage.framework.plugin.interface import FilterPlugin, NominatingInfo, PostFilterPlugin, PreFilterPlugin
-from moorage.framework.plugin.lazy_attribute import compute_attributes, lazy_attribute
+from moorage.framework.plugin.lazy_attribute import lazy_attribute
 from moorage.framework.plugin.status import NodeToStatus, Status, message_of
 from moorage.framework.profiles.in_core import CorePostFilter
-from moorage.framework.profiles.profile import PREPARED, Profile
+from moorage.framework.profiles.profile import Profile
 from moorage.framework.runtime.call import StatusError
 from moorage.framework.runtime.filtering import PreFilterRun
 from moorage.framework.runtime.runtime import Target, target_of
@@ -101,12 +101,7 @@ class Engine(NodeSearch):
         self.last_preemptor: Target | None = None
         self.number = 0
         self.batching = batching or Batching(False, self.cache.clock)
-
-    def prepare(self) -> None:
-        """Compute what the configuration alone decides, as kube-scheduler does before its first pod."""
-        compute_attributes(self.profile, *PREPARED)
-        compute_attributes(self.framework, "preemptor")
-        compute_attributes(self, "signs")
+        self.signs = self.batching.is_on and bool(self.framework.signer.plugins)
 
     @lazy_attribute
     def may_leave_out_volumes(self) -> bool:
@@ -235,11 +230,6 @@ class Engine(NodeSearch):
             scored = framework.run_pre_score_plugins(state, pod, framework.all_nodes())
             known.passes = not ran.error and ran.rejection is None and scored is None
         return known.passes
-
-    @lazy_attribute
-    def signs(self) -> bool:
-        """Whether opportunistic batching recognizes pods of this profile by their signature."""
-        return self.batching.is_on and bool(self.framework.signer.plugins)
 
     def sign(self, pod: Pod) -> bytes | None:
         """Return the signature by which opportunistic batching recognizes equal pods.

@@ -12,8 +12,7 @@ from tests.core.make import ZONE, container, node, pod, port
 from moorage import Scheduler
 from moorage._core.base.resources import PodGates
 from moorage.explain import Change
-from moorage.explain.lowering import effective
-from moorage.explain.single_change import LABEL, NODE, SMALLER_CLAIM, UNCORDON
+from moorage.explain.constraints.lowering import effective
 from moorage.objects import (
     Affinity,
     Cluster,
@@ -80,10 +79,10 @@ class World:
 
     def after(self, change: Change) -> list[str]:
         """Nodes that the pod fits after a change."""
-        if change.kind in (LABEL, NODE, UNCORDON):
+        if change.kind in ("add-label", "add-node", "uncordon-node"):
             assert change.node is not None
             return self.fits(change.pod, self.with_node(change.node))
-        if change.kind == SMALLER_CLAIM:
+        if change.kind == "smaller-claim":
             smaller = World(self.nodes, self.bound, self._with_size(change.claim, change.after))
             smaller.runs = self.runs
             return smaller.fits(change.pod)

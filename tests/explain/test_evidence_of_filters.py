@@ -12,7 +12,7 @@ from moorage import Scheduler
 from moorage.explain import Explanation
 from moorage.explain.explain_document import document
 from moorage.objects import build_cluster, decode_object
-from moorage.plugins.room_holders import OwnRequest
+from moorage.plugins.claim_evidence import ClaimEvidence
 
 
 def explained(text: str, key: str = "default/new", **settings: Any) -> Explanation:
@@ -648,10 +648,9 @@ def test_each_operator_of_an_affinity_term_is_named() -> None:
     assert fact.startswith("no pod with app in (y), app NotIn [z], team Exists in default (affinity")
 
 
-def test_a_fact_is_not_left_out_because_it_is_called_like_the_resource() -> None:
-    made = OwnRequest("memory", 3, 1, 0, container="memory", pod_level=False)
-    assert made.facts()["container"] == "memory"
-    assert "resource" not in made.facts()
+def test_a_fact_is_not_left_out_because_it_is_called_like_the_object() -> None:
+    made = ClaimEvidence("default/data", "lost", volume="default/data")
+    assert made.facts() == {"problem": "lost", "volume": "default/data"}
 
 
 @pytest.mark.parametrize(

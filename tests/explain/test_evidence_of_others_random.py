@@ -20,7 +20,7 @@ from tests.objects.make import make
 
 from moorage.explain import Explanation
 from moorage.explain.explanation import NodeGroup
-from moorage.explain.single_change import SMALLER_CLAIM
+from moorage.framework import Need
 from moorage.objects import (
     Affinity,
     ContainerRestartRule,
@@ -35,7 +35,6 @@ from moorage.objects import (
 )
 from moorage.plugins.claim_evidence import ClaimEvidence
 from moorage.plugins.inter_pod_affinity import MissingPod, RepellingPod
-from moorage.plugins.node_declared_features import FeatureEvidence
 from moorage.plugins.node_volume_limits import LimitEvidence
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
@@ -208,7 +207,7 @@ def storage_case(seed: int) -> Counter[str]:
     checks = {LimitEvidence: storage.check_limit, ClaimEvidence: storage.check_claim}
     found = checked(explanation, storage.world, storage.asked, checks)
     for change in explanation.changes:
-        if change.kind == SMALLER_CLAIM and storage.is_alone:
+        if change.kind == "smaller-claim" and storage.is_alone:
             sizes = (int(size.removesuffix("Gi")) for size in (change.after, change.before))
             for size in range(next(sizes) + 1, next(sizes)):
                 assert storage.world.after(replaced(change, after=f"{size}Gi")) == []
@@ -384,16 +383,16 @@ def feature_case(seed: int) -> Counter[str]:
     containers = (container(restart_policy_rules=rules if RESTART in needed else ()),)
     asked = pod("new", containers=containers, **spec)
 
-    def check(fact: FeatureEvidence, group: NodeGroup, asked: Pod) -> None:
+    def check(fact: Need, group: NodeGroup, asked: Pod) -> None:
         declared = [one.status.declared_features for one in nodes if one.name in group.nodes]
-        assert fact.feature in needed
-        assert fact.nodes == sum(fact.feature not in one for one in declared)
+        assert fact.name in needed
+        assert fact.nodes == sum(fact.name not in one for one in declared)
 
     world = World(nodes)
     explanation = world.scheduler().explain(asked)
     able = [one.name for one in nodes if {*needed} <= {*one.status.declared_features}]
     assert sorted(explanation.feasible) == able
-    return checked(explanation, world, asked, {FeatureEvidence: check})
+    return checked(explanation, world, asked, {Need: check})
 
 
 # ---- tests -------------------------------------------------------------------------------------------------
@@ -427,5 +426,5 @@ def test_the_clusters_are_worth_explaining() -> None:
     found = sum((storage_case(seed) + neighbour_case(seed) for seed in range(300)), Counter[str]())
     for fact in (LimitEvidence, ClaimEvidence, RepellingPod, MissingPod):
         assert found[fact.__name__] >= 50, fact
-    for kind in (SMALLER_CLAIM, "add-node", "add-label", "drop", "near", "gap"):
+    for kind in ("smaller-claim", "add-node", "add-label", "drop", "near", "gap"):
         assert found[kind] >= 5, kind

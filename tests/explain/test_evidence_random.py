@@ -14,16 +14,13 @@ from tests.conftest import NIGHTLY, SHARE
 from tests.explain.explain_world import World, random_pod, random_world
 
 from moorage.explain import Explanation
+from moorage.explain.constraints.requests import RoomEvidence
+from moorage.explain.constraints.taints import UNSCHEDULABLE, taint_text
 from moorage.explain.explanation import NodeGroup
+from moorage.framework import Fact
 from moorage.objects import Node, Pod, PodStatus, Taint, TopologySpreadConstraint
 from moorage.plugins.inter_pod_affinity import MissingPod, RepellingPod
-from moorage.plugins.node_affinity import LabelEvidence
-from moorage.plugins.node_ports import PortEvidence, PortHolder
-from moorage.plugins.node_resources_fit import RoomEvidence
-from moorage.plugins.node_unschedulable import CordonEvidence
 from moorage.plugins.pod_topology_spread import NoDomain, SpreadEvidence
-from moorage.plugins.room_holders import InitContainerSum, NominatedPod, OwnRequest, TerminatingPod
-from moorage.plugins.taint_toleration import TaintEvidence, taint_text
 
 UNITS = {"m": Fraction(1, 1000), "Mi": 2**20, "Gi": 2**30, "": 1}
 
@@ -34,6 +31,12 @@ def amount(resource: str, quantity: object) -> int:
     suffix = text.lstrip("0123456789.")
     value = Fraction(text.removesuffix(suffix)) * UNITS[suffix]
     return int(value * 1000) if resource == "cpu" else int(value)
+
+
+def quantities(resource: str, fact: Fact) -> dict[str, int]:
+    """The amounts of a fact in the unit of its resource."""
+    named = ("amount", "without", "containers", "overhead")
+    return {name: amount(resource, fact.values[name]) for name in named if name in fact.values}
 
 
 def request_of(pod: Pod, resource: str, inits: bool = True, overhead: bool = True, level: bool = True) -> int:
@@ -113,14 +116,14 @@ def check_room(fact: RoomEvidence, objects: Objects) -> None:
     assert fact.least > 0
 
 
-def check_taint(fact: TaintEvidence, objects: Objects) -> None:
+def check_taint(fact: Fact, objects: Objects) -> None:
     texts = Counter(
         taint_text(taint)
         for node in objects.nodes
-        for taint in node.spec.taints
+        for taint in (*node.spec.taints, *([UNSCHEDULABLE] if node.spec.unschedulable else []))
         if taint.effect != "PreferNoSchedule" and not objects.tolerated(taint)
     )
-    assert texts[fact.taint] == fact.nodes
+    assert texts[fact.name] == fact.nodes
 
 
 def check_spread(fact: SpreadEvidence, objects: Objects, feasible_labels: set[str]) -> None:
@@ -182,33 +185,34 @@ def check(explanation: Explanation, world: World, asked: Pod, waiting: list[Pod]
     for group in explanation.groups:
         objects = Objects(world, asked, waiting, group)
         for fact in group.evidence:
-            checked[type(fact).__name__] += 1
+            checked[fact.kind] += 1
             assert 0 < fact.nodes <= len(group.nodes)
             match fact:
                 case RoomEvidence():
                     check_room(fact, objects)
-                case TaintEvidence():
+                case Fact(kind="toleration"):
                     check_taint(fact, objects)
-                case CordonEvidence():
-                    assert fact.nodes == sum(node.spec.unschedulable for node in objects.nodes)
                 case SpreadEvidence():
                     check_spread(fact, objects, fitting)
                 case NoDomain():
                     lacking = [n for n in objects.nodes if fact.topology_key not in n.metadata.labels]
                     assert fact.nodes == len(lacking)
-                case PortHolder():
-                    (pod,) = [one for one in (*world.bound, *waiting) if one.key == fact.pod]
+                case Fact(kind="request"):
+                    resource, told = fact.name, quantities(fact.name, fact)
+                    assert told["amount"] == request_of(asked, resource)
+                    bare = request_of(asked, resource, inits=False, overhead=False, level=False)
+                    assert told["containers"] == bare
+                    assert told["overhead"] == amount(resource, asked.spec.overhead.get(resource, 0))
+                case Fact() if "amount" in fact.values:
+                    (pod,) = [one for one in (*world.bound, *waiting) if one.key == fact.name]
+                    resource = str(fact.values["resource"])
+                    told = quantities(resource, fact)
+                    assert told["amount"] == request_of(pod, resource)
+                    if fact.kind == "pod":
+                        assert told["without"] == request_of(pod, resource, inits=False)
+                case Fact(kind="pod"):
+                    (pod,) = [one for one in (*world.bound, *waiting) if one.key == fact.name]
                     assert any(port.host_port == 80 for one in pod.spec.containers for port in one.ports)
-                case TerminatingPod() | InitContainerSum() | NominatedPod():
-                    (pod,) = [one for one in (*world.bound, *waiting) if one.key == fact.pod]
-                    assert fact.amount == request_of(pod, fact.resource)
-                    if isinstance(fact, InitContainerSum):
-                        assert fact.without == request_of(pod, fact.resource, inits=False)
-                case OwnRequest():
-                    assert fact.amount == request_of(asked, fact.resource)
-                    bare = request_of(asked, fact.resource, inits=False, overhead=False, level=False)
-                    assert fact.containers == bare
-                    assert fact.overhead == amount(fact.resource, asked.spec.overhead.get(fact.resource, 0))
                 case RepellingPod():
                     (pod,) = [one for one in (*world.bound, *waiting) if one.key == fact.pod]
                     terms = (pod if fact.theirs else asked).spec.affinity.pod_anti_affinity.required  # type: ignore[union-attr]
@@ -229,8 +233,8 @@ def check(explanation: Explanation, world: World, asked: Pod, waiting: list[Pod]
                     wanted = [term.label_selector.match_labels.items() for term in terms]  # type: ignore[union-attr]
                     matching = [pod for pod in there if all(w <= pod.metadata.labels.items() for w in wanted)]
                     assert fact.value is None or matching == []
-                case LabelEvidence() | PortEvidence():
-                    pass
+                case Fact():
+                    assert fact.kind in ("label", "host-port", "capacity", "node-name")
     return checked
 
 
@@ -269,5 +273,5 @@ def test_numbers_are_those_of_the_objects(seed: int) -> None:
 @pytest.mark.nightly  # of the test above
 def test_the_cases_have_all_kinds_of_facts() -> None:
     found = sum(map(checked_case, range(150)), Counter[str]())
-    for kind in (RoomEvidence, TaintEvidence, SpreadEvidence, NominatedPod, TerminatingPod, OwnRequest):
-        assert found[kind.__name__] >= 2, kind
+    for kind in ("resource", "toleration", "domain", "nominated-pod", "terminating-pod", "request"):
+        assert found[kind] >= 2, kind

@@ -12,7 +12,8 @@ from tests.scheduler.cycle.test_examine import MALFORMED, named
 
 from moorage import Scheduler
 from moorage.explain import Explanation
-from moorage.explain.constraints import finer_constraints, term_constraints
+from moorage.explain.constraints.conflicts import term_constraints
+from moorage.explain.constraints.node_selection import finer_constraints
 from moorage.framework import Code
 from moorage.objects import (
     Affinity,

@@ -14,16 +14,11 @@ from moorage._core.base.resources import PodGates
 from moorage.changes.drain import with_cordon
 from moorage.explain import Explanation
 from moorage.explain.changes import with_label
-from moorage.explain.constraints import (
-    finer_constraints,
-    pod_constraints,
-    term_constraints,
-    tolerate,
-    toleration_of,
-)
-from moorage.explain.lowering import drop_request, effective, lower
+from moorage.explain.constraints.conflicts import pod_constraints, term_constraints
+from moorage.explain.constraints.lowering import drop_request, effective, lower
+from moorage.explain.constraints.node_selection import finer_constraints
+from moorage.explain.constraints.taints import tolerate, toleration_of
 from moorage.explain.probe import Probe
-from moorage.explain.single_change import DROP, LABEL, LOWER, NODE, SPREAD, TOLERATE, UNCORDON
 from moorage.framework import FilterPlugin, Plugin, Profile
 from moorage.framework.profiles.in_core import NativePlugin
 from moorage.objects import Node, Pod, Toleration
@@ -60,7 +55,7 @@ def test_every_change_places_the_pod_on_as_many_nodes_as_it_says(case: Case) -> 
 def test_a_smaller_reduction_does_not_suffice(case: Case) -> None:
     world, pending, explanation = case
     for change in explanation.changes:
-        if change.kind == LOWER:
+        if change.kind == "lower-request":
             request = effective(change.pod, change.resource, GATES)
             lowered = lower(pending, change.resource, request + 1, GATES)
             assert lowered is not None
@@ -71,7 +66,7 @@ def test_a_smaller_reduction_does_not_suffice(case: Case) -> None:
 def test_a_smaller_max_skew_does_not_suffice(case: Case) -> None:
     world, pending, explanation = case
     for change in explanation.changes:
-        if (change.kind, change.resource) == (SPREAD, "maxSkew"):
+        if (change.kind, change.resource) == ("change-spread", "maxSkew"):
             was = pending.spec.topology_spread_constraints
             spreads = change.pod.spec.topology_spread_constraints
             less = tuple(one if one in was else replace(one, max_skew=one.max_skew - 1) for one in spreads)
@@ -84,7 +79,7 @@ def test_a_smaller_max_skew_does_not_suffice(case: Case) -> None:
 def test_a_label_helps_on_as_many_nodes_as_it_says(case: Case) -> None:
     world, pending, explanation = case
     for change in explanation.changes:
-        if change.kind == LABEL:
+        if change.kind == "add-label":
             key, value = change.label
             lacking = [each for each in world.nodes if key not in each.metadata.labels]
             labelled = [with_label(each, key, value) for each in lacking]
@@ -101,7 +96,7 @@ def test_uncordoning_helps_on_as_many_nodes_as_it_says(case: Case) -> None:
     helped = [
         each.name for each in cordoned if world.fits(pending, world.with_node(with_cordon(each, False)))
     ]
-    offered = [change for change in explanation.changes if change.kind == UNCORDON]
+    offered = [change for change in explanation.changes if change.kind == "uncordon-node"]
     assert [change.eligible_nodes for change in offered] == ([len(helped)] if helped else [])
     assert all(change.node_name in helped for change in offered)
 
@@ -115,15 +110,15 @@ def test_no_kind_of_change_is_missed(case: Case) -> None:
         lower(pending, each, effective(drop_request(pending, each), each, GATES) + 1, GATES)
         for each in ("cpu", "memory", "nvidia.com/gpu")
     )
-    assert (LOWER in found) == any(world.fits(one[0]) for one in least if one is not None)
+    assert ("lower-request" in found) == any(world.fits(one[0]) for one in least if one is not None)
     taints = [taint for each in world.nodes for taint in each.spec.taints]
     if any(world.fits(tolerate(pending, toleration_of([taint]))) for taint in taints):
-        assert TOLERATE in found
+        assert "add-toleration" in found
     copies = [fresh(each) for each in world.nodes]
-    assert (NODE in found) == any(world.fits(pending, world.with_node(each)) for each in copies)
+    assert ("add-node" in found) == any(world.fits(pending, world.with_node(each)) for each in copies)
     drops = [*term_constraints(pending), *finer_constraints(pending)]
     opening = [each for each in drops if world.fits(each.drop(pending))]
-    assert [c.constraint for c in explanation.changes if c.kind == DROP] == sorted(
+    assert [c.constraint for c in explanation.changes if c.kind == "drop"] == sorted(
         opening, key=lambda each: -len(world.fits(each.drop(pending)))
     )
 
@@ -210,7 +205,7 @@ def test_every_filter_speaks_for_itself(case: Case) -> None:
 @pytest.mark.nightly  # a test of the cases
 def test_the_cases_are_worth_trying() -> None:
     explanations = [made(seed)[2] for seed in range(200)]
-    for kind in (LOWER, TOLERATE, UNCORDON, LABEL, NODE, DROP):
+    for kind in ("lower-request", "add-toleration", "uncordon-node", "add-label", "add-node", "drop"):
         assert sum(kind in {change.kind for change in each.changes} for each in explanations) >= 5, kind
     rejecting = [s.plugin for each in explanations for group in each.groups for s in group.verdicts]
     for plugin in ("NodeAffinity", "NodePorts", "PodTopologySpread", "InterPodAffinity"):

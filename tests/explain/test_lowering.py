@@ -12,7 +12,7 @@ from tests.explain.explain_world import random_pod
 
 from moorage import Scheduler
 from moorage._core.base.resources import PodGates
-from moorage.explain.lowering import Edit, drop_request, effective, lower
+from moorage.explain.constraints.lowering import Edit, drop_request, effective, lower
 from moorage.objects import Cluster, Container, ContainerStatus, Pod, ResourceRequirements
 
 GATES = PodGates()

@@ -13,7 +13,6 @@ from tests.core.make import container, node, pod
 from tests.explain.explain_world import TAINTS, World, random_pod, random_requests, random_world
 
 from moorage.explain import Explanation
-from moorage.explain.single_change import LABEL, NODE
 from moorage.objects import (
     DaemonSet,
     DaemonSetSpec,
@@ -65,7 +64,7 @@ def fits_with_one_more(world: World, pending: Pod, like: str) -> Sequence[str]:
 
 
 def offered(explanation: Explanation) -> dict[str, int]:
-    return {one.node_name: one.feasible_nodes for one in explanation.changes if one.kind == NODE}
+    return {one.node_name: one.feasible_nodes for one in explanation.changes if one.kind == "add-node"}
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -110,8 +109,10 @@ def test_a_label_that_brings_daemons_leaves_what_room_they_leave() -> None:
     one = node("a", cpu="4", memory="8Gi")
     chosen = {"disk": "x"}
     asks = pod("p", requests={"cpu": "3500m"}, node_selector=chosen)
-    labels = [each.text for each in World([one]).scheduler().explain(asks).changes if each.kind == LABEL]
+    labels = [
+        each.text for each in World([one]).scheduler().explain(asks).changes if each.kind == "add-label"
+    ]
     assert labels == ["label node a with disk=x"]
     daemons = [daemon_set("d", asking("600m", node_selector=chosen))]
     found = World([one], (), daemons).scheduler().explain(asks).changes
-    assert LABEL not in {each.kind for each in found}
+    assert "add-label" not in {each.kind for each in found}

@@ -1,9 +1,9 @@
 """Explanations: why a pod fits nowhere, and the changes with which it would fit."""
 
-from .constraints import Constraint as Constraint
+from .constraints.constraint import Change as Change
+from .constraints.constraint import Constraint as Constraint
 from .explain_document import Explanation as Explanation
 from .explanation import Situation as Situation
-from .single_change import Change as Change
 from .situations import explain_after_run as explain_after_run
 from .situations import explain_alone as explain_alone
 from .situations import explain_in_turn as explain_in_turn

@@ -7,11 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from .changes import as_stored, find_changes, lower_requests, tolerations
-from .constraints import Constraint, tolerate
-from .lowering import effective, lower
+from .changes import as_stored, find_changes
+from .constraints.constraint import KINDS, Change, Constraint
 from .probe import Probe
-from .single_change import DROP, KINDS, LOWER, Change
 
 MOST_FIRST = 12
 """Maximum number of constraints that are tried as the first of two."""
@@ -79,39 +77,19 @@ def _pairs(probe: Probe, constraint: Constraint) -> Iterator[ChangePair]:
     loose = Probe(probe.engine, constraint.drop(probe.pod))
     for second in find_changes(loose):
         with _made(probe, second) as changed:
-            if constraint.kind == "request":
-                firsts = [one for one in lower_requests(changed) if one.resource == constraint.name]
-            elif constraint.kind == "taint":
-                firsts = list(tolerations(changed))
-            else:
-                firsts = [_dropped(changed, constraint)]
-            for made in firsts:
+            for made in constraint.remedies(changed):
                 first = as_stored(probe, made)
-                if first is not None and first.feasible_nodes:
+                if first is not None:
                     yield ChangePair(first, second, first.feasible_nodes)
 
 
 @contextmanager
 def _made(probe: Probe, change: Change) -> Iterator[Probe]:
     """Make a change to the original pod or to the cluster, inside the context."""
-    pod = probe.pod
-    if change.kind == LOWER:
-        lowered = lower(
-            pod, change.resource, effective(change.pod, change.resource, probe.gates), probe.gates
-        )
-        pod = pod if lowered is None else lowered[0]
-    elif change.toleration is not None:
-        pod = tolerate(pod, change.toleration)
-    elif change.constraint is not None:
-        pod = change.constraint.drop(pod)
+    pod = probe.pod if change.edit is None else change.edit(probe.pod)
     if change.node is None:
         made = probe.assuming(change.claims, change.slices)
     else:
         made = probe.changed(change.node, change.claims, change.slices)
     with made:
         yield Probe(probe.engine, pod)
-
-
-def _dropped(probe: Probe, constraint: Constraint) -> Change:
-    pod = constraint.drop(probe.pod)
-    return Change(DROP, f"drop {constraint.text}", probe.count_feasible(pod), pod, constraint=constraint)

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from fractions import Fraction
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -15,44 +16,36 @@ from msgspec.structs import replace
 
 from moorage._core.base.quantity import Quantity
 from moorage._core.base.selectors import pod_matches_node_selector
-from moorage.changes.drain import with_cordon
-from moorage.changes.node_copies import HOSTNAME, ZONE, is_leaving
-from moorage.devices.allocation.claim_requests import MAX_RESULTS
+from moorage.changes.node_copies import HOSTNAME, ZONE
 from moorage.framework.plugin.amounts import quantity_text
-from moorage.objects import Node, PersistentVolumeClaim, PodSpec, Taint
+from moorage.objects import Node, PersistentVolumeClaim, PodSpec
 from moorage.objects.model.storage import CSIStorageCapacity
 from moorage.plugins.claim_evidence import STORAGE, claims_of, largest_volume
-from moorage.plugins.node_affinity import required_terms
-from moorage.plugins.node_unschedulable import UNSCHEDULABLE
 from moorage.plugins.volume_binding import VolumeBinding
 from moorage.volume.binding.assume_cache import PVCAssumeCache
 from moorage.volume.binding.claims import claim_class, parse_bytes, requested_storage
 from moorage.volume.constants import SELECTED_NODE
 
-from . import constraints
-from .devices.device_changes import device_changes, largest
-from .lowering import Edit, asked_by_container, effective, lower
-from .probe import Probe
-from .single_change import (
-    DROP,
-    KINDS,
-    LABEL,
-    LOWER,
-    NODE,
-    REPROVISION,
-    SMALLER_CLAIM,
-    TOLERATE,
-    UNCORDON,
-    Change,
+from .constraints.conflicts import term_constraints
+from .constraints.constraint import KINDS, LABEL, NODE, REPROVISION, SMALLER_CLAIM, Change
+from .constraints.lowering import asked_by_container
+from .constraints.named_objects import runtime_class_constraints
+from .constraints.node_selection import (
+    finer_constraints,
+    label_requirements,
+    required_terms,
+    without_node_selection,
 )
-from .spread_changes import spread_changes
+from .constraints.other_pods import has_pod_terms, topology_keys, without_pod_terms
+from .constraints.requests import request_constraints
+from .constraints.taints import tolerations, uncordons
+from .devices.device_changes import device_changes
+from .probe import Probe
 
-MOST_TAINTS = 32
-"""Maximum number of combinations of taints that are tried."""
 MOST_TEMPLATES = 16
 """Maximum number of kinds of new nodes that are tried."""
 MOST_LABELS = 32
-"""Maximum number of labels, and of cordons, that are tried node by node, where the pods of other nodes matter
+"""Maximum number of labels that are tried node by node, where the pods of other nodes matter
 too."""
 OF_KUBELET = frozenset(
     {HOSTNAME, "kubernetes.io/os", "kubernetes.io/arch", "beta.kubernetes.io/os", "beta.kubernetes.io/arch"}
@@ -70,9 +63,12 @@ def find_changes(probe: Probe) -> list[Change]:
     list of Change
         By kind, amount, and descending number of feasible nodes.
     """
-    changes = [*lower_requests(probe), *smaller_claims(probe), *_reprovisioned(probe), *tolerations(probe)]
-    changes += [*spread_changes(probe), *_uncordons(probe), *_labels(probe)]
-    changes += [*_nodes(probe), *_drops(probe), *device_changes(probe)]
+    pod = probe.pod
+    changes = [*smaller_claims(probe), *_reprovisioned(probe), *tolerations(probe)]
+    listed = (request_constraints(probe), term_constraints(pod), finer_constraints(pod))
+    for constraint in chain(*listed, runtime_class_constraints(probe)):
+        changes += constraint.remedies(probe)
+    changes += [*uncordons(probe), *_labels(probe), *_nodes(probe), *device_changes(probe)]
     lasting = filter(None, (as_stored(probe, change) for change in changes))
     return sorted(lasting, key=lambda change: (KINDS[change.kind], change.amount, -change.feasible_nodes))
 
@@ -102,41 +98,9 @@ def _is_of_template(probe: Probe, change: Change) -> bool:
     template = probe.template
     if template is None:
         return True
-    if change.constraint is not None:
-        return change.constraint.drop(template) != template
     amounts = asked_by_container(template, change.resource) if change.edits else {}
-    return all(amounts.get(edit.container) == Quantity(edit.before) for edit in change.edits)
-
-
-def lower_requests(probe: Probe) -> Iterator[Change]:
-    """Yield, for each resource, the change to the largest request that fits some node."""
-    table = probe.table
-    for constraint in constraints.request_constraints(probe.resources):
-        resource = constraint.name
-        rows = probe.feasible(constraint.drop(probe.pod))
-        if not len(rows):
-            continue
-        free = table.allocatable[resource][rows] - table.requested[resource][rows]
-        before, after = effective(probe.pod, resource, probe.gates), max(int(np.max(free)), 0)
-        if probe.devices is not None and resource in probe.devices.resources:
-            after = max(after, _most_devices(probe, resource, before))
-        lowered = lower(probe.pod, resource, after, probe.gates) if after < before else None
-        if lowered is None:
-            continue
-        pod, edits = lowered
-        left = effective(pod, resource, probe.gates)
-        texts = quantity_text(resource, before), quantity_text(resource, left)
-        yield Change(
-            LOWER,
-            _lower_text(resource, edits, *texts),
-            probe.count_feasible(pod),
-            pod,
-            amount=float(Fraction(before - left, before)),
-            resource=resource,
-            before=texts[0],
-            after=texts[1],
-            edits=edits,
-        )
+    is_there = all(amounts.get(edit.container) == Quantity(edit.before) for edit in change.edits)
+    return is_there and (change.edit is None or change.edit(template) != template)
 
 
 def smaller_claims(probe: Probe) -> Iterator[Change]:
@@ -217,86 +181,12 @@ def _assumed(cache: PVCAssumeCache, claim: PersistentVolumeClaim) -> Iterator[No
             cache.assume(before)
 
 
-def _most_devices(probe: Probe, resource: str, before: int) -> int:
-    """Return the largest request below the present one of a resource that is provided as devices."""
-
-    def fits(amount: int) -> bool:
-        lowered = lower(probe.pod, resource, amount, probe.gates)
-        return lowered is not None and probe.count_feasible(lowered[0]) > 0
-
-    return largest(min(before - 1, MAX_RESULTS), fits)
-
-
-def _lower_text(resource: str, edits: list[Edit], before: str, after: str) -> str:
-    """Return the description of lower requests."""
-    if len(edits) > 1:
-        return f"lower the {resource} request from {before} to {after}, over {len(edits)} places"
-    of = f"container {edits[0].container}" if edits[0].container else "the pod"
-    return f"lower the {resource} request of {of} from {edits[0].before} to {edits[0].after}"
-
-
-def tolerations(probe: Probe) -> Iterator[Change]:
-    """Yield changes that add one toleration."""
-    for taints in _single_key_taints(probe):
-        toleration = constraints.toleration_of(taints)
-        pod = constraints.tolerate(probe.pod, toleration)
-        feasible = probe.count_feasible(pod)
-        if feasible:
-            value = f"={toleration.value}" if toleration.value else ""
-            text = f"tolerate {toleration.key}{value}:{toleration.effect or '*'}"
-            yield Change(TOLERATE, text, feasible, pod, toleration=toleration)
-
-
-def _single_key_taints(probe: Probe) -> list[tuple[Taint, ...]]:
-    """Return the groups of taints with one key that alone make a node infeasible, but for nodes that will go;
-    only the most frequent ones."""
-    counts: Counter[tuple[Taint, ...]] = Counter()
-    loose = replace(probe.pod, spec=constraints.without_pod_terms(probe.pod.spec))
-    for node in probe.nodes(probe.feasible(constraints.tolerate(loose, constraints.EVERY_TAINT))):
-        taints = tuple(probe.untolerated(node))
-        is_cordon = node.spec.unschedulable and taints == (UNSCHEDULABLE,)  # see `_uncordons`
-        if len({taint.key for taint in taints}) == 1 and not (is_cordon or is_leaving(taints[0])):
-            counts[taints] += 1
-    return [taints for taints, _ in counts.most_common(MOST_TAINTS)]
-
-
-def _uncordons(probe: Probe) -> Iterator[Change]:
-    """Yield the change that uncordons a node, for as many nodes as it would help on, one at a time."""
-    pod = constraints.tolerate(probe.pod, constraints.toleration_of([UNSCHEDULABLE]))
-    if constraints.has_pod_terms(pod.spec):  # which nodes count may change with the cordon
-        nodes = [one for one in probe.nodes(probe.rows()) if one.spec.unschedulable][:MOST_LABELS]
-        helped = [one for one in nodes if probe.count_feasible_with(with_cordon(one, False))]
-    else:
-        helped = [one for one in probe.nodes(probe.feasible(pod)) if one.spec.unschedulable]
-    if helped:
-        node = with_cordon(helped[0], False)
-        yield Change(
-            UNCORDON,
-            f"uncordon node {node.name}",
-            probe.count_feasible_with(node),
-            probe.pod,
-            node_name=node.name,
-            eligible_nodes=len(helped),
-            node=node,
-        )
-
-
-def _drops(probe: Probe) -> Iterator[Change]:
-    """Yield changes that drop one constraint."""
-    dropped = [*constraints.term_constraints(probe.pod), *constraints.finer_constraints(probe.pod)]
-    for constraint in (*dropped, *constraints.runtime_class_constraints(probe)):
-        pod = constraint.drop(probe.pod)
-        feasible = probe.count_feasible(pod)
-        if feasible:
-            yield Change(DROP, f"drop {constraint.text}", feasible, pod, constraint=constraint)
-
-
 # ---- labels ------------------------------------------------------------------------------------------------
 
 
 def _labels(probe: Probe) -> Iterator[Change]:
     """Yield changes that add one label to a node."""
-    depends_on_pods = constraints.has_pod_terms(probe.pod.spec)
+    depends_on_pods = has_pod_terms(probe.pod.spec)
     nodes = _candidates(probe)
     runtime_class = probe.runtime_class
     scheduling = None if runtime_class is None else runtime_class.scheduling
@@ -335,13 +225,13 @@ def _labels(probe: Probe) -> Iterator[Change]:
 def _candidates(probe: Probe) -> list[Node]:
     """Return the nodes that are infeasible only because of nodeSelector, required node affinity and terms
     about other pods."""
-    spec = constraints.without_pod_terms(constraints.without_node_selection(probe.pod.spec))
+    spec = without_pod_terms(without_node_selection(probe.pod.spec))
     return probe.nodes(probe.feasible(replace(probe.pod, spec=spec))) if spec != probe.pod.spec else []
 
 
 def _selected(spec: PodSpec, nodes: list[Node], key: str, value: str) -> list[Node]:
     """Return the nodes that nodeSelector and required node affinity select once they have the label."""
-    keys = sorted({each.key for each in constraints.requirements(spec)} | (spec.node_selector or {}).keys())
+    keys = sorted({each.key for each in label_requirements(spec)} | (spec.node_selector or {}).keys())
     by_name = any(term.match_fields for term in required_terms(spec) or ())
     known: dict[tuple[str | None, ...], bool] = {}
     selected = []
@@ -357,7 +247,7 @@ def _selected(spec: PodSpec, nodes: list[Node], key: str, value: str) -> list[No
 def _topology_labels(spec: PodSpec, nodes: list[Node]) -> Iterator[tuple[str, str]]:
     """Yield the labels of the largest domains of each topology, which a node without such a label could
     join."""
-    for key in sorted(constraints.topology_keys(spec) - {HOSTNAME}):
+    for key in sorted(topology_keys(spec) - {HOSTNAME}):
         domains = Counter(node.metadata.labels[key] for node in nodes if key in node.metadata.labels)
         for value, _ in sorted(domains.items(), key=lambda each: (-each[1], each[0]))[:MOST_DOMAINS]:
             yield key, value
@@ -371,7 +261,7 @@ def with_label(node: Node, key: str, value: str) -> Node:
 def _wanted_labels(spec: PodSpec) -> Iterator[tuple[str, str]]:
     """Yield the labels that nodeSelector and required node affinity ask for; of several values the first."""
     yield from sorted((spec.node_selector or {}).items())
-    for requirement in constraints.requirements(spec):
+    for requirement in label_requirements(spec):
         match requirement.operator, requirement.values:
             case "In", (value, *_):
                 yield requirement.key, value
@@ -393,10 +283,10 @@ def _nodes(probe: Probe) -> Iterator[Change]:
     larger ones, too.
     """
     spec = probe.pod.spec
-    selected = {requirement.key for requirement in constraints.requirements(spec)} | (
+    selected = {requirement.key for requirement in label_requirements(spec)} | (
         spec.node_selector or {}
     ).keys()
-    keys = sorted((selected | constraints.topology_keys(spec)) - {HOSTNAME, ZONE})
+    keys = sorted((selected | topology_keys(spec)) - {HOSTNAME, ZONE})
     tried: set[object] = set()
     done: set[object] = set()
     seen: set[object] = set()  # spares most nodes of a large cluster the comparison

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,8 +17,33 @@ from moorage.framework.plugin.evidence import (
     Rows,
     merge_evidence,
 )
+from moorage.framework.profiles.in_core import NativePlugin
 from moorage.objects import Pod
+from moorage.plugins.node_affinity import NodeAffinity
+from moorage.plugins.node_declared_features import NodeDeclaredFeatures
+from moorage.plugins.node_name import NodeName
+from moorage.plugins.node_ports import NodePorts
+from moorage.plugins.node_resources_fit import NodeResourcesFit
+from moorage.plugins.node_unschedulable import NodeUnschedulable
+from moorage.plugins.taint_toleration import TaintToleration
 from moorage.scheduler.cycle.engine import Engine
+
+from .constraints.host_ports import port_evidence
+from .constraints.node_selection import feature_evidence, name_evidence, selection_evidence
+from .constraints.requests import room_evidence
+from .constraints.taints import taint_evidence
+
+NATIVE: dict[str, Callable[[Mapping[str, Plugin], Inquiry], FindEvidence]] = {
+    NodeUnschedulable.name: taint_evidence,
+    TaintToleration.name: taint_evidence,
+    NodeName.name: name_evidence,
+    NodeAffinity.name: selection_evidence,
+    NodePorts.name: port_evidence,
+    NodeResourcesFit.name: room_evidence,
+    NodeDeclaredFeatures.name: feature_evidence,
+}
+"""What finds the evidence of filters that compare a node alone, in the core. Filters with the same function
+are asked together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +86,7 @@ class EvidenceSearch:
         self._filters, self._rows = filters, rows
         self._positions = np.zeros(int(rows.max(initial=-1)) + 1, dtype=np.intp)
         self._positions[rows] = np.arange(len(rows))
-        self._finders: dict[str, FindEvidence] = {}
+        self._finders: dict[object, FindEvidence] = {}
 
     def add(self, plugin: str, find: FindEvidence) -> None:
         """Find the evidence of another plugin, too.
@@ -74,12 +99,16 @@ class EvidenceSearch:
         self._finders[plugin] = find
 
     def _finder(self, name: str) -> FindEvidence | None:
-        if name not in self._finders:
-            plugin = self._plugins.get(name)
-            if not isinstance(plugin, EvidencePlugin):
+        plugin, make = self._plugins.get(name), NATIVE.get(name)
+        source = make if isinstance(plugin, NativePlugin) and make is not None else name
+        if source not in self._finders:
+            if isinstance(plugin, EvidencePlugin):
+                self._finders[source] = plugin.evidence(self._inquiry)
+            elif source is make and make is not None:
+                self._finders[source] = make(self._plugins, self._inquiry)
+            else:
                 return None
-            self._finders[name] = plugin.evidence(self._inquiry)
-        return self._finders[name]
+        return self._finders[source]
 
     def find(self, positions: Sequence[int], verdicts: Iterable[Status]) -> list[Evidence]:
         """Find the evidence of nodes with equal verdicts.
@@ -100,10 +129,12 @@ class EvidenceSearch:
         return merge_evidence(self._of(rows, verdicts))
 
     def _of(self, rows: Rows, verdicts: Iterable[Status]) -> Iterator[Evidence]:
+        asked: set[FindEvidence] = set()
         for status in verdicts:
             for name in status.plugin.split():
                 find = self._finder(name)
-                if find is not None:
+                if find is not None and find not in asked:
+                    asked.add(find)
                     yield from find(rows, status)
 
     def rejections(self, position: int) -> list[Status]:

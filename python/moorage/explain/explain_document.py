@@ -108,7 +108,18 @@ from moorage.objects import Pod
 from moorage.preemption.eviction_units import priority_of
 from moorage.preemption.pick import Candidate
 
-from .constraints import Constraint
+from .constraints.constraint import (
+    DROP,
+    LABEL,
+    LOWER,
+    NODE,
+    ROLLOUT,
+    SPREAD,
+    TOLERATE,
+    UNCORDON,
+    Change,
+    Constraint,
+)
 from .devices.claim_explanations import ClaimExplanation
 from .explanation import (
     ExplainedGroup,
@@ -121,7 +132,6 @@ from .explanation import (
 from .extender_answers import ExtenderAnswer
 from .node_comparison import NodeComparison
 from .raised_priority import RaisedPriority
-from .single_change import DROP, LABEL, LOWER, NODE, ROLLOUT, SPREAD, TOLERATE, UNCORDON, Change
 
 API_VERSION = "explain.moorage.dev/v1"
 EXAMPLES = 3

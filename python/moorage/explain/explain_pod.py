@@ -36,7 +36,8 @@ from moorage.store.references import parse_reference
 
 from .change_pairs import find_pairs
 from .changes import find_changes
-from .constraints import find_conflicts
+from .constraints.conflicts import find_conflicts
+from .constraints.constraint import Change
 from .devices.claim_explanations import PodClaims, generated_claims, released_claims
 from .devices.device_evidence import find_device_evidence
 from .evidence_search import EvidenceSearch, FilterVerdicts
@@ -46,7 +47,6 @@ from .extender_answers import after_extenders, ask_extenders, verdicts_of, weigh
 from .own_old_pods import blocking_pods, find_old_pods, rollout_changes
 from .probe import Probe
 from .raised_priority import budgets_of, find_raised_priority, priority_classes
-from .single_change import Change
 
 PRE_FILTER_COLUMN = "PreFilter"
 OWNED = ReplicaSet, ReplicationController, StatefulSet, Job

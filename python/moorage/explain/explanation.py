@@ -19,13 +19,12 @@ from moorage.scheduler.cycle.results import Examination
 from moorage.tables import Table, Tabular
 
 from .change_pairs import ChangePair
-from .constraints import Constraint
+from .constraints.constraint import Change, Constraint
 from .devices.claim_explanations import ClaimExplanation
 from .evidence_search import FilterVerdicts
 from .extender_answers import ExtenderAnswer
 from .node_comparison import NodeComparison, compare_nodes
 from .raised_priority import RaisedPriority
-from .single_change import Change
 
 NOW, IN_TURN, ALONE, AFTER_RUN = "now", "in-turn", "alone", "after-run"
 

@@ -15,13 +15,13 @@ from moorage.objects.read.object_defaults import merge_label_keys
 from moorage.objects.workloads.deployment_rollout import find_new_replica_set, max_surge, max_unavailable
 from moorage.objects.workloads.ownership import HASH_LABEL, is_active
 from moorage.objects.workloads.top_controller import Workload
-from moorage.plugins.node_affinity import made_for
 from moorage.store import NotFoundError, ObjectClient
 
-from .constraints import (
+from .constraints.constraint import ROLLOUT, Change
+from .constraints.node_selection import made_for
+from .constraints.other_pods import (
     POD_TERMS,
     SPREADS,
-    TOPOLOGY_SPREAD,
     changed_term,
     hard_spreads,
     pod_term_text,
@@ -29,7 +29,6 @@ from .constraints import (
     spread_text,
 )
 from .probe import Probe
-from .single_change import ROLLOUT, Change
 
 MOST_OLD_PODS = 32
 """Maximum number of old pods that are tried; where there are more, nothing is said of a rollout."""
@@ -80,7 +79,7 @@ def find_old_pods(probe: Probe) -> OldPods | None:
     state = probe.engine.cache.state  # it has the nodes of pods that the store has not bound yet
     cached = tuple(state.get_pod(pod) for pod in found.pods if is_active(pod) and state.has_pod(pod))
     here = made_for(probe.pod)
-    pods = cached if here is None else tuple(pod for pod in cached if pod.spec.node_name == here.node)
+    pods = cached if here is None else tuple(pod for pod in cached if pod.spec.node_name == here.about)
     return found._replace(pods=pods) if 0 < len(pods) <= MOST_OLD_PODS else None
 
 
@@ -190,7 +189,7 @@ def _label_key_edits(pod: Pod) -> Iterator[tuple[str, Callable[[Pod], Pod]]]:
     for spread in hard_spreads(pod.spec):
         if HASH_LABEL not in spread.match_label_keys:
             edit = partial(changed_term, path=SPREADS, term=spread, changed=_with_hash(spread))
-            yield f"{TOPOLOGY_SPREAD} {spread_text(spread)}", edit
+            yield f"topology-spread {spread_text(spread)}", edit
 
 
 def _with_hash(term: Term) -> Term:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace as replace_fields
 from functools import cached_property
@@ -13,13 +13,12 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from moorage._core.base.resources import PodGates
-from moorage._core.base.selectors import tolerates
 from moorage._core.state.node_table import NodeTable
 from moorage.changes.arriving_daemons import ArrivingDaemons
 from moorage.changes.node_copies import NodeCopies, slices_for
 from moorage.controllers.workloads.store_control import admission_of
 from moorage.framework import CycleState, FilterPlugin, PreFilterRun, StatusError
-from moorage.objects import Node, Pod, Taint
+from moorage.objects import Node, Pod
 from moorage.objects.admission.admission import Admission, RefusedError
 from moorage.objects.model.admission_policies import RuntimeClass
 from moorage.objects.model.resource_claims import ResourceClaim
@@ -27,8 +26,6 @@ from moorage.objects.model.resource_slices import ResourceSlice
 from moorage.objects.model.storage import CSIStorageCapacity
 from moorage.objects.model.workload import PodTemplateSpec
 from moorage.objects.workloads.made_of import MAKERS
-from moorage.plugins.node_unschedulable import UNSCHEDULABLE
-from moorage.plugins.taint_toleration import REJECTING_EFFECTS
 from moorage.plugins.volume_binding import VolumeBinding
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.examine import examine
@@ -67,7 +64,7 @@ class Probe:
         shape = classes.shape_of(classes.intern(pod))
         requests = {"pods": 1} | shape.needs
         self.requests = {resource: request for resource, request in requests.items() if request}
-        self._tolerations = shape.tolerations
+        self.tolerations = shape.tolerations
         self.devices = PodClaims.of(engine, pod)
         self._copies = NodeCopies(cast(ObjectClient, engine.handle.client))
         self._storage: dict[str, tuple[CSIStorageCapacity, ...]] = {}  # by name of a copy
@@ -86,15 +83,6 @@ class Probe:
     def resources(self) -> list[str]:
         """Names of the requested resources."""
         return [resource for resource in self.requests if resource != "pods"]
-
-    def untolerated(self, node: Node) -> list[Taint]:
-        """Return the taints of a node that the pod does not tolerate. A cordoned node has `UNSCHEDULABLE`."""
-        taints = [Taint(key=t.key, value=t.value, effect=t.effect) for t in node.spec.taints]
-        if node.spec.unschedulable and UNSCHEDULABLE not in taints:
-            taints.append(UNSCHEDULABLE)
-        return [
-            t for t in taints if t.effect in REJECTING_EFFECTS and not tolerates(self._tolerations, t, True)
-        ]
 
     def begin(self, pod: Pod) -> tuple[CycleState, PreFilterRun]:
         """Begin a cycle for a pod, up to PreFilter."""
@@ -291,3 +279,21 @@ def _admitted(admission: Admission, pod: Pod) -> Pod | None:
     with suppress(RefusedError):
         return admission.admit_uncharged(pod)
     return None
+
+
+def largest(limit: int, fits: Callable[[int], bool]) -> int:
+    """Return the largest number from 1 to a limit that fits, by bisection; 0 if none does.
+
+    Parameters
+    ----------
+    fits : callable
+        True for all numbers up to one, False for all above.
+    """
+    low, high = 0, limit
+    while low < high:
+        middle = (low + high + 1) // 2
+        if fits(middle):
+            low = middle
+        else:
+            high = middle - 1
+    return low

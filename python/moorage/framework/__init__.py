@@ -15,7 +15,9 @@ from .plugin.events import ClusterEventWithHint as ClusterEventWithHint
 from .plugin.events import QueueingHint as QueueingHint
 from .plugin.evidence import Evidence as Evidence
 from .plugin.evidence import EvidencePlugin as EvidencePlugin
+from .plugin.evidence import Fact as Fact
 from .plugin.evidence import Inquiry as Inquiry
+from .plugin.evidence import Need as Need
 from .plugin.handle import FrameworkHandle as FrameworkHandle
 from .plugin.interface import MAX_NODE_SCORE as MAX_NODE_SCORE
 from .plugin.interface import Assignments as Assignments

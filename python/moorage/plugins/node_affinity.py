@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec import structs
@@ -15,7 +14,6 @@ from moorage._core.state.pod_class import Shape
 from moorage._core.state.pod_spec import pinned_node
 from moorage.framework.plugin import signing
 from moorage.framework.plugin.events import NODE, ActionType, of_class, on, queue_if
-from moorage.framework.plugin.evidence import Evidence, EvidencePlugin, FindEvidence, Inquiry, Rows
 from moorage.framework.plugin.lazy_attribute import lazy_attribute
 from moorage.framework.profiles.in_core import InTreePlugin
 from moorage.objects import (
@@ -23,7 +21,6 @@ from moorage.objects import (
     NodeSelector,
     NodeSelectorMatcher,
     NodeSelectorRequirement,
-    NodeSelectorTerm,
     Pod,
     PodSpec,
 )
@@ -32,41 +29,9 @@ from moorage.objects.model.meta import LabelSelectorRequirement
 from moorage.objects.model.pod import Affinity
 from moorage.objects.read.decode import decode
 
-from .node_name import NodeNameEvidence
-
-NO_TERMS = "terms (required node affinity has none)"
-
-
-@dataclass(frozen=True)
-class LabelEvidence(Evidence):
-    """A requirement that the labels of a node, or its name, do not meet.
-
-    Attributes
-    ----------
-    requirement : str
-        An entry of nodeSelector, or a requirement of node affinity; of several terms, of the one that lacks
-        the fewest.
-    by_profile : bool
-        Whether addedAffinity of the profile requires it.
-    """
-
-    kind = "label"
-    is_need = True
-    requirement: str
-    by_profile: bool = False
-
-    @property
-    def name(self) -> str:
-        return self.requirement
-
-    @property
-    def text(self) -> str:
-        return f"label {self.requirement}" + (" (addedAffinity of the profile)" if self.by_profile else "")
-
 
 class NodeAffinity(
     InTreePlugin,
-    EvidencePlugin,
     fwk.PreFilterPlugin,
     fwk.FilterPlugin,
     fwk.PreScorePlugin,
@@ -130,29 +95,6 @@ class NodeAffinity(
     def sign_pod(self, pod: Pod) -> Mapping[str, Any]:
         return signing.node_affinity(pod)
 
-    def evidence(self, inquiry: Inquiry) -> FindEvidence:
-        spec = inquiry.pod.spec
-        only = made_for(inquiry.pod)
-        own = _Requirements(spec.node_selector, required_terms(spec))
-        added = None if self.added is None or self.added.required is None else self.added.required
-        enforced = _Requirements(None, None if added is None else added.node_selector_terms)
-
-        def find(rows: Rows, status: fwk.Status) -> Iterator[Evidence]:
-            reads_names = own.reads_names or enforced.reads_names
-            keys = {*own.keys, *enforced.keys}
-            alike = ((row, 1) for row in rows.tolist()) if reads_names else inquiry.alike(rows, keys)
-            for row, nodes in alike:
-                node = inquiry.node(row)
-                unmet = own.unmet(node)
-                if only is not None and unmet:
-                    yield replace(only, nodes=nodes)
-                else:
-                    yield from (LabelEvidence(text, nodes=nodes) for text in unmet)
-                for text in enforced.unmet(node):
-                    yield LabelEvidence(text, by_profile=True, nodes=nodes)
-
-        return find
-
     def events_to_register(self) -> Sequence[fwk.ClusterEventWithHint]:
         return [on(NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL, self.after_node_change)]
 
@@ -195,69 +137,6 @@ def _refuse_malformed(selector: NodeSelector) -> None:
         for error in errors:
             if error is not None:
                 raise ValueError(error)
-
-
-# ---- evidence ----------------------------------------------------------------------------------------------
-
-
-class _Requirements:
-    """nodeSelector and the terms of required node affinity, each requirement on its own.
-
-    Parameters
-    ----------
-    terms : sequence of NodeSelectorTerm or None
-        One of them has to match; None: no node affinity.
-
-    Attributes
-    ----------
-    keys : set of str
-        Of the labels that are compared.
-    reads_names : bool
-        Whether names of nodes are compared, too.
-    """
-
-    def __init__(self, selector: Mapping[str, str] | None, terms: Sequence[NodeSelectorTerm] | None) -> None:
-        self._selector = selector or {}
-        self._terms = None if terms is None else [_split(term) for term in terms]
-        self.keys = {*self._selector, *(r.key for one in terms or () for r in one.match_expressions)}
-        self.reads_names = any(one.match_fields for one in terms or ())
-
-    def unmet(self, node: Node) -> list[str]:
-        """Return the requirements that a node does not meet; of several terms, those of the term with the
-        fewest."""
-        labels = node.metadata.labels
-        unmet = [f"{key}={value}" for key, value in self._selector.items() if labels.get(key) != value]
-        if self._terms is not None:
-            lacking = [[text for text, matcher in term if not matcher.matches(node)] for term in self._terms]
-            unmet += sorted(lacking, key=len)[0] if lacking else [NO_TERMS]
-        return list(dict.fromkeys(unmet))
-
-
-def _split(term: NodeSelectorTerm) -> list[tuple[str, NodeSelectorMatcher]]:
-    """Return the requirements of a term, each on its own: its text, and what it matches."""
-    on_labels = [(r, NodeSelectorTerm(match_expressions=(r,))) for r in term.match_expressions]
-    on_name = [(r, NodeSelectorTerm(match_fields=(r,))) for r in term.match_fields]
-    if not on_labels and not on_name:
-        return [("(an empty term matches no node)", NodeSelectorMatcher(NodeSelector()))]
-    return [
-        (requirement_text(r), NodeSelectorMatcher(NodeSelector(node_selector_terms=(alone,))))
-        for r, alone in (*on_labels, *on_name)
-    ]
-
-
-def made_for(pod: Pod) -> NodeNameEvidence | None:
-    """Return the node that a DaemonSet's controller has made a pod for; None for other pods."""
-    controller = pod.metadata.controller()
-    node = pinned_node(pod.spec)
-    if controller is None or controller.kind != "DaemonSet" or node is None:
-        return None
-    return NodeNameEvidence(node, f"daemonset/{controller.name}")
-
-
-def required_terms(spec: PodSpec) -> tuple[NodeSelectorTerm, ...] | None:
-    """Return the terms of required node affinity, of which one has to match; None without it."""
-    affinity = spec.affinity and spec.affinity.node_affinity
-    return affinity.required.node_selector_terms if affinity and affinity.required is not None else None
 
 
 def requirement_text(requirement: NodeSelectorRequirement | LabelSelectorRequirement) -> str:

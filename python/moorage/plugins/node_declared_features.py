@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from moorage import framework as fwk
@@ -20,29 +18,11 @@ from moorage.framework.plugin.events import (
     on,
     queue_if,
 )
-from moorage.framework.plugin.evidence import Evidence, EvidencePlugin, FindEvidence, Inquiry, Rows
 from moorage.framework.profiles.in_core import InTreePlugin
 from moorage.objects import Node, Pod
 
 
-@dataclass(frozen=True)
-class FeatureEvidence(Evidence):
-    """A feature that the pod needs and the node does not declare."""
-
-    kind = "feature"
-    is_need = True
-    feature: str
-
-    @property
-    def name(self) -> str:
-        return self.feature
-
-    @property
-    def text(self) -> str:
-        return f"feature {self.feature}"
-
-
-class NodeDeclaredFeatures(InTreePlugin, EvidencePlugin, fwk.PreFilterPlugin, fwk.FilterPlugin):
+class NodeDeclaredFeatures(InTreePlugin, fwk.PreFilterPlugin, fwk.FilterPlugin):
     """PreFilter and Filter of kube-scheduler v1.36, nodedeclaredfeatures/.
 
     Pods need the feature RestartAllContainersOnContainerExits for restart rules of their containers with that
@@ -63,16 +43,6 @@ class NodeDeclaredFeatures(InTreePlugin, EvidencePlugin, fwk.PreFilterPlugin, fw
 
     def sign_pod(self, pod: Pod) -> Mapping[str, Any]:
         return {"features": required_features(pod.spec)}
-
-    def evidence(self, inquiry: Inquiry) -> FindEvidence:
-        def find(rows: Rows, status: fwk.Status) -> Iterator[Evidence]:
-            declared = Counter(inquiry.node(row).status.declared_features for row in rows.tolist())
-            for features, nodes in declared.items():
-                for feature in inquiry.state.shape.features:
-                    if feature not in features:
-                        yield FeatureEvidence(feature, nodes=nodes)
-
-        return find
 
     def events_to_register(self) -> Sequence[fwk.ClusterEventWithHint]:
         nodes = ActionType.ADD | ActionType.UPDATE_NODE_DECLARED_FEATURE

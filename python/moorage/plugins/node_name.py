@@ -2,45 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from moorage import framework as fwk
 from moorage.framework.plugin.events import NODE, ActionType, on
-from moorage.framework.plugin.evidence import Evidence, EvidencePlugin, FindEvidence, Inquiry, Rows
 from moorage.framework.profiles.in_core import InTreePlugin
 from moorage.objects import Pod
 
 
-@dataclass(frozen=True)
-class NodeNameEvidence(Evidence):
-    """The node that the pod names, or that a DaemonSet's controller has made it for.
-
-    Attributes
-    ----------
-    node : str
-    controller : str or None
-        The DaemonSet, as ``daemonset/name``; None where spec.nodeName has the node.
-    """
-
-    kind = "node-name"
-    is_need = True
-    node: str
-    controller: str | None = None
-
-    @property
-    def name(self) -> str:
-        return self.node
-
-    @property
-    def text(self) -> str:
-        if self.controller is None:
-            return f"node name {self.node}"
-        return f"{self.controller} made this pod for node {self.node}"
-
-
-class NodeName(InTreePlugin, EvidencePlugin, fwk.FilterPlugin):
+class NodeName(InTreePlugin, fwk.FilterPlugin):
     """Filter of kube-scheduler v1.36, node_name.go."""
 
     name = "NodeName"
@@ -48,12 +19,6 @@ class NodeName(InTreePlugin, EvidencePlugin, fwk.FilterPlugin):
 
     def sign_pod(self, pod: Pod) -> Mapping[str, Any]:
         return {"nodeName": pod.spec.node_name}
-
-    def evidence(self, inquiry: Inquiry) -> FindEvidence:
-        def find(rows: Rows, status: fwk.Status) -> Iterator[Evidence]:
-            yield NodeNameEvidence(inquiry.pod.spec.node_name, nodes=len(rows))
-
-        return find
 
     def events_to_register(self) -> Sequence[fwk.ClusterEventWithHint]:
         return [on(NODE, ActionType.ADD)]

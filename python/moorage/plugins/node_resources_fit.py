@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Self
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
-import numpy as np
 from msgspec import structs
 
 from moorage import framework as fwk
@@ -16,125 +14,18 @@ from moorage._core.decide.decider import most_allocated
 from moorage._core.state.cluster_state import ClusterState
 from moorage._core.state.pod_class import Shape
 from moorage.framework.plugin import events, signing
-from moorage.framework.plugin.amounts import gates_of_changes, quantity_text
+from moorage.framework.plugin.amounts import gates_of_changes
 from moorage.framework.plugin.events import ActionType, is_live, is_same_pod, of_class, on, queue_if
-from moorage.framework.plugin.evidence import Evidence, EvidencePlugin, FindEvidence, Inquiry, Rows
 from moorage.framework.profiles.in_core import InTreePlugin
 from moorage.objects import AnyGroup, Node, Pod, PodStatus
 from moorage.objects.model.resource_claims import OF_DEVICE_CLASS, DeviceClass
 from moorage.releases import DEFAULT_GATES
 
-from .room_holders import Amounts, find_holders
-
 TOO_MANY_PODS, INSUFFICIENT = "Too many pods", "Insufficient "
-NEAREST = 16
-"""Maximum number of nodes of which it is said who holds their room: those that lack least."""
-
-
-@dataclass(frozen=True)
-class RoomEvidence(Evidence):
-    """A resource of which nodes have too little left.
-
-    Attributes
-    ----------
-    resource : str
-    requested, least, most : int
-        What the pod asks for, and the least and the most that is missing, in millicores, bytes, or the
-        resource's own unit. Room for nominated pods does not count as free.
-    allocatable : int or None
-        Of each of the nodes; None where they differ.
-    """
-
-    kind = "resource"
-    is_need = True
-    resource: str
-    requested: int
-    least: int
-    most: int
-    allocatable: int | None = None
-
-    @property
-    def name(self) -> str:
-        return self.resource
-
-    @property
-    def key(self) -> object:
-        return self.kind, self.resource
-
-    def merged(self, other: Self) -> Self:
-        least, most = min(self.least, other.least), max(self.most, other.most)
-        same = self.allocatable if self.allocatable == other.allocatable else None
-        return replace(self, least=least, most=most, allocatable=same, nodes=self.nodes + other.nodes)
-
-    @property
-    def text(self) -> str:
-        if self.resource == "pods":
-            return self._pods()
-        least, most = (quantity_text(self.resource, amount) for amount in (self.least, self.most))
-        return f"{least} more {self.resource}" if least == most else f"{least} to {most} more {self.resource}"
-
-    def _pods(self) -> str:
-        if self.allocatable is None:
-            return "as many pods as the nodes may have"
-        if not self.allocatable:
-            return (
-                "the nodes' allocatable has no pods"
-                if self.nodes > 1
-                else "the node's allocatable has no pods"
-            )
-        least, most = self.allocatable + self.least - 1, self.allocatable + self.most - 1
-        number = f"{least}" if least == most else f"{least} to {most}"
-        return f"{number} of {self.allocatable} pods"
-
-    def facts(self) -> dict[str, Any]:
-        return _quantities(self, "requested", "least", "most", "allocatable")
-
-
-@dataclass(frozen=True)
-class ReservedEvidence(Evidence):
-    """What nodes have of a resource and do not give to pods, where the pod would have room with it: it is
-    reserved, or its devices are not healthy.
-
-    Attributes
-    ----------
-    resource : str
-    capacity, allocatable : int
-        In millicores, bytes, or the resource's own unit.
-    """
-
-    kind = "capacity"
-    is_need = True
-    resource: str
-    capacity: int
-    allocatable: int
-
-    @property
-    def name(self) -> str:
-        return self.resource
-
-    @property
-    def text(self) -> str:
-        capacity, allocatable = (
-            quantity_text(self.resource, amount) for amount in (self.capacity, self.allocatable)
-        )
-        return f"capacity {capacity}, allocatable {allocatable}"
-
-    def facts(self) -> dict[str, Any]:
-        return _quantities(self, "capacity", "allocatable")
-
-
-def _quantities(evidence: RoomEvidence | ReservedEvidence, *names: str) -> dict[str, str]:
-    amounts = {name: getattr(evidence, name) for name in names}
-    return {
-        name: quantity_text(evidence.resource, amount)
-        for name, amount in amounts.items()
-        if amount is not None
-    }
 
 
 class NodeResourcesFit(
     InTreePlugin,
-    EvidencePlugin,
     fwk.PreFilterPlugin,
     fwk.FilterPlugin,
     fwk.PreScorePlugin,
@@ -214,38 +105,6 @@ class NodeResourcesFit(
             for name, amount in shape.score_requests.items():
                 total[name] = total.get(name, 0) + pods * amount
         return {name: wrap_int64(amount) for name, amount in total.items()}
-
-    # ---- evidence ------------------------------------------------------------------------------------------
-
-    def evidence(self, inquiry: Inquiry) -> FindEvidence:
-        state = inquiry.search.state
-        needs = {"pods": 1} | inquiry.state.shape.needs
-
-        def find(rows: Rows, status: fwk.Status) -> Iterator[Evidence]:
-            for reason in status.reasons:
-                resource = "pods" if reason == TOO_MANY_PODS else reason.removeprefix(INSUFFICIENT)
-                amounts = Amounts(state.classes.gates, resource)
-                allocatable = state.table.allocatable[resource][rows]
-                missing = needs[resource] - allocatable + state.table.requested[resource][rows]
-                if inquiry.search.has_nominated:
-                    kept = [sum(map(amounts.of, inquiry.nominated_on(row))) for row in rows]
-                    missing = missing + np.array(kept, dtype=np.int64)
-                least, most = int(missing.min()), int(missing.max())
-                same = int(allocatable[0]) if (allocatable == allocatable[0]).all() else None
-                yield RoomEvidence(resource, needs[resource], least, most, same, nodes=len(rows))
-                for at in np.argsort(missing, kind="stable")[:NEAREST].tolist():
-                    row = int(rows[at])
-                    pods, nominated = inquiry.pods_on(row), inquiry.nominated_on(row)
-                    node = inquiry.node(row)
-                    capacity = _capacity(node, resource)
-                    if capacity - int(allocatable[at]) >= missing[at]:
-                        yield ReservedEvidence(resource, capacity, int(allocatable[at]))
-                    yield from find_holders(amounts, node.name, pods, nominated, int(missing[at]))
-                own = amounts.own(inquiry.pod)
-                if own is not None:
-                    yield replace(own, nodes=len(rows))
-
-        return find
 
     # ---- queueing hints ------------------------------------------------------------------------------------
 
@@ -377,12 +236,6 @@ def _allocatable(node: Node, names: Iterable[str]) -> dict[str, int]:
     if "cpu" in quantities:
         quantities["cpu"] = parse_milli(allocatable.get("cpu", 0))
     return quantities
-
-
-def _capacity(node: Node, resource: str) -> int:
-    """The capacity of a node, also what it does not give to pods."""
-    capacity = node.status.capacity.get(resource, 0)
-    return parse_milli(capacity) if resource == "cpu" else parse_value(capacity)
 
 
 def _names(device_class: DeviceClass) -> set[str | None]:

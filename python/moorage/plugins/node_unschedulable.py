@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from moorage import framework as fwk
@@ -19,30 +18,13 @@ from moorage.framework.plugin.events import (
     on,
     queue_if,
 )
-from moorage.framework.plugin.evidence import Evidence, EvidencePlugin, FindEvidence, Inquiry, Rows
 from moorage.framework.profiles.in_core import InTreePlugin
 from moorage.objects import Node, Pod, Taint
 
 UNSCHEDULABLE = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 
 
-@dataclass(frozen=True)
-class CordonEvidence(Evidence):
-    """A cordoned node; the pod does not tolerate the taint that stands for it."""
-
-    kind = "toleration"
-    is_need = True
-
-    @property
-    def name(self) -> str:
-        return f"{UNSCHEDULABLE.key}:{UNSCHEDULABLE.effect}"
-
-    @property
-    def text(self) -> str:
-        return f"cordoned ({self.name})"
-
-
-class NodeUnschedulable(InTreePlugin, EvidencePlugin, fwk.FilterPlugin):
+class NodeUnschedulable(InTreePlugin, fwk.FilterPlugin):
     """Filter of kube-scheduler v1.36, node_unschedulable.go.
 
     A pod that tolerates the taint ``node.kubernetes.io/unschedulable`` passes.
@@ -53,17 +35,6 @@ class NodeUnschedulable(InTreePlugin, EvidencePlugin, fwk.FilterPlugin):
 
     def sign_pod(self, pod: Pod) -> Mapping[str, Any]:
         return signing.tolerations(pod)
-
-    def evidence(self, inquiry: Inquiry) -> FindEvidence:
-        def find(rows: Rows, status: fwk.Status) -> Iterator[Evidence]:
-            # The taint says so where the node has it: TaintToleration names it.
-            bare = sum(
-                UNSCHEDULABLE not in map(_bare, inquiry.node(row).spec.taints) for row in rows.tolist()
-            )
-            if bare:
-                yield CordonEvidence(nodes=bare)
-
-        return find
 
     def events_to_register(self) -> Sequence[fwk.ClusterEventWithHint]:
         return [
@@ -100,11 +71,6 @@ class NodeUnschedulable(InTreePlugin, EvidencePlugin, fwk.FilterPlugin):
             The object after the event.
         """
         return queue_if(is_same_pod(pod, new) and tolerates(new.spec.tolerations, UNSCHEDULABLE))
-
-
-def _bare(taint: Taint) -> Taint:
-    """A taint without the time at which it was added."""
-    return Taint(key=taint.key, value=taint.value, effect=taint.effect)
 
 
 class NodeUnschedulablePreFilter(NodeUnschedulable, fwk.PreFilterPlugin):

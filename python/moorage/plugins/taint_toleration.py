@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from moorage import framework as fwk
-from moorage._core.base.selectors import find_intolerable_taint, tolerates
+from moorage._core.base.selectors import find_intolerable_taint
 from moorage._core.base.sets import Toleration
 from moorage.framework.plugin import signing
 from moorage.framework.plugin.events import (
@@ -21,33 +19,13 @@ from moorage.framework.plugin.events import (
     on,
     queue_if,
 )
-from moorage.framework.plugin.evidence import Evidence, EvidencePlugin, FindEvidence, Inquiry, Rows
 from moorage.framework.profiles.in_core import InTreePlugin
-from moorage.objects import Node, Pod, Taint
-
-from .node_unschedulable import UNSCHEDULABLE, CordonEvidence
+from moorage.objects import Node, Pod
 
 REJECTING_EFFECTS = ("NoSchedule", "NoExecute")
 
 
-@dataclass(frozen=True)
-class TaintEvidence(Evidence):
-    """A taint that the pod does not tolerate."""
-
-    kind = "toleration"
-    is_need = True
-    taint: str
-
-    @property
-    def name(self) -> str:
-        return self.taint
-
-    @property
-    def text(self) -> str:
-        return f"untolerated taint {self.taint}"
-
-
-class TaintToleration(InTreePlugin, EvidencePlugin, fwk.FilterPlugin, fwk.PreScorePlugin, fwk.ScorePlugin):
+class TaintToleration(InTreePlugin, fwk.FilterPlugin, fwk.PreScorePlugin, fwk.ScorePlugin):
     """Filters by NoSchedule and NoExecute taints, scores by PreferNoSchedule ones (taint_toleration.go).
 
     The raw score n is the number of PreferNoSchedule taints that the pod does not tolerate; the score is 100
@@ -61,20 +39,6 @@ class TaintToleration(InTreePlugin, EvidencePlugin, fwk.FilterPlugin, fwk.PreSco
 
     def sign_pod(self, pod: Pod) -> Mapping[str, Any]:
         return signing.tolerations(pod)
-
-    def evidence(self, inquiry: Inquiry) -> FindEvidence:
-        tolerations = inquiry.state.shape.tolerations
-
-        def find(rows: Rows, status: fwk.Status) -> Iterator[Evidence]:
-            for taints, nodes in Counter(inquiry.node(row).spec.taints for row in rows.tolist()).items():
-                for taint in taints:
-                    if taint.effect in REJECTING_EFFECTS and not tolerates(tolerations, taint, True):
-                        is_cordon = (taint.key, taint.value) == (UNSCHEDULABLE.key, UNSCHEDULABLE.value)
-                        is_cordon = is_cordon and taint.effect == UNSCHEDULABLE.effect
-                        cordon = CordonEvidence(nodes=nodes)
-                        yield cordon if is_cordon else TaintEvidence(taint_text(taint), nodes=nodes)
-
-        return find
 
     def events_to_register(self) -> Sequence[fwk.ClusterEventWithHint]:
         return [
@@ -117,12 +81,6 @@ class TaintToleration(InTreePlugin, EvidencePlugin, fwk.FilterPlugin, fwk.PreSco
 
 class TaintTolerationPreFilter(TaintToleration, fwk.PreFilterPlugin):
     """TaintToleration since v1.37, whose PreFilter accepts every pod."""
-
-
-def taint_text(taint: Taint) -> str:
-    """Return a taint as kubectl writes it."""
-    value = f"={taint.value}" if taint.value else ""
-    return f"{taint.key}{value}:{taint.effect}"
 
 
 def _is_tolerated(tolerations: tuple[Toleration, ...], node: Node) -> bool:

@@ -27,10 +27,10 @@ from tests.scheduler.groups.gang_kit import (
 
 from moorage import Scheduler
 from moorage.errors import MoorageError
+from moorage.explain.constraints.lowering import effective, lower
 from moorage.explain.explanation import ExplainedGroup, GroupChange
 from moorage.explain.groups import explain_group
 from moorage.explain.groups.explain_group import Fit, fit_of_group
-from moorage.explain.lowering import effective, lower
 from moorage.objects import (
     Affinity,
     LabelSelector,

@@ -10,6 +10,7 @@ from moorage.cli.runs.simulation import skip_reason
 from moorage.cli.runs.targets import Target
 from moorage.devices.request_survey import RequestSurvey
 from moorage.errors import number_of
+from moorage.explain.constraints.constraint import FEWER_DEVICES, LOWER, SMALLER_CLAIM, Change
 from moorage.explain.devices.claim_explanations import STEP_TEXTS
 from moorage.explain.explain_document import API_VERSION, EXAMPLES, Explanation, document
 from moorage.explain.explanation import (
@@ -23,7 +24,6 @@ from moorage.explain.explanation import (
     ScoredNode,
 )
 from moorage.explain.node_comparison import NodeComparison
-from moorage.explain.single_change import FEWER_DEVICES, LOWER, SMALLER_CLAIM, Change
 from moorage.framework.plugin.status import Status
 from moorage.preemption.eviction_units import priority_of
 from moorage.preemption.pick import CRITERION_TEXTS, Candidate, highest_priority

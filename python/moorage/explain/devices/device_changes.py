@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -23,8 +23,7 @@ from moorage.objects.model.resource_claims import (
     ResourceClaimStatus,
 )
 
-from ..probe import Probe
-from ..single_change import (
+from ..constraints.constraint import (
     ADD_SELECTOR,
     DEVICE_CLASS,
     DROP_DEVICE_RULE,
@@ -33,6 +32,7 @@ from ..single_change import (
     TOLERATE_DEVICE,
     Change,
 )
+from ..probe import Probe, largest
 from .claim_explanations import ClaimExplanation, PodClaims, surveys
 
 MOST_CLASSES = 16
@@ -95,24 +95,6 @@ def device_changes(probe: Probe) -> Iterator[Change]:
         if one.requests and one.use:
             yield from _without_constraints(probe, one.use, claims[one.use])
     yield from _freed(probe, devices, explained)
-
-
-def largest(limit: int, fits: Callable[[int], bool]) -> int:
-    """Return the largest number from 1 to a limit that fits, by bisection; 0 if none does.
-
-    Parameters
-    ----------
-    fits : callable
-        True for all numbers up to one, False for all above.
-    """
-    low, high = 0, limit
-    while low < high:
-        middle = (low + high + 1) // 2
-        if fits(middle):
-            low = middle
-        else:
-            high = middle - 1
-    return low
 
 
 def _count_with(probe: Probe, claim: ResourceClaim) -> int:

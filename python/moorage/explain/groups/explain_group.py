@@ -12,23 +12,19 @@ from msgspec.structs import replace
 
 from moorage._core.state.pod_spec import bound
 from moorage.errors import no_label
-from moorage.explain.constraints import tolerate
-from moorage.explain.devices.device_changes import largest
-from moorage.explain.explain_document import Explanation
-from moorage.explain.explain_pod import explain
-from moorage.explain.explanation import ExplainedGroup, GroupChange, NodeGroup
-from moorage.explain.lowering import effective, lower
-from moorage.explain.probe import Probe
-from moorage.explain.single_change import (
+from moorage.explain.constraints.constraint import (
     DROP,
     LABEL,
     LOWER,
     NODE,
-    SPREAD,
-    TOLERATE,
     UNCORDON,
     Change,
 )
+from moorage.explain.constraints.lowering import effective, lower
+from moorage.explain.explain_document import Explanation
+from moorage.explain.explain_pod import explain
+from moorage.explain.explanation import ExplainedGroup, GroupChange, NodeGroup
+from moorage.explain.probe import Probe, largest
 from moorage.framework.plugin.amounts import quantity_text
 from moorage.objects import Node, Pod, PodGroup, group_of
 from moorage.objects.model.pod_group import GangSchedulingPolicy, PodGroupSchedulingPolicy, unit_name
@@ -427,12 +423,8 @@ def _with_copies(trial: GroupTrial, probe: Probe, node: Node, number: int) -> in
 
 def _same_for_all(trial: GroupTrial, probe: Probe, change: Change) -> Iterator[GroupChange]:
     """Yield a change that places the next pod, if it places the group once each pod has it."""
-    pods: list[Pod] | None = None
-    if change.kind == TOLERATE and change.toleration is not None:
-        pods = [tolerate(pod, change.toleration) for pod in trial.pods]
-    elif change.kind in (DROP, SPREAD) and change.constraint is not None:
-        pods = [change.constraint.drop(pod) for pod in trial.pods]
-    if pods is not None:
+    if change.edit is not None and change.kind != LOWER:  # see `_lower`
+        pods = [change.edit(pod) for pod in trial.pods]
         placed, text = trial.places(pods), f"in each pod: {change.text}"
     elif change.kind in (UNCORDON, LABEL) and change.node is not None:
         text = change.text

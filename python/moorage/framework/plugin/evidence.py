@@ -7,7 +7,7 @@ engine. Texts, JSON and pages are made from evidence alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Self
 
@@ -80,6 +80,51 @@ class Evidence:
             for name, value in values.items()
             if name not in ("nodes", "kind", named) and value is not None
         }
+
+
+@dataclass(frozen=True)
+class Fact(Evidence):
+    """A fact in words. Facts of one kind with the same words are equal.
+
+    Attributes
+    ----------
+    about, how : str
+        Its `name` and `detail`.
+    words : str
+        The whole fact, where that is not what `Evidence.text` makes of kind, object and `how`.
+    values : mapping of str to object
+        What was compared, in values of JSON.
+    """
+
+    kind: str  # type: ignore[misc]
+    about: str
+    how: str = ""
+    words: str = ""
+    values: Mapping[str, Any] = field(default_factory=dict, compare=False)
+
+    @property
+    def name(self) -> str:
+        """The object that it is about."""
+        return self.about
+
+    @property
+    def detail(self) -> str:
+        """How the object keeps the pod off."""
+        return self.how
+
+    @property
+    def text(self) -> str:
+        """The whole fact in words."""
+        return self.words or super().text
+
+    def facts(self) -> dict[str, Any]:
+        return dict(self.values)
+
+
+class Need(Fact):
+    """A fact about the node itself, which lacks something that the pod asks for."""
+
+    is_need = True
 
 
 def _camel(name: str) -> str:

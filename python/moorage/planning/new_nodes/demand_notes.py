@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from moorage.changes.node_copies import HOSTNAME, ZONE
 from moorage.errors import examples
-from moorage.explain.constraints import POD_TERMS, hard_spreads, pod_terms
+from moorage.explain.constraints.other_pods import POD_TERMS, hard_spreads, pod_terms
 from moorage.framework.plugin.amounts import quantity_text
 from moorage.objects import Node, Pod
 from moorage.objects.model.pod import PodSpec

@@ -1,15 +1,23 @@
-"""A change of a pod or of the cluster that places the pod."""
+"""A constraint of a pod, and a change of the pod or of the cluster that places the pod."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
-from moorage.objects import Node, Pod, Toleration
+import msgspec
+from msgspec.structs import replace
+
+from moorage.objects import Container, Node, Pod, Toleration
 from moorage.objects.model.resource_claims import ResourceClaim
 from moorage.objects.model.resource_slices import ResourceSlice
 
-from .constraints import Constraint
+from ..probe import Probe
 from .lowering import Edit
+
+T = TypeVar("T")
+StructT = TypeVar("StructT", bound=msgspec.Struct)
 
 LOWER = "lower-request"
 SMALLER_CLAIM = "smaller-claim"
@@ -48,6 +56,36 @@ KINDS = {
 """Order of the changes: lower requests, additions, what others or the pod give up."""
 
 
+@dataclass(frozen=True)
+class Constraint:
+    """A constraint that makes nodes infeasible for a pod.
+
+    Attributes
+    ----------
+    kind : str
+        ``request``, ``taint`` (of nodes: the pod does not tolerate it), ``node-name``, ``node-selector``,
+        ``node-affinity``, ``host-port``, ``host-network``, ``topology-spread``, ``pod-affinity``,
+        ``pod-anti-affinity``, ``claim``, ``runtime-class``.
+    name : str
+        Which one: a resource, a taint, a selector entry, a requirement, a term.
+    drop : callable
+        The pod without it. Equal constraints count as one and are dropped together.
+    """
+
+    kind: str
+    name: str
+    drop: Callable[[Pod], Pod] = field(compare=False, repr=False)
+
+    @property
+    def text(self) -> str:
+        """The constraint in words: kind and name."""
+        return f"{self.kind} {self.name}"
+
+    def remedies(self, probe: Probe) -> Iterator[Change]:
+        """Yield the changes that loosen it, or else drop it, and place the pod."""
+        yield from tried(probe, DROP, f"drop {self.text}", self.drop, constraint=self)
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
     """One change of a pod or of the cluster that places the pod.
@@ -65,6 +103,8 @@ class Change:
         Number of feasible nodes after the change.
     pod : Pod
         The pod after the change.
+    edit : callable or None
+        Makes the change of the pod to others that are like it; None for a change of the cluster.
     amount : float
         Relative reduction of the effective request or number of devices, 0 to 1; 0 for other kinds.
     resource, before, after : str
@@ -85,8 +125,7 @@ class Change:
     toleration : Toleration or None
         For ``add-toleration``.
     constraint : Constraint or None
-        For ``drop``: the dropped constraint. For ``change-spread``: the spread constraint, whose `drop` makes
-        the change.
+        For ``drop`` and ``change-spread``.
     node : Node or None
         The added node, or the node with its new label or without its cordon.
     claim, request : str
@@ -104,6 +143,7 @@ class Change:
     text: str
     feasible_nodes: int
     pod: Pod = field(repr=False)
+    edit: Callable[[Pod], Pod] | None = field(default=None, compare=False, repr=False)
     amount: float = 0.0
     resource: str = ""
     before: str = ""
@@ -120,3 +160,50 @@ class Change:
     claims: tuple[ResourceClaim, ...] = field(default=(), repr=False)
     slices: tuple[ResourceSlice, ...] = field(default=(), repr=False)
     workload: str = ""
+
+
+def tried(probe: Probe, kind: str, text: str, edit: Callable[[Pod], Pod], **fields: Any) -> Iterator[Change]:
+    """Yield a change of the pod, if it places it."""
+    pod = edit(probe.pod)
+    feasible = probe.count_feasible(pod)
+    if feasible:
+        yield Change(kind, text, feasible, pod, edit, **fields)
+
+
+# ---- fields of a spec --------------------------------------------------------------------------------------
+
+
+def of_field(kind: str, name: str, path: str, change: Callable[[Any], Any]) -> Constraint:
+    """Return a constraint that is dropped by a change of one field of the spec."""
+    return Constraint(kind, name, lambda pod: replace(pod, spec=changed_field(pod.spec, path, change)))
+
+
+def changed_field(obj: StructT, path: str, change: Callable[[Any], Any]) -> StructT:
+    """Return a copy of an object with the value at a path of fields changed; the object itself where that
+    value is None."""
+    name, _, rest = path.partition(".")
+    value = getattr(obj, name)
+    if value is None:
+        return obj
+    return replace(obj, **{name: changed_field(value, rest, change) if rest else change(value)})
+
+
+def distinct(items: Iterable[T]) -> list[T]:
+    """Return the items without duplicates; they need not be hashable."""
+    found: list[T] = []
+    for item in items:
+        if item not in found:
+            found.append(item)
+    return found
+
+
+def without(items: tuple[T, ...], dropped: T) -> tuple[T, ...]:
+    """Return the items without one of them."""
+    return tuple(item for item in items if item != dropped)
+
+
+def with_containers(pod: Pod, change: Callable[[Container], Container]) -> Pod:
+    """Return a pod with its containers and init containers changed."""
+    spec = pod.spec
+    containers, inits = (tuple(map(change, each)) for each in (spec.containers, spec.init_containers))
+    return replace(pod, spec=replace(spec, containers=containers, init_containers=inits))

@@ -42,6 +42,54 @@ def pod(name: str, cpu: str = "1", **spec: Any) -> dict[str, Any]:
     return {"kind": "Pod", "metadata": meta, "spec": {"containers": [container], **spec}}
 
 
+CLAIM = {"accessModes": ["ReadWriteOnce"], "storageClassName": "s"}
+STORAGE = "storage.k8s.io/v1"
+LATE = {"provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "WaitForFirstConsumer"}
+VOLUME: list[dict[str, Any]] = [
+    {"apiVersion": STORAGE, "kind": "StorageClass", "metadata": {"name": "s"}, **LATE},
+    {
+        "kind": "PersistentVolume",
+        "metadata": {"name": "pv"},
+        "spec": {**CLAIM, "capacity": {"storage": "1Gi"}, "hostPath": {"path": "/x"}},
+        "status": {"phase": "Available"},
+    },
+    {
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "c", "namespace": "default"},
+        "spec": {**CLAIM, "resources": {"requests": {"storage": "1Gi"}}},
+    },
+]
+"""A claim that is bound with its first pod, and its volume."""
+RESOURCE = "resource.k8s.io/v1"
+REQUEST = {"name": "r", "exactly": {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}}
+POOL = {"name": "n0", "generation": 1, "resourceSliceCount": 1}
+DEVICE: list[dict[str, Any]] = [
+    {"apiVersion": RESOURCE, "kind": "DeviceClass", "metadata": {"name": "gpu"}},
+    {
+        "apiVersion": RESOURCE,
+        "kind": "ResourceSlice",
+        "metadata": {"name": "s"},
+        "spec": {"driver": "d", "nodeName": "n0", "pool": POOL, "devices": [{"name": "g0"}]},
+    },
+    {
+        "apiVersion": RESOURCE,
+        "kind": "ResourceClaim",
+        "metadata": {"name": "c", "namespace": "default"},
+        "spec": {"devices": {"requests": [REQUEST]}},
+    },
+]
+"""A claim of a device, and the device."""
+
+
+def first_pod(write: str) -> dict[str, Any]:
+    """A pod for which something is written before it is bound."""
+    if write == "volume":
+        return pod("first", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}])
+    if write == "claim":
+        return pod("first", resourceClaims=[{"name": "g", "resourceClaimName": "c"}])
+    return pod("first", "99")
+
+
 class Clock:
     """Stands still until it is moved."""
 
@@ -203,17 +251,25 @@ def test_faults_bind_no_pod_twice_and_lose_none(
     assert not live.scheduler.queue.in_flight()
 
 
-def hangs(server: WireServer, wanted: Callable[[Any], bool]) -> Event:
-    """Have requests hang until the event is set."""
-    gate = Event()
-    server.faults.append(lambda handler: wanted(handler) and not gate.wait(LIMIT))
-    return gate
+def hangs(server: WireServer, client: ApiClient, part: str) -> tuple[Event, Event]:
+    """Have writes whose path has a part hang until the first event is set; the other tells of the first."""
+    gate, begun = Event(), Event()
+
+    def hang(handler: Any) -> bool:
+        if handler.command != "GET" and part in handler.path:
+            begun.set()
+            client.arrivals.wake()
+            assert gate.wait(LIMIT)
+        return False
+
+    server.faults.append(hang)
+    return gate, begun
 
 
 def test_bindings_that_hang_hold_up_no_others(
     live: LiveScheduler, store: ObjectStore, server: WireServer
 ) -> None:
-    gate = hangs(server, lambda handler: "/slow" in handler.path)
+    gate, _ = hangs(server, live.client, "/slow")
     fill(store, [pod(f"slow{at}", "10m") for at in range(THREADS + 1)])
     until(live, lambda: len(live.run.writer) == THREADS + 1)
     fill(store, [pod("other")])
@@ -221,6 +277,25 @@ def test_bindings_that_hang_hold_up_no_others(
     assert {name for name, where in nodes_of(store).items() if where} == {"other"}
     gate.set()
     until(live, lambda: live.run.bound == THREADS + 2)
+
+
+@pytest.mark.parametrize("write", ["status", "event", "volume", "claim"])
+def test_no_other_write_that_hangs_holds_up_a_pod(
+    client: ApiClient, store: ObjectStore, server: WireServer, clock: Clock, write: str
+) -> None:
+    paths = {"status": "/first/status", "event": "/events", "volume": "/pv", "claim": "/resourceclaims/c"}
+    gate, begun = hangs(server, client, paths[write])
+    fill(store, [node("n0"), *VOLUME, *DEVICE, first_pod(write)])
+    live = LiveScheduler(client, client.connection, clock=clock)
+    try:
+        until(live, begun.is_set)
+        fill(store, [pod("other")])
+        until(live, lambda: live.run.bound == 1)
+        assert nodes_of(store) == {"first": "", "other": "n0"}
+    finally:
+        gate.set()
+        live.run.finish(LIMIT)
+        live.recorder.close()
 
 
 def test_a_refused_binding_is_told_as_kube_scheduler_tells_it(

@@ -14,7 +14,7 @@ from moorage.serve import Writer
 from moorage.store import UnreachableError
 
 LIMIT = 30.0
-WHAT = "pod_binding"
+WHAT = "pod_status_patch"
 
 
 class Hanging:
@@ -73,6 +73,50 @@ def test_writes_of_one_object_keep_their_order(hanging: Hanging) -> None:
     assert not writer.has("a")
 
 
+class Number:
+    """A write that can be joined with the one before it."""
+
+    def __init__(self, written: list[int], number: int) -> None:
+        self.written, self.number = written, number
+
+    def __call__(self) -> None:
+        self.written.append(self.number)
+
+    def after(self, earlier: Number) -> Number:
+        return Number(self.written, 10 * earlier.number + self.number)
+
+
+def test_writes_that_wait_are_joined(hanging: Hanging) -> None:
+    """However often the status of a pod changes meanwhile, one write of it waits."""
+    writer, written = Writer(), list[int]()
+    submit(writer, "a", hanging.of("a"))
+    hanging.wait(1)
+    for number in (1, 2, 3):
+        submit(writer, "a", Number(written, number))
+    writer.submit("pod_binding", pod("a"), lambda: written.append(0))
+    submit(writer, "a", Number(written, 4))
+    submit(writer, "b", Number(written, 5))
+    assert len(writer) == 5
+    hanging.gate.set()
+    assert writer.finish(LIMIT)
+    assert sorted(written) == [0, 4, 5, 123]
+
+
+def test_the_result_of_a_write_can_be_wanted() -> None:
+    ended = Semaphore(0)
+    writer = Writer(on_end=ended.release)
+
+    def fail() -> int:
+        raise TypeError("a defect")
+
+    first, second = writer.future(WHAT, pod("a"), lambda: 7), writer.future(WHAT, pod("b"), fail)
+    assert first.result(LIMIT) == 7
+    assert str(second.exception(LIMIT)) == "a defect"
+    assert ended.acquire(timeout=LIMIT)
+    assert ended.acquire(timeout=LIMIT)
+    writer.give_up()
+
+
 def test_a_fast_server_gets_few_connections(hanging: Hanging) -> None:
     """Until a write counts as slow, a limited number begins."""
     now = [0.0]
@@ -121,12 +165,9 @@ def test_ends_are_accounted_for_by_the_thread_that_collects() -> None:
     def refuse() -> None:
         raise UnreachableError("away")
 
-    def note(write: Any) -> None:
-        told.append((write.about.name, str(write.error), get_ident()))
-
-    submit(writer, "a", refuse, then=note)
+    submit(writer, "a", refuse, then=lambda error: told.append(("a", str(error), get_ident())))
     assert ended.acquire(timeout=LIMIT)
-    submit(writer, "b", int, then=note)
+    submit(writer, "b", int, then=lambda error: told.append(("b", str(error), get_ident())))
     assert ended.acquire(timeout=LIMIT)
     assert told == []
     writer.collect()
@@ -146,7 +187,7 @@ def test_a_defect_ends_no_thread(caplog: pytest.LogCaptureFixture) -> None:
     submit(writer, "b", done.set)
     assert done.wait(LIMIT)
     assert writer.finish(LIMIT)
-    assert "pod_binding has failed: object=default/a" in caplog.text
+    assert "pod_status_patch has failed: object=default/a" in caplog.text
 
 
 @pytest.mark.parametrize("gives_up", [True, False])
@@ -189,12 +230,12 @@ def test_a_system_without_more_threads_has_writes_wait(
 
 def test_many_threads_submit_and_collect() -> None:
     """Each write is carried out once, and told once."""
-    writer, together, told = Writer(4, patience=0.0), Barrier(9), list[str]()
+    writer, together, told = Writer(4, patience=0.0), Barrier(9), list[object]()
 
     def feed(first: int) -> None:
         together.wait(LIMIT)
         for at in range(first, first + 100):
-            submit(writer, f"p{at % 50}", int, then=lambda write: told.append(write.about.name))
+            submit(writer, f"p{at % 50}", int, then=told.append)
 
     threads = [threading.Thread(target=feed, args=(100 * at,)) for at in range(8)]
     for thread in threads:
@@ -204,5 +245,5 @@ def test_many_threads_submit_and_collect() -> None:
         thread.join(LIMIT)
     assert writer.finish(LIMIT)
     writer.collect()
-    assert len(told) == 800
+    assert told == [None] * 800
     assert writer.results == {(WHAT, "success"): 800}

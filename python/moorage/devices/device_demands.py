@@ -205,7 +205,6 @@ class DeviceDemands:
         batch: VolumesOfBatch,
         most_steps: int,
         extended: tuple[ResourceClaim, Mappings] | None = None,
-        shares: bool = False,
     ) -> DeviceNeeds | None:
         """Return what the claims of a pod need of a node, and note them in its batch.
 
@@ -215,8 +214,6 @@ class DeviceDemands:
             The number of steps that the search on one node may take; 0 for any number.
         extended : (ResourceClaim, tuple of ContainerExtendedResourceRequest), optional
             The claim for extended resources, which is not written yet, and its mappings.
-        shares : bool, optional
-            Whether the pod may share the claim of an earlier pod of the batch, which is not written yet.
 
         Returns
         -------
@@ -232,7 +229,7 @@ class DeviceDemands:
         for claim in claims:
             key = claim.key
             if (leader := allocated.get(key)) is not None:
-                if shares and len(claims) == 1 and extended is None and leader == batch.leader >= 0:
+                if len(claims) == 1 and extended is None and leader == batch.leader >= 0:
                     return self._shared(claim, leader, batch)
                 batch.ends = True
                 return None

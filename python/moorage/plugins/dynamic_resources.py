@@ -91,12 +91,12 @@ NO_RESOURCE = _rejected("cannot fit resource")
 
 
 class _KnownOfBatch(Struct, frozen=True):
-    """What is the same for all pods of a batch: the extended resources of device classes, whether claims can
-    be shared (others are written pod by pod), and the scored resources."""
+    """What is the same for all pods of a batch: the extended resources of device classes, whether claims are
+    written to a store of this process, and the scored resources."""
 
     devices: DeviceState
     requests: ExtendedRequestsOfPods | None
-    shares: bool
+    is_store: bool
     scored: frozenset[str] | None
     table: NodeTable
 
@@ -139,14 +139,14 @@ class DynamicResources(
         asks = requests is not None or (spec.scheduling_group is not None and self._misses_group(pod))
         if not (asks or spec.resource_claims):
             return ()
-        if batch is None:
-            return None
+        if batch is None or not known.is_store:
+            return None  # writes to an API server take time: binding cycles wait for them
         extended = None if requests is None else self._extended_on_all_nodes(pod, requests, known)
         if asks and extended is None:
             return None
         if requests is not None:
             batch.provided = frozenset(requests.resources)
-        return known.devices.demands.needs_of(pod, batch, self._most_steps, extended, known.shares)
+        return known.devices.demands.needs_of(pod, batch, self._most_steps, extended)
 
     def _known_of_batch(self) -> _KnownOfBatch:
         handle, devices = self.required_handle(), self.devices
@@ -154,7 +154,7 @@ class DynamicResources(
         return _KnownOfBatch(
             devices=devices,
             requests=devices.requests_of_pods(),
-            shares=isinstance(handle.client, ObjectStore),
+            is_store=isinstance(handle.client, ObjectStore),
             scored=None if kernels is None else kernels.search.plan.scored,
             table=handle.cache.state.table,
         )

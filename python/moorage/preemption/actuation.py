@@ -53,7 +53,7 @@ def make_room(
 
 
 def end_nominations_below(handle: PreemptHandle, node_name: str, pod: Pod) -> None:
-    """Clear the nominations of pods of lower priority to the node of a preemptor. A refused write is logged.
+    """Clear the nominations of pods of lower priority to the node of a preemptor.
 
     Parameters
     ----------
@@ -63,27 +63,22 @@ def end_nominations_below(handle: PreemptHandle, node_name: str, pod: Pod) -> No
     priority = priority_of(pod)
     nominations = handle.nominated_pods_for_node(node_name)
     for nominated in [other for other in nominations if priority_of(other) < priority]:
-        try:
-            clear_nominated_node_name(handle.handle, nominated)
-        except ApiError as error:
-            logger.error("Cannot clear 'NominatedNodeName' field: %s", error)  # does not fail the preemption
+        clear_nominated_node_name(handle.handle, nominated)
 
 
 def clear_nominated_node_name(handle: FrameworkHandle, pod: Pod) -> None:
-    """End the nomination of a pod, in the nominator and in the pod's status.
+    """End the nomination of a pod, in the nominator and in the pod's status."""
 
-    Raises
-    ------
-    ApiError
-        The client refused the write.
-    """
+    def clear() -> None:
+        try:
+            current = handle.client.get(Pod, pod.name, pod.namespace)
+        except NotFoundError:
+            return
+        if current.metadata.uid == pod.metadata.uid and current.status.nominated_node_name:
+            patch_pod_status(handle.client, current, replace(current.status, nominated_node_name=""))
+
     handle.nominator.add_nominated_pod(pod, NominatingInfo())
-    try:
-        current = handle.client.get(Pod, pod.name, pod.namespace)
-    except NotFoundError:
-        return
-    if current.metadata.uid == pod.metadata.uid and current.status.nominated_node_name:
-        patch_pod_status(handle.client, current, replace(current.status, nominated_node_name=""))
+    handle.writes.submit("pod_status_patch", pod, clear)
 
 
 def evict_victims(

@@ -519,7 +519,8 @@ class Run:
         scheduler, pods = self.scheduler, range(batch.begin(first), batch.begin(end))
         self._assumed(infos[pods.start : pods.stop], batch.result.nodes_of(pods))
         self.queue.end_attempts(infos[pods.start : pods.stop])
-        patch_groups(scheduler.client, batch.groups_of(first, end), since=self._condition_time())
+        since, writes = self._condition_time(), scheduler.handle.writes
+        patch_groups(scheduler.client, batch.groups_of(first, end), since=since, writes=writes)
         for scheduled in batch.scheduled[first:end]:
             self._allow(scheduled)
 
@@ -548,7 +549,8 @@ class Run:
                     self._assumed([infos[at]], [scheduler.table.row_name(done.rows[at])])
                 else:
                     self._record(scheduler.bindings.bind(done.started[at]))
-        patch_outcomes(scheduler.client, done.outcomes, done.is_error, since=self._condition_time())
+        since, writes = self._condition_time(), scheduler.handle.writes
+        patch_outcomes(scheduler.client, done.outcomes, done.is_error, since=since, writes=writes)
         if done.succeeded:
             self._allow(scheduled)
         elif self.defers_failed_groups:

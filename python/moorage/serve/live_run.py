@@ -13,7 +13,7 @@ from moorage.scheduler.cycle.results import Failure, ScheduleResult
 from moorage.scheduler.placing.single_cycle import report_failure
 from moorage.scheduler.runs import Run
 
-from .writer import Write, Writer
+from .writer import Writer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -92,8 +92,6 @@ class LiveRun(Run):
     def bind(self) -> None:
         """Send the bindings of placed pods to the threads. Those that were deleted or bound by others since
         are dropped."""
-        if self._claimed:
-            self._write_claims()
         self._has_bound = False
         infos, nodes, ended = self._take_placed()
         self.queue.finish(ended)
@@ -103,7 +101,7 @@ class LiveRun(Run):
             self.result.placements.pop(info.key, None)
             self._sent[info.uid] = info, node
             send = partial(self._send, info.pod, node, self._profile(info))
-            self.writer.submit("pod_binding", info.pod, send, self._has_ended)
+            self.writer.submit("pod_binding", info.pod, send, partial(self._has_ended, info.uid))
 
     def _send(self, pod: Pod, node: str, profile: str) -> None:
         """Bind a pod; in a thread."""
@@ -147,13 +145,13 @@ class LiveRun(Run):
     def _profile(self, info: QueuedPodInfo) -> str:
         return self.scheduler.context.engine_of(info.pod).profile.scheduler_name
 
-    def _has_ended(self, write: Write) -> None:
+    def _has_ended(self, uid: str, error: Exception | None) -> None:
         """Account for a binding that has ended."""
-        info, node = self._sent.pop(write.about.metadata.uid)
-        if write.error is None:
+        info, node = self._sent.pop(uid)
+        if error is None:
             self._has_been_bound(info, node)
         else:
-            self._refused(info, str(write.error))
+            self._refused(info, str(error))
 
     def _has_been_bound(self, info: QueuedPodInfo, node: str) -> None:
         pod = info.pod

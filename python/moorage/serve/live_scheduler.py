@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from functools import partial
 from threading import Event, Thread
 from typing import Any
 
@@ -70,12 +71,14 @@ class LiveScheduler:
         self.scheduler = Scheduler(client, clock=clock, measured=True, **options)
         name = self.scheduler.profile.scheduler_name
         self.recorder = EventBroadcaster(events, name, client.now)
+        writer = Writer(throttled=client.connection.throttled, on_end=client.arrivals.wake)
         for handle in (self.scheduler.handle, *(one.handle for one in self.scheduler.engines.values())):
-            handle.recorder = self.recorder
+            handle.recorder, handle.writes = self.recorder, writer
+        bindings = self.scheduler.bindings
+        bindings.writes, bindings.beside = writer, partial(writer.future, "pod_binding")
         if election is not None:
             client.connection.may_write = events.may_write = election.holds
-        limit = client.connection.throttled
-        self.run = LiveRun(self.scheduler, Writer(throttled=limit, on_end=client.arrivals.wake))
+        self.run = LiveRun(self.scheduler, writer)
         self.is_synced = False
         self.on_lost: Callable[[], object] = client.arrivals.wake
         self._ended = Event()

@@ -6,13 +6,18 @@ import logging
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Hashable
+from concurrent.futures import Future
 from itertools import islice
 from threading import Condition, Lock, Thread
+from typing import TypeVar
 
+from moorage.framework.plugin.writes import Then, Writes, log_failure
 from moorage.objects import Object
 from moorage.store import ApiError
 
 logger = logging.getLogger("moorage.serve")
+
+T = TypeVar("T")
 
 THREADS = 16
 """Writes that may begin within `PATIENCE`. So a fast server gets few connections."""
@@ -42,15 +47,13 @@ class Write:
 
     __slots__ = ("about", "action", "began", "error", "submitted", "then", "what")
 
-    def __init__(
-        self, what: str, about: Object, action: Callable[[], object], then: Callable[[Write], object] | None
-    ) -> None:
+    def __init__(self, what: str, about: Object, action: Callable[[], object], then: Then | None) -> None:
         self.what, self.about, self.action, self.then = what, about, action, then
         self.submitted = self.began = 0.0
         self.error: Exception | None = None
 
 
-class Writer:
+class Writer(Writes):
     """Carries out writes by threads that only wait, as many as there are slow writes.
 
     Writes of one object (its UID) keep their order. The threads are daemons: the interpreter ends without
@@ -74,6 +77,8 @@ class Writer:
     results : Counter
         How many writes have ended, by what and result (success or error).
     """
+
+    is_beside = True
 
     def __init__(
         self,
@@ -118,17 +123,39 @@ class Writer:
         write.submitted = self._clock()
         with self._changed:
             writes = self._of_object.setdefault(uid, deque())
+            last = writes[-1] if writes else write
+            if last is not write and self._replaces(write, last):
+                last.action = action.after(last.action)  # type: ignore[attr-defined]
+                return
             writes.append(write)
             if len(writes) == 1 and not self._is_closed:
                 self._ready.append(uid)
                 self._call()
+
+    def _replaces(self, write: Write, last: Write) -> bool:
+        """Whether one write can take the place of two of its object."""
+        is_alike = write.what == last.what and type(write.action) is type(last.action)
+        return is_alike and hasattr(write.action, "after") and last not in self._running
+
+    def future(self, what: str, about: Object, action: Callable[[], T]) -> Future[T]:
+        """Have a write carried out by a thread, whose result or exception is wanted."""
+        future = Future[T]()
+
+        def carry_out() -> None:
+            try:
+                future.set_result(action())
+            except Exception as error:
+                future.set_exception(error)
+
+        self.submit(what, about, carry_out, lambda _: None)
+        return future
 
     def collect(self) -> None:
         """Call `then` of the writes that have ended since the last call, in this thread."""
         while self._ended:
             write = self._ended.popleft()
             assert write.then is not None
-            write.then(write)
+            write.then(write.error)
 
     def has(self, uid: str) -> bool:
         """Whether a write of an object has not ended."""
@@ -251,7 +278,7 @@ class Writer:
             if not isinstance(error, ApiError):
                 logger.exception("%s has failed: object=%s", write.what, write.about.key)
             elif write.then is None:
-                logger.warning("%s has failed: object=%s error=%s", write.what, write.about.key, error)
+                log_failure(write.what, write.about, error)
 
     def _end(self, write: Write) -> None:
         uid = write.about.metadata.uid

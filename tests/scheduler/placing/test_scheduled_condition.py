@@ -10,7 +10,7 @@ from tests.core.make import pod
 
 from moorage.framework import NominatingInfo
 from moorage.objects import Condition, Pod, PodStatus
-from moorage.scheduler.placing.scheduled_condition import not_scheduled, patch_pod
+from moorage.scheduler.placing.scheduled_condition import StatusPatch, not_scheduled, patch_pod
 from moorage.store import ForbiddenError, ObjectStore
 
 FAILED = not_scheduled("Unschedulable", "no room")
@@ -83,4 +83,14 @@ def test_a_store_that_refuses_is_logged(
 
     monkeypatch.setattr(one, "patch_pod_status", refuse)
     patch_pod(one, pod("p"), FAILED, None)
-    assert [record.getMessage() for record in caplog.records] == ["Error updating pod default/p: too late"]
+    text = "pod_status_patch has failed: object=default/p error=too late"
+    assert [record.getMessage() for record in caplog.records] == [text]
+
+
+def test_a_patch_that_waits_is_joined_with_the_next() -> None:
+    one, later = store(), not_scheduled("SchedulerError", "boom")
+    first = StatusPatch(one, pod("p"), FAILED, NominatingInfo("a"))
+    StatusPatch(one, pod("p"), later, None).after(first)()
+    assert status(one) == PodStatus(conditions=(later,), nominated_node_name="a")
+    StatusPatch(one, pod("p"), None, NominatingInfo()).after(first)()
+    assert status(one) == PodStatus(conditions=(FAILED,))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 from msgspec import Struct
 
@@ -75,7 +75,7 @@ class PlacedClaims:
         self._writer = writer
 
     def bind(self, pods: Sequence[tuple[Pod, PlacedPod]]) -> dict[int, str]:
-        """Write the claims of pods: into an ObjectStore as one write, to others one after the other.
+        """Write the claims of pods into the ObjectStore of the scheduler, as one write if none is refused.
 
         Returns
         -------
@@ -91,19 +91,15 @@ class PlacedClaims:
             except (AllocationError, ApiError, ClaimWriteError) as error:
                 demands.give_back(() if placed.taken is None else (placed.taken,))
                 refused[at] = str(error)
-        if isinstance(self._handle.client, ObjectStore):
-            self._handle.informers.run_kind(ResourceClaim)
+        self._handle.informers.run_kind(ResourceClaim)
         return refused
 
     def _write_together(self, pods: Sequence[tuple[Pod, PlacedPod]]) -> Sequence[int]:
-        """Write the claims of pods as one write, if the client is an ObjectStore; return the indexes of pods
-        whose claims are left: each by itself tells why."""
-        client = self._handle.client
-        if not isinstance(client, ObjectStore):
-            return range(len(pods))
+        """Write the claims of pods as one write; return the indexes of pods whose claims are left: each by
+        itself tells why."""
         claims, extended, left = reserve_together(pods, self._allocations, of_pod, self._writer.time)
         try:
-            client.update_many(claims.values())
+            cast(ObjectStore, self._handle.client).update_many(claims.values())
         except ApiError:
             return range(len(pods))
         return left + self._create_together(pods, extended) if extended else left
@@ -160,15 +156,11 @@ class PlacedClaims:
                     written.append(self._writer.create(claim))
                     written[-1] = self._writer.reserve(written[-1], allocation, of_pod(pod))
                     self._writer.tell_pod(pod, written[-1], placed.mappings)
-                    if not isinstance(client, ObjectStore):
-                        self._devices.claim_cache.assume_written(written[-1])
                     continue
-                if isinstance(client, ObjectStore):  # other pods of the batch may have written it
-                    claim = client.get(ResourceClaim, claim.name, claim.namespace)
+                # Other pods of the batch may have written it.
+                claim = client.get(ResourceClaim, claim.name, claim.namespace)
                 if not is_reserved_for(claim, pod):
                     written.append(self._writer.reserve(claim, allocation, of_pod(pod)))
-                    if not isinstance(client, ObjectStore):
-                        self._devices.claim_cache.assume_written(written[-1])
         except (ApiError, ClaimWriteError):
             for claim in written:
                 if claim.metadata.annotations.get(EXTENDED_CLAIM):

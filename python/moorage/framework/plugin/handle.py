@@ -19,6 +19,7 @@ from .extender import Extender
 from .nominator import PodNominator
 from .plugin_errors import PluginErrors
 from .waiting_pods import PodInPreBind, WaitingPod, WaitingPods
+from .writes import AT_ONCE, Writes
 
 S = TypeVar("S")
 T = TypeVar("T", bound=Object)
@@ -206,6 +207,8 @@ class FrameworkHandle:
         Nominated pods.
     recorder : EventRecorder
         Receives the events of plugins.
+    writes : Writes
+        Carries out writes that no decision waits for.
     plugin_errors : PluginErrors
         Counts the exceptions of plugins.
     extenders : sequence of Extender
@@ -244,6 +247,7 @@ class FrameworkHandle:
     informers: Any = None
     nominator: PodNominator = field(default_factory=PodNominator)
     recorder: EventRecorder = field(default_factory=EventRecorder)
+    writes: Writes = AT_ONCE
     plugin_errors: PluginErrors = field(default_factory=PluginErrors)
     extenders: Sequence[Extender] = ()
     parallelizer: Parallelizer = field(default_factory=Parallelizer)

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 from operator import attrgetter, itemgetter
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
+from moorage.framework.plugin.writes import AT_ONCE, Writes
 from moorage.objects.model.meta import with_condition
 from moorage.objects.model.pod_group import GroupCondition, PodGroup
-from moorage.store import ApiError, NotFoundError, ObjectClient, ObjectStore
+from moorage.store import NotFoundError, ObjectClient, ObjectStore
 from moorage.store.pod_status_patch import condition_value
-
-logger = logging.getLogger("moorage.scheduler")
 
 POD_GROUP_SCHEDULED = "PodGroupInitiallyScheduled"
 SCHEDULED, PENDING = "Scheduled", "Pending"
@@ -30,8 +29,9 @@ def patch_groups(
     is_error: bool = False,
     *,
     since: str | None = None,
+    writes: Writes = AT_ONCE,
 ) -> None:
-    """Write the result of one attempt of each of several groups, if that changes the status of the group.
+    """Have the result of one attempt of each of several groups written, if that changes the group's status.
 
     A Kubernetes group has the condition PodGroupInitiallyScheduled, with the generation that was tried, a
     Gödel group a phase. Once it says that the group is scheduled, it stays. Composite groups have none, as
@@ -59,7 +59,7 @@ def patch_groups(
             client.set_condition(list(alike), observed, stays="True" if message else "")
         groups = [group for group in groups if group.is_godel]
     for group in groups:
-        _patch(client, group, condition)
+        writes.submit("pod_group_status_patch", group, _GroupPatch(client, group, condition))
 
 
 def patch_outcomes(
@@ -68,8 +68,9 @@ def patch_outcomes(
     is_error: bool = False,
     *,
     since: str | None = None,
+    writes: Writes = AT_ONCE,
 ) -> None:
-    """Write the result of one attempt of the groups of a tree, as `patch_groups` does.
+    """Have the result of one attempt of the groups of a tree written, as `patch_groups` does.
 
     Parameters
     ----------
@@ -79,21 +80,30 @@ def patch_outcomes(
         As in `patch_groups`.
     """
     for message, alike in groupby(sorted(outcomes, key=itemgetter(1)), itemgetter(1)):
-        patch_groups(client, [group for group, _ in alike], message, is_error, since=since)
+        groups = [group for group, _ in alike]
+        patch_groups(client, groups, message, is_error, since=since, writes=writes)
 
 
-def _patch(client: ObjectClient, group: PodGroup, condition: GroupCondition) -> None:
-    """Write the result of an attempt of one group."""
-    try:
-        current = client.get(PodGroup, group.name, group.namespace)
-        change = _phase(current, condition) if current.is_godel else _conditions(current, condition)
-        if change:
-            name = group.name, group.namespace
-            client.patch(PodGroup, *name, {"status": change}, type="strategic", subresource="status")
-    except NotFoundError:
-        return
-    except ApiError as error:
-        logger.error("Error updating pod group %s: %s", group.key, error)
+class _GroupPatch(Struct, frozen=True):
+    """Writes the result of an attempt of one group."""
+
+    client: ObjectClient
+    group: PodGroup
+    condition: GroupCondition
+
+    def __call__(self) -> None:
+        client, name = self.client, (self.group.name, self.group.namespace)
+        try:
+            current = client.get(PodGroup, *name)
+            make = _phase if current.is_godel else _conditions
+            if change := make(current, self.condition):
+                client.patch(PodGroup, *name, {"status": change}, type="strategic", subresource="status")
+        except NotFoundError:
+            return
+
+    def after(self, earlier: _GroupPatch) -> _GroupPatch:
+        """Return the later patch: that a group is scheduled stays."""
+        return earlier if earlier.condition.status == "True" else self
 
 
 def _phase(group: PodGroup, condition: GroupCondition) -> dict[str, Any]:

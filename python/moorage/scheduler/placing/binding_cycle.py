@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent import futures
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from msgspec import Struct
@@ -25,6 +26,7 @@ from moorage.framework.plugin.interface import NominatingInfo, PreBindPlugin
 from moorage.framework.plugin.nominator import PodNominator
 from moorage.framework.plugin.status import Code, Status, as_status
 from moorage.framework.plugin.waiting_pods import NEVER, PodInPreBind, WaitingPod
+from moorage.framework.plugin.writes import AT_ONCE
 from moorage.framework.runtime.binding_points import permitted
 from moorage.framework.runtime.steps import Ended, StatusSteps, take_step
 from moorage.objects.model.cluster import Cluster
@@ -42,6 +44,10 @@ from .scheduled_condition import not_scheduled, patch_pod
 
 logger = logging.getLogger("moorage.scheduler")
 
+Step = float | Ended[Status | None]
+"""Seconds until the next step of a binding cycle, or how it has ended."""
+Beside = Callable[[Pod, Callable[[], Step]], futures.Future[Step]]
+"""Has a step of the binding cycle of a pod run by a thread."""
 
 THREADS = 8
 """Number of threads that run steps of binding cycles over an API server."""
@@ -151,7 +157,7 @@ class Running(Struct, eq=False):
     steps: StatusSteps
     in_pre_bind: PodInPreBind | None
     due: float = 0.0
-    future: futures.Future[float | Ended[Status | None]] | None = None
+    future: futures.Future[Step] | None = None
 
     def is_ready(self, now: float) -> bool:
         """Whether the next step may begin, or the step of a thread has ended: the time has come, or the pod
@@ -210,7 +216,9 @@ class BindingCycles:
         self.waiting: dict[str, Started] = {}
         self.running: dict[str, Running] = {}
         self.freed: list[Pod] = []
-        self._pool = futures.ThreadPoolExecutor(threads, "binding") if threads else None
+        pool = futures.ThreadPoolExecutor(threads, "binding") if threads else None
+        self.beside: Beside | None = None if pool is None else lambda pod, step: pool.submit(step)
+        self.writes = AT_ONCE
         self._decided: deque[str] = deque()  # UIDs of pods whose wait on Permit has ended
         self._expiry = NEVER  # time in seconds before which no Permit timer is due
 
@@ -317,7 +325,7 @@ class BindingCycles:
                     framework.handle.waiting_pods.remove(uid)
                     return self._fail_binding(started, status)
                 if status is None or started.waiting is not None:
-                    patch_pod(self.client, started.pod, None, NominatingInfo(node))
+                    patch_pod(self.client, started.pod, None, NominatingInfo(node), self.writes)
             if started.waiting is not None and started.waiting.signal is None:
                 self._await(started)
                 return BindingOutcome(started.pod, node, waiting=True)
@@ -430,14 +438,12 @@ class BindingCycles:
 
     def _take_step(self, running: Running) -> BindingOutcome:
         """Run the next step, or have a thread run it."""
-        if self._pool is None:
+        if self.beside is None:
             return self._process(running, lambda: take_step(running.steps))
-        running.future = self._pool.submit(take_step, running.steps)
+        running.future = self.beside(running.started.pod, partial(take_step, running.steps))
         return self._is_binding(running)
 
-    def _process(
-        self, running: Running, get_step: Callable[[], float | Ended[Status | None]]
-    ) -> BindingOutcome:
+    def _process(self, running: Running, get_step: Callable[[], Step]) -> BindingOutcome:
         """Process the result of a step. A pod whose step raises is unreserved and forgotten."""
         started = running.started
         with self._forgotten_on_error(started):
@@ -566,7 +572,7 @@ class BindingCycles:
         if nominator.is_changed_by(pod, info):
             nominator.add_nominated_pod(pod, info)
             if writes:
-                patch_pod(self.client, pod, None, info)
+                patch_pod(self.client, pod, None, info, self.writes)
 
     def report(
         self,
@@ -593,4 +599,5 @@ class BindingCycles:
         handle.recorder.event(pod, "Warning", "FailedScheduling", "Scheduling", failure.message)
         reason = "Unschedulable" if failure.diagnosis or failure.group_failure else "SchedulerError"
         since = None if isinstance(self.client, ObjectStore) else timestamp(int(handle.now()))
-        patch_pod(self.client, pod, not_scheduled(reason, failure.message, since), nominating)
+        condition = not_scheduled(reason, failure.message, since)
+        patch_pod(self.client, pod, condition, nominating, self.writes)

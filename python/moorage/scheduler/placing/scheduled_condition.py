@@ -5,23 +5,20 @@ kube-scheduler v1.36, schedule_one.go updatePod. A failed write is only logged.
 
 from __future__ import annotations
 
-import logging
-
+from msgspec import Struct
 from msgspec.structs import replace
 
 from moorage.framework.plugin.interface import NominatingInfo
+from moorage.framework.plugin.writes import AT_ONCE, Writes
 from moorage.objects.model.meta import Condition, with_condition
 from moorage.objects.model.pod import Pod
 from moorage.store import (
-    ApiError,
     ConflictError,
     NotFoundError,
     ObjectClient,
     ObjectStore,
     patch_pod_status,
 )
-
-logger = logging.getLogger("moorage.scheduler")
 
 POD_SCHEDULED = "PodScheduled"
 
@@ -41,40 +38,58 @@ def not_scheduled(reason: str, message: str, since: str | None = None) -> Condit
     )
 
 
-def patch_pod(
-    client: ObjectClient, pod: Pod, condition: Condition | None, nominating: NominatingInfo | None
-) -> None:
-    """Write the condition and the nomination of a pod, if that changes its status. A pod that is not in the
+class StatusPatch(Struct, frozen=True):
+    """Writes the condition and the nomination of a pod, if that changes its status. A pod that is not in the
     store, or has another UID there, is left alone.
 
     An API server is not asked for the latest status: as kube-scheduler does, the status that the pod had when
     it was tried is compared.
 
-    Parameters
+    Attributes
     ----------
     condition : Condition or None
         None leaves the conditions.
     nominating : NominatingInfo or None
         None, or `noop`, leaves the nomination.
     """
-    if condition is None and isinstance(client, ObjectStore):
-        if nominating is not None and not nominating.noop:
-            try:
-                client.patch_pod_status(pod, nominating.nominated_node_name, ())
-            except (NotFoundError, ConflictError):  # the latter for another UID
+
+    client: ObjectClient
+    pod: Pod
+    condition: Condition | None
+    nominating: NominatingInfo | None
+
+    def __call__(self) -> None:
+        client, pod, nominating = self.client, self.pod, self.nominating
+        is_store, nominates = isinstance(client, ObjectStore), nominating is not None and not nominating.noop
+        node = nominating.nominated_node_name if nominating is not None else ""
+        try:
+            if self.condition is None and isinstance(client, ObjectStore):
+                if nominates:
+                    client.patch_pod_status(pod, node, ())
                 return
-        return
-    try:
-        current = client.get(Pod, pod.name, pod.namespace) if isinstance(client, ObjectStore) else pod
-        if current.metadata.uid != pod.metadata.uid:
+            current = client.get(Pod, pod.name, pod.namespace) if is_store else pod
+            if current.metadata.uid != pod.metadata.uid:
+                return
+            status = replace(current.status, nominated_node_name=node) if nominates else current.status
+            if self.condition is not None:
+                status = replace(status, conditions=with_condition(status.conditions, self.condition))
+            patch_pod_status(client, current, status)
+        except (NotFoundError, ConflictError):  # the latter for another UID
             return
-        status = current.status
-        if nominating is not None and not nominating.noop:
-            status = replace(status, nominated_node_name=nominating.nominated_node_name)
-        if condition is not None:
-            status = replace(status, conditions=with_condition(status.conditions, condition))
-        patch_pod_status(client, current, status)
-    except (NotFoundError, ConflictError):  # the latter for another UID
-        return
-    except ApiError as error:
-        logger.error("Error updating pod %s: %s", pod.key, error)
+
+    def after(self, earlier: StatusPatch) -> StatusPatch:
+        """Return the patch that writes what this one and an earlier one would, which was not sent."""
+        keeps = self.nominating is None or self.nominating.noop
+        nominating = earlier.nominating if keeps else self.nominating
+        return StatusPatch(self.client, self.pod, self.condition or earlier.condition, nominating)
+
+
+def patch_pod(
+    client: ObjectClient,
+    pod: Pod,
+    condition: Condition | None,
+    nominating: NominatingInfo | None,
+    writes: Writes = AT_ONCE,
+) -> None:
+    """Have the condition and the nomination of a pod written; see `StatusPatch`."""
+    writes.submit("pod_status_patch", pod, StatusPatch(client, pod, condition, nominating))

@@ -245,7 +245,8 @@ def test_it_is_in_the_core() -> None:
 
 
 def test_a_pod_is_kept_back_while_its_victims_leave() -> None:
-    plugin = DefaultPreemption()
+    one = full()
+    plugin = next(p for p in one.profile.plugins if isinstance(p, DefaultPreemption))
     assert plugin.pre_enqueue(preemptor()) is None
     plugin.preempting.add("p")
     status = plugin.pre_enqueue(preemptor())
@@ -255,22 +256,6 @@ def test_a_pod_is_kept_back_while_its_victims_leave() -> None:
         "waiting for the preemption for this pod to be finished",
         "DefaultPreemption",
     )
-
-
-def test_it_is_kept_back_from_within_only() -> None:
-    one = full(victim("v", cpu=4))
-    plugin = next(p for p in one.profile.plugins if isinstance(p, DefaultPreemption))
-    seen: list[Status | None] = []
-    evict = one.client.evict
-
-    def spy(*arguments: Any) -> Any:
-        seen.append(plugin.pre_enqueue(preemptor()))
-        return evict(*arguments)
-
-    one.client.evict = spy  # type: ignore[method-assign]
-    schedule_one(one.context, preemptor())
-    assert [str(status) for status in seen] == ["waiting for the preemption for this pod to be finished"]
-    assert plugin.pre_enqueue(preemptor()) is None
 
 
 def test_the_text_without_asking_is_that_of_asking() -> None:

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tests.core.make import node
 
+from moorage import Scheduler
 from moorage.objects import Cluster
-from moorage.scheduler import Scheduler
 from moorage.serve import ExtenderServer, ExtenderService
 from moorage.serve.http_server import HEAD
 

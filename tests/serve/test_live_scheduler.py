@@ -15,6 +15,7 @@ from tests.store.api.wire_server import WireServer
 
 from moorage.framework.plugin.events import NODE_ADD
 from moorage.objects import Pod, PodGroup
+from moorage.preemption.running_preemptions import RETRY, RunningPreemptions
 from moorage.serve import LeaderLease, LiveScheduler
 from moorage.serve.election import Election, LostLeaseError
 from moorage.serve.writer import THREADS
@@ -251,31 +252,33 @@ def test_faults_bind_no_pod_twice_and_lose_none(
     assert not live.scheduler.queue.in_flight()
 
 
-def hangs(server: WireServer, client: ApiClient, part: str) -> tuple[Event, Event]:
-    """Have writes whose path has a part hang until the first event is set; the other tells of the first."""
-    gate, begun = Event(), Event()
+class Hang:
+    """Writes whose method and path have a part hang until `gate` is set; `begun` tells of the first."""
 
-    def hang(handler: Any) -> bool:
-        if handler.command != "GET" and part in handler.path:
-            begun.set()
-            client.arrivals.wake()
-            assert gate.wait(LIMIT)
+    def __init__(self, server: WireServer, client: ApiClient, part: str) -> None:
+        self.gate, self.begun, self.was_awaited = Event(), Event(), False
+        self.client, self.part = client, part
+        server.faults.append(self.hold)
+
+    def hold(self, handler: Any) -> bool:
+        if handler.command != "GET" and self.part in f"{handler.command} {handler.path}":
+            self.begun.set()
+            self.client.arrivals.wake()
+            self.was_awaited |= not self.gate.wait(LIMIT)
         return False
-
-    server.faults.append(hang)
-    return gate, begun
 
 
 def test_bindings_that_hang_hold_up_no_others(
     live: LiveScheduler, store: ObjectStore, server: WireServer
 ) -> None:
-    gate, _ = hangs(server, live.client, "/slow")
+    hang = Hang(server, live.client, "/slow")
     fill(store, [pod(f"slow{at}", "10m") for at in range(THREADS + 1)])
     until(live, lambda: len(live.run.writer) == THREADS + 1)
     fill(store, [pod("other")])
     until(live, lambda: live.run.bound == 1)
     assert {name for name, where in nodes_of(store).items() if where} == {"other"}
-    gate.set()
+    assert not hang.was_awaited
+    hang.gate.set()
     until(live, lambda: live.run.bound == THREADS + 2)
 
 
@@ -284,16 +287,17 @@ def test_no_other_write_that_hangs_holds_up_a_pod(
     client: ApiClient, store: ObjectStore, server: WireServer, clock: Clock, write: str
 ) -> None:
     paths = {"status": "/first/status", "event": "/events", "volume": "/pv", "claim": "/resourceclaims/c"}
-    gate, begun = hangs(server, client, paths[write])
+    hang = Hang(server, client, paths[write])
     fill(store, [node("n0"), *VOLUME, *DEVICE, first_pod(write)])
     live = LiveScheduler(client, client.connection, clock=clock)
     try:
-        until(live, begun.is_set)
+        until(live, hang.begun.is_set)
         fill(store, [pod("other")])
         until(live, lambda: live.run.bound == 1)
         assert nodes_of(store) == {"first": "", "other": "n0"}
+        assert not hang.was_awaited
     finally:
-        gate.set()
+        hang.gate.set()
         live.run.finish(LIMIT)
         live.recorder.close()
 
@@ -332,11 +336,111 @@ def test_preemption_deletes_and_nominates(
     assert 'scheduler_pod_scheduling_attempts_bucket{le="2.0"} 1.0' in lines
     assert 'scheduler_pod_scheduling_sli_duration_seconds_count{attempts="2"} 1.0' in lines
     about_pods = [(method, path) for method, path, _ in server.requests if path.count("/pods/")]
-    assert [method for method, _ in about_pods] == ["PATCH", "DELETE", "PATCH", "POST"]  # nothing is read
+    methods = [method for method, _ in about_pods]  # nothing is read
+    assert sorted(methods[:3]) + methods[3:] == ["DELETE", "PATCH", "PATCH", "POST"]
     victim = next(one for one in events(server) if one["reason"] == "Preempted")
     assert victim["note"].startswith(
         f"Preempted by pod {store.get(Pod, 'high', 'default').metadata.uid} on node n"
     )
+
+
+def full_nodes(store: ObjectStore, high: dict[str, Any] | None = None) -> None:
+    """Pods of low priority fill both nodes, and one of high priority comes."""
+    lows = [pod(f"low{at}", "4", nodeName=f"n{at}") for at in range(2)]
+    fill(store, [*lows, high or pod("high", "4", priority=10)])
+
+
+def evictions(server: WireServer) -> list[str]:
+    return [path.rpartition("/")[2] for method, path, _ in server.requests if method == "DELETE"]
+
+
+def gated(live: LiveScheduler) -> list[str]:
+    return [info.pod.name for info in live.scheduler.queue.pending_pods().gated]
+
+
+def test_victims_whose_deletion_hangs_hold_up_their_preemptor_alone(
+    live: LiveScheduler, store: ObjectStore, server: WireServer, clock: Clock
+) -> None:
+    hang = Hang(server, live.client, "DELETE ")
+    full_nodes(store)
+    until(live, hang.begun.is_set)
+    fill(store, [node("n2"), pod("other")])
+    until(live, lambda: live.run.bound == 1)
+    assert nodes_of(store) == {"low0": "n0", "low1": "n1", "high": "", "other": "n2"}
+    assert gated(live) == ["high"]  # although it would fit on another node by evictions
+    clock.now += 60.0
+    live.run.step()
+    assert not hang.was_awaited
+    assert len(evictions(server)) == 1
+    hang.gate.set()
+    until(live, lambda: live.run.bound == 2)
+    (victim,) = evictions(server)
+    assert nodes_of(store)["high"] == f"n{victim[-1]}"
+
+
+def test_a_preemptor_waits_for_the_news_that_its_victims_leave(
+    live: LiveScheduler, store: ObjectStore, server: WireServer, clock: Clock
+) -> None:
+    """The deletion is answered, and the watch of pods is late."""
+    answered = Event()
+
+    def answer(handler: Any) -> bool:
+        if handler.command != "DELETE":
+            return False
+        handler.send(200, server.value(store.get(Pod, handler.parts[-1], "default")))
+        answered.set()
+        return True
+
+    server.faults.append(answer)
+    full_nodes(store)
+    until(live, lambda: answered.is_set() and not live.run.writer)
+    clock.now += 30.0
+    fill(store, [node("n2"), pod("other", "4")])
+    until(live, lambda: live.run.bound == 1)
+    (victim,) = evictions(server)
+    assert gated(live) == ["high"]
+    store.delete(Pod, victim, "default")
+    until(live, lambda: live.run.bound == 2)
+    assert evictions(server) == [victim]
+    assert nodes_of(store)["high"] == f"n{victim[-1]}"
+
+
+def test_a_preemptor_whose_nomination_is_not_written_waits_for_its_victims(
+    live: LiveScheduler, store: ObjectStore, server: WireServer, clock: Clock
+) -> None:
+    """Its victims terminate on its node, and its own status does not tell which node that is."""
+    hang = Hang(server, live.client, "PATCH /api/v1/namespaces/default/pods/high")
+    lows = [pod(f"low{at}", "4", nodeName=f"n{at}") for at in range(2)]
+    for low in lows:
+        low["metadata"]["finalizers"] = ["example.com/slow"]
+    fill(store, [*lows, pod("high", "4", priority=10)])
+    held = live.scheduler.handle.shared(RunningPreemptions).held
+    until(live, lambda: len(evictions(server)) == 1 and hang.begun.is_set() and not held)
+    fill(store, [pod("lower", "4", nodeName="n2", priority=-10), node("n2")])  # a better victim
+    until(live, lambda: live.scheduler.cache.state.table.find_row("n2") is not None)
+    live.scheduler.queue.activate([store.get(Pod, "high", "default")])
+    live.run.step()
+    live.run.step()
+    assert len(evictions(server)) == 1
+    assert not held
+    assert [one.pod.name for one in live.scheduler.queue.pending_pods().unschedulable] == ["high"]
+    assert not hang.was_awaited
+    hang.gate.set()
+
+
+def test_a_victim_that_cannot_be_deleted_has_its_preemptor_tried_again(
+    live: LiveScheduler, store: ObjectStore, server: WireServer, clock: Clock
+) -> None:
+    refuse = answers(403, "Forbidden", "not this one")
+    server.faults.append(lambda handler: handler.command == "DELETE" and refuse(handler))
+    full_nodes(store)
+    until(live, lambda: not live.run.writer and len(evictions(server)) == 1)
+    live.run.step()
+    assert gated(live) or live.scheduler.queue.pending_pods().unschedulable
+    assert len(evictions(server)) == 1
+    clock.now += RETRY
+    until(live, lambda: live.run.bound == 1)
+    assert len(evictions(server)) == 2
 
 
 def test_the_end_waits_for_bindings_and_events(

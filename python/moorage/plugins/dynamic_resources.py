@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any, cast
 
@@ -659,12 +659,16 @@ class DynamicResources(
                 cache.restore(one.claim.key)
             claim = one.claim
             if one.is_extended:
-                self._drop_extended(one)
+                self._write_beside(pod, partial(self._drop_extended, one))
             elif claim.status.allocation is not None and is_reserved_for(claim, pod):
-                self._writer().unreserve(claim, pod.metadata.uid)
+                self._write_beside(pod, partial(self._writer().unreserve, claim, pod.metadata.uid))
         on_node = found.nodes.get(node_name)
         if on_node is not None and on_node.statuses:
-            self._clear_statuses(pod)
+            self._write_beside(pod, partial(self._clear_statuses, pod))
+
+    def _write_beside(self, pod: Pod, action: Callable[[], object]) -> None:
+        """Have claims of a pod written, before anything else that is written for the pod."""
+        self.required_handle().writes.submit("resource_claim_patch", pod, action)
 
     def _clear_statuses(self, pod: Pod) -> None:
         """Take back what PreBind has told about the node's resources; an error is only logged."""

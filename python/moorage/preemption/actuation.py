@@ -1,8 +1,9 @@
 """The third step of preemption: the eviction of the victims, and the end of nominations of lower priority.
 
 kube-scheduler v1.36, framework/preemption/executor.go. Upstream evicts in a thread of its own while the pod
-is kept out of the queue (`IsPodRunningPreemption`). Here the eviction is complete when the function returns,
-in upstream's order, and a victim that cannot be deleted fails the cycle.
+is kept out of the queue (`IsPodRunningPreemption`), and so does a live scheduler (`RunningPreemptions`).
+Elsewhere the eviction is complete when the function returns, in upstream's order, and a victim that cannot be
+deleted fails the cycle.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from moorage.store.clock import timestamp
 
 from .eligibility import BY_SCHEDULER
 from .eviction_units import priority_of
+from .running_preemptions import RunningPreemptions
 
 logger = logging.getLogger("moorage.preemption")
 
@@ -106,6 +108,9 @@ def evict_victims(
     ApiError
         The client refused a write. The rest of the victims is not evicted.
     """
+    if handle.writes.is_beside:
+        _evict_beside(handle, node_name, preemptor, victims, plugin_name)
+        return
     # A store of this process evicts them in one write. Any other client may refuse each of them.
     batches = [victims] if isinstance(handle.client, ObjectStore) else [(victim,) for victim in victims]
     for batch in batches:
@@ -120,6 +125,29 @@ def evict_victims(
             evicted = rejected.union(victim.metadata.uid for victim in gone)
             gone = selected(batch, [victim.metadata.uid in evicted for victim in batch])
         record_evictions(handle, node_name, preemptor, gone, rejected)
+
+
+def _evict_beside(
+    handle: FrameworkHandle,
+    node_name: str,
+    preemptor: Pod | AnyGroup,
+    victims: Sequence[Pod],
+    plugin_name: str,
+) -> None:
+    """Have threads evict victims; the preemptor is held back meanwhile."""
+    rejected = fail_in_memory(handle, victims, plugin_name)
+    of_memory = [victim for victim in victims if victim.metadata.uid in rejected]
+    record_evictions(handle, node_name, preemptor, of_memory, rejected)
+    others = [victim for victim in victims if victim.metadata.uid not in rejected]
+    for callback in handle.on_eviction if others else ():
+        callback(others, node_name, preemptor)
+    condition = disruption_target(handle, preemptor)
+
+    def evict(victim: Pod) -> None:
+        if _delete_by_client(handle, victim, preemptor, condition):
+            record_evictions(handle, node_name, preemptor, [victim])
+
+    handle.shared(RunningPreemptions).begin(preemptor, others, evict)
 
 
 def record_evictions(

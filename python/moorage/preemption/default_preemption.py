@@ -9,7 +9,6 @@ from moorage import framework as fwk
 from moorage._core.preempt.lower_units import has_pods_below
 from moorage._core.state.pod_class import Shape
 from moorage.framework.plugin.events import POD, of_class, on
-from moorage.framework.plugin.lazy_attribute import lazy_attribute
 from moorage.framework.profiles.in_core import CorePostFilter, gates_only_with
 from moorage.objects import Pod
 
@@ -17,6 +16,7 @@ from .eligibility import NEVER, NO_VICTIMS
 from .evaluator import Evaluator, no_candidates
 from .eviction_units import groups_of
 from .preempt_for_group import preempt_for_group
+from .running_preemptions import RunningPreemptions
 
 PREFIX, GROUP_PREFIX = "preemption: ", "pod group preemption: "
 RUNNING = "waiting for the preemption for this pod to be finished"
@@ -46,10 +46,10 @@ class DefaultPreemption(
     name = "DefaultPreemption"
     default_args = {"minCandidateNodesPercentage": 10, "minCandidateNodesAbsolute": 100}
 
-    @lazy_attribute
+    @property
     def preempting(self) -> set[str]:
         """UIDs of pods whose preemption is running."""
-        return set()
+        return self.required_handle().shared(RunningPreemptions).held
 
     @gates_only_with(held=["preempting"])
     def pre_enqueue(self, pod: Pod) -> fwk.Status | None:
@@ -100,11 +100,7 @@ class DefaultPreemption(
         status : Status or None
             None (Success) if victims were evicted; otherwise the reason why not.
         """
-        self.preempting.add(pod.metadata.uid)
-        try:
-            result, status = self.evaluator().preempt(state, pod, statuses)
-        finally:
-            self.preempting.discard(pod.metadata.uid)
+        result, status = self.evaluator().preempt(state, pod, statuses)
         if status is None or not status.message():
             return result, status
         return result, fwk.Status(status.code, (PREFIX + status.message(),), self.name)

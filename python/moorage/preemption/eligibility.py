@@ -78,10 +78,17 @@ def why_not_eligible(handle: FrameworkHandle, pod: Pod, statuses: Mapping[str, S
     """
     if pod.spec.preemption_policy == "Never":
         return NEVER
-    name = pod.status.nominated_node_name
+    name = pod.status.nominated_node_name or unwritten_nomination(handle, pod)
     info = handle.cache.node_info(name) if name else None
     if info is None or statuses.get(name, ABSENT).code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
         return ""
     priority_as_victim = EvictionUnits(handle).priority_of
     waits = any(priority_as_victim(other) < priority_of(pod) and is_leaving(other) for other in info.pods)
     return TERMINATING if waits else ""
+
+
+def unwritten_nomination(handle: FrameworkHandle, pod: Pod) -> str:
+    """Return the node to which a pod is nominated, if its status does not tell that yet; else ""."""
+    if pod.status.nominated_node_name or not handle.writes.is_beside:
+        return ""
+    return handle.nominator.nodes.get(pod.metadata.uid, "")

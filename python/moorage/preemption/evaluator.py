@@ -26,7 +26,7 @@ from moorage.store import ApiError
 
 from .actuation import make_room
 from .dry_run import PreemptionDryRuns, status_of
-from .eligibility import NO_VICTIM, num_candidates, potential_nodes, why_not_eligible
+from .eligibility import NO_VICTIM, num_candidates, potential_nodes, unwritten_nomination, why_not_eligible
 from .eviction_units import groups_of
 from .pick import Candidate, pick_one_node
 
@@ -184,7 +184,8 @@ class Evaluator:
         """
         # 0. May the pod preempt others?
         if message := why_not_eligible(self.handle, pod, statuses):
-            return None, Status(Code.UNSCHEDULABLE, (message,))
+            kept = unwritten_nomination(self.handle, pod)
+            return NominatingInfo(kept) if kept else None, Status(Code.UNSCHEDULABLE, (message,))
         # 1. The nodes where it would fit without some pods of lower priority.
         preemptor = self.preemptor_of(state, pod, statuses)
         if preemptor is None:

@@ -18,6 +18,7 @@ from moorage.framework.runtime.preempt_handle import budgets_of
 from .actuation import evict_victims
 from .eligibility import NEVER, is_leaving
 from .eviction_units import EvictionUnits, Unit, groups_of, violations
+from .running_preemptions import RunningPreemptions
 
 ONGOING = "ongoing preemption on nominated nodes"
 NO_VICTIMS = "No preemption victims found for incoming preemptor"
@@ -66,6 +67,8 @@ def preempt_for_group(handle: FrameworkHandle, failed: FailedGroup, plugin_name:
         leaving = _leaving(handle, failed, lower)
     victims = lower.pods_of(leaving)
     evict_victims(handle, WHOLE_CLUSTER, group, not_terminating(victims), plugin_name)
+    if handle.writes.is_beside:
+        handle.shared(RunningPreemptions).hold(failed.pods)
     return failed.nominations(), Status(Code.SUCCESS, (FOUND.format(len(victims)),))
 
 

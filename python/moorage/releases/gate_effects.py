@@ -45,7 +45,8 @@ OF_THE_SCHEDULER: dict[str, tuple[Effect, str]] = {
             {
                 "SchedulerAsyncAPICalls": "Here, the writes of a cycle end with the cycle. In "
                 "kube-scheduler too, no decision waits for them.",
-                "SchedulerAsyncPreemption": "Here, victims are deleted within the preemptor's cycle.",
+                "SchedulerAsyncPreemption": "Here, victims are deleted within the preemptor's cycle; on a "
+                "real cluster, beside it.",
             },
         ),
         (

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from moorage.framework import Code, NominatingInfo
+from moorage.preemption.running_preemptions import RunningPreemptions
 from moorage.queue import QueuedPodInfo
 from moorage.scheduler.cycle.results import Failure, ScheduleResult
 from moorage.scheduler.placing.single_cycle import report_failure
@@ -57,7 +58,7 @@ class LiveRun(Run):
         metrics = scheduler.measure()
         super().__init__(scheduler)
         self.metrics: SchedulerMetrics = metrics
-        self.writer = writer
+        self.writer, self._preemptions = writer, scheduler.handle.shared(RunningPreemptions)
         self._sent: dict[str, tuple[QueuedPodInfo, str]] = {}  # by UID, what is being bound, and where
         self.bound = self.failed = 0
 
@@ -80,6 +81,7 @@ class LiveRun(Run):
         self.queue.run_periodic(now)
         with self._recording_evictions():
             self.writer.collect()
+            self._release_preemptors()
             self.resume(now)
             infos = self.take(BATCH)
             if infos:
@@ -88,6 +90,15 @@ class LiveRun(Run):
         if not self._placed:
             self.result = ScheduleResult(scheduler.cache.state, 0)
         return bool(infos)
+
+    def _release_preemptors(self) -> None:
+        """Let preemptors go whose victims leave. Those are tried that an event about a victim would have
+        moved meanwhile, or that have to try anew."""
+        for preemption in self._preemptions.settle(self.scheduler.pods.indexer.get):
+            for pod in preemption.preemptors:
+                info = self.queue.get(pod.metadata.uid)
+                if info is not None and (info.gating_plugin or preemption.has_failed):
+                    self.queue.activate([pod])
 
     def bind(self) -> None:
         """Send the bindings of placed pods to the threads. Those that were deleted or bound by others since
@@ -116,7 +127,7 @@ class LiveRun(Run):
         """Return when the queue or a binding cycle goes on by itself, in seconds; None for never."""
         bindings = self.scheduler.bindings
         waits = [started.waiting.deadline() for started in bindings.waiting.values() if started.waiting]
-        times = [*waits, self.queue.next_event(), bindings.next_step()]
+        times = [*waits, self.queue.next_event(), bindings.next_step(), self._preemptions.next_time()]
         return min((time for time in times if time is not None), default=None)
 
     def finish(self, timeout: float) -> bool:

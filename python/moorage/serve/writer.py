@@ -106,19 +106,9 @@ class Writer(Writes):
         what: str,
         about: Object,
         action: Callable[[], object],
-        then: Callable[[Write], object] | None = None,
+        then: Then | None = None,
     ) -> None:
-        """Have a write carried out after the earlier ones of the same object.
-
-        Parameters
-        ----------
-        what : str
-            See `Write`.
-        action : callable
-            Writes. An exception is counted, and logged unless `then` is given.
-        then : callable, optional
-            Is called with the write by `collect`.
-        """
+        """Have a write carried out by a thread; see `Writes.submit`. `collect` calls `then`."""
         write, uid = Write(what, about, action, then), about.metadata.uid
         write.submitted = self._clock()
         with self._changed:

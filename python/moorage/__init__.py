@@ -9,6 +9,8 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from moorage._version import __version__
+
 if TYPE_CHECKING:
     from ._core.base.quantity import Quantity as Quantity
     from .changes.change import Change as Change
@@ -71,8 +73,6 @@ if TYPE_CHECKING:
     from .sim.timeline import lognormal as lognormal
     from .sim.timeline import poisson as poisson
     from .store import ObjectStore as ObjectStore
-
-__version__ = "0.1.0"
 
 # Where each public name lives; the imports above say the same to type checkers.
 _MODULES = {

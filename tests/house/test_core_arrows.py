@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.house.circles import circle
 from tests.house.source import files, logical_lines, name
 
 CORE = ("moorage._core.", "moorage.errors.")
@@ -83,3 +84,26 @@ def test_an_import_out_of_the_core_is_found(line: str, ok: bool) -> None:
 )
 def test_an_import_of_more_than_the_base_is_found(line: str, ok: bool) -> None:
     assert (outside_base(line) == []) == ok
+
+
+def c_includes(text: str) -> set[str]:
+    """Names of the headers that a C file includes from its own folder."""
+    return {include.removesuffix(".h") for include in re.findall(r'#include "(\w+\.h)"', text)}
+
+
+def test_no_c_file_and_no_compiled_module_is_in_a_circle() -> None:
+    graph: dict[str, set[str]] = {}
+    for path in files(".c", ".h", under="csrc"):
+        graph.setdefault(path.stem, set()).update(c_includes(path.read_text()) - {path.stem})
+    assert circle(graph) == []
+    modules = {path.stem for path in files(".pyx", under="pyx")}
+    compiled: dict[str, set[str]] = {}
+    for path in files(".pyx", ".pxd", under="pyx"):
+        named = {part for _, target in cython_imports(path.read_text()) for part in target.split(".")}
+        compiled.setdefault(path.stem, set()).update(named & modules - {path.stem})
+    assert circle(compiled) == []
+    assert compiled["placer"] >= {"decider", "search"}
+
+
+def test_an_include_is_found() -> None:
+    assert c_includes('#include <stdint.h>\n#include "score.h"\n') == {"score"}

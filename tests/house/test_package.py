@@ -99,7 +99,7 @@ def canonical(package: str) -> str:
 
 
 def test_version_is_the_metadata_s() -> None:
-    text = (ROOT / "python/moorage/__init__.py").read_text()
+    text = (ROOT / "python/moorage/_version.py").read_text()
     assert f'__version__ = "{metadata()["project"]["version"]}"\n' in text
 
 
@@ -113,7 +113,7 @@ def test_a_wheel_has_every_file_of_the_package() -> None:
 
 def test_import_is_lazy() -> None:
     result = run(FINDER.format(hide=False) + f"print(*sorted({LOADED}))")
-    loaded = ["moorage", "moorage._core", "moorage._core.decide"]
+    loaded = ["moorage", "moorage._core", "moorage._core.decide", "moorage._version"]
     assert (result.stdout.split(), result.stderr) == (loaded, "")
 
 

@@ -6,7 +6,7 @@ from importlib import import_module
 
 import click
 
-from moorage import __version__
+from moorage._version import __version__
 from moorage.cli.options.command_groups import CommandGroup
 from moorage.errors import MoorageError
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,8 @@ from moorage.devices.allocation.allocator import Found, claim_results
 from moorage.devices.allocation.claim_requests import ClaimRequests, Request
 from moorage.devices.allocation.device_pools import DevicePool, DeviceSlices
 from moorage.devices.claims.binding_conditions import has_conditions
+from moorage.devices.claims.claim_cache import ClaimCache
+from moorage.devices.claims.claim_consumers import ClaimConsumers
 from moorage.devices.extended_resources import Mappings
 from moorage.devices.features import Features
 from moorage.errors import MoorageError
@@ -38,8 +40,7 @@ from moorage.objects.model.resource_claims import (
     ResourceClaimSpec,
 )
 
-if TYPE_CHECKING:
-    from .device_state import DeviceState
+from .selector_cache import SelectorCache
 
 _LIMIT = 1 << 14
 Mask = npt.NDArray[np.bool_]
@@ -103,6 +104,22 @@ class AskingClaim(Struct, frozen=True):
         return ClaimRequests(self.claim, self.shape.alternatives)
 
 
+class Devices(Protocol):
+    """Claims, slices and classes of a cluster, as `DeviceState` has them."""
+
+    features: Features
+    consumers: ClaimConsumers
+    claim_cache: ClaimCache
+    selectors: SelectorCache
+
+    @property
+    def classes_version(self) -> int: ...
+
+    def slices(self) -> DeviceSlices: ...
+
+    def class_of(self) -> Callable[[str], DeviceClass | None]: ...
+
+
 class DeviceDemands:
     """The demands of claims on the devices of all nodes.
 
@@ -114,7 +131,7 @@ class DeviceDemands:
         A number that grows whenever earlier demands become invalid.
     """
 
-    def __init__(self, state: DeviceState) -> None:
+    def __init__(self, state: Devices) -> None:
         self._state = state
         self._version: Hashable = None
         self._slices: DeviceSlices | None = None

@@ -36,9 +36,16 @@ from moorage.devices.claims.binding_conditions import (
 from moorage.devices.claims.claim_consumers import ClaimConsumers, group_claims, of_pod
 from moorage.devices.claims.claim_hints import ClaimHints
 from moorage.devices.claims.claim_writer import ClaimWriter
-from moorage.devices.claims.claims_of_cycle import ClaimOfCycle, DeviceCycleState, NodeAllocation
-from moorage.devices.claims.common_demand import CommonDemand, FoundAllocations, are_everywhere
-from moorage.devices.claims.node_resources import take_of_node, why_shared
+from moorage.devices.claims.claims_of_cycle import (
+    ClaimOfCycle,
+    CommonDemand,
+    DeviceCycleState,
+    FoundAllocations,
+    NodeAllocation,
+    are_everywhere,
+    take_of_node,
+)
+from moorage.devices.claims.node_resources import why_shared
 from moorage.devices.claims.placed_claims import PlacedClaims, take_devices
 from moorage.devices.claims.pod_resource_claims import is_reserved_for
 from moorage.devices.device_demands import DeviceNeeds

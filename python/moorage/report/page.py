@@ -14,7 +14,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, ClassVar
 
-from moorage import __version__
+from moorage._version import __version__
 from moorage.errors import MoorageError, printable
 
 ROWS = 500

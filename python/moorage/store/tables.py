@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 from weakref import WeakSet
 
 from msgspec.structs import replace
@@ -19,7 +19,6 @@ from .field_selectors import Predicate
 from .kinds import is_namespaced, struct_named
 from .pod_binding import Binding, refusal
 from .protocol import EventType, WatchEvent
-from .watch import Watch
 
 T = TypeVar("T", bound=Object)
 R = TypeVar("R")
@@ -30,6 +29,13 @@ FIRST_VERSION = 1
 
 
 _READABLE = attrgetter("readable")
+
+
+class Rewound(Protocol[T]):
+    """A watch, as its table knows it."""
+
+    def rewind(self, position: int, undone: list[WatchEvent[T]], version: str) -> None:
+        """Follow the table, which has undone events; see `Watch.rewind`."""
 
 
 class Save:
@@ -88,7 +94,7 @@ class Table(Generic[T]):
         self.namespaced = is_namespaced(struct)
         self.objects: ObjectMap[T] = ObjectMap({})
         self.changes = 0
-        self.watches: WeakSet[Watch[T]] = WeakSet()
+        self.watches: WeakSet[Rewound[T]] = WeakSet()
         self._capacity = self.readable = capacity
         self._saves = saves
         self._events: list[WatchEvent[T]] = []

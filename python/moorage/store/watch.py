@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from threading import Condition
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
+from typing import Any, Generic, Self, TypeVar, cast
 
 from msgspec.structs import replace
 
@@ -14,9 +14,7 @@ from moorage.objects import Object
 
 from .field_selectors import Predicate
 from .protocol import WatchEvent
-
-if TYPE_CHECKING:
-    from .tables import Table
+from .tables import Table
 
 T = TypeVar("T", bound=Object)
 

@@ -12,7 +12,7 @@ from moorage.errors import InputError
 from moorage.objects import Object
 from moorage.sim.perf.measured_run import MeasuredRun
 from moorage.sim.perf.object_templates import ObjectTemplate
-from moorage.sim.perf.ops import WorkloadFailedError
+from moorage.sim.perf.operation_cursor import WorkloadFailedError
 from moorage.sim.perf.pods import PodRun
 from tests.sim.perf.make import BIG, NODE, POD, nodes, placements, pods, run_of, run_ops, workload
 

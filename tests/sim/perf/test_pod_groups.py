@@ -9,7 +9,8 @@ import pytest
 
 from moorage.objects import Node
 from moorage.releases import DEFAULT
-from moorage.sim.perf.ops import OPS, CreatePodGroups, Wait, WorkloadFailedError, WorkloadStuckError
+from moorage.sim.perf.operation_cursor import Wait, WorkloadFailedError, WorkloadStuckError
+from moorage.sim.perf.ops import OPS, CreatePodGroups
 from moorage.sim.perf.pods import GONE
 from tests.sim.perf.make import NODE, nodes, placements, run_ops, workload
 

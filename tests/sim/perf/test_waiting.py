@@ -10,7 +10,7 @@ import pytest
 from moorage.objects import Node
 from moorage.sim.perf import run_workload
 from moorage.sim.perf.measured_run import MeasuredRun
-from moorage.sim.perf.ops import WorkloadFailedError
+from moorage.sim.perf.operation_cursor import WorkloadFailedError
 from tests.sim.perf.make import (
     BIG,
     NODE,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from moorage import __version__
+from moorage._version import __version__
 
 
 @click.command()

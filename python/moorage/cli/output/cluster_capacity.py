@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from moorage import __version__
 from moorage._core.base.resources import pod_requests
+from moorage._version import __version__
 from moorage.objects.model.pod import Pod
 from moorage.objects.read.write import dump_yaml
 from moorage.planning.template_capacity import Capacity

@@ -1,9 +1,9 @@
 """The PersistentVolumeController: binds claims and volumes, provisions and reclaims."""
 
-from .controller import ControllerParameters as ControllerParameters
 from .controller import PersistentVolumeController as PersistentVolumeController
 from .controller import new_controller as new_controller
 from .in_memory_plugin import InMemoryProvisioner as InMemoryProvisioner
+from .volume_operations import ControllerParameters as ControllerParameters
 from .volume_plugins import DeletableVolumePlugin as DeletableVolumePlugin
 from .volume_plugins import Deleter as Deleter
 from .volume_plugins import ProvisionableVolumePlugin as ProvisionableVolumePlugin

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
 from threading import Event, Lock
 from typing import Any, Generic, TypeVar, cast
@@ -26,7 +25,6 @@ from moorage.store import (
     Informer,
     Lister,
     NotFoundError,
-    ObjectClient,
 )
 from moorage.volume import AssumeCache, VolumeError, is_delay_binding_mode, is_volume_bound_to_claim
 from moorage.volume.binding.claims import (
@@ -53,8 +51,8 @@ from moorage.volume.constants import (
 
 from .controller_metrics import VolumeCounts
 from .object_writer import ObjectWriter, claim_key
-from .volume_operations import PODS_BY_CLAIM, VolumeOperations, pods_that_use
-from .volume_plugins import VolumeHost, VolumePlugin, VolumePlugins
+from .volume_operations import PODS_BY_CLAIM, ControllerParameters, VolumeOperations, pods_that_use
+from .volume_plugins import VolumeHost, VolumePlugins
 
 T = TypeVar("T", bound=Object)
 
@@ -63,41 +61,6 @@ SYNC_POLL = 0.1
 _RECLAIMED = ("Released", "Failed")
 
 logger = logging.getLogger("moorage.volume")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ControllerParameters:
-    """The parameters of a `PersistentVolumeController`.
-
-    Attributes
-    ----------
-    kube_client : ObjectClient
-        Client to which claims and volumes are written.
-    sync_period : float
-        Seconds between two resyncs of all claims and volumes; 0 disables resyncs.
-    volume_plugins : sequence of VolumePlugin
-        Plugins that provision, delete and recycle volumes.
-    cluster_name : str
-        Passed to plugins that provision volumes.
-    volume_informer, claim_informer, class_informer, pod_informer, node_informer : Informer
-        Informers of the objects that the controller reads; the caller runs them.
-    event_recorder : EventRecorder or None
-        Receives the controller's events; None creates a recorder.
-    enable_dynamic_provisioning : bool
-        Whether volumes are provisioned for claims without a matching volume.
-    """
-
-    kube_client: ObjectClient
-    volume_informer: Informer[PersistentVolume]
-    claim_informer: Informer[PersistentVolumeClaim]
-    class_informer: Informer[StorageClass]
-    pod_informer: Informer[Pod]
-    node_informer: Informer[Node]
-    sync_period: float = 15.0
-    volume_plugins: Sequence[VolumePlugin] = ()
-    cluster_name: str = ""
-    event_recorder: EventRecorder | None = None
-    enable_dynamic_provisioning: bool = False
 
 
 class PersistentVolumeController(VolumeHost):

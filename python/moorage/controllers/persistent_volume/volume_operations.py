@@ -5,15 +5,16 @@ Source: pv_controller.go, provisionClaim and reclaimVolume.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from moorage.objects import PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
+from moorage.framework.plugin.handle import EventRecorder
+from moorage.objects import Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
 from moorage.objects.workloads.ownership import FINISHED
-from moorage.store import AlreadyExistsError, ApiError, Lister, NotFoundError
+from moorage.store import AlreadyExistsError, ApiError, Informer, Lister, NotFoundError, ObjectClient
 from moorage.volume import VolumeError, get_bind_volume_to_claim
 from moorage.volume.binding.claims import claim_class, prefixing, with_annotations
 from moorage.volume.constants import (
@@ -37,11 +38,9 @@ from .volume_plugins import (
     ProvisionableVolumePlugin,
     VolumeInUseError,
     VolumeOptions,
+    VolumePlugin,
     VolumePlugins,
 )
-
-if TYPE_CHECKING:
-    from .controller import ControllerParameters
 
 CREATE_ATTEMPTS = 5
 CREATE_INTERVAL = 10.0  # seconds
@@ -49,6 +48,41 @@ PODS_BY_CLAIM = "pod-pvc-index"
 """The index that a controller adds to its informer of pods."""
 IN_TREE = "kubernetes.io/"
 """Prefix of the names of in-tree plugins, which the controller itself runs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerParameters:
+    """The parameters of a `PersistentVolumeController`.
+
+    Attributes
+    ----------
+    kube_client : ObjectClient
+        Client to which claims and volumes are written.
+    sync_period : float
+        Seconds between two resyncs of all claims and volumes; 0 disables resyncs.
+    volume_plugins : sequence of VolumePlugin
+        Plugins that provision, delete and recycle volumes.
+    cluster_name : str
+        Passed to plugins that provision volumes.
+    volume_informer, claim_informer, class_informer, pod_informer, node_informer : Informer
+        Informers of the objects that the controller reads; the caller runs them.
+    event_recorder : EventRecorder or None
+        Receives the controller's events; None creates a recorder.
+    enable_dynamic_provisioning : bool
+        Whether volumes are provisioned for claims without a matching volume.
+    """
+
+    kube_client: ObjectClient
+    volume_informer: Informer[PersistentVolume]
+    claim_informer: Informer[PersistentVolumeClaim]
+    class_informer: Informer[StorageClass]
+    pod_informer: Informer[Pod]
+    node_informer: Informer[Node]
+    sync_period: float = 15.0
+    volume_plugins: Sequence[VolumePlugin] = ()
+    cluster_name: str = ""
+    event_recorder: EventRecorder | None = None
+    enable_dynamic_provisioning: bool = False
 
 
 class VolumeOperations:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -20,11 +20,6 @@ from moorage.objects import Pod
 from moorage.objects.model.pod import NodeAllocatableResourceClaimStatus
 from moorage.objects.model.resource_claims import AllocationResult, ResourceClaim
 from moorage.objects.model.resource_slices import Device, ResourceSlice
-
-if TYPE_CHECKING:
-    from moorage.devices.device_state import DeviceState
-
-    from .claims_of_cycle import DeviceCycleState, NodeAllocation
 
 Statuses = tuple[NodeAllocatableResourceClaimStatus, ...]
 Devices = Mapping[tuple[str, str], Device]
@@ -94,41 +89,6 @@ def why_shared(pod: Pod, claim: ResourceClaim, others: Iterable[Pod]) -> str:
     if users and pod.metadata.uid not in users:
         return f"node allocatable resource claim {claim.name} is already used by another pod"
     return ""
-
-
-def take_of_node(
-    devices: DeviceState,
-    found: DeviceCycleState,
-    on_node: NodeAllocation,
-    pod: Pod,
-    node_info: fwk.NodeInfo,
-) -> fwk.Status | None:
-    """Note what newly allocated devices take of a node.
-
-    Parameters
-    ----------
-    on_node : NodeAllocation
-        With the results of the search.
-
-    Returns
-    -------
-    Status or None
-        Why the pod does not fit with it.
-    """
-    if found.allocator is None or not devices.features.node_allocatable:
-        return None
-    results = [found_devices(result) for result in on_node.results]
-    results += [allocated_devices(shared) for shared in on_node.shared]
-    claims = sorted(found.to_allocate(), key=lambda one: one.is_shared)  # stable
-    taken = zip((one.claim for one in claims), results, strict=True)
-    try:
-        uses = devices.consumers.uses_of(pod, devices.claim_cache.find)
-        on_node.statuses = claim_statuses(pod, taken, uses, devices.devices_by_name())
-    except MoorageError as error:
-        return fwk.as_status(error)
-    if not on_node.statuses:
-        return None
-    return why_not_fit(pod, on_node.statuses, node_info, devices.features.pod_level_resources)
 
 
 def claim_statuses(

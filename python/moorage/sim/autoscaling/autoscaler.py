@@ -23,6 +23,18 @@ if TYPE_CHECKING:
 DISRUPTED = "karpenter.sh/disrupted:NoSchedule"
 
 
+def autoscale(replayer: Replayer, state: AutoscalerState | None = None) -> None:
+    """Have the autoscaler of its timeline, if there is one, add and remove nodes in a replay.
+
+    Parameters
+    ----------
+    state : AutoscalerState, optional
+        Of another autoscaler, which this one continues.
+    """
+    if replayer.timeline.autoscaler is not None:
+        replayer.autoscaler = Autoscaler(replayer.timeline.autoscaler, replayer, state)
+
+
 class Autoscaler:
     """The autoscaler of a replay.
 

@@ -14,7 +14,7 @@ from .openb import is_openb
 from .trace_rows import heading, open_text
 
 if TYPE_CHECKING:
-    from moorage.sim.timeline import Timeline
+    from moorage.sim.timeline.event_columns import EventColumns
 
 FORMATS = {
     "alibaba2020": "moorage.sim.loaders.alibaba:read_alibaba_2020",
@@ -41,7 +41,9 @@ _MARKS = {'"applied_objs"': "simkube", "audit.k8s.io/": "audit"}
 _HEAD = 1 << 16
 
 
-def fill(timeline: Timeline, paths: Sequence[str | Path], format: str, options: Mapping[str, Any]) -> None:
+def fill(
+    timeline: EventColumns, paths: Sequence[str | Path], format: str, options: Mapping[str, Any]
+) -> None:
     """Read files of a format into an empty timeline.
 
     Parameters

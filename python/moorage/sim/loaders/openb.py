@@ -16,7 +16,7 @@ from .trace_builder import TraceBuilder
 from .trace_rows import csv_rows, heading, number_of
 
 if TYPE_CHECKING:
-    from moorage.sim.timeline import Timeline
+    from moorage.sim.timeline.event_columns import EventColumns
 
 GPU_MILLI = "alibabacloud.com/gpu-milli"
 """Resource: thousandths of GPUs, of a node or a pod in all. Annotation: thousandths of each GPU of a pod."""
@@ -53,7 +53,7 @@ def is_openb(columns: set[str]) -> bool:
 
 
 def read_openb(
-    timeline: Timeline,
+    timeline: EventColumns,
     paths: Sequence[str | Path],
     *,
     every: float = 1.0,

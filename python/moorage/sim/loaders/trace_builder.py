@@ -23,7 +23,7 @@ from moorage.objects.model.pod import Affinity, NodeAffinity, ResourceRequiremen
 from moorage.sim.timeline.timeline_event import Verb
 
 if TYPE_CHECKING:
-    from moorage.sim.timeline import Timeline
+    from moorage.sim.timeline.event_columns import EventColumns
 
 HOSTNAME = "kubernetes.io/hostname"
 NAMESPACE = "default"
@@ -37,11 +37,11 @@ class TraceBuilder:
 
     Parameters
     ----------
-    timeline : Timeline
+    timeline : EventColumns
         An empty one.
     """
 
-    def __init__(self, timeline: Timeline) -> None:
+    def __init__(self, timeline: EventColumns) -> None:
         self.timeline = timeline
         self._nodes: list[Node] = []
         self._node_names: set[str] = set()

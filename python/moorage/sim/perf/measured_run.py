@@ -27,8 +27,7 @@ from moorage.sim.virtual_time.virtual_run import VirtualRun
 from moorage.store import ObjectStore
 
 from .measure import Meter, Timer
-from .operation_cursor import Operations
-from .ops import WorkloadFailedError, WorkloadStuckError
+from .operation_cursor import Operations, WorkloadFailedError, WorkloadStuckError
 from .pods import PodRun, Window
 from .report import DEFAULT_TIE_BREAK, DONE, FAILURE, STUCK, WorkloadReport, make_report
 from .scheduler_perf_file import Workload

@@ -8,7 +8,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from fractions import Fraction
 from functools import cache
 from itertools import chain
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
 
 from moorage._core.base.watch_events import keys_of
 from moorage._core.queue.in_flight import pods_of
@@ -20,13 +23,53 @@ from moorage.sim.virtual_time.attempt_clock import FAR, AttemptClock
 from moorage.sim.virtual_time.virtual_run import VirtualRun
 
 from .object_templates import BASE_POD, ObjectTemplate, read_template
-from .ops import Wait, WorkloadFailedError, WorkloadStuckError
 from .pods import FAILED, GATED, GONE, NEW, PodNames, PodRun, Window
-from .scheduler_perf_file import Workload
 from .workload_cluster import SimulatedCluster
 
+TIMEOUT = 600
+"""Seconds of virtual time that an operation may wait (scheduler_perf, executor.go)."""
 MOST_TRIES = 16
 """Attempts of each pod without a node, and no change of the cluster in between, after which waiting ends."""
+
+
+class WorkloadFailedError(Exception):
+    """A workload cannot finish; the message is the reason."""
+
+
+class WorkloadStuckError(WorkloadFailedError):
+    """The cluster that the workload makes has no room for its pods or claims: with the same decisions
+    upstream's benchmark times out, or fails, as well."""
+
+
+class Wait(msgspec.Struct, frozen=True):
+    """What an operation waits for, while pods are scheduled.
+
+    Attributes
+    ----------
+    is_over : callable
+        Whether the wait is over.
+    timeout : Fraction or int
+        Seconds of virtual time.
+    """
+
+    is_over: Callable[[], bool]
+    timeout: Fraction | int = TIMEOUT
+
+
+class Workload(Protocol):
+    """A workload of a file, as its operations see it."""
+
+    @property
+    def full_name(self) -> str: ...
+    @property
+    def source(self) -> str: ...
+    @property
+    def ops(self) -> Sequence[Any]: ...
+    @property
+    def pod_template(self) -> str: ...
+    @property
+    def feature_gates(self) -> Mapping[str, bool]: ...
+    def path(self, relative: str) -> Path: ...
 
 
 class Operations:

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 import numpy as np
@@ -16,20 +16,16 @@ from moorage.errors import InputError, located
 from moorage.framework.configuration.durations import SECOND, parse_duration
 from moorage.objects import Object, Pod
 from moorage.objects.model.meta import Condition
-from moorage.objects.model.storage import VolumeNodeResources
 from moorage.objects.read.object_defaults import default_object
 
 from .object_templates import CLASSES, ObjectTemplate
+from .operation_cursor import Operations, Wait, WorkloadFailedError, WorkloadStuckError
 from .pods import FAILED, GATED, GONE, NEW, PodRun, Window, bound_volumes, run_of, runs_of, with_claims
-
-if TYPE_CHECKING:
-    from .operation_cursor import Operations
+from .workload_cluster import LabelNodes, NodeAllocatable, UniqueNodeLabel
 
 MOST = 10_000_000
 """Maximum number of objects of an operation; larger numbers are an error in the file."""
 Count = Annotated[int, msgspec.Meta(ge=0, le=MOST)]
-TIMEOUT = 600
-"""Seconds of virtual time that an operation may wait (scheduler_perf, executor.go)."""
 CHURN_INTERVAL = 500
 """Milliseconds (scheduler_perf, operations.go)."""
 STABLE = 5
@@ -37,30 +33,6 @@ STABLE = 5
 BINDING_CONDITIONS = "DRADeviceBindingConditions"
 """The driver publishes conditions for workloads that switch this gate on themselves: when the files were
 written it was off by default, and an API server drops the fields then."""
-
-
-class WorkloadFailedError(Exception):
-    """A workload cannot finish; the message is the reason."""
-
-
-class WorkloadStuckError(WorkloadFailedError):
-    """The cluster that the workload makes has no room for its pods or claims: with the same decisions
-    upstream's benchmark times out, or fails, as well."""
-
-
-class Wait(msgspec.Struct, frozen=True):
-    """What an operation waits for, while pods are scheduled.
-
-    Attributes
-    ----------
-    is_over : callable
-        Whether the wait is over.
-    timeout : Fraction or int
-        Seconds of virtual time.
-    """
-
-    is_over: Callable[[], bool]
-    timeout: Fraction | int = TIMEOUT
 
 
 NOT_ATTEMPTED = NEW, GONE
@@ -151,27 +123,6 @@ class TemplateOp(CountedOp, frozen=True, kw_only=True):
         return run.template(path, self.template_params, self.count)
 
 
-class LabelNodes(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
-    """Labels the nodes with the values in turn."""
-
-    label_key: str
-    label_values: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
-
-
-class UniqueNodeLabel(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
-    """Labels each node with its UID."""
-
-    label_key: str
-
-
-class NodeAllocatable(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
-    """Adds allocatable resources, and a CSINode, to each node."""
-
-    node_allocatable: dict[str, str | int | float] = {}
-    csi_node_allocatable: dict[str, VolumeNodeResources] = {}
-    migrated_plugins: tuple[str, ...] = ()
-
-
 class CreateNodes(TemplateOp, frozen=True):
     """Creates nodes, and modifies them by at most one strategy."""
 
@@ -181,18 +132,22 @@ class CreateNodes(TemplateOp, frozen=True):
     unique_node_label_strategy: UniqueNodeLabel | None = None
 
     def check(self) -> None:
+        if len(self._strategies()) > 1:
+            raise InputError("at most one strategy", path="nodeAllocatableStrategy")
+
+    def execute(self, run: Operations, number: int) -> Iterable[Wait]:
+        path = self.node_template_path
+        template = self.template(run, path) if path else None
+        run.cluster.create_nodes(self.count, template, *self._strategies())
+        return NOTHING
+
+    def _strategies(self) -> list[NodeAllocatable | LabelNodes | UniqueNodeLabel]:
         strategies = (
             self.node_allocatable_strategy,
             self.label_node_prepare_strategy,
             self.unique_node_label_strategy,
         )
-        if sum(strategy is not None for strategy in strategies) > 1:
-            raise InputError("at most one strategy", path="nodeAllocatableStrategy")
-
-    def execute(self, run: Operations, number: int) -> Iterable[Wait]:
-        path = self.node_template_path
-        run.cluster.create_nodes(self, self.template(run, path) if path else None)
-        return NOTHING
+        return [strategy for strategy in strategies if strategy is not None]
 
 
 class CreateNamespaces(CountedOp, frozen=True):

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Annotated
 
+import msgspec
 from msgspec.structs import replace
 
 from moorage.errors import located
 from moorage.facade import Scheduler
 from moorage.objects import CSINode, Namespace, Node, Object, ObjectMeta, Pod, Resources
 from moorage.objects.model.node import NodeStatus
-from moorage.objects.model.storage import CSINodeDriver, CSINodeSpec
+from moorage.objects.model.storage import CSINodeDriver, CSINodeSpec, VolumeNodeResources
 from moorage.objects.read.object_defaults import default_object
 from moorage.objects.workloads.naming import Names
 from moorage.store import ApiError, NotFoundError, ObjectStore
@@ -18,11 +20,35 @@ from moorage.volume.constants import MIGRATED_PLUGINS
 
 from .devices_of_nodes import SimulatedDevices
 from .object_templates import CLASSES, ObjectTemplate
-from .ops import CreateNodes, NodeAllocatable
 from .pods import GONE, PodRun
 
 HOSTNAME = "kubernetes.io/hostname"
 CAPACITY: Resources = {"pods": "110", "cpu": "4", "memory": "32Gi"}
+
+
+class LabelNodes(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
+    """Labels the nodes with the values in turn."""
+
+    label_key: str
+    label_values: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
+
+
+class UniqueNodeLabel(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
+    """Labels each node with its UID."""
+
+    label_key: str
+
+
+class NodeAllocatable(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
+    """Adds allocatable resources, and a CSINode, to each node."""
+
+    node_allocatable: dict[str, str | int | float] = {}
+    csi_node_allocatable: dict[str, VolumeNodeResources] = {}
+    migrated_plugins: tuple[str, ...] = ()
+
+
+Strategy = NodeAllocatable | LabelNodes | UniqueNodeLabel
+"""How new nodes are modified."""
 
 
 class SimulatedCluster:
@@ -142,30 +168,30 @@ class SimulatedCluster:
 
     # ---- nodes ---------------------------------------------------------------------------------------------
 
-    def create_nodes(self, op: CreateNodes, template: ObjectTemplate | None) -> None:
-        """Create the nodes of an operation, then apply its strategy in the order of their names.
+    def create_nodes(
+        self, count: int, template: ObjectTemplate | None, strategy: Strategy | None = None
+    ) -> None:
+        """Create nodes, then apply a strategy in the order of their names.
 
         The scheduler observes each node first without, then with its labels.
 
         Parameters
         ----------
-        op : CreateNodes
-            The operation.
         template : ObjectTemplate or None
             Template of the nodes; None for the default node.
         """
         nodes: list[Node] = []
         is_constant = template is None or not template.by_index
-        for index in range(op.count):
+        for index in range(count):
             nodes.append(self._named(nodes[0] if nodes and is_constant else _node(template, index)))
             self._write(nodes[-1])
         self.nodes += len(nodes)
         for number, node in enumerate(sorted(nodes, key=lambda node: node.name)):
-            changed = _prepared(op, node, number)
+            changed = _prepared(strategy, node, number)
             if changed is not None:
                 self.store.update(changed)
-            if op.node_allocatable_strategy is not None:
-                self._write(_csi_node(op.node_allocatable_strategy, node.name))
+            if isinstance(strategy, NodeAllocatable):
+                self._write(_csi_node(strategy, node.name))
         self.scheduler.sync()
 
     def _named(self, node: Node) -> Node:
@@ -253,16 +279,18 @@ def _node(template: ObjectTemplate | None, index: int) -> Node:
     return node
 
 
-def _prepared(op: CreateNodes, node: Node, number: int) -> Node | None:
-    """The node after the operation's strategy; None if that changes nothing."""
-    if (label := op.label_node_prepare_strategy) is not None:
-        return _labelled(node, label.label_key, label.label_values[number % len(label.label_values)])
-    if (unique := op.unique_node_label_strategy) is not None:
-        return _labelled(node, unique.label_key, node.metadata.uid)
-    if (amounts := op.node_allocatable_strategy) is not None:
-        allocatable = node.status.allocatable | amounts.node_allocatable
-        return replace(node, status=replace(node.status, allocatable=allocatable))
-    return None
+def _prepared(strategy: Strategy | None, node: Node, number: int) -> Node | None:
+    """The node after a strategy; None if that changes nothing."""
+    match strategy:
+        case LabelNodes(key, values):
+            return _labelled(node, key, values[number % len(values)])
+        case UniqueNodeLabel(key):
+            return _labelled(node, key, node.metadata.uid)
+        case NodeAllocatable(amounts):
+            allocatable = node.status.allocatable | amounts
+            return replace(node, status=replace(node.status, allocatable=allocatable))
+        case None:
+            return None
 
 
 def _csi_node(amounts: NodeAllocatable, name: str) -> CSINode:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from moorage._core.base.resources import pod_requests
 from moorage.errors import InputError
 from moorage.objects import Node, Pod, parse_milli, parse_value
+from moorage.sim.autoscaling.autoscaler import autoscale
 from moorage.sim.timeline import Timeline, Verb
 from moorage.sim.virtual_time.clock_of_timeline import clock_of
 from moorage.tables import Table, Tabular
@@ -523,7 +524,8 @@ class History(Tabular):
         clock = clock_of(self.timeline, kept.time)
         scheduler = kept.scheduler.fork(clock)
         scaled = None if kept.scaled is None else kept.scaled.copy()
-        again = Replayer(scheduler, clock, self.timeline, Recorder(self.timeline), kept.at, scaled)
+        again = Replayer(scheduler, clock, self.timeline, Recorder(self.timeline), kept.at)
+        autoscale(again, scaled)
         again.recorder.continue_with(kept.pods)
         again.drops = self._drops
         again.advance(time)

@@ -11,6 +11,7 @@ from moorage.errors import InputError
 from moorage.facade import Scheduler
 from moorage.objects import Namespace, Object, ObjectMeta
 from moorage.scheduler.groups.ignored_groups import ignored_groups
+from moorage.sim.autoscaling.autoscaler import autoscale
 from moorage.sim.timeline import Timeline
 from moorage.sim.timeline.time_spans import parse_duration
 from moorage.sim.virtual_time.clock_of_timeline import clock_of
@@ -92,6 +93,7 @@ def start(timeline: Timeline, spill_rows: int, options: dict[str, Any]) -> Repla
     read = (*timeline.cluster.others, *(one for one in timeline.arguments if isinstance(one, Object)))
     recorder.counts.update(ignored_groups(scheduler.handle, read))
     replayer = Replayer(scheduler, clock, timeline, recorder)
+    autoscale(replayer)
     replayer.try_all()
     return replayer
 

@@ -19,11 +19,8 @@ from moorage.objects import Node, Object, ObjectMeta, Pod, validate
 from moorage.objects.validate.field_validation import FieldValidation
 from moorage.queue import QueuedPodInfo
 from moorage.scheduler import Eviction, Failure
-from moorage.sim.autoscaling import Autoscaler
-from moorage.sim.autoscaling.autoscaler_state import AutoscalerState
 from moorage.sim.perf import Workload
-from moorage.sim.perf.operation_cursor import Operations
-from moorage.sim.perf.ops import WorkloadFailedError
+from moorage.sim.perf.operation_cursor import Operations, WorkloadFailedError
 from moorage.sim.perf.pods import Window
 from moorage.sim.timeline import Event, Timeline, Verb
 from moorage.sim.virtual_time.attempt_clock import AttemptClock
@@ -73,8 +70,6 @@ class Replayer(VirtualRun):
         With the clock, over a store of its own.
     at : int, optional
         Index of the first event to apply.
-    scaled : AutoscalerState, optional
-        Of the autoscaler that the one of this replay continues.
 
     Attributes
     ----------
@@ -83,10 +78,10 @@ class Replayer(VirtualRun):
         Whether pods that fit nowhere are deleted instead of waiting.
     condition : Condition or None
         At which `advance` stops.
-    autoscaler : Autoscaler or None
     """
 
     cursor: EventCursor
+    operations: Operations | None = None
 
     def __init__(
         self,
@@ -95,7 +90,6 @@ class Replayer(VirtualRun):
         timeline: Timeline,
         recorder: Recorder,
         at: int = 0,
-        scaled: AutoscalerState | None = None,
     ) -> None:
         super().__init__(scheduler, clock)
         assert isinstance(scheduler.client, ObjectStore)
@@ -120,15 +114,12 @@ class Replayer(VirtualRun):
         scheduler.informers.informer(Pod).add_event_handler(PodNotes(self))
         scheduler.informers.informer(Node).add_event_handler(NodeNotes(self))
         self._idle = self._nothing_waits()
-        spec = timeline.autoscaler
-        self.autoscaler = None if spec is None else Autoscaler(spec, self, scaled)
-
         if timeline.workload is not None:
             self._operate(timeline.workload)
 
     def _operate(self, workload: Workload) -> None:
         """Follow the operations of a workload; the events of the timeline happen in between."""
-        if self.autoscaler is not None:
+        if self.timeline.autoscaler is not None:
             raise InputError("cannot have an autoscaler besides its operations", obj=workload.full_name)
         clock = self.clock
         if not isinstance(clock, AttemptClock):

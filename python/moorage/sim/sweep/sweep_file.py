@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from moorage import __version__
+from moorage._version import __version__
 from moorage.errors import InputError, located
 from moorage.objects.read.files import read_file, source_name
 from moorage.objects.read.yaml_reader import read_yaml

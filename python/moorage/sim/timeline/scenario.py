@@ -25,7 +25,7 @@ from .time_spans import parse_duration
 from .timeline_event import Verb
 
 if TYPE_CHECKING:
-    from .timeline import Timeline
+    from .event_columns import EventColumns
 
 API_VERSION, KIND = "replay.moorage.dev/v1", "Scenario"
 Time = str | float | int
@@ -122,7 +122,7 @@ _EXTRAS = {
 """The fields that an event may have besides its time and its verb."""
 
 
-def read_scenario(timeline: Timeline, paths: Sequence[str | Path]) -> None:
+def read_scenario(timeline: EventColumns, paths: Sequence[str | Path]) -> None:
     """Read a scenario into an empty timeline.
 
     Parameters
@@ -160,7 +160,7 @@ def read_scenario(timeline: Timeline, paths: Sequence[str | Path]) -> None:
                 timeline.autoscaler = checked(spec.autoscaler, templates)
 
 
-def add_events(timeline: Timeline, items: Sequence[Mapping[str, Any]]) -> None:
+def add_events(timeline: EventColumns, items: Sequence[Mapping[str, Any]]) -> None:
     """Add events to a timeline.
 
     Parameters
@@ -208,7 +208,7 @@ def _made(what: str | dict[str, Any], templates: Mapping[str, Object]) -> Object
     return templates[what]
 
 
-def _add_event(timeline: Timeline, item: EventItem, templates: Mapping[str, Object]) -> None:
+def _add_event(timeline: EventColumns, item: EventItem, templates: Mapping[str, Object]) -> None:
     verbs = [verb for verb in VERBS if getattr(item, verb) is not None]
     if len(verbs) != 1:
         raise InputError(f"must have one of {', '.join(VERBS)}, not {len(verbs)}")
@@ -231,7 +231,7 @@ def _add_event(timeline: Timeline, item: EventItem, templates: Mapping[str, Obje
         _add_with_argument(timeline, time, verb, subject, item)
 
 
-def _add_with_argument(timeline: Timeline, time: float, verb: str, subject: str, item: EventItem) -> None:
+def _add_with_argument(timeline: EventColumns, time: float, verb: str, subject: str, item: EventItem) -> None:
     """Add an event that needs something besides its subject."""
     if verb == "scale":
         if item.replicas is None:
@@ -251,7 +251,7 @@ def _add_with_argument(timeline: Timeline, time: float, verb: str, subject: str,
         getattr(timeline, verb)(time, subject, *item.with_)
 
 
-def _create(timeline: Timeline, time: float, obj: Object, item: EventItem) -> None:
+def _create(timeline: EventColumns, time: float, obj: Object, item: EventItem) -> None:
     if item.join is not None and obj.kind != "Node":
         raise InputError(f"must be a Node, not a {obj.kind}", path="join")
     if item.count < 1:
@@ -261,7 +261,7 @@ def _create(timeline: Timeline, time: float, obj: Object, item: EventItem) -> No
         timeline.create(time, obj, f"{base}-{number}" if item.count > 1 else base)
 
 
-def _add_arrivals(timeline: Timeline, item: Arrivals, templates: Mapping[str, Object]) -> None:
+def _add_arrivals(timeline: EventColumns, item: Arrivals, templates: Mapping[str, Object]) -> None:
     template = _made(item.template, templates)
     if not isinstance(template, Pod):
         raise InputError(f"must be a Pod, not a {template.kind}", path="template")
@@ -298,7 +298,7 @@ def _lifetimes(item: Arrivals, count: int) -> draw.Times | None:
 # ---- writing -----------------------------------------------------------------------------------------------
 
 
-def write_scenario(timeline: Timeline, path: str | Path) -> None:
+def write_scenario(timeline: EventColumns, path: str | Path) -> None:
     """Write a timeline as a scenario; its cluster goes into a second file, ``NAME.cluster.yaml``.
 
     Raises
@@ -333,7 +333,7 @@ def write_scenario(timeline: Timeline, path: str | Path) -> None:
         raise InputError(f"cannot be written: {error.strerror}", source=source_name(str(path))) from None
 
 
-def _item(timeline: Timeline, at: int, names: Mapping[int, str]) -> dict[str, Any]:
+def _item(timeline: EventColumns, at: int, names: Mapping[int, str]) -> dict[str, Any]:
     """Return one event as a JSON value."""
     event, number = timeline.event(at), timeline.argument_number(at)
     time = int(event.time) if event.time == math.floor(event.time) else event.time

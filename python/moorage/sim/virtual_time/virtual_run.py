@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from moorage._core.queue.in_flight import keys_of
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from moorage.queue import QueuedPodInfo
     from moorage.scheduler import Failure
     from moorage.scheduler.cycle.results import Eviction
-    from moorage.sim.autoscaling import Autoscaler
-    from moorage.sim.perf.operation_cursor import Operations
 
     from .virtual_clock import VirtualClock
 
@@ -57,6 +55,32 @@ class StopCondition(Protocol):
         ...
 
 
+class Noting(Cursor, Protocol):
+    """A cursor that is told what became of pods."""
+
+    def note_placements(self, keys: Sequence[str], nodes: Sequence[str], /) -> None: ...
+
+    def note_failures(self, keys: Sequence[str], failures: Sequence[Failure], /) -> None: ...
+
+    def note_evictions(self, keys: Collection[str], /) -> None: ...
+
+
+class Scaler(Protocol):
+    """What adds and removes nodes: an `Autoscaler`.
+
+    Attributes
+    ----------
+    state : AutoscalerState
+        With which another one can go on.
+    """
+
+    state: Any
+
+    def next_time(self) -> float: ...
+
+    def act(self) -> None: ...
+
+
 class VirtualRun(Run):
     """A run in virtual time: what is due at a moment happens, pods are tried, and time goes on to the next.
 
@@ -70,8 +94,8 @@ class VirtualRun(Run):
     cursor : Cursor
     condition : StopCondition or None
         At which `advance` stops.
-    autoscaler : Autoscaler or None
-    operations : Operations or None
+    autoscaler : Scaler or None
+    operations : Noting or None
         The operations of scheduler_perf, which are the cursor where there are some.
     until : float
         The time up to which `advance` goes.
@@ -81,8 +105,8 @@ class VirtualRun(Run):
     scheduler: Scheduler
     cursor: Cursor
     condition: StopCondition | None = None
-    autoscaler: Autoscaler | None = None
-    operations: Operations | None = None
+    autoscaler: Scaler | None = None
+    operations: Noting | None = None
 
     def __init__(self, scheduler: Scheduler, clock: VirtualClock) -> None:
         super().__init__(scheduler)

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx2
 
-from moorage import __version__
+from moorage._version import __version__
 from moorage.errors import InputError
 
 from .api_client import ApiClient

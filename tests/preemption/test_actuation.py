@@ -212,7 +212,7 @@ def test_nominations_end_before_the_victims_and_failing_at_that_is_not_fatal(cap
     handle(two).client = Refusing(two.client)  # type: ignore[assignment]
     prepare(two, victim("v"))
     assert stored(two) == ["lower"]
-    assert "pod_status_patch has failed: object=default/lower error=refused" in caplog.text
+    assert "write has failed: what=pod_status_patch object=default/lower error=refused" in caplog.text
 
 
 def test_a_nomination_that_only_the_nominator_knows() -> None:

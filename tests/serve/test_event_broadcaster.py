@@ -1,14 +1,14 @@
-"""The threads that write events."""
+"""Events are written beside the scheduling."""
 
 from __future__ import annotations
 
-from threading import Event, Semaphore, enumerate
+from threading import Event
 from typing import Any, cast
 
+import pytest
 from tests.core.make import pod
 
-from moorage.serve import EventBroadcaster
-from moorage.serve.event_broadcaster import BACKLOG, MAX_WRITERS, WRITERS
+from moorage.serve import EventBroadcaster, event_broadcaster
 from moorage.store.api import Connection
 
 
@@ -16,43 +16,28 @@ class SlowServer:
     """Answers nothing until it is told to."""
 
     def __init__(self) -> None:
-        self.begun, self.answers, self.requests = Semaphore(0), Event(), list[Any]()
+        self.answers, self.requests = Event(), list[Any]()
+
+    def throttled(self) -> int:
+        return 0
 
     def request(self, *arguments: Any) -> bytes:
-        self.begun.release()
         self.answers.wait()
         self.requests.append(arguments)
         return b"{}"
 
 
-def test_more_threads_write_while_many_events_wait() -> None:
+def test_what_is_too_much_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_broadcaster, "MAX_QUEUED", 3)
     server = SlowServer()
-    before = {thread for thread in enumerate() if thread.name == "events"}
     recorder = EventBroadcaster(cast(Connection, server), "s", lambda: 0.0)
-    count = 0
-
-    def record(more: int) -> None:
-        nonlocal count
-        for _ in range(more):
-            count += 1
-            recorder.event(pod(f"p{count}"), "Normal", "Scheduled", "Binding", "note")
-
-    for _ in range(WRITERS):
-        record(1)
-        assert server.begun.acquire(timeout=30)
-    record(WRITERS * BACKLOG)
-    assert not server.begun.acquire(blocking=False)
-    record(MAX_WRITERS * BACKLOG)
-    for _ in range(MAX_WRITERS - WRITERS):
-        assert server.begun.acquire(timeout=30)
-    record(MAX_WRITERS * BACKLOG)
-    assert not server.begun.acquire(blocking=False)
+    for name in "abcde":
+        recorder.event(pod(name), "Normal", "Scheduled", "Binding", "note")
     server.answers.set()
     recorder.flush()
-    assert len(server.requests) == count
+    recorder.event(pod("f"), "Normal", "Scheduled", "Binding", "note")
     recorder.close()
-    assert {thread for thread in enumerate() if thread.name == "events"} <= before
-    assert (recorder.dropped, recorder.failed) == (0, 0)
+    assert (len(server.requests), recorder.dropped) == (4, 2)
 
 
 def test_equal_events_of_several_objects_are_written() -> None:

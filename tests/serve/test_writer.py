@@ -187,7 +187,7 @@ def test_a_defect_ends_no_thread(caplog: pytest.LogCaptureFixture) -> None:
     submit(writer, "b", done.set)
     assert done.wait(LIMIT)
     assert writer.finish(LIMIT)
-    assert "pod_status_patch has failed: object=default/a" in caplog.text
+    assert "write has failed: what=pod_status_patch object=default/a" in caplog.text
 
 
 @pytest.mark.parametrize("gives_up", [True, False])

@@ -5,26 +5,24 @@ Equal events of one object become a series (client-go v0.36, tools/events/event_
 
 from __future__ import annotations
 
-import logging
 import socket
-import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from itertools import count
-from queue import Empty, Full, Queue
-from threading import Lock, Thread, current_thread
+from threading import Lock
 from typing import Any
 
 import msgspec
 
-from moorage.framework.plugin.handle import Event, EventRecorder
+from moorage.framework.plugin.handle import Event, EventRecorder, truncated
 from moorage.objects import Object, Pod
-from moorage.store import ApiError, NotFoundError
+from moorage.store import NotFoundError
 from moorage.store.api import Connection
 
-logger = logging.getLogger("moorage.serve")
+from .writer import Writer
 
 MAX_QUEUED = 10_000
 """Events that wait to be written at most; later ones are dropped, and counted."""
@@ -32,20 +30,16 @@ SERIES = 360.0
 """Seconds after which an equal event begins a new object, not a series."""
 MAX_KNOWN = 4096
 """Events that are remembered for series at most."""
-WRITERS = 2
-"""Threads that always write."""
-MAX_WRITERS = 16
-"""Threads at most: as many as bind pods."""
-BACKLOG = 100
-"""Events that wait for each thread before another is started. On a machine that is busy with bindings these
-come first; behind a slow server two threads would never catch up."""
+THREADS = 2
+"""Threads while a server is fast: on a machine that is busy with bindings, these go first."""
 
 
 class EventBroadcaster(EventRecorder):
-    """A recorder whose events are written by threads.
+    """A recorder whose events are written by threads. Thread-safe.
 
     Parameters
     ----------
+    connection : Connection
     scheduler_name : str
         Reports events about objects other than pods.
     now : callable
@@ -53,96 +47,43 @@ class EventBroadcaster(EventRecorder):
 
     Attributes
     ----------
-    dropped, failed : int
-        The numbers of events that were not written, because too many waited or the server refused.
+    writer : Writer
+        Of the events alone.
+    dropped : int
+        The number of events that were not written because too many waited.
     """
 
     def __init__(self, connection: Connection, scheduler_name: str, now: Callable[[], float]) -> None:
         super().__init__()
-        self._connection, self._name, self._now = connection, scheduler_name, now
-        self._host = socket.gethostname()
-        self._queue: Queue[Event | None] = Queue(MAX_QUEUED)
+        self._connection = connection
+        self._name, self._host = scheduler_name, socket.gethostname()
+        self._now = now
         self._known: OrderedDict[tuple[str, ...], tuple[str, int, float]] = OrderedDict()
         self._lock = Lock()  # of `_known`
         self._numbers = count(1)
-        self.dropped = self.failed = 0
-        self._writers: list[Thread] = []
-        for _ in range(WRITERS):
-            self._start_writer(self._work)
+        self.dropped = 0
+        self.writer = Writer(THREADS, throttled=connection.throttled)
 
     def event(self, regarding: Object, type: str, reason: str, action: str, note: str) -> None:
-        """Record an event, to be written soon; see `EventRecorder.event`."""
-        super().event(regarding, type, reason, action, note)
-        self._pass_on()
+        self.event_of_each([regarding], type, reason, action, note)
 
     def event_of_each(
         self, regarding: Sequence[Object], type: str, reason: str, action: str, note: str
     ) -> None:
-        """Record events, to be written soon; see `EventRecorder.event_of_each`."""
-        super().event_of_each(regarding, type, reason, action, note)
-        self._pass_on()
-
-    def _pass_on(self) -> None:
-        """Pass the recorded events on to the threads."""
-        for event in self.events:
-            try:
-                self._queue.put_nowait(event)
-            except Full:
+        for one in regarding:
+            event = Event(one, type, reason, action, truncated(note))
+            if len(self.writer) < MAX_QUEUED:
+                self.writer.submit("event", one, partial(self._write, event))
+            else:
                 self.dropped += 1
-        self._recorded.clear()
-        if len(self._writers) < MAX_WRITERS and self._queue.qsize() > BACKLOG * len(self._writers):
-            self._start_writer(self._help)
 
     def close(self, timeout: float = 5.0) -> None:
-        """Write what waits, and end the threads.
-
-        Parameters
-        ----------
-        timeout : float, optional
-            Seconds after which the rest is given up.
-        """
-        until = time.monotonic() + timeout
-        try:
-            self._queue.put(None, timeout=timeout)
-        except Full:
-            return
-        for writer in list(self._writers):
-            writer.join(max(0.0, until - time.monotonic()))
-
-    def _start_writer(self, work: Callable[[], None]) -> None:
-        writer = Thread(target=work, name="events", daemon=True)
-        self._writers.append(writer)
-        writer.start()
-
-    def _work(self) -> None:
-        """Write events until there is None, which all threads read."""
-        while (event := self._queue.get()) is not None:
-            self._try_to_write(event)
-        self._queue.put(None)
-
-    def _help(self) -> None:
-        """Write events until none waits."""
-        with suppress(Empty):
-            while (event := self._queue.get_nowait()) is not None:
-                self._try_to_write(event)
-            self._queue.put(None)
-        self._writers.remove(current_thread())
-
-    def _try_to_write(self, event: Event) -> None:
-        try:
-            self._write(event)
-        except ApiError as error:
-            self.failed += 1
-            logger.warning("event not written: %s error=%s", _described(event), error)
-        except Exception:
-            self.failed += 1
-            logger.exception("event not written: %s", _described(event))
-        finally:
-            self._queue.task_done()
+        """Write what waits for so many seconds, and no more."""
+        self.writer.finish(timeout)
 
     def flush(self) -> None:
         """Wait until the events that were recorded are written or have failed."""
-        self._queue.join()
+        self.writer.flush()
 
     def _write(self, event: Event) -> None:
         """Write an event, or count it in the series of an equal one."""
@@ -174,11 +115,6 @@ class EventBroadcaster(EventRecorder):
             self._known.move_to_end(key)
             if len(self._known) > MAX_KNOWN:
                 self._known.popitem(last=False)
-
-
-def _described(event: Event) -> str:
-    meta = event.regarding.metadata
-    return f"object={meta.namespace}/{meta.name} reason={event.reason}"
 
 
 def stamp(seconds: float) -> str:

@@ -23,8 +23,8 @@ THREADS = 16
 """Writes that may begin within `PATIENCE`. So a fast server gets few connections."""
 PATIENCE = 0.1
 """Seconds after which a write counts as slow: another may begin in its place."""
-BACKLOG = 100
-"""Writes that wait for each thread more than `THREADS`."""
+BACKLOG, MOST = 100, 32
+"""Writes that wait for each thread more than `threads`, up to so many."""
 MAX_THREADS = 2000
 """Writes that are carried out at once at most, slow ones included."""
 
@@ -97,7 +97,7 @@ class Writer(Writes):
         self._ready = deque[Hashable]()  # objects with writes of which none is carried out
         self._running: dict[Write, None] = {}  # in the order of their begin
         self._ended = deque[Write]()
-        self._living = self._idle = 0
+        self._living = self._idle = self._size = 0
         self._is_closed = False
         self.results = Counter[tuple[str, str]]()
 
@@ -118,6 +118,7 @@ class Writer(Writes):
                 last.action = action.after(last.action)  # type: ignore[attr-defined]
                 return
             writes.append(write)
+            self._size += 1
             if len(writes) == 1 and not self._is_closed:
                 self._ready.append(uid)
                 self._call()
@@ -153,8 +154,7 @@ class Writer(Writes):
 
     def __len__(self) -> int:
         """Return the number of writes that have not ended."""
-        with self._changed:
-            return sum(map(len, self._of_object.values()))
+        return self._size
 
     def pending(self) -> dict[str, tuple[int, int, float]]:
         """Return how many writes are carried out, and how many wait, and the age of the oldest of both, in
@@ -237,7 +237,7 @@ class Writer(Writes):
         """Return the seconds until the next write may begin; None without one."""
         if not self._ready:
             return None
-        most = self._threads + len(self._ready) // BACKLOG
+        most = min(self._threads + len(self._ready) // BACKLOG, MOST)
         if self._throttled() >= most:
             return self._patience
         last = next(islice(reversed(self._running), most - 1, None), None)
@@ -266,7 +266,7 @@ class Writer(Writes):
         except Exception as error:
             write.error = error
             if not isinstance(error, ApiError):
-                logger.exception("%s has failed: object=%s", write.what, write.about.key)
+                logger.exception("write has failed: what=%s object=%s", write.what, write.about.key)
             elif write.then is None:
                 log_failure(write.what, write.about, error)
 
@@ -275,6 +275,7 @@ class Writer(Writes):
         del self._running[write]
         writes = self._of_object[uid]
         writes.popleft()
+        self._size -= 1
         if not writes:
             del self._of_object[uid]
         elif not self._is_closed:

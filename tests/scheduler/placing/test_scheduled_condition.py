@@ -83,7 +83,7 @@ def test_a_store_that_refuses_is_logged(
 
     monkeypatch.setattr(one, "patch_pod_status", refuse)
     patch_pod(one, pod("p"), FAILED, None)
-    text = "pod_status_patch has failed: object=default/p error=too late"
+    text = "write has failed: what=pod_status_patch object=default/p error=too late"
     assert [record.getMessage() for record in caplog.records] == [text]
 
 

@@ -55,7 +55,7 @@ class Writes:
 
 def log_failure(what: str, about: Object, error: MoorageError) -> None:
     """Log that a write was refused."""
-    logger.error("%s has failed: object=%s error=%s", what, about.key, error)
+    logger.error("write has failed: what=%s object=%s error=%s", what, about.key, error)
 
 
 AT_ONCE = Writes()

@@ -74,6 +74,11 @@ def examples(texts: Sequence[str], most: int) -> str:
     return ", ".join([*texts[:most], *["…"] * (len(texts) > most)])
 
 
+def first_of(texts: Sequence[str], most: int) -> str:
+    """Return the first of some texts, with commas, and how many more there are."""
+    return ", ".join(texts[:most]) + (f" and {len(texts) - most} more" if len(texts) > most else "")
+
+
 def either(texts: Sequence[str]) -> str:
     """Join texts as ``a, b or c``.
 

@@ -20,7 +20,7 @@ from tests.objects.make import make
 
 from moorage.explain import Explanation
 from moorage.explain.explanation import NodeGroup
-from moorage.framework import Need
+from moorage.framework import Fact
 from moorage.objects import (
     Affinity,
     ContainerRestartRule,
@@ -34,8 +34,6 @@ from moorage.objects import (
     build_cluster,
 )
 from moorage.plugins.claim_evidence import ClaimEvidence
-from moorage.plugins.inter_pod_affinity import MissingPod, RepellingPod
-from moorage.plugins.node_volume_limits import LimitEvidence
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 GI = 2**30
@@ -49,14 +47,14 @@ def nodes_of(random: Random) -> list[Node]:
     ]
 
 
-def checked(explanation: Explanation, world: World, asked: Pod, checks: Mapping[type, Check]) -> Counter[str]:
-    """Check all facts of some types, and make all changes; return how many of each there are."""
+def checked(explanation: Explanation, world: World, asked: Pod, checks: Mapping[str, Check]) -> Counter[str]:
+    """Check all facts of some kinds, and make all changes; return how many of each there are."""
     found = Counter[str]()
     for group in explanation.groups:
         for fact in group.evidence:
-            check = checks.get(type(fact))
+            check = checks.get(fact.kind)
             if check is not None:
-                found[type(fact).__name__] += 1
+                found[fact.kind] += 1
                 check(fact, group, asked)
     for change in explanation.changes:
         found[change.kind] += 1
@@ -155,22 +153,23 @@ class Storage:
 
     # ---- checks
 
-    def check_limit(self, fact: LimitEvidence, group: NodeGroup, asked: Pod) -> None:
+    def check_limit(self, fact: Fact, group: NodeGroup, asked: Pod) -> None:
+        told = fact.values
         used = {
             claim: [user.key for user in self.users if claim in self.claims_of(user)]
             for user in self.users
-            if user.spec.node_name == fact.node
+            if user.spec.node_name == told["node"]
             for claim in self.claims_of(user)
-            if self.bound[claim] == fact.driver
+            if self.bound[claim] == fact.name
         }
-        here = {user.key for user in self.users if user.spec.node_name == fact.node}
+        here = {user.key for user in self.users if user.spec.node_name == told["node"]}
         wanted = [
-            one for one in self.claims_of(asked) if self.driver_of(one) == fact.driver and one not in used
+            one for one in self.claims_of(asked) if self.driver_of(one) == fact.name and one not in used
         ]
-        assert fact.node in group.nodes
-        assert fact.limit == self.limits[fact.node][fact.driver] < len(used) + len(wanted)
-        assert (fact.in_use, fact.wanted) == (len(used), len(wanted))
-        assert set(fact.pods) == {key for users in used.values() for key in users} & here
+        assert told["node"] in group.nodes
+        assert told["limit"] == self.limits[told["node"]][fact.name] < len(used) + len(wanted)
+        assert (told["inUse"], told["wanted"]) == (len(used), len(wanted))
+        assert set(told["pods"]) == {key for users in used.values() for key in users} & here
 
     def driver_of(self, claim: str) -> str:
         return self.bound[claim] if claim in self.bound else f"d{self.unbound[claim][0][1]}"
@@ -204,7 +203,7 @@ class Storage:
 def storage_case(seed: int) -> Counter[str]:
     storage = Storage(Random(seed))
     explanation = storage.world.scheduler().explain(storage.asked)
-    checks = {LimitEvidence: storage.check_limit, ClaimEvidence: storage.check_claim}
+    checks = {"volume-limit": storage.check_limit, "claim": storage.check_claim}
     found = checked(explanation, storage.world, storage.asked, checks)
     for change in explanation.changes:
         if change.kind == "smaller-claim" and storage.is_alone:
@@ -283,26 +282,27 @@ class Neighbours:
         wanted = term.namespace_selector.match_labels.get("team", "")
         return SPACES[one.namespace] == wanted or one.namespace in term.namespaces
 
-    def check_repelling(self, fact: RepellingPod, group: NodeGroup, asked: Pod) -> None:
-        (other,) = [one for one in self.pods if one.key == fact.pod]
-        owner, one = (other, asked) if fact.theirs else (asked, other)
+    def check_repelling(self, fact: Fact, group: NodeGroup, asked: Pod) -> None:
+        (other,) = [one for one in self.pods if one.key == fact.name]
+        owner, one = (other, asked) if fact.values["theirs"] else (asked, other)
         terms = owner.spec.affinity.pod_anti_affinity.required  # type: ignore[union-attr]
         assert any(
-            term.topology_key == fact.topology_key
+            term.topology_key == fact.values["topologyKey"]
             and self.means(term, owner, one)
             and not lacking([term], one.metadata.labels)
             for term in terms
         )
-        domain = self.domain(other, fact.topology_key)
-        there = [self.by_name[name].metadata.labels.get(fact.topology_key) for name in group.nodes]
+        domain = self.domain(other, fact.values["topologyKey"])
+        there = [self.by_name[name].metadata.labels.get(fact.values["topologyKey"]) for name in group.nodes]
         assert (domain is not None, fact.nodes) == (True, there.count(domain))
 
-    def check_missing(self, fact: MissingPod, group: NodeGroup, asked: Pod) -> None:
+    def check_missing(self, fact: Fact, group: NodeGroup, asked: Pod) -> None:
         terms = asked.spec.affinity.pod_affinity.required  # type: ignore[union-attr]
-        there = [self.by_name[name].metadata.labels.get(fact.topology_key) for name in group.nodes]
-        assert fact.nodes == there.count(fact.value)
-        if fact.value is None:
-            assert fact.near == ()
+        there = [self.by_name[name].metadata.labels.get(fact.values["topologyKey"]) for name in group.nodes]
+        value = fact.values.get("value")
+        assert fact.nodes == there.count(value)
+        if value is None:
+            assert fact.values["near"] == []
             return
         matching = [
             one
@@ -311,10 +311,12 @@ class Neighbours:
             if {term.topology_key for term in terms}
             <= self.by_name[one.spec.node_name].metadata.labels.keys()
         ]
-        assert fact.value not in [self.domain(one, fact.topology_key) for one in matching]
-        near = {text for one in self.pods for text in self.near(one, terms, fact.topology_key, fact.value)}
-        assert set(fact.near) <= near
-        assert len(fact.near) == min(len(near), 3)
+        assert value not in [self.domain(one, fact.values["topologyKey"]) for one in matching]
+        near = {
+            text for one in self.pods for text in self.near(one, terms, fact.values["topologyKey"], value)
+        }
+        assert set(fact.values["near"]) <= near
+        assert len(fact.values["near"]) == min(len(near), 3)
 
     def near(self, one: Pod, terms: tuple[PodAffinityTerm, ...], key: str, value: str) -> Iterator[str]:
         """What a pod lacks to match in a domain, if it is one thing."""
@@ -358,12 +360,12 @@ def lacking(terms: Iterable[PodAffinityTerm], labels: Mapping[str, str]) -> set[
 
 def neighbour_case(seed: int) -> Counter[str]:
     world = Neighbours(Random(seed))
-    checks = {RepellingPod: world.check_repelling, MissingPod: world.check_missing}
+    checks = {"pod": world.check_repelling, "missing-pod": world.check_missing}
     explanation = world.world.scheduler().explain(world.asked)
     found = checked(explanation, world.world, world.asked, checks)
     facts = [fact for group in explanation.groups for fact in group.evidence]
-    found["near"] = sum(len(fact.near) for fact in facts if isinstance(fact, MissingPod))
-    found["gap"] = sum("its label" in " ".join(fact.near) for fact in facts if isinstance(fact, MissingPod))
+    found["near"] = sum(len(fact.facts()["near"]) for fact in facts if fact.kind == "missing-pod")
+    found["gap"] = sum("its label" in fact.text for fact in facts if fact.kind == "missing-pod")
     return found
 
 
@@ -383,7 +385,7 @@ def feature_case(seed: int) -> Counter[str]:
     containers = (container(restart_policy_rules=rules if RESTART in needed else ()),)
     asked = pod("new", containers=containers, **spec)
 
-    def check(fact: Need, group: NodeGroup, asked: Pod) -> None:
+    def check(fact: Fact, group: NodeGroup, asked: Pod) -> None:
         declared = [one.status.declared_features for one in nodes if one.name in group.nodes]
         assert fact.name in needed
         assert fact.nodes == sum(fact.name not in one for one in declared)
@@ -392,7 +394,7 @@ def feature_case(seed: int) -> Counter[str]:
     explanation = world.scheduler().explain(asked)
     able = [one.name for one in nodes if {*needed} <= {*one.status.declared_features}]
     assert sorted(explanation.feasible) == able
-    return checked(explanation, world, asked, {Need: check})
+    return checked(explanation, world, asked, {"feature": check})
 
 
 # ---- tests -------------------------------------------------------------------------------------------------
@@ -424,7 +426,7 @@ def test_what_is_said_of_features(seed: int) -> None:
 @pytest.mark.nightly  # of the tests above
 def test_the_clusters_are_worth_explaining() -> None:
     found = sum((storage_case(seed) + neighbour_case(seed) for seed in range(300)), Counter[str]())
-    for fact in (LimitEvidence, ClaimEvidence, RepellingPod, MissingPod):
-        assert found[fact.__name__] >= 50, fact
+    for kind in ("volume-limit", "claim", "pod", "missing-pod"):
+        assert found[kind] >= 50, kind
     for kind in ("smaller-claim", "add-node", "add-label", "drop", "near", "gap"):
         assert found[kind] >= 5, kind

@@ -19,8 +19,7 @@ from moorage.explain.constraints.taints import UNSCHEDULABLE, taint_text
 from moorage.explain.explanation import NodeGroup
 from moorage.framework import Fact
 from moorage.objects import Node, Pod, PodStatus, Taint, TopologySpreadConstraint
-from moorage.plugins.inter_pod_affinity import MissingPod, RepellingPod
-from moorage.plugins.pod_topology_spread import NoDomain, SpreadEvidence
+from moorage.plugins.pod_topology_spread import SpreadEvidence
 
 UNITS = {"m": Fraction(1, 1000), "Mi": 2**20, "Gi": 2**30, "": 1}
 
@@ -194,9 +193,8 @@ def check(explanation: Explanation, world: World, asked: Pod, waiting: list[Pod]
                     check_taint(fact, objects)
                 case SpreadEvidence():
                     check_spread(fact, objects, fitting)
-                case NoDomain():
-                    lacking = [n for n in objects.nodes if fact.topology_key not in n.metadata.labels]
-                    assert fact.nodes == len(lacking)
+                case Fact(kind="domain"):
+                    assert fact.nodes == sum(fact.name not in n.metadata.labels for n in objects.nodes)
                 case Fact(kind="request"):
                     resource, told = fact.name, quantities(fact.name, fact)
                     assert told["amount"] == request_of(asked, resource)
@@ -210,29 +208,29 @@ def check(explanation: Explanation, world: World, asked: Pod, waiting: list[Pod]
                     assert told["amount"] == request_of(pod, resource)
                     if fact.kind == "pod":
                         assert told["without"] == request_of(pod, resource, inits=False)
-                case Fact(kind="pod"):
+                case Fact() if "theirs" in fact.values:
                     (pod,) = [one for one in (*world.bound, *waiting) if one.key == fact.name]
-                    assert any(port.host_port == 80 for one in pod.spec.containers for port in one.ports)
-                case RepellingPod():
-                    (pod,) = [one for one in (*world.bound, *waiting) if one.key == fact.pod]
-                    terms = (pod if fact.theirs else asked).spec.affinity.pod_anti_affinity.required  # type: ignore[union-attr]
-                    labels = (asked if fact.theirs else pod).metadata.labels
+                    terms = (pod if fact.values["theirs"] else asked).spec.affinity.pod_anti_affinity.required  # type: ignore[union-attr]
+                    labels = (asked if fact.values["theirs"] else pod).metadata.labels
                     assert any(
-                        term.topology_key == fact.topology_key
+                        term.topology_key == fact.values["topologyKey"]
                         and term.label_selector.match_labels.items() <= labels.items()  # type: ignore[union-attr]
                         for term in terms
                     )
-                case MissingPod():
+                case Fact(kind="pod"):
+                    (pod,) = [one for one in (*world.bound, *waiting) if one.key == fact.name]
+                    assert any(port.host_port == 80 for one in pod.spec.containers for port in one.ports)
+                case Fact(kind="missing-pod"):
                     terms = asked.spec.affinity.pod_affinity.required  # type: ignore[union-attr]
                     there = [
                         pod
                         for pod in world.bound
-                        if objects.by_name[pod.spec.node_name].metadata.labels.get(fact.topology_key)
-                        == fact.value
+                        if objects.by_name[pod.spec.node_name].metadata.labels.get(fact.values["topologyKey"])
+                        == fact.values.get("value")
                     ]
                     wanted = [term.label_selector.match_labels.items() for term in terms]  # type: ignore[union-attr]
                     matching = [pod for pod in there if all(w <= pod.metadata.labels.items() for w in wanted)]
-                    assert fact.value is None or matching == []
+                    assert "value" not in fact.values or matching == []
                 case Fact():
                     assert fact.kind in ("label", "host-port", "capacity", "node-name")
     return checked

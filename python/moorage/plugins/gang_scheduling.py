@@ -119,17 +119,7 @@ class GangScheduling(UnitPlugin, fwk.PreEnqueuePlugin, fwk.PermitPlugin, fwk.Enq
         ]
 
     def after_pod_added(self, pod: Pod, old: None, new: Pod) -> fwk.QueueingHint:
-        """Queue if a pod of the same group, or of the same tree of groups, was added.
-
-        Parameters
-        ----------
-        pod : Pod
-            The rejected pod.
-        old : None
-            The object before the event.
-        new : Pod
-            The object after the event.
-        """
+        """Queue if a pod of the same group, or of the same tree of groups, was added."""
         return queue_if(self._is_of(pod, group_of(new)))
 
     def _is_of(self, pod: Pod, other: UnitKey | None) -> bool:
@@ -140,29 +130,9 @@ class GangScheduling(UnitPlugin, fwk.PreEnqueuePlugin, fwk.PermitPlugin, fwk.Enq
         return key == other or self._groups.top(key) == self._groups.top(other)
 
     def after_group_added(self, pod: Pod, old: None, new: AnyGroup) -> fwk.QueueingHint:
-        """Queue if the pod's group, or one of the same tree of groups, was added.
-
-        Parameters
-        ----------
-        pod : Pod
-            The rejected pod.
-        old : None
-            The object before the event.
-        new : PodGroup or CompositePodGroup
-            The object after the event.
-        """
+        """Queue if the pod's group, or one of the same tree of groups, was added."""
         return queue_if(self._is_of(pod, new.unit))
 
     def after_group_updated(self, pod: Pod, old: PodGroup, new: PodGroup) -> fwk.QueueingHint:
-        """Queue if the pod's group, or one of the same tree of groups, needs fewer pods than before.
-
-        Parameters
-        ----------
-        pod : Pod
-            The rejected pod.
-        old : PodGroup
-            The object before the event.
-        new : PodGroup
-            The object after the event.
-        """
+        """Queue if the pod's group, or one of the same tree of groups, needs fewer pods than before."""
         return queue_if(0 < new.min_count < old.min_count and self._is_of(pod, new.unit))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -13,6 +12,7 @@ from moorage._core.decide.terms import DomainCounts
 from moorage._core.state.cluster_state import ClusterState
 from moorage._core.state.pod_class import Shape
 from moorage._core.state.pod_terms import PodTerm
+from moorage.errors import first_of
 from moorage.framework.plugin.events import (
     NODE,
     POD,
@@ -30,6 +30,7 @@ from moorage.framework.plugin.events import (
 from moorage.framework.plugin.evidence import (
     Evidence,
     EvidencePlugin,
+    Fact,
     FindEvidence,
     Inquiry,
     Rows,
@@ -50,80 +51,6 @@ MOST_NAMESPACES, MOST_NEAR = 3, 3
 """Maximum numbers of namespaces of a term, and of pods that nearly match, that are named."""
 MOST_PODS = 20
 """Maximum number of pods of a domain that are named."""
-
-
-@dataclass(frozen=True)
-class RepellingPod(Evidence):
-    """A pod that anti-affinity keeps the pod away from.
-
-    Attributes
-    ----------
-    pod : str
-        ``namespace/name``.
-    topology_key : str
-    theirs : bool
-        Whether it is that pod's anti-affinity.
-    namespaces : str
-        Of the pod's own term: which namespaces it means and by what, in words; "" for the pod's own.
-    is_nominated : bool
-        Whether that pod is only nominated to the node.
-    """
-
-    kind = "pod"
-    pod: str
-    topology_key: str
-    theirs: bool
-    namespaces: str = ""
-    is_nominated: bool = False
-
-    @property
-    def name(self) -> str:
-        return self.pod
-
-    @property
-    def detail(self) -> str:
-        of = f"{'its ' if self.theirs else ''}anti-affinity per {self.topology_key}"
-        where = f", {self.namespaces}" if self.namespaces else ""
-        return of + where + (", nominated to the node" if self.is_nominated else "")
-
-
-@dataclass(frozen=True)
-class MissingPod(Evidence):
-    """Required affinity: no pod of the domain matches.
-
-    Attributes
-    ----------
-    selector : str
-        The terms of this topology key, in words.
-    namespaces : str
-        Which namespaces are meant, and by what.
-    topology_key : str
-    value : str or None
-        The domain; None for a node without the label.
-    near : tuple of str
-        Pods that would match but for one thing, and that thing.
-    """
-
-    kind = "missing-pod"
-    selector: str
-    namespaces: str
-    topology_key: str
-    value: str | None
-    near: tuple[str, ...]
-
-    @property
-    def name(self) -> str:
-        return f"{self.selector} {self.namespaces}"
-
-    @property
-    def detail(self) -> str:
-        key = self.topology_key
-        where = f"without label {key}" if self.value is None else f"in {key}={self.value}"
-        return "; ".join((f"affinity, {where}", *self.near))
-
-    @property
-    def text(self) -> str:
-        return f"no pod {self.name} ({self.detail})"
 
 
 class InterPodAffinity(
@@ -222,15 +149,6 @@ class InterPodAffinity(
         """Queue if a changed pod now matches the affinity terms, or no longer the anti-affinity terms.
 
         A change adds or deletes a pod, or sets other labels.
-
-        Parameters
-        ----------
-        pod : Pod
-            The rejected pod.
-        old : Pod or None
-            The object before the event; None if it was added.
-        new : Pod or None
-            The object after the event; None if it was deleted.
         """
         release = self.required_handle().release
         if release.affinity_wakes_both_ways and is_same_pod(pod, new):
@@ -252,17 +170,7 @@ class InterPodAffinity(
 
     @of_class
     def after_node_change(self, pod: Pod, old: Node | None, new: Node) -> fwk.QueueingHint:
-        """Queue if a node has another value of a topology key, or lacks the key of an anti-affinity term.
-
-        Parameters
-        ----------
-        pod : Pod
-            The rejected pod.
-        old : Node or None
-            The object before the event; None if it was added.
-        new : Node
-            The object after the event.
-        """
+        """Queue if a node has another value of a topology key, or lacks the key of an anti-affinity term."""
         affinity, anti_affinity = self._required(pod)
         now = new.metadata.labels
         if old is None:
@@ -334,18 +242,23 @@ class _Terms:
         """Yield the pods whose anti-affinity keeps the pod away."""
         yield from distinct_evidence(self._pods_of(counts, rows, True, "") for counts in self._existing)
 
-    def _pods_of(
-        self, counts: DomainCounts, rows: Rows, theirs: bool, namespaces: str
-    ) -> Iterator[RepellingPod]:
+    def _pods_of(self, counts: DomainCounts, rows: Rows, theirs: bool, namespaces: str) -> Iterator[Fact]:
         key = counts.topology_key
         there = self._by_domain(counts)
+
+        def fact(pod: Pod, nodes: int, is_nominated: bool) -> Fact:
+            values = {"topologyKey": key, "theirs": theirs, "namespaces": namespaces}
+            text = f"{'its ' if theirs else ''}anti-affinity per {key}" + (namespaces and f", {namespaces}")
+            text += ", nominated to the node" if is_nominated else ""
+            return Fact("pod", pod.key, text, values=values | {"isNominated": is_nominated}, nodes=nodes)
+
         for value, nodes in self._domains_of(rows, key).items():
             for pod in there.get(value, ())[:MOST_PODS] if value is not None else ():
-                yield RepellingPod(pod.key, key, theirs, namespaces, nodes=nodes)
+                yield fact(pod, nodes, False)
         for row in rows.tolist() if self._inquiry.search.has_nominated else ():
             for pod in self._inquiry.nominated_on(row):
                 if counts.matches(pod) and key in self._inquiry.node(row).metadata.labels:
-                    yield RepellingPod(pod.key, key, theirs, namespaces, is_nominated=True)
+                    yield fact(pod, 1, True)
 
     def _by_domain(self, counts: DomainCounts) -> dict[str | None, list[Pod]]:
         """Return the pods that a term counts, by domain."""
@@ -360,17 +273,22 @@ class _Terms:
     # ---- pods that are missing
 
     def missing(self, rows: Rows) -> Iterator[Evidence]:
-        """Yield the domains in which no pod matches all terms of required affinity."""
+        """Yield the domains where no pod matches all terms of required affinity, with pods that nearly do."""
         written = self._objects[0]
         selector = " and ".join(dict.fromkeys(map(_selector_text, self._required, written)))
-        where = dict.fromkeys(map(self._where, self._required, written))
+        where = " and ".join(dict.fromkeys(map(self._where, self._required, written)))
         for counts in self._affinity:
             key = counts.topology_key
             domains = counts.by_domain()
             for value, nodes in self._domains_of(rows, key).items():
                 if value is None or not domains.get(value, (0, 0))[0]:
-                    near = () if value is None else tuple(self._near_misses(key, value))
-                    yield MissingPod(selector, " and ".join(where), key, value, near, nodes=nodes)
+                    near = [] if value is None else list(self._near_misses(key, value))
+                    domain = f"without label {key}" if value is None else f"in {key}={value}"
+                    text = "; ".join((f"affinity, {domain}", *near))
+                    words = f"no pod {selector} {where} ({text})"
+                    values: dict[str, Any] = {"selector": selector, "namespaces": where, "topologyKey": key}
+                    values |= {"near": near} if value is None else {"value": value, "near": near}
+                    yield Fact("missing-pod", f"{selector} {where}", text, words, values, nodes=nodes)
 
     def _where(self, term: PodTerm, written: PodAffinityTerm) -> str:
         """Return which namespaces a term means, and by what."""
@@ -378,15 +296,14 @@ class _Terms:
         if meant is None:
             return "in all namespaces"
         names = sorted(meant)
-        some = ", ".join(names[:MOST_NAMESPACES])
-        more = f" and {len(names) - MOST_NAMESPACES} more" if len(names) > MOST_NAMESPACES else ""
+        some = first_of(names, MOST_NAMESPACES)
         if written.namespace_selector is not None:
-            of = f"in {some}{more}" if names else "in no namespace"
+            of = f"in {some}" if names else "in no namespace"
             asked = [f"{k}={v}" for k, v in sorted(written.namespace_selector.match_labels.items())]
             asked += map(requirement_text, written.namespace_selector.match_expressions)
             listed = " and namespaces" if written.namespaces else ""
             return f"{of} (by namespaceSelector {', '.join(asked)}{listed})"
-        return f"in {some}{more}" + (" (by namespaces)" if written.namespaces else "")
+        return f"in {some}" + (" (by namespaces)" if written.namespaces else "")
 
     def _near_misses(self, key: str, value: str) -> Iterator[str]:
         """Yield the pods that would match in a domain but for their namespace, a label of theirs, or the

@@ -103,15 +103,6 @@ class NodeAffinity(
         """Queue if a node matches the pod and did not match before.
 
         addedAffinity is matched against the new node only.
-
-        Parameters
-        ----------
-        pod : Pod
-            The rejected pod.
-        old : Node or None
-            The object before the event; None if it was added.
-        new : Node
-            The object after the event.
         """
         added = None if self.added is None else self.added.required
         is_let_in = added is None or NodeSelectorMatcher(added).matches(new)

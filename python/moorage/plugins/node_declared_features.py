@@ -50,30 +50,10 @@ class NodeDeclaredFeatures(InTreePlugin, fwk.PreFilterPlugin, fwk.FilterPlugin):
 
     @of_class
     def after_node_change(self, pod: Pod, old: Node | None, new: Node) -> fwk.QueueingHint:
-        """Queue if a node was added or declares other features.
-
-        Parameters
-        ----------
-        pod : Pod
-            The rejected pod.
-        old : Node or None
-            The object before the event; None if it was added.
-        new : Node
-            The object after the event.
-        """
+        """Queue if a node was added or declares other features."""
         return queue_if(old is None or old.status.declared_features != new.status.declared_features)
 
     @of_itself
     def after_pod_change(self, pod: Pod, old: Pod, new: Pod) -> fwk.QueueingHint:
-        """Queue if the pod needs other features.
-
-        Parameters
-        ----------
-        pod : Pod
-            The rejected pod.
-        old : Pod
-            The object before the event.
-        new : Pod
-            The object after the event.
-        """
+        """Queue if the pod needs other features."""
         return queue_if(is_same_pod(pod, new) and required_features(old.spec) != required_features(new.spec))

@@ -40,17 +40,7 @@ class NodePorts(InTreePlugin, fwk.PreFilterPlugin, fwk.FilterPlugin):
 
     @of_class
     def after_pod_deleted(self, pod: Pod, old: Pod, new: None) -> fwk.QueueingHint:
-        """Queue if the deleted pod used a port that the pod needs.
-
-        Parameters
-        ----------
-        pod : Pod
-            The rejected pod.
-        old : Pod
-            The object before the event.
-        new : None
-            The object after the event.
-        """
+        """Queue if the deleted pod used a port that the pod needs."""
         return queue_if(is_live(old) and self._conflicts(pod, old))
 
     def _conflicts(self, pod: Pod, other: Pod) -> bool:

@@ -125,17 +125,7 @@ class NodeResourcesFit(
 
     @of_class
     def after_pod_change(self, pod: Pod, old: Pod, new: Pod | None) -> fwk.QueueingHint:
-        """Queue if a pod was deleted, or requests less of a resource that the pod requests.
-
-        Parameters
-        ----------
-        pod : Pod
-            The rejected pod.
-        old : Pod
-            The object before the event.
-        new : Pod or None
-            The object after the event; None if it was deleted.
-        """
+        """Queue if a pod was deleted, or requests less of a resource that the pod requests."""
         if new is None:
             return queue_if(is_live(old))
         return queue_if(is_same_pod(pod, new) or (new.spec.node_name and self._frees(pod, old, new)))
@@ -157,15 +147,6 @@ class NodeResourcesFit(
         """Queue if the pod fits the empty node and the node has more of some resource than before.
 
         As upstream, ignored resources count.
-
-        Parameters
-        ----------
-        pod : Pod
-            The rejected pod.
-        old : Node or None
-            The object before the event; None if it was added.
-        new : Node
-            The object after the event.
         """
         requests = _wanted(self.shape_of(_by_spec(pod)))
         now = _allocatable(new, requests)
@@ -192,17 +173,7 @@ class NodeResourcesFit(
     def after_device_class_change(
         self, pod: Pod, old: DeviceClass | None, new: DeviceClass
     ) -> fwk.QueueingHint:
-        """Queue if a device class has an extended resource that the pod requests.
-
-        Parameters
-        ----------
-        pod : Pod
-            The rejected pod.
-        old : DeviceClass or None
-            The object before the event; None if it was added.
-        new : DeviceClass
-            The object after the event.
-        """
+        """Queue if a device class has an extended resource that the pod requests."""
         if old is not None and old.spec.extended_resource_name == new.spec.extended_resource_name:
             return queue_if(False)
         names = _names(new) if old is None else {new.spec.extended_resource_name}

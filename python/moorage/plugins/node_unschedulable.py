@@ -44,32 +44,12 @@ class NodeUnschedulable(InTreePlugin, fwk.FilterPlugin):
 
     @of_class
     def after_node_change(self, pod: Pod, old: Node | None, new: Node) -> fwk.QueueingHint:
-        """Queue if a node was added or uncordoned and is schedulable; tolerations do not count.
-
-        Parameters
-        ----------
-        pod : Pod
-            The rejected pod.
-        old : Node or None
-            The object before the event; None if it was added.
-        new : Node
-            The object after the event.
-        """
+        """Queue if a node was added or uncordoned and is schedulable; tolerations do not count."""
         return queue_if(not new.spec.unschedulable and (old is None or old.spec.unschedulable))
 
     @of_itself
     def after_toleration_change(self, pod: Pod, old: Pod, new: Pod) -> fwk.QueueingHint:
-        """Queue if the pod tolerates the taint now.
-
-        Parameters
-        ----------
-        pod : Pod
-            The rejected pod.
-        old : Pod
-            The object before the event.
-        new : Pod
-            The object after the event.
-        """
+        """Queue if the pod tolerates the taint now."""
         return queue_if(is_same_pod(pod, new) and tolerates(new.spec.tolerations, UNSCHEDULABLE))
 
 

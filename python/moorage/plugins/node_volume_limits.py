@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
@@ -13,10 +12,10 @@ from msgspec import Struct
 from moorage import framework as fwk
 from moorage._core.decide.terms import MAX_DRIVERS
 from moorage._core.volumes.bound_claims import MANY_USERS
-from moorage.errors import number_of
+from moorage.errors import first_of, number_of
 from moorage.framework.plugin import events
 from moorage.framework.plugin.events import ActionType, is_live, of_class, on, queue_if
-from moorage.framework.plugin.evidence import Evidence, EvidencePlugin, FindEvidence, Inquiry, Rows
+from moorage.framework.plugin.evidence import Evidence, EvidencePlugin, Fact, FindEvidence, Inquiry, Rows
 from moorage.framework.profiles.in_core import Attachment, BoundClaims, Mask, VolumePlugin, VolumesOfBatch
 from moorage.objects import CSINode, PersistentVolumeClaim, Pod
 from moorage.objects.model.storage import CSIDriver, VolumeAttachment
@@ -57,69 +56,6 @@ class LimitsOfBatch(Struct, frozen=True):
 
 MOST_USERS = 3
 """Maximum number of pods, and of attachments, that are named of those whose volumes count."""
-
-
-@dataclass(frozen=True)
-class LimitEvidence(Evidence):
-    """A node on which a driver attaches no more volumes.
-
-    Attributes
-    ----------
-    driver, node : str
-    limit, in_use, wanted : int
-        Volumes that the node may have (CSINode), that it has, and that the pod adds.
-    pods : tuple of str
-        Pods on the node with volumes of the driver.
-    attachments, attached_volumes : tuple of str
-        VolumeAttachments to the node whose volume no pod there uses any more, and these volumes.
-    """
-
-    kind = "volume-limit"
-    driver: str
-    node: str
-    limit: int
-    in_use: int
-    wanted: int
-    pods: tuple[str, ...]
-    attachments: tuple[str, ...] = ()
-    attached_volumes: tuple[str, ...] = ()
-
-    @property
-    def name(self) -> str:
-        return self.driver
-
-    @property
-    def detail(self) -> str:
-        by = f" by {_some(self.pods)}" if self.pods else ""
-        if self.attachments:
-            attached = len(self.attachments)
-            pairs = zip(self.attachments, self.attached_volumes, strict=True)
-            left = _some([f"{name} of volume {volume}" for name, volume in pairs])
-            users = f" {self.in_use - attached}{by}," if self.pods else ""
-            kind = number_of(attached, "by VolumeAttachment", "by VolumeAttachments")
-            by = f":{users} {kind} {left} (no pod there uses it any more)"
-        return f"limit {self.limit} on {self.node}, {self.in_use} in use{by}, {self.wanted} more wanted"
-
-
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - MOST_USERS} more" if len(names) > MOST_USERS else ""
-    return ", ".join(names[:MOST_USERS]) + more
-
-
-@dataclass(frozen=True)
-class MissingDriver(Evidence):
-    """A driver that a node does not have, and whose volumes go to no node without it."""
-
-    kind = "driver"
-    driver: str
-
-    @property
-    def name(self) -> str:
-        return self.driver
-
-    @property
-    def detail(self) -> str:
-        return "not installed on the node"
 
 
 class NodeVolumeLimits(VolumePlugin, EvidencePlugin):
@@ -246,7 +182,7 @@ class NodeVolumeLimits(VolumePlugin, EvidencePlugin):
                     yield from _exceeded(attached, name, pods, volumes)
                 for driver in required:
                     if attached.lacks(name, driver):
-                        yield MissingDriver(driver[0])
+                        yield Fact("driver", driver[0], "not installed on the node")
 
         return find
 
@@ -303,17 +239,7 @@ class NodeVolumeLimits(VolumePlugin, EvidencePlugin):
 
     @of_class
     def after_csi_node_change(self, pod: Pod, old: CSINode | None, new: CSINode) -> fwk.QueueingHint:
-        """Queue if a CSINode was added, or the limit of a driver on it is higher.
-
-        Parameters
-        ----------
-        pod : Pod
-            The rejected pod.
-        old : CSINode or None
-            The object before the event; None if it was added.
-        new : CSINode
-            The object after the event.
-        """
+        """Queue if a CSINode was added, or the limit of a driver on it is higher."""
         if old is None:
             return queue_if(True)
         was = _limits(old)
@@ -321,45 +247,15 @@ class NodeVolumeLimits(VolumePlugin, EvidencePlugin):
 
     @of_class
     def after_pod_deleted(self, pod: Pod, old: Pod, new: None) -> fwk.QueueingHint:
-        """Queue if a pod with attachable volumes was deleted.
-
-        Parameters
-        ----------
-        pod : Pod
-            The rejected pod.
-        old : Pod
-            The object before the event.
-        new : None
-            The object after the event.
-        """
+        """Queue if a pod with attachable volumes was deleted."""
         return queue_if(_counts(old) and is_live(old))
 
     def after_claim_added(self, pod: Pod, old: None, new: PersistentVolumeClaim) -> fwk.QueueingHint:
-        """Queue if a claim of the pod was added.
-
-        Parameters
-        ----------
-        pod : Pod
-            The rejected pod.
-        old : None
-            The object before the event.
-        new : PersistentVolumeClaim
-            The object after the event.
-        """
+        """Queue if a claim of the pod was added."""
         return queue_if(is_claim_of(pod, new))
 
     def after_detached(self, pod: Pod, old: VolumeAttachment, new: None) -> fwk.QueueingHint:
-        """Queue if a volume was detached whose driver the pod may use.
-
-        Parameters
-        ----------
-        pod : Pod
-            The rejected pod.
-        old : VolumeAttachment
-            The object before the event.
-        new : None
-            The object after the event.
-        """
+        """Queue if a volume was detached whose driver the pod may use."""
         volumes, driver = pod.spec.volumes, old.spec.attacher
         return queue_if(any(vol.persistent_volume_claim or migrated_driver(vol) == driver for vol in volumes))
 
@@ -381,24 +277,38 @@ def _not_installed(driver: Driver) -> fwk.Status:
 
 def _exceeded(
     attached: AttachedVolumes, node: str, pods: Sequence[Pod], added: frozenset[CSIVolume]
-) -> Iterator[LimitEvidence]:
-    """Yield the drivers whose limit a node would exceed."""
+) -> Iterator[Fact]:
+    """Yield the drivers whose limit a node would exceed, with the pods whose volumes count, and the
+    VolumeAttachments whose volume no pod there uses any more."""
     used = attached.in_use(node, pods)
     counts = Counter(driver for driver, _ in used)
     new = Counter(driver for driver, handle in added if not used.get((driver, handle)))
     for driver, limit in sorted(attached.limits_of(node).items()):
         if new[driver] and counts[driver] + new[driver] > limit:
-            keys = dict.fromkeys(
-                key for volume, users in used.items() if volume[0] == driver for key in users
-            )
-            unused = {
-                volume: name
+            listed = (key for volume, users in used.items() if volume[0] == driver for key in users)
+            keys = list(dict.fromkeys(listed))
+            unused = [
+                name
                 for volume, name in attached.attachments_to(node).items()
                 if volume[0] == driver and not used[volume]
+            ]
+            values = {
+                "node": node,
+                "limit": limit,
+                "inUse": counts[driver],
+                "wanted": new[driver],
+                "pods": keys,
+                "attachments": [attachment for attachment, _ in unused],
+                "attachedVolumes": [volume for _, volume in unused],
             }
-            names = [one for one, _ in unused.values()], [volume for _, volume in unused.values()]
-            numbers = limit, counts[driver], new[driver]
-            yield LimitEvidence(driver, node, *numbers, tuple(keys), *map(tuple, names))
+            by = f" by {first_of(keys, MOST_USERS)}" if keys else ""
+            if unused:
+                left = first_of([f"{name} of volume {volume}" for name, volume in unused], MOST_USERS)
+                users = f" {counts[driver] - len(unused)}{by}," if keys else ""
+                kind = number_of(len(unused), "by VolumeAttachment", "by VolumeAttachments")
+                by = f":{users} {kind} {left} (no pod there uses it any more)"
+            text = f"limit {limit} on {node}, {counts[driver]} in use{by}, {new[driver]} more wanted"
+            yield Fact("volume-limit", driver, text, values=values)
 
 
 def is_claim_of(pod: Pod, claim: PersistentVolumeClaim) -> bool:

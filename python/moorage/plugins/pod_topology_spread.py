@@ -32,6 +32,7 @@ from moorage.framework.plugin.events import (
 from moorage.framework.plugin.evidence import (
     Evidence,
     EvidencePlugin,
+    Fact,
     FindEvidence,
     Inquiry,
     Rows,
@@ -158,41 +159,6 @@ class SpreadEvidence(Evidence):
         return f"fewest {self.fewest} in {where}" + (f" ({', '.join(notes)})" if notes else "")
 
 
-@dataclass(frozen=True)
-class NoDomain(Evidence):
-    """A node without the label of a hard spread constraint."""
-
-    kind = "domain"
-    topology_key: str
-    is_default: bool = False
-
-    @property
-    def name(self) -> str:
-        return self.topology_key
-
-    @property
-    def detail(self) -> str:
-        return "the node lacks this label" + (f"; {DEFAULT}" if self.is_default else "")
-
-
-@dataclass(frozen=True)
-class MoreDomains(Evidence):
-    """Domains that violate a constraint, too, and are not listed."""
-
-    kind = "domain"
-    topology_key: str
-    domains: int
-
-    @property
-    def name(self) -> str:
-        return self.topology_key
-
-    @property
-    def detail(self) -> str:
-        others = number_of(self.domains, "other domain violates", "other domains violate")
-        return f"{others} it, too"
-
-
 class PodTopologySpread(
     InTreePlugin, EvidencePlugin, fwk.PreFilterPlugin, fwk.FilterPlugin, fwk.PreScorePlugin, fwk.ScorePlugin
 ):
@@ -282,17 +248,7 @@ class PodTopologySpread(
 
     @indexed(_keys, pod_labels)
     def after_pod_change(self, pod: Pod, old: Pod | None, new: Pod | None) -> fwk.QueueingHint:
-        """Queue if the number of matching pods changed, or the pod tolerates other taints.
-
-        Parameters
-        ----------
-        pod : Pod
-            The rejected pod.
-        old : Pod or None
-            The object before the event; None if it was added.
-        new : Pod or None
-            The object after the event; None if it was deleted.
-        """
+        """Queue if the number of matching pods changed, or the pod tolerates other taints."""
         for other in (old, new):
             if other is not None and not (is_same_pod(pod, other) or _counts(pod, other)):
                 return fwk.QUEUE_SKIP
@@ -310,17 +266,7 @@ class PodTopologySpread(
 
     @of_class
     def after_node_change(self, pod: Pod, old: Node | None, new: Node | None) -> fwk.QueueingHint:
-        """Queue if a node with all topology keys was added or deleted, or its domains or taints changed.
-
-        Parameters
-        ----------
-        pod : Pod
-            The rejected pod.
-        old : Node or None
-            The object before the event; None if it was added.
-        new : Node or None
-            The object after the event; None if it was deleted.
-        """
+        """Queue if a node with all topology keys was added or deleted, or its domains or taints changed."""
         keys = [constraint.topology_key for constraint in self._hard(pod)]
         was, now = (None if node is None else _domains(keys, node) for node in (old, new))
         if old is None or new is None:
@@ -407,7 +353,9 @@ class _Spread:
         if not has_labels:
             lacking = nodes.pop((None, 0), 0)
             if lacking:
-                yield NoDomain(self._key, self._is_default, nodes=lacking)
+                text = "the node lacks this label" + (f"; {DEFAULT}" if self._is_default else "")
+                default = {"isDefault": self._is_default}
+                yield Fact("domain", self._key, text, values=default, nodes=lacking)
             return  # upstream does not compare domains of such a node
         violated = [
             (value, nominated, many)
@@ -419,7 +367,9 @@ class _Spread:
             yield self._of_domain(value, nominated, many)
         if len(violated) > MOST_DOMAINS:
             more = violated[MOST_DOMAINS:]
-            yield MoreDomains(self._key, len(more), nodes=sum(many for *_, many in more))
+            others = number_of(len(more), "other domain violates", "other domains violate")
+            listed = sum(many for *_, many in more)
+            yield Fact("domain", self._key, f"{others} it, too", values={"domains": len(more)}, nodes=listed)
 
     def _nodes_by_domain(self, rows: Rows) -> Counter[tuple[str | None, int]]:
         """Return the number of nodes by domain and by the number of nominated pods that match."""

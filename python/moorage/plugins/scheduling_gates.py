@@ -36,15 +36,5 @@ class SchedulingGates(fwk.PreEnqueuePlugin, fwk.EnqueueExtensions):
 
     @of_itself
     def after_pod_change(self, pod: Pod, old: Pod, new: Pod) -> fwk.QueueingHint:
-        """Queue if the gates of the pod were removed.
-
-        Parameters
-        ----------
-        pod : Pod
-            The rejected pod.
-        old : Pod
-            The object before the event.
-        new : Pod
-            The object after the event.
-        """
+        """Queue if the gates of the pod were removed."""
         return queue_if(is_same_pod(pod, new))

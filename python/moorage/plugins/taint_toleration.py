@@ -48,34 +48,14 @@ class TaintToleration(InTreePlugin, fwk.FilterPlugin, fwk.PreScorePlugin, fwk.Sc
 
     @of_class
     def after_node_change(self, pod: Pod, old: Node | None, new: Node) -> fwk.QueueingHint:
-        """Queue if the pod tolerates the taints of a node and did not before.
-
-        Parameters
-        ----------
-        pod : Pod
-            The rejected pod.
-        old : Node or None
-            The object before the event; None if it was added.
-        new : Node
-            The object after the event.
-        """
+        """Queue if the pod tolerates the taints of a node and did not before."""
         tolerations = self.shape_of(pod).tolerations
         is_new = old is None or not _is_tolerated(tolerations, old)
         return queue_if(is_new and _is_tolerated(tolerations, new))
 
     @of_itself
     def after_toleration_change(self, pod: Pod, old: Pod, new: Pod) -> fwk.QueueingHint:
-        """Queue if the tolerations of the pod changed.
-
-        Parameters
-        ----------
-        pod : Pod
-            The rejected pod.
-        old : Pod
-            The object before the event.
-        new : Pod
-            The object after the event.
-        """
+        """Queue if the tolerations of the pod changed."""
         return queue_if(is_same_pod(pod, new))
 
 

@@ -337,63 +337,23 @@ class VolumeBinding(
 
     @of_class
     def after_class_change(self, pod: Pod, old: StorageClass | None, new: StorageClass) -> fwk.QueueingHint:
-        """Queue if a StorageClass was added, or its allowed topologies changed.
-
-        Parameters
-        ----------
-        pod : Pod
-            The rejected pod.
-        old : StorageClass or None
-            The object before the event; None if it was added.
-        new : StorageClass
-            The object after the event.
-        """
+        """Queue if a StorageClass was added, or its allowed topologies changed."""
         return queue_if(old is None or old.allowed_topologies != new.allowed_topologies)
 
     def after_claim_change(
         self, pod: Pod, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim
     ) -> fwk.QueueingHint:
-        """Queue if a claim of the pod was added or updated.
-
-        Parameters
-        ----------
-        pod : Pod
-            The rejected pod.
-        old : PersistentVolumeClaim or None
-            The object before the event; None if it was added.
-        new : PersistentVolumeClaim
-            The object after the event.
-        """
+        """Queue if a claim of the pod was added or updated."""
         return queue_if(is_claim_of(pod, new))
 
     @of_class
     def after_csi_node_change(self, pod: Pod, old: CSINode | None, new: CSINode) -> fwk.QueueingHint:
-        """Queue if a CSINode was added, or its migrated plugins changed.
-
-        Parameters
-        ----------
-        pod : Pod
-            The rejected pod.
-        old : CSINode or None
-            The object before the event; None if it was added.
-        new : CSINode
-            The object after the event.
-        """
+        """Queue if a CSINode was added, or its migrated plugins changed."""
         was, now = (state and state.metadata.annotations.get(MIGRATED_PLUGINS, "") for state in (old, new))
         return queue_if(old is None or was != now)
 
     def after_driver_change(self, pod: Pod, old: CSIDriver, new: CSIDriver) -> fwk.QueueingHint:
-        """Queue if a driver of the pod's inline volumes no longer reports storage capacity.
-
-        Parameters
-        ----------
-        pod : Pod
-            The rejected pod.
-        old : CSIDriver
-            The object before the event.
-        new : CSIDriver
-            The object after the event.
-        """
+        """Queue if a driver of the pod's inline volumes no longer reports storage capacity."""
         is_used = any(volume.csi is not None and volume.csi.driver == new.name for volume in pod.spec.volumes)
         return queue_if(is_used and old.spec.storage_capacity and not new.spec.storage_capacity)
 
@@ -401,17 +361,7 @@ class VolumeBinding(
     def after_capacity_change(
         self, pod: Pod, old: CSIStorageCapacity | None, new: CSIStorageCapacity
     ) -> fwk.QueueingHint:
-        """Queue if a CSIStorageCapacity was added or reports more capacity.
-
-        Parameters
-        ----------
-        pod : Pod
-            The rejected pod.
-        old : CSIStorageCapacity or None
-            The object before the event; None if it was added.
-        new : CSIStorageCapacity
-            The object after the event.
-        """
+        """Queue if a CSIStorageCapacity was added or reports more capacity."""
         was, now = (None if one is None else _limit(one) for one in (old, new))
         return queue_if(old is None or (now is not None and (was is None or was < now)))
 

@@ -20,7 +20,7 @@ from moorage.framework.plugin.events import (
     on,
     queue_if,
 )
-from moorage.framework.plugin.evidence import Evidence, EvidencePlugin, FindEvidence, Inquiry, Rows
+from moorage.framework.plugin.evidence import Evidence, EvidencePlugin, Fact, FindEvidence, Inquiry, Rows
 from moorage.framework.profiles.in_core import Attachment, BoundClaims, Mask, VolumePlugin, VolumesOfBatch
 from moorage.objects import PersistentVolumeClaim, Pod, Volume
 from moorage.store.errors import NotFoundError as ObjectNotFoundError
@@ -61,31 +61,6 @@ class ClaimsForOnePod:
 
     def clone(self) -> ClaimsForOnePod:
         return replace(self)
-
-
-@dataclass(frozen=True)
-class VolumeUser(Evidence):
-    """A pod that uses a disk or a claim that the pod cannot share with it.
-
-    Attributes
-    ----------
-    pod : str
-        ``namespace/name``.
-    claim : str or None
-        The claim with ReadWriteOncePod; None for a disk.
-    """
-
-    kind = "pod"
-    pod: str
-    claim: str | None = None
-
-    @property
-    def name(self) -> str:
-        return self.pod
-
-    @property
-    def detail(self) -> str:
-        return "uses the same disk" if self.claim is None else f"uses claim {self.claim}"
 
 
 class VolumeRestrictions(VolumePlugin, EvidencePlugin):
@@ -186,8 +161,7 @@ class VolumeRestrictions(VolumePlugin, EvidencePlugin):
     def evidence(self, inquiry: Inquiry) -> FindEvidence:
         def find(rows: Rows, status: fwk.Status) -> Iterator[Evidence]:
             if status.reasons == CLAIM_IN_USE.reasons:
-                for user in self._users(inquiry):
-                    yield replace(user, nodes=len(rows))
+                yield from self._users(inquiry, len(rows))
                 return
             if status.reasons != NO_DISK.reasons:
                 for claim in missing_claims(inquiry.pod, self.lister(PersistentVolumeClaim)):
@@ -197,17 +171,17 @@ class VolumeRestrictions(VolumePlugin, EvidencePlugin):
                 for other in (*inquiry.pods_on(row), *inquiry.nominated_on(row)):
                     pairs = product(inquiry.pod.spec.volumes, other.spec.volumes)
                     if any(conflict(mine, theirs) for mine, theirs in pairs):
-                        yield VolumeUser(other.key)
+                        yield Fact("pod", other.key, "uses the same disk")
 
         return find
 
-    def _users(self, inquiry: Inquiry) -> Iterator[VolumeUser]:
+    def _users(self, inquiry: Inquiry, nodes: int) -> Iterator[Fact]:
         """Yield the pods on nodes that use a claim of the pod."""
         names, namespace = inquiry.state.read(STATE).names, inquiry.pod.namespace
         for other in inquiry.search.state.pods():
             if other.namespace == namespace and other.spec.volumes:
                 for name in sorted(names & claim_names(other)):
-                    yield VolumeUser(other.key, name)
+                    yield Fact("pod", other.key, f"uses claim {name}", values={"claim": name}, nodes=nodes)
 
     def _of_claims(self, state: fwk.CycleState) -> fwk.Status | None:
         """The status of the claims, for all nodes."""
@@ -242,15 +216,6 @@ class VolumeRestrictions(VolumePlugin, EvidencePlugin):
         """Queue if a deleted pod of the namespace used a disk or a claim of the pod.
 
         The deleted pod need not have had a node. As upstream, pods of other namespaces do not count.
-
-        Parameters
-        ----------
-        pod : Pod
-            The rejected pod.
-        old : Pod
-            The object before the event.
-        new : None
-            The object after the event.
         """
         if old.namespace != pod.namespace:
             return queue_if(False)
@@ -259,17 +224,7 @@ class VolumeRestrictions(VolumePlugin, EvidencePlugin):
 
     @indexed(_keys, _keys_of_claim, by_class=False)
     def after_claim_added(self, pod: Pod, old: None, new: PersistentVolumeClaim) -> fwk.QueueingHint:
-        """Queue if a claim was added that the pod names; claims of ephemeral volumes do not count.
-
-        Parameters
-        ----------
-        pod : Pod
-            The rejected pod.
-        old : None
-            The object before the event.
-        new : PersistentVolumeClaim
-            The object after the event.
-        """
+        """Queue if a claim was added that the pod names; claims of ephemeral volumes do not count."""
         return queue_if(new.namespace == pod.namespace and new.name in claim_names(pod))
 
 

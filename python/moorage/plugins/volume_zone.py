@@ -201,50 +201,20 @@ class VolumeZone(VolumePlugin, EvidencePlugin):
 
     @of_class
     def after_class_added(self, pod: Pod, old: None, new: StorageClass) -> fwk.QueueingHint:
-        """Queue if a StorageClass was added whose volumes are bound with the first consumer.
-
-        Parameters
-        ----------
-        pod : Pod
-            The rejected pod.
-        old : None
-            The object before the event.
-        new : StorageClass
-            The object after the event.
-        """
+        """Queue if a StorageClass was added whose volumes are bound with the first consumer."""
         return queue_if(new.volume_binding_mode == "WaitForFirstConsumer")
 
     def after_claim_change(
         self, pod: Pod, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim
     ) -> fwk.QueueingHint:
-        """Queue if a claim that the pod names was added or updated.
-
-        Parameters
-        ----------
-        pod : Pod
-            The rejected pod.
-        old : PersistentVolumeClaim or None
-            The object before the event; None if it was added.
-        new : PersistentVolumeClaim
-            The object after the event.
-        """
+        """Queue if a claim that the pod names was added or updated."""
         return queue_if(new.namespace == pod.namespace and new.name in claim_names(pod))
 
     @of_class
     def after_volume_change(
         self, pod: Pod, old: PersistentVolume | None, new: PersistentVolume
     ) -> fwk.QueueingHint:
-        """Queue if a volume was added or its zones changed.
-
-        Parameters
-        ----------
-        pod : Pod
-            The rejected pod.
-        old : PersistentVolume or None
-            The object before the event; None if it was added.
-        new : PersistentVolume
-            The object after the event.
-        """
+        """Queue if a volume was added or its zones changed."""
         return queue_if(old is None or _topology(old) != _topology(new))
 
 

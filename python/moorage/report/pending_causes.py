@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from moorage.errors import first_of
 from moorage.objects import Pod
 
 from .page import Causes
@@ -57,8 +58,8 @@ class Cause:
     def workloads(self) -> str:
         """The workloads with the most pods."""
         named = sorted(self.by_workload.items(), key=lambda item: (-item[1], item[0]))
-        texts = [f"{name} ({count:,})" if count > 1 else name for name, count in named[:WORKLOADS]]
-        return ", ".join(texts) + (f" and {len(named) - WORKLOADS} more" if len(named) > WORKLOADS else "")
+        texts = [f"{name} ({count:,})" if count > 1 else name for name, count in named]
+        return first_of(texts, WORKLOADS)
 
 
 def causes_block(causes: Iterable[Cause], explain: Explain | None) -> Causes | None:

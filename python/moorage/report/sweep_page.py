@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from moorage.errors import first_of
+
 from .page import Cell, Drawn, Fact, Facts, Grid, Page, amount, shortened
 
 KEYS = ("configuration", "timeline", "change")
@@ -35,7 +37,7 @@ def sweep_page(document: Mapping[str, Any]) -> Page:
 
 def _headline(means: Sequence[Mapping[str, Any]], runs: Sequence[Any]) -> str:
     names = dict.fromkeys(one["configuration"] for one in means)
-    listed = ", ".join(list(names)[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
+    listed = first_of(list(names), 6)
     noun = "configuration" if len(names) == 1 else "configurations"
     return f"{amount(len(runs))} replays compare {len(names)} {noun}: {listed}."
 

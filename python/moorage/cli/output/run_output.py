@@ -12,6 +12,7 @@ import msgspec
 
 from moorage.cli.runs.group_fits import GroupFit, group_fits
 from moorage.cli.runs.simulation import KEPT, PLACED, REPLACED, Group, Outcome, Simulation, group_outcomes
+from moorage.errors import first_of
 from moorage.explain.explain_document import document
 from moorage.framework.plugin.amounts import held_by, unit
 from moorage.objects import Node
@@ -145,7 +146,7 @@ def nodes_text(placed: Mapping[str, int]) -> str:
         Number of pods by node.
     """
     texts = [f"{node} ({count})" if count > 1 else node for node, count in by_count(placed).items()]
-    return ", ".join(texts[:NODES]) + (f" and {len(texts) - NODES} more" if len(texts) > NODES else "")
+    return first_of(texts, NODES)
 
 
 def _workload_document(simulation: Simulation, workload: Workload, members: Sequence[Outcome]) -> Any:

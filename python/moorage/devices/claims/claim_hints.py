@@ -63,15 +63,6 @@ class ClaimHints(ClaimsPlugin):
     ) -> fwk.QueueingHint:
         """Queue if all claims of the pod exist and one of them changed, or any claim was deallocated, or
         deleted with its devices.
-
-        Parameters
-        ----------
-        pod : Pod
-            The rejected pod.
-        old : ResourceClaim or None
-            The object before the event; None if it was added.
-        new : ResourceClaim or None
-            The object after the event; None if it was deleted.
         """
         is_lost = _is_deallocated(old, new)
         if new is None:
@@ -86,17 +77,7 @@ class ClaimHints(ClaimsPlugin):
 
     @of_itself
     def after_pod_change(self, pod: Pod, old: Pod, new: Pod) -> fwk.QueueingHint:
-        """Queue if the event is about the pod and all its claims exist.
-
-        Parameters
-        ----------
-        pod : Pod
-            The rejected pod.
-        old : Pod
-            The object before the event.
-        new : Pod
-            The object after the event.
-        """
+        """Queue if the event is about the pod and all its claims exist."""
         return queue_if(is_same_pod(pod, new) and self._claims(new) is not None)
 
     def _claims(self, pod: Pod) -> list[ResourceClaim] | None:

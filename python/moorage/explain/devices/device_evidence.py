@@ -4,10 +4,10 @@ used, claims with devices of other nodes."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from moorage.devices.request_survey import CAPACITY, CONSTRAINT, RequestSurvey
-from moorage.framework.plugin.evidence import Evidence, FindEvidence, Rows
+from moorage.errors import first_of
+from moorage.framework.plugin.evidence import Fact, FindEvidence, Rows
 from moorage.framework.plugin.status import Status
 from moorage.objects import Node
 from moorage.plugins.dynamic_resources import CANNOT_ALLOCATE, NOT_AVAILABLE
@@ -17,33 +17,6 @@ from .claim_explanations import STEP_TEXTS, ClaimExplanation, PodClaims
 
 MOST_NAMED = 3
 """Maximum number of devices of a claim that are named."""
-
-
-@dataclass(frozen=True)
-class DeviceEvidence(Evidence):
-    """What keeps a pod with claims for devices off nodes.
-
-    Attributes
-    ----------
-    kind : str
-        ``claim`` (whose devices are elsewhere), ``pool`` (that cannot be used), ``request`` (with too few
-        devices).
-    of : str
-        The claim as ``namespace/name``, the pool as ``driver/name``, or the request.
-    problem : str
-    """
-
-    kind: str  # type: ignore[misc]
-    of: str
-    problem: str
-
-    @property
-    def name(self) -> str:
-        return self.of
-
-    @property
-    def detail(self) -> str:
-        return self.problem
 
 
 def find_device_evidence(
@@ -57,10 +30,11 @@ def find_device_evidence(
         Those of the pod.
     """
 
-    def find(rows: Rows, status: Status) -> Iterator[Evidence]:
+    def find(rows: Rows, status: Status) -> Iterator[Fact]:
         for node in probe.nodes(rows):
             for found in sorted(set(_of_node(devices, claims, node, status))):
-                yield DeviceEvidence(*found)
+                kind, name, problem = found
+                yield Fact(kind, name, problem, values={"problem": problem})
 
     return find
 
@@ -88,9 +62,9 @@ def _of_node(
 
 
 def _allocation_text(claim: ClaimExplanation) -> str:
-    named = ", ".join(claim.devices[:MOST_NAMED])
-    more = f" and {len(claim.devices) - MOST_NAMED} more" if len(claim.devices) > MOST_NAMED else ""
-    return f"has {named}{more}" + (f", used by {', '.join(claim.users)}" if claim.users else "")
+    return f"has {first_of(claim.devices, MOST_NAMED)}" + (
+        f", used by {', '.join(claim.users)}" if claim.users else ""
+    )
 
 
 def lacking_requests(claim: ClaimExplanation, node: str) -> Iterator[tuple[str, str]]:

@@ -100,7 +100,7 @@ def within_calls(held: dict[str, Any]) -> Iterator[Any]:
     """What no scheduler holds between two calls, made of what one holds."""
     of, state, one = kinds(), held["ClusterState"], pod("x")
     batch = of["PodBatch"](state, [one])
-    yield from (batch, of["Placements"](state, 3, batch), of["RouteMemo"](lambda pod: 0))
+    yield from (batch, of["Placements"](state, 3, batch))
     yield of["Bracket"](threading.RLock(), SimpleNamespace(begin=list, end=bool))
     yield from (of["Sink"](), of["LedgerSink"](), of["BoundSink"]())
     info = of["QueuedPodInfo"](one, 0.0)

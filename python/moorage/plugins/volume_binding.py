@@ -216,13 +216,6 @@ class VolumeBinding(
                 selectors.append(required)
         return tuple(selectors)
 
-    @property
-    def needs_version(self) -> int:
-        if self._make_binder is not None:
-            return 0
-        sources = self.binder.sources
-        return sources.pvc_cache.changes + sources.pv_cache.changes + self._topology.changes_of_nodes
-
     def demand_of(self, needs: Hashable) -> tuple[Mask | None, list[Attachment]]:
         masks = [self._topology.mask_of(selector) for selector in cast(tuple[NodeSelector, ...], needs)]
         return reduce(np.logical_and, masks), []

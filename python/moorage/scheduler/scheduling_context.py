@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from moorage._core.decide.pod_batch import PodBatch, Route, RouteMemo, Routes
+from moorage._core.decide.pod_batch import PodBatch, Route, Routes
 from moorage._core.state.pod_spec import bound
 from moorage.cache import SchedulerCache
 from moorage.cache.cluster_cache import Enlisted
@@ -99,13 +99,13 @@ class SchedulingContext:
         self._begin_routes()
 
     def _begin_routes(self) -> None:
-        engines = self.rotation.engines
-        differ = self.handle.extenders or any(engine.signs for engine in engines)
-        of_pod = self._routes_of_pods()
-        self.routes_of_members = Routes(self._route_of_class, of_pod if differ else None)
-        self.routes = self.routes_of_members
+        engines, extenders = self.rotation.engines, self.handle.extenders
+        signers = [engine.framework.signer for engine in engines if engine.signs]
+        repeats = not extenders and all(signer.reads_spec_alone for signer in signers)
+        of_pod = self._route_of_pod if extenders or signers else None
+        self.routes_of_members = self.routes = Routes(self._route_of_class, of_pod, repeats)
         if any(engine.profile.has_units for engine in engines):
-            self.routes = Routes(self._route_of_class, of_pod)
+            self.routes = Routes(self._route_of_class, self._route_of_pod, repeats)
 
     @property
     def groups(self) -> PodGroups:
@@ -137,13 +137,6 @@ class SchedulingContext:
             Class of the pod, symbol of spec.nodeName, symbol of the node it is pinned to; 0 for none.
         """
         return self.engine_of(pod).framework.target_of(pod)
-
-    def _routes_of_pods(self) -> Callable[[Pod], int]:
-        """Return what tells the route bits that depend on the single pod."""
-        signers = [engine.framework.signer for engine in self.rotation.engines if engine.signs]
-        if self.handle.extenders or not all(signer.reads_spec_alone for signer in signers):
-            return self._route_of_pod
-        return RouteMemo(self._route_of_pod)
 
     def batch_of(self, pods: Sequence[Pod], by_demand: bool = False, first: int = 0) -> PodBatch:
         """Return pods as a batch for the core, with the route of each.

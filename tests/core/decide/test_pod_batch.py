@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from tests.core.make import node, pinned, pod, port
 
 from moorage._core.decide.batch_rows import BoundSink, LedgerSink, Placements, Sink
-from moorage._core.decide.pod_batch import PodBatch, Route, RouteMemo, Routes
+from moorage._core.decide.pod_batch import PodBatch, Route, Routes
 from moorage._core.state.cluster_state import ClusterState
 from moorage._core.state.pod_spec import bound
 from moorage.errors import CacheError
@@ -402,34 +402,21 @@ def test_pods_with_the_same_objects_have_one_route() -> None:
         return next(bits) << 16
 
     one = pod("a", labels={"l": "a"})
+    one = replace(one, metadata=replace(one.metadata, annotations={"n": "a"}))
     meta = one.metadata
     others = [
         replace(one, metadata=replace(meta, name="b", uid="b")),
         replace(one, metadata=replace(meta, name="c", labels=dict(meta.labels))),
-        replace(one, metadata=replace(meta, name="d", annotations={"a": "1"})),
+        replace(one, metadata=replace(meta, name="d", annotations=dict(meta.annotations))),
         replace(one, metadata=replace(meta, name="e", namespace="other")),
         replace(one, metadata=replace(meta, name="f"), spec=replace(one.spec)),
         replace(one, metadata=replace(meta, name="g"), status=replace(one.status)),
     ]
-    route = RouteMemo(of_pod)
-    for other in others:
-        first, second = route(one), route(other)
-        assert (first != second) == (other.name != "b")
-        assert route(other) == second
-    assert asked == ["a", *"cadaeafag"]
-
-
-def test_a_route_that_failed_is_asked_for_again() -> None:
-    answers = iter([1, LookupError("lost"), 2])
-
-    def of_pod(one: Pod) -> int:
-        answer = next(answers)
-        if isinstance(answer, LookupError):
-            raise answer
-        return answer
-
-    route, other = RouteMemo(of_pod), pod("b")
-    assert route(pod("a")) == 1
-    with pytest.raises(LookupError, match="lost"):
-        route(other)
-    assert route(other) == 2
+    for repeats in False, True:
+        routes = Routes(lambda pod, target, uses_volumes: 0, of_pod, repeats)
+        for other in others:
+            batch = PodBatch(ClusterState(), [one, other, other, one], routes)
+            alike = [batch.route(1) == batch.route(0), batch.route(2) == batch.route(1)]
+            assert alike == [repeats and other.name == "b", repeats], other.name
+            assert batch.route(3) != batch.route(1) or other.name == "b"
+    assert "".join(asked[24:]) == "a" + "acaadaaeaafaaga"

@@ -454,12 +454,6 @@ class VolumePlugin(
         than by node labels and by pods. Brings what the plugin knows of pods up to date."""
         return 0
 
-    @property
-    def needs_version(self) -> int:
-        """A number that grows whenever the results of `needs_of` change, other than by pods, by claims and
-        volumes of the informers, or with `demand_version`."""
-        return 0
-
     def lister(self, kind: type[T]) -> Lister[T]:
         """Return the lister of a kind of objects.
 

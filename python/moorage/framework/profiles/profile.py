@@ -174,7 +174,6 @@ class Profile:
         self._device_plugins = self._overriding("concerns")
         self._delegating = self._overriding("delegated_resources")
         self._with_demand_version = self._overriding("demand_version")
-        self._with_needs_version = self._overriding("needs_version")
         self.complete: Profile = replace(self, asks_volume_plugins=True) if self.reads_volumes else self
 
     def _check_weights(self) -> None:
@@ -280,10 +279,6 @@ class Profile:
     def demand_versions(self) -> tuple[int, ...]:
         """Return `VolumePlugin.demand_version` of the plugins for which it changes."""
         return tuple([one.demand_version for one in self._with_demand_version])
-
-    def needs_versions(self) -> tuple[int, ...]:
-        """Return `VolumePlugin.needs_version` of the plugins for which it changes."""
-        return tuple([one.needs_version for one in self._with_needs_version])
 
     def delegated_resources(self) -> frozenset[str]:
         """Return the extended resources that plugins provide on nodes without them."""

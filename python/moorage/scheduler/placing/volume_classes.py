@@ -14,8 +14,8 @@ from moorage._core.volumes.bound_claims import BoundClaims
 from moorage.framework.plugin.nodes_view import NodesView
 from moorage.framework.profiles.in_core import NO_RESOURCES, VolumesOfBatch
 from moorage.framework.profiles.profile import Profile
-from moorage.objects import Object, PersistentVolume, PersistentVolumeClaim
-from moorage.objects.model.pod import Pod, PodSpec
+from moorage.objects import PersistentVolume, PersistentVolumeClaim
+from moorage.objects.model.pod import Pod
 from moorage.objects.model.pod_group import group_of
 from moorage.plugins.node_volume_limits import LimitsOfBatch, NodeVolumeLimits
 from moorage.plugins.volume_binding import VolumeBinding
@@ -27,55 +27,36 @@ from moorage.volume.binding.claims import VolumeError
 from moorage.volume.constants import BIND_COMPLETED
 from moorage.volume.usage.in_use import VolumesInUse
 
-CLAIMS_AND_VOLUMES: tuple[type[Object], ...] = (PersistentVolumeClaim, PersistentVolume)
 Answer = tuple[int, list[tuple[int, int, int]], int, RepeatedNeeds | None]
 """See `VolumeClasses.__call__`."""
 MOST = 1 << 16
-"""The number of pods, and of descriptions, whose needs are kept."""
+"""The number of descriptions whose needs are kept."""
 NAMES = BIND_COMPLETED, READ_WRITE_ONCE_POD, TOPOLOGY_LABELS
 Needs = tuple[Hashable, ...]
 """What each plugin about volumes needs of a node."""
 
 
-class _Ready(Struct):
-    """What is the same for all pods of a batch that an engine schedules.
+class _Memory(Struct):
+    """What is known of the pods of one engine.
 
     Attributes
     ----------
+    version : tuple
+        Of the demands and needs: they hold until classes, limits, drivers, device classes or nodes change.
+    needs : dict
+        By class and description of a pod, what the plugins about volumes need for it.
     profile : Profile
         Its plugins about volumes decide.
     nodes : NodesView
-    version : tuple
-        Of the demands, with what engines leave to device classes.
     bound : BoundClaims or None
-        Describes the claims of pods whose needs follow from a description. Made for the first pod with
-        volumes (`has_bound`).
+        Describes the claims of the pods of the batch, if their needs follow from a description.
     """
 
+    version: tuple[Hashable, ...]
+    needs: dict[Hashable, Needs]
     profile: Profile
     nodes: NodesView
-    version: tuple[Hashable, ...]
-    bound: BoundClaims | None = None
-    has_bound: bool = False
-
-
-class _Known(Struct):
-    """What is known of pods beyond a batch.
-
-    Attributes
-    ----------
-    version, needs_version : tuple
-        Of what `unrestricted` and `needs` depend on.
-    unrestricted : dict of str to PodSpec
-        By UID, the pods that no plugin about volumes restricts, until a claim or a volume changes.
-    needs : dict
-        By class and description of a pod, its needs, until limits, drivers or nodes change.
-    """
-
-    version: tuple[Hashable, ...] = ()
-    unrestricted: dict[str, PodSpec] = {}
-    needs_version: tuple[Hashable, ...] = ()
-    needs: dict[Hashable, Needs] = {}
+    bound: BoundClaims | None
 
 
 class VolumeClasses:
@@ -93,11 +74,8 @@ class VolumeClasses:
     def __init__(self, engine_of: Callable[[Pod], Engine]) -> None:
         self._engine_of = engine_of
         self._batch = VolumesOfBatch()
-        self._ready: dict[Engine, _Ready | None] = {}
-        self._versions: dict[Engine, tuple[int, ...]] = {}  # of the demands of each engine
-        self._known: dict[Engine, _Known] = {}
-        self._asked: Hashable = None  # engine, class, needs and provided resources of the latest pod
-        self._found = -1  # its class with volumes
+        self._memories: dict[Engine, _Memory] = {}
+        self._ready: dict[Engine, _Memory | None] = {}  # in this batch; None where plugins have to decide
         self._in_use: VolumesInUse | None = None
         self._released = 0  # `VolumesInUse.released` when the first pod of the batch got a demand
 
@@ -110,7 +88,7 @@ class VolumeClasses:
             The object itself.
         """
         if self._ready:
-            self._batch, self._ready, self._in_use, self._asked = VolumesOfBatch(), {}, None, None
+            self._batch, self._ready, self._in_use = VolumesOfBatch(), {}, None
         return self
 
     def __call__(self, pod: Pod, pod_class: int, at: int) -> Answer:
@@ -139,35 +117,25 @@ class VolumeClasses:
         engine, batch = self._engine_of(pod), self._batch
         if engine not in self._ready:
             self._ready[engine] = self._prepare(engine)
-        ready, known = self._ready[engine], self._known[engine]
+        ready = self._ready[engine]
         batch.repeated = None
-        uid, unrestricted = pod.metadata.uid, known.unrestricted
-        if unrestricted.get(uid) is pod.spec and not batch.exclusive:
-            return pod_class, [], 0, None
         batch.at, batch.shared, batch.follows, batch.provided = at, [], False, NO_RESOURCES
-        needs = None if ready is None else self._needs(engine, pod, pod_class, ready, known)
+        needs = None if ready is None else self._needs(engine, pod, pod_class, ready)
         if batch.ends:
             return END, [], 0, None
         if needs is None or ready is None:
             self._leave_to_plugins(engine, pod)
             return -1, [], 0, None
         if not any(needs):
-            if not (batch.exclusive or batch.users):
-                unrestricted[uid] = pod.spec
             return pod_class, [], 0, None
         if self._in_use is None and pod.spec.volumes:
             self._in_use = engine.handle.derived(VolumesInUse.of)
             self._in_use.refresh()
             self._released = self._in_use.released
         demands = engine.search.states.volume_demands
-        asked = engine, pod_class, needs, batch.provided
-        if asked == self._asked:  # as by the pod before
-            found = self._found
-        else:
-            found = engine.cache.state.classes.with_volumes(pod_class, needs, batch.provided)
-            if found not in demands:
-                demands[found] = ready.profile.volume_demand(needs)
-            self._asked, self._found = asked, found
+        found = engine.cache.state.classes.with_volumes(pod_class, needs, batch.provided)
+        if found not in demands:
+            demands[found] = ready.profile.volume_demand(needs)
         # A claim in use rejects every node before the limits are asked, wherever the volumes are.
         takes_devices = 0 if demands[found].devices is None else 1 + batch.follows
         alike = batch.repeated
@@ -207,42 +175,30 @@ class VolumeClasses:
         if self._in_use is not None:
             self._in_use.refresh()
 
-    def _prepare(self, engine: Engine) -> _Ready | None:
-        """Drop demands that are out of date; return the profile whose volume plugins decide, and the nodes;
-        None where plugins schedule all pods with volumes."""
-        known = self._known.setdefault(engine, _Known())
+    def _prepare(self, engine: Engine) -> _Memory | None:
+        """Return what is known of pods, without what is out of date; None where plugins schedule all pods
+        with volumes."""
         if not engine.may_leave_out_volumes:
             return None
         with engine.cache.lock:
-            profile, state = engine.profile, engine.cache.state
+            profile, state, nodes = engine.profile, engine.cache.state, engine.framework.all_nodes()
             state.view.refresh()
-            version = state.classes.generation, state.view.static_version, *profile.demand_versions()
             delegated = profile.delegated_resources()
             engine.delegate(engine.plan, delegated)
-            if version != self._versions.get(engine):
-                self._versions[engine], engine.search.states.volume_demands = version, {}
+            limits = next((one for one in profile.volume_plugins if type(one) is NodeVolumeLimits), None)
+            limited = None if limits is None else limits.known_of(self._batch, nodes)
+            version = (
+                *(state.classes.generation, state.view.static_version, *profile.demand_versions()),
+                *(delegated, limited and limited.installed),
+            )
+            memory = self._memories.get(engine)
+            if memory is None or memory.version != version or len(memory.needs) >= MOST:
+                memory = self._memories[engine] = _Memory(version, {}, profile, nodes, None)
+                engine.search.states.volume_demands = {}
                 engine.search.states.open_scope()  # failures of classes with other demands hold no longer
-            changes = [engine.handle.informers.lister(kind).changes for kind in CLAIMS_AND_VOLUMES]
-            pods_version = *version, *changes, *profile.needs_versions()
-            if pods_version != known.version or len(known.unrestricted) >= MOST:
-                known.version, known.unrestricted = pods_version, {}
-            return _Ready(profile, engine.framework.all_nodes(), (*version, delegated))
-
-    def _bound_of(self, engine: Engine, ready: _Ready, known: _Known) -> BoundClaims | None:
-        """Return what describes claims, after needs were dropped that are out of date; None where the needs
-        of pods do not follow from a description."""
-        if not ready.has_bound:
-            with engine.cache.lock:
-                plugins = ready.profile.volume_plugins
-                limits = next((one for one in plugins if type(one) is NodeVolumeLimits), None)
-                limited = None if limits is None else limits.known_of(self._batch, ready.nodes)
-                needs_version = *ready.version, limited and limited.installed
-                if needs_version != known.needs_version or len(known.needs) >= MOST:
-                    known.needs_version, known.needs = needs_version, {}
-                ready.has_bound = True
-                if limited is not None:
-                    ready.bound = self._bound_claims(engine, ready.profile, limited)
-        return ready.bound
+            bound = None if limited is None else self._bound_claims(engine, profile, limited)
+            memory.nodes, memory.bound = nodes, bound
+            return memory
 
     def _bound_claims(self, engine: Engine, profile: Profile, limited: LimitsOfBatch) -> BoundClaims | None:
         if limited.is_unsure or not all(one.needs_are_described for one in profile.volume_plugins):
@@ -260,7 +216,7 @@ class VolumeClasses:
         )
         return BoundClaims(readers, NAMES, in_use, self._batch, limited.attached is not None)
 
-    def _needs(self, engine: Engine, pod: Pod, pod_class: int, ready: _Ready, known: _Known) -> Needs | None:
+    def _needs(self, engine: Engine, pod: Pod, pod_class: int, ready: _Memory) -> Needs | None:
         """Return the needs of a pod, which are those of an earlier pod with its class and description; None
         where they are not known."""
         batch = self._batch
@@ -268,19 +224,19 @@ class VolumeClasses:
             return None
         if engine.profile.has_units and group_of(pod) is not None:
             return None
-        bound = self._bound_of(engine, ready, known) if pod.spec.volumes else None
+        bound = ready.bound if pod.spec.volumes else None
         described = None if bound is None else bound.describe(pod)
         key = pod_class, described
-        if bound is not None and described and key in known.needs:
+        if bound is not None and described and key in ready.needs:
             shared = bound.take(batch.at)
             if shared is not None:
                 batch.shared = shared
-                return known.needs[key]
+                return ready.needs[key]
         if batch.exclusive and not batch.exclusive.isdisjoint(map(pod.claim_key, pod.spec.volumes)):
             return None
         needs = ready.profile.volume_needs(pod, ready.nodes, batch)
         if described and needs is not None and IN_USE not in needs and not batch.provided:
-            known.needs[key] = needs
+            ready.needs[key] = needs
         return needs
 
     def _leave_to_plugins(self, engine: Engine, pod: Pod) -> None:

@@ -87,11 +87,6 @@ class VolumeTopology:
         there = True if translated is None else self.mask_of(translated)
         return np.where(migrated, there, True if mask is None else mask)
 
-    @property
-    def changes_of_nodes(self) -> int:
-        """Grows with each change of a CSINode."""
-        return self._log.head
-
     def migrated(self, plugin: str) -> Mask | None:
         """Return the rows on whose nodes a CSI driver has replaced an in-tree plugin.
 

@@ -46,6 +46,7 @@ cdef int count_pods(ClusterState state, int32_t pod_class, int32_t row, int32_t 
 
 cdef class Routes:
     cdef object of_class, of_pod
+    cdef bint repeats
     cdef dict known  # bits by class, or by ~class for pods with volumes
     cdef int32_t key, bits  # key in `known` and bits of the previous pod
 

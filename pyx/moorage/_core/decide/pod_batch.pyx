@@ -21,10 +21,11 @@ cdef enum:
 cdef Field NOMINATED_NODE_NAME = Field("nominated_node_name"), LABELS = Field("labels")
 cdef Field OWNER_REFERENCES = Field("owner_references")
 
-cdef struct Read:  # what the span of a pod depends on: its spec (NULL: no pod), status, labels (None without)
-    PyObject* spec
+cdef struct Read:  # what the span of a pod depends on: its spec (NULL: no pod), status, labels and annotations
+    PyObject* spec  # (None without)
     PyObject* status
     PyObject* labels
+    PyObject* annotations
     PyObject* owners
     PyObject* namespace
     PodSpan span
@@ -48,11 +49,14 @@ cdef class Routes:
         Returns the bits of `Route` for a class, from a pod of the class, its target (see `PodBatch.target`)
         and whether its route has `Route.VOLUMES`. Called twice for each class at most.
     of_pod : callable, optional
-        Returns further bits, from a pod. Called for every pod.
+        Returns further bits, from a pod.
+    repeats : bool, optional
+        Whether the bits of `of_pod` follow from a pod's namespace, labels, annotations, spec and status: it
+        is not called for a pod that has these objects in common with the pod before it.
     """
 
-    def __cinit__(self, of_class not None, of_pod=None):
-        self.of_class, self.of_pod = of_class, of_pod
+    def __cinit__(self, of_class not None, of_pod=None, bint repeats=False):
+        self.of_class, self.of_pod, self.repeats = of_class, of_pod, repeats
         self.known = {}
         self.key = INT32_MIN
 
@@ -66,37 +70,6 @@ cdef class Routes:
                 target = span.pod_class, span.node_name, span.pinned
                 bits = self.known[key] = self.of_class(pod, target, bool(span.route & VOLUMES))
             self.key, self.bits = key, bits
-        return self.bits
-
-
-cdef class RouteMemo:
-    """The bits of a pod's route that follow from its namespace, labels, annotations, spec and status.
-
-    They are those of the previous pod if the two have these objects in common, as pods of one template do.
-
-    Parameters
-    ----------
-    of_pod : callable
-        Returns the bits of a pod.
-    """
-
-    cdef object of_pod, bits
-    cdef object spec, status, labels, annotations, namespace  # of the previous pod
-
-    def __cinit__(self, of_pod not None):
-        self.of_pod = of_pod
-
-    def __call__(self, pod):
-        cdef object spec = SPEC.of(pod), status = STATUS.of(pod), meta = METADATA.of(pod)
-        cdef object labels = LABELS.of(meta), annotations = ANNOTATIONS.of(meta)
-        cdef object namespace = NAMESPACE.of(meta)
-        if spec is self.spec and status is self.status and labels is self.labels \
-                and annotations is self.annotations and namespace == self.namespace:
-            return self.bits
-        self.spec = None  # until the bits are known
-        self.bits = self.of_pod(pod)
-        self.status, self.labels, self.annotations, self.namespace = status, labels, annotations, namespace
-        self.spec = spec
         return self.bits
 
 
@@ -436,10 +409,12 @@ cdef int _read(PodBatch batch, pods, Py_ssize_t first) except -1:
     """Read each pod from `first` on once; consecutive equal pods become one run."""
     cdef PodSpan span
     cdef PodSpan* last = NULL
-    cdef int32_t known = -1
+    cdef int32_t known = -1, bits = 0
     cdef Read[MEMORY] memory  # of pods that have been read; `pods` keeps the objects alive
     cdef Read* read
+    cdef Read* previous = NULL  # of the pod before, if it is remembered
     cdef bint remembers = type(pods) is list or type(pods) is tuple
+    cdef bint is_alike, is_remembered = False
     cdef object of_pod = None if batch.routes is None else batch.routes.of_pod
     memset(&span, 0, sizeof(PodSpan))
     memset(memory, 0, sizeof(memory))
@@ -448,16 +423,19 @@ cdef int _read(PodBatch batch, pods, Py_ssize_t first) except -1:
         last = _append(batch, &span)
     for pod in islice(pods, first, None):
         read = _place_of(memory, pod)
-        if _is_alike(read, pod):
+        is_alike = _is_alike(read, pod)
+        if is_alike:
             span.pod_class, span.route = read.span.pod_class, read.span.route
             span.node_name, span.pinned = read.span.node_name, read.span.pinned
         else:
             batch.reads_volumes = False
             known = _fill(batch, &span, pod, known)
-            if remembers and not batch.reads_volumes:
-                _remember(read, pod, &span)
+            is_remembered = remembers and not batch.reads_volumes and _remember(read, pod, &span)
         if of_pod is not None:
-            span.route |= <int32_t>of_pod(pod)
+            if not (is_alike and read == previous and batch.routes.repeats):
+                bits = of_pod(pod)
+            span.route |= bits
+        previous = read if is_alike or is_remembered else NULL
         if batch.is_cut:
             break
         span.end += 1
@@ -474,17 +452,19 @@ cdef inline Read* _place_of(Read* memory, object pod) except NULL:
     return memory + (<size_t><PyObject*>spec // SPEC_BYTES) % MEMORY
 
 
-cdef int _remember(Read* read, object pod, const PodSpan* span) except -1:
-    """Remember a pod whose span depends on no annotations, deletion or claims of its own."""
+cdef bint _remember(Read* read, object pod, const PodSpan* span) except -1:
+    """Remember a pod without claims of its own unless it is being deleted; return whether it is."""
     cdef object spec = SPEC.of(pod), status = STATUS.of(pod), meta = METADATA.of(pod)
-    cdef object labels = LABELS.of(meta) or None, owners = OWNER_REFERENCES.of(meta)
-    cdef object namespace = NAMESPACE.of(meta)
+    cdef object labels = LABELS.of(meta) or None, annotations = ANNOTATIONS.of(meta) or None
+    cdef object owners = OWNER_REFERENCES.of(meta), namespace = NAMESPACE.of(meta)
     read.spec = NULL
-    if not ANNOTATIONS.of(meta) and DELETION_TIMESTAMP.of(meta) is None:
-        read.spec, read.status = <PyObject*>spec, <PyObject*>status
-        read.labels, read.owners = <PyObject*>labels, <PyObject*>owners
-        read.namespace, read.span = <PyObject*>namespace, span[0]
-    return 0
+    if DELETION_TIMESTAMP.of(meta) is not None:
+        return False
+    read.spec, read.status = <PyObject*>spec, <PyObject*>status
+    read.labels, read.annotations, read.owners = \
+        <PyObject*>labels, <PyObject*>annotations, <PyObject*>owners
+    read.namespace, read.span = <PyObject*>namespace, span[0]
+    return True
 
 
 cdef inline bint _is_alike(const Read* read, object pod) except -1:
@@ -494,13 +474,17 @@ cdef inline bint _is_alike(const Read* read, object pod) except -1:
         return False
     meta = METADATA.of(pod)
     part = OWNER_REFERENCES.of(meta)
-    if read.owners != <PyObject*>part or ANNOTATIONS.of(meta) or DELETION_TIMESTAMP.of(meta) is not None:
+    if read.owners != <PyObject*>part or DELETION_TIMESTAMP.of(meta) is not None:
         return False
-    part = LABELS.of(meta)
-    if read.labels != <PyObject*>part and (part or read.labels != <PyObject*>None):
+    if not _has(read.labels, LABELS.of(meta)) or not _has(read.annotations, ANNOTATIONS.of(meta)):
         return False
     part = NAMESPACE.of(meta)
     return read.namespace == <PyObject*>part or part == <object>read.namespace
+
+
+cdef inline bint _has(const PyObject* read, object part) except -1:
+    """Whether this is the dict that was read, or both are empty."""
+    return read == <PyObject*>part or (read == <PyObject*>None and not part)
 
 
 cdef int32_t _fill(PodBatch batch, PodSpan* out, object pod, int32_t known) except -1:

@@ -105,6 +105,9 @@ class Scheduler(PodScheduler):
         (`plugin_errors`).
     measured : bool
         Whether `measure` begins before the first pod enters the queue.
+    synced : bool
+        Whether it is made once a client has listed all kinds; else the first `sync` waits for them. A Cluster
+        is always read at once.
 
     Attributes
     ----------

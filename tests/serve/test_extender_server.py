@@ -29,7 +29,7 @@ from moorage.framework.configuration import build_extenders
 from moorage.framework.plugin.extender import Victims
 from moorage.objects import Cluster, Node, Pod, Taint, encode_object
 from moorage.serve import ExtenderServer, ExtenderService
-from moorage.store.api.api_watch import Arrivals
+from moorage.store.api.reflector import Arrivals
 
 VERBS = {f"{verb}Verb": verb for verb in ("filter", "prioritize", "preempt", "bind")} | {"weight": 1}
 TAINTED = "node(s) had untolerated taint(s)"

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from tests.serve.test_live_scheduler import Clock
 from tests.store.api.test_api_client import answers, pod
-from tests.store.api.test_api_watch import take
+from tests.store.api.test_reflector import take, watching
 from tests.store.api.wire_server import WireServer
 
 from moorage.objects import Pod
 from moorage.serve import LeaderLease
 from moorage.serve.election import Election
 from moorage.serve.health import LEASE_TOLERANCE, REFUSED_LIMIT, WATCH_LIMIT, liveness_checks
-from moorage.store import ObjectStore, ServerError, UnauthorizedError
+from moorage.store import ObjectStore, UnauthorizedError
 from moorage.store.api import ApiClient, Connection
-from moorage.store.api.api_watch import ApiWatch
 from moorage.store.api.http_sessions import Session
+from moorage.store.api.reflector import Reflector
 
 LIMIT = 30.0
 
@@ -34,43 +32,27 @@ def passing(client: ApiClient, election: Election | None = None) -> set[str]:
     return {name for name, passes in checks.items() if passes()}
 
 
-def test_a_watch_that_hears_nothing(client: ApiClient, store: ObjectStore, clock: Clock) -> None:
-    watch = client.watch(Pod)
-    store.create(pod("a"))
-    take(watch, 1)
+def test_a_kind_of_which_nothing_is_heard(client: ApiClient, store: ObjectStore, clock: Clock) -> None:
+    reflector = watching(client, store)
     clock.now += WATCH_LIMIT
     assert passing(client) == {"watches", "credentials"}
     clock.now += 1.0
     assert passing(client) == {"credentials"}
-    assert client.silent_watches(WATCH_LIMIT) == ["Pod"]
     store.create(pod("b"))
-    take(watch, 1)
+    take(reflector, 1)
     assert passing(client) == {"watches", "credentials"}
     clock.now += 2 * WATCH_LIMIT
-    watch.close()
+    reflector.close()
     assert passing(client) == {"watches", "credentials"}
 
 
-def test_a_watch_whose_thread_has_ended(
+def test_a_reflector_whose_thread_has_ended(
     client: ApiClient, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ApiWatch, "_work", lambda watch: None)
-    watch: Any = client.watch(Pod)
-    assert watch.join(LIMIT)
+    monkeypatch.setattr(Reflector, "_work", lambda reflector: None)
+    assert client.follow(Pod).join(LIMIT)
+    clock.now += WATCH_LIMIT + 1.0
     assert passing(client) == {"credentials"}
-    client.watch(Pod).close()  # it is not forgotten either
-    assert passing(client) == {"credentials"}
-
-
-def test_a_watch_with_a_defect_tells_its_reader(client: ApiClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(watch: Any) -> bool:
-        raise TypeError("a defect")
-
-    monkeypatch.setattr(ApiWatch, "_read", fail)
-    watch: Any = client.watch(Pod)
-    assert watch.wait(LIMIT)
-    with pytest.raises(ServerError, match="a defect"):
-        watch.poll()
 
 
 def test_credentials_that_are_refused(client: ApiClient, server: WireServer, clock: Clock) -> None:

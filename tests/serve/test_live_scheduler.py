@@ -247,6 +247,7 @@ def test_faults_bind_no_pod_twice_and_lose_none(
         return len(bound) == 12 and not live.run.writer
 
     until(live, everything)
+    live.run.writer.collect()
     assert all(nodes_of(store).values())
     assert not any(map(live.scheduler.cache.is_assumed_pod, store.list(Pod)[0]))
     assert not live.scheduler.queue.in_flight()

@@ -226,7 +226,7 @@ def test_the_command_serves(
 
     def work(live: LiveScheduler, stop: Any) -> None:
         found.append(get(folder, port, "/readyz")[0])
-        live.step(stop)
+        live.await_cluster(stop)
         found.extend(get(folder, port, path)[0] for path in ("/readyz", "/metrics"))
         live.run.finish(10.0)
         live.recorder.close()

@@ -28,6 +28,7 @@ def test_a_store() -> None:
         "get": lambda: one.get(Pod, "p", "default"),
         "list": lambda: one.list(Pod),
         "watch": lambda: one.watch(Pod),
+        "follow": lambda: one.follow(Pod),
         "update": lambda: one.update(p),
         "update_many": lambda: one.update_many([p]),
         "patch": lambda: one.patch(Pod, "p", "default", {"metadata": {"labels": {"a": "b"}}}),
@@ -72,6 +73,7 @@ def test_an_informer() -> None:
     registration = one.add_event_handler(Recorder())
     empty = one.save()
     calls = {
+        "begin": one.begin,
         "begin_empty": lambda: one.begin_empty(str(FIRST_VERSION)),
         "run_once": one.run_once,
         "add_event_handler": lambda: one.add_event_handler(Recorder()),
@@ -81,7 +83,7 @@ def test_an_informer() -> None:
         "copy_from": lambda: one.copy_from(Informer(store, Pod)),
         "remove_event_handler": lambda: one.remove_event_handler(registration),
     }
-    check_locked(one, one._lock, ["_registrations"], calls, exempt=["has_synced", "lister", "run"])
+    check_locked(one, one._lock, ["_registrations", "_watch"], calls, exempt=["has_synced", "lister", "run"])
 
 
 def test_the_copy_of_an_informer() -> None:

@@ -47,6 +47,7 @@ class SchedulerOptions(ProfileOptions, total=False):
     pod_times: PodTimes | TimesOf
     fail_fast: bool
     measured: bool
+    synced: bool
 
 
 def check_names(options: Mapping[str, object], known: Any, of: str) -> None:

@@ -74,7 +74,7 @@ class PodScheduler(SchedulerParts):
     def __init__(
         self, cluster: Cluster | ObjectClient = NOTHING, **options: Unpack[SchedulerOptions]
     ) -> None:
-        if not isinstance(cluster, Cluster) and not hasattr(cluster, "watch"):
+        if not isinstance(cluster, Cluster) and not hasattr(cluster, "follow"):
             kind = type(cluster).__name__
             raise TypeError(f"a scheduler takes a Cluster, as `load` returns it, or a client, not {kind}")
         check_names(options, SchedulerOptions, "a scheduler")
@@ -87,7 +87,10 @@ class PodScheduler(SchedulerParts):
         with self._assembled(cache, client, profiles):
             if options.get("measured"):
                 self.measure()
-            self._follow(cluster)
+            if options.get("synced", True) or isinstance(cluster, Cluster):
+                self._follow(cluster)
+            else:
+                self.informers.begin()
 
     @contextmanager
     def _assembled(

@@ -30,7 +30,7 @@ from moorage.store import ApiError
 from moorage.store.quantities import why_unreadable
 
 if TYPE_CHECKING:
-    from moorage.store.api.api_watch import Arrivals
+    from moorage.store.api.reflector import Arrivals
 
 CATCH_UP = 1.0
 """Seconds at most that a filter waits for news which kube-scheduler has had already: less than an extender

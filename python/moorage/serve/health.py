@@ -45,8 +45,12 @@ def liveness_checks(
         times = [(one.clock(), one.refused_since) for one in connections]
         return all(since is None or now - since <= REFUSED_LIMIT for now, since in times)
 
+    def are_heard() -> bool:
+        now = client.connection.clock()
+        return all(now - one.heard <= WATCH_LIMIT for one in client.reflectors)
+
     checks: dict[str, Check] = {
-        "watches": lambda: not client.silent_watches(WATCH_LIMIT),
+        "watches": are_heard,
         "credentials": are_accepted,
     }
     if election is not None:

@@ -68,7 +68,7 @@ class LiveScheduler:
         self.client, self._election, self._clock = client, election, clock
         lease = [election.lease.connection] if election is not None else []
         self.health = liveness_checks(client, [client.connection, events, *lease], election)
-        self.scheduler = Scheduler(client, clock=clock, measured=True, **options)
+        self.scheduler = Scheduler(client, clock=clock, measured=True, synced=False, **options)
         name = self.scheduler.profile.scheduler_name
         self.recorder = EventBroadcaster(events, name, client.now)
         writer = Writer(throttled=client.connection.throttled, on_end=client.arrivals.wake)
@@ -93,6 +93,7 @@ class LiveScheduler:
             Another scheduler may lead now. Nothing is waited for.
         """
         renewer = Thread(target=self._renew, name="lease", daemon=True)
+        self.await_cluster(stop)
         if self._election is not None:
             renewer.start()
         is_lost = False
@@ -111,6 +112,13 @@ class LiveScheduler:
             renewer.join()
             self._election.lease.release()
             logger.info("lease given up: holder=%s", self._election.lease.identity)
+
+    def await_cluster(self, stop: Event) -> None:
+        """Take in what there is, once all of it was listed, unless an event is set before."""
+        if self.client.await_lists(stop):
+            self.scheduler.sync()
+            self.is_synced = True
+            logger.info("cluster listed: leader_election=%s", str(self._election is not None).lower())
 
     def _renew(self) -> None:
         """Acquire and renew the Lease, whatever the other threads wait for."""
@@ -152,13 +160,9 @@ class LiveScheduler:
             self.scheduler.drop_unused_classes()
             if self._election is not None and not self._election.is_leader:
                 self.scheduler.sync()  # what a leader needs to know is known when it begins to lead
-                self.is_synced = True
                 self.client.arrivals.wait(seen, IDLE)
-            else:
-                has_more = self.run.step()
-                self.is_synced = True
-                if not has_more:
-                    self.client.arrivals.wait(seen, self._idle())
+            elif not self.run.step():
+                self.client.arrivals.wait(seen, self._idle())
         except ApiError as error:
             logger.warning("step has failed, and is repeated: seconds=%s error=%s", RETRY, error)
             stop.wait(RETRY)

@@ -24,6 +24,7 @@ from .pod_status_patch import patch_pod_status as patch_pod_status
 from .protocol import ObjectClient as ObjectClient
 from .protocol import Patch as Patch
 from .protocol import PatchType as PatchType
+from .protocol import Replacement as Replacement
 from .protocol import Watcher as Watcher
 from .protocol import WatchEvent as WatchEvent
 from .references import kind_named as kind_named

@@ -20,19 +20,20 @@ ListResult: TypeAlias = tuple[list[T], str]
 """The objects in the order of their keys, and the resource version at which they were read."""
 
 
+class Replacement(list[T]):
+    """All objects of a kind, in place of events: at first, and whenever some may have been missed."""
+
+
 class Watcher(Protocol[T]):
-    """A stream of events in the order in which they happened.
+    """Follows the objects of a kind: first all of them, then events in the order in which they happened."""
 
-    A watcher over a network reconnects by itself when the connection breaks.
-    """
-
-    def poll(self) -> list[WatchEvent[T]]:
-        """Return the available events, without waiting.
+    def poll(self) -> list[WatchEvent[T]] | Replacement[T]:
+        """Return the available events, or all objects, without waiting.
 
         Raises
         ------
-        ResourceExpiredError
-            The server does not have the next event any more: list again.
+        ApiError
+            The objects could not be listed yet. They are listed again.
         """
 
     def wait(self, timeout: float | None = None) -> bool:
@@ -84,29 +85,15 @@ class ObjectClient(Protocol):
             At which they were read.
         """
 
-    def watch(
+    def follow(
         self,
         kind: type[T] | str,
         namespace: str = "",
         *,
-        resource_version: str = "",
         label_selector: Selector = "",
         field_selector: str = "",
     ) -> Watcher[T]:
-        """Watch the objects of a kind.
-
-        Parameters
-        ----------
-        kind, namespace, label_selector, field_selector
-            As for `list`.
-        resource_version : str
-            The watch begins with the first event after it; without one with the objects, as ADDED.
-
-        Raises
-        ------
-        ResourceExpiredError
-            The server's history does not reach back to that version.
-        """
+        """Follow the objects of a kind, which are chosen as by `list`."""
 
     def get(self, kind: type[T] | str, name: str, namespace: str = "") -> T:
         """Return one object.

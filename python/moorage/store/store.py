@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import groupby
 from typing import Any, TypeVar, overload
 
@@ -30,12 +31,12 @@ from .errors import (
     other_uid,
     stale,
 )
-from .field_selectors import predicate
+from .field_selectors import Predicate, predicate
 from .patches.patch import apply_patch
 from .protocol import ListResult, Patch, PatchType, Selector, WatchEvent
 from .quantities import why_unreadable
-from .tables import FIRST_VERSION, Save, Tables
-from .watch import Changed, Watch, with_version
+from .tables import FIRST_VERSION, Save, Table, Tables
+from .watch import Changed, Followed, Watch, with_version
 
 T = TypeVar("T", bound=Object)
 
@@ -202,9 +203,7 @@ class ObjectStore:
             As for `list`, or the version is no number.
         """
         with self._lock:
-            table = self._tables[kind]
-            is_whole = label_selector == namespace == field_selector == ""
-            match = None if is_whole else predicate(table.struct, namespace, label_selector, field_selector)
+            table, match = self._chosen(kind, namespace, label_selector, field_selector)
             if resource_version in ("", "0"):
                 return Watch(
                     self._changed, table, match, "0", lambda: (table.select(match), str(self._tables.version))
@@ -216,6 +215,37 @@ class ObjectStore:
                     f"Too large resource version: {resource_version}, current: {self._tables.version}"
                 )
             return Watch(self._changed, table, match, resource_version, None)
+
+    def follow(
+        self,
+        kind: type[T] | str,
+        namespace: str = "",
+        *,
+        resource_version: str = "",
+        label_selector: Selector = "",
+        field_selector: str = "",
+    ) -> Followed[T]:
+        """Follow the objects of a kind, which are chosen as by `list`; see `Watcher`.
+
+        Parameters
+        ----------
+        resource_version : str, optional
+            At which the caller knows the objects already.
+        """
+        selectors: Any = {"label_selector": label_selector, "field_selector": field_selector}
+        with self._lock:
+            table, match = self._chosen(kind, namespace, label_selector, field_selector)
+            lists = partial(self.list, table.struct, namespace, **selectors)
+            return Followed(self._changed, table, match, resource_version, lists)
+
+    def _chosen(
+        self, kind: type[T] | str, namespace: str, label_selector: Selector, field_selector: str
+    ) -> tuple[Table[T], Predicate[T] | None]:
+        """Return the table of a kind, and what chooses its objects; None for all."""
+        table = self._tables[kind]
+        if label_selector == namespace == field_selector == "":
+            return table, None
+        return table, predicate(table.struct, namespace, label_selector, field_selector)
 
     # ---- writing ----
 

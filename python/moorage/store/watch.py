@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from threading import Condition
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar, cast
@@ -12,8 +13,9 @@ from msgspec.structs import replace
 
 from moorage.objects import Object
 
+from .errors import ResourceExpiredError
 from .field_selectors import Predicate
-from .protocol import WatchEvent
+from .protocol import Replacement, WatchEvent
 from .tables import Table
 
 T = TypeVar("T", bound=Object)
@@ -289,6 +291,47 @@ class Watch(Generic[T]):
         if before is None or not was:
             return None
         return WatchEvent("DELETED", with_version(before, version), version, before)
+
+
+class Followed(Watch[T]):
+    """Begins with the objects, as a `Replacement`, and again where the history does not have the next event.
+
+    Parameters
+    ----------
+    changed, table, match
+        See `Watch`.
+    version : str
+        The reader knows the objects of this resource version already; "" where it knows none.
+    lists : callable
+        Returns the objects, and their resource version.
+    """
+
+    def __init__(
+        self,
+        changed: Changed,
+        table: Table[T],
+        match: Predicate[T] | None,
+        version: str,
+        lists: Callable[[], tuple[list[T], str]],
+    ) -> None:
+        try:
+            super().__init__(changed, table, match, version, None if version else lists)
+        except ResourceExpiredError:
+            super().__init__(changed, table, match, version, lists)
+        self._lists = lists
+
+    def poll(self) -> list[WatchEvent[T]] | Replacement[T]:  # type: ignore[override]
+        """Return the available events, or all objects, without waiting."""
+        if self._initial is None:
+            with suppress(ResourceExpiredError):
+                return super().poll()
+        with self._changed.lock:
+            if self._closed:
+                return []
+            objects, self._version = self._lists()
+            self._initial, self._position = None, self._table.end
+            self._pending.clear()
+            return Replacement(objects)
 
 
 def _reverse(event: WatchEvent[T], version: str) -> WatchEvent[T]:

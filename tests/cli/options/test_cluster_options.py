@@ -159,9 +159,11 @@ def test_manifests_are_applied_to_a_dump_as_to_its_cluster(
     env = {"name": "c", "image": "i", "env": [{"name": "A", "value": "hunter2"}]}
     template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [env]}}
     spec = {"selector": {"matchLabels": {"app": "web"}}, "template": template}
-    manifest = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": spec}
+    names = {"name": "web", "namespace": "default"}
+    manifest = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": names, "spec": spec}
     mark = {"kubectl.kubernetes.io/last-applied-configuration": json.dumps(manifest)}
-    live = manifest | {"metadata": {"name": "web", "annotations": mark}, "spec": spec | {"replicas": 2}}
+    meta = names | {"annotations": mark}
+    live = manifest | {"metadata": meta, "spec": spec | {"replicas": 2}}
     server.store.create(decode_object(live))
     (tmp_path / "web.json").write_text(json.dumps(manifest))
     there = ("--kubeconfig", tmp_path / "config")
@@ -194,11 +196,11 @@ def test_the_user_s_rights(server: WireServer, tmp_path: Path, capsys: pytest.Ca
         return lambda handler: handler.parts[-1] == name and refusal(handler)
 
     there = ("--kubeconfig", tmp_path / "config", tmp_path / "out.yaml")
-    server.faults.append(forbidden("services"))
+    server.faults += [forbidden("services")] * 2  # as a stream, and by pages
     code, _, err = run(capsys, "dump", *there)
     assert (code, err) == (0, "warning: Left out, because the user may not list them: services.\n")
     assert "kind: Node" in (tmp_path / "out.yaml").read_text()
-    server.faults.append(forbidden("nodes"))
+    server.faults += [forbidden("nodes")] * 2
     assert run(capsys, "dump", *there)[::2] == (2, "error: nodes is forbidden\n")
 
 
@@ -302,7 +304,6 @@ def test_a_server_that_is_away(
     server: WireServer, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("moorage.store.api.connection.RECONNECTS", 0)
-    monkeypatch.setattr("moorage.store.api.api_client.RECONNECTS", 0)
     server.close()
     code, _, err = run(capsys, "simulate", "--kubeconfig", tmp_path / "config")
     assert code == 2

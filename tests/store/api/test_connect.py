@@ -15,10 +15,10 @@ from tests.store.api.wire_server import Handler, WireServer
 
 from moorage.objects import Pod
 from moorage.store.api import ApiClient, Connection, connect
-from moorage.store.api.api_watch import MAX_TIMEOUT
 from moorage.store.api.connection import STREAM_TIMEOUT
 from moorage.store.api.http_sessions import READ_TIMEOUT, Session
 from moorage.store.api.kubeconfig import USER_AGENT
+from moorage.store.api.reflector import MAX_TIMEOUT
 
 KUBECONFIG = """apiVersion: v1
 kind: Config

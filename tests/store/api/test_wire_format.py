@@ -32,4 +32,4 @@ def test_what_cannot_be_read_is_an_error_of_the_server(body: bytes) -> None:
 def test_a_bookmark_without_metadata_is_an_error_of_the_server() -> None:
     event = wire_format.RawEvent("BOOKMARK", msgspec.Raw(b'{"metadata": 5}'))
     with pytest.raises(ServerError, match="a bookmark of the API server cannot be read"):
-        wire_format.decode_bookmark(event)
+        wire_format.decode_bookmark(Pod, event)

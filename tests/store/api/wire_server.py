@@ -166,7 +166,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def answer(self) -> None:
         parts = self.parts
-        if parts == ["apis"] or (parts[0] == "apis" and len(parts) == 3):
+        if parts[0] == "apis" and len(parts) in (2, 3):
             self.discover()
             return
         if parts == ["version"]:
@@ -181,7 +181,8 @@ class Handler(BaseHTTPRequestHandler):
             self.untyped("/".join(parts))
             return
         struct = KINDS[rest[0]]
-        if parts[0] == "apis" and f"{parts[1]}/{parts[2]}" != struct().api_version:
+        is_gone = parts[0] == "apis" and parts[1] in self.server_of.unserved
+        if is_gone or (parts[0] == "apis" and f"{parts[1]}/{parts[2]}" != struct().api_version):
             self.send(404, b"404 page not found\n")
         elif len(rest) == 1:
             self.collection(struct, namespace)
@@ -189,18 +190,18 @@ class Handler(BaseHTTPRequestHandler):
             self.single(struct, namespace, rest[1], rest[2] if len(rest) > 2 else "")
 
     def discover(self) -> None:
-        groups: dict[str, dict[str, list[str]]] = {}
+        """Tell the versions of a group, or the resources of a version."""
+        versions: dict[str, list[dict[str, str]]] = {}
         for name, struct in KINDS.items():
             group, _, version = struct().api_version.rpartition("/")
-            if group and group not in self.server_of.unserved:
-                groups.setdefault(group, {}).setdefault(version, []).append(name)
-        if len(self.parts) == 1:
-            listed = [{"name": one, "versions": [{"version": v} for v in its]} for one, its in groups.items()]
-            self.send(200, {"kind": "APIGroupList", "groups": listed})
+            if group == self.parts[1] and group not in self.server_of.unserved:
+                versions.setdefault(version, []).append({"name": name})
+        if not versions or (len(self.parts) == 3 and self.parts[2] not in versions):
+            self.send(404, b"404 page not found\n")
+        elif len(self.parts) == 2:
+            self.send(200, {"kind": "APIGroup", "versions": [{"version": one} for one in versions]})
         else:
-            names = groups[self.parts[1]][self.parts[2]]
-            resources = [{"name": name} for name in names]
-            self.send(200, {"kind": "APIResourceList", "resources": resources})
+            self.send(200, {"kind": "APIResourceList", "resources": versions[self.parts[2]]})
 
     def single(self, struct: type[Object], namespace: str, name: str, subresource: str) -> None:
         store, value = self.server_of.store, self.server_of.value
@@ -293,7 +294,7 @@ class Handler(BaseHTTPRequestHandler):
             if is_list:
                 self.events(struct, watch.poll())
                 mark = {"k8s.io/initial-events-end": "true"}
-                self.bookmark(store.list(struct)[1], mark)
+                self.bookmark(struct, store.list(struct)[1], mark)
             while not owner.stopping.is_set():
                 self.events(struct, watch.poll())
                 watch.wait(0.02)
@@ -308,10 +309,10 @@ class Handler(BaseHTTPRequestHandler):
         for event in events:
             self.line({"type": event.type, "object": self.server_of.value(event.object)})
 
-    def bookmark(self, version: str, annotations: dict[str, str] | None = None) -> None:
-        meta = {"resourceVersion": version, "annotations": annotations or {}, "creationTimestamp": None}
-        spec = {"containers": None}
-        self.line({"type": "BOOKMARK", "object": {"kind": "Pod", "metadata": meta, "spec": spec}})
+    def bookmark(self, struct: type[Object], version: str, annotations: dict[str, str]) -> None:
+        meta = {"resourceVersion": version, "annotations": annotations, "creationTimestamp": None}
+        value = {"kind": struct.__name__, "metadata": meta, "spec": {"containers": None}}
+        self.line({"type": "BOOKMARK", "object": value})
 
     def line(self, value: Any) -> None:
         data = b"" if value is None else json.dumps(value).encode() + b"\n"

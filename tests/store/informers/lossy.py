@@ -1,15 +1,15 @@
-"""A store whose watches drop, repeat and reorder events until one lists again."""
+"""A store whose watches drop, repeat and reorder events until one begins anew."""
 
 from __future__ import annotations
 
 from random import Random
 from typing import Any
 
-from moorage.store import ObjectStore, ResourceExpiredError, WatchEvent
+from moorage.store import ObjectStore, Replacement, WatchEvent
 
 
 class LossyClient:
-    """A store whose watches cannot be trusted until they expire, at the next poll after `expire`."""
+    """A store whose watches cannot be trusted until they begin anew, at the next poll after `expire`."""
 
     def __init__(self, store: ObjectStore, random: Random) -> None:
         self.store, self.random = store, random
@@ -18,26 +18,31 @@ class LossyClient:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.store, name)
 
-    def watch(self, *arguments: Any, **options: Any) -> LossyWatch:
-        self.watches.append(LossyWatch(self.store.watch(*arguments, **options), self.random))
+    def follow(self, *arguments: Any, **options: Any) -> LossyWatch:
+        def follow() -> Any:
+            return self.store.follow(*arguments, **options)
+
+        self.watches.append(LossyWatch(follow, self.random))
         return self.watches[-1]
 
     def expire(self) -> None:
         for watch in self.watches:
             watch.expired = True
-        self.watches.clear()
 
 
 class LossyWatch:
-    def __init__(self, watch: Any, random: Random) -> None:
-        self.watch, self.random = watch, random
+    def __init__(self, follow: Any, random: Random) -> None:
+        self.follow, self.random = follow, random
         self.late: list[WatchEvent[Any]] = []
-        self.expired = False
+        self.expired = True
 
-    def poll(self) -> list[WatchEvent[Any]]:
+    def poll(self) -> list[WatchEvent[Any]] | Replacement[Any]:
         if self.expired:
-            raise ResourceExpiredError("too old resource version")
-        events = self.late + self.watch.poll()
+            self.watch, self.late, self.expired = self.follow(), [], False
+        events = self.watch.poll()
+        if isinstance(events, Replacement):
+            return events
+        events = self.late + events
         delivered = [event for event in events for _ in range(self.random.choice((0, 1, 1, 1, 2)))]
         if self.random.random() < 0.5:
             self.random.shuffle(delivered)

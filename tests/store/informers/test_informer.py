@@ -8,7 +8,7 @@ import pytest
 from tests.store.informers.handlers import Recorder, Replica
 
 from moorage.objects import Node, ObjectMeta, Pod
-from moorage.store import Informer, InformerFactory, NotFoundError, ObjectStore, ResourceExpiredError
+from moorage.store import Informer, InformerFactory, NotFoundError, ObjectStore
 
 
 def pod(name: str, **labels: str) -> Pod:
@@ -251,52 +251,6 @@ def test_handlers_are_called_again_after_the_resync_period() -> None:
     now = 161.0
     store.create(pod("c"))
     assert informer.run_once() == 4
-
-
-class Flaky(ObjectStore):
-    """Between list and watch, the place in the history is lost once."""
-
-    lost = 0
-
-    def watch(self, *args: Any, **kwargs: Any) -> Any:
-        self.lost += 1
-        if self.lost == 1:
-            raise ResourceExpiredError("too old resource version: 1 (2)")
-        return super().watch(*args, **kwargs)
-
-
-class Tracking(ObjectStore):
-    """Counts the watches that are open."""
-
-    def __init__(self, **options: int) -> None:
-        super().__init__(**options)
-        self.watches: list[Any] = []
-
-    def watch(self, *args: Any, **kwargs: Any) -> Any:
-        self.watches.append(super().watch(*args, **kwargs))
-        return self.watches[-1]
-
-
-def test_an_expired_watch_is_closed() -> None:
-    store = Tracking(history=1)
-    informer, _ = informed(store)
-    informer.run_once()
-    store.create(pod("a"))
-    store.create(pod("b"))
-    informer.run_once()
-    old, new = store.watches
-    assert (old.wait(0), old.poll(), new.wait(0)) == (True, [], False)
-
-
-def test_a_place_lost_between_list_and_watch() -> None:
-    store = Flaky()
-    store.create(pod("a"))
-    informer, told = informed(store)
-    with pytest.raises(ResourceExpiredError):
-        informer.run_once()
-    assert (informer.has_synced(), told.calls) == (False, [])
-    assert informer.run_once() == 1
-    assert told.calls == [("add", "a", True)]
 
 
 # ---- factory ----

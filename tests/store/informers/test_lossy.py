@@ -1,4 +1,4 @@
-"""A watch that drops, repeats and reorders events: a new list mends what it has done."""
+"""A watch that drops, repeats and reorders events: all objects mend what it has done."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.store.informers.lossy import LossyClient
 
 from moorage import Scheduler
 from moorage.objects import Node, Pod
-from moorage.store import ObjectStore, ResourceExpiredError, WatchEvent
+from moorage.store import ObjectStore, Replacement, WatchEvent
 
 
 class LossyMachine(Writes):
@@ -55,26 +55,22 @@ TestLossyMachine.settings = settings(
 
 
 class Script:
-    """A watch that delivers what the test hands it."""
+    """A watch that delivers the objects, and then what the test hands it."""
 
-    def __init__(self) -> None:
-        self.events: list[WatchEvent[Any]] = []
-        self.expired = False
+    def __init__(self, objects: list[Any]) -> None:
+        self.events: Any = Replacement(objects)
 
-    def poll(self) -> list[WatchEvent[Any]]:
-        if self.expired:
-            raise ResourceExpiredError("too old resource version")
+    def poll(self) -> Any:
         events, self.events = self.events, []
         return events
 
-    def close(self) -> None:
-        pass
+    def wait(self) -> bool:
+        return True
 
 
 class ScriptedClient(LossyClient):
-    def watch(self, *arguments: Any, **options: Any) -> Any:
-        self.watches.append(Script())  # type: ignore[arg-type]
-        return self.watches[-1]
+    def follow(self, *arguments: Any, **options: Any) -> Any:
+        return Script(self.store.list(*arguments, **options)[0])
 
 
 def waiting_and_bound(names: str) -> tuple[ObjectStore, Scheduler, Script]:

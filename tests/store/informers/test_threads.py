@@ -13,7 +13,7 @@ import pytest
 from tests.store.informers.handlers import Recorder, Replica
 
 from moorage.objects import Node, ObjectMeta, Pod
-from moorage.store import ConflictError, Informer, InformerFactory, ObjectStore, ResourceExpiredError
+from moorage.store import ConflictError, ForbiddenError, Informer, InformerFactory, ObjectStore
 
 LIMIT = 60.0
 
@@ -170,17 +170,18 @@ def test_an_informer_in_a_thread() -> None:
     assert informer.run_once() == 0
 
 
-def test_an_informer_in_a_thread_lists_again_when_its_place_is_lost() -> None:
-    class Flaky(ObjectStore):
-        failures = 3
+def test_an_informer_in_a_thread_goes_on_after_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Refusing(ObjectStore):
+        refusals = 3
 
-        def watch(self, *args: Any, **kwargs: Any) -> Any:
-            self.failures -= 1
-            if self.failures >= 0:
-                raise ResourceExpiredError("too old resource version: 1 (2)")
-            return super().watch(*args, **kwargs)
+        def follow(self, *args: Any, **kwargs: Any) -> Any:
+            self.refusals -= 1
+            if self.refusals >= 0:
+                raise ForbiddenError("not yet")
+            return super().follow(*args, **kwargs)
 
-    store = Flaky()
+    monkeypatch.setattr("moorage.store.informers.informer.RETRY", 0.0)
+    store = Refusing()
     informer: Informer[Pod] = Informer(store, Pod)
     signals, stop = Signals("a"), Event()
     informer.add_event_handler(signals)

@@ -80,7 +80,7 @@ def scheduler(leader_elect: bool | None, verbose: int, **options: Any) -> int:
                 connected(server, half) as lease,
             ):
                 clients.append(client)
-                live = live_scheduler((client, events, lease), settings, leader_elect, stop)
+                live = live_scheduler((client, events, lease), settings, leader_elect)
                 live.on_lost = end_at_once
                 with serving(options, live):
                     live.work(stop)

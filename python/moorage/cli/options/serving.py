@@ -8,7 +8,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -23,7 +23,6 @@ from .number_ranges import Number, WholeNumber
 if TYPE_CHECKING:
     from threading import Event
 
-    from moorage.facade import Scheduler
     from moorage.framework.configuration.types import (
         ClientConnectionConfiguration,
         LeaderElectionConfiguration,
@@ -38,7 +37,6 @@ SECOND = 1e9
 """Nanoseconds."""
 FOLLOW = 1.0
 """Seconds between two looks at the cluster where an extender is not asked."""
-Started = TypeVar("Started")
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 JSON = "application/json"
 UPSTREAMS_DEFAULT = "application/vnd.kubernetes.protobuf"
@@ -158,6 +156,7 @@ def serve_extender(options: Mapping[str, Any], stop: Event) -> None:
     from moorage.facade import Scheduler
     from moorage.serve import ExtenderServer, ExtenderService
     from moorage.serve.health import liveness_checks
+    from moorage.store import UnreachableError
 
     _check_extender(options)
     if names_server(options):
@@ -170,7 +169,10 @@ def serve_extender(options: Mapping[str, Any], stop: Event) -> None:
         if names_server(options):
             client = stack.enter_context(connected(options))
             checks, arrivals = liveness_checks(client, [client.connection], None), client.arrivals
-            scheduler = _until_listed(client, stop, lambda: _synced(client, settings))
+            scheduler = Scheduler(client, clock=time.monotonic, synced=False, **settings)
+            if not client.await_lists(stop):
+                raise UnreachableError("stopped before the cluster was listed")
+            scheduler.sync()
         else:
             cluster = load_input(options)
             print_release(cluster)
@@ -216,15 +218,6 @@ def _check_extender(options: Mapping[str, Any]) -> None:
         )
     if options["files"] or options["synthetic"] or options["namespace"]:
         raise click.UsageError("-f, --synthetic and -n cannot be combined with --kubeconfig or --in-cluster")
-
-
-def _synced(client: ApiClient, settings: Mapping[str, Any]) -> Scheduler:
-    """Return a scheduler that has seen the cluster."""
-    from moorage.facade import Scheduler
-
-    scheduler = Scheduler(client, clock=time.monotonic, **settings)
-    scheduler.sync()
-    return scheduler
 
 
 def _follow(service: ExtenderService, stop: Event) -> None:
@@ -310,12 +303,11 @@ def release_of_server(options: Mapping[str, Any], stop: Event) -> str:
         The server has not answered, and the event is set.
     """
     from moorage.objects import Cluster
-    from moorage.store.api.cluster_objects import asked_version
 
     cluster = Cluster()
     if options["version"] is None:
         with connected(options) as client:
-            cluster.server_version = _until_listed(client, stop, lambda: asked_version(client))
+            cluster.server_version = _until_told(client, stop)
     release = deciding_release(cluster, options["version"])
     for warning in cluster.warnings:
         logger.warning("%s", warning)
@@ -429,14 +421,9 @@ def with_connection(
 
 
 def live_scheduler(
-    clients: tuple[ApiClient, ApiClient, ApiClient],
-    settings: dict[str, Any],
-    leader_elect: bool | None,
-    stop: Event,
+    clients: tuple[ApiClient, ApiClient, ApiClient], settings: dict[str, Any], leader_elect: bool | None
 ) -> LiveScheduler:
     """Return a scheduler with the leader election and the limits of requests of a configuration.
-
-    It is tried again while the server refuses or is away.
 
     Parameters
     ----------
@@ -446,13 +433,6 @@ def live_scheduler(
         See `live_settings`.
     leader_elect : bool or None
         In place of what the configuration says.
-    stop : threading.Event
-        Ends the attempts.
-
-    Raises
-    ------
-    ApiError
-        The server has refused, and the event is set.
     """
     from moorage.serve import LiveScheduler
     from moorage.store.api.rate_limit import RateLimit
@@ -468,25 +448,19 @@ def live_scheduler(
     profiles = ",".join(one.scheduler_name for one in config.profiles)
     logger.info("starting: version=%s profiles=%s", __version__, profiles)
 
-    def start() -> LiveScheduler:
-        return LiveScheduler(client, events.connection, election=election, **settings)
-
-    live = _until_listed(client, stop, start)
-    logger.info("cluster listed: leader_election=%s", str(is_elected).lower())
-    return live
+    return LiveScheduler(client, events.connection, election=election, **settings)
 
 
-def _until_listed(client: ApiClient, stop: Event, start: Callable[[], Started]) -> Started:
-    """Return what a function starts, which is called again while the server refuses or is away; ApiError once
-    the event is set."""
+def _until_told(client: ApiClient, stop: Event) -> str:
+    """Return the version of a server, asked until it answers; ApiError if the event is set before."""
     from moorage.serve.live_scheduler import RETRY
     from moorage.store import ApiError
+    from moorage.store.api.cluster_objects import asked_version
 
     while True:
         try:
-            return start()
+            return asked_version(client)
         except ApiError as error:
-            client.close_watches()
             logger.warning("start has failed, and is repeated: seconds=%s error=%s", RETRY, error)
             if stop.wait(RETRY):
                 raise

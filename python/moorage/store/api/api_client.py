@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
-from operator import attrgetter
-from threading import Lock
+from collections.abc import Callable
+from threading import Event, Lock
 from types import TracebackType
 from typing import Any, Self, TypeVar, overload
 
@@ -22,36 +21,26 @@ from moorage.store.errors import (
     BadRequestError,
     InvalidObjectError,
     NotFoundError,
-    ResourceExpiredError,
     ServerError,
     UnreachableError,
     other_uid,
     stale,
 )
 from moorage.store.kinds import struct_named
-from moorage.store.protocol import ListResult, Patch, PatchType, Selector, Watcher
+from moorage.store.protocol import ListResult, Patch, PatchType, Selector
 
-from .api_watch import ApiWatch, Arrivals, NoWatch
-from .connection import RECONNECTS, Connection
+from .collection import Collection
+from .connection import Connection
 from .discovery import Discovery, Endpoint
-from .server_errors import error_of
-from .wire_format import (
-    decode_bookmark,
-    decode_event,
-    decode_list,
-    decode_object_of,
-    decode_status,
-    is_status,
-)
+from .reflector import Arrivals, Reflector
+from .wire_format import decode_object_of, is_status
 
 T = TypeVar("T", bound=Object)
 
-PAGE = 500
-"""Objects of a page of a list, as client-go asks for them."""
-LIST_TIMEOUT = "300"
-"""Seconds that a list may take as a stream."""
+LOOK = 1.0
+"""Seconds between two looks at an event that ends a wait."""
 CLOSE_TIMEOUT = 1.0
-"""Seconds that the threads of all watches have to end."""
+"""Seconds that all threads have to end."""
 BINDING_TIME = 1.0
 """Seconds in which a server has carried out a binding whose connection broke."""
 PATCHES: dict[PatchType, str] = {
@@ -78,7 +67,7 @@ class ApiClient:
     ----------
     connection : Connection
     arrivals : Arrivals
-        Counts the events of all watches.
+        Counts the news of all reflectors.
     """
 
     def __init__(self, connection: Connection, clock: Callable[[], float] = time.time) -> None:
@@ -86,30 +75,27 @@ class ApiClient:
         self.arrivals = Arrivals()
         self._clock = clock
         self._discovery = Discovery(connection)
-        self._streams_lists = True  # until the server refuses to
-        self._watches: list[ApiWatch[Any]] = []
+        self._reflectors: list[Reflector[Any]] = []
         self._lock = Lock()
 
     def now(self) -> float:
         """Return the time in seconds since 1970."""
         return self._clock()
 
-    def serves(self, kind: type[Object] | str) -> bool:
-        """Whether the server serves a kind, in any version."""
-        return self._discovery.endpoint(_struct(kind)) is not None
-
-    def silent_watches(self, limit: float) -> list[str]:
-        """Return the kinds whose watch has ended unseen, or has not heard from the server for too long.
-
-        Parameters
-        ----------
-        limit : float
-            In seconds.
-        """
-        now = self.connection.clock()
+    @property
+    def reflectors(self) -> list[Reflector[Any]]:
+        """What follows a kind each, and is not closed."""
         with self._lock:
-            watches = [one for one in self._watches if not one.is_closed]
-        return [one.kind for one in watches if one.is_over or now - one.heard > limit]
+            return [one for one in self._reflectors if not one.is_closed]
+
+    def await_lists(self, stop: Event) -> bool:
+        """Wait until all reflectors have listed their objects; False if an event is set before."""
+        while not stop.is_set():
+            seen = self.arrivals.count
+            if all(one.is_listed for one in self.reflectors):
+                return True
+            self.arrivals.wait(seen, LOOK)
+        return False
 
     # ---- reading ----
 
@@ -122,7 +108,8 @@ class ApiClient:
         """
         struct: type[T] = _struct(kind)
         endpoint = self._endpoint(struct)
-        return self._decoded(struct, endpoint, self.connection.request("GET", endpoint.path(namespace, name)))
+        body = self.connection.request("GET", endpoint.path(namespace, name))
+        return self._decoded(struct, endpoint, body, namespace, name)
 
     def list(
         self,
@@ -150,32 +137,20 @@ class ApiClient:
         if endpoint is None:
             return [], "0"
         selectors = _selectors(label_selector if isinstance(label_selector, str) else "", field_selector)
-        listed = self._streamed(struct, endpoint, namespace, selectors) if self._streams_lists else None
-        objects, version = self._paged(struct, endpoint, namespace, selectors) if listed is None else listed
+        objects, version = Collection(self.connection, struct, endpoint, namespace, selectors).list()
         if not isinstance(label_selector, str):
             objects = [one for one in objects if label_selector.matches(one.metadata.labels)]
-        return sorted(objects, key=attrgetter("key")), version
+        return objects, version
 
-    def watch(
+    def follow(
         self,
         kind: type[T] | str,
         namespace: str = "",
         *,
-        resource_version: str = "",
         label_selector: Selector = "",
         field_selector: str = "",
-    ) -> Watcher[T]:
-        """Watch the objects of a kind, by a thread of its own.
-
-        Parameters
-        ----------
-        resource_version : str, optional
-            The watch begins with the first event after it; without one with the objects, as ADDED.
-
-        Returns
-        -------
-        Watcher
-            Its `poll` raises the errors of the server.
+    ) -> Reflector[T]:
+        """Follow the objects of a kind by a thread of its own.
 
         Raises
         ------
@@ -183,17 +158,20 @@ class ApiClient:
             The label selector is no text.
         """
         struct: type[T] = _struct(kind)
-        endpoint = self._discovery.endpoint(struct)
         if not isinstance(label_selector, str):
             raise BadRequestError("a watch over an API server needs the text of its label selector")
-        if endpoint is None:
-            return NoWatch(self.arrivals)
-        version = "" if resource_version == "0" else resource_version
-        where = endpoint.path(namespace), _selectors(label_selector, field_selector), version, self.arrivals
-        watch = ApiWatch(self.connection, struct, *where, endpoint.converts)
+        selectors = _selectors(label_selector, field_selector)
+
+        def find(heard: Callable[[], None]) -> Collection[T] | None:
+            endpoint = self._discovery.find(struct)
+            if endpoint is None:
+                return None
+            return Collection(self.connection, struct, endpoint, namespace, selectors, heard)
+
+        reflector = Reflector(struct.__name__, find, self.connection, self.arrivals)
         with self._lock:
-            self._watches = [one for one in self._watches if not (one.is_over and one.is_closed)] + [watch]
-        return watch
+            self._reflectors = [one for one in self._reflectors if not one.is_closed] + [reflector]
+        return reflector
 
     # ---- writing ----
 
@@ -229,7 +207,8 @@ class ApiClient:
         of_server = "resourceVersion", "managedFields"
         value["metadata"] = {key: one for key, one in value["metadata"].items() if key not in of_server}
         path = endpoint.path(obj.namespace)
-        return self._decoded(struct, endpoint, self.connection.request("POST", path, None, _encoded(value)))
+        body = self.connection.request("POST", path, None, _encoded(value))
+        return self._decoded(struct, endpoint, body, obj.namespace, obj.name)
 
     def update(self, obj: T) -> T:
         """Replace what the struct has of an object, its status included; see `ObjectClient.update`.
@@ -302,7 +281,7 @@ class ApiClient:
         endpoint = self._endpoint(struct)
         path = endpoint.path(namespace, name, subresource)
         body = self.connection.request("PATCH", path, None, _encoded(patch), PATCHES[type])
-        changed: T = self._decoded(struct, endpoint, body)
+        changed: T = self._decoded(struct, endpoint, body, namespace, name)
         return changed
 
     def delete(
@@ -342,7 +321,7 @@ class ApiClient:
         body = self.connection.request("DELETE", endpoint.path(namespace, name), None, _encoded(options))
         if is_status(body):
             return struct(metadata=ObjectMeta(name=name, namespace=namespace, uid=uid))
-        return self._decoded(struct, endpoint, body)
+        return self._decoded(struct, endpoint, body, namespace, name)
 
     def bind(self, pod: Pod, node: str) -> None:
         """Bind a pod to a node; see `ObjectClient.bind`. The answer, a Status, is not read.
@@ -392,19 +371,14 @@ class ApiClient:
     # ---- the end ----
 
     def close(self) -> None:
-        """Close all watches and connections. A thread that waits to connect again ends later by itself."""
-        self.close_watches()
-        self.connection.close()
-
-    def close_watches(self) -> None:
-        """Close all watches."""
-        with self._lock:
-            watches, self._watches = self._watches, []
-        for watch in watches:
-            watch.close()
+        """Close all reflectors and connections. A thread that waits to try again ends later by itself."""
+        reflectors = self.reflectors
+        for reflector in reflectors:
+            reflector.close()
         until = self.connection.clock() + CLOSE_TIMEOUT
-        for watch in watches:
-            watch.join(max(0.0, until - self.connection.clock()))
+        for reflector in reflectors:
+            reflector.join(max(0.0, until - self.connection.clock()))
+        self.connection.close()
 
     def __enter__(self) -> Self:
         return self
@@ -423,73 +397,12 @@ class ApiClient:
             raise NotFoundError(f"{_NOT_SERVED}: {struct.__name__} ({struct().api_version})")
         return endpoint
 
-    def _decoded(self, struct: type[T], endpoint: Endpoint, body: bytes) -> T:
-        return decode_object_of(struct, body, converts=endpoint.converts)
-
-    def _streamed(
-        self, struct: type[T], endpoint: Endpoint, namespace: str, selectors: dict[str, str]
-    ) -> tuple[Iterable[T], str] | None:
-        """List as a stream (KEP-3157): the objects as ADDED events up to a bookmark. None where the server
-        does not do that."""
-        params = selectors | {
-            "watch": "true",
-            "sendInitialEvents": "true",
-            "resourceVersionMatch": "NotOlderThan",
-            "allowWatchBookmarks": "true",
-            "timeoutSeconds": LIST_TIMEOUT,
-        }
-        for attempt in range(RECONNECTS + 1):
-            try:
-                return self._read_list(struct, endpoint, namespace, params)
-            except (InvalidObjectError, BadRequestError, ServerError):
-                self._streams_lists = False
-                return None
-            except UnreachableError:
-                if attempt == RECONNECTS:
-                    raise
-                self.connection.sleep(min(0.2 * 2**attempt, 1.0))
-        raise AssertionError("the last attempt has returned or raised")
-
-    def _read_list(
-        self, struct: type[T], endpoint: Endpoint, namespace: str, params: dict[str, str]
-    ) -> tuple[Iterable[T], str]:
-        objects: dict[str, T] = {}
-        with self.connection.stream(endpoint.path(namespace), params) as stream:
-            for line in stream:
-                event = decode_event(line)
-                if event.type == "ERROR":
-                    raise error_of(decode_status(event))
-                if event.type == "BOOKMARK":
-                    version, ends_list = decode_bookmark(event)
-                    if ends_list:
-                        return objects.values(), version
-                    continue
-                obj = decode_object_of(struct, event.object, converts=endpoint.converts)
-                if event.type == "DELETED":
-                    objects.pop(obj.key, None)
-                else:
-                    objects[obj.key] = obj
-        raise UnreachableError(f"the list of {endpoint.resource} broke off")
-
-    def _paged(
-        self, struct: type[T], endpoint: Endpoint, namespace: str, selectors: dict[str, str]
-    ) -> tuple[Iterable[T], str]:
-        """List page by page; as a whole if the server no longer has the version of the first page."""
-        path = endpoint.path(namespace)
-        params, objects = selectors | {"limit": str(PAGE)}, list[T]()
-        while True:
-            try:
-                body = self.connection.request("GET", path, params)
-            except ResourceExpiredError:
-                if "continue" not in params:
-                    raise
-                params, objects = selectors, []
-                continue
-            page = decode_list(struct, body, converts=endpoint.converts)
-            objects += page.items or ()
-            if not page.metadata.continue_:
-                return objects, page.metadata.resource_version
-            params = params | {"continue": page.metadata.continue_}
+    def _decoded(self, struct: type[T], endpoint: Endpoint, body: bytes, namespace: str, name: str) -> T:
+        """Return the object of an answer; ServerError if it is another than the one of that name."""
+        obj = decode_object_of(struct, body, converts=endpoint.converts)
+        if name not in ("", obj.name) or (endpoint.is_namespaced and namespace not in ("", obj.namespace)):
+            raise ServerError(f"the API server has sent {obj.key!r} in place of {struct.__name__} {name!r}")
+        return obj
 
 
 _SERVERS = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -27,7 +28,11 @@ RECONNECTS = 3
 """How often a read is repeated after its connection has broken."""
 STREAM_TIMEOUT = 35.0
 """The same for a watch, which the server is asked to end before (see `MAX_TIMEOUT`)."""
-_PUT_OFF = frozenset({429, 503})
+MAX_RETRY_AFTER = 60.0
+"""Seconds that a request waits at most, whatever the server asks for."""
+MAX_LINE = 64 << 20
+"""Bytes of a line of a stream: far more than an object of etcd has."""
+_NUMBER = re.compile(r"[+-]?[0-9]{1,18}")
 _UNAUTHORIZED = 401
 
 
@@ -49,6 +54,8 @@ class Stream:
             for piece in self._response.iter_bytes():
                 *lines, rest = (rest + piece).split(b"\n")
                 yield from filter(None, lines)
+                if len(rest) > MAX_LINE:
+                    raise UnreachableError(f"a line has more than {MAX_LINE} bytes")
         except Exception as error:
             raise _unreachable("the stream broke off", error) from None
         if rest.strip():
@@ -65,7 +72,7 @@ class Stream:
 class Connection:
     """Sends requests to one API server. Thread-safe.
 
-    A request that the server puts off (429, or 503 with ``Retry-After``) is repeated after the time that the
+    A request that the server puts off (429, or 5xx with ``Retry-After``) is repeated after the time that the
     server names. A read whose connection breaks is repeated; a write is not, because it may have taken
     effect. Whatever else fails, such as a command that tells credentials, is an UnreachableError as well.
 
@@ -242,10 +249,14 @@ def _unreachable(what: str, error: Exception) -> ApiError:
 
 
 def _retry_after(response: httpx2.Response) -> float | None:
-    """Return the seconds after which a request may be repeated; None for never."""
-    if response.status_code not in _PUT_OFF:
+    """Return the seconds after which a request may be repeated; None for never.
+
+    As client-go reads it, the header is a decimal number; a negative one is no time.
+    """
+    status = response.status_code
+    if status != 429 and status < 500:
         return None
     text = response.headers.get("Retry-After", "")
-    if text.isdigit():
-        return float(text)
-    return 1.0 if response.status_code == 429 else None
+    if _NUMBER.fullmatch(text):
+        return min(max(float(text), 0.0), MAX_RETRY_AFTER)
+    return 1.0 if status == 429 else None

@@ -2,41 +2,39 @@
 
 from __future__ import annotations
 
-from threading import Lock
+from collections.abc import Iterator
 
 import msgspec
 
 from moorage.objects import Object
 from moorage.objects.resource_names import plural
+from moorage.store.errors import NotFoundError
 from moorage.store.kinds import is_namespaced
 
 from .connection import Connection
 from .server_errors import read_answer
 
 
-class _Versions(msgspec.Struct):
+class _Version(msgspec.Struct):
     version: str = ""
 
 
 class _Group(msgspec.Struct):
-    name: str = ""
-    versions: list[_Versions] = []
-
-
-class _GroupList(msgspec.Struct):
-    groups: list[_Group] = []
+    kind: str
+    versions: list[_Version] = []
 
 
 class _Resource(msgspec.Struct):
     name: str = ""
 
 
-class _ResourceList(msgspec.Struct):
+class _Resources(msgspec.Struct):
+    kind: str
     resources: list[_Resource] = []
 
 
-_GROUPS = msgspec.json.Decoder(_GroupList)
-_RESOURCES = msgspec.json.Decoder(_ResourceList)
+_GROUP = msgspec.json.Decoder(_Group)
+_RESOURCES = msgspec.json.Decoder(_Resources)
 
 
 class Endpoint(msgspec.Struct, frozen=True):
@@ -67,54 +65,49 @@ class Endpoint(msgspec.Struct, frozen=True):
 
 
 class Discovery:
-    """Finds the endpoints of kinds. Those of the core cost no request, a group two for all of its kinds."""
+    """Finds the endpoints of kinds. Those of the core cost no request, another kind one in most cases."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._lock = Lock()
-        self._groups: dict[str, list[str]] | None = None  # group to its versions, the preferred one first
-        self._resources: dict[str, frozenset[str]] = {}  # group and version to its resources
-        self._endpoints: dict[type[Object], Endpoint | None] = {}
+        self._endpoints: dict[type[Object], Endpoint] = {}
 
     def endpoint(self, struct: type[Object]) -> Endpoint | None:
-        """Return the endpoint of a kind.
+        """Return the endpoint of a kind, as it was last found; None where the server does not serve it."""
+        return self._endpoints.get(struct) or self.find(struct)
 
-        Parameters
-        ----------
-        struct : type
-            The kind.
+    def find(self, struct: type[Object]) -> Endpoint | None:
+        """Ask the server for the endpoint of a kind.
 
         Returns
         -------
         Endpoint or None
             None for a kind that the server does not serve, in no version.
         """
-        if struct not in self._endpoints:
-            with self._lock:
-                self._endpoints[struct] = self._find(struct)
-        return self._endpoints[struct]
-
-    def forget(self) -> None:
-        """Ask the server again, as after an upgrade or for a new custom resource."""
-        with self._lock:
-            self._groups = None
-            self._resources.clear()
-            self._endpoints.clear()
-
-    def _find(self, struct: type[Object]) -> Endpoint | None:
-        wanted, resource = struct().api_version, plural(struct)
-        group, _, version = wanted.rpartition("/")
-        if not group:
-            return Endpoint(wanted, resource, is_namespaced(struct))
-        if self._groups is None:
-            answer = read_answer(_GROUPS, self._connection.request("GET", "/apis"))
-            self._groups = {one.name: [each.version for each in one.versions] for one in answer.groups}
-        versions = self._groups.get(group, [])
-        for one in sorted(versions, key=lambda one: one != version):
-            served = f"{group}/{one}"
-            if served not in self._resources:
-                answered = read_answer(_RESOURCES, self._connection.request("GET", f"/apis/{served}"))
-                self._resources[served] = frozenset(each.name for each in answered.resources)
-            if resource in self._resources[served]:
-                return Endpoint(served, resource, is_namespaced(struct), one != version)
+        wanted = struct().api_version
+        for api_version in self._versions(wanted):
+            if "/" not in wanted or self._serves(api_version, plural(struct)):
+                found = Endpoint(api_version, plural(struct), is_namespaced(struct), api_version != wanted)
+                self._endpoints[struct] = found
+                return found
         return None
+
+    def _versions(self, wanted: str) -> Iterator[str]:
+        """Yield a version, then the others of its group."""
+        yield wanted
+        group = wanted.rpartition("/")[0]
+        body = self._get(f"/apis/{group}")
+        for one in () if body is None else read_answer(_GROUP, body).versions:
+            if f"{group}/{one.version}" != wanted:
+                yield f"{group}/{one.version}"
+
+    def _serves(self, api_version: str, resource: str) -> bool:
+        body = self._get(f"/apis/{api_version}")
+        return body is not None and any(
+            one.name == resource for one in read_answer(_RESOURCES, body).resources
+        )
+
+    def _get(self, path: str) -> bytes | None:
+        try:
+            return self._connection.request("GET", path)
+        except NotFoundError:
+            return None

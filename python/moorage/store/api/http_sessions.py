@@ -10,6 +10,8 @@ from urllib.parse import quote, urlencode
 
 import httpx2
 
+from moorage.store.errors import UnreachableError
+
 from .reloaded import Reloaded
 
 READ_TIMEOUT = 30.0
@@ -126,11 +128,14 @@ class HttpSessions:
         self._is_renewable, self._now = is_renewable, now
         self._lock = Lock()
         self._current: Session | None = None
+        self._is_closed = False
 
     @contextmanager
     def use(self) -> Iterator[Session]:
         """Keep a session open during the block."""
         with self._lock:
+            if self._is_closed:
+                raise UnreachableError("the client is closed")
             session = self._sessions.get(lambda one: one.expires <= self._now())
             old, self._current = self._current, session
             if old is not None and old is not session and not old.users:
@@ -141,7 +146,7 @@ class HttpSessions:
         finally:
             with self._lock:
                 session.users -= 1
-                is_last = session is not self._current and not session.users
+                is_last = (self._is_closed or session is not self._current) and not session.users
             if is_last:
                 session.close()
 
@@ -158,6 +163,8 @@ class HttpSessions:
         return self._is_renewable
 
     def close(self) -> None:
-        """Close all connections."""
+        """Close all connections; no more are made."""
+        with self._lock:
+            self._is_closed = True
         if self._current is not None:
             self._current.close()

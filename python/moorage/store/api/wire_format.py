@@ -6,16 +6,18 @@ type without a lock). Therefore the decoders of all kinds are made when this mod
 
 from __future__ import annotations
 
-from typing import Any, Generic, TypeVar
+from contextlib import suppress
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
 from moorage.errors import InputError
 from moorage.objects import Object
 from moorage.objects.model.meta import Struct
-from moorage.objects.read.decode import UNREADABLE, decode_kind
+from moorage.objects.read.decode import UNREADABLE, Head, decode_kind
 from moorage.store.errors import ServerError
-from moorage.store.kinds import structs
+from moorage.store.kinds import is_namespaced, structs
+from moorage.store.quantities import why_unreadable
 
 from .server_errors import StatusAnswer, read_answer
 
@@ -39,6 +41,7 @@ class ObjectList(Struct, Generic[T], frozen=True):
     items : tuple of Object
     """
 
+    kind: str = ""
     metadata: _ListMeta = _ListMeta()
     items: tuple[T, ...] | None = ()
 
@@ -50,20 +53,28 @@ class RawEvent(msgspec.Struct):
     object: msgspec.Raw
 
 
+class Bookmark(NamedTuple):
+    """A resource version that a watch has reached.
+
+    Attributes
+    ----------
+    version : str
+    ends_list : bool
+        Whether all objects that existed when the watch began have been sent.
+    """
+
+    version: str
+    ends_list: bool
+
+
 class _BookmarkMeta(Struct, frozen=True):
-    resource_version: str = ""
+    resource_version: str
     annotations: dict[str, str] | None = None
 
 
 class _Bookmark(Struct, frozen=True):
-    """What is read of the object of a bookmark."""
-
-    metadata: _BookmarkMeta = _BookmarkMeta()
-
-    @property
-    def ends_list(self) -> bool:
-        """Whether all objects that existed when the watch began have been sent."""
-        return (self.metadata.annotations or {}).get("k8s.io/initial-events-end") == "true"
+    kind: str
+    metadata: _BookmarkMeta
 
 
 _EVENT = msgspec.json.Decoder(RawEvent)
@@ -73,6 +84,8 @@ _STATUS = msgspec.json.Decoder(StatusAnswer)
 _OBJECTS: dict[type[Object], msgspec.json.Decoder[Any]] = {
     one: msgspec.json.Decoder(one) for one in structs()
 }
+_DEFAULTS = {one: one() for one in _OBJECTS}
+_HEAD = msgspec.json.Decoder(Head)
 _WITH_TEMPLATE = {
     one for one in _OBJECTS if "template" in getattr(getattr(one(), "spec", None), "__struct_fields__", ())
 }
@@ -84,7 +97,7 @@ _LISTS: dict[type[Object], msgspec.json.Decoder[Any]] = {
 
 
 def decode_object_of(struct: type[T], body: bytes | msgspec.Raw, *, converts: bool = False) -> T:
-    """Decode one object.
+    """Decode one object, and check it.
 
     Parameters
     ----------
@@ -98,24 +111,45 @@ def decode_object_of(struct: type[T], body: bytes | msgspec.Raw, *, converts: bo
     Raises
     ------
     ServerError
-        It is no object of this kind.
+        It is no object of this kind, or has not all that a stored object has.
     """
+    if not converts and struct not in _WITH_TEMPLATE:
+        try:
+            return _checked(struct, _OBJECTS[struct].decode(body))
+        except UNREADABLE:
+            pass  # nulls, or an error that is explained below
     try:
-        if not converts and struct not in _WITH_TEMPLATE:
-            obj: T = _OBJECTS[struct].decode(body)
-            return obj
-    except UNREADABLE:
-        pass  # nulls, or an error that is explained below
-    try:
+        head = _HEAD.decode(body)
         read: Any = decode_kind(body if isinstance(body, msgspec.Raw) else msgspec.Raw(body), struct.__name__)
     except (InputError, *UNREADABLE) as error:
         raise ServerError(f"a {struct.__name__} of the API server cannot be read: {error}") from None
-    named: T = msgspec.structs.replace(read, kind=struct.__name__, api_version=struct().api_version)
-    return named
+    version = struct().api_version if converts or not head.api_version else head.api_version
+    kind = head.kind or struct.__name__
+    return _checked(struct, msgspec.structs.replace(read, kind=kind, api_version=version))
+
+
+def _checked(struct: type[T], obj: Any) -> T:
+    """Return an object that was read; ServerError if it is not one that an API server has stored.
+
+    An object without a kind is one of the kind that was asked for, as in lists.
+    """
+    meta, default = obj.metadata, _DEFAULTS[struct]
+    if obj.kind != default.kind or obj.api_version != default.api_version:
+        wrong = f"{obj.kind} ({obj.api_version})"
+    elif not (meta.name and meta.uid and meta.resource_version):
+        wrong = f"{obj.key!r}, which lacks a name, a UID or a resource version"
+    elif bool(meta.namespace) != is_namespaced(struct):
+        wrong = f"{obj.key!r}, whose namespace is {meta.namespace!r}"
+    elif why := why_unreadable(obj):
+        wrong = f"{obj.key!r}, whose {why}"
+    else:
+        checked: T = obj
+        return checked
+    raise ServerError(f"the API server has sent, as a {struct.__name__}, {wrong}")
 
 
 def decode_list(struct: type[T], body: bytes, *, converts: bool = False) -> ObjectList[T]:
-    """Decode a page of a list.
+    """Decode a page of a list, and check its objects.
 
     Parameters
     ----------
@@ -129,20 +163,23 @@ def decode_list(struct: type[T], body: bytes, *, converts: bool = False) -> Obje
     ServerError
         It is no list of this kind.
     """
-    try:
-        if not converts and struct not in _WITH_TEMPLATE:
-            page: ObjectList[T] = _LISTS[struct].decode(body)
-            return page
-    except UNREADABLE:
-        pass
-    try:
-        raw: ObjectList[Any] = _ITEMS.decode(body)
-    except UNREADABLE as error:
-        raise ServerError(f"a list of the API server cannot be read: {error}") from None
-    texts = map(msgspec.json.encode, raw.items or ())
-    return ObjectList(
-        metadata=raw.metadata, items=tuple([decode_object_of(struct, text, converts=True) for text in texts])
-    )
+    page: ObjectList[Any] | None = None
+    if not converts and struct not in _WITH_TEMPLATE:
+        with suppress(*UNREADABLE):
+            page = _LISTS[struct].decode(body)
+            for obj in page.items or ():
+                _checked(struct, obj)
+    if page is None:
+        try:
+            page = _ITEMS.decode(body)
+        except UNREADABLE as error:
+            raise ServerError(f"a list of the API server cannot be read: {error}") from None
+        texts = map(msgspec.json.encode, page.items or ())
+        items = tuple([decode_object_of(struct, text, converts=converts) for text in texts])
+        page = msgspec.structs.replace(page, items=items)
+    if page.kind != f"{struct.__name__}List" or not page.metadata.resource_version:
+        raise ServerError(f"the API server has sent {page.kind!r} as a list of {struct.__name__}")
+    return page
 
 
 def decode_event(line: bytes) -> RawEvent:
@@ -159,19 +196,24 @@ def decode_event(line: bytes) -> RawEvent:
         raise ServerError(f"an event of the API server cannot be read: {error}") from None
 
 
-def decode_bookmark(event: RawEvent) -> tuple[str, bool]:
-    """Return the resource version of a bookmark, and whether it ends the list of existing objects.
+def decode_bookmark(struct: type[Object], event: RawEvent) -> Bookmark:
+    """Return what a bookmark says.
 
     Raises
     ------
     ServerError
-        Its object is none.
+        It is none of this kind.
     """
     try:
         bookmark = _BOOKMARK.decode(event.object)
     except UNREADABLE as error:
         raise ServerError(f"a bookmark of the API server cannot be read: {error}") from None
-    return bookmark.metadata.resource_version, bookmark.ends_list
+    meta = bookmark.metadata
+    if bookmark.kind != struct.__name__ or not meta.resource_version:
+        raise ServerError(f"the API server has sent a bookmark of {bookmark.kind!r} for {struct.__name__}")
+    return Bookmark(
+        meta.resource_version, (meta.annotations or {}).get("k8s.io/initial-events-end") == "true"
+    )
 
 
 def decode_status(event: RawEvent) -> StatusAnswer:

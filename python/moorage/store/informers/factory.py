@@ -29,7 +29,7 @@ class InformerFactory:
     Parameters
     ----------
     client : ObjectClient
-        Where to list and watch.
+        Where to follow the objects.
     resync_period : float
         The period in seconds after which handlers receive every object again; 0 for never.
     clock : callable
@@ -104,6 +104,11 @@ class InformerFactory:
         """Whether every informer has synced."""
         return all(informer.has_synced() for informer in self._informers.values())
 
+    def begin(self) -> None:
+        """Begin to follow the objects of all kinds, without waiting for them."""
+        for kind in self._given:
+            self._informers[kind].begin()
+
     def run_once(self) -> int:
         """Run every informer once (see `Informer.run_once`), in the order in which they were made.
 
@@ -129,6 +134,8 @@ class InformerFactory:
                     informer.begin_empty(str(FIRST_VERSION))
                 self._changes, self._given = changes, {}
                 return 0
+        else:
+            self.begin()
         # Handlers may be given informers; after an exception all run.
         notices, self._changes, self._given = 0, None, {}
         if len(kinds) == 1:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from threading import Event, Thread
 from typing import Any, Generic, Protocol, TypeVar, cast
 
@@ -14,14 +15,9 @@ from fastrlock.rlock import FastRLock
 from moorage._core.base.watch_events import Notice
 from moorage.objects import Object
 from moorage.store.clock import epoch
-from moorage.store.errors import ApiError, ResourceExpiredError
+from moorage.store.errors import ApiError
 from moorage.store.kinds import struct_named
-from moorage.store.protocol import (
-    ObjectClient,
-    Selector,
-    Watcher,
-    WatchEvent,
-)
+from moorage.store.protocol import ObjectClient, Replacement, Selector, Watcher
 from moorage.store.watch import Watch
 
 from .indexer import Indexer, IndexFunction
@@ -30,7 +26,7 @@ from .lister import Lister
 logger = logging.getLogger("moorage.store")
 
 RETRY = 1.0
-"""Seconds after which a thread of an informer lists again where the server has refused to."""
+"""Seconds that a thread of an informer waits after an error."""
 T = TypeVar("T", bound=Object)
 T_contra = TypeVar("T_contra", bound=Object, contravariant=True)
 
@@ -154,14 +150,13 @@ class Registration(Generic[T]):
 class Informer(Generic[T]):
     """A local copy of one kind, like client-go's SharedIndexInformer.
 
-    An informer lists the objects, then watches them. If the server's history does not reach back to its
-    place, it lists again, and handlers receive the difference. It updates the copy first, then notifies the
-    handlers one by one.
+    If events may have been missed, it receives all objects, and its handlers the difference. It updates the
+    copy first, then notifies the handlers one by one.
 
     Parameters
     ----------
     client : ObjectClient
-        Where to list and watch.
+        Where to follow the objects.
     kind : type or str
         The struct of a kind, or its name.
     namespace, label_selector, field_selector : optional
@@ -271,8 +266,23 @@ class Informer(Generic[T]):
                 for registration in self._registrations:
                     registration.is_synced = True
 
+    def begin(self) -> Watcher[T]:
+        """Begin to follow the objects, without waiting for them."""
+        with self._lock:
+            if self._watch is None:
+                follow: Any = self._client.follow
+                if self._begin:  # over an ObjectStore
+                    follow, self._begin = partial(follow, resource_version=self._begin), ""
+                self._watch = follow(
+                    self._struct,
+                    self._namespace,
+                    label_selector=self._label_selector,
+                    field_selector=self.field_selector,
+                )
+            return self._watch
+
     def run_once(self) -> int:
-        """Apply the new events to the copy, then notify the handlers.
+        """Apply the news to the copy, then notify the handlers. The first call waits for the objects.
 
         Events of what a handler writes are left for the next call. If a handler raises, the pending notices
         of all handlers are left for the next call, too.
@@ -284,31 +294,24 @@ class Informer(Generic[T]):
 
         Raises
         ------
-        ResourceExpiredError
-            The server's history does not reach back to the list any more; the next call lists again.
         ApiError
-            The server refused to list; the next call lists again.
+            The objects could not be listed yet.
         """
         with self._lock:
             try:
-                events: list[WatchEvent[T]] = []
-                try:
-                    if self._begin:
-                        begin, self._begin = self._begin, ""
-                        self._watch = self._watch_from(begin)
-                    events = [] if self._watch is None else self._watch.poll()
-                except ResourceExpiredError:
-                    self._drop_watch()
-                except ApiError as error:  # the list below is refused as well, unless that has passed
-                    logger.warning("the watch of %s has ended: %s", self._struct.__name__, error)
-                    self._drop_watch()
-                if not events and self._is_idle():
+                watch = self._watch or self.begin()
+                if not self._synced:
+                    watch.wait()
+                news = watch.poll()
+                is_whole = isinstance(news, Replacement)
+                if not (news or is_whole) and (not self._synced or self._is_idle()):
                     return 0
                 self._saved = None
-                if self._watch is None:
-                    self._list()
-                elif events:
-                    self.indexer.apply(events, DeletedFinalStateUnknown, self._notices)
+                while isinstance(news, Replacement):
+                    self._replace(news)
+                    news = watch.poll()
+                if news:
+                    self.indexer.apply(news, DeletedFinalStateUnknown, self._notices)
                 if self._resync_period:
                     self._resync()
                 notices = self._notices
@@ -391,7 +394,7 @@ class Informer(Generic[T]):
             self.indexer.copy_from(other.indexer)
             self._drop_watch()
             if other._watch is not None:
-                self._watch = self._watch_from("")
+                self.begin()
                 cast("Watch[T]", self._watch).undo(cast("Watch[T]", other._watch).save())
             self._synced, self._begin = other._synced, other._begin
             self._next_resync = other._next_resync
@@ -416,8 +419,6 @@ class Informer(Generic[T]):
             while not stop.is_set():
                 try:
                     self.run_once()
-                except ResourceExpiredError:
-                    continue
                 except ApiError as error:
                     logger.warning("%s cannot be listed: %s", self._struct.__name__, error)
                     stop.wait(RETRY)
@@ -445,34 +446,9 @@ class Informer(Generic[T]):
             self._watch.close()
             self._watch = None
 
-    def _watch_from(self, version: str) -> Watcher[T]:
-        """Return a watch that begins after a resource version."""
-        return self._client.watch(
-            self._struct,
-            self._namespace,
-            resource_version=version,
-            label_selector=self._label_selector,
-            field_selector=self.field_selector,
-        )
-
-    def _list(self) -> None:
-        """Fill the copy, and begin to watch at its resource version."""
-        objects, version = self._client.list(
-            self._struct,
-            self._namespace,
-            label_selector=self._label_selector,
-            field_selector=self.field_selector,
-        )
-        self._watch = self._watch_from(version)
-        if objects or self._synced:
-            self._replace(objects)
-        if not self._synced:
-            self._next_resync = self._clock() + self._resync_period if self._resync_period else 0.0
-            self._synced = True
-
     def _replace(self, objects: list[T]) -> None:
         """Replace the copy and note the difference, deletions first, as client-go v0.36 (RealFIFO) does."""
-        old, new = self.indexer.items(), {obj.key: obj for obj in objects} if objects else {}
+        old, new = self.indexer.items(), {obj.key: obj for obj in objects}
         for key, obj in old.items():
             if key not in new:
                 self._notices.append(Notice(DeletedFinalStateUnknown(key, obj), None))
@@ -480,7 +456,11 @@ class Informer(Generic[T]):
             was = old.get(key)
             if was is not obj and was != obj:
                 self._notices.append(Notice(was, obj, not self._synced))
-        self.indexer.replace(new)
+        if old or new:
+            self.indexer.replace(new)
+        if not self._synced:
+            self._next_resync = self._clock() + self._resync_period if self._resync_period else 0.0
+            self._synced = True
 
     def _resync(self) -> None:
         """Note every object for the handlers, if a resync is due."""

@@ -83,7 +83,9 @@ class World:
             assert change.node is not None
             return self.fits(change.pod, self.with_node(change.node))
         if change.kind == "smaller-claim":
-            smaller = World(self.nodes, self.bound, self._with_size(change.claim, change.after))
+            smaller = World(
+                self.nodes, self.bound, self._with_size(change.values["claim"], change.values["to"])
+            )
             smaller.runs = self.runs
             return smaller.fits(change.pod)
         return self.fits(change.pod)

@@ -207,9 +207,9 @@ def storage_case(seed: int) -> Counter[str]:
     found = checked(explanation, storage.world, storage.asked, checks)
     for change in explanation.changes:
         if change.kind == "smaller-claim" and storage.is_alone:
-            sizes = (int(size.removesuffix("Gi")) for size in (change.after, change.before))
+            sizes = (int(size.removesuffix("Gi")) for size in (change.values["to"], change.values["from"]))
             for size in range(next(sizes) + 1, next(sizes)):
-                assert storage.world.after(replaced(change, after=f"{size}Gi")) == []
+                assert storage.world.after(replaced(change, values=change.values | {"to": f"{size}Gi"})) == []
     return found
 
 

@@ -81,7 +81,7 @@ def places(cluster: mo.Cluster, change: Change, key: str = "default/p") -> int:
         stored = one.client.get(ResourceClaim, changed.name, changed.namespace)
         one.client.update(replace(stored, spec=changed.spec, status=changed.status))
     if change.kind == "add-node":
-        one.add_nodes(1, like=change.node_name)
+        one.add_nodes(1, like=change.values["like"])
     one.sync()
     subject = change.pod if change.kind in ("drop", "lower-request") else one.client.get(Pod, "p", "default")
     return len(one.explain(subject).feasible)
@@ -229,7 +229,7 @@ def test_so_many_classes_with_enough_devices_are_tried(
         resource_slice("a", [device("u0", {"model": "u"})]),
         holding("one", "u0", node="a"),
     )
-    assert [change.after for change in found.changes if change.kind == "device-class"] == expected
+    assert [change.values["to"] for change in found.changes if change.kind == "device-class"] == expected
 
 
 def test_a_class_whose_devices_break_a_constraint_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,7 +239,7 @@ def test_a_class_whose_devices_break_a_constraint_is_not_tried(monkeypatch: pyte
         device_class("a-mixed", f'{MODEL} in ["u", "v"]'),
         resource_slice("a", [device("u0", {"model": "u"}), device("v0", {"model": "v"})]),
     )
-    assert [change.after for change in found.changes if change.kind == "device-class"] == ["gpu"]
+    assert [change.values["to"] for change in found.changes if change.kind == "device-class"] == ["gpu"]
 
 
 def test_one_of_two_constraints_is_dropped() -> None:

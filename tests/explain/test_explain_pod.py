@@ -240,7 +240,10 @@ def test_changes_come_by_kind_then_by_amount() -> None:
     assert amounts == [0.25, 0.25, 0.0]
     one = scheduler(node("b", cpu=2), node("d", memory="7Gi"))
     changes = one.explain(pod("p", requests={"cpu": 4, "memory": "8Gi"})).changes
-    assert [(change.resource, change.amount) for change in changes] == [("memory", 0.125), ("cpu", 0.5)]
+    assert [(change.values["resource"], change.amount) for change in changes] == [
+        ("memory", 0.125),
+        ("cpu", 0.5),
+    ]
 
 
 def test_a_request_is_lowered_to_what_is_free() -> None:
@@ -248,8 +251,13 @@ def test_a_request_is_lowered_to_what_is_free() -> None:
     one = scheduler(node("a"), node("b"), pods=held)
     asked = pod("p", requests={"cpu": 2})
     (change,) = [c for c in one.explain(asked).changes if c.kind == "lower-request"]
-    assert (change.before, change.after, change.feasible_nodes, change.amount) == ("2", "1500m", 1, 0.25)
-    assert [(edit.container, edit.after) for edit in change.edits] == [("c", "1500m")]
+    assert (change.values["from"], change.values["to"], change.feasible_nodes, change.amount) == (
+        "2",
+        "1500m",
+        1,
+        0.25,
+    )
+    assert [(edit["container"], edit["to"]) for edit in change.values["edits"]] == [("c", "1500m")]
     assert change.pod.spec.containers[0].resources.requests == {"cpu": "1500m"}
 
 
@@ -259,7 +267,7 @@ def test_one_toleration_covers_taints_of_one_key() -> None:
     seen = one.explain(pod("p"))
     found = [change for change in seen.changes if change.kind == "add-toleration"]
     assert [(change.text, change.feasible_nodes) for change in found] == [(f"tolerate {NOT_READY}:*", 1)]
-    assert found[0].toleration == Toleration(key=NOT_READY, operator="Equal")
+    assert found[0].pod.spec.tolerations == (Toleration(key=NOT_READY, operator="Equal"),)
 
 
 def test_a_cordoned_node_can_be_uncordoned() -> None:
@@ -270,7 +278,7 @@ def test_a_cordoned_node_can_be_uncordoned() -> None:
         ("add a node like a (4 cpu, 8Gi memory)", 1),
     ]
     change = one.explain(pod("p")).changes[0]
-    assert (change.node_name, change.eligible_nodes) == ("a", 2)
+    assert change.values == {"node": "a", "eligibleNodes": 2}
     assert change.node is not None
     assert (change.node.spec.unschedulable, change.node.spec.taints) == (False, ())
 
@@ -285,7 +293,7 @@ def test_too_many_pods_ask_for_another_node() -> None:
     small = node("small", cpu=2, pods="1", labels={"kubernetes.io/hostname": "small", "x": "y"})
     one = scheduler(node("large", cpu=8, pods="1"), small, pods=held)
     (change,) = one.explain(pod("p", requests={"cpu": 1})).changes
-    assert (change.kind, change.node_name, change.feasible_nodes) == ("add-node", "small", 1)
+    assert (change.kind, change.values["like"], change.feasible_nodes) == ("add-node", "small", 1)
     assert change.node is not None
     assert change.node.metadata.labels == {"kubernetes.io/hostname": "small-copy", "x": "y"}
 
@@ -303,7 +311,11 @@ def test_labels_that_nodes_have_are_left_alone() -> None:
     one = scheduler(node("a", labels={"disk": "hdd"}), node("b", cpu=1), node("c"), node("d"))
     asked = pod("p", requests={"cpu": 2}, node_selector={"disk": "ssd"})
     (change, drop) = one.explain(asked).changes
-    assert (change.text, change.feasible_nodes, change.eligible_nodes) == ("label node c with disk=ssd", 1, 2)
+    assert (change.text, change.feasible_nodes, change.values["eligibleNodes"]) == (
+        "label node c with disk=ssd",
+        1,
+        2,
+    )
     assert (drop.text, drop.feasible_nodes) == ("drop node-selector disk=ssd", 3)
 
 
@@ -323,7 +335,7 @@ def test_a_node_can_join_the_domain_that_it_lacks() -> None:
     one.cache.remove_pod(held[0])
     one.cache.add_pod(pod("db", on="a"))
     (label, *_) = one.explain(asked).changes
-    assert (label.text, label.eligible_nodes) == ("label node b with rack=r1", 2)
+    assert (label.text, label.values["eligibleNodes"]) == ("label node b with rack=r1", 2)
 
 
 def test_only_so_much_is_tried() -> None:
@@ -338,7 +350,7 @@ def test_only_so_much_is_tried() -> None:
         affinity=Affinity(pod_anti_affinity=PodAffinity(required=(term,))),
     )
     (label, _) = scheduler(*(node(f"n{at}") for at in range(40))).explain(asked).changes
-    assert (label.text, label.eligible_nodes) == ("label node n0 with disk=ssd", 32)
+    assert (label.text, label.values["eligibleNodes"]) == ("label node n0 with disk=ssd", 32)
 
 
 @pytest.mark.parametrize(("others", "labels"), [(31, ["disk=ssd", "rack=r1"]), (32, ["disk=ssd"])])

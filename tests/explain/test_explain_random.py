@@ -56,17 +56,17 @@ def test_a_smaller_reduction_does_not_suffice(case: Case) -> None:
     world, pending, explanation = case
     for change in explanation.changes:
         if change.kind == "lower-request":
-            request = effective(change.pod, change.resource, GATES)
-            lowered = lower(pending, change.resource, request + 1, GATES)
+            request = effective(change.pod, change.values["resource"], GATES)
+            lowered = lower(pending, change.values["resource"], request + 1, GATES)
             assert lowered is not None
-            assert effective(lowered[0], change.resource, GATES) == request + 1
+            assert effective(lowered[0], change.values["resource"], GATES) == request + 1
             assert world.fits(lowered[0]) == []
 
 
 def test_a_smaller_max_skew_does_not_suffice(case: Case) -> None:
     world, pending, explanation = case
     for change in explanation.changes:
-        if (change.kind, change.resource) == ("change-spread", "maxSkew"):
+        if (change.kind, change.values.get("field")) == ("change-spread", "maxSkew"):
             was = pending.spec.topology_spread_constraints
             spreads = change.pod.spec.topology_spread_constraints
             less = tuple(one if one in was else replace(one, max_skew=one.max_skew - 1) for one in spreads)
@@ -80,12 +80,12 @@ def test_a_label_helps_on_as_many_nodes_as_it_says(case: Case) -> None:
     world, pending, explanation = case
     for change in explanation.changes:
         if change.kind == "add-label":
-            key, value = change.label
+            ((key, value),) = change.values["label"].items()
             lacking = [each for each in world.nodes if key not in each.metadata.labels]
             labelled = [with_label(each, key, value) for each in lacking]
             helped = [each for each in labelled if world.fits(pending, world.with_node(each))]
-            assert change.eligible_nodes == len(helped)
-            assert change.node_name in [each.name for each in helped]
+            assert change.values["eligibleNodes"] == len(helped)
+            assert change.values["node"] in [each.name for each in helped]
 
 
 def test_uncordoning_helps_on_as_many_nodes_as_it_says(case: Case) -> None:
@@ -97,8 +97,8 @@ def test_uncordoning_helps_on_as_many_nodes_as_it_says(case: Case) -> None:
         each.name for each in cordoned if world.fits(pending, world.with_node(with_cordon(each, False)))
     ]
     offered = [change for change in explanation.changes if change.kind == "uncordon-node"]
-    assert [change.eligible_nodes for change in offered] == ([len(helped)] if helped else [])
-    assert all(change.node_name in helped for change in offered)
+    assert [change.values["eligibleNodes"] for change in offered] == ([len(helped)] if helped else [])
+    assert all(change.values["node"] in helped for change in offered)
 
 
 def test_no_kind_of_change_is_missed(case: Case) -> None:
@@ -118,9 +118,9 @@ def test_no_kind_of_change_is_missed(case: Case) -> None:
     assert ("add-node" in found) == any(world.fits(pending, world.with_node(each)) for each in copies)
     drops = [*term_constraints(pending), *finer_constraints(pending)]
     opening = [each for each in drops if world.fits(each.drop(pending))]
-    assert [c.constraint for c in explanation.changes if c.kind == "drop"] == sorted(
-        opening, key=lambda each: -len(world.fits(each.drop(pending)))
-    )
+    opening.sort(key=lambda each: -len(world.fits(each.drop(pending))))
+    dropped = [change.values["constraint"] for change in explanation.changes if change.kind == "drop"]
+    assert dropped == [each.named for each in opening]
 
 
 def fresh(original: Node) -> Node:

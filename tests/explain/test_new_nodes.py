@@ -64,7 +64,7 @@ def fits_with_one_more(world: World, pending: Pod, like: str) -> Sequence[str]:
 
 
 def offered(explanation: Explanation) -> dict[str, int]:
-    return {one.node_name: one.feasible_nodes for one in explanation.changes if one.kind == "add-node"}
+    return {one.values["like"]: one.feasible_nodes for one in explanation.changes if one.kind == "add-node"}
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -143,7 +143,11 @@ def test_a_claim_of_a_node_that_is_gone_is_provisioned_anew_without_its_annotati
     (change,) = explained(text).changes
     claim = "of claim default/data"
     assert change.text == f"remove the annotation volume.kubernetes.io/selected-node (gone) {claim}"
-    assert (change.claim, change.before, change.feasible_nodes) == ("default/data", "gone", 1)
+    assert (change.values["claim"], change.values["from"], change.feasible_nodes) == (
+        "default/data",
+        "gone",
+        1,
+    )
     assert explained(text + node("gone", spec={"unschedulable": True})).changes == []
 
 

@@ -27,7 +27,7 @@ from moorage.volume.binding.claims import claim_class, parse_bytes, requested_st
 from moorage.volume.constants import SELECTED_NODE
 
 from .constraints.conflicts import term_constraints
-from .constraints.constraint import KINDS, LABEL, NODE, REPROVISION, SMALLER_CLAIM, Change
+from .constraints.constraint import KINDS, LABEL, NODE, REPROVISION, SMALLER_CLAIM, Change, claim_values
 from .constraints.lowering import asked_by_container
 from .constraints.named_objects import runtime_class_constraints
 from .constraints.node_selection import (
@@ -98,8 +98,9 @@ def _is_of_template(probe: Probe, change: Change) -> bool:
     template = probe.template
     if template is None:
         return True
-    amounts = asked_by_container(template, change.resource) if change.edits else {}
-    is_there = all(amounts.get(edit.container) == Quantity(edit.before) for edit in change.edits)
+    edits = change.values.get("edits", ())
+    amounts = asked_by_container(template, change.values["resource"]) if edits else {}
+    is_there = all(amounts.get(one["container"]) == Quantity(one["from"]) for one in edits)
     return is_there and (change.edit is None or change.edit(template) != template)
 
 
@@ -126,16 +127,8 @@ def smaller_claims(probe: Probe) -> Iterator[Change]:
             if feasible:
                 text = f"lower the request of claim {claim.key} from {texts[0]} to {texts[1]}"
                 reduction = float(Fraction(size - smaller, size))
-                yield Change(
-                    SMALLER_CLAIM,
-                    text,
-                    feasible,
-                    probe.pod,
-                    amount=reduction,
-                    before=texts[0],
-                    after=texts[1],
-                    claim=claim.key,
-                )
+                values = claim_values(claim.key, *texts)
+                yield Change(SMALLER_CLAIM, text, feasible, probe.pod, amount=reduction, values=values)
                 break
 
 
@@ -159,7 +152,7 @@ def _reprovisioned(probe: Probe) -> Iterator[Change]:
             feasible = probe.count_feasible(probe.pod)
         if feasible:
             text = f"remove the annotation {SELECTED_NODE} ({node}) of claim {claim.key}"
-            yield Change(REPROVISION, text, feasible, probe.pod, before=node, claim=claim.key)
+            yield Change(REPROVISION, text, feasible, probe.pod, values=claim_values(claim.key, node))
 
 
 def _room(capacity: CSIStorageCapacity, others: int) -> int:
@@ -210,16 +203,9 @@ def _labels(probe: Probe) -> Iterator[Change]:
         node = with_label(helped[0], key, value)
         feasible = probe.count_feasible_with(node)
         if feasible:
-            yield Change(
-                LABEL,
-                f"label node {node.name} with {key}={value}",
-                feasible,
-                probe.pod,
-                label=(key, value),
-                node_name=node.name,
-                eligible_nodes=len(helped),
-                node=node,
-            )
+            text = f"label node {node.name} with {key}={value}"
+            values = {"label": {key: value}, "node": node.name, "eligibleNodes": len(helped)}
+            yield Change(LABEL, text, feasible, probe.pod, values=values, node=node)
 
 
 def _candidates(probe: Probe) -> list[Node]:
@@ -315,7 +301,8 @@ def _nodes(probe: Probe) -> Iterator[Change]:
             done.add(alike)
             size = ", ".join(f"{copy.status.allocatable.get(name, 0)} {name}" for name in ("cpu", "memory"))
             text = f"add a node like {node.name} ({size})"
-            yield Change(NODE, text, feasible, probe.pod, node_name=node.name, node=copy, slices=slices)
+            values = {"like": node.name, "allocatable": copy.status.allocatable}
+            yield Change(NODE, text, feasible, probe.pod, values=values, node=copy, slices=slices)
 
 
 def _by_size(probe: Probe) -> npt.NDArray[np.int32]:

@@ -99,8 +99,6 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
-import msgspec
-
 from moorage.devices.request_survey import SurveyStep
 from moorage.framework.plugin.evidence import Evidence
 from moorage.framework.plugin.status import Status
@@ -108,18 +106,7 @@ from moorage.objects import Pod
 from moorage.preemption.eviction_units import priority_of
 from moorage.preemption.pick import Candidate
 
-from .constraints.constraint import (
-    DROP,
-    LABEL,
-    LOWER,
-    NODE,
-    ROLLOUT,
-    SPREAD,
-    TOLERATE,
-    UNCORDON,
-    Change,
-    Constraint,
-)
+from .constraints.constraint import Change
 from .devices.claim_explanations import ClaimExplanation
 from .explanation import (
     ExplainedGroup,
@@ -196,7 +183,7 @@ def document(explanation: ExplainedPod, limit: int | None = 10, nodes: Iterable[
             {"changes": [_change(pair.first), _change(pair.second)], "feasibleNodes": pair.feasible_nodes}
             for pair in explanation.pairs
         ],
-        "conflicts": [[_constraint(each) for each in conflict] for conflict in explanation.conflicts],
+        "conflicts": [[each.named for each in conflict] for conflict in explanation.conflicts],
         "blocked": explanation.blocked,
         "notes": [asdict(note) for note in explanation.notes],
         "preemption": _preemption(explanation, limit),
@@ -237,14 +224,7 @@ def _group_evictions(found: GroupEvictions | None) -> Json | None:
 
 def _group_change(change: GroupChange) -> Json:
     """Return one item of ``group.changes``."""
-    made: Json = {"kind": change.kind, "text": change.text, "placed": change.placed}
-    if change.kind == NODE:
-        return made | {"nodes": change.nodes, "like": change.node_name}
-    if change.resource:
-        made["resource"] = change.resource
-    if change.before:
-        return made | {"from": change.before, "to": change.after}
-    return made | ({"node": change.node_name} if change.node_name else {})
+    return {"kind": change.kind, "text": change.text, "placed": change.placed} | change.values
 
 
 def _pre_filter(explanation: ExplainedPod) -> Json | None:
@@ -385,44 +365,9 @@ def _candidate(candidate: Candidate) -> Json:
     }
 
 
-def _constraint(constraint: Constraint) -> Json:
-    """Return a constraint as kind and name."""
-    return {"kind": constraint.kind, "name": constraint.name}
-
-
 def _change(change: Change) -> Json:
     """Return one item of ``changes``."""
-    return {"kind": change.kind, "text": change.text, "feasibleNodes": change.feasible_nodes} | _of_kind(
-        change
-    )
-
-
-def _of_kind(change: Change) -> Json:
-    """Return the fields that depend on the kind of a change."""
-    if change.kind == LOWER:
-        edits = [
-            {"path": edit.path, "container": edit.container, "from": edit.before, "to": edit.after}
-            for edit in change.edits
-        ]
-        amounts = {"from": change.before, "to": change.after, "reduction": round(change.amount, 6)}
-        return {"resource": change.resource} | amounts | {"edits": edits}
-    if change.kind == TOLERATE:
-        return {"toleration": msgspec.to_builtins(change.toleration)}
-    if change.kind in (LABEL, UNCORDON):
-        label = {"label": dict([change.label])} if change.kind == LABEL else {}
-        return label | {"node": change.node_name, "eligibleNodes": change.eligible_nodes}
-    if change.kind == NODE:
-        allocatable = change.node.status.allocatable if change.node else {}
-        return {"like": change.node_name, "allocatable": allocatable}
-    if change.kind == SPREAD and change.constraint is not None:
-        values = {"field": change.resource, "from": change.before, "to": change.after}
-        return {"constraint": _constraint(change.constraint)} | values
-    if change.kind == ROLLOUT:
-        values = {"field": change.resource, "from": change.before, "to": change.after}
-        return {"workload": change.workload} | values
-    if change.kind == DROP:
-        return {"constraint": _constraint(change.constraint) if change.constraint else None}
-    return {"claim": change.claim, "request": change.request, "from": change.before, "to": change.after}
+    return {"kind": change.kind, "text": change.text, "feasibleNodes": change.feasible_nodes} | change.values
 
 
 # ---- claims ------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -87,23 +88,14 @@ class GroupChange:
         The change in words.
     placed : int
         Number of pods of the group that have a node then.
-    node_name : str
-        For ``add-node``: the node to copy. For ``uncordon-node`` and ``add-label``: the node.
-    nodes : int
-        For ``add-node``: how many copies.
-    resource, before, after : str
-        For ``lower-request``: the resource, and the largest request of a pod. For ``min-count``,
-        ``priority`` and ``pod-priority``: their values.
+    values : dict of str to object
+        What changes, in values of JSON; by kind as in the schema ``explain.moorage.dev/v1``.
     """
 
     kind: str
     text: str
     placed: int
-    node_name: str = ""
-    nodes: int = 0
-    resource: str = ""
-    before: str = ""
-    after: str = ""
+    values: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

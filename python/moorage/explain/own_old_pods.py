@@ -158,11 +158,11 @@ def rollout_changes(probe: Probe, old: OldPods, blocking: dict[str, int]) -> Ite
     blocking : dict of str to int
         See `blocking_pods`.
     """
-    change = partial(Change, ROLLOUT, workload=old.workload)
     if len(blocking) == len(old.pods):
         text = f"set {NO_SURGE} in the strategy of {old.workload}: an old pod ends before a new one starts"
         feasible = min(blocking.values())
-        yield change(text, feasible, probe.pod, resource="maxSurge", before=old.surge, after="0")
+        values = {"workload": old.workload, "field": "maxSurge", "from": old.surge, "to": "0"}
+        yield Change(ROLLOUT, text, feasible, probe.pod, values=values)
     for where, edit in _label_key_edits(probe.pod) if old.has_hash else ():
         text = f"set matchLabelKeys: [{HASH_LABEL}] in {where}"
         changed = _merged(edit(probe.pod))
@@ -172,7 +172,8 @@ def rollout_changes(probe: Probe, old: OldPods, blocking: dict[str, int]) -> Ite
                 feasible = probe.count_feasible(changed)
             text += ", which helps once the old pods have it, too"
         if feasible:
-            yield change(text, feasible, changed, resource="matchLabelKeys", after=HASH_LABEL)
+            values = {"workload": old.workload, "field": "matchLabelKeys", "from": "", "to": HASH_LABEL}
+            yield Change(ROLLOUT, text, feasible, changed, values=values)
 
 
 def _merged(pod: Pod) -> Pod:

@@ -127,8 +127,8 @@ def test_members_with_a_node_count() -> None:
     on = replace(on, spec=replace(on.spec, node_name="a"))
     found = group_of_explained(world(nodes(4, 4), gang("g", 3), on, members("g", 2, 3)))
     assert (found.pods, found.scheduled, found.fits) == (3, 1, 1)
-    assert change(found, "min-count").after == "2"
-    assert change(found, "add-node").nodes == 1
+    assert change(found, "min-count").values["to"] == "2"
+    assert change(found, "add-node").values["nodes"] == 1
     assert found.headline().endswith("1 of 2 pods fit at once, 1 more have a node; minCount is 3")
 
 
@@ -167,9 +167,9 @@ def test_a_group_is_explained_in_the_domain_that_takes_most_of_it() -> None:
     found = group_of_explained(one)
     assert (found.fits, found.domain, found.next) == (2, f"{ZONE}=y", "default/g-2")
     assert [each.nodes for each in found.nodes] == [["b", "c"]]
-    assert change(found, "add-node").nodes == 2
-    assert change(found, "add-node").node_name == "b"
-    assert change(found, "min-count").after == "2"
+    assert change(found, "add-node").values["nodes"] == 2
+    assert change(found, "add-node").values["like"] == "b"
+    assert change(found, "min-count").values["to"] == "2"
 
 
 def test_the_domain_that_takes_most_counts_not_that_with_the_best_score() -> None:
@@ -242,9 +242,9 @@ def test_one_priority_is_offered_to_a_group_and_pods_with_different_ones(
     )
     offered, of_pods = found.changes
     assert (offered.kind, offered.text, offered.placed) == ("priority", text, 3)
-    assert (offered.before, offered.after) == (str(own), str(other))
+    assert offered.values == {"from": str(own), "to": str(other)}
     assert (of_pods.kind, of_pods.text, of_pods.placed) == ("pod-priority", for_pods, 3)
-    assert (of_pods.before, of_pods.after) == (str(other), str(own))
+    assert of_pods.values == {"from": str(other), "to": str(own)}
     for priority in (own, other):
         same = world(nodes(3), gang("g", 2, priority=priority), members("g", 4, priority=priority))
         assert len(same.run().placements) == offered.placed
@@ -515,27 +515,22 @@ def made(one: Scheduler, explained: ExplainedGroup, offered: GroupChange) -> Non
     """Make a change in the cluster itself."""
     store = store_of(one)
     if offered.kind == "add-node":
-        one.add_nodes(offered.nodes, offered.node_name)
+        one.add_nodes(offered.values["nodes"], offered.values["like"])
     elif offered.kind == "min-count":
         old = store.get(PodGroup, "g", "default")
-        store.update(
-            replace(
-                gang("g", int(offered.after)),
-                spec=replace(
-                    gang("g", int(offered.after)).spec, scheduling_constraints=old.spec.scheduling_constraints
-                ),
-            )
-        )
+        new = gang("g", int(offered.values["to"]))
+        bound_as_before = replace(new.spec, scheduling_constraints=old.spec.scheduling_constraints)
+        store.update(replace(new, spec=bound_as_before))
     elif offered.kind == "lower-request":
         gates = one.cache.state.classes.gates
         for pod in store.list(Pod)[0]:
-            most = 1000 * int(offered.after)
-            lowered = lower(pod, offered.resource, most, gates)
-            if effective(pod, offered.resource, gates) > most and lowered is not None:
+            most = 1000 * int(offered.values["to"])
+            lowered = lower(pod, offered.values["resource"], most, gates)
+            if effective(pod, offered.values["resource"], gates) > most and lowered is not None:
                 store.delete(Pod, pod.name, "default")
                 store.create(lowered[0])
     elif offered.kind == "uncordon-node":
-        one.uncordon(offered.node_name)
+        one.uncordon(offered.values["node"])
     else:
         raise AssertionError(offered)
 
@@ -569,7 +564,7 @@ def test_each_change_places_as_many_pods_as_it_says(
         assert placed == (found.fits if placed and not tied else placed)
         return
     for offered in found.changes:
-        if offered.resource and not offered.after.isdecimal():
+        if "resource" in offered.values and not offered.values["to"].isdecimal():
             continue  # millicores
         changed = made_world()
         made(changed, found, offered)

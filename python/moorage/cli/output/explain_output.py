@@ -332,7 +332,8 @@ def _verdict(status: Status) -> str:
 
 def _change(change: Change) -> tuple[str, str, int]:
     less = f"{100 * change.amount:.1f}%" if change.kind in (LOWER, SMALLER_CLAIM, FEWER_DEVICES) else ""
-    others = f", or one of {change.eligible_nodes - 1} others" if change.eligible_nodes > 1 else ""
+    eligible = change.values.get("eligibleNodes", 1)
+    others = f", or one of {eligible - 1} others" if eligible > 1 else ""
     return change.text + others, less, change.feasible_nodes
 
 

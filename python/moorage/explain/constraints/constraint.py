@@ -9,12 +9,11 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from moorage.objects import Container, Node, Pod, Toleration
+from moorage.objects import Container, Node, Pod
 from moorage.objects.model.resource_claims import ResourceClaim
 from moorage.objects.model.resource_slices import ResourceSlice
 
 from ..probe import Probe
-from .lowering import Edit
 
 T = TypeVar("T")
 StructT = TypeVar("StructT", bound=msgspec.Struct)
@@ -81,9 +80,14 @@ class Constraint:
         """The constraint in words: kind and name."""
         return f"{self.kind} {self.name}"
 
+    @property
+    def named(self) -> dict[str, str]:
+        """Kind and name, by these words."""
+        return {"kind": self.kind, "name": self.name}
+
     def remedies(self, probe: Probe) -> Iterator[Change]:
         """Yield the changes that loosen it, or else drop it, and place the pod."""
-        yield from tried(probe, DROP, f"drop {self.text}", self.drop, constraint=self)
+        yield from tried(probe, DROP, f"drop {self.text}", self.drop, {"constraint": self.named})
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +97,7 @@ class Change:
     Attributes
     ----------
     kind : str
-        ``lower-request``, ``fewer-devices``, ``add-toleration``, ``uncordon-node``, ``add-label``,
-        ``add-node``, ``device-class``, ``tolerate-device``, ``add-selector``, ``change-spread``,
-        ``smaller-claim``, ``reprovision-claim``, ``change-rollout``, ``free-claim``, ``drop`` or
-        ``drop-device-rule``.
+        A key of `KINDS`.
     text : str
         The change in words.
     feasible_nodes : int
@@ -106,37 +107,16 @@ class Change:
     edit : callable or None
         Makes the change of the pod to others that are like it; None for a change of the cluster.
     amount : float
-        Relative reduction of the effective request or number of devices, 0 to 1; 0 for other kinds.
-    resource, before, after : str
-        For ``lower-request``: the resource, and its effective requests as quantities. For
-        ``fewer-devices`` and ``device-class``: before and after the change. For ``change-spread``: the field,
-        and its values; likewise for ``change-rollout``. For ``smaller-claim``: the storage that the claim
-        asks for, before and after. For ``reprovision-claim``: the node for which it is being provisioned.
-    edits : list of Edit
-        For ``lower-request``: the edits of the spec.
-    label : (str, str)
-        For ``add-label``: key and value.
-    node_name : str
-        For ``add-label`` and ``uncordon-node``: the first node that the change makes feasible. For
-        ``add-node``: the node to copy.
-    eligible_nodes : int
-        For ``add-label`` and ``uncordon-node``: number of nodes that each become feasible by the change.
-        Where other pods matter, only the nodes that are tried count (`MOST_LABELS`).
-    toleration : Toleration or None
-        For ``add-toleration``.
-    constraint : Constraint or None
-        For ``drop`` and ``change-spread``.
+        Relative reduction of the effective request, of the number of devices or of a claim, 0 to 1; 0 for
+        other kinds.
+    values : dict of str to object
+        What changes, in values of JSON; by kind as in the schema ``explain.moorage.dev/v1``.
     node : Node or None
         The added node, or the node with its new label or without its cordon.
-    claim, request : str
-        For changes of devices: the claim by its name in the pod, or, if it is freed, ``namespace/name``; and
-        the request.
     claims : tuple of ResourceClaim
         The changed claims.
     slices : tuple of ResourceSlice
         The devices of the added node.
-    workload : str
-        For ``change-rollout``: the workload.
     """
 
     kind: str
@@ -145,29 +125,25 @@ class Change:
     pod: Pod = field(repr=False)
     edit: Callable[[Pod], Pod] | None = field(default=None, compare=False, repr=False)
     amount: float = 0.0
-    resource: str = ""
-    before: str = ""
-    after: str = ""
-    edits: list[Edit] = field(default_factory=list)
-    label: tuple[str, str] = ("", "")
-    node_name: str = ""
-    eligible_nodes: int = 0
-    toleration: Toleration | None = None
-    constraint: Constraint | None = None
+    values: dict[str, Any] = field(default_factory=dict)
     node: Node | None = field(default=None, repr=False)
-    claim: str = ""
-    request: str = ""
     claims: tuple[ResourceClaim, ...] = field(default=(), repr=False)
     slices: tuple[ResourceSlice, ...] = field(default=(), repr=False)
-    workload: str = ""
 
 
-def tried(probe: Probe, kind: str, text: str, edit: Callable[[Pod], Pod], **fields: Any) -> Iterator[Change]:
+def claim_values(claim: str, before: str = "", after: str = "", request: str = "") -> dict[str, str]:
+    """Return the values of a change of a claim."""
+    return {"claim": claim, "request": request, "from": before, "to": after}
+
+
+def tried(
+    probe: Probe, kind: str, text: str, edit: Callable[[Pod], Pod], values: dict[str, Any]
+) -> Iterator[Change]:
     """Yield a change of the pod, if it places it."""
     pod = edit(probe.pod)
     feasible = probe.count_feasible(pod)
     if feasible:
-        yield Change(kind, text, feasible, pod, edit, **fields)
+        yield Change(kind, text, feasible, pod, edit, values=values)
 
 
 # ---- fields of a spec --------------------------------------------------------------------------------------

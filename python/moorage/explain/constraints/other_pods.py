@@ -76,8 +76,8 @@ class Spread(Constraint):
         before = str(getattr(self.spread, FIELDS[name]) or DEFAULTS.get(name, ""))
         text = f"set {name}: {value} (now {before}) in {self.text}"
         edit = partial(changed_term, path=SPREADS, term=self.spread, changed=changed)
-        values = {"resource": name, "before": before, "after": str(value)}
-        yield from tried(probe, SPREAD, text, edit, constraint=self, **values)
+        values = {"constraint": self.named, "field": name, "from": before, "to": str(value)}
+        yield from tried(probe, SPREAD, text, edit, values)
 
 
 def other_pod_constraints(pod: Pod) -> Iterator[Constraint]:

@@ -51,18 +51,19 @@ class Request(Constraint):
             found = lower(other, resource, left, gates)
             return other if found is None else found[0]
 
-        yield Change(
-            LOWER,
-            _lower_text(resource, edits, *texts),
-            probe.count_feasible(pod),
-            pod,
-            lower_alike,
-            amount=float(Fraction(before - left, before)),
-            resource=resource,
-            before=texts[0],
-            after=texts[1],
-            edits=edits,
-        )
+        amount = float(Fraction(before - left, before))
+        values = {
+            "resource": resource,
+            "from": texts[0],
+            "to": texts[1],
+            "reduction": round(amount, 6),
+            "edits": [
+                {"path": one.path, "container": one.container, "from": one.before, "to": one.after}
+                for one in edits
+            ],
+        }
+        text = _lower_text(resource, edits, *texts)
+        yield Change(LOWER, text, probe.count_feasible(pod), pod, lower_alike, amount, values)
 
 
 def request_constraints(probe: Probe) -> Iterator[Constraint]:

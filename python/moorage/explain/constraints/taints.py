@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
+import msgspec
 from msgspec.structs import replace
 
 from moorage._core.base import sets
@@ -107,7 +108,8 @@ def tolerations(probe: Probe) -> Iterator[Change]:
         added = toleration_of(taints)
         value = f"={added.value}" if added.value else ""
         text = f"tolerate {added.key}{value}:{added.effect or '*'}"
-        yield from tried(probe, TOLERATE, text, partial(tolerate, toleration=added), toleration=added)
+        values = {"toleration": msgspec.to_builtins(added)}
+        yield from tried(probe, TOLERATE, text, partial(tolerate, toleration=added), values)
 
 
 def _single_key_taints(probe: Probe) -> list[tuple[Taint, ...]]:
@@ -133,12 +135,6 @@ def uncordons(probe: Probe) -> Iterator[Change]:
         helped = [one for one in probe.nodes(probe.feasible(pod)) if one.spec.unschedulable]
     if helped:
         node = with_cordon(helped[0], False)
-        yield Change(
-            UNCORDON,
-            f"uncordon node {node.name}",
-            probe.count_feasible_with(node),
-            probe.pod,
-            node_name=node.name,
-            eligible_nodes=len(helped),
-            node=node,
-        )
+        text, feasible = f"uncordon node {node.name}", probe.count_feasible_with(node)
+        values = {"node": node.name, "eligibleNodes": len(helped)}
+        yield Change(UNCORDON, text, feasible, probe.pod, values=values, node=node)

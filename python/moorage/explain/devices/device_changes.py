@@ -31,6 +31,7 @@ from ..constraints.constraint import (
     FREE_CLAIM,
     TOLERATE_DEVICE,
     Change,
+    claim_values,
 )
 from ..probe import Probe, largest
 from .claim_explanations import ClaimExplanation, PodClaims, surveys
@@ -60,6 +61,10 @@ class _AskedRequest:
     @property
     def where(self) -> str:
         return f"request {self.name} of claim {self.use}"
+
+    def values(self, before: str, after: str) -> dict[str, str]:
+        """Return what changes in the request."""
+        return claim_values(self.use, before, after, self.name)
 
     def edited(self, **fields: object) -> ResourceClaim:
         """Return the claim with fields of the request changed."""
@@ -103,10 +108,12 @@ def _count_with(probe: Probe, claim: ResourceClaim) -> int:
         return probe.count_feasible(probe.pod)
 
 
-def _tried(probe: Probe, kind: str, text: str, changed: ResourceClaim, /, **more: str) -> Iterator[Change]:
+def _tried(
+    probe: Probe, kind: str, text: str, changed: ResourceClaim, values: dict[str, str], amount: float = 0.0
+) -> Iterator[Change]:
     feasible = _count_with(probe, changed)
     if feasible:
-        yield Change(kind, text, feasible, probe.pod, claims=(changed,), **more)  # type: ignore[arg-type]
+        yield Change(kind, text, feasible, probe.pod, None, amount, values, claims=(changed,))
 
 
 def _fewer(probe: Probe, asked: _AskedRequest) -> Iterator[Change]:
@@ -122,19 +129,10 @@ def _fewer(probe: Probe, asked: _AskedRequest) -> Iterator[Change]:
     if count:
         before = "all" if request.wants_all else str(request.count)
         devices = number_of(count, "device", "devices")
-        claim = with_count(count)
-        yield Change(
-            FEWER_DEVICES,
-            f"ask for {devices} instead of {before} in {asked.where}",
-            _count_with(probe, claim),
-            probe.pod,
-            amount=0.0 if request.wants_all else 1 - count / request.count,
-            before=before,
-            after=str(count),
-            claim=asked.use,
-            request=asked.name,
-            claims=(claim,),
-        )
+        text = f"ask for {devices} instead of {before} in {asked.where}"
+        amount = 0.0 if request.wants_all else 1 - count / request.count
+        values = asked.values(before, str(count))
+        yield from _tried(probe, FEWER_DEVICES, text, with_count(count), values, amount)
 
 
 def _other_classes(probe: Probe, devices: PodClaims, asked: _AskedRequest) -> Iterator[Change]:
@@ -152,8 +150,7 @@ def _other_classes(probe: Probe, devices: PodClaims, asked: _AskedRequest) -> It
             continue
         tried += 1
         text = f"ask for class {name} instead of {own} in {asked.where}"
-        names = {"claim": asked.use, "request": asked.name}
-        yield from _tried(probe, DEVICE_CLASS, text, claim, before=own, after=name, **names)
+        yield from _tried(probe, DEVICE_CLASS, text, claim, asked.values(own, name))
 
 
 def _tolerations(probe: Probe, devices: PodClaims, asked: _AskedRequest) -> Iterator[Change]:
@@ -169,9 +166,7 @@ def _tolerations(probe: Probe, devices: PodClaims, asked: _AskedRequest) -> Iter
         claim = asked.edited(tolerations=(*tolerated, new))
         taint = f"{key}{f'={value}' if value else ''}:{effect}"
         text = f"tolerate the device taint {taint} in {asked.where}"
-        yield from _tried(
-            probe, TOLERATE_DEVICE, text, claim, after=taint, claim=asked.use, request=asked.name
-        )
+        yield from _tried(probe, TOLERATE_DEVICE, text, claim, asked.values("", taint))
 
 
 def _without_selectors(probe: Probe, asked: _AskedRequest) -> Iterator[Change]:
@@ -180,8 +175,7 @@ def _without_selectors(probe: Probe, asked: _AskedRequest) -> Iterator[Change]:
         claim = asked.edited(selectors=tuple([one for one in selectors if one != dropped]))
         expression = "" if dropped.cel is None else dropped.cel.expression
         text = f"drop the selector {expression} of {asked.where}"
-        names = {"claim": asked.use, "request": asked.name}
-        yield from _tried(probe, DROP_DEVICE_RULE, text, claim, before=expression, **names)
+        yield from _tried(probe, DROP_DEVICE_RULE, text, claim, asked.values(expression, ""))
 
 
 def _one_value(probe: Probe, devices: PodClaims, asked: _AskedRequest) -> Iterator[Change]:
@@ -206,8 +200,7 @@ def _one_value(probe: Probe, devices: PodClaims, asked: _AskedRequest) -> Iterat
             selector = DeviceSelector(cel=CELDeviceSelector(expression=expression))
             claim = asked.edited(selectors=(*asked.survey.request.selectors, selector))
             text = f"add the selector {expression} to {asked.where}"
-            of = {"claim": asked.use, "request": asked.name}
-            yield from _tried(probe, ADD_SELECTOR, text, claim, after=expression, **of)
+            yield from _tried(probe, ADD_SELECTOR, text, claim, asked.values("", expression))
 
 
 def _without_constraints(probe: Probe, use: str, claim: ResourceClaim) -> Iterator[Change]:
@@ -221,7 +214,7 @@ def _without_constraints(probe: Probe, use: str, claim: ResourceClaim) -> Iterat
         )
         text = f"drop the constraint {rule} of claim {use}"
         changed = _with_devices(claim, constraints=rest)
-        yield from _tried(probe, DROP_DEVICE_RULE, text, changed, before=rule, claim=use)
+        yield from _tried(probe, DROP_DEVICE_RULE, text, changed, claim_values(use, rule))
 
 
 def _with_devices(claim: ResourceClaim, **changes: object) -> ResourceClaim:
@@ -244,7 +237,7 @@ def _freed(probe: Probe, devices: PodClaims, explained: list[ClaimExplanation]) 
         count = number_of(_devices_of(claim), "device", "devices")
         text = f"free claim {claim.key} ({count}, {f'used by {users}' if users else 'unused'})"
         freed = replace(claim, status=ResourceClaimStatus())
-        yield from _tried(probe, FREE_CLAIM, text, freed, claim=claim.key)
+        yield from _tried(probe, FREE_CLAIM, text, freed, claim_values(claim.key))
 
 
 def _devices_of(claim: ResourceClaim) -> int:

@@ -189,7 +189,7 @@ def _group_like_pods(trial: GroupTrial) -> Iterator[GroupChange]:
         text = f"give the PodGroup the priority of its pods: {values[1]}, not {values[0]}"
         if spec.priority_class_name:
             text = f"set priorityClassName {spec.priority_class_name} in the PodGroup (priority {values[1]})"
-        yield GroupChange(PRIORITY, text, placed, before=values[0], after=values[1])
+        yield GroupChange(PRIORITY, text, placed, {"from": values[0], "to": values[1]})
 
 
 def _pods_like_group(trial: GroupTrial, other: int) -> Iterator[GroupChange]:
@@ -206,7 +206,7 @@ def _pods_like_group(trial: GroupTrial, other: int) -> Iterator[GroupChange]:
         text = f"give each pod the priority of the PodGroup: {values[1]}, not {values[0]}"
         if its.priority_class_name:
             text = f"set priorityClassName {its.priority_class_name} in each pod (priority {values[1]})"
-        yield GroupChange(POD_PRIORITY, text, placed, before=values[0], after=values[1])
+        yield GroupChange(POD_PRIORITY, text, placed, {"from": values[0], "to": values[1]})
 
 
 class Fit(NamedTuple):
@@ -346,7 +346,7 @@ def _smaller(trial: GroupTrial, fits: int) -> GroupChange:
     """Return the smaller minimum with which the pods that fit are enough: a cycle places them."""
     after = fits + len(trial.scheduled)
     text = f"lower minCount from {trial.group.min_count} to {after}"
-    return GroupChange(MINIMUM, text, after, before=str(trial.group.min_count), after=str(after))
+    return GroupChange(MINIMUM, text, after, {"from": str(trial.group.min_count), "to": str(after)})
 
 
 def _lower(trial: GroupTrial, probe: Probe, resource: str) -> Iterator[GroupChange]:
@@ -377,12 +377,13 @@ def _lower(trial: GroupTrial, probe: Probe, resource: str) -> Iterator[GroupChan
         text = f"lower the {resource} request of each pod from {texts[0]} to {texts[1]}"
         if len(asked) > 1:
             text = f"lower the {resource} request of each pod to {texts[1]} at most (now up to {texts[0]})"
-        yield GroupChange(LOWER, text, count(found), resource=resource, before=texts[0], after=texts[1])
+        values = {"resource": resource, "from": texts[0], "to": texts[1]}
+        yield GroupChange(LOWER, text, count(found), values)
 
 
 def _like(trial: GroupTrial, probe: Probe, seen: Explanation, template: int) -> list[Node]:
     """Return the nodes whose copies could help: those that would take the next pod, and one of its domain."""
-    names = [change.node_name for change in seen.changes if change.kind == NODE]
+    names = [change.values["like"] for change in seen.changes if change.kind == NODE]
     if template >= 0:
         names.append(trial.context.cache.state.table.row_name(template))
     return probe.nodes_named(dict.fromkeys(names))
@@ -401,7 +402,7 @@ def _more_nodes(trial: GroupTrial, probe: Probe, like: Iterable[Node], lacking: 
             size = ", ".join(f"{node.status.allocatable.get(name, 0)} {name}" for name in ("cpu", "memory"))
             many = "a node" if number == 1 else f"{number} nodes"
             text = f"add {many} like {node.name} ({size})"
-            yield GroupChange(NODE, text, count(number), node_name=node.name, nodes=number)
+            yield GroupChange(NODE, text, count(number), {"nodes": number, "like": node.name})
             return
 
 
@@ -423,14 +424,15 @@ def _with_copies(trial: GroupTrial, probe: Probe, node: Node, number: int) -> in
 
 def _same_for_all(trial: GroupTrial, probe: Probe, change: Change) -> Iterator[GroupChange]:
     """Yield a change that places the next pod, if it places the group once each pod has it."""
+    values = {}
     if change.edit is not None and change.kind != LOWER:  # see `_lower`
         pods = [change.edit(pod) for pod in trial.pods]
         placed, text = trial.places(pods), f"in each pod: {change.text}"
     elif change.kind in (UNCORDON, LABEL) and change.node is not None:
-        text = change.text
+        text, values = change.text, {"node": change.node.name}
         with probe.changed(change.node):
             placed = trial.places()
     else:
         return
     if placed:
-        yield GroupChange(change.kind, text, placed, node_name=change.node_name)
+        yield GroupChange(change.kind, text, placed, values)

@@ -12,7 +12,7 @@ import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from moorage.sim.optimistic import CHUNK, EXECUTORS, Optimistic, simulate_optimistically
+from moorage.multi.optimistic import CHUNK, EXECUTORS, Optimistic, simulate_optimistically
 from moorage.sim.synthetic import synthetic
 
 SCHEDULERS = (1, 2, 4, 8)

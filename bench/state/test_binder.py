@@ -8,7 +8,7 @@ import pytest
 
 from moorage import Scheduler, synthetic
 from moorage.multi import Binder, Placement
-from moorage.sim.optimistic import simulate_optimistically
+from moorage.multi.optimistic import simulate_optimistically
 
 PODS, CHUNK = 35_000, 512
 COSTLY: dict[str, Any] = {"tie_break": "random", "percentage_of_nodes_to_score": 100}

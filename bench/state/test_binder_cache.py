@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from moorage import synthetic
-from moorage.cache import BinderCache, CacheHandler, CachePodInfo
+from moorage.multi.binder_cache import BinderCache, CacheHandler, CachePodInfo
 from moorage.objects import Pod
 from moorage.objects.model.godel import BEST_EFFORT, RESOURCE_TYPE
 

@@ -7,14 +7,8 @@ from collections.abc import Sequence
 import pytest
 from tests.core.make import node, pod
 
-from moorage.cache import (
-    BinderCache,
-    CacheHandler,
-    ImageStateSummary,
-    NodeInfoClone,
-    SchedulerCache,
-    Snapshot,
-)
+from moorage.cache import ImageStateSummary, NodeInfoClone, SchedulerCache, Snapshot
+from moorage.multi.binder_cache import BinderCache, CacheHandler
 
 Images = list[tuple[Sequence[str], int]]
 

@@ -9,22 +9,15 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 from msgspec.structs import replace
-from tests.cache.binder.binder_kit import cnr, group, nm_node, pdb, pod, reservation
 from tests.core.make import node
 from tests.locks import check_locked, guard, is_held
+from tests.multi.binder_cache.binder_kit import cnr, group, nm_node, pdb, pod, reservation
 
 from moorage._core.base.selectors import parse_selector
 from moorage._core.decide.batch_rows import Placements
 from moorage._core.decide.pod_batch import PodBatch
-from moorage.cache import (
-    BinderCache,
-    CacheHandler,
-    CachePodInfo,
-    NodeTree,
-    SchedulerCache,
-    SchedulingStatus,
-    Snapshot,
-)
+from moorage.cache import NodeTree, SchedulerCache, Snapshot
+from moorage.multi.binder_cache import BinderCache, CacheHandler, CachePodInfo, SchedulingStatus
 from moorage.objects import Pod
 from moorage.objects.model.reservation import MATCHED_PLACEHOLDER, RESERVATION, RESERVATION_INDEX
 

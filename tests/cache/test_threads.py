@@ -17,15 +17,8 @@ from tests.core.make import node, pod
 from moorage._core.base.selectors import parse_selector
 from moorage._core.state import node_table
 from moorage._core.state.node_table import NodeTable
-from moorage.cache import (
-    BinderCache,
-    CacheHandler,
-    CachePodInfo,
-    NodeInfo,
-    NodeInfoClone,
-    SchedulerCache,
-    Snapshot,
-)
+from moorage.cache import NodeInfo, NodeInfoClone, SchedulerCache, Snapshot
+from moorage.multi.binder_cache import BinderCache, CacheHandler, CachePodInfo
 from moorage.objects import Pod
 
 Operation = Callable[[Pod], object]

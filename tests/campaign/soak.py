@@ -21,7 +21,8 @@ from time import monotonic
 from msgspec.structs import replace
 
 from moorage import Cluster, Scheduler, synthetic
-from moorage.cache import BinderCache, CacheHandler, CachePodInfo, SchedulerCache, Snapshot
+from moorage.cache import SchedulerCache, Snapshot
+from moorage.multi.binder_cache import BinderCache, CacheHandler, CachePodInfo
 from moorage.objects import Pod
 from moorage.store import ObjectStore
 from tests.conformance.modes import Mode

@@ -24,9 +24,10 @@ import moorage._core
 from moorage import Scheduler
 from moorage._core.base.selectors import parse_selector
 from moorage._core.preempt.preemptor import Preemptor
-from moorage.cache import BinderCache, CacheHandler, Snapshot
+from moorage.cache import Snapshot
 from moorage.framework.profiles.in_core import VolumesOfBatch
 from moorage.framework.profiles.native_library import load_native_plugin
+from moorage.multi.binder_cache import BinderCache, CacheHandler
 from moorage.objects import (
     Cluster,
     LabelSelector,

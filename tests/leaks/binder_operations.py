@@ -8,7 +8,7 @@ from itertools import count
 from msgspec.structs import replace
 
 from moorage import Scheduler
-from moorage.cache import BinderCache, CacheHandler, CachePodInfo, SchedulingStatus
+from moorage.multi.binder_cache import BinderCache, CacheHandler, CachePodInfo, SchedulingStatus
 from moorage.objects import (
     GangSchedulingPolicy,
     ObjectMeta,
@@ -18,7 +18,8 @@ from moorage.objects import (
     PodGroupSpec,
 )
 from moorage.scheduler.groups.place_group import place_group
-from tests.cache.binder.binder_kit import (
+from tests.leaks.world import node, plain
+from tests.multi.binder_cache.binder_kit import (
     best_effort,
     cnr,
     group,
@@ -28,8 +29,7 @@ from tests.cache.binder.binder_kit import (
     pod,
     reservation,
 )
-from tests.cache.binder.test_reservations import WANTS
-from tests.leaks.world import node, plain
+from tests.multi.binder_cache.test_reservations import WANTS
 
 Operation = Callable[[], object]
 NODES = ("n0", "n1", "n2")

@@ -16,8 +16,8 @@ from tests.scheduler.make import Clock
 from tests.store.informers.lossy import LossyClient
 
 from moorage import Scheduler
-from moorage.cache.binder.cache_handler import POD_ASSUMED_TTL
 from moorage.multi import Binder, Outcome, Placement
+from moorage.multi.binder_cache.cache_handler import POD_ASSUMED_TTL
 from moorage.objects import Node, Pod
 from moorage.scheduler.placing.single_cycle import schedule_one
 from moorage.store import NotFoundError, ObjectStore

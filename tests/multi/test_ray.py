@@ -17,8 +17,8 @@ from tests.volume.make import claim, storage_class, uses
 from moorage.cli import main
 from moorage.errors import MoorageError
 from moorage.multi import RayActors, RayBinder
+from moorage.multi.optimistic import simulate_optimistically
 from moorage.objects import Cluster, PersistentVolumeClaim
-from moorage.sim.optimistic import simulate_optimistically
 from moorage.sim.synthetic import synthetic
 
 pytestmark = [pytest.mark.ray, pytest.mark.filterwarnings("default")]  # of Ray itself

@@ -63,7 +63,7 @@ except MoorageError:
 """,
     "ray": """
 import moorage as mo
-from moorage.sim.optimistic import simulate_optimistically
+from moorage.multi.optimistic import simulate_optimistically
 cluster = mo.synthetic(nodes=10, pods=50)
 assert len(simulate_optimistically(cluster, 2, executor="ray").result.placements) == 50
 """,

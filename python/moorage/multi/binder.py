@@ -28,12 +28,13 @@ from moorage._core.decide.decider import TieBreak
 from moorage._core.decide.pod_batch import PodBatch, Route, Routes
 from moorage._core.decide.reported_pods import confirm_bindings
 from moorage._core.state.pod_spec import bound
-from moorage.cache import BinderCache, CacheHandler, CachePodInfo, SchedulerCache, SchedulingStatus, Victims
+from moorage.cache import SchedulerCache
 from moorage.errors import CacheError
 from moorage.framework.configuration import feature_gates as all_gates
 from moorage.framework.configuration import groups_pods
 from moorage.framework.runtime.preempt_handle import budgets_of
 from moorage.framework.runtime.runtime import Target, target_of
+from moorage.multi.binder_cache import BinderCache, CacheHandler, CachePodInfo, SchedulingStatus, Victims
 from moorage.objects import Namespace, Node, Object, Pod, PodDisruptionBudget, PodGroup, UnitKey, group_of
 from moorage.objects.model.godel import ledger_of, unit_key
 from moorage.objects.workloads.ownership import FINISHED

@@ -6,7 +6,7 @@ import numpy.typing as npt
 from moorage._core.binder.binder_store import BinderStore
 from moorage._core.decide.batch_rows import Placements
 from moorage._core.state.cluster_state import ClusterState
-from moorage.cache.binder.cache_handler import CacheHandler
+from moorage.multi.binder_cache.cache_handler import CacheHandler
 from moorage.objects.model.pod import Pod
 
 def find(state: ClusterState, pod: Pod) -> Pod | None: ...

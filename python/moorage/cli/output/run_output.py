@@ -15,10 +15,10 @@ from moorage.cli.runs.simulation import KEPT, PLACED, REPLACED, Group, Outcome, 
 from moorage.errors import first_of
 from moorage.explain.explain_document import document
 from moorage.framework.plugin.amounts import held_by, unit
+from moorage.multi.optimistic import Optimistic
 from moorage.objects import Node
 from moorage.objects.workloads.top_controller import Workload
 from moorage.scheduler.cycle.results import Failure
-from moorage.sim.optimistic import Optimistic
 from moorage.sim.summary import Summary, Use, by_count, zone_of
 
 from .printing import PICTURES, Table, ignore_broken_pipe, told, write_picture, write_tables, write_value

@@ -17,6 +17,7 @@ from moorage.controllers.persistent_volume.driver_topology import unknown_topolo
 from moorage.controllers.workloads.awaited_pods import why_awaited
 from moorage.errors import examples, number_of
 from moorage.facade import Scheduler
+from moorage.multi.optimistic import Optimistic
 from moorage.objects import Cluster, Object, ObjectMeta, Pod
 from moorage.objects.model.cluster import RefusedPod
 from moorage.objects.model.storage import PersistentVolumeClaim
@@ -31,7 +32,6 @@ from moorage.scheduler.cycle.results import Failure
 from moorage.scheduler.groups.ignored_groups import group_warnings
 from moorage.scheduler.runs import Run
 from moorage.scheduler.scheduler_parts import TERMINATING as TERMINATING
-from moorage.sim.optimistic import Optimistic
 from moorage.sim.summary import Summary, summarize
 from moorage.store.errors import NotFoundError
 
@@ -562,7 +562,7 @@ class Preparation:
         multi : mapping of str to object
             Keyword arguments of `simulate_optimistically`.
         """
-        from moorage.sim.optimistic import simulate_optimistically
+        from moorage.multi.optimistic import simulate_optimistically
 
         done = simulate_optimistically(self.cluster, schedulers, **multi, settings=self.settings)
         return Simulation(

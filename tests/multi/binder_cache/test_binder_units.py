@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
-from tests.cache.binder.binder_kit import GANG, Kit, group, member, pdb, pod
+from tests.multi.binder_cache.binder_kit import GANG, Kit, group, member, pdb, pod
 
-from moorage.cache import SchedulingStatus, UnitStatus
+from moorage.multi.binder_cache import SchedulingStatus, UnitStatus
 from moorage.objects import PodSchedulingGroup
 from moorage.objects.model.godel import unit_key
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
-from tests.cache.binder.binder_kit import Kit, cnr, pod, refused
 from tests.core.make import node
+from tests.multi.binder_cache.binder_kit import Kit, cnr, pod, refused
 
-from moorage.cache import SchedulingStatus, StoreName
+from moorage.multi.binder_cache import SchedulingStatus, StoreName
 from moorage.objects import ObjectMeta, Pod, PodGroup, PodGroupStatus
 from moorage.objects.model.godel import ASSUMED_NODE
 from moorage.objects.model.pod_group import GROUP_ANNOTATION

@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from msgspec.structs import replace
-from tests.cache.binder.binder_kit import Kit, pod, reservation
 from tests.core.make import node
+from tests.multi.binder_cache.binder_kit import Kit, pod, reservation
 
 from moorage.errors import MoorageError
 from moorage.objects import Pod

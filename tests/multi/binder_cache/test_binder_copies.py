@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.cache.binder.binder_kit import GANG, Kit, best_effort, group, member, pdb, pod
 from tests.core.make import node
+from tests.multi.binder_cache.binder_kit import GANG, Kit, best_effort, group, member, pdb, pod
 
-from moorage.cache import BinderCache, CachePodInfo, SchedulingStatus, Snapshot, UnitStatus
+from moorage.cache import Snapshot
+from moorage.multi.binder_cache import BinderCache, CachePodInfo, SchedulingStatus, UnitStatus
 from moorage.objects import Node, Pod
 from moorage.store import Informer, ObjectStore
 

@@ -9,8 +9,8 @@ import pytest
 from msgspec.structs import replace
 from tests.core.make import pod as make_pod
 
-from moorage.cache import BinderCache, CacheHandler, CachePodInfo, QosNodeInfo
 from moorage.errors import MoorageError
+from moorage.multi.binder_cache import BinderCache, CacheHandler, CachePodInfo, QosNodeInfo
 from moorage.objects import (
     LabelSelector,
     ObjectMeta,

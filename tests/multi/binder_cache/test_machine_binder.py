@@ -11,12 +11,13 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from tests.cache.binder.binder_kit import Kit, pod
-from tests.cache.binder.binder_twin import BinderTwin, RefusedError
 from tests.core.make import node
+from tests.multi.binder_cache.binder_kit import Kit, pod
+from tests.multi.binder_cache.binder_twin import BinderTwin, RefusedError
 
-from moorage.cache import BinderCache, CachePodInfo, Resource, Transaction
+from moorage.cache import Resource, Transaction
 from moorage.errors import MoorageError
+from moorage.multi.binder_cache import BinderCache, CachePodInfo
 from moorage.objects import Pod
 from moorage.objects.model.godel import ASSUMED_NODE, BEST_EFFORT, RESOURCE_TYPE
 from moorage.objects.model.pod_group import GROUP_ANNOTATION

@@ -7,16 +7,16 @@ from collections import Counter
 from typing import Any
 
 import pytest
-
-from moorage import Scheduler
-from moorage.errors import InputError
-from moorage.objects import Cluster, LabelSelector, PersistentVolumeClaim, TopologySpreadConstraint
-from moorage.sim.optimistic import Optimistic, simulate_optimistically
-from moorage.sim.synthetic import synthetic
 from tests.core.make import ZONE, node, pod
 from tests.multi.kit import asking
 from tests.scheduler.groups.gang_kit import GATES, gang, members
 from tests.volume.make import claim, storage_class, uses
+
+from moorage import Scheduler
+from moorage.errors import InputError
+from moorage.multi.optimistic import Optimistic, simulate_optimistically
+from moorage.objects import Cluster, LabelSelector, PersistentVolumeClaim, TopologySpreadConstraint
+from moorage.sim.synthetic import synthetic
 
 
 def check(out: Optimistic, cluster: Cluster) -> None:

@@ -7,12 +7,13 @@ import threading
 import numpy as np
 import pytest
 from msgspec.structs import replace
-from tests.cache.binder.binder_kit import GANG, Kit, best_effort, member, pod, refused
 from tests.core.make import node, port
+from tests.multi.binder_cache.binder_kit import GANG, Kit, best_effort, member, pod, refused
 
 from moorage._core.state.cluster_state import ClusterState
 from moorage._core.state.pod_spec import bound
-from moorage.cache import (
+from moorage.errors import CacheCorruptedError, CacheError
+from moorage.multi.binder_cache import (
     BinderCache,
     CacheHandler,
     CachePodInfo,
@@ -21,14 +22,13 @@ from moorage.cache import (
     Victims,
     new_binder_cache,
 )
-from moorage.cache.binder.cache_handler import (
+from moorage.multi.binder_cache.cache_handler import (
     ASSUMED_POD_EXPIRATION,
     DELETED_MARKER_TTL,
     PERIOD,
     POD_ASSUMED_TTL,
     RESERVATION_TTL,
 )
-from moorage.errors import CacheCorruptedError, CacheError
 from moorage.objects import Pod
 from moorage.objects.model.godel import ASSUMED_NODE, NOMINATED_NODE, Movement, node_name_of
 from moorage.objects.model.pod_group import GROUP_ANNOTATION

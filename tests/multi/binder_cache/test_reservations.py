@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
-from tests.cache.binder.binder_kit import Kit, pod, refused, reservation
 from tests.core.make import node
+from tests.multi.binder_cache.binder_kit import Kit, pod, refused, reservation
 
 from moorage.objects import Deployment, ObjectMeta, OwnerReference, Pod
 from moorage.objects.model.reservation import (

@@ -55,8 +55,8 @@ class DeviceCounts:
         return devices, in_use
 
     def _devices(self, node: Node, slices: DeviceSlices) -> Iterable[PublishedDevice]:
-        for one in slices.offered(node):
-            yield from (device for device in one.devices if device.is_for(node))
+        for slice_ in slices.offered(node):
+            yield from (device for device in slice_.devices if device.is_for(node))
 
     def _is_of(self, device_class: DeviceClass, device: PublishedDevice) -> bool:
         for selector in device_class.spec.selectors:

@@ -305,7 +305,7 @@ class DeviceDemands:
         selectors: list[NodeSelector],
     ) -> bool:
         """Add where the devices of an allocated claim can be used; False where plugins schedule the pod."""
-        if all(one.uid == pod.metadata.uid for one in claim.status.reserved_for):
+        if all(consumer.uid == pod.metadata.uid for consumer in claim.status.reserved_for):
             batch.allocated[claim.key] = -1  # if the pod fits nowhere, PostFilter may deallocate it
         if has_conditions(claim) and self._state.features.binding_conditions:
             return False
@@ -325,7 +325,7 @@ class DeviceDemands:
 
     def nodes_of(self, selectors: Sequence[NodeSelector]) -> Mask | None:
         """Return the rows whose nodes all of some valid selectors select; see `mask_of`."""
-        masks = [mask for one in selectors if (mask := self.mask_of(one)) is not None]
+        masks = [mask for selector in selectors if (mask := self.mask_of(selector)) is not None]
         return reduce(np.logical_and, masks) if masks else None
 
     def mask_of(self, selector: NodeSelector) -> Mask | None:
@@ -385,12 +385,12 @@ class DeviceDemands:
         if len(asked) == 1:  # as of most pods
             key: Hashable = most_steps, asked[0].shape.number
         else:
-            key = most_steps, *[one.shape.number for one in asked]
+            key = most_steps, *[request.shape.number for request in asked]
         demand = self._demands.get(key)
         if demand is None:
             state = self._state
             rules = AllocationRules(state.features, state.class_of(), state.selectors)
-            wanted = Wanted([one.requests for one in asked], rules)
+            wanted = Wanted([request.requests for request in asked], rules)
             demand = self._demands[key] = DeviceDemand(self._current, wanted, most_steps)
         return demand
 
@@ -405,7 +405,9 @@ class DeviceDemands:
             number = None if key is None else self._numbers.setdefault(key, len(self._numbers))
             flat, class_of = [one for some in requests.alternatives for one in some], self._state.class_of()
             classes = [class_of(one.class_name) for one in flat]
-            configures = bool(claim.spec.devices.config) or any(one and one.spec.config for one in classes)
+            configures = bool(claim.spec.devices.config) or any(
+                device_class and device_class.spec.config for device_class in classes
+            )
             shape = _Shape(claim.spec, requests.alternatives, flat, configures, number, {})
             self._shapes[id(claim.spec)] = shape
         return None if shape.number is None else AskingClaim(claim, shape)
@@ -425,9 +427,10 @@ class DeviceDemands:
                 name = one.name if claim.constraints else bool(one.parent)
                 key.append((number, name, _asked(one, class_of)))
         constraints = [
-            (one.match_attribute, one.distinct_attribute, one.requests) for one in claim.constraints
+            (constraint.match_attribute, constraint.distinct_attribute, constraint.requests)
+            for constraint in claim.constraints
         ]
-        names = [one.name for one in claim.claim.spec.devices.requests] if constraints else []
+        names = [request.name for request in claim.claim.spec.devices.requests] if constraints else []
         return tuple(key), tuple(constraints), tuple(names)
 
     def take(self) -> dict[int, TakenDevices]:
@@ -465,7 +468,7 @@ class DeviceDemands:
                 shape.allocations[taken.view, *taken.found[0][1]] = allocation
                 return [allocation]
         state = self._state
-        requests = [one.requests for one in claims]
+        requests = [claim.requests for claim in claims]
         found = claim_results(requests, taken.view, taken.found, state.class_of(), state.features)
         return [allocation_of(one, node, state.features) for one in found]
 
@@ -502,7 +505,7 @@ def _asked(request: Request, class_of: Callable[[str], DeviceClass | None]) -> H
     """What a request asks for, whatever its name and that of its class."""
     device_class = class_of(request.class_name)
     selectors = (*(() if device_class is None else device_class.spec.selectors), *request.selectors)
-    expressions = tuple([one.cel and one.cel.expression for one in selectors])
+    expressions = tuple([selector.cel and selector.cel.expression for selector in selectors])
     amounts = tuple(request.capacity.items())
     exact = request.mode, request.count, request.admin_access, tuple(request.tolerations)
     return expressions, amounts, request.asks_capacity, *exact
@@ -527,11 +530,13 @@ class _Pools:
 
     def are_order_free(self, pools: Iterable[DevicePool]) -> bool:
         for pool in pools:
-            if self._features.binding_conditions and any(one.kind.waits for one in pool.slices):
+            if self._features.binding_conditions and any(slice_.kind.waits for slice_ in pool.slices):
                 return False
             # Without counters the node never asks what is available.
-            if pool.has_counters and any(one.counters for one in pool.devices):
-                consuming = frozenset([one for one in (*pool.devices, *pool.elsewhere) if one.counters])
+            if pool.has_counters and any(device.counters for device in pool.devices):
+                consuming = frozenset(
+                    [device for device in (*pool.devices, *pool.elsewhere) if device.counters]
+                )
                 counted = pool.driver, consuming, frozenset(pool.counters)
                 owner = self._features.owner_of_counters(pool.driver, pool.name)
                 if self._by_owner.setdefault(owner, counted) != counted:

@@ -137,7 +137,10 @@ class DeviceState:
         """Return the classes by name."""
         changes = self._classes.changes
         if self._by_name is None or self._by_name[0] != changes:
-            self._by_name = changes, {one.name: one for one in self._classes.list()}
+            self._by_name = (
+                changes,
+                {device_class.name: device_class for device_class in self._classes.list()},
+            )
         return self._by_name[1]
 
     def by_resource(self) -> dict[str, DeviceClass]:

@@ -160,9 +160,9 @@ class DeviceSurvey:
         self._holders: dict[DeviceId, list[ResourceClaim]] = {}
         for claim in claims:
             allocation = claim.status.allocation
-            for one in () if allocation is None else allocation.devices.results:
-                if not one.admin_access:
-                    self._holders.setdefault((one.driver, one.pool, one.device), []).append(claim)
+            for result in () if allocation is None else allocation.devices.results:
+                if not result.admin_access:
+                    self._holders.setdefault((result.driver, result.pool, result.device), []).append(claim)
 
     def request(
         self,
@@ -235,15 +235,19 @@ class DeviceSurvey:
             yield _each(CAPACITY, partial(self._has_capacity, request), asked)
         yield _each(COUNTER, self._counters_suffice)
         names = {request.full_name, request.parent or request.name}
-        for one in constraints:
-            if one.requests and names.isdisjoint(one.requests):
+        for constraint in constraints:
+            if constraint.requests and names.isdisjoint(constraint.requests):
                 continue
-            if one.match_attribute is not None:
-                yield _Rule(CONSTRAINT, f"matchAttribute {one.match_attribute}", _match(one.match_attribute))
-            elif one.distinct_attribute is not None:
-                text = f"distinctAttribute {one.distinct_attribute}"
+            if constraint.match_attribute is not None:
+                yield _Rule(
+                    CONSTRAINT,
+                    f"matchAttribute {constraint.match_attribute}",
+                    _match(constraint.match_attribute),
+                )
+            elif constraint.distinct_attribute is not None:
+                text = f"distinctAttribute {constraint.distinct_attribute}"
                 from_all = self._features.release.distinct_from_all
-                yield _Rule(CONSTRAINT, text, _distinct(one.distinct_attribute, from_all))
+                yield _Rule(CONSTRAINT, text, _distinct(constraint.distinct_attribute, from_all))
 
     def _selector_rules(self, kind: str, selectors: Sequence[DeviceSelector]) -> Iterator[_Rule]:
         for selector in selectors:
@@ -302,7 +306,7 @@ class DeviceSurvey:
         counts: Counter[str] = Counter()
         for pool, device in taken.values():
             held = _sharing(pool, device) if kind == COUNTER else [device]
-            found = {one.key: one for each in held for one in self._holders.get(each.id, ())}
+            found = {holder.key: holder for each in held for holder in self._holders.get(each.id, ())}
             counts.update(found.keys())
             claims |= found
         ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
@@ -313,17 +317,21 @@ _NOTHING = Quantity(0)
 
 
 def _holder(claim: ResourceClaim, devices: int) -> Holder:
-    return Holder(claim.key, tuple([one.name for one in claim.status.reserved_for]), devices)
+    return Holder(claim.key, tuple([consumer.name for consumer in claim.status.reserved_for]), devices)
 
 
 def _each(kind: str, passes: Callable[[DevicePool, PublishedDevice], bool], text: str = "") -> _Rule:
-    return _Rule(kind, text, lambda devices: [one for one in devices if passes(*one)])
+    return _Rule(kind, text, lambda devices: [device for device in devices if passes(*device)])
 
 
 def _sharing(pool: DevicePool, device: PublishedDevice) -> list[PublishedDevice]:
     """The devices of a pool that take a counter which a device takes too."""
     counters = device.counters.keys()
-    return [one for one in (*pool.devices, *pool.elsewhere) if not counters.isdisjoint(one.counters.keys())]
+    return [
+        device
+        for device in (*pool.devices, *pool.elsewhere)
+        if not counters.isdisjoint(device.counters.keys())
+    ]
 
 
 def _value(device: PublishedDevice, attribute: str) -> tuple[str, object] | None:

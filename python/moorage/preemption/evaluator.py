@@ -248,7 +248,7 @@ class Evaluator:
             nodes, offset, wanted
         )
         reasons = Counter(reason for status in rejected.values() for reason in status.reasons)
-        errors = aggregate(one.message() for one in rejected.values() if one.code == Code.ERROR)
+        errors = aggregate(status.message() for status in rejected.values() if status.code == Code.ERROR)
         return FoundCandidates("", nodes, candidates, rejected, reasons, len(rejected), errors)
 
     # ---- in the core ---------------------------------------------------------------------------------------
@@ -274,7 +274,9 @@ class Evaluator:
         if type(self.preempt_handle) is not PreemptHandle:
             return None
         extenders = self.handle.extenders
-        if extenders and any(one.supports_preemption and one.is_interested(pod) for one in extenders):
+        if extenders and any(
+            extender.supports_preemption and extender.is_interested(pod) for extender in extenders
+        ):
             return None
         profile = framework.plugins_for(state, pod).profile
         in_core = profile.pre_filters_in_core and profile.filters_in_core

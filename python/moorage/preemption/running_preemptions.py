@@ -77,7 +77,7 @@ class RunningPreemptions:
         """
         now, preemption = self._handle.clock(), Preemption(victims)
         preemption.until = now + UNSEEN
-        evicted = {uid for one in self._running for uid in one.victims}
+        evicted = {uid for preemption in self._running for uid in preemption.victims}
         self._running.append(preemption)
         self.hold([preemptor] if isinstance(preemptor, Pod) else [])
         for victim in victims:
@@ -101,7 +101,9 @@ class RunningPreemptions:
 
     def next_time(self) -> float | None:
         """Return when a preemption is over in any case, in seconds; None without one."""
-        return min((one.until for one in self._running if not one.unanswered), default=None)
+        return min(
+            (preemption.until for preemption in self._running if not preemption.unanswered), default=None
+        )
 
     def settle(self, known: Callable[[str], Pod | None]) -> list[Preemption]:
         """Return the preemptions that are over; their preemptors are held back no longer.
@@ -112,7 +114,7 @@ class RunningPreemptions:
             Returns the latest state of a pod by ``namespace/name``; None without one.
         """
         now = self._handle.clock()
-        over = [one for one in self._running if one.follow(known, now)]
-        self._running = [one for one in self._running if one not in over]
+        over = [preemption for preemption in self._running if preemption.follow(known, now)]
+        self._running = [preemption for preemption in self._running if preemption not in over]
         self.held -= {pod.metadata.uid for one in over for pod in one.preemptors}
         return over

@@ -76,7 +76,9 @@ class DriverTopology:
         list of Segment
             Of several, each is enough; none stands for all nodes.
         """
-        keys = self._keys(node) or [one.key for term in allowed for one in term.match_label_expressions]
+        keys = self._keys(node) or [
+            expression.key for term in allowed for expression in term.match_label_expressions
+        ]
         number = _number_of_segments(options.parameters)
         own = _segment(keys, node.metadata.labels) if node is not None else ()
         if node is not None and number == 1:
@@ -100,9 +102,14 @@ class DriverTopology:
         else:
             with suppress(NotFoundError):
                 csi_nodes = [self._client.get(CSINode, node.name)]
-        drivers = (driver for one in csi_nodes for driver in one.spec.drivers)
+        drivers = (driver for csi_node in csi_nodes for driver in csi_node.spec.drivers)
         keys = next(
-            (one.topology_keys for one in drivers if one.name == self._provisioner and one.topology_keys), ()
+            (
+                driver.topology_keys
+                for driver in drivers
+                if driver.name == self._provisioner and driver.topology_keys
+            ),
+            (),
         )
         return keys or ((HOSTNAME,) if self._provisioner in OF_ONE_NODE else ())
 
@@ -123,20 +130,22 @@ def unknown_topologies(client: ObjectClient) -> list[str]:
     client : ObjectClient
         Has the cluster.
     """
-    unbound = (one for one in client.list(PersistentVolumeClaim)[0] if not one.spec.volume_name)
-    names = {claim_class(one) for one in unbound}
+    unbound = (claim for claim in client.list(PersistentVolumeClaim)[0] if not claim.spec.volume_name)
+    names = {claim_class(claim) for claim in unbound}
     classes = [
-        one for one in client.list(StorageClass)[0] if one.name in names and not one.allowed_topologies
+        storage_class
+        for storage_class in client.list(StorageClass)[0]
+        if storage_class.name in names and not storage_class.allowed_topologies
     ]
     if not classes or len(client.list(Node)[0]) < 2:
         return []
-    drivers = {driver.name for one in client.list(CSINode)[0] for driver in one.spec.drivers}
+    drivers = {driver.name for csi_node in client.list(CSINode)[0] for driver in csi_node.spec.drivers}
     known = {"", NO_PROVISIONER, *UNCOUNTED_PROVISIONERS, *MIGRATED_PROVISIONERS, *OF_ONE_NODE, *drivers}
     return [
-        f'New volumes of the StorageClass "{one.name}" count as accessible from every node, because no '
-        f"CSINode in the input has the driver {one.provisioner}."
-        for one in sorted(classes, key=lambda one: one.name)
-        if one.provisioner not in known
+        f'New volumes of the StorageClass "{storage_class.name}" count as accessible from every node, because '
+        f"no CSINode in the input has the driver {storage_class.provisioner}."
+        for storage_class in sorted(classes, key=lambda one: one.name)
+        if storage_class.provisioner not in known
     ]
 
 
@@ -147,7 +156,10 @@ def _segment(keys: Iterable[str], labels: Mapping[str, str]) -> Segment:
 def _flat(allowed: Iterable[TopologySelectorTerm]) -> Iterator[Segment]:
     """Yield the segments that the topologies of a class allow: one for each combination of values."""
     for term in allowed:
-        pairs = [[(one.key, value) for value in one.values] for one in term.match_label_expressions]
+        pairs = [
+            [(expression.key, value) for value in expression.values]
+            for expression in term.match_label_expressions
+        ]
         yield from (tuple(sorted(combination)) for combination in product(*pairs) if combination)
 
 

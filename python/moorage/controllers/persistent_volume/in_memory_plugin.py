@@ -190,7 +190,10 @@ class InMemoryProvisioner:
         if of_driver:
             topologies = [{key: (value,) for key, value in segment} for segment in of_driver]
         elif node is None:
-            topologies = [{one.key: one.values for one in term.match_label_expressions} for term in allowed]
+            topologies = [
+                {expression.key: expression.values for expression in term.match_label_expressions}
+                for term in allowed
+            ]
         else:
             labels = node.metadata.labels
             topologies = [{key: (labels[key],) for key in self._topology_keys if key in labels}]

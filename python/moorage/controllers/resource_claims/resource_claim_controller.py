@@ -84,7 +84,7 @@ class ResourceClaimController:
         if not waiting:
             return
         made: dict[tuple[str, str], str] = {}
-        for namespace in {one.namespace: None for one in waiting}:
+        for namespace in {pod.namespace: None for pod in waiting}:
             for claim in self._client.list(ResourceClaim, namespace)[0]:
                 owner, use = claim.metadata.controller(), claim.metadata.annotations.get(POD_CLAIM_NAME)
                 if owner is not None and use is not None:
@@ -106,7 +106,7 @@ class ResourceClaimController:
         """Make the claims that a pod or a group misses, unless they were made and only its status does not
         tell; as upstream, none after the first whose template is missing. Those that a pod shares with its
         group are the group's."""
-        known = {one.name for one in owner.status.resource_claim_statuses}
+        known = {status.name for status in owner.status.resource_claim_statuses}
         made: list[PodResourceClaimStatus] = []
         for use in owner.spec.resource_claims:
             if use.name in known or use.resource_claim_template_name is None:
@@ -137,14 +137,14 @@ class ResourceClaimController:
 
     def forget(self, pod: Pod) -> None:
         """Release the claims of a pod that is gone."""
-        made = {one.name: one.resource_claim_name for one in pod.status.resource_claim_statuses}
+        made = {status.name: status.resource_claim_name for status in pod.status.resource_claim_statuses}
         for use in pod.spec.resource_claims:
             name = use.resource_claim_name or made.get(use.name)
             if not name:
                 continue
             with suppress(NotFoundError):  # somebody has deleted it
                 claim = self._client.get(ResourceClaim, name, pod.namespace)
-                users = {one.uid for one in claim.status.reserved_for}
+                users = {consumer.uid for consumer in claim.status.reserved_for}
                 self._release(claim, users - {pod.metadata.uid})
 
     def _release(
@@ -153,12 +153,12 @@ class ResourceClaimController:
         """Take the reservations of pods and groups that are gone, with the last of them the devices, and
         delete a claim that was made for one of them. Without `groups` those of groups stay."""
         status = claim.status
-        kept = tuple([one for one in status.reserved_for if _stays(one, running, groups)])
+        kept = tuple([consumer for consumer in status.reserved_for if _stays(consumer, running, groups)])
         if len(kept) < len(status.reserved_for):
             allocation = status.allocation if kept else None
             finalizers = claim.metadata.finalizers
             if allocation is None:
-                finalizers = tuple([one for one in finalizers if one != FINALIZER])
+                finalizers = tuple([finalizer for finalizer in finalizers if finalizer != FINALIZER])
             devices = status.devices if kept else ()
             meta = replace(claim.metadata, finalizers=finalizers)
             status = replace(status, reserved_for=kept, allocation=allocation, devices=devices)
@@ -196,10 +196,10 @@ def _is_of_group(owner: OwnerReference) -> bool:
 
 def _misses_claims(owner: Owner) -> bool:
     """Whether claims are to be made for a pod or a group; those that are being deleted get none."""
-    known = {one.name for one in owner.status.resource_claim_statuses}
+    known = {status.name for status in owner.status.resource_claim_statuses}
     return owner.metadata.deletion_timestamp is None and any(
-        one.resource_claim_template_name is not None and one.name not in known
-        for one in owner.spec.resource_claims
+        claim.resource_claim_template_name is not None and claim.name not in known
+        for claim in owner.spec.resource_claims
     )
 
 

@@ -95,9 +95,9 @@ class AttachDetachController:
         changed, self.changed = self.changed, {}
         for node, name in changed:
             attached = [
-                one
-                for one in self._attachments.by_index(_NODE, node)
-                if one.spec.source.persistent_volume_name == name
+                attachment
+                for attachment in self._attachments.by_index(_NODE, node)
+                if attachment.spec.source.persistent_volume_name == name
             ]
             volume = self._volumes.get(name)
             if volume is not None and self._is_used(volume, node):
@@ -123,10 +123,10 @@ class AttachDetachController:
         if driver is not None and driver.spec.attach_required is False:
             return False
         return any(
-            one.name == volume.spec.csi.driver
-            and one.allocatable is not None
-            and one.allocatable.count is not None
-            for one in (() if csi_node is None else csi_node.spec.drivers)
+            driver.name == volume.spec.csi.driver
+            and driver.allocatable is not None
+            and driver.allocatable.count is not None
+            for driver in (() if csi_node is None else csi_node.spec.drivers)
         )
 
 

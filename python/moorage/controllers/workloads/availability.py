@@ -109,9 +109,9 @@ class Availability:
             By kind and ``namespace/name``.
         """
         now = self.now()
-        for one in workloads:
-            if self.waiting.get(one, inf) <= now:
-                self.waiting[one] = inf
+        for workload in workloads:
+            if self.waiting.get(workload, inf) <= now:
+                self.waiting[workload] = inf
 
 
 class AvailablePods:

@@ -144,7 +144,7 @@ class ClaimProtection:
         with suppress(NotFoundError):
             current = self._client.get(PersistentVolume, volume.name)
             meta = current.metadata
-            finalizers = tuple(one for one in meta.finalizers if one not in _OF_VOLUMES)
+            finalizers = tuple(finalizer for finalizer in meta.finalizers if finalizer not in _OF_VOLUMES)
             is_free = meta.deletion_timestamp is not None and current.status.phase != "Bound"
             if is_free and finalizers != meta.finalizers:
                 self._client.update(replace(current, metadata=replace(meta, finalizers=finalizers)))
@@ -159,7 +159,7 @@ class ClaimProtection:
 
 def _uses(pod: Pod, claim: PersistentVolumeClaim) -> bool:
     """Whether a pod names a claim, or has it for an ephemeral volume and is not shut down."""
-    named = (one.persistent_volume_claim for one in pod.spec.volumes)
+    named = (volume.persistent_volume_claim for volume in pod.spec.volumes)
     if any(one is not None and one.claim_name == claim.name for one in named):
         return True
     meta = pod.metadata

@@ -170,7 +170,9 @@ class ClusterControllers:
         """
         self._nodes.clear()
         namespaces: list[Namespace] = self._client.list(Namespace)[0]
-        self._deleted += [one for one in namespaces if one.metadata.deletion_timestamp is not None]
+        self._deleted += [
+            namespace for namespace in namespaces if namespace.metadata.deletion_timestamp is not None
+        ]
         pods = self.control.pods.values()
         rollouts = progressing(self._copies["Deployment"].values(), self._client.now())
         self.control.unready = unready_templates(pods, rollouts)
@@ -273,8 +275,8 @@ class ClusterControllers:
 
     def _look_at(self, workloads: Iterable[tuple[str, str]]) -> None:
         """Look at workloads in the next round, after those that were written."""
-        for one in workloads:
-            self._changed.setdefault(one, LATER)
+        for workload in workloads:
+            self._changed.setdefault(workload, LATER)
 
     def _note_change(self, old: Object, new: Object) -> None:
         """Look at a changed workload."""
@@ -372,14 +374,14 @@ class ClusterControllers:
         maker."""
         before, in_turn = self._client.changes, sorted(changed, key=changed.__getitem__)
         makers = dict.fromkeys(one for one in in_turn if one[0] in _MAKERS and changed[one] < LATER)
-        for one in makers:
-            self._reconcile_named(*one)
+        for maker in makers:
+            self._reconcile_named(*maker)
         others = {one: changed[one] for one in in_turn if one not in makers}
         if self._client.changes != before:
             self._changed = others | self._changed
             return
-        for one in others:
-            self._reconcile_named(*one)
+        for other in others:
+            self._reconcile_named(*other)
 
     def _reconcile_named(self, kind: str, key: str) -> None:
         """Bring a workload to what it asks for; one that is gone has nothing to do, but a Job lets go of its
@@ -430,12 +432,12 @@ class ClusterControllers:
         elif {DELETE_DEPENDENTS, ORPHAN_DEPENDENTS}.intersection(meta.finalizers):
             for _, obj in found:
                 references = obj.metadata.owner_references
-                left = tuple(one for one in references if not refers_to(one, owner))
+                left = tuple(reference for reference in references if not refers_to(reference, owner))
                 client.update(
                     replace(obj, metadata=replace(obj.metadata, owner_references=left, resource_version=""))
                 )
             own = DELETE_DEPENDENTS, ORPHAN_DEPENDENTS
-            finalizers = tuple(one for one in meta.finalizers if one not in own)
+            finalizers = tuple(finalizer for finalizer in meta.finalizers if finalizer not in own)
             client.update(replace(owner, metadata=replace(meta, finalizers=finalizers, resource_version="")))
 
     def _exists(self, obj: Object, reference: OwnerReference) -> bool:
@@ -500,11 +502,11 @@ class ClusterControllers:
         steps = next_children(obj, [one for copy in copies for one in copy.values() if is_child(obj, one)])
         if steps is None:
             raise RefusedError(changed_template(obj))
-        for one in steps:
-            if one.metadata.uid:
-                self._client.update(replace(one, metadata=replace(one.metadata, resource_version="")))
+        for step in steps:
+            if step.metadata.uid:
+                self._client.update(replace(step, metadata=replace(step.metadata, resource_version="")))
             else:
-                self._client.create(one)
+                self._client.create(step)
 
     def _related(self, obj: Object) -> list[Pod]:
         """Return the active pods of the Deployment of a ReplicaSet, or of a workload alone."""
@@ -513,7 +515,7 @@ class ClusterControllers:
         if reference is not None and reference.kind == "Deployment":
             owner = self._copies["Deployment"].get(f"{obj.namespace}/{reference.name}")
         sets = self.deployments.sets_of(owner) if isinstance(owner, Deployment) else [obj]
-        return [pod for one in sets for pod in self.control.owned(one) if is_active(pod)]
+        return [pod for replica_set in sets for pod in self.control.owned(replica_set) if is_active(pod)]
 
     def _evict_from(self, name: str) -> None:
         """Delete the pods of a node that is gone, or those that do not tolerate its taints."""
@@ -558,7 +560,7 @@ class ClusterControllers:
     def awaited_pods(self) -> list[Pod]:
         """Return the pods that workloads will create when others are available, gone, or no longer refused;
         see `awaited_pods.awaited_pods`."""
-        told = {one.pod.key for one in self.refused_pods()}
+        told = {pod.pod.key for pod in self.refused_pods()}
 
         def awaited(obj: Object) -> list[Pod]:
             if isinstance(obj, Deployment):

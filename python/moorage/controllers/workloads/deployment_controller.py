@@ -34,7 +34,11 @@ class DeploymentController:
 
     def sets_of(self, deployment: Deployment) -> list[ReplicaSet]:
         """Return the ReplicaSets that a Deployment controls."""
-        return [one for value in values_of(deployment) for one in self._sets.by_index(OWNER, value)]
+        return [
+            replica_set
+            for value in values_of(deployment)
+            for replica_set in self._sets.by_index(OWNER, value)
+        ]
 
     def reconcile(self, deployment: Deployment) -> None:
         """Take the next step of a Deployment, if there is one.
@@ -49,12 +53,16 @@ class DeploymentController:
         if deployment.metadata.deletion_timestamp is not None or deployment.spec.replicas is None:
             return
         new = find_new_replica_set(deployment, sets)
-        old = [one for one in sets if one is not new]
+        old = [replica_set for replica_set in sets if replica_set is not new]
         is_done = new is not None and new.spec.replicas == deployment.spec.replicas
-        if is_done and not any(one.spec.replicas for one in old):
+        if is_done and not any(replica_set.spec.replicas for replica_set in old):
             return
         available, due = self._available(deployment, sets)
-        old_pods = any(pod.status.phase not in FINISHED for one in old for pod in self._control.owned(one))
+        old_pods = any(
+            pod.status.phase not in FINISHED
+            for replica_set in old
+            for pod in self._control.owned(replica_set)
+        )
         for step in next_step(deployment, sets, available, old_pods):
             if step.metadata.uid:
                 meta = replace(step.metadata, resource_version="")
@@ -67,7 +75,9 @@ class DeploymentController:
     def _available(self, deployment: Deployment, sets: list[ReplicaSet]) -> tuple[dict[str, int], float]:
         """Return the number of available pods by ReplicaSet, and the time at which the next one is."""
         is_available = self._availability.of(deployment.spec.min_ready_seconds)
-        available = {one.name: sum(map(is_available, self._control.owned(one))) for one in sets}
+        available = {
+            replica_set.name: sum(map(is_available, self._control.owned(replica_set))) for replica_set in sets
+        }
         return available, is_available.due
 
     def awaited_pods(self, deployment: Deployment) -> list[Pod]:
@@ -79,7 +89,9 @@ class DeploymentController:
             return []
         sets = self.sets_of(deployment)
         new = find_new_replica_set(deployment, sets)
-        old = (pod for one in sets if one is not new for pod in self._control.owned(one))
+        old = (
+            pod for replica_set in sets if replica_set is not new for pod in self._control.owned(replica_set)
+        )
         going = [pod for pod in old if pod.status.phase not in FINISHED and not is_active(pod)]
         lacking = (deployment.spec.replicas or 0) - ((new.spec.replicas or 0) if new else 0)
         return (going * lacking)[:lacking] if lacking > 0 else []
@@ -87,7 +99,9 @@ class DeploymentController:
     def rollout(self, deployment: Deployment) -> Rollout | None:
         """Return the rollout of a Deployment; None if it is complete."""
         sets = self.sets_of(deployment)
-        available = {one.name: sum(map(is_healthy, self._control.owned(one))) for one in sets}
+        available = {
+            replica_set.name: sum(map(is_healthy, self._control.owned(replica_set))) for replica_set in sets
+        }
         if is_complete(deployment, sets, available):
             return None
         new = find_new_replica_set(deployment, sets)

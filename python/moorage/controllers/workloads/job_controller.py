@@ -129,7 +129,7 @@ class JobController:
                 current = self._control.client.get(Pod, pod.name, pod.namespace)
                 meta = current.metadata
                 if TRACKING in meta.finalizers:
-                    left = tuple(one for one in meta.finalizers if one != TRACKING)
+                    left = tuple(finalizer for finalizer in meta.finalizers if finalizer != TRACKING)
                     meta = replace(meta, finalizers=left, resource_version="")
                     self._control.client.update(replace(current, metadata=meta))
 

@@ -139,10 +139,10 @@ class Kubelets:
     def _start(self, pod: Pod) -> None:
         """Let a pod run and be ready."""
         status = replace(pod.status, phase="Running")
-        for one in pod.status.conditions:
-            if one.type in _READY:
+        for condition in pod.status.conditions:
+            if condition.type in _READY:
                 conditions = with_condition(
-                    status.conditions, replace(one, status="True", reason="", message="")
+                    status.conditions, replace(condition, status="True", reason="", message="")
                 )
                 status = replace(status, conditions=conditions)
         meta = replace(pod.metadata, resource_version="")
@@ -152,7 +152,7 @@ class Kubelets:
         """Let a pod fail, and delete it at once; the garbage collector deletes what it owns later."""
         meta = pod.metadata
         of_collector = DELETE_DEPENDENTS, ORPHAN_DEPENDENTS
-        finalizers = tuple(one for one in meta.finalizers if one not in of_collector)
+        finalizers = tuple(finalizer for finalizer in meta.finalizers if finalizer not in of_collector)
         if (pod.status.phase not in FINISHED and meta.finalizers) or finalizers != meta.finalizers:
             status = pod.status
             if status.phase not in FINISHED:
@@ -171,7 +171,7 @@ class Kubelets:
             return True
         is_lost = any(taint.key == UNREACHABLE for taint in node.spec.taints)
         return not is_lost and all(
-            one.status != "Unknown" for one in node.status.conditions if one.type == "Ready"
+            condition.status != "Unknown" for condition in node.status.conditions if condition.type == "Ready"
         )
 
 

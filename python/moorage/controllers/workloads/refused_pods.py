@@ -61,8 +61,8 @@ class _Attempt:
         return self._control.daemon_nodes(owner)
 
     def create(self, owner: Object, pod: Pod) -> None:
-        claims = (one.persistent_volume_claim for one in pod.spec.volumes)
-        texts = [self._claims.get(one.claim_name) for one in claims if one is not None]
+        claims = (volume.persistent_volume_claim for volume in pod.spec.volumes)
+        texts = [self._claims.get(claim.claim_name) for claim in claims if claim is not None]
         message = next(filter(None, texts), None)
         if message is None:
             try:

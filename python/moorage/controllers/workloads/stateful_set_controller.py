@@ -80,7 +80,7 @@ class StatefulSetController:
         if not obj.spec.volume_claim_templates or not (deletes or dependents(self._claims, obj)):
             return
         for ordinal, pod in pods.items():
-            for claim in filter(None, (self._claims.get(one.key) for one in claims_of(obj, ordinal))):
+            for claim in filter(None, (self._claims.get(claim.key) for claim in claims_of(obj, ordinal))):
                 owners = claim_owners(obj, pod, ordinal not in wanted, claim)
                 if owners != claim.metadata.owner_references:
                     meta = replace(claim.metadata, owner_references=owners, resource_version="")

@@ -225,7 +225,7 @@ class StoreControl:
 
     def revisions(self, owner: Object) -> list[ControllerRevision]:
         """Return the revisions that an object controls."""
-        return [one for value in values_of(owner) for one in self._revisions.by_index(OWNER, value)]
+        return [revision for value in values_of(owner) for revision in self._revisions.by_index(OWNER, value)]
 
     def write_revision(self, owner: Object, revision: ControllerRevision) -> ControllerRevision:
         """Create a revision, or update one that has a UID.

@@ -97,7 +97,7 @@ class _Rank(NamedTuple):
     def of(cls, pod: Pod, cost: int, near: int, now: float | None) -> _Rank:
         """Without `now` the order of ages is exact."""
         is_ready, since, phase = is_healthy(pod), None, pod.status.phase
-        told = next((one for one in pod.status.conditions if one.type == "Ready"), None)
+        told = next((condition for condition in pod.status.conditions if condition.type == "Ready"), None)
         if is_ready and told is None:
             phase = "Running"  # there is no kubelet to say so
         elif is_ready and told is not None:
@@ -133,7 +133,11 @@ def _cost(pod: Pod) -> int:
 
 def _restarts(pod: Pod) -> tuple[int, int]:
     """Return the most restarts of a container and of a sidecar."""
-    sidecars = {one.name for one in pod.spec.init_containers if one.restart_policy == "Always"}
-    of_sidecars = (one.restart_count for one in pod.status.init_container_statuses if one.name in sidecars)
-    regular = (one.restart_count for one in pod.status.container_statuses)
+    sidecars = {
+        container.name for container in pod.spec.init_containers if container.restart_policy == "Always"
+    }
+    of_sidecars = (
+        status.restart_count for status in pod.status.init_container_statuses if status.name in sidecars
+    )
+    regular = (status.restart_count for status in pod.status.container_statuses)
     return max(regular, default=0), max(of_sidecars, default=0)

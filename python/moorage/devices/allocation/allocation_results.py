@@ -36,7 +36,7 @@ def allocation_of(found: ClaimResult, node_name: str, features: Features) -> All
     results = [_result(allocated, at, one, features) for at, one in enumerate(found.devices)]
     configurations = tuple(_configurations(found, features.release.configures_once))
     devices = DeviceAllocationResult(results=tuple(results), config=configurations)
-    selector = _node_selector([one.device for one in found.devices], node_name, claim.name)
+    selector = _node_selector([device.device for device in found.devices], node_name, claim.name)
     return AllocationResult(devices=devices, node_selector=selector)
 
 
@@ -74,16 +74,18 @@ def _result(
 def _configurations(found: ClaimResult, once: bool) -> Iterable[DeviceAllocationConfiguration]:
     """Configurations of each class once, for all its requests, then those of the claim; `once`: see
     `Release.configures_once`."""
-    if not found.claim.claim.spec.devices.config and not any(one.spec.config for one in found.classes):
+    if not found.claim.claim.spec.devices.config and not any(
+        device_class.spec.config for device_class in found.classes
+    ):
         return
     names = [{one.parent or one.name, one.full_name} for one in found.chosen]
 
     def named(requests: Sequence[str]) -> Sequence[str]:
         """The requests that a configuration names which is for these."""
-        return () if once and not any(one.isdisjoint(requests) for one in names) else requests
+        return () if once and not any(name.isdisjoint(requests) for name in names) else requests
 
     by_class: dict[str, list[str]] = {}
-    classes = {one.name: one for one in found.classes}
+    classes = {device_class.name: device_class for device_class in found.classes}
     for request, device_class in zip(found.chosen, found.classes, strict=True):
         by_class.setdefault(device_class.name, []).append(request.full_name)
     for name, requests in by_class.items():
@@ -94,7 +96,7 @@ def _configurations(found: ClaimResult, once: bool) -> Iterable[DeviceAllocation
     for of_claim in found.claim.claim.spec.devices.config:
         times = 1
         if of_claim.requests:
-            times = sum(not one.isdisjoint(of_claim.requests) for one in names)
+            times = sum(not name.isdisjoint(of_claim.requests) for name in names)
         for _ in range(min(times, 1) if once else times):
             yield DeviceAllocationConfiguration(
                 source=FROM_CLAIM, requests=tuple(named(of_claim.requests)), opaque=of_claim.opaque

@@ -70,10 +70,10 @@ class AllocationRules:
             return f"{start}: has subrequests, but the DRAPrioritizedList feature is disabled"
         if not (self.features.consumable_capacity or self.features.is_stable):
             disabled = "has capacity requests, but the DRAConsumableCapacity feature is disabled"
-            for one in alternatives:
-                if one.asks_capacity:
-                    what = "subrequest" if one.parent else "request"
-                    return f"claim {claim.claim.key}, {what} {one.name}: {disabled}"
+            for alternative in alternatives:
+                if alternative.asks_capacity:
+                    what = "subrequest" if alternative.parent else "request"
+                    return f"claim {claim.claim.key}, {what} {alternative.name}: {disabled}"
         return ""
 
     def _misuse(self, request: Request) -> str:

@@ -154,7 +154,7 @@ def claim_results(
             _device_result(of_all[at], view.device(number), several, features)
             for at, number, several in devices
         ]
-        classes: list[Any] = [class_of(one.class_name) for one in chosen]
+        classes: list[Any] = [class_of(choice.class_name) for choice in chosen]
         out.append(ClaimResult(claim, results, chosen, classes))
     return out
 

@@ -111,7 +111,12 @@ class ClaimRequests:
         found: list[list[Request]] = []
         for request in claim.spec.devices.requests:
             if request.first_available:
-                found.append([Request.of(one, one.name, request.name) for one in request.first_available])
+                found.append(
+                    [
+                        Request.of(subrequest, subrequest.name, request.name)
+                        for subrequest in request.first_available
+                    ]
+                )
             elif request.exactly is not None:
                 found.append([Request.of(request.exactly, request.name)])
         return cls(claim, found)

@@ -160,7 +160,7 @@ def possible_amounts(device: PublishedDevice, requests: Amounts, features: Featu
     if not requests.keys() <= capacities.keys():
         return None
     amounts = [*consumed_amounts(device, requests, features).values()]
-    policies = [one.request_policy for one in capacities.values()]
+    policies = [capacity.request_policy for capacity in capacities.values()]
     if not requests and not any(policies):
         return []
     is_forbidden = any(violates(*one, features) for one in zip(amounts, policies, strict=True))

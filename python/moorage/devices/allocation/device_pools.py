@@ -65,9 +65,9 @@ class PublishedDevice:
     @lazy_attribute
     def _counters(self) -> Counters:
         return {
-            (one.counter_set, name): Quantity(counter.value)
-            for one in self.device.consumes_counters
-            for name, counter in one.counters.items()
+            (consumption.counter_set, name): Quantity(counter.value)
+            for consumption in self.device.consumes_counters
+            for name, counter in consumption.counters.items()
         }
 
     @lazy_attribute
@@ -101,7 +101,7 @@ class PublishedDevice:
             ("bool", found.bool_),
             ("version", found.version),
         )
-        return next((one for one in kinds if one[1] is not None), ())
+        return next((kind for kind in kinds if kind[1] is not None), ())
 
     def is_for(self, node: Node) -> bool:
         """Whether the device can be used from a node, as far as the device itself says."""
@@ -139,15 +139,15 @@ class SliceKind:
 
     def __init__(self, driver: str, devices: tuple[Device, ...]) -> None:
         self.driver, self.devices = driver, devices
-        self.repeats = len({one.name for one in devices}) < len(devices)
-        self.consumes = any(one.consumes_counters for one in devices)
-        self.waits = any(one.binding_conditions for one in devices)
-        self.is_last = any(one.binding_conditions is not None for one in devices)
+        self.repeats = len({device.name for device in devices}) < len(devices)
+        self.consumes = any(device.consumes_counters for device in devices)
+        self.waits = any(device.binding_conditions for device in devices)
+        self.is_last = any(device.binding_conditions is not None for device in devices)
 
     @lazy_attribute
     def properties(self) -> list[bytes]:
         """See `PublishedDevice`."""
-        return [properties_of(self.driver, one) for one in self.devices]
+        return [properties_of(self.driver, device) for device in self.devices]
 
 
 class SliceKinds:
@@ -267,41 +267,43 @@ class DevicePool:
     @lazy_attribute
     def devices(self) -> list[PublishedDevice]:
         """The devices of the slices for the node."""
-        return [device for one in self.slices for device in one.devices]
+        return [device for slice_ in self.slices for device in slice_.devices]
 
     @lazy_attribute
     def elsewhere(self) -> list[PublishedDevice]:
         """The devices of the other slices."""
-        return [device for one in self.others for device in one.devices]
+        return [device for other in self.others for device in other.devices]
 
     def device(self, at: int) -> PublishedDevice:
         """Return one of `devices`; others need not be made for it."""
-        for one in self.slices:
-            if at < len(one.kind.devices):
-                return one.device(at)
-            at -= len(one.kind.devices)
+        for slice_ in self.slices:
+            if at < len(slice_.kind.devices):
+                return slice_.device(at)
+            at -= len(slice_.kind.devices)
         raise IndexError("there are fewer devices")
 
     @lazy_attribute
     def selects_nodes(self) -> bool:
         """Whether devices choose their nodes each."""
-        return bool([one for one in self.slices if one.slice.spec.per_device_node_selection])
+        return bool([slice_ for slice_ in self.slices if slice_.slice.spec.per_device_node_selection])
 
     @lazy_attribute
     def is_of_node(self) -> bool:
         """Whether all slices with devices for the node are of the node alone."""
-        specs = [one.slice.spec for one in self.slices]
-        return all(one.node_name is not None and not one.per_device_node_selection for one in specs)
+        specs = [slice_.slice.spec for slice_ in self.slices]
+        return all(spec.node_name is not None and not spec.per_device_node_selection for spec in specs)
 
     @lazy_attribute
     def is_last(self) -> bool:
         """Whether a device has binding conditions: such pools come after all others."""
-        return bool([one for one in self.slices if one.kind.is_last])
+        return bool([slice_ for slice_ in self.slices if slice_.kind.is_last])
 
     @lazy_attribute
     def has_counters(self) -> bool:
         """Whether shared counters may decide about a device."""
-        return bool(self.counters or self.others or [one for one in self.slices if one.kind.consumes])
+        return bool(
+            self.counters or self.others or [slice_ for slice_ in self.slices if slice_.kind.consumes]
+        )
 
 
 @dataclass(eq=False)
@@ -326,7 +328,7 @@ class DeviceSlices:
     def __init__(self, slices: Iterable[ResourceSlice], features: Features) -> None:
         self._features = features
         kinds = SliceKinds()
-        self._published = [PublishedSlice(one, kinds) for one in slices]
+        self._published = [PublishedSlice(slice_, kinds) for slice_ in slices]
         for at, published in enumerate(self._published):
             published.listed = at
         if features.sorts_slices:
@@ -341,12 +343,15 @@ class DeviceSlices:
         self._built: dict[Hashable, DevicePool | None] = {}
         self._views: dict[Hashable, DeviceView] = {}
         self._columns: dict[Hashable, DeviceView] = {}
-        specs, known = [one.slice.spec for one in self._published], {one.kind for one in self._published}
+        specs, known = (
+            [slice_.slice.spec for slice_ in self._published],
+            {slice_.kind for slice_ in self._published},
+        )
         # Whether a slice has devices that select nodes each.
-        self._select_nodes = bool([one for one in specs if one.per_device_node_selection])
+        self._select_nodes = bool([spec for spec in specs if spec.per_device_node_selection])
         self.have_conditions = bool([one for one in known if one.waits])
         consumes = bool([one for one in known if one.consumes])
-        self.have_counters = consumes or bool([one for one in specs if one.shared_counters])
+        self.have_counters = consumes or bool([spec for spec in specs if spec.shared_counters])
         for at, spec in enumerate(specs):
             if spec.node_name:  # as most slices have
                 self._named.setdefault(spec.node_name, []).append(at)
@@ -369,13 +374,13 @@ class DeviceSlices:
     def _of_pool(self) -> dict[tuple[str, str], _SlicesOfPool]:
         """The slices of each pool."""
         out: dict[tuple[str, str], _SlicesOfPool] = {}
-        for one in self._published:
-            of_pool = out.get(one.pool)
+        for slice_ in self._published:
+            of_pool = out.get(slice_.pool)
             if of_pool is None:
-                of_pool = out[one.pool] = _SlicesOfPool()
-            of_pool.generations[one.generation] = of_pool.generations.get(one.generation, 0) + 1
-            if one.kind.consumes:
-                of_pool.consuming.append(one)
+                of_pool = out[slice_.pool] = _SlicesOfPool()
+            of_pool.generations[slice_.generation] = of_pool.generations.get(slice_.generation, 0) + 1
+            if slice_.kind.consumes:
+                of_pool.consuming.append(slice_)
         return out
 
     @lazy_attribute
@@ -441,7 +446,9 @@ class DeviceSlices:
         if not self._select_nodes:
             return ()
         choosing = [pool for pool in pools if pool.selects_nodes]
-        return tuple([one.is_for(node) for pool in choosing for one in pool.devices]) if choosing else ()
+        return (
+            tuple([device.is_for(node) for pool in choosing for device in pool.devices]) if choosing else ()
+        )
 
     def view_of(self, node: Node) -> DeviceView:
         """Return the view of a node for searches of one caller, who loads its state before each search."""
@@ -468,7 +475,7 @@ class DeviceSlices:
             for pool in pools:
                 if self.have_counters and pool.has_counters:  # these may depend on names
                     return DeviceView(pools, node, self._features, is_order_free)
-                kinds += [id(one.kind) for one in pool.slices]
+                kinds += [id(slice_.kind) for slice_ in pool.slices]
                 kinds.append(None)
             key = tuple(kinds), self._chosen(pools, node), len({pool.name for pool in pools})
         like = self._columns.get(key)
@@ -479,7 +486,7 @@ class DeviceSlices:
 
     def devices(self) -> Iterable[PublishedDevice]:
         """Return all devices."""
-        return (device for one in self._published for device in one.devices)
+        return (device for slice_ in self._published for device in slice_.devices)
 
     def _gather(self, offered: Iterable[PublishedSlice]) -> list[DevicePool]:
         """The pools of nodes that can use devices of the same slices."""
@@ -527,12 +534,12 @@ class DeviceSlices:
         relevant = usable
         if counting and self._features.counters_are_everywhere:
             relevant = _in_order({*usable, *counting})
-        generations = {one.generation for one in relevant}
+        generations = {slice_.generation for slice_ in relevant}
         generation = max(generations)
         slices = relevant
         if len(generations) > 1:
-            slices = [one for one in relevant if one.generation == generation]
-            usable = [one for one in usable if one.generation == generation]
+            slices = [slice_ for slice_ in relevant if slice_.generation == generation]
+            usable = [device for device in usable if device.generation == generation]
         # If slices of an invalid driver disagree, the first that is listed counts.
         first = min(slices, key=_LISTED) if len(slices) > 1 else slices[0]
         count, of_pool = first.slice.spec.pool.resource_slice_count, self._of_pool[key]
@@ -564,14 +571,14 @@ class DeviceSlices:
         invalid = DevicePool(*key, is_invalid=True)
         counters: dict[tuple[str, str], Quantity] = {}
         sets: set[str] = set()
-        for one in slices:
-            for counter_set in one.slice.spec.shared_counters:
+        for slice_ in slices:
+            for counter_set in slice_.slice.spec.shared_counters:
                 if counter_set.name in sets:
                     return invalid
                 sets.add(counter_set.name)
                 for name, counter in counter_set.counters.items():
                     counters[counter_set.name, name] = Quantity(counter.value)
-        every = [device for one in (*slices, *others) for device in one.devices]
+        every = [device for slice_ in (*slices, *others) for device in slice_.devices]
         if not all(_counters_exist(one, sets, counters) for one in every if one.device.consumes_counters):
             return invalid
         return DevicePool(*key, usable, others, counters)
@@ -579,13 +586,16 @@ class DeviceSlices:
 
 def _share_names(slices: Iterable[PublishedSlice]) -> bool:
     """Whether several slices of a pool have a device of one name."""
-    names = [device.name for one in slices for device in one.kind.devices]
+    names = [device.name for slice_ in slices for device in slice_.kind.devices]
     return len(set(names)) < len(names)
 
 
 def _counters_exist(device: PublishedDevice, sets: set[str], counters: Counters) -> bool:
     consumed = device.device.consumes_counters
-    return all(one.counter_set in sets for one in consumed) and device.counters.keys() <= counters.keys()
+    return (
+        all(consumption.counter_set in sets for consumption in consumed)
+        and device.counters.keys() <= counters.keys()
+    )
 
 
 def _needs_partitions(spec: ResourceSliceSpec) -> bool:

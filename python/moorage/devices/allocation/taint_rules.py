@@ -20,7 +20,7 @@ def tainted(
     list of ResourceSlice
         A slice without a device that a rule selects is the same object.
     """
-    return [_tainted(one, rules, features) for one in slices]
+    return [_tainted(slice_, rules, features) for slice_ in slices]
 
 
 def _tainted(one: ResourceSlice, rules: Sequence[DeviceTaintRule], features: Features) -> ResourceSlice:

@@ -27,7 +27,7 @@ class CompileError(Exception):
 
     def __init__(self, text: str, problems: Sequence[Problem]) -> None:
         self.problems = sorted(problems, key=lambda one: one.at)
-        shown = [_shown(text, one) for one in self.problems]
+        shown = [_shown(text, problem) for problem in self.problems]
         super().__init__("compilation failed: " + "\n".join(shown))
 
 

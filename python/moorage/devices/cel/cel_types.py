@@ -94,7 +94,7 @@ def substitute(of: CelType, found: Substitutions, *, final: bool = False) -> Cel
         return DYN if final else of
     if not of.parameters:
         return of
-    return CelType(of.name, tuple([substitute(one, found, final=final) for one in of.parameters]))
+    return CelType(of.name, tuple([substitute(parameter, found, final=final) for parameter in of.parameters]))
 
 
 def are_assignable(given: list[CelType], wanted: list[CelType], found: Substitutions) -> Substitutions | None:
@@ -156,7 +156,7 @@ def _bind(other: CelType, parameter: CelType, found: Substitutions) -> bool:
 def _mentions(of: CelType, name: str, found: Substitutions) -> bool:
     if of.is_parameter:
         return of.name == name or (of.name in found and _mentions(found[of.name], name, found))
-    return any(_mentions(one, name, found) for one in of.parameters)
+    return any(_mentions(parameter, name, found) for parameter in of.parameters)
 
 
 def _is_nullable(of: CelType) -> bool:

@@ -62,7 +62,7 @@ def _problems(node: Expression, type_of: TypeOf, *, exempt: bool) -> Iterator[Pr
         yield from _of_one_type(node.elements, _types(node.elements, node.optional, type_of))
     elif not exempt and isinstance(node, MapLiteral):
         keys, values = [key for key, _ in node.entries], [value for _, value in node.entries]
-        yield from _of_one_type(keys, [type_of(one) for one in keys])
+        yield from _of_one_type(keys, [type_of(key) for key in keys])
         yield from _of_one_type(values, _types(values, node.optional, type_of))
     for part in parts(node):
         yield from _problems(part, type_of, exempt=exempt)

@@ -139,7 +139,7 @@ def _presence(operand: Evaluate, name: str) -> Evaluate:
 
 
 def _list(node: ListLiteral) -> Evaluate:
-    elements = [compile_expression(one) for one in node.elements]
+    elements = [compile_expression(element) for element in node.elements]
     optional = node.optional
 
     def evaluate(run: Evaluation) -> tuple[Any, ...]:
@@ -220,7 +220,7 @@ def _pairs(values: Any, two: bool) -> Any:
 
 
 def _call(node: Call) -> Evaluate:
-    operands = [compile_expression(one) for one in node.arguments]
+    operands = [compile_expression(argument) for argument in node.arguments]
     if node.function in ("_&&_", "_||_"):
         return _logic(operands, node.function == "_||_")
     if node.function == "_?_:_":

@@ -235,7 +235,7 @@ def _attribute(name: str, attribute: DeviceAttribute, list_attributes: bool) -> 
     if attribute.version is not None:
         return _version(name, attribute.version)
     if list_attributes and attribute.versions is not None:
-        return tuple([_version(name, one) for one in attribute.versions])
+        return tuple([_version(name, version) for version in attribute.versions])
     for values in (attribute.ints, attribute.bools, attribute.strings) if list_attributes else ():
         if values is not None:
             return values

@@ -168,20 +168,20 @@ class TypeChecker:
         return self._resolve(node, overloads)
 
     def _logic(self, node: Call) -> CelType:
-        given = [self._now(one.type) for one in node.arguments]
+        given = [self._now(argument.type) for argument in node.arguments]
         if self._assign(given, [BOOL] * len(given)):
             return BOOL
         return self._no_overload(node, given)
 
     def _resolve(self, node: Call, overloads: list[Overload]) -> CelType:
         operands = node.arguments if node.target is None else [node.target, *node.arguments]
-        given = [self._now(one.type) for one in operands]
+        given = [self._now(operand.type) for operand in operands]
         result: CelType | None = None
         for overload in overloads:
             if overload.is_member != (node.target is not None):
                 continue
             names: Substitutions = {}
-            wanted = [self._renamed(one, names) for one in overload.parameters]
+            wanted = [self._renamed(parameter, names) for parameter in overload.parameters]
             returned = self._renamed(overload.result, names)
             if not self._assign(given, wanted):
                 continue
@@ -201,7 +201,7 @@ class TypeChecker:
             return names[of.name]
         if not of.parameters:
             return of
-        return CelType(of.name, tuple([self._renamed(one, names) for one in of.parameters]))
+        return CelType(of.name, tuple([self._renamed(parameter, names) for parameter in of.parameters]))
 
     def _no_overload(self, node: Call, given: list[CelType]) -> CelType:
         if ERROR in given:

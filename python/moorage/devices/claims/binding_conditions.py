@@ -19,7 +19,7 @@ class BindingError(MoorageError):
 def has_conditions(claim: ResourceClaim) -> bool:
     """Whether a device of a claim has binding conditions."""
     allocation = claim.status.allocation
-    return allocation is not None and any(one.binding_conditions for one in allocation.devices.results)
+    return allocation is not None and any(result.binding_conditions for result in allocation.devices.results)
 
 
 def is_ready(claim: ResourceClaim) -> bool:
@@ -63,7 +63,7 @@ def _conditions_of(claim: ResourceClaim, result: DeviceRequestAllocationResult) 
     device = result.driver, result.pool, result.device
     for status in claim.status.devices:
         if (status.driver, status.pool, status.device) == device:
-            return {one.type: one for one in status.conditions}
+            return {condition.type: condition for condition in status.conditions}
     return {}
 
 

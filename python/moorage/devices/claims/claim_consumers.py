@@ -130,12 +130,13 @@ class ClaimConsumers:
         """Whether a claim is reserved for a pod, or for its group by name."""
         group = pod.spec.scheduling_group if self.are_groups else None
         return any(
-            one.uid == pod.metadata.uid
+            consumer.uid == pod.metadata.uid
             or (
                 group is not None
-                and (one.api_group, one.resource, one.name) == (API_GROUP, RESOURCE, group.pod_group_name)
+                and (consumer.api_group, consumer.resource, consumer.name)
+                == (API_GROUP, RESOURCE, group.pod_group_name)
             )
-            for one in claim.status.reserved_for
+            for consumer in claim.status.reserved_for
         )
 
 
@@ -152,7 +153,7 @@ def group_claims(group: PodGroup, find: Callable[[str], ResourceClaim | None]) -
     ClaimError
         A claim is missing.
     """
-    made = {one.name: one.resource_claim_name for one in group.status.resource_claim_statuses}
+    made = {status.name: status.resource_claim_name for status in group.status.resource_claim_statuses}
     for use in group.spec.resource_claims:
         is_named = use.resource_claim_name is not None
         if not is_named and use.name not in made:

@@ -216,7 +216,9 @@ class ClaimWriter:
         for attempt in range(RETRIES):
             if attempt:
                 claim = self._client.get(ResourceClaim, claim.name, claim.namespace)
-            finalizers = tuple([one for one in claim.metadata.finalizers if one != FINALIZER])
+            finalizers = tuple(
+                [finalizer for finalizer in claim.metadata.finalizers if finalizer != FINALIZER]
+            )
             try:
                 self._client.update(replace(claim, metadata=replace(claim.metadata, finalizers=finalizers)))
                 break
@@ -284,7 +286,7 @@ class ClaimWriter:
             if isinstance(client, ObjectStore):
                 client.update(with_statuses(client.get(Pod, pod.name, pod.namespace), statuses))
                 return
-            value = [plain(one) for one in statuses] or None
+            value = [plain(status) for status in statuses] or None
             patch: dict[str, Any] = {"status": {"nodeAllocatableResourceClaimStatuses": value}}
             client.patch(Pod, pod.name, pod.namespace, patch, type="strategic", subresource="status")
         except ApiError as error:

@@ -112,7 +112,7 @@ class NodeAllocation:
     def request_names(self) -> Iterator[set[str]]:
         """Return the requests that have devices, for each claim without a written allocation."""
         for result in self.results:
-            yield {one.request.full_name for one in result.devices}
+            yield {device.request.full_name for device in result.devices}
         yield from map(_request_names, self.shared)
 
 
@@ -157,11 +157,11 @@ class CommonDemand(Struct, frozen=True):
         most_steps : int
             The number of steps that the search on one node may take.
         """
-        claims = [one.claim for one in found.claims]
+        claims = [claim.claim for claim in found.claims]
         mappings: Mappings = ()
         if devices.features.node_allocatable or handle.framework is None:
             return cls()
-        if any(one.is_shared or not one.needs_allocation for one in found.claims):
+        if any(claim.is_shared or not claim.needs_allocation for claim in found.claims):
             return cls()
         cluster, extended = handle.cache.state, None
         if found.extended is not None:
@@ -260,19 +260,19 @@ class DeviceCycleState:
 
     def of_user(self) -> Iterator[ClaimOfCycle]:
         """Return the claims of the pod's spec."""
-        return (one for one in self.claims if not one.is_extended)
+        return (claim for claim in self.claims if not claim.is_extended)
 
     def to_allocate(self) -> Iterator[ClaimOfCycle]:
         """Return the claims that have no allocation."""
-        return (one for one in self.claims if one.needs_allocation)
+        return (claim for claim in self.claims if claim.needs_allocation)
 
     def score_of(self, on_node: NodeAllocation) -> int:
         """Return the score of a node: the earlier an alternative is in its list, the better."""
         total, found = 0, on_node.request_names()
-        for one in self.claims:
-            allocation = one.claim.status.allocation
+        for claim in self.claims:
+            allocation = claim.claim.status.allocation
             names = next(found) if allocation is None else _request_names(allocation)
-            for request in one.claim.spec.devices.requests:
+            for request in claim.claim.spec.devices.requests:
                 for at, alternative in enumerate(request.first_available):
                     if f"{request.name}/{alternative.name}" in names:
                         total += MAX_ALTERNATIVES - at
@@ -303,7 +303,7 @@ def take_of_node(
     results = [found_devices(result) for result in on_node.results]
     results += [allocated_devices(shared) for shared in on_node.shared]
     claims = sorted(found.to_allocate(), key=lambda one: one.is_shared)  # stable
-    taken = zip((one.claim for one in claims), results, strict=True)
+    taken = zip((claim.claim for claim in claims), results, strict=True)
     try:
         uses = devices.consumers.uses_of(pod, devices.claim_cache.find)
         on_node.statuses = claim_statuses(pod, taken, uses, devices.devices_by_name())

@@ -47,24 +47,28 @@ def devices_by_name(slices: Iterable[ResourceSlice]) -> dict[tuple[str, str], De
     As upstream, drivers and generations do not matter: of several devices of one name the first counts.
     """
     out: dict[tuple[str, str], Device] = {}
-    for one in slices:
-        for device in one.spec.devices:
-            out.setdefault((one.spec.pool.name, device.name), device)
+    for slice_ in slices:
+        for device in slice_.spec.devices:
+            out.setdefault((slice_.spec.pool.name, device.name), device)
     return out
 
 
 def found_devices(result: ClaimResult) -> list[TakenDevice]:
     """Return the devices that a search has found for a claim."""
-    return [TakenDevice(one.device.id[1], one.device.id[2], one.consumed) for one in result.devices]
+    return [
+        TakenDevice(device.device.id[1], device.device.id[2], device.consumed) for device in result.devices
+    ]
 
 
 def allocated_devices(allocation: AllocationResult) -> list[TakenDevice]:
     """Return the devices of an allocation."""
     return [
         TakenDevice(
-            one.pool, one.device, {key: Quantity(raw) for key, raw in one.consumed_capacity.items()} or None
+            result.pool,
+            result.device,
+            {key: Quantity(raw) for key, raw in result.consumed_capacity.items()} or None,
         )
-        for one in allocation.devices.results
+        for result in allocation.devices.results
     ]
 
 
@@ -170,10 +174,10 @@ def why_not_fit(pod: Pod, statuses: Statuses, node_info: fwk.NodeInfo, pod_level
     pod_level : bool
         Whether requests of a pod as a whole count.
     """
-    for one in statuses:
-        if not one.containers:
+    for status in statuses:
+        if not status.containers:
             text = "node-allocatable resource claim not referenced by any container within the pod"
-            return _unresolvable(f"claim {one.resource_claim_name}: {text}")
+            return _unresolvable(f"claim {status.resource_claim_name}: {text}")
     pod = with_statuses(pod, statuses)
     total = pod_requests(pod, PodGates(pod_level_resources=pod_level), resizes=False, claims=True)
     if pod_level and pod.spec.resources is not None and pod.spec.resources.requests:

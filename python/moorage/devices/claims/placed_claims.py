@@ -144,7 +144,9 @@ class PlacedClaims:
     def _allocated(self, placed: PlacedPod) -> Iterable[tuple[ResourceClaim, AllocationResult | None]]:
         """Return the claims of a pod, each with its allocation if the pod is the first to need it."""
         new = iter(self._allocations(placed))
-        return [(one, next(new, None) if one.status.allocation is None else None) for one in placed.claims]
+        return [
+            (claim, next(new, None) if claim.status.allocation is None else None) for claim in placed.claims
+        ]
 
     def _write(self, pod: Pod, placed: PlacedPod) -> None:
         """Write the claims of one pod; an error takes back the reservations."""

@@ -10,7 +10,7 @@ from moorage.objects.model.resource_claims import ResourceClaim
 def is_reserved_for(claim: ResourceClaim, pod: Pod) -> bool:
     """Whether a claim is reserved for a pod itself."""
     users = claim.status.reserved_for
-    return bool(users) and any(one.uid == pod.metadata.uid for one in users)
+    return bool(users) and any(user.uid == pod.metadata.uid for user in users)
 
 
 def may_be_of(claim: ResourceClaim, pod: Pod) -> bool:

@@ -188,5 +188,5 @@ class DynamicResourcesArgs(Args, kw_only=True):
     binding_timeout: Duration | None = None
 
 
-ARGS: dict[str, type[Args]] = {one.__name__.removesuffix("Args"): one for one in Args.__subclasses__()}
+ARGS: dict[str, type[Args]] = {kind.__name__.removesuffix("Args"): kind for kind in Args.__subclasses__()}
 """Struct of the arguments by plugin."""

@@ -79,10 +79,10 @@ def _profile(profile: types.KubeSchedulerProfile, in_tree: Sequence[type[Plugin]
     sets["multi_point"] = _merge(defaults, custom.multi_point)
     profile.plugins = types.Plugins(**sets)
     profile.plugin_config = profile.plugin_config or []
-    for one in profile.plugin_config:
-        if isinstance(one.args, types.Typed):
-            _args(one.args, gates)
-    configured = {one.name for one in profile.plugin_config}
+    for config in profile.plugin_config:
+        if isinstance(config.args, types.Typed):
+            _args(config.args, gates)
+    configured = {config.name for config in profile.plugin_config}
     for name in sorted({plugin.name for one in sets.values() for plugin in one.enabled or ()} - configured):
         args = default_args(name, gates)
         if args is not None:

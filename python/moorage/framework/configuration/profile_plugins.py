@@ -142,7 +142,9 @@ def build_profiles(
             name = profile.scheduler_name
             message = f"initializing profiles: creating profile for scheduler name {name}: {error}"
             raise ConfigurationError("new", message) from None
-    sorters = [(name, one.args.get(name)) for one in profiles for name in one.plugins["queueSort"]]
+    sorters = [
+        (name, profile.args.get(name)) for profile in profiles for name in profile.plugins["queueSort"]
+    ]
     for built, sorter in zip(profiles, sorters, strict=True):
         if why := queue_sort_error(built.scheduler_name, sorter, sorters[0]):
             raise ConfigurationError("new", f"initializing profiles: {why}")
@@ -397,7 +399,7 @@ def _profile(profile: ProfilePlugins, args: dict[str, Any], release: Release) ->
 
 def missing_points(release: Release) -> set[str]:
     """Return the extension points that a release does not have."""
-    every = {point for one in RELEASES.values() for point in one.extension_points}
+    every = {point for release in RELEASES.values() for point in release.extension_points}
     return every.difference(release.extension_points)
 
 

@@ -216,8 +216,8 @@ def distinct_evidence(sources: Iterable[Iterable[Evidence]]) -> Iterator[Evidenc
     told: set[object] = set()
     for source in sources:
         facts = merge_evidence(source)
-        yield from (one for one in facts if one.key not in told)
-        told |= {one.key for one in facts}
+        yield from (fact for fact in facts if fact.key not in told)
+        told |= {fact.key for fact in facts}
 
 
 def merge_evidence(found: Iterable[Evidence]) -> list[Evidence]:

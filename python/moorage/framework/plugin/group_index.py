@@ -418,7 +418,9 @@ class PodGroups:
         if priority and composites:
             evicted_with = {}
             for group in groups:
-                above = [one for one in (group.unit, *self.ancestors(group.unit)) if one in priority]
+                above = [
+                    ancestor for ancestor in (group.unit, *self.ancestors(group.unit)) if ancestor in priority
+                ]
                 evicted_with.update({group.unit: above[-1]} if above else {})
             priority = {unit: self.priority_of(leaf) or 0 for leaf, unit in evicted_with.items()}
         self._whole, self._evicted_with = priority, evicted_with

@@ -169,7 +169,7 @@ def node_affinity(pod: Pod) -> dict[str, Any]:
     affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
     if affinity is not None:
         terms = affinity.required.node_selector_terms if affinity.required else ()
-        weighed = ((one.weight, _term(one.preference)) for one in affinity.preferred or ())
+        weighed = ((term.weight, _term(term.preference)) for term in affinity.preferred or ())
         parts["nodeAffinity"] = [sorted(_text(_term(term)) for term in terms), sorted(map(_text, weighed))]
     return parts
 

@@ -102,7 +102,7 @@ def check_profiles(profiles: Sequence[Profile]) -> list[Profile]:
     TypeError
         They are no sequence of Profile.
     """
-    if not isinstance(profiles, Sequence) or not all(isinstance(one, Profile) for one in profiles):
+    if not isinstance(profiles, Sequence) or not all(isinstance(profile, Profile) for profile in profiles):
         raise TypeError(f"profiles are a sequence of Profile, not {shorten(repr(profiles))}")
     if not profiles:
         raise InputError("at least one profile is required")

@@ -140,7 +140,7 @@ class Profile:
         if self.points is None:  # a configuration gives weights to plugins that it disables at the point
             self._check_weights()
         self.names = frozenset([plugin.name for plugin in self.plugins])
-        self.volume_plugins = tuple([one for one in self.plugins if isinstance(one, VolumePlugin)])
+        self.volume_plugins = tuple([plugin for plugin in self.plugins if isinstance(plugin, VolumePlugin)])
         self.reads_volumes = bool(self.volume_plugins) and not self.asks_volume_plugins
         is_active = frozenset(self.called(self.plugins, *ALSO_ACTIVE)).__contains__
         self._active = {point: tuple(filter(is_active, plugins)) for point, plugins in self._lists.items()}
@@ -159,12 +159,16 @@ class Profile:
         at_points = dict.fromkeys(chain.from_iterable(map(self._lists.__getitem__, CYCLE_POINTS)))
         lack_state = self.missing_state_texts[FilterPlugin] or self.missing_state_texts[ScorePlugin]
         self.is_in_core = not (self.called(at_points) or lack_state)
-        out_of_tree = [one for one in at_points if not (one.in_core or isinstance(one, VolumePlugin))]
+        out_of_tree = [
+            plugin for plugin in at_points if not (plugin.in_core or isinstance(plugin, VolumePlugin))
+        ]
         self.has_out_of_tree_plugins = bool(out_of_tree)
         post_filters = self.at(interface.PostFilterPlugin)
-        in_core = tuple([one for one in post_filters if isinstance(one, CorePostFilter)])
+        in_core = tuple([plugin for plugin in post_filters if isinstance(plugin, CorePostFilter)])
         self.core_post_filters = in_core if len(in_core) == len(post_filters) else None
-        self.has_units = bool([one for one in self.at(interface.PermitPlugin) if isinstance(one, UnitPlugin)])
+        self.has_units = bool(
+            [plugin for plugin in self.at(interface.PermitPlugin) if isinstance(plugin, UnitPlugin)]
+        )
         self._rejecting = self._may_reject()
 
     def _decide_about_volumes(self) -> None:
@@ -268,21 +272,23 @@ class Profile:
 
     def asks_devices(self, pod: Pod) -> bool:
         """Whether a pod without claims requests an extended resource that a device class provides."""
-        return bool([one for one in self._device_plugins if one.concerns(pod)])
+        return bool([plugin for plugin in self._device_plugins if plugin.concerns(pod)])
 
     def _overriding(self, name: str) -> list[VolumePlugin]:
         """The plugins about volumes for which an attribute is not that of all."""
         return [
-            one for one in self.volume_plugins if getattr(type(one), name) is not vars(VolumePlugin)[name]
+            plugin
+            for plugin in self.volume_plugins
+            if getattr(type(plugin), name) is not vars(VolumePlugin)[name]
         ]
 
     def demand_versions(self) -> tuple[int, ...]:
         """Return `VolumePlugin.demand_version` of the plugins for which it changes."""
-        return tuple([one.demand_version for one in self._with_demand_version])
+        return tuple([plugin.demand_version for plugin in self._with_demand_version])
 
     def delegated_resources(self) -> frozenset[str]:
         """Return the extended resources that plugins provide on nodes without them."""
-        found = list(filter(None, [one.delegated_resources() for one in self._delegating]))
+        found = list(filter(None, [plugin.delegated_resources() for plugin in self._delegating]))
         return found[0] if len(found) == 1 else frozenset().union(*found)
 
     def volume_needs(

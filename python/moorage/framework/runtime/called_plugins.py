@@ -46,9 +46,11 @@ class CalledPlugins:
         self.pre_scores, not_scoring = split_skipping(profile.at(PreScorePlugin), "pre_score", asks)
         self.not_scoring = {name for _, name in not_scoring}
         self.pre_filters_are_native = not [
-            one for one in self.pre_filters if not isinstance(one, NativePlugin)
+            plugin for plugin in self.pre_filters if not isinstance(plugin, NativePlugin)
         ]
-        self.pre_scores_are_native = not [one for one in self.pre_scores if not isinstance(one, NativePlugin)]
+        self.pre_scores_are_native = not [
+            plugin for plugin in self.pre_scores if not isinstance(plugin, NativePlugin)
+        ]
         self.filters = profile.planned(FilterPlugin)
         self.scorers = [(plugin, profile.weight(plugin)) for plugin in profile.planned(ScorePlugin)]
         self.missing_state: Status | None = None

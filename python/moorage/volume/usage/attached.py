@@ -141,7 +141,7 @@ class AttachedVolumes(VolumeCounts):
         MissingClaimError, VolumeError
             As for `volumes_of_new_pod`.
         """
-        volumes = tuple([one for one in self.volumes_of_new_pod(pod) if one[0] in self.room])
+        volumes = tuple([volume for volume in self.volumes_of_new_pod(pod) if volume[0] in self.room])
         return LimitedVolumes(volumes, tuple(sorted(Counter([driver for driver, _ in volumes]).items())))
 
     def drivers_of_new_pod(self, pod: Pod) -> list[Driver]:

@@ -136,10 +136,10 @@ def _lists(library: Library) -> None:
 def _summed(zero: Any, add: Callable[[Any, Any], Any]) -> Callable[[tuple[Any, ...]], Any]:
     def total(values: tuple[Any, ...]) -> Any:
         found = zero
-        for one in values:
-            if type(one) is not type(zero):
+        for value in values:
+            if type(value) is not type(zero):
                 raise EvaluationError(NO_OVERLOAD)
-            found = add(found, one)
+            found = add(found, value)
         return found
 
     return total
@@ -163,9 +163,9 @@ def _extreme(name: str, values: tuple[Any, ...]) -> Any:
     if not values:
         raise EvaluationError(f"{name} called on empty list")
     found = values[0]
-    for one in values[1:]:
-        if _is_before(found, one) if name == "max" else _is_before(one, found):
-            found = one
+    for value in values[1:]:
+        if _is_before(found, value) if name == "max" else _is_before(value, found):
+            found = value
     return found
 
 

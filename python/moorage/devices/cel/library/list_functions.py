@@ -60,8 +60,8 @@ def _flatten(values: Values, depth: int) -> Values:
         raise EvaluationError("level must be non-negative")
     count_work(len(values))
     found: list[Any] = []
-    for one in values:
-        found.extend(_flatten(one, depth - 1) if depth and isinstance(one, tuple) else (one,))
+    for value in values:
+        found.extend(_flatten(value, depth - 1) if depth and isinstance(value, tuple) else (value,))
     return tuple(found)
 
 
@@ -79,7 +79,7 @@ class _Key:
 
 def _sorted(values: Values, keys: Values) -> Values:
     count_work(len(values))
-    if len({type(one) for one in keys}) > 1:
+    if len({type(key) for key in keys}) > 1:
         raise EvaluationError("list elements must have the same type")
     order = sorted(range(len(values)), key=lambda at: _Key(keys[at]))
     return tuple([values[at] for at in order])
@@ -92,10 +92,10 @@ def _range(count: int) -> Values:
 
 def _distinct(values: Values) -> Values:
     found: list[Any] = []
-    for one in values:
+    for value in values:
         count_work(len(found))
-        if not any(are_known_equal(one, other) for other in found):
-            found.append(one)
+        if not any(are_known_equal(value, other) for other in found):
+            found.append(value)
     return tuple(found)
 
 

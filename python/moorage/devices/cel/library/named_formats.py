@@ -33,7 +33,7 @@ register(NamedFormat, FORMAT, "cel.Format")
 
 def _checks(pattern: str, limit: str, text: str, *examples: str) -> Check:
     compiled, most = re.compile(pattern), int(limit.split()[0])
-    shown = ",  or ".join([f"'{one}'" for one in examples])
+    shown = ",  or ".join([f"'{example}'" for example in examples])
     wrong = f"{text} (e.g. {shown}, regex used for validation is '{pattern}')"
 
     def check(value: str) -> list[str]:

@@ -45,7 +45,7 @@ def _value(value: Optional) -> Any:
 
 
 def _unwrap(values: tuple[Optional, ...]) -> tuple[Any, ...]:
-    return tuple([one.value for one in values if one.is_there])
+    return tuple([value.value for value in values if value.is_there])
 
 
 def _pairs(*values: Any) -> int:
@@ -53,8 +53,8 @@ def _pairs(*values: Any) -> int:
 
 
 def _contains(values: tuple[Any, ...], others: tuple[Any, ...]) -> bool:
-    return all(any(are_known_equal(one, other) for one in values) for other in others)
+    return all(any(are_known_equal(value, other) for value in values) for other in others)
 
 
 def _intersects(values: tuple[Any, ...], others: tuple[Any, ...]) -> bool:
-    return any(are_known_equal(one, other) for one in values for other in others)
+    return any(are_known_equal(value, other) for value in values for other in others)

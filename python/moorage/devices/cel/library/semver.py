@@ -66,8 +66,8 @@ def parse_semver(text: str) -> Semver:
     major, minor = _number("major", parts[0]), _number("minor", parts[1])
     number = _number("patch", patch)
     identifiers = pre_release.split(".") if has_pre_release else []
-    for one in identifiers:
-        _check_pre_release(one)
+    for identifier in identifiers:
+        _check_pre_release(identifier)
     for one in build.split(".") if has_build else ():
         if not one:
             raise EvaluationError("Build meta data is empty")

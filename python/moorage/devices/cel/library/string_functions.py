@@ -91,9 +91,9 @@ def _substring(text: str, start: int, end: int | None = None) -> str:
 
 
 def _join(texts: tuple[Any, ...], separator: str = "") -> str:
-    for one in texts:
-        if type(one) is not str:
-            raise EvaluationError(f"join: invalid input: {_go_value(one)}")
+    for text in texts:
+        if type(text) is not str:
+            raise EvaluationError(f"join: invalid input: {_go_value(text)}")
     count_work(sum(map(len, texts)) + len(texts) * len(separator))
     return separator.join(texts)
 

@@ -119,7 +119,7 @@ def _character(text: str, match: re.Match[str], at: int) -> str:
         return _SIMPLE.get(simple, simple)
     if octal is not None:
         return chr(int(octal, 8))
-    code = next((int(one, 16) for one in numbers if one is not None), -1)
+    code = next((int(number, 16) for number in numbers if number is not None), -1)
     if rest is not None or code > 0x10FFFF or 0xD800 <= code < 0xE000:
         raise CompileError(text, [Problem(at, "invalid string literal")])
     return chr(code)

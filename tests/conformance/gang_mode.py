@@ -12,8 +12,8 @@ from moorage.framework import FilterPlugin
 from moorage.objects import Condition, Pod, PodGroup, decode_object
 from moorage.releases import DEFAULT
 from moorage.scheduler.groups.group_status import POD_GROUP_SCHEDULED
+from moorage.scheduler.loop import Loop
 from moorage.scheduler.placing.single_cycle import schedule_one
-from moorage.scheduler.runs import Run
 from tests.scheduler.placing.alone import place_alone
 
 from .modes import Mode
@@ -26,26 +26,17 @@ MOST_ATTEMPTS = 4
 OPTIONAL_KEYS: Mapping[str, set[str]] = ANY_STEP | {"group": {"name"}}
 
 
-class OneCycle(Run):
-    """A run that ends with its first pod group cycle."""
-
-    def one(self, given: Sequence[str]) -> list[Pod]:
-        """Try the next group, and bind those of its pods that got a node; the pods that were tried. Of equal
-        priority they come in the order given, not in that of the events that let them into the queue."""
-        on_eviction = self.scheduler.handle.on_eviction
-        on_eviction.append(self.evicted)
-        try:
-            infos = self.take()
-            places = {key: at for at, key in enumerate(given)}
-            infos.sort(
-                key=lambda info: (-(info.pod.spec.priority or 0), places.get(info.pod.key, len(places)))
-            )
-            if infos:
-                self.attempt(infos)
-                self.bind()
-        finally:
-            on_eviction.remove(self.evicted)
-        return [info.pod for info in infos]
+def one_cycle(loop: Loop, given: Sequence[str]) -> list[Pod]:
+    """Try the next group, and bind those of its pods that got a node; the pods that were tried. Of equal
+    priority they come in the order given, not in that of the events that let them into the queue."""
+    with loop.recording_evictions():
+        infos = loop.take()
+        places = {key: at for at, key in enumerate(given)}
+        infos.sort(key=lambda info: (-(info.pod.spec.priority or 0), places.get(info.pod.key, len(places))))
+        if infos:
+            loop.attempt(infos)
+            loop.bind()
+    return [info.pod for info in infos]
 
 
 class GangWorld(World):
@@ -105,17 +96,17 @@ class GangWorld(World):
 
     def _attempt(self, group: PodGroup, members: Sequence[str]) -> Json | None:
         """One cycle; None where there is nobody to try."""
-        run = OneCycle(self.scheduler)
-        pods = run.one(members)
+        loop = Loop(self.scheduler)
+        pods = one_cycle(loop, members)
         if not pods:
             return None
-        placed = dict(run.result.placements)
+        placed = dict(loop.result.placements)
         for key, node in placed.items():
             self.pods[key] = replace(self.pods[key], spec=replace(self.pods[key].spec, node_name=node))
-        for key in run.result.evicted:
+        for key in loop.result.evicted:
             del self.pods[key]
-        failed = {key: self._failed(key, one.message) for key, one in run.result.unschedulable.items()}
-        found = {"placed": placed, "failed": failed, "evicted": sorted(run.result.evicted)}
+        failed = {key: self._failed(key, one.message) for key, one in loop.result.unschedulable.items()}
+        found = {"placed": placed, "failed": failed, "evicted": sorted(loop.result.evicted)}
         found["condition"] = written = patch(self.written.get(group.key, {}), self._condition(group))
         if written:
             self.written[group.key] = written

@@ -13,7 +13,7 @@ from moorage import Scheduler
 from moorage.errors import InputError
 from moorage.explain import Situation, explain_after_run, explain_alone, explain_in_turn
 from moorage.explain.explain_document import document
-from moorage.explain.situations import CountingRun
+from moorage.explain.situations import Turns
 from moorage.objects import Affinity, Cluster, LabelSelector, Pod, PodAffinity, PodAffinityTerm
 
 
@@ -87,9 +87,9 @@ def test_a_pod_that_comes_again_is_explained_as_it_was_when_it_came_last() -> No
     """It waits for one that comes after it; then it is tried once more."""
     pods = [pod("p", priority=9, **next_to("x")), pod("q", labels={"app": "x"})]
     cluster = Cluster(nodes=[node("a", "z1"), node("b", "z2")], pods=pods)
-    run = CountingRun(Scheduler(cluster), ["default/p"])
-    result = run.all()
-    assert run.decided == {"default/p": 2}
+    counted = Turns(Scheduler(cluster), ["default/p"])
+    result = counted.loop.all()
+    assert counted.decided == {"default/p": 2}
     seen = explain_in_turn(lambda: Scheduler(cluster), ["default/p"])["default/p"]
     assert seen.feasible == [result.placements["default/q"]] == [result.placements["default/p"]]
 
@@ -98,7 +98,7 @@ def test_stopping_a_run_changes_no_decision_before() -> None:
     pods = random_pods(Random(3))
     cluster = Cluster(nodes=[node(f"n{at}", f"z{at % 2}") for at in range(3)], pods=pods)
     whole = Scheduler(cluster).run()
-    assert CountingRun(Scheduler(cluster), ["default/p5"]).all().placements == whole.placements
+    assert Turns(Scheduler(cluster), ["default/p5"]).loop.all().placements == whole.placements
 
 
 @pytest.mark.parametrize("seed", range(4 if NIGHTLY else 2))

@@ -24,15 +24,15 @@ def results(run: AnnotatedRun, pod: mo.Pod) -> dict[str, Any]:
 
 
 def ran(nodes: list[mo.Node], *pods: mo.Pod) -> AnnotatedRun:
-    run = AnnotatedRun(mo.Scheduler(mo.Cluster(nodes=nodes, pods=list(pods))))
-    run.all()
+    run = AnnotatedRun()
+    run.over(mo.Scheduler(mo.Cluster(nodes=nodes, pods=list(pods)))).all()
     return run
 
 
 @pytest.fixture(scope="module")
 def demo() -> AnnotatedRun:
-    run = AnnotatedRun(mo.Scheduler(mo.load(DEMO)))
-    run.all()
+    run = AnnotatedRun()
+    run.over(mo.Scheduler(mo.load(DEMO))).all()
     return run
 
 
@@ -42,8 +42,8 @@ def by_name(run: AnnotatedRun, name: str) -> mo.Pod:
 
 def test_placements_are_those_of_a_run_without(demo: AnnotatedRun) -> None:
     plain = mo.Scheduler(mo.load(DEMO)).run()
-    assert dict(demo.result.placements) == dict(plain.placements)
-    assert {key: one.message for key, one in demo.result.unschedulable.items()} == {
+    assert dict(demo.loop.result.placements) == dict(plain.placements)
+    assert {key: one.message for key, one in demo.loop.result.unschedulable.items()} == {
         key: one.message for key, one in plain.unschedulable.items()
     }
 
@@ -51,7 +51,7 @@ def test_placements_are_those_of_a_run_without(demo: AnnotatedRun) -> None:
 def test_a_pod_with_several_feasible_nodes(demo: AnnotatedRun) -> None:
     pod = by_name(demo, "pi-tgd6t")
     found = results(demo, pod)
-    assert found["selected-node"] == demo.result.placements[pod.key] == "worker-1"
+    assert found["selected-node"] == demo.loop.result.placements[pod.key] == "worker-1"
     assert found["filter-result"]["master-1"] == {
         "NodeUnschedulable": "passed",
         "NodeName": "passed",

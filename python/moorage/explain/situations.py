@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import groupby
 
 from moorage.errors import InputError
 from moorage.objects import Pod
@@ -13,7 +14,7 @@ from moorage.objects.read.python_values import Source
 from moorage.queue import QueuedPodInfo
 from moorage.scheduler.check_arguments import check_readable, pod_of
 from moorage.scheduler.cycle.results import ScheduleResult
-from moorage.scheduler.runs import Run
+from moorage.scheduler.loop import Loop, Policy
 from moorage.scheduler.scheduler import PodScheduler
 from moorage.store import NotFoundError
 
@@ -40,19 +41,20 @@ class AllExplainedError(Exception):
     """Raised to end a run when every pod is explained."""
 
 
-class CountingRun(Run):
-    """A run that counts the attempts to place some pods.
+class Turns(Policy):
+    """Counts the attempts of a run to place some pods, and has something done before each.
 
     A pod of a group is attempted with its group.
 
     Parameters
     ----------
-    keys : iterable of str
-        ``namespace/name`` of the pods.
+    keys : container of str, optional
+        ``namespace/name`` of the pods; by default those of all.
+    before : callable, optional
+        Called with the pod's ``namespace/name`` before each of these attempts.
 
     Attributes
     ----------
-    keys : frozenset of str
     turns : Counter of str
         Number of attempts to place each pod.
     decided : dict of str to int
@@ -60,91 +62,40 @@ class CountingRun(Run):
         or its group.
     """
 
-    scheduler: PodScheduler
-
-    def __init__(self, scheduler: PodScheduler, keys: Iterable[str]) -> None:
-        super().__init__(scheduler)
-        self.keys = frozenset(keys)
+    def __init__(
+        self,
+        scheduler: PodScheduler,
+        keys: Container[str] | None = None,
+        before: Callable[[str], object] | None = None,
+    ) -> None:
+        self.scheduler, self.loop = scheduler, Loop(scheduler, self)
         self.turns = Counter[str]()
         self.decided: dict[str, int] = {}
+        self._keys, self._before = keys, before
         self._groups: dict[str, str] = {}
 
-    def break_off(self) -> None:
-        """Do nothing: nobody uses the scheduler after a run that was ended."""
+    def begin(self, infos: Sequence[QueuedPodInfo]) -> int:
+        """Count the attempt of the first pod or group, if it counts; else have those before it tried."""
+        of_unit = [list(pods) for _, pods in groupby(infos, lambda info: info.unit or info.uid)]
+        counted = [any(map(self._counts, pods)) for pods in of_unit]
+        if not counted[0]:
+            first = counted.index(True) if True in counted else len(counted)
+            return sum(map(len, of_unit[:first]))
+        for info in filter(self._counts, of_unit[0]):
+            self._groups[info.pod.key] = "/".join(info.unit or ())
+            self._count(info.pod.key)
+        return len(of_unit[0])
 
-    def attempt(self, infos: Sequence[QueuedPodInfo]) -> int:
-        """Try popped pods up to the first of the counted ones, or that one with its group; see
-        `Run.attempt`."""
-        at = next((at for at, info in enumerate(infos) if self.counts(info.pod.key)), len(infos))
-        if at < len(infos) and infos[at].unit is not None:
-            at = next(first for first, info in enumerate(infos) if info.unit == infos[at].unit)
-        end = at
-        if at == 0:
-            end = 1
-            while infos[0].unit is not None and end < len(infos) and infos[end].unit == infos[0].unit:
-                end += 1
-            for info in infos[:end]:
-                if self.counts(info.pod.key):
-                    self._groups[info.pod.key] = "/".join(info.unit or ())
-                    self.count(info.pod.key)
-        if end < len(infos):
-            self.queue.put_back(*infos[end:])
-        return super().attempt(infos[:end])
+    def _counts(self, info: QueuedPodInfo) -> bool:
+        return self._keys is None or info.pod.key in self._keys
 
-    def counts(self, key: str) -> bool:
-        """Whether the attempts to place a pod are counted.
-
-        Parameters
-        ----------
-        key : str
-            ``namespace/name`` of the pod.
-        """
-        return key in self.keys
-
-    def count(self, key: str) -> None:
-        """Count an attempt that is about to begin.
-
-        Parameters
-        ----------
-        key : str
-            ``namespace/name`` of the pod.
-        """
+    def _count(self, key: str) -> None:
         self.turns[key] += 1
         preemptors = key, self._groups.get(key)
-        if all(eviction.by not in preemptors for eviction in self.result.evicted.values()):
+        if all(eviction.by not in preemptors for eviction in self.loop.result.evicted.values()):
             self.decided[key] = self.turns[key]
-
-
-class ExplainingRun(CountingRun):
-    """A run that explains some pods right before their decisive attempts, and ends when all are explained.
-
-    Parameters
-    ----------
-    counted : CountingRun
-        A whole run of an equal scheduler.
-
-    Attributes
-    ----------
-    explanations : dict of str to Explanation
-    """
-
-    def __init__(self, scheduler: PodScheduler, counted: CountingRun) -> None:
-        super().__init__(scheduler, counted.decided)
-        self.explanations: dict[str, Explanation] = {}
-        self._counted = counted
-        self._pending = len(scheduler.pods.pending)
-
-    def count(self, key: str) -> None:
-        """Explain a pod before its decisive attempt; see `CountingRun.count`."""
-        super().count(key)
-        if self.turns[key] != self._counted.decided[key]:
-            return
-        placed = len(self.result.placements)
-        others = max(0, self._pending - 1 - placed)
-        situation = Situation(IN_TURN, placed, others, *_outcome(self._counted.result, key))
-        self.explanations[key] = replace(explain_now(self.scheduler, key), situation=situation)
-        if len(self.explanations) == len(self.keys):
-            raise AllExplainedError
+        if self._before is not None:
+            self._before(key)
 
 
 Explanations = dict[str, Explanation]
@@ -171,18 +122,42 @@ def explain_in_turn(make: Callable[[], PodScheduler], keys: Sequence[str]) -> Ex
     dict of str to Explanation
         In the order of `keys`.
     """
-    counting = CountingRun(make(), keys)
-    counting.all()
-    explained: Explanations = {}
-    if counting.decided:
-        run = ExplainingRun(make(), counting)
-        with suppress(AllExplainedError):
-            run.all()
-        explained = run.explanations
+    counted = Turns(make(), frozenset(keys))
+    result = counted.loop.all()
+    explained = _explain_turns(make(), counted.decided, result) if counted.decided else {}
     others = [key for key in keys if key not in explained]
     if others:
         explained |= explain_alone(make, others)
     return {key: explained[key] for key in keys}
+
+
+def _explain_turns(
+    scheduler: PodScheduler, decided: Mapping[str, int], result: ScheduleResult
+) -> Explanations:
+    """Explain pods before their decisive attempts in a run, which ends when all are explained.
+
+    Parameters
+    ----------
+    decided : mapping of str to int
+        By pod, the number of the attempt.
+    result : ScheduleResult
+        Of a whole run of an equal scheduler.
+    """
+    explained, pending = Explanations(), len(scheduler.pods.pending)
+
+    def explain(key: str) -> None:
+        if turns.turns[key] != decided[key]:
+            return
+        placed = len(turns.loop.result.placements)
+        situation = Situation(IN_TURN, placed, max(0, pending - 1 - placed), *_outcome(result, key))
+        explained[key] = replace(explain_now(scheduler, key), situation=situation)
+        if len(explained) == len(decided):
+            raise AllExplainedError
+
+    turns = Turns(scheduler, decided, explain)
+    with suppress(AllExplainedError):
+        turns.loop.all()
+    return explained
 
 
 def explain_alone(make: Callable[[], PodScheduler], keys: Sequence[str]) -> Explanations:

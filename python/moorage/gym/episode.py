@@ -263,7 +263,7 @@ class Episode(Replayer):
     def try_all(self) -> None:
         """Offer the pods that wait in the queue."""
         self.scheduler.sync()
-        while infos := self.take():
+        while infos := self.loop.take():
             for info in infos:
                 self.queue.done(info.pod.metadata.uid)
                 known = self._left.get(info.pod.key)

@@ -47,13 +47,13 @@ from .event_handlers import PodHandler, watch
 from .groups.ignored_groups import group_warnings
 from .groups.place_group import schedule_workload
 from .kind_handlers import watch_taint_rules
+from .loop import Loop
 from .options import Options, SchedulerOptions, check_names
 from .placing.binding_cycle import BindingCycles, threads_for
 from .placing.preempt_pods import Preemption, preempt_pods
 from .placing.schedule_pods import schedule_by_template, schedule_pods
 from .placing.single_cycle import schedule_one
 from .queueing import make_queue, time_of
-from .runs import Run
 from .scheduler_metrics import SchedulerMetrics
 from .scheduler_parts import SchedulerParts
 from .scheduling_context import SchedulingContext
@@ -328,10 +328,10 @@ class PodScheduler(SchedulerParts):
         dict of str to Failure
             The pods whose binding failed, by ``namespace/name``.
         """
-        run = Run(self)
-        while any(map(self.bindings.is_running, pods)) and run.let_time_pass():
-            pass
-        return run.result.unschedulable
+        loop = Loop(self)
+        while any(map(self.bindings.is_running, pods)) and loop.let_time_pass():
+            loop.resume()
+        return loop.result.unschedulable
 
     def schedule_one(self, pod: Source) -> Decision:
         """Schedule one pod in a cycle of its own, with its trace; see `placing.single_cycle.schedule_one`.
@@ -372,7 +372,7 @@ class PodScheduler(SchedulerParts):
         self.drop_unused_classes()
         self.sync()
         warnings = group_warnings(self) if isinstance(self.client, ObjectStore) else []
-        result = Run(self).all()
+        result = Loop(self).all()
         result.warnings = warnings
         return result
 
@@ -518,15 +518,16 @@ class PodScheduler(SchedulerParts):
         ScheduleResult
             The pods that were bound or failed, and in `waiting` and `binding` those that are not yet bound.
         """
-        run = Run(self)
+        loop, now = Loop(self), self.cache.clock() if now is None else now
         if self.bindings.running:
-            self.volumes.reach(self.cache.clock() if now is None else now)
-        run.advance(self.cache.clock() if now is None else now)
-        run.result.waiting = {started.pod.key: started.node for started in self.bindings.waiting.values()}
+            self.volumes.reach(now)
+        with loop.recording_evictions():
+            loop.resume(now)
+        loop.result.waiting = {started.pod.key: started.node for started in self.bindings.waiting.values()}
         running = [started.started for started in self.bindings.running.values()]
-        run.result.binding = {started.pod.key: started.node for started in running}
+        loop.result.binding = {started.pod.key: started.node for started in running}
         self.sync()
-        return run.result.end_run()
+        return loop.result.end_run()
 
 
 def _options_of(cluster: Cluster | ObjectClient, given: SchedulerOptions) -> Options:

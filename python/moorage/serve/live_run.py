@@ -11,14 +11,12 @@ from moorage.framework import Code, NominatingInfo
 from moorage.preemption.running_preemptions import RunningPreemptions
 from moorage.queue import QueuedPodInfo
 from moorage.scheduler.cycle.results import Failure, ScheduleResult
+from moorage.scheduler.loop import Loop, Policy
 from moorage.scheduler.placing.single_cycle import report_failure
-from moorage.scheduler.runs import Run
 
 from .writer import Writer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from moorage.facade import Scheduler
     from moorage.objects import Pod
     from moorage.scheduler.scheduler_metrics import SchedulerMetrics
@@ -29,7 +27,7 @@ BATCH = 256
 """Pods that are popped at once at most, so that the first of them is bound while others are tried."""
 
 
-class LiveRun(Run):
+class LiveRun(Policy):
     """Tries pods as they become active, in real time.
 
     What a simulation has no need of happens here: the pod's condition and events are written, backoff is
@@ -51,15 +49,12 @@ class LiveRun(Run):
         Of the scheduler (`Scheduler.measure`). An attempt ends with the answer to the binding.
     """
 
-    defers_failed_groups = False
-    reports_failures = True
+    time_passes = is_live = True
 
     def __init__(self, scheduler: Scheduler, writer: Writer) -> None:
-        metrics = scheduler.measure()
-        super().__init__(scheduler)
-        self.metrics: SchedulerMetrics = metrics
-        self.writer, self._preemptions = writer, scheduler.handle.shared(RunningPreemptions)
-        self._sent: dict[str, tuple[QueuedPodInfo, str]] = {}  # by UID, what is being bound, and where
+        self.metrics: SchedulerMetrics = scheduler.measure()
+        self.scheduler, self.queue, self.writer = scheduler, scheduler.queue, writer
+        self.loop, self._preemptions = Loop(scheduler, self), scheduler.handle.shared(RunningPreemptions)
         self.bound = self.failed = 0
 
     def step(self) -> bool:
@@ -79,16 +74,14 @@ class LiveRun(Run):
         scheduler.sync()
         now = scheduler.cache.clock()
         self.queue.run_periodic(now)
-        with self._recording_evictions():
+        with self.loop.recording_evictions():
             self.writer.collect()
             self._release_preemptors()
-            self.resume(now)
-            infos = self.take(BATCH)
+            infos = self.loop.take(BATCH)
             if infos:
-                self.attempt(infos)
-            self.bind()
-        if not self._placed:
-            self.result = ScheduleResult(scheduler.cache.state, 0)
+                self.loop.attempt(infos)
+            self.loop.bind()
+        self.loop.result = ScheduleResult(scheduler.cache.state, 0)
         return bool(infos)
 
     def _release_preemptors(self) -> None:
@@ -100,17 +93,11 @@ class LiveRun(Run):
                 if info is not None and (info.gating_plugin or preemption.has_failed):
                     self.queue.activate([pod])
 
-    def bind(self) -> None:
-        """Send the bindings of placed pods to the threads. Those that were deleted or bound by others since
-        are dropped."""
-        self._has_bound = False
-        infos, nodes, ended = self._take_placed()
-        self.queue.finish(ended)
-        for info in ended:
-            self.metrics.forget(info.uid)
+    def bind(self, loop: Loop, infos: list[QueuedPodInfo], nodes: list[str]) -> None:
+        """Send the bindings of placed pods to the threads."""
         for info, node in zip(infos, nodes, strict=True):
-            self.result.placements.pop(info.key, None)
-            self._sent[info.uid] = info, node
+            loop.result.placements.pop(info.key, None)
+            loop.sent[info.uid] = info, node
             send = partial(self._send, info.pod, node, self._profile(info))
             self.writer.submit("pod_binding", info.pod, send, partial(self._has_ended, info.uid))
 
@@ -147,18 +134,12 @@ class LiveRun(Run):
         self.writer.collect()
         return have_ended
 
-    def is_being_bound(self, pod: Pod) -> bool:
-        return pod.metadata.uid in self._sent or super().is_being_bound(pod)
-
-    def count_placed(self, metrics: SchedulerMetrics, infos: Sequence[QueuedPodInfo]) -> None:
-        metrics.begin(infos, are_placed=True)
-
     def _profile(self, info: QueuedPodInfo) -> str:
         return self.scheduler.context.engine_of(info.pod).profile.scheduler_name
 
     def _has_ended(self, uid: str, error: Exception | None) -> None:
         """Account for a binding that has ended."""
-        info, node = self._sent.pop(uid)
+        info, node = self.loop.sent.pop(uid)
         if error is None:
             self._has_been_bound(info, node)
         else:
@@ -183,7 +164,7 @@ class LiveRun(Run):
             self.metrics.forget(info.uid)
             return
         logger.warning("pod not bound: pod=%s error=%s", info.pod.key, error)
-        self.refuse(info, error)
+        self.loop.refuse(info, error)
         if scheduler.is_waiting(info.pod):
             engine = scheduler.context.engine_of(info.pod)
             failure = Failure(

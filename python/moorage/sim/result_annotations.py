@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from moorage.explain.situations import CountingRun
+from moorage.explain.situations import Turns
 from moorage.facade import Scheduler
 from moorage.framework.plugin.interface import (
     BindPlugin,
@@ -26,6 +26,7 @@ from moorage.objects import Pod
 from moorage.objects.read.snapshots import SIMULATOR_KINDS
 from moorage.objects.read.write import object_to_dict
 from moorage.scheduler.cycle.results import Examination
+from moorage.scheduler.loop import Loop
 
 PREFIX = "kube-scheduler-simulator.sigs.k8s.io/"
 PASSED, SUCCESS = "passed", "success"
@@ -33,27 +34,32 @@ Results = dict[str, str]
 """Annotation to value, of one attempt."""
 
 
-class AnnotatedRun(CountingRun):
+class AnnotatedRun:
     """A run that examines each pod right before each attempt to place it.
 
     Attributes
     ----------
+    scheduler : Scheduler
+    loop : Loop
+        Its result is that of the run.
     attempts : dict of str to list of Results
         By ``namespace/name`` of the pod, what the plugins said in each attempt. What follows the choice of a
         node is in the last one.
     """
 
-    def __init__(self, scheduler: Scheduler) -> None:
-        super().__init__(scheduler, ())
+    scheduler: Scheduler
+    loop: Loop
+
+    def __init__(self) -> None:
         self.attempts: dict[str, list[Results]] = {}
 
-    def counts(self, key: str) -> bool:
-        """Whether the attempts to place a pod are counted: those of each."""
-        return True
+    def over(self, scheduler: Scheduler) -> Loop:
+        """Return the loop of the run over a scheduler."""
+        self.scheduler, self.loop = scheduler, Turns(scheduler, before=self._examine).loop
+        return self.loop
 
-    def count(self, key: str) -> None:
+    def _examine(self, key: str) -> None:
         """Examine a pod that is about to be tried."""
-        super().count(key)
         pod = self.scheduler.pods.pending[key]
         with self.scheduler.cache.lock:
             profile = self.scheduler.context.engine_for(pod).profile
@@ -73,8 +79,8 @@ class AnnotatedRun(CountingRun):
             return {}
         with self.scheduler.cache.lock:
             profile = self.scheduler.context.engine_for(pod).profile
-        node = self.result.placements.get(pod.key, "")
-        victims = sorted({one.node for one in self.result.evicted.values() if one.by == pod.key})
+        node = self.loop.result.placements.get(pod.key, "")
+        victims = sorted({one.node for one in self.loop.result.evicted.values() if one.by == pod.key})
         last = attempts[-1] | ended(profile, node, victims)
         history = [*({**one, **ended(profile, "", [])} for one in attempts[:-1]), last]
         return last | {f"{PREFIX}result-history": _text(history)}

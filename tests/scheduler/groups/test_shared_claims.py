@@ -18,7 +18,7 @@ from moorage.objects import Pod, PodResourceClaim, ResourceClaim
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Profile
 from moorage.scheduler.cycle.results import Failure
-from moorage.scheduler.runs import Run
+from moorage.scheduler.loop import Policy
 
 ELSEWHERE = "claim default/c got allocated elsewhere in the meantime"
 
@@ -65,10 +65,10 @@ def test_a_gang_shares_a_claim() -> None:
     one = cluster(pods, claim("c", [request("r", 4)]), having="a", profile=profile)
     texts = set[str]()
 
-    def note(run: Run, infos: list[Any], failures: list[Failure]) -> None:
+    def note(policy: Policy, infos: list[Any], failures: list[Failure]) -> None:
         texts.update(failure.message for failure in failures)
 
-    with patch.object(Run, "note_failures", note):
+    with patch.object(Policy, "on_failed", note):
         placements = one.run().placements
     assert texts == {f'running PreBind plugin "DynamicResources": {ELSEWHERE}'}
     assert not seen.after_binding

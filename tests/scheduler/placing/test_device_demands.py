@@ -21,7 +21,7 @@ from moorage.framework import ReservePlugin
 from moorage.objects import Node, Object, Pod, ResourceClaim, ResourceClaimTemplate, decode_object
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Profile
-from moorage.scheduler.runs import Run
+from moorage.scheduler.loop import Loop
 from moorage.store import BadRequestError, ObjectStore
 
 KIND = f'device.attributes["{DRIVER}"].kind'
@@ -360,13 +360,13 @@ def test_pods_are_told_of_their_claims_as_one_write(monkeypatch: pytest.MonkeyPa
 
 
 def test_an_interrupted_run_writes_no_claims_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(self: Run) -> None:
+    def interrupt(self: Loop) -> None:
         raise KeyboardInterrupt
 
     one = make([device_class(), *DEVICES, claim("c", [request()])], [pod("p", "c")])
-    run = Run(one)
+    run = Loop(one)
     with monkeypatch.context() as patch:
-        patch.setattr(Run, "_write_claims", interrupt)
+        patch.setattr(Loop, "_write_claims", interrupt)
         with pytest.raises(KeyboardInterrupt):
             run.all()
     one.client.delete(Pod, "p", "default")

@@ -35,8 +35,8 @@ from moorage.plugins.volume_zone import VolumeZone
 from moorage.queue import QueuedPodInfo
 from moorage.scheduler import Decision
 from moorage.scheduler.cycle.engine import Engine
+from moorage.scheduler.loop import Loop
 from moorage.scheduler.placing.single_cycle import schedule_one
-from moorage.scheduler.runs import Run
 from moorage.scheduler.scheduling_context import SchedulingContext
 from moorage.volume.usage.in_use import VolumesInUse
 
@@ -220,13 +220,13 @@ def test_pods_that_have_failed_are_placed_by_demand(monkeypatch: pytest.MonkeyPa
 
 def whole_cycles(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the pods that plugins schedule from now on."""
-    out, schedule = list[str](), Run._schedule
+    out, schedule = list[str](), Loop._schedule
 
-    def noted(run: Run, engine: Engine, info: QueuedPodInfo) -> Decision:
+    def noted(run: Loop, engine: Engine, info: QueuedPodInfo) -> Decision:
         out.append(info.pod.name)
         return schedule(run, engine, info)
 
-    monkeypatch.setattr(Run, "_schedule", noted)
+    monkeypatch.setattr(Loop, "_schedule", noted)
     return out
 
 

@@ -45,8 +45,8 @@ from moorage.objects import (
 )
 from moorage.queue import QueuedPodInfo
 from moorage.scheduler import Failure
+from moorage.scheduler.loop import Loop
 from moorage.scheduler.placing import single_cycle
-from moorage.scheduler.runs import Run
 from moorage.store import ApiError, ObjectStore
 
 
@@ -307,7 +307,7 @@ class WholeMachine(RuleBasedStateMachine):
         try:
             self.store.bind(one, on)
         except ApiError as error:
-            Run(self.scheduler).refuse(info, error)
+            Loop(self.scheduler).refuse(info, error)
             self.twin.freed(self.twin.assumed.pop(one.metadata.uid))
         else:
             self.stored[one.name].on = on

@@ -26,7 +26,7 @@ from moorage.queue import QueuedPodInfo
 from moorage.releases import DEFAULT_GATES
 from moorage.scheduler import Decision, ScheduleResult
 from moorage.scheduler.cycle.engine import Engine
-from moorage.scheduler.runs import Run
+from moorage.scheduler.loop import Loop, Policy
 from moorage.store import ObjectStore
 
 POD_EVENTS = PodEvents(DEFAULT_GATES)
@@ -78,7 +78,7 @@ class Followed(Scheduler):
         return heard
 
     def run(self) -> ScheduleResult:
-        return FollowedRun(self).all()
+        return Loop(self, Following(self)).all()
 
     def pump(self, kind: Any) -> None:
         """Hear of one kind alone."""
@@ -95,19 +95,15 @@ class Followed(Scheduler):
         return decision
 
 
-class FollowedRun(Run):
+class Following(Policy):
     """The twin hears of pods that are assumed."""
 
-    scheduler: Followed
+    def __init__(self, scheduler: Followed) -> None:
+        self.followed = scheduler.followed
 
-    def _assumed(self, infos: Sequence[QueuedPodInfo], nodes: Sequence[str]) -> None:
+    def on_placed(self, infos: Sequence[QueuedPodInfo], nodes: Sequence[str]) -> None:
         for info, node in zip(infos, nodes, strict=True):
-            self.scheduler.followed.assume(info.pod, node)
-        super()._assumed(infos, nodes)
-
-    def _bound(self, pod: Pod, node: str) -> None:
-        self.scheduler.followed.assume(pod, node)
-        super()._bound(pod, node)
+            self.followed.assume(info.pod, node)
 
 
 def follow_attempts(scheduler: Followed) -> None:

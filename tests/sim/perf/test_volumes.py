@@ -187,7 +187,7 @@ def test_nodes_of_another_strategy_say_nothing(tmp_path: Path) -> None:
     ]
 
 
-def test_pods_with_disks_of_their_own_are_measured_together(tmp_path: Path) -> None:
+def test_pods_with_disks_of_their_own_are_measured_one_by_one(tmp_path: Path) -> None:
     disks = DISK.replace("vol-1", "'vol-{{.Index}}'")
     run = run_ops(
         tmp_path,
@@ -199,8 +199,8 @@ def test_pods_with_disks_of_their_own_are_measured_together(tmp_path: Path) -> N
     first, measured = run.operations.runs[0], run.operations.runs[1:]
     assert len(set(first.state.tolist())) == 2  # one disk cannot be mounted twice
     assert run.meter.pods == 5
-    assert run.meter.placing_all_ns == run.meter.placing_ns == 1_000_000  # from one look to the next
-    assert run.meter.chunks == [4e6 / 5]
+    assert run.meter.placing_all_ns == run.meter.placing_ns == 5_000_000  # a look after each
+    assert run.meter.chunks == [7e6 / 5]
     assert measured[1].state[0] not in first.state
 
 

@@ -17,8 +17,8 @@ from moorage.cli.options.number_ranges import WholeNumber
 from moorage.errors import located
 
 if TYPE_CHECKING:
-    from moorage.cli.runs.simulation import Simulation
     from moorage.objects import LabelSelectorMatcher
+    from moorage.sim.result_annotations import AnnotatedRun
 
 DEFAULT_MULTI = {"partition": "none", "chunk": 256, "executor": "threads"}
 """Defaults of the options that concern several schedulers."""
@@ -109,7 +109,7 @@ def simulate(
     matcher, changes = _matcher(selector), requested_changes(options)
     if schedulers is not None and changes:
         raise click.UsageError(f"{changes[0].option} cannot be combined with --schedulers")
-    began = time.perf_counter()
+    annotated, began = _annotated_run() if annotate else None, time.perf_counter()
     with Stages("reading", "scheduling", "summing up") as stage:
         cluster = load_input(options)
         preparation = Preparation(cluster, scheduler_settings(options, cluster), changes)
@@ -118,7 +118,7 @@ def simulate(
         if schedulers is not None:
             done = preparation.run_several(schedulers, multi)
         else:
-            done = preparation.run(stage, **_kind_of_run(annotate))
+            done = preparation.run(stage) if annotated is None else preparation.run(stage, annotated.over)
         stage()
         place = None if all_namespaces else options["namespace"]
         shown = [
@@ -128,8 +128,8 @@ def simulate(
         ]
     print_release(cluster)
     print_warnings(done.warnings())
-    if annotate:
-        _write_annotated(output, done)
+    if annotated is not None:
+        _write_annotated(output, annotated)
     else:
         write_simulation(output, done, None if summary_only else shown)
     seconds = done.result.seconds
@@ -138,23 +138,19 @@ def simulate(
         print(throughput(done.several), file=sys.stderr)
 
 
-def _kind_of_run(annotate: bool) -> dict[str, Any]:
-    """The argument of `Preparation.run` that says whether pods are examined before each attempt."""
-    if not annotate:
-        return {}
+def _annotated_run() -> AnnotatedRun:
     from moorage.sim.result_annotations import AnnotatedRun
 
-    return {"kind": AnnotatedRun}
+    return AnnotatedRun()
 
 
-def _write_annotated(form: str, done: Simulation) -> None:
+def _write_annotated(form: str, run: AnnotatedRun) -> None:
     """Print the cluster after an annotated run."""
     from moorage.cli.output import ignore_broken_pipe, write_value
-    from moorage.sim.result_annotations import AnnotatedRun, exported
+    from moorage.sim.result_annotations import exported
 
-    assert isinstance(done.run, AnnotatedRun)
     with ignore_broken_pipe():
-        write_value(form, exported(done.run))
+        write_value(form, exported(run))
 
 
 def _matcher(selector: str) -> LabelSelectorMatcher:

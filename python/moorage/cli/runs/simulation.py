@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -30,7 +30,7 @@ from moorage.plugins.gang_scheduling import GangScheduling
 from moorage.scheduler import ScheduleResult
 from moorage.scheduler.cycle.results import Failure
 from moorage.scheduler.groups.ignored_groups import group_warnings
-from moorage.scheduler.runs import Run
+from moorage.scheduler.loop import Loop
 from moorage.scheduler.scheduler_parts import TERMINATING as TERMINATING
 from moorage.sim.summary import Summary, summarize
 from moorage.store.errors import NotFoundError
@@ -118,8 +118,6 @@ class Simulation:
     result : ScheduleResult
     several : Optimistic or None
         Counters of several schedulers.
-    run : Run or None
-        The run of one scheduler.
     evicted : dict of str to Evicted
         By ``namespace/name``, the pods that the changes have deleted from nodes and that should run on.
     kept : dict of str to str
@@ -130,7 +128,6 @@ class Simulation:
     scheduler: Scheduler
     result: ScheduleResult
     several: Optimistic | None = None
-    run: Run | None = None
     evicted: dict[str, Evicted] = field(default_factory=dict)
     kept: dict[str, str] = field(default_factory=dict)
     _victims: dict[str, list[str]] = field(default_factory=dict)
@@ -518,27 +515,25 @@ class Preparation:
         scheduler.sync()
         return scheduler
 
-    def run(self, stages: Stages | None = None, kind: type[Run] = Run) -> Simulation:
+    def run(self, stages: Stages | None = None, loop_over: Callable[[Scheduler], Loop] = Loop) -> Simulation:
         """Place the pending pods.
 
         Parameters
         ----------
         stages : Stages, optional
             Shows how many pods have been tried.
-        kind : type, optional
-            The class of the run.
+        loop_over : callable, optional
+            Makes the loop over a scheduler.
         """
         scheduler = self.make()
-        run = kind(scheduler)
+        loop = loop_over(scheduler)
         if stages is not None:
-            placed, failed = run.result.placements, run.result.unschedulable
+            placed, failed = loop.result.placements, loop.result.unschedulable
             stages.count(len(scheduler.pods.pending), lambda: len(placed) + len(failed))
-        done = Simulation(
-            self, scheduler, run.all(), run=run, evicted=self.evicted.copy(), kept=self.kept.copy()
-        )
+        done = Simulation(self, scheduler, loop.all(), evicted=self.evicted.copy(), kept=self.kept.copy())
         while self._evict_again(done):
-            run.all()
-        return Simulation(self, scheduler, done.result, run=run, evicted=done.evicted, kept=done.kept)
+            loop.all()
+        return Simulation(self, scheduler, done.result, evicted=done.evicted, kept=done.kept)
 
     def _evict_again(self, done: Simulation) -> bool:
         """Evict pods that a drain had to keep, as kubectl does until it is done; return whether any went."""

@@ -117,24 +117,6 @@ class Meter:
         """Return the maximum size of the next batch that does not exceed the current chunk."""
         return CHUNK - self._chunk[0] if self.window is not None and self._chunk[0] else FAR
 
-    def scheduled(self, run: PodRun, placed: int, popped: int, ended: int) -> None:
-        """Record the placement of a batch.
-
-        Parameters
-        ----------
-        run : PodRun
-            The run of the pods.
-        placed : int
-            Number of placed pods.
-        popped, ended : int
-            Nanoseconds at which the batch was popped and its last pod assumed.
-        """
-        if self.window is not None:
-            self.placing_all_ns += ended - popped
-            if self.measures(run):
-                self.pods += placed
-                self.placing_ns += ended - popped
-
     def tried_each(
         self, tried: Sequence[tuple[PodRun, int]], placed: Sequence[tuple[PodRun, int]], nanoseconds: int
     ) -> None:

@@ -6,36 +6,29 @@ all pods, advance the time; creation of objects and binding take no virtual time
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
-import numpy as np
-
+from moorage._core.queue.in_flight import keys_of
 from moorage.errors import InputError, NotBuiltError
 from moorage.facade import Scheduler
 from moorage.framework.configuration import ConfigurationError
-from moorage.objects import AnyGroup, Pod
 from moorage.queue import QueuedPodInfo
-from moorage.scheduler import ScheduleResult
-from moorage.scheduler.cycle.engine import Engine
-from moorage.scheduler.groups.group_attempt import GroupResult
-from moorage.scheduler.groups.group_batch import GroupBatch
-from moorage.scheduler.runs import ALL
+from moorage.scheduler import Eviction, Failure
+from moorage.scheduler.loop import Loop, Policy
 from moorage.sim.virtual_time.attempt_clock import AttemptClock
-from moorage.sim.virtual_time.virtual_run import VirtualRun
 from moorage.store import ObjectStore
 
 from .measure import Meter, Timer
 from .operation_cursor import Operations, WorkloadFailedError, WorkloadStuckError
-from .pods import PodRun, Window
+from .pods import Window
 from .report import DEFAULT_TIE_BREAK, DONE, FAILURE, STUCK, WorkloadReport, make_report
 from .scheduler_perf_file import Workload
 
-Way = Callable[[Engine, ScheduleResult, list[QueuedPodInfo], range], int]
 
-
-class MeasuredRun(VirtualRun):
+class MeasuredRun(Policy):
     """Takes the pods of a workload from the scheduler's queue, places and binds them, and measures that.
 
     Parameters
@@ -55,30 +48,36 @@ class MeasuredRun(VirtualRun):
     meter : Meter
     """
 
-    clock: AttemptClock
-    operations: Operations
+    time_passes = True
+    until = math.inf
+    """The time up to which the run goes."""
 
     def __init__(self, workload: Workload, rate: Fraction, timer: Timer, tie_break: str) -> None:
-        clock = AttemptClock(rate)
-        scheduler = Scheduler(
+        self.clock = AttemptClock(rate)
+        self.scheduler = Scheduler(
             ObjectStore(),
             config=workload.scheduler_config,
             kubernetes_version=workload.kubernetes_version,
             feature_gates=workload.feature_gates,
             tie_break=tie_break,
-            clock=clock,
+            clock=self.clock,
         )
-        super().__init__(scheduler, clock)
+        self.loop = Loop(self.scheduler, self)
         self.timer, self.meter = timer, Meter()
-        self._infos: Sequence[QueuedPodInfo] = []  # the batch
-        self._known: list[tuple[PodRun, int]] = []  # see `_runs`
-        self._began = self._popping = 0  # of the batch: when, and how long its pop took
+        # When the batch was popped, when pods of it were last tried, how many of it, and how many are placed.
+        self._popped = self._since = self._tried = self._placed = 0
         # Pods of the batch that were tried together: where they are in the batch, where the placed ones are
-        # in `Operations.placed` (None: all were placed), and the nanoseconds. They are counted after the
-        # batch, as this is no work of the scheduler.
-        self._spans: list[tuple[slice, slice | None, int]] = []
-        self.operations = Operations(self, clock, workload, self._measure)
-        scheduler.handle.on_eviction.append(self.evicted)
+        # in `Operations.placed`, and the nanoseconds. They are counted after the batch, as this is no work of
+        # the scheduler.
+        self._spans: list[tuple[slice, slice, int]] = []
+        self.operations = Operations(self, self.clock, workload, self._measure)
+        self.scheduler.handle.on_eviction.append(self.loop.evicted)
+
+    def advance(self) -> None:
+        """Run the workload to its end."""
+        while (now := self.operations.time) < math.inf:
+            self.clock.set(now)
+            self.operations.happen()
 
     def _measure(self, window: Window | None) -> None:
         if window is None:
@@ -86,65 +85,44 @@ class MeasuredRun(VirtualRun):
         else:
             self.meter.open(window)
 
-    def happen(self, is_due: bool) -> None:
-        self.operations.happen()
+    def try_batch(self, limit: int) -> bool:
+        """Try and bind at most so many pods; the time of the attempts passes. Return whether there were
+        any."""
+        loop, meter, result, measured_before = self.loop, self.meter, self.loop.result, self.meter.pods
+        result.clear_run()
+        self._spans, began = [], self.timer()
+        infos = loop.take(min(limit, meter.batch_limit()))
+        tried = loop.attempt(infos) if infos else 0
+        loop.bind()
+        self.clock.attempted(tried)
+        if meter.window is not None and infos:
+            spent, placed = self.timer() - began, self.operations.placed
+            runs = self.operations.known_of(infos)
+            measured = meter.popped(runs, self._popped - began)
+            for pods, part, nanoseconds in self._spans:
+                meter.tried_each(runs[pods], placed[part], nanoseconds)
+            meter.tried(spent, measured / len(runs), meter.pods - measured_before)
+        return bool(infos or result.has_placed or result.skipped)
 
-    def try_batch(self, limit: int = ALL) -> bool:
-        meter, pods = self.meter, self.meter.pods
-        limit = min(limit, meter.batch_limit())
-        self._infos, self._known, self._spans = [], [], []
-        self._began = self.timer()
-        any_popped = super().try_batch(limit)
-        if meter.window is not None and self._infos:
-            spent, runs, placed = self.timer() - self._began, self._runs(), self.operations.placed
-            measured = meter.popped(runs, self._popping)
-            for tried, part, nanoseconds in self._spans:
-                each = runs[tried]
-                meter.tried_each(each, each if part is None else placed[part], nanoseconds)
-            meter.tried(spent, measured / len(runs), meter.pods - pods)
-        return any_popped
+    def begin(self, infos: Sequence[QueuedPodInfo]) -> int:
+        self._popped = self._since = self.timer()
+        self._tried, self._placed = 0, len(self.operations.placed)
+        return len(infos)
 
-    def attempt(self, infos: Sequence[QueuedPodInfo]) -> int:
-        self._infos = infos
-        if self.meter.window is not None:
-            self._popping = self.timer() - self._began
-        return super().attempt(infos)
+    def on_tried(self, number: int) -> None:
+        now, placed = self.timer(), len(self.operations.placed)
+        span = slice(self._tried, number), slice(self._placed, placed), now - self._since
+        self._spans.append(span)
+        self._since, self._tried, self._placed = now, number, placed
 
-    def _runs(self) -> list[tuple[PodRun, int]]:
-        """The run of each pod of the batch, and its index in the run."""
-        if not self._known:
-            self._known = self.operations.known_of(self._infos)
-        return self._known
+    def on_placed(self, infos: Sequence[QueuedPodInfo], nodes: Sequence[str]) -> None:
+        self.operations.note_placements(keys_of(infos), nodes)
 
-    def place(self, engine: Engine, result: ScheduleResult, infos: list[QueuedPodInfo], pods: range) -> int:
-        return self._timed(super().place, engine, result, infos, pods)
+    def on_failed(self, infos: Sequence[QueuedPodInfo], failures: Sequence[Failure]) -> None:
+        self.operations.note_failures(keys_of(infos), failures)
 
-    def _timed(
-        self, place: Way, engine: Engine, result: ScheduleResult, infos: list[QueuedPodInfo], pods: range
-    ) -> int:
-        """Try some pods of a batch; returns the number of attempts."""
-        placed, first = self.operations.placed, pods.start
-        before, began = len(placed), self.timer()
-        attempts = place(engine, result, infos, pods)
-        spent = self.timer() - began
-        self._spans.append((slice(first, first + attempts), slice(before, len(placed)), spent))
-        return attempts
-
-    def place_unit(
-        self, group: AnyGroup | None, pods: Sequence[Pod], scheduled: Sequence[Pod]
-    ) -> GroupResult:
-        pod_run, began = self.operations.known[pods[0].key][0], self.timer()
-        done = super().place_unit(group, pods, scheduled)
-        placed = int(np.count_nonzero(done.rows >= 0))
-        self.meter.scheduled(pod_run, placed, began, self.timer())
-        return done
-
-    def place_units(self, batch: GroupBatch, first: int) -> int:
-        began = self.timer()
-        end = super().place_units(batch, first)
-        spent = self.timer() - began
-        self._spans.append((slice(batch.begin(first), batch.begin(end)), None, spent))
-        return end
+    def on_evicted(self, evictions: Mapping[str, Eviction]) -> None:
+        self.operations.note_evictions(evictions)
 
 
 def run_workload(

@@ -16,11 +16,11 @@ import msgspec
 from moorage._core.base.watch_events import keys_of
 from moorage._core.queue.in_flight import pods_of
 from moorage.errors import InputError, located
+from moorage.facade import Scheduler
 from moorage.objects import Pod
 from moorage.queue import QueuedPodInfo
 from moorage.scheduler import Failure
 from moorage.sim.virtual_time.attempt_clock import FAR, AttemptClock
-from moorage.sim.virtual_time.virtual_run import VirtualRun
 
 from .object_templates import BASE_POD, ObjectTemplate, read_template
 from .pods import FAILED, GATED, GONE, NEW, PodNames, PodRun, Window
@@ -72,12 +72,30 @@ class Workload(Protocol):
     def path(self, relative: str) -> Path: ...
 
 
+class TriesPods(Protocol):
+    """A run in virtual time.
+
+    Attributes
+    ----------
+    until : float
+        The time up to which it goes.
+    """
+
+    scheduler: Scheduler
+    until: float
+
+    def try_batch(self, limit: int) -> bool:
+        """Try and bind at most so many pods; the time of the attempts passes. Return whether there were
+        any."""
+        ...
+
+
 class Operations:
     """The operations of a workload, one after the other; those that recur happen in between.
 
     Parameters
     ----------
-    run : VirtualRun
+    run : TriesPods
         Over an empty store.
     clock : AttemptClock
         Of the run.
@@ -117,7 +135,7 @@ class Operations:
 
     def __init__(
         self,
-        run: VirtualRun,
+        run: TriesPods,
         clock: AttemptClock,
         workload: Workload,
         measures: Callable[[Window | None], None],

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
 from msgspec import Struct
@@ -19,13 +19,13 @@ from moorage.objects import Node, Object, ObjectMeta, Pod, validate
 from moorage.objects.validate.field_validation import FieldValidation
 from moorage.queue import QueuedPodInfo
 from moorage.scheduler import Eviction, Failure
+from moorage.scheduler.loop import ALL, Loop, Policy
 from moorage.sim.perf import Workload
 from moorage.sim.perf.operation_cursor import Operations, WorkloadFailedError
 from moorage.sim.perf.pods import Window
 from moorage.sim.timeline import Event, Timeline, Verb
 from moorage.sim.virtual_time.attempt_clock import AttemptClock
 from moorage.sim.virtual_time.virtual_clock import VirtualClock
-from moorage.sim.virtual_time.virtual_run import VirtualRun
 from moorage.store import ApiError, DeletedFinalStateUnknown, NotFoundError, ObjectStore, parse_reference
 from moorage.store.clock import timestamp, timestamps
 from moorage.store.informers.handler_functions import last_state
@@ -53,7 +53,35 @@ class PodTemplate(Struct, frozen=True):
     number: int
 
 
-class Replayer(VirtualRun):
+class StopCondition(Protocol):
+    """What ends a replay: a `Condition` of its state."""
+
+    def holds(self, replayer: Replayer, /) -> bool:
+        """Whether it holds now."""
+        ...
+
+    def due(self, replayer: Replayer, /) -> float:
+        """Return the next time at which a part of it begins to hold by itself."""
+        ...
+
+
+class Scaler(Protocol):
+    """What adds and removes nodes: an `Autoscaler`.
+
+    Attributes
+    ----------
+    state : AutoscalerState
+        With which another one can go on.
+    """
+
+    state: Any
+
+    def next_time(self) -> float: ...
+
+    def act(self) -> None: ...
+
+
+class Replayer(Policy):
     """Applies the events of a timeline to a scheduler, has it try the pods, and notes what happens.
 
     All events of one instant are applied, then pods are tried until none is left to try; that takes no
@@ -76,12 +104,11 @@ class Replayer(VirtualRun):
     cursor : EventCursor
     drops : bool
         Whether pods that fit nowhere are deleted instead of waiting.
-    condition : Condition or None
+    condition : StopCondition or None
         At which `advance` stops.
     """
 
-    cursor: EventCursor
-    operations: Operations | None = None
+    time_passes = True
 
     def __init__(
         self,
@@ -91,8 +118,15 @@ class Replayer(VirtualRun):
         recorder: Recorder,
         at: int = 0,
     ) -> None:
-        super().__init__(scheduler, clock)
         assert isinstance(scheduler.client, ObjectStore)
+        self.scheduler, self.queue, self.clock = scheduler, scheduler.queue, clock
+        self.loop = Loop(scheduler, self)
+        self.until = math.inf
+        self.condition: StopCondition | None = None
+        self.operations: Operations | None = None
+        self.autoscaler: Scaler | None = None
+        self._decisions = 0  # that were noted of the batch
+        self._decided = 0.0  # when the last of them was taken
         self.timeline, self.recorder, self.store = timeline, recorder, scheduler.client
         self.drops = False
         self._since = self.store.now()  # seconds since 1970 at the start of the timeline
@@ -110,7 +144,7 @@ class Replayer(VirtualRun):
         self._templates = {at: self._pod_template(one) for at, one in _pods(timeline)}
         direct = [at in self._templates and self._is_direct(one) for at, one in enumerate(timeline.arguments)]
         self.cursor = EventCursor(timeline, np.array(direct, np.bool_), at)
-        scheduler.handle.on_eviction.append(self.evicted)
+        scheduler.handle.on_eviction.append(self.loop.evicted)
         scheduler.informers.informer(Pod).add_event_handler(PodNotes(self))
         scheduler.informers.informer(Node).add_event_handler(NodeNotes(self))
         self._idle = self._nothing_waits()
@@ -150,8 +184,35 @@ class Replayer(VirtualRun):
         self.recorder.measures.append((self.clock.now, what))
 
     def advance(self, until: float = math.inf, boundary: Callable[[], None] | None = None) -> None:
+        """Apply the events up to a time, that one included, and try pods, until the condition holds.
+
+        Parameters
+        ----------
+        until : float, optional
+            Seconds; by default the run ends with the timeline, or up to ten minutes later if pods are
+            backing off.
+        boundary : callable, optional
+            Called between two instants after some thousand events each.
+        """
+        cursor = self.cursor if self.operations is None else self.operations
+        clock, condition, autoscaler = self.clock, self.condition, self.autoscaler
+        self.until = until
         try:
-            super().advance(until, boundary)
+            while condition is None or not condition.holds(self):
+                due = cursor.time
+                now: float | Fraction = due if self._idle else min(due, self._next_timer())
+                if autoscaler is not None:
+                    now = min(now, autoscaler.next_time())
+                if condition is not None:
+                    now = min(now, condition.due(self))
+                if now == math.inf or float(now) > until:
+                    return
+                clock.set(now)
+                self._happen(due == now)
+                if autoscaler is not None and autoscaler.next_time() <= now:
+                    autoscaler.act()
+                if boundary is not None and due == now and cursor.is_at_boundary():
+                    boundary()
         except WorkloadFailedError as error:
             self.recorder.counts[f"operation could not end: {error}"] += 1
 
@@ -174,7 +235,8 @@ class Replayer(VirtualRun):
 
     # ---- the loop ------------------------------------------------------------------------------------------
 
-    def happen(self, is_due: bool) -> None:
+    def _happen(self, is_due: bool) -> None:
+        """Do what happens now, and try pods; `is_due` tells whether the next events of the cursor happen."""
         if self.operations is not None:
             self.operations.happen()
         elif not is_due:
@@ -191,7 +253,7 @@ class Replayer(VirtualRun):
         rolls = controllers is not None and controllers.next_time() < math.inf
         return not (len(self.queue) or bindings.waiting or bindings.running or rolls)
 
-    def next_timer(self) -> float:
+    def _next_timer(self) -> float:
         """Return when the queue, a wait on Permit or a rollout goes on; after the last event the queue alone
         does not go on because of pods that fit nowhere."""
         scheduler, now = self.scheduler, self.clock.now
@@ -476,46 +538,63 @@ class Replayer(VirtualRun):
     def try_all(self) -> None:
         """Try the pods of the active queue, and those that this moves there, and bind them."""
         self.scheduler.context.enlist()
-        while True:
-            self.resume(self.clock.now)
-            infos = self.take()
-            if not infos:
-                self.bind()
-                infos = self.take()
-            if not infos:
-                break
-            self.attempt(infos)
-            self.bind()
-        self.result.clear_run()
+        while infos := self.loop.take_or_bind():
+            self._attempt(infos)
+            self.loop.bind()
+        self.loop.result.clear_run()
         self._idle = self._nothing_waits()
 
-    def attempt(self, infos: Sequence[QueuedPodInfo]) -> int:
-        self._infos = {info.pod.key: info for info in infos}
-        tried = super().attempt(infos)
+    def try_batch(self, limit: int = ALL) -> bool:
+        """Try and bind at most so many pods; the time of the attempts passes. Return whether there were
+        any."""
+        loop, result, self._decisions = self.loop, self.loop.result, 0
+        result.clear_run()
+        infos = loop.take(limit)
+        tried = self._attempt(infos) if infos else 0
+        loop.bind()
+        self.clock.attempted(tried)
+        return bool(infos or result.has_placed or result.skipped)
+
+    def _attempt(self, infos: list[QueuedPodInfo]) -> int:
+        tried = self.loop.attempt(infos)
         self._drop()  # before bindings could have them tried again
         return tried
 
-    def note_placements(self, infos: list[QueuedPodInfo], nodes: list[str]) -> None:
-        super().note_placements(infos, nodes)
+    def _when_decided(self) -> float:
+        """Return when the next pod of the batch is decided, in seconds, not before the last one; each attempt
+        takes its time."""
+        self._decisions += 1
+        self._decided = max(self._decided, self.clock.after(self._decisions))
+        return self._decided
+
+    def begin(self, infos: Sequence[QueuedPodInfo]) -> int:
+        self._infos = {info.pod.key: info for info in infos}
+        return len(infos)
+
+    def on_placed(self, infos: Sequence[QueuedPodInfo], nodes: Sequence[str]) -> None:
+        if self.operations is not None:
+            self.operations.note_placements(keys_of(infos), nodes)
         recorder = self.recorder
         for key, node in zip(keys_of(infos), nodes, strict=True):
             info, pod = self._infos.get(key), recorder.live[key]
-            recorder.decide(self.decided(), pod, recorder.node(node), info.attempts if info else 1)
+            recorder.decide(self._when_decided(), pod, recorder.node(node), info.attempts if info else 1)
             recorder.pending.pop(key, None)
 
-    def note_failures(self, infos: list[QueuedPodInfo], failures: list[Failure]) -> None:
+    def on_failed(self, infos: Sequence[QueuedPodInfo], failures: Sequence[Failure]) -> None:
         recorder = self.recorder
         for key, info, failure in zip(keys_of(infos), infos, failures, strict=True):
             if key in recorder.live:
                 reason = recorder.reason(failure.message)
-                recorder.decide(self.decided(), recorder.live[key], -1, info.attempts, reason)
+                recorder.decide(self._when_decided(), recorder.live[key], -1, info.attempts, reason)
                 if self.drops and not failure.nominated_node:
                     self._dropped.append(info.pod)
-        super().note_failures(infos, failures)
+        if self.operations is not None:
+            self.operations.note_failures(keys_of(infos), failures)
 
-    def note_evictions(self, evicted: Mapping[str, Eviction]) -> None:
-        self._victims.update(evicted)
-        super().note_evictions(evicted)
+    def on_evicted(self, evictions: Mapping[str, Eviction]) -> None:
+        self._victims.update(evictions)
+        if self.operations is not None:
+            self.operations.note_evictions(evictions)
 
     def _drop(self) -> None:
         """Delete the pods that fit nowhere, where they do not wait."""

@@ -1,1 +1,1 @@
-"""Virtual time: clocks that stand still, and the loop that takes a scheduler through it."""
+"""Virtual time: clocks that stand still, or move with attempts."""

@@ -37,7 +37,6 @@ from .placing.binding_cycle import BindingOutcome
 from .placing.place import CLAIMS, Placing
 from .placing.routes import SEGMENTS, WHOLE_CYCLE
 from .placing.single_cycle import report_failure, whole_cycle
-from .scheduler_metrics import SchedulerMetrics
 from .scheduler_parts import GATED_WITH_GROUP, TERMINATING, SchedulerParts
 
 ALL = 1 << 62
@@ -46,39 +45,63 @@ GONE = "pod group object not found for the pod group of the pods"
 logger = logging.getLogger("moorage.scheduler")
 
 
-class Run:
-    """One run of a scheduler, with its result.
+class Policy:
+    """What a run does in a way of its own. This one runs through the pods of a store while no time passes;
+    replays, measured and live runs have others."""
 
-    Replays, measured runs and live runs derive from it and override public methods alone. `attempt`, `place`,
-    `place_unit`, `place_units`, `bind` and `break_off` do something. `count_placed`, `note_placements`,
-    `note_failures` and `note_evictions` record what was done.
+    time_passes = False
+    """Whether time passes, so that backoff limits the attempts. Otherwise a group that has failed is tried
+    again after an event that may help it, though it backs off."""
+
+    is_live = False
+    """Whether a cluster sees what happens: events and conditions of all failed pods are written, not only of
+    cycles run by plugins, and an attempt ends with the answer to its binding."""
+
+    def begin(self, infos: Sequence[QueuedPodInfo]) -> int:
+        """Return how many of the popped pods are tried now; the others return to the queue."""
+        return len(infos)
+
+    def on_tried(self, number: int) -> None:
+        """Note that so many of these pods have been tried."""
+
+    def on_placed(self, infos: Sequence[QueuedPodInfo], nodes: Sequence[str]) -> None:
+        """Note pods that are assumed or bound, each with the name of its node."""
+
+    def on_failed(self, infos: Sequence[QueuedPodInfo], failures: Sequence[Failure]) -> None:
+        """Note why pods fit nowhere."""
+
+    def on_evicted(self, evictions: Mapping[str, Eviction]) -> None:
+        """Note evictions, by ``namespace/name`` of the pod."""
+
+    def bind(self, loop: Loop, infos: list[QueuedPodInfo], nodes: list[str]) -> None:
+        """Bind assumed pods, each to a node."""
+        loop.write_bindings(infos, nodes)
+
+
+class Loop:
+    """Takes pods from the queue of a scheduler, tries them and binds them.
 
     Attributes
     ----------
-    queue : SchedulingQueue
     result : ScheduleResult
+    sent : dict of str to (QueuedPodInfo, str)
+        Pods that the policy is binding, and their nodes, by UID.
     """
 
-    defers_failed_groups = True
-    """Whether a group that has failed is tried again after an event that may help it, though it backs off:
-    where no time passes."""
-
-    reports_failures = False
-    """Whether events and conditions of all failed pods are written, not only of cycles run by plugins."""
-
-    def __init__(self, scheduler: SchedulerParts) -> None:
-        self.scheduler = scheduler
+    def __init__(self, scheduler: SchedulerParts, policy: Policy | None = None) -> None:
+        self.scheduler, self.policy = scheduler, policy or Policy()
         self.queue, self.metrics = scheduler.queue, scheduler.metrics
         self.result = ScheduleResult(scheduler.cache.state, 0)
+        self.sent: dict[str, tuple[QueuedPodInfo, str]] = {}
         # Assumed pods that are to be bound together, with their nodes, in the order of the decisions.
         self._placed: list[tuple[list[QueuedPodInfo], list[str]]] = []
         # Whether pods were bound, and others placed afterwards, which may have the names of the former.
         self._binds = self._may_repeat = False
         # Of these, with the engine and what its plugin needs: pods whose resource claims are not yet written.
         self._claimed: list[tuple[Engine, QueuedPodInfo, Any]] = []
-        self._evicts = False
         self._most = ALL  # how many pods without a group are popped at once
-        self._evictions, self._retried = 0, dict[str, int]()  # of preemptors: the evictions until then
+        self._evictions = 0  # how often others were evicted for a pod or a group
+        self._retried = dict[str, int]()  # of preemptors: `_evictions` when they were tried again
         self._has_bound = False  # whether pods were bound one by one since the last sync
         # A pod of each group that has failed: since the last event that may help groups, and before.
         self._failed_groups, self._helped_groups = dict[UnitKey, Pod](), dict[UnitKey, Pod]()
@@ -90,14 +113,15 @@ class Run:
         """
         scheduler, queue, controllers = self.scheduler, self.queue, self.scheduler.controllers
         deletions = 0 if controllers is None else controllers.control.deletions
-        with self._recording_evictions():
+        with self.recording_evictions():
             scheduler.sync()
             if controllers is not None:
                 controllers.control.has_new_claims = False
             scheduler.volumes.settle()
-            self.resume(scheduler.cache.clock())  # of pods that were deleted while they waited on Permit
+            self.resume()  # of pods that were deleted while they waited on Permit
             queue.activate([info.pod for info in queue.inactive()])
-            self._try_all()
+            while infos := self._next():
+                self.attempt(infos)
         if controllers is not None and controllers.control.deletions != deletions:
             self._drop_deleted()
         gated = [info for info in queue.inactive() if info.gating_plugin]
@@ -113,19 +137,8 @@ class Run:
             for key in gone:
                 del outcome[key]
 
-    def advance(self, now: float) -> None:
-        """Continue the binding cycles of pods whose wait on Permit has ended; try no others.
-
-        Parameters
-        ----------
-        now : float
-            Seconds.
-        """
-        with self._recording_evictions():
-            self.resume(now)
-
     @contextmanager
-    def _recording_evictions(self) -> Iterator[None]:
+    def recording_evictions(self) -> Iterator[None]:
         """Record the evictions of the block; after an exception, return pods in flight to the queue."""
         self.scheduler.context.enlist()
         try:
@@ -134,7 +147,7 @@ class Run:
             self._end()
         except BaseException:
             self._end()
-            self.break_off()
+            self._break_off()
             raise
 
     def _end(self) -> None:
@@ -145,7 +158,7 @@ class Run:
         if errors.counts:
             errors.summarize()
 
-    def break_off(self) -> None:
+    def _break_off(self) -> None:
         """End the run after an exception.
 
         Pods in flight that are neither bound nor being bound return to the queue; the cache forgets them.
@@ -159,7 +172,7 @@ class Run:
         except Exception:
             logger.exception("after an exception in a run")
         for info in self.queue.in_flight():
-            if not self.is_being_bound(info.pod):
+            if not (info.uid in self.sent or scheduler.bindings.has(info.pod)):
                 if self.metrics is not None:
                     self.metrics.forget(info.uid)
                 scheduler.context.take_back([info.pod])
@@ -170,40 +183,28 @@ class Run:
                     info.pod = latest
                     self.queue.put_back(info)
 
-    def is_being_bound(self, pod: Pod) -> bool:
-        """Whether a pod in flight waits on Permit or is being bound."""
-        return self.scheduler.bindings.has(pod)
-
-    def _try_all(self) -> None:
-        """Try pods until none is left to try."""
-        while infos := self.take() or self._next():
-            self.attempt(infos)
-
     def _next(self) -> list[QueuedPodInfo]:
-        """Return the pods to try when the active queue is empty: those that bindings of others moved, else
-        those moved during a binding, else preemptors."""
-        while True:
-            self.resume(self.scheduler.cache.clock())  # pods that were preempted while waiting on Permit
-            self.bind()
-            infos = self.take()
-            if infos or not self.let_time_pass():
-                return infos or (self.take() if self._retry_preemptors() else [])
+        """Return the pods to try next: active ones, else those moved by what happens as time passes, else
+        groups and preemptors that have failed."""
+        while not (infos := self.take_or_bind()):
+            if not self.let_time_pass():
+                return self.take() if self._retry_preemptors() else []
+        return infos
 
     def let_time_pass(self) -> bool:
-        """Wait until a pod that is being bound can continue, and continue it.
+        """Wait until a pod that is being bound can continue, or a rollout goes on; return False where neither
+        waits for time to pass."""
+        return self.scheduler.bindings.let_time_pass() or self.scheduler.let_controllers_proceed()
 
-        Returns
-        -------
-        bool
-            False if neither a pod is being bound nor a rollout waits for time to pass.
-        """
-        if not self.scheduler.bindings.let_time_pass():
-            return self.scheduler.let_controllers_proceed()
-        self.resume(self.scheduler.cache.clock())
-        return True
+    def take_or_bind(self, limit: int = ALL) -> list[QueuedPodInfo]:
+        """Pop pods; where none is active, bind those that were placed, which may move others."""
+        while not (infos := self.take(limit)) and self.bind():
+            pass
+        return infos
 
     def take(self, limit: int = ALL) -> list[QueuedPodInfo]:
-        """Pop pods, and record those that are not to be tried.
+        """Continue the binding cycles that can go on, then pop pods, and record those that are not to be
+        tried.
 
         Parameters
         ----------
@@ -215,6 +216,7 @@ class Run:
         list of QueuedPodInfo
             Pods without a group, or all pods of groups of one priority, group by group.
         """
+        self.resume()
         queue = self.queue
         infos: list[QueuedPodInfo] = []
         # Never of two priorities: if these evict pods, pods of lower priority would return to the queue.
@@ -287,49 +289,57 @@ class Run:
         int
             The number of pods that were tried.
         """
-        self._evicts, nominator, of_unit = False, self.scheduler.handle.nominator, infos[0].unit is not None
-        held = nominator.nominated_keys(pods_of(infos)) if of_unit or self._failed_groups else set()
-        tried = self._attempt_units(infos) if of_unit else self._attempt_pods(list(infos))
+        end, queue, nominator = self.policy.begin(infos), self.queue, self.scheduler.handle.nominator
+        if end < len(infos):
+            queue.put_back(*infos[end:])
+            infos = infos[:end]
+        of_groups, evictions, tried = infos[0].unit is not None, self._evictions, 0
+        held = nominator.nominated_keys(pods_of(infos)) if of_groups or self._failed_groups else set()
+        for tried in (self._try_groups if of_groups else self._try_pods)(list(infos)):
+            self.policy.on_tried(tried)
+            if self._evictions != evictions:
+                break
+            if tried < len(infos):
+                self.resume()
+        self._write_claims()
         if tried < len(infos):
-            self.queue.put_back(*[one for one in infos[tried:] if self.queue.is_in_flight(one)])
+            queue.put_back(*[info for info in infos[tried:] if queue.is_in_flight(info)])
         # Those after a preemptor return to the queue, so that few are popped while pods are evicted.
-        self._most = 1 if self._evicts else min(2 * self._most, ALL)
-        if self._evicts:
+        self._most = min(2 * self._most, ALL) if self._evictions == evictions else 1
+        if self._evictions != evictions:
             self.scheduler.sync()
             self._retry_groups()
-            if of_unit:
-                self.resume(self.scheduler.cache.clock())
-        elif held or of_unit:
+        elif held or of_groups:
             nominated = nominator.nominated_keys(pods_of(infos))
-            if of_unit and nominated - held:
+            if of_groups and nominated - held:
                 self._retry_nominated(nominated - held)
             elif (held - nominated) & self.result.unschedulable.keys():
                 self._retry_groups()
         return tried
 
-    def _attempt_pods(self, infos: list[QueuedPodInfo]) -> int:
-        """Try pods without a group; return how many were tried."""
+    def _try_pods(self, infos: list[QueuedPodInfo]) -> Iterator[int]:
+        """Try pods without a group; yield now and then how many have been tried, and after each eviction."""
         tried, context, pods = 0, self.scheduler.context, pods_of(infos)
         while tried < len(infos):
             batch = context.readable_batch_of(pods, tried)
             if isinstance(batch, str):
                 self._failed([infos[tried]], [Failure(error=batch)])
                 tried += 1
+                yield tried
                 continue
             result = ScheduleResult(context.cache.state, len(batch), batch)
             for _, end, route in batch.cut(SEGMENTS, tried):
-                while tried < end and not self._evicts:
-                    tried += self.place(context.engine_of_route(route), result, infos, range(tried, end))
-                if tried < end:
-                    break
-            if self._claimed:
-                self._write_claims()
-            if self._evicts:
-                break
-        return tried
+                while tried < end:
+                    engine = context.engine_of_route(route)
+                    place = self._place_apart if route & WHOLE_CYCLE else self._place_together
+                    tried += place(engine, result, infos, range(tried, end))
+                    yield tried
+            self._write_claims()
 
     def _write_claims(self) -> None:
         """Write the resource claims of placed pods. A pod for which that fails is no longer placed."""
+        if not self._claimed:
+            return
         began, claimed, self._claimed = time.perf_counter(), self._claimed, []
         for engine, part in groupby(claimed, itemgetter(0)):
             pods = list(part)
@@ -340,46 +350,28 @@ class Run:
                 if self.result.placements.pop(info.key, None):
                     self._drop_placed({info.key})
                     self.refuse(info, status.message())
-        self.result.seconds += time.perf_counter() - began
+        self._spent(began)
 
-    def place(self, engine: Engine, result: ScheduleResult, infos: list[QueuedPodInfo], pods: range) -> int:
-        """Place some pods of a batch: in bulk, or one by one where all plugins of the profile are called.
+    def _spent(self, began: float, tried: int = 0) -> None:
+        """Count the time since an attempt began, which tried so many pods together."""
+        seconds = time.perf_counter() - began
+        self.result.seconds += seconds
+        if tried and self.metrics is not None:
+            self.metrics.tried(tried, seconds)
 
-        Parameters
-        ----------
-        engine : Engine
-            Of the pods' profile.
-        result : ScheduleResult
-            Of the whole batch; takes rows and failures.
-        infos : list of QueuedPodInfo
-            The queue entries of the whole batch.
-        pods : range
-            The indexes of the pods to place.
-
-        Returns
-        -------
-        int
-            The number of pods that were tried.
-        """
-        assert result.batch is not None
-        is_apart = result.batch.route(pods.start) & WHOLE_CYCLE
-        return (self._each if is_apart else self._together)(engine, result, infos, pods)
-
-    def _together(
+    def _place_together(
         self, engine: Engine, result: ScheduleResult, infos: list[QueuedPodInfo], pods: range
     ) -> int:
-        """Place some pods of a batch and account for them in bulk; see `place`."""
+        """Place some pods of a batch and account for them in bulk; return how many were tried."""
         context, batch, began = self.scheduler.context, result.batch, time.perf_counter()
         assert batch is not None
-        placing = Placing(context, engine, batch, result, writes_nominations=not self.reports_failures)
+        placing = Placing(context, engine, batch, result, writes_nominations=not self.policy.is_live)
         claiming = context.volume_classes.claiming
         if claiming:
             engine.profile.claims_plugin.follow_claims()
         end = placing.place(pods.start, pods.stop, until_evicts=True)
-        tried, failures, seconds = range(pods.start, end), result.failures, time.perf_counter() - began
-        self.result.seconds += seconds
-        if self.metrics is not None:
-            self.metrics.tried(len(tried), seconds)
+        tried, failures = range(pods.start, end), result.failures
+        self._spent(began, len(tried))
         placed, names = result.placed_of(infos, pods.start, end)
         if placed:
             self._assumed(placed, names)
@@ -391,9 +383,9 @@ class Run:
         failed = result.unplaced(pods.start, end) if len(placed) < len(tried) else []
         if failed:
             self._fail(engine, batch, infos, failed, failures)
-        if end < pods.stop and not self._evicts and batch.route(end) & CLAIMS:
-            if self._claimed:
-                self._write_claims()
+        has_evicted = bool(tried) and end - 1 in failures and bool(failures[end - 1].nominated_node)
+        if end < pods.stop and not has_evicted and batch.route(end) & CLAIMS:
+            self._write_claims()
             may_hold = not context.nominator
             decision = self._schedule(context.rotation.take(engine), infos[end])
             result.rows[end] = engine.row_of(decision)
@@ -411,39 +403,20 @@ class Run:
         failures: Mapping[int, Failure],
     ) -> None:
         """Account for the pods of a batch that fit nowhere."""
-        self.give_back(infos, failed, failures)
+        self._failed([infos[at] for at in failed], [failures[at] for at in failed])
         # Pods with claims are reported as the pod that was scheduled by plugins.
-        if self.reports_failures or batch.has(CLAIMS):
+        if self.policy.is_live or batch.has(CLAIMS):
             for at in failed:
-                if self.reports_failures or batch.route(at) & CLAIMS:
+                if self.policy.is_live or batch.route(at) & CLAIMS:
                     report_failure(self.scheduler.context, engine, infos[at].pod, failures[at])
 
-    def give_back(
-        self, infos: Sequence[QueuedPodInfo], failed: Sequence[int], failures: Mapping[int, Failure]
-    ) -> None:
-        """Record the failures of pods of a batch, and return the pods to the queue.
-
-        Parameters
-        ----------
-        infos : sequence of QueuedPodInfo
-            The whole batch.
-        failed : sequence of int
-            The indexes of the pods.
-        failures : mapping of int to Failure
-            By index why a pod fits nowhere.
-        """
-        if failed:
-            self._failed([infos[at] for at in failed], [failures[at] for at in failed])
-
-    def _each(self, engine: Engine, result: ScheduleResult, infos: list[QueuedPodInfo], pods: range) -> int:
-        """Place and bind pods one by one, with all plugins of the profile; see `place`."""
-        if self._claimed:
-            self._write_claims()
-        for at in pods:
-            result.rows[at] = engine.row_of(self._schedule(engine, infos[at]))
-            if self._evicts:
-                return at + 1 - pods.start
-        return len(pods)
+    def _place_apart(
+        self, engine: Engine, result: ScheduleResult, infos: list[QueuedPodInfo], pods: range
+    ) -> int:
+        """Place and bind the first of some pods of a batch, with all plugins of the profile; return 1."""
+        self._write_claims()
+        result.rows[pods.start] = engine.row_of(self._schedule(engine, infos[pods.start]))
+        return 1
 
     def _schedule(self, engine: Engine, info: QueuedPodInfo) -> Decision:
         """Place and bind a pod by itself, with all plugins of the profile."""
@@ -451,17 +424,17 @@ class Run:
             self.metrics.begin([info])
         context, began = self.scheduler.context, time.perf_counter()
         decision = whole_cycle(context, engine, info.pod, context.target_of(info.pod))
-        self.result.seconds += time.perf_counter() - began
+        self._spent(began)
         if decision.node is None:
             self._failed([info], [decision.failure])
         else:
             context.volume_classes.follow()
             self._record(BindingOutcome(info.pod, decision.node, decision.waiting, decision.binding))
-        self.resume(self.scheduler.cache.clock())
         return decision
 
-    def _attempt_units(self, infos: Sequence[QueuedPodInfo]) -> int:
-        """Try the pods of groups until others are evicted for one group; return how many were tried."""
+    def _try_groups(self, infos: Sequence[QueuedPodInfo]) -> Iterator[int]:
+        """Try the pods of groups; yield how many have been tried, after each group that may have evicted
+        pods."""
         scheduler, groups = self.scheduler, self.scheduler.groups
         units = [
             (cast(UnitKey, unit), self._in_order(cast(UnitKey, unit), list(pods)))
@@ -475,17 +448,17 @@ class Run:
             groups.scheduled(*[unit for unit, _ in units]),
         )
         at = 0
-        while at < len(units) and not self._evicts:
-            placed = self.place_units(batch, at)
+        while at < len(units):
+            began = time.perf_counter()
+            placed = batch.place(at)  # groups that fit as a whole
+            self._spent(began, batch.begin(placed) - batch.begin(at))
             if placed > at:
-                self._units_placed(infos, batch, at, placed)
+                self._groups_placed(infos, batch, at, placed)
                 at = placed
             else:
-                self._attempt_unit(*units[at], batch.groups[at], batch.scheduled[at])
+                self._try_group(*units[at], batch.groups[at], batch.scheduled[at])
                 at += 1
-            if not self._evicts:
-                self.resume(scheduler.cache.clock())
-        return batch.begin(at)
+            yield batch.begin(at)
 
     def _in_order(self, unit: UnitKey, infos: list[QueuedPodInfo]) -> list[QueuedPodInfo]:
         """Return the pods of a group in the order to try: of a tree, pod group by pod group."""
@@ -494,27 +467,7 @@ class Run:
         leaves = self.scheduler.groups.tree(unit).leaves
         return [infos[at] for at in in_order(leaves, pods_of(infos))]
 
-    def place_units(self, batch: GroupBatch, first: int) -> int:
-        """Place the groups that fit as a whole; see `GroupBatch.place`.
-
-        Parameters
-        ----------
-        first : int
-            Index of the first group.
-
-        Returns
-        -------
-        int
-            Index of the first group that was not placed.
-        """
-        began = time.perf_counter()
-        placed, seconds = batch.place(first), time.perf_counter() - began
-        self.result.seconds += seconds
-        if self.metrics is not None:
-            self.metrics.tried(batch.begin(placed) - batch.begin(first), seconds)
-        return placed
-
-    def _units_placed(self, infos: list[QueuedPodInfo], batch: GroupBatch, first: int, end: int) -> None:
+    def _groups_placed(self, infos: list[QueuedPodInfo], batch: GroupBatch, first: int, end: int) -> None:
         """Record groups whose pods were all placed."""
         scheduler, pods = self.scheduler, range(batch.begin(first), batch.begin(end))
         self._assumed(infos[pods.start : pods.stop], batch.result.nodes_of(pods))
@@ -524,7 +477,7 @@ class Run:
         for scheduled in batch.scheduled[first:end]:
             self._allow(scheduled)
 
-    def _attempt_unit(
+    def _try_group(
         self,
         unit: UnitKey,
         infos: Sequence[QueuedPodInfo],
@@ -534,15 +487,16 @@ class Run:
         """Place the pods of a group or a tree, as many as it needs or none."""
         scheduler, context = self.scheduler, self.scheduler.context
         nominator, nominate = context.nominator, context.bindings.nominate
-        done = self.place_unit(group, [info.pod for info in infos], scheduled)
+        done = self._place_group(group, [info.pod for info in infos], scheduled)
         failures = done.failures
         for fails, consecutive in groupby(range(len(infos)), (done.rows < 0).tolist().__getitem__):
             part = list(consecutive)
             if fails:
-                for at in part if self.reports_failures else ():
+                is_live = self.policy.is_live
+                for at in part if is_live else ():
                     report_failure(context, context.engine_of(infos[at].pod), infos[at].pod, failures[at])
-                self.give_back(infos, part, failures)
-                for at in () if self.reports_failures else part:
+                self._failed([infos[at] for at in part], [failures[at] for at in part])
+                for at in () if is_live else part:
                     nominate(nominator, infos[at].pod, failures[at].nominating)
             for at in () if fails else part:
                 if at not in done.started:
@@ -553,7 +507,7 @@ class Run:
         patch_outcomes(scheduler.client, done.outcomes, done.is_error, since=since, writes=writes)
         if done.succeeded:
             self._allow(scheduled)
-        elif self.defers_failed_groups:
+        elif not self.policy.time_passes:
             self._failed_groups[unit] = infos[0].pod
         self.queue.end_attempts(infos, done.succeeded, done.is_error)
 
@@ -569,39 +523,23 @@ class Run:
             if started is not None and started.waiting is not None:
                 started.waiting.allow(GangScheduling.name)
 
-    def place_unit(
+    def _place_group(
         self, group: AnyGroup | None, pods: Sequence[Pod], scheduled: Sequence[Pod]
     ) -> GroupResult:
-        """Place the pods of a group.
-
-        Parameters
-        ----------
-        pods : sequence of Pod
-            The pods to place.
-        scheduled : sequence of Pod
-            The pods of the group that have a node already.
-        """
+        """Place the pods of a group, some of which may have a node already."""
         scheduler, began = self.scheduler, time.perf_counter()
         context, engines = scheduler.context, scheduler.context.engines_of(pods)
         if group is None or len(engines) > 1:
             error = GONE if group is None else why_invalid(group, pods)
             return rejected(context, pods, group, error)
         done = place_group(context, engines.pop(), group, pods, scheduled, evicts=True)
-        seconds = time.perf_counter() - began
-        self.result.seconds += seconds
-        if self.metrics is not None:
-            self.metrics.tried(len(pods), seconds)
+        self._spent(began, len(pods))
         return done
 
-    def resume(self, now: float) -> None:
-        """Continue the binding cycles of pods whose wait on Permit has ended.
-
-        Parameters
-        ----------
-        now : float
-            Seconds.
-        """
-        for outcome in self.scheduler.bindings.resume(now):
+    def resume(self, now: float | None = None) -> None:
+        """Continue the binding cycles of pods whose wait on Permit has ended, at a time in seconds; by
+        default the time of the clock."""
+        for outcome in self.scheduler.bindings.resume(self.scheduler.cache.clock() if now is None else now):
             self._record(outcome)
 
     def _record(self, outcome: BindingOutcome) -> None:
@@ -620,14 +558,9 @@ class Run:
             if not self.scheduler.is_waiting(pod):  # deleted meanwhile: what it held is free for good
                 self._retry_groups()
 
-    def note_placements(self, infos: list[QueuedPodInfo], nodes: list[str]) -> None:
-        """Record pods that are assumed or bound.
-
-        Parameters
-        ----------
-        nodes : list of str
-            The name of the node of each.
-        """
+    def _placed_on(self, infos: list[QueuedPodInfo], nodes: list[str]) -> None:
+        """Record pods that are assumed or bound, each with its node."""
+        self.policy.on_placed(infos, nodes)
         self._may_repeat |= self._binds
         self.result.note_placed(infos, nodes)
         for key in keys_of(infos) if self.result.unschedulable else ():
@@ -635,9 +568,11 @@ class Run:
 
     def _assumed(self, infos: list[QueuedPodInfo], nodes: list[str]) -> None:
         """Record pods that were placed, and are to be bound together."""
-        if self.metrics is not None:
-            self.count_placed(self.metrics, infos)
-        self.note_placements(infos, nodes)
+        if self.metrics is not None and self.policy.is_live:
+            self.metrics.begin(infos, are_placed=True)
+        elif self.metrics is not None:
+            self.metrics.scheduled(infos)
+        self._placed_on(infos, nodes)
         if infos:
             self._placed.append((infos, nodes))
 
@@ -650,14 +585,10 @@ class Run:
             self._placed = [([info for info, _ in kept], [node for _, node in kept])] if kept else []
         return dropped
 
-    def count_placed(self, metrics: SchedulerMetrics, infos: Sequence[QueuedPodInfo]) -> None:
-        """Count pods that were placed, and are to be bound together."""
-        metrics.scheduled(infos)
-
     def _bound(self, pod: Pod, node: str) -> None:
         """Record a pod that was placed and bound by itself."""
         info = self.queue.in_flight_pod(pod.metadata.uid)
-        self.note_placements([info or QueuedPodInfo(pod)], [node])
+        self._placed_on([info or QueuedPodInfo(pod)], [node])
         if self.metrics is not None and info is not None:
             self.metrics.scheduled([info])
         self.queue.done(pod.metadata.uid)
@@ -667,7 +598,8 @@ class Run:
         """Record the failures of pods, and return the pods to the queue."""
         if self.metrics is not None:
             self.metrics.failed(infos, failures)
-        self.note_failures(infos, failures)
+        self.policy.on_failed(infos, failures)
+        self.result.unschedulable.update(zip(keys_of(infos), failures, strict=True))
         scheduler = self.scheduler
         latest = scheduler.pods.indexer.get_many(keys_of(infos))
         rejectors = [failure.rejectors for failure in failures]
@@ -675,56 +607,46 @@ class Run:
         if scheduler.bindings.freed:
             scheduler.announce_freed()
 
-    def note_failures(self, infos: list[QueuedPodInfo], failures: list[Failure]) -> None:
-        """Record why pods fit nowhere.
-
-        Parameters
-        ----------
-        failures : list of Failure
-            Of each pod.
-        """
-        self.result.unschedulable.update(zip(keys_of(infos), failures, strict=True))
-
     def evicted(self, victims: Sequence[Pod], node: str, preemptor: Pod | AnyGroup) -> None:
         """Record evicted pods; see `FrameworkHandle.on_eviction`."""
-        self._evicts = True
+        self._evictions += 1
         budgets = dict[str, tuple[str, ...]]()
         if isinstance(self.scheduler.client, ObjectStore) and isinstance(preemptor, Pod):
             budgets = violations_on(self.scheduler.handle, node, priority_of(preemptor), victims)
         if self.metrics is not None:
             self.metrics.preempted(len(victims))
-        self.note_evictions(evictions_of(victims, node, preemptor, budgets))
-
-    def note_evictions(self, evicted: Mapping[str, Eviction]) -> None:
-        """Record evictions.
-
-        Parameters
-        ----------
-        evicted : mapping of str to Eviction
-            By ``namespace/name`` of the pod.
-        """
-        self._evictions += 1
-        self.result.evicted.update(evicted)
+        evictions = evictions_of(victims, node, preemptor, budgets)
+        self.result.evicted.update(evictions)
         if self.result.has_placed:
-            gone = {key for key in evicted if self.result.placements.pop(key, None) is not None}
+            gone = {key for key in evictions if self.result.placements.pop(key, None) is not None}
             for info in self._drop_placed(gone) if gone else ():
                 self.queue.done(info.uid)
                 if self.metrics is not None:
                     self.metrics.forget(info.uid)
+        self.policy.on_evicted(evictions)
 
     # ---- binding -------------------------------------------------------------------------------------------
 
-    def bind(self) -> None:
-        """Bind the placed pods, in bulk in an ObjectStore, and receive the events of all bound pods.
+    def bind(self) -> bool:
+        """Bind the placed pods. A pod that has been evicted or deleted since is no longer placed.
 
-        If a binding is refused, the cache forgets the pod. A pod that has been evicted or deleted since is no
-        longer placed.
+        Returns
+        -------
+        bool
+            Whether there were any, or pods were bound by themselves.
         """
         if not (self._placed or self._has_bound):
-            return
-        scheduler, client, self._has_bound = self.scheduler, self.scheduler.client, False
-        infos, nodes, ended = self._take_placed()
-        self.queue.finish(ended)
+            return False
+        self._has_bound = False
+        self.policy.bind(self, *self._take_placed())
+        return True
+
+    def write_bindings(self, infos: list[QueuedPodInfo], nodes: list[str]) -> None:
+        """Bind assumed pods, in bulk in an ObjectStore, and receive the events of all bound pods.
+
+        If a binding is refused, the cache forgets the pod.
+        """
+        scheduler, client = self.scheduler, self.scheduler.client
         if not (isinstance(client, ObjectStore) and self._bind_together(client, infos, nodes)):
             for info, node in zip(infos, nodes, strict=True):
                 try:
@@ -737,21 +659,25 @@ class Run:
         scheduler.context.volume_classes.follow()
         self._retry_groups()
 
-    def _take_placed(self) -> tuple[list[QueuedPodInfo], list[str], list[QueuedPodInfo]]:
-        """Take the pods to bind, with their nodes, and those that others have deleted or bound since, which
-        are not placed any more and whose attempts are to be ended."""
+    def _take_placed(self) -> tuple[list[QueuedPodInfo], list[str]]:
+        """Take the pods to bind, with their nodes. Others have deleted or bound some since: their attempts
+        end, and they are not placed any more."""
         infos = in_one([infos for infos, _ in self._placed])
         nodes = in_one([nodes for _, nodes in self._placed])
         self._placed, self._binds = [], True
         gone = set(not_assumed(self.scheduler.cache.state, pods_of(infos)))
         if not gone:
-            return infos, nodes, []
+            return infos, nodes
         ended = [info for at, info in enumerate(infos) if at in gone]
         nodes = [node for at, node in enumerate(nodes) if at not in gone]
         infos = [info for at, info in enumerate(infos) if at not in gone]
         for key in {*keys_of(ended)}.difference(keys_of(infos)):
             self.result.placements.pop(key, None)
-        return infos, nodes, ended
+        self.queue.finish(ended)
+        if self.metrics is not None:
+            for info in ended:
+                self.metrics.forget(info.uid)
+        return infos, nodes
 
     def _bind_together(self, store: ObjectStore, infos: list[QueuedPodInfo], nodes: list[str]) -> bool:
         """Bind the placed pods in one write; return False, and bind none, if one of them cannot be bound."""

@@ -26,8 +26,8 @@ from moorage.objects import (
 )
 from moorage.preemption.actuation import evict_victims
 from moorage.queue import QueuedPodInfo
-from moorage.scheduler import Failure, ScheduleResult, runs
-from moorage.scheduler.runs import Run
+from moorage.scheduler import Failure, ScheduleResult, loop
+from moorage.scheduler.loop import Loop
 from moorage.store.pod_binding import Binding
 
 
@@ -199,7 +199,7 @@ def test_a_batch_that_is_cut_into_many_pieces_has_one_result(monkeypatch: Any) -
         def __init__(self, state: Any, n: int, batch: Any = None) -> None:
             sizes.append(n)
 
-    monkeypatch.setattr(runs, "ScheduleResult", Counted)
+    monkeypatch.setattr(loop, "ScheduleResult", Counted)
     assert len(one.run().placements) == len(pods)
     assert sizes == [0, len(pods)], "that of the run, and that of its batch"
 
@@ -254,11 +254,11 @@ def test_equal_pods_fail_alike_while_a_pod_is_nominated_to_a_node_that_is_gone()
 # ---- pods that are placed and not yet bound
 
 
-def placed(*names: str) -> tuple[Run, list[QueuedPodInfo]]:
+def placed(*names: str) -> tuple[Loop, list[QueuedPodInfo]]:
     """A run that has placed pods on node a, and their entries."""
     scheduler = Scheduler(Cluster(nodes=[node("a")], pods=[pod(name) for name in names]))
     scheduler.sync()
-    run = Run(scheduler)
+    run = Loop(scheduler)
     infos = run.take()
     for info in infos:
         scheduler.context.assume(info.pod, "a")
@@ -266,7 +266,7 @@ def placed(*names: str) -> tuple[Run, list[QueuedPodInfo]]:
     return run, infos
 
 
-def bound(run: Run) -> list[str]:
+def bound(run: Loop) -> list[str]:
     """The pods that the run has placed in the end, which all are in the cache; no attempt goes on."""
     run.bind()
     scheduler = run.scheduler
@@ -286,7 +286,7 @@ def test_deleted_bound_and_evicted_pods_are_not_bound_again() -> None:
     client, handle = run.scheduler.client, run.scheduler.handle
     client.delete("Pod", "p", "default")
     client.bind(infos[1].pod, "a")
-    with run._recording_evictions():
+    with run.recording_evictions():
         evict_victims(handle, "a", pod("high"), [run.scheduler.cache.get_pod(infos[2].pod)], "P")
         run.scheduler.sync()
         assert bound(run) == ["s"]

@@ -128,8 +128,10 @@ class Reflector(Generic[T]):
         Whether the first list is done.
     heard : float
         When, by the connection's clock, the server last sent anything about the kind.
+    unreadable_since : float or None
+        When, by the connection's clock, the kind began to be unreadable; None while it can be read.
     error : str
-        Why the kind cannot be read; "" while it can.
+        Why; "" while it can be read.
     """
 
     def __init__(
@@ -143,8 +145,9 @@ class Reflector(Generic[T]):
         self.is_listed = self.is_closed = self._was_served = False
         self.heard = connection.clock()
         self.error = ""
-        self._failed_at: float | None = None
-        self._opened_at: float | None = None  # the stream that is open
+        self.unreadable_since: float | None = None
+        self._opened_at: float | None = None  # of the stream that is read, or has just ended
+        self._has_sent_wrong = False  # whether an open stream is no proof that the kind can be read
         self._news: list[Replacement[T] | list[WatchEvent[T]]] = []
         self._refusal: ApiError | None = None  # of the first list, for `poll`
         self._collection: Collection[T] | None = None
@@ -152,11 +155,6 @@ class Reflector(Generic[T]):
         self._backoff = Backoff(connection.clock)
         self._thread = Thread(target=self._work, name=f"reflector {kind}", daemon=True)
         self._thread.start()
-
-    @property
-    def unreadable_since(self) -> float | None:
-        """When, by the connection's clock, the kind began to be unreadable; None while it can be read."""
-        return None if self._has_lasted() else self._failed_at
 
     def poll(self) -> list[WatchEvent[T]] | Replacement[T]:
         """Return the available events, or all objects, without waiting; see `Watcher`."""
@@ -243,6 +241,8 @@ class Reflector(Generic[T]):
         """Read one stream to its end."""
         with collection.watch(self._version, random.randint(MIN_TIMEOUT, MAX_TIMEOUT)) as events:
             self._opened_at = self._connection.clock()
+            if not self._has_sent_wrong:
+                self._can_be_read()
             for event in events:
                 if isinstance(event, Bookmark):
                     self._version = event.version
@@ -252,7 +252,7 @@ class Reflector(Generic[T]):
                 self._can_be_read()
 
     def _has_lasted(self) -> bool:
-        """Whether the open stream is proof that the kind can be read."""
+        """Whether the stream that has ended was no failure."""
         return self._opened_at is not None and self._connection.clock() - self._opened_at >= SHORT
 
     def _hear(self) -> None:
@@ -280,9 +280,10 @@ class Reflector(Generic[T]):
             return
         if not isinstance(error, UnreachableError):
             self._hear()
+        self._has_sent_wrong = self._opened_at is not None
         self.error = str(error)
-        if self._failed_at is None:
-            self._failed_at = self._connection.clock()
+        if self.unreadable_since is None:
+            self.unreadable_since = self._connection.clock()
             logger.warning("kind cannot be read: kind=%s error=%s", self.kind, error)
         if not self.is_listed:
             with self._arrivals.condition:
@@ -291,9 +292,10 @@ class Reflector(Generic[T]):
 
     def _can_be_read(self) -> None:
         """Note that the kind can be read."""
-        if self._failed_at is not None:
-            seconds = self._connection.clock() - self._failed_at
-            self._failed_at, self.error = None, ""
+        self._has_sent_wrong = False
+        if self.unreadable_since is not None:
+            seconds = self._connection.clock() - self.unreadable_since
+            self.unreadable_since, self.error = None, ""
             logger.info("kind can be read again: kind=%s seconds=%.1f", self.kind, seconds)
 
     def _pause(self) -> None:

@@ -142,8 +142,8 @@ def unknown_topologies(client: ObjectClient) -> list[str]:
     drivers = {driver.name for csi_node in client.list(CSINode)[0] for driver in csi_node.spec.drivers}
     known = {"", NO_PROVISIONER, *UNCOUNTED_PROVISIONERS, *MIGRATED_PROVISIONERS, *OF_ONE_NODE, *drivers}
     return [
-        f'New volumes of the StorageClass "{storage_class.name}" count as accessible from every node, because '
-        f"no CSINode in the input has the driver {storage_class.provisioner}."
+        f'New volumes of the StorageClass "{storage_class.name}" count as accessible from every node, '
+        f"because no CSINode in the input has the driver {storage_class.provisioner}."
         for storage_class in sorted(classes, key=lambda one: one.name)
         if storage_class.provisioner not in known
     ]

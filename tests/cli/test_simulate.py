@@ -13,7 +13,7 @@ import pytest
 from moorage.cli import main
 from moorage.cli.output.run_output import amount
 from moorage.controllers.workloads import PodTimes
-from moorage.releases.feature_gates import DEFAULT_GATES
+from moorage.releases import DEFAULT_GATES
 
 
 def node(name: str, zone: str) -> dict[str, Any]:

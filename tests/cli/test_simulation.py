@@ -5,7 +5,7 @@ from __future__ import annotations
 from moorage.cli.runs.simulation import UNSCHEDULABLE, Outcome, Preparation, group_outcomes
 from moorage.objects import Pod, build_cluster
 from moorage.objects.workloads.top_controller import Workload
-from moorage.scheduler.cycle.results import Failure
+from moorage.scheduler import Failure
 from tests.objects.make import make, owned, pod
 
 ONE = {"cpu": "1", "pods": "10"}

@@ -20,10 +20,9 @@ from tests.house.source import ROOT
 
 import moorage as mo
 from moorage import Scheduler
-from moorage.explain import Change, Explanation
+from moorage.explain import Change, Explanation, explain_in_turn
 from moorage.explain.devices import device_changes
 from moorage.explain.devices.device_evidence import lacking_requests
-from moorage.explain.situations import explain_in_turn
 from moorage.objects import (
     Object,
     ObjectMeta,

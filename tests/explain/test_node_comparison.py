@@ -9,8 +9,8 @@ from tests.core.make import node, pod
 from tests.explain.explain_world import random_pod, random_world
 
 from moorage import Scheduler
+from moorage.explain import explain_in_turn
 from moorage.explain.explain_document import document
-from moorage.explain.situations import explain_in_turn
 from moorage.framework import Profile
 from moorage.objects import Cluster
 from moorage.plugins.registry import default_profile

@@ -12,8 +12,7 @@ from tests.controllers.workloads.make import machine, scheduler, template
 from tests.objects.make import make, owned, pod, workload
 
 from moorage import Scheduler
-from moorage.objects import CSINode, Object, PersistentVolumeClaim, Pod
-from moorage.objects.model.storage import VolumeAttachment
+from moorage.objects import CSINode, Object, PersistentVolumeClaim, Pod, VolumeAttachment
 
 DRIVER = "disk.example.com"
 SEEDS = range(200 if NIGHTLY else 12)

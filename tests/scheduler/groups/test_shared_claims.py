@@ -16,8 +16,7 @@ from moorage.devices import DeviceState
 from moorage.framework import PostBindPlugin
 from moorage.objects import Pod, PodResourceClaim, ResourceClaim
 from moorage.plugins.registry import default_profile
-from moorage.scheduler import Profile
-from moorage.scheduler.cycle.results import Failure
+from moorage.scheduler import Failure, Profile
 from moorage.scheduler.loop import Policy
 
 ELSEWHERE = "claim default/c got allocated elsewhere in the meantime"

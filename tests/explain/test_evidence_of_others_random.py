@@ -33,7 +33,6 @@ from moorage.objects import (
     PodAffinityTerm,
     build_cluster,
 )
-from moorage.plugins.claim_evidence import ClaimEvidence
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 GI = 2**30
@@ -174,18 +173,20 @@ class Storage:
     def driver_of(self, claim: str) -> str:
         return self.bound[claim] if claim in self.bound else f"d{self.unbound[claim][0][1]}"
 
-    def check_claim(self, fact: ClaimEvidence, group: NodeGroup, asked: Pod) -> None:
-        name = fact.claim.removeprefix("default/")
+    def check_claim(self, fact: Fact, group: NodeGroup, asked: Pod) -> None:
+        name = fact.name.removeprefix("default/")
         nodes = [one for one in self.nodes if one.name in group.nodes]
         if name in self.bound:
-            assert fact.volume == f"v-{name}"
+            assert fact.values["volume"] == f"v-{name}"
             assert fact.nodes == sum(one.metadata.labels.get(ZONE) != self.zones[name] for one in nodes)
             return
-        assert fact.requested == self.unbound[name][1] * GI
-        assert self.unbound[name][0] == fact.storage_class == "c0"
+        told = fact.values
+        assert told["requested"] == f"{self.unbound[name][1]}Gi"
+        assert self.unbound[name][0] == told["storageClass"] == "c0"
+        size = int(told["largest"].removesuffix("Gi")) * GI if "largest" in told else None
         by_node = [self.largest(one) for one in nodes]
-        assert fact.nodes == by_node.count((fact.largest, fact.capacity))
-        assert fact.largest is None or fact.largest < fact.requested
+        assert fact.nodes == by_node.count((size, told.get("capacity")))
+        assert size is None or size < self.unbound[name][1] * GI
 
     def largest(self, one: Node) -> tuple[int | None, str | None]:
         """The largest volume that a node may have, and by which object."""

@@ -19,7 +19,6 @@ from moorage.explain.constraints.taints import UNSCHEDULABLE, taint_text
 from moorage.explain.explanation import NodeGroup
 from moorage.framework import Fact
 from moorage.objects import Node, Pod, PodStatus, Taint, TopologySpreadConstraint
-from moorage.plugins.pod_topology_spread import SpreadEvidence
 
 UNITS = {"m": Fraction(1, 1000), "Mi": 2**20, "Gi": 2**30, "": 1}
 
@@ -125,23 +124,23 @@ def check_taint(fact: Fact, objects: Objects) -> None:
     assert texts[fact.name] == fact.nodes
 
 
-def check_spread(fact: SpreadEvidence, objects: Objects, feasible_labels: set[str]) -> None:
+def check_spread(fact: Fact, objects: Objects, feasible_labels: set[str]) -> None:
+    told = fact.values
     assert any(
         one.when_unsatisfiable == "DoNotSchedule"
         and (one.topology_key, one.max_skew, one.min_domains or 1)
-        == (fact.topology_key, fact.max_skew, fact.min_domains)
+        == (told["topologyKey"], told["maxSkew"], told["minDomains"])
         and _is_told(one, fact, objects, feasible_labels)
         for one in objects.asked.spec.topology_spread_constraints
     )
-    assert fact.with_pod - fact.fewest > fact.max_skew
-    here = [node for node in objects.nodes if node.metadata.labels.get(fact.topology_key) == fact.value]
+    assert told["withPod"] - told["fewest"] > told["maxSkew"]
+    here = [node for node in objects.nodes if node.metadata.labels.get(told["topologyKey"]) == told["value"]]
     assert 0 < fact.nodes <= len(here)
 
 
-def _is_told(
-    constraint: TopologySpreadConstraint, fact: SpreadEvidence, objects: Objects, fitting: set[str]
-) -> bool:
+def _is_told(constraint: TopologySpreadConstraint, fact: Fact, objects: Objects, fitting: set[str]) -> bool:
     """Whether the numbers are those of a constraint."""
+    told = fact.values
     domains: dict[str, int] = {}
     for node in objects.world.nodes:
         if objects.counts_node(constraint, node, node.name in fitting):
@@ -149,9 +148,9 @@ def _is_told(
             value = node.metadata.labels[constraint.topology_key]
             domains[value] = domains.get(value, 0) + len(objects.matching(constraint, live))
     own = len(objects.matching(constraint, [objects.asked]))
-    fewest = min(domains.values(), default=0) if len(domains) >= fact.min_domains else 0
-    told = (fact.with_pod - fact.nominated, fact.fewest, fact.domains, fact.matches_itself)
-    return told == (domains.get(fact.value, 0) + own, fewest, len(domains), bool(own))
+    fewest = min(domains.values(), default=0) if len(domains) >= told["minDomains"] else 0
+    found = (told["withPod"] - told["nominated"], told["fewest"], told["domains"], told["matchesItself"])
+    return found == (domains.get(told["value"], 0) + own, fewest, len(domains), bool(own))
 
 
 def nodes_that_affinity_fits(explanation: Explanation, world: World, asked: Pod) -> set[str]:
@@ -163,9 +162,7 @@ def nodes_that_affinity_fits(explanation: Explanation, world: World, asked: Pod)
         else replace(without.affinity, pod_affinity=None, pod_anti_affinity=None)
     )
     labels_alone = replace(asked, spec=replace(without, affinity=affinity, topology_spread_constraints=()))
-    has_spread = any(
-        isinstance(one, SpreadEvidence) for group in explanation.groups for one in group.evidence
-    )
+    has_spread = any(one.kind == "domain" for group in explanation.groups for one in group.evidence)
     fitting: set[str] = set()
     if has_spread:
         labels = world.scheduler().explain(labels_alone)
@@ -191,7 +188,7 @@ def check(explanation: Explanation, world: World, asked: Pod, waiting: list[Pod]
                     check_room(fact, objects)
                 case Fact(kind="toleration"):
                     check_taint(fact, objects)
-                case SpreadEvidence():
+                case Fact(kind="domain") if "maxSkew" in fact.values:
                     check_spread(fact, objects, fitting)
                 case Fact(kind="domain"):
                     assert fact.nodes == sum(fact.name not in n.metadata.labels for n in objects.nodes)

@@ -29,7 +29,6 @@ from moorage.objects import (
     Pod,
     Volume,
 )
-from moorage.plugins.claim_evidence import ClaimEvidence
 from moorage.plugins.registry import default_profile
 from moorage.plugins.volume_zone import BETA_TO_GA, TOPOLOGY_LABELS
 from moorage.scheduler import Profile
@@ -281,8 +280,8 @@ def test_evidence_of_claims_for_which_zones_reject_the_pod(
     one.client.create(of_claim())
     (group,) = one.explain("default/p").groups
     (fact,) = group.evidence
-    assert isinstance(fact, ClaimEvidence)
-    assert (fact.problem, fact.storage_class, fact.volume) == told
+    values = fact.facts()
+    assert (values["problem"], values.get("storageClass"), values.get("volume")) == told
     assert (fact.name, fact.nodes) == ("default/c", 2)
 
 

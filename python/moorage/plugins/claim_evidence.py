@@ -9,7 +9,7 @@ from typing import Any
 
 from moorage.errors import examples
 from moorage.framework.plugin.amounts import quantity_text
-from moorage.framework.plugin.evidence import Evidence, FindEvidence, Inquiry, Rows
+from moorage.framework.plugin.evidence import Evidence, Fact, FindEvidence, Inquiry, Rows
 from moorage.framework.plugin.status import Status
 from moorage.objects import Node, NodeSelector, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
 from moorage.objects.model.storage import CSIDriver, CSIStorageCapacity
@@ -34,52 +34,22 @@ MOST_KEPT = 3
 """Maximum number of volumes, and of namespaces, that are named."""
 
 
-@dataclass(frozen=True)
-class ClaimEvidence(Evidence):
-    """A claim that keeps the pod off.
+def claim_fact(
+    claim: str, problem: str, storage_class: str | None = None, nodes: int = 1, **values: object
+) -> Fact:
+    """Return that a claim keeps the pod off.
 
-    Attributes
+    Parameters
     ----------
     claim : str
         ``namespace/name``.
-    problem : str
-        In words.
-    storage_class, volume, driver : str or None
-    requested, largest : int or None
-        Where storage capacity is compared: what the claim asks for, and the largest volume that a
-        CSIStorageCapacity of its class allows on the node (None if none is published), in bytes.
-    capacity : str or None
-        That CSIStorageCapacity, as ``namespace/name``.
-    selected_node : str or None
-        The node for which the claim is being provisioned.
-    other_namespaces : tuple of str or None
-        Where there is no such claim: the namespaces with a claim of its name.
+    values : object
+        What was compared, by its name in JSON. Where storage capacity is compared: what the claim asks for,
+        the largest volume that a CSIStorageCapacity of its class allows on the node, and that object.
     """
-
-    kind = "claim"
-    claim: str
-    problem: str
-    storage_class: str | None = None
-    volume: str | None = None
-    driver: str | None = None
-    requested: int | None = None
-    largest: int | None = None
-    capacity: str | None = None
-    selected_node: str | None = None
-    other_namespaces: tuple[str, ...] | None = None
-
-    @property
-    def name(self) -> str:
-        return self.claim
-
-    @property
-    def detail(self) -> str:
-        return self.problem
-
-    def facts(self) -> dict[str, Any]:
-        amounts = {"requested": self.requested, "largest": self.largest}
-        texts = {name: quantity_text(STORAGE, one) for name, one in amounts.items() if one is not None}
-        return super().facts() | texts
+    told = {"problem": problem, "storageClass": storage_class, **values}
+    told = {name: value for name, value in told.items() if value is not None}
+    return Fact("claim", claim, problem, values=told, nodes=nodes)
 
 
 @dataclass
@@ -117,7 +87,7 @@ class Claims:
 
     # ---- whatever the node
 
-    def _of_pod(self) -> Iterator[ClaimEvidence]:
+    def _of_pod(self) -> Iterator[Fact]:
         """Yield the claims for which PreFilter rejects the pod."""
         claims = self.listers(PersistentVolumeClaim)
         yield from missing_claims(self.inquiry.pod, claims)
@@ -125,25 +95,25 @@ class Claims:
             if not is_fully_bound(claim) or claim.status.phase == "Lost":
                 yield self._unbound(claim)
             elif claim.metadata.deletion_timestamp is not None:
-                yield ClaimEvidence(claim.key, f"being deleted since {claim.metadata.deletion_timestamp}")
+                yield claim_fact(claim.key, f"being deleted since {claim.metadata.deletion_timestamp}")
 
-    def _unbound(self, claim: PersistentVolumeClaim) -> ClaimEvidence:
+    def _unbound(self, claim: PersistentVolumeClaim) -> Fact:
         """What is wrong with a claim that has no volume, or has lost it."""
         name, volume = claim_class(claim), claim.spec.volume_name
         if volume:
-            return ClaimEvidence(claim.key, self._lost(claim), name or None, volume)
+            return claim_fact(claim.key, self._lost(claim), name or None, volume=volume)
         text = f"not bound, class {name or '(none)'}"
         try:
             mode = self.listers(StorageClass).get(name).volume_binding_mode if name else None
         except NotFoundError:
-            return ClaimEvidence(
+            return claim_fact(
                 claim.key, f"{text}: {_hint(self.listers(StorageClass), 'StorageClass', name)}", name
             )
         if not name:
             classes = self.listers(StorageClass)
             hint = "" if classes.list() else f": {_hint(classes, 'StorageClass', '')}"
-            return ClaimEvidence(claim.key, text + hint)
-        return ClaimEvidence(claim.key, f"{text}, mode {mode}: a volume is bound before the pod", name)
+            return claim_fact(claim.key, text + hint)
+        return claim_fact(claim.key, f"{text}, mode {mode}: a volume is bound before the pod", name)
 
     def _lost(self, claim: PersistentVolumeClaim) -> str:
         """Say why a claim does not have the volume that it names."""
@@ -165,9 +135,7 @@ class Claims:
 
     # ---- on a node
 
-    def _of_node(
-        self, claims: PodVolumeClaims, node: Node, reasons: Iterable[str]
-    ) -> Iterator[ClaimEvidence]:
+    def _of_node(self, claims: PodVolumeClaims, node: Node, reasons: Iterable[str]) -> Iterator[Fact]:
         for reason in reasons:
             if reason in (volume_binder.NODE_CONFLICT, volume_binder.VOLUME_MISSING):
                 yield from self._of_bound(claims, node)
@@ -176,20 +144,20 @@ class Claims:
             elif reason == volume_binder.BIND_CONFLICT:
                 yield from self._of_unbound(claims, node)
 
-    def _of_bound(self, claims: PodVolumeClaims, node: Node) -> Iterator[ClaimEvidence]:
+    def _of_bound(self, claims: PodVolumeClaims, node: Node) -> Iterator[Fact]:
         for claim in claims.bound:
             name, class_name = claim.spec.volume_name, claim_class(claim) or None
             try:
                 volume = self.sources.pv_cache.get_pv(name)
             except VolumeError:
-                yield ClaimEvidence(claim.key, f"bound to missing volume {name}", class_name, name)
+                yield claim_fact(claim.key, f"bound to missing volume {name}", class_name, volume=name)
                 continue
             with suppress(VolumeError):
                 if not self.sources.reaches(node, volume):
                     where = _affinity_text(volume, self.sources.required_on(node, volume))
-                    yield ClaimEvidence(claim.key, f"bound to volume {name}{where}", class_name, name)
+                    yield claim_fact(claim.key, f"bound to volume {name}{where}", class_name, volume=name)
 
-    def _of_capacity(self, claims: PodVolumeClaims, node: Node) -> Iterator[ClaimEvidence]:
+    def _of_capacity(self, claims: PodVolumeClaims, node: Node) -> Iterator[Fact]:
         """Yield the claims for which no storage capacity that the node can use is large enough."""
         for claim in claims.unbound_delayed:
             name = claim_class(claim)
@@ -201,9 +169,7 @@ class Claims:
                     if found is not None:
                         yield found
 
-    def _too_small(
-        self, claim: PersistentVolumeClaim, name: str, driver: str, node: Node
-    ) -> ClaimEvidence | None:
+    def _too_small(self, claim: PersistentVolumeClaim, name: str, driver: str, node: Node) -> Fact | None:
         requested = requested_storage(claim)
         listed: list[CSIStorageCapacity] = self.listers(CSIStorageCapacity).list()
         here = [
@@ -211,17 +177,19 @@ class Claims:
             for one in listed
             if one.storage_class_name == name and volume_binder.has_access(node, one)
         ]
-        asks = f"asks for {quantity_text(STORAGE, requested)} of class {name}"
+        values: dict[str, Any] = {"driver": driver, "requested": quantity_text(STORAGE, requested)}
+        asks = f"asks for {values['requested']} of class {name}"
         if not here:
             problem = f"{asks}; driver {driver} has published no CSIStorageCapacity for this class and node"
-            return ClaimEvidence(claim.key, problem, name, driver=driver, requested=requested)
+            return claim_fact(claim.key, problem, name, **values)
         largest, key = max(here)
         if largest >= requested:
             return None
-        problem = f"{asks}; the largest CSIStorageCapacity here is {quantity_text(STORAGE, largest)} ({key})"
-        return ClaimEvidence(claim.key, problem, name, None, driver, requested, largest, key)
+        values |= {"largest": quantity_text(STORAGE, largest), "capacity": key}
+        problem = f"{asks}; the largest CSIStorageCapacity here is {values['largest']} ({key})"
+        return claim_fact(claim.key, problem, name, **values)
 
-    def _of_unbound(self, claims: PodVolumeClaims, node: Node) -> Iterator[ClaimEvidence]:
+    def _of_unbound(self, claims: PodVolumeClaims, node: Node) -> Iterator[Fact]:
         """Yield the claims for which there is no volume on the node, and none can be made."""
         for claim in claims.unbound_delayed:
             name = claim_class(claim)
@@ -229,7 +197,7 @@ class Claims:
             if selected is not None and selected != node.name:
                 gone = "" if self.has_node(selected) else ", and there is no such node"
                 problem = f"being provisioned for node {selected}{gone}"
-                yield ClaimEvidence(claim.key, problem, name, selected_node=selected)
+                yield claim_fact(claim.key, problem, name, selectedNode=selected)
                 continue
             storage_class = self.listers(StorageClass).get(name)
             if storage_class.provisioner in ("", NO_PROVISIONER):
@@ -240,7 +208,7 @@ class Claims:
                 kept = list(_kept(of_class, claim))
                 why = f" ({'; '.join(kept[:MOST_KEPT])})" if kept else ""
                 problem = f"{text} {size} on this node{why}, and no driver makes any"
-                yield ClaimEvidence(claim.key, problem, name, requested=requested_storage(claim))
+                yield claim_fact(claim.key, problem, name, requested=size)
             elif not allows_topology(storage_class.allowed_topologies, node.metadata.labels):
                 terms = " or ".join(
                     " and ".join(
@@ -248,7 +216,7 @@ class Claims:
                     )
                     for term in storage_class.allowed_topologies
                 )
-                yield ClaimEvidence(claim.key, f"not bound; class {name} makes volumes for {terms}", name)
+                yield claim_fact(claim.key, f"not bound; class {name} makes volumes for {terms}", name)
 
 
 def largest_volume(capacity: CSIStorageCapacity) -> int:
@@ -306,7 +274,7 @@ def _hint(lister: Any, kind: str, key: str) -> str:
     return f"the input has no {kind} {key}; if the cluster has it, add `kubectl get {what} -o yaml`"
 
 
-def missing_claims(pod: Pod, claims: Any) -> Iterator[ClaimEvidence]:
+def missing_claims(pod: Pod, claims: Any) -> Iterator[Fact]:
     """Yield the claims of a pod that do not exist."""
     existing = {claim.key for claim in claims_of(pod, claims)}
     for volume in pod.spec.volumes:
@@ -319,7 +287,7 @@ def missing_claims(pod: Pod, claims: Any) -> Iterator[ClaimEvidence]:
             if others:
                 where = examples(others, MOST_KEPT)
                 hint += f"; a claim {name} is in namespace {where}, and pods use those of theirs"
-            yield ClaimEvidence(key, f"there is no such claim: {hint}", other_namespaces=others or None)
+            yield claim_fact(key, f"there is no such claim: {hint}", otherNamespaces=list(others) or None)
 
 
 def claims_of(pod: Pod, claims: Any) -> Iterator[PersistentVolumeClaim]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,6 +44,8 @@ from moorage.objects import LabelSelectorMatcher, Node, Pod
 from moorage.objects.model.pod import TopologySpreadConstraint
 from moorage.objects.read.decode import decode
 
+from .taint_toleration import REJECTING_EFFECTS
+
 HARD = "DoNotSchedule"
 MISMATCH = "node(s) didn't match pod topology spread constraints"
 SYSTEM_CONSTRAINTS = (
@@ -76,87 +77,6 @@ MOST_DOMAINS = 20
 """Maximum number of domains of a topology that are named of nodes that are rejected alike."""
 MOST_NODES = 2
 """Maximum number of nodes that are named of the domain with the fewest pods."""
-
-
-@dataclass(frozen=True)
-class SpreadEvidence(Evidence):
-    """A hard spread constraint that a domain violates: ``with_pod - fewest > max_skew``.
-
-    Attributes
-    ----------
-    topology_key, value : str
-        The domain of the node.
-    with_pod : int
-        Number of matching pods in the domain with this pod, if it matches itself, and with nominated pods.
-    matches_itself : bool
-    nominated : int
-        How many of them are only nominated to the node.
-    fewest : int
-        The least number of matching pods in a domain; 0 if there are fewer domains than `min_domains`.
-    fewest_in : str or None
-        The first such domain; None where minDomains decides.
-    fewest_nodes : tuple of str
-        The first nodes of that domain that count, with what keeps the pod off them, in words.
-    other_fewest : int
-        Number of other domains with as few.
-    terminating : int
-        Number of matching pods in that domain that are being deleted, and do not count any more.
-    domains, min_domains, max_skew : int
-        Number of domains that count, and the constraint's minDomains (1 by default) and maxSkew.
-    match_label_keys : tuple of str
-        The labels by which the constraint's matchLabelKeys narrow the pods that match.
-    is_default : bool
-        Whether the constraint is a default one of the scheduler's profile, for pods without their own.
-    """
-
-    kind = "domain"
-    topology_key: str
-    value: str
-    with_pod: int
-    matches_itself: bool
-    nominated: int
-    fewest: int
-    fewest_in: str | None
-    fewest_nodes: tuple[str, ...]
-    other_fewest: int
-    terminating: int
-    domains: int
-    min_domains: int
-    max_skew: int
-    match_label_keys: tuple[str, ...] = ()
-    is_default: bool = False
-
-    @property
-    def name(self) -> str:
-        return f"{self.topology_key}={self.value}"
-
-    @property
-    def detail(self) -> str:
-        own = "with this pod" if self.matches_itself else "matching pods; this pod does not match"
-        own += f" and {self.nominated} nominated" if self.nominated else ""
-        keys = f", of pods with {', '.join(self.match_label_keys)} by matchLabelKeys"
-        only = keys if self.match_label_keys else ""
-        default = f" ({DEFAULT})" if self.is_default else ""
-        return f"{self.with_pod} {own}, {self._fewest()}, maxSkew {self.max_skew}{default}{only}"
-
-    @property
-    def text(self) -> str:
-        return f"domain {self.name}: {self.detail}"
-
-    def _fewest(self) -> str:
-        if self.fewest_in is None:
-            exist = number_of(self.domains, "domain exists", "domains exist")
-            return f"fewest counts as 0, as only {exist} and minDomains is {self.min_domains}"
-        if self.fewest_in == self.value:
-            return f"fewest {self.fewest} here"
-        notes = ["; ".join(self.fewest_nodes)] if self.fewest_nodes else []
-        if self.terminating:
-            pods = number_of(self.terminating, "matching pod", "matching pods")
-            notes.append(f"{pods} there being deleted, not counted")
-        if self.other_fewest:
-            notes.append(f"as in {number_of(self.other_fewest, 'other domain', 'other domains')}")
-        where = f"{self.topology_key}={self.fewest_in}"
-        return f"fewest {self.fewest} in {where}" + (f" ({', '.join(notes)})" if notes else "")
 
 
 class PodTopologySpread(
@@ -334,7 +254,7 @@ class _Spread:
         self._is_default = not inquiry.state.shape.spread
         labels = inquiry.pod.metadata.labels
         keys = [key for key in constraint.match_label_keys if key in labels]
-        self._match_label_keys = tuple([f"{key}={labels[key]}" for key in keys])
+        self._match_label_keys = [f"{key}={labels[key]}" for key in keys]
         self._domains = counts.by_domain()
         self._fewest = min((pods for pods, _ in self._domains.values()), default=0)
         if len(self._domains) < min_domains:
@@ -395,29 +315,38 @@ class _Spread:
     def _with_pod(self, value: str, nominated: int) -> int:
         return self._domains.get(value, (0, 0))[0] + self._own + nominated
 
-    def _of_domain(self, value: str, nominated: int, many: int) -> SpreadEvidence:
+    def _of_domain(self, value: str, nominated: int, many: int) -> Fact:
+        """Return a domain that violates the constraint: with the pod less the fewest is more than maxSkew."""
         too_few = len(self._domains) < self._min_domains
         least = [other for other, (pods, _) in self._domains.items() if pods == self._fewest]
         fewest_in = None if too_few or not least else (value if value in least else least[0])
         rows = [] if fewest_in in (None, value) else self._rows_in(fewest_in)
-        return SpreadEvidence(
-            topology_key=self._key,
-            value=value,
-            with_pod=self._with_pod(value, nominated),
-            matches_itself=bool(self._own),
-            nominated=nominated,
-            fewest=self._fewest,
-            fewest_in=fewest_in,
-            fewest_nodes=tuple(self._node_texts(rows)),
-            other_fewest=0 if fewest_in is None else len(least) - 1,
-            terminating=sum(map(self._is_leaving, self._pods(rows))),
-            domains=len(self._domains),
-            min_domains=self._min_domains,
-            max_skew=self._max_skew,
-            match_label_keys=self._match_label_keys,
-            is_default=self._is_default,
-            nodes=many,
-        )
+        values: dict[str, Any] = {
+            "topologyKey": self._key,
+            "value": value,
+            "withPod": self._with_pod(value, nominated),
+            "matchesItself": bool(self._own),
+            "nominated": nominated,
+            "fewest": self._fewest,
+            "fewestIn": fewest_in,
+            "fewestNodes": list(self._node_texts(rows)),
+            "otherFewest": 0 if fewest_in is None else len(least) - 1,
+            "terminating": sum(map(self._is_leaving, self._pods(rows))),
+            "domains": len(self._domains),
+            "minDomains": self._min_domains,
+            "maxSkew": self._max_skew,
+            "matchLabelKeys": self._match_label_keys,
+            "isDefault": self._is_default,
+        }
+        own = "with this pod" if self._own else "matching pods; this pod does not match"
+        own += f" and {nominated} nominated" if nominated else ""
+        default = f" ({DEFAULT})" if self._is_default else ""
+        keys = self._match_label_keys
+        only = f", of pods with {', '.join(keys)} by matchLabelKeys" if keys else ""
+        name, skew = f"{self._key}={value}", f"maxSkew {self._max_skew}{default}{only}"
+        detail = f"{values['withPod']} {own}, {_fewest_text(values)}, {skew}"
+        values = {key: one for key, one in values.items() if one is not None}
+        return Fact("domain", name, detail, f"domain {name}: {detail}", values, nodes=many)
 
     def _rows_in(self, value: str | None) -> list[int]:
         """Return the rows of a domain whose nodes count."""
@@ -431,8 +360,8 @@ class _Spread:
         for row in rows[:MOST_NODES]:
             node, says = self._inquiry.node(row), self._inquiry.says(row, PodTopologySpread.name)
             text = f"node {node.name}" + (f": {says[0]}" if says else "")
-            tolerations, rejecting = self._inquiry.state.shape.tolerations, ("NoSchedule", "NoExecute")
-            taint = find_intolerable_taint(node.spec.taints, tolerations, rejecting, True)
+            tolerations = self._inquiry.state.shape.tolerations
+            taint = find_intolerable_taint(node.spec.taints, tolerations, REJECTING_EFFECTS, True)
             is_tainted = taint is not None and not self._honors_taints
             yield text + (", counted by nodeTaintsPolicy Ignore" if is_tainted else "")
         if len(rows) > MOST_NODES:
@@ -447,6 +376,23 @@ class _Spread:
         if pod.metadata.deletion_timestamp is None or pod.namespace != self._inquiry.pod.namespace:
             return False
         return self._counts.matches(pod)
+
+
+def _fewest_text(values: Mapping[str, Any]) -> str:
+    """Return which domain has the fewest pods, and why that one counts."""
+    if values["fewestIn"] is None:
+        exist = number_of(values["domains"], "domain exists", "domains exist")
+        return f"fewest counts as 0, as only {exist} and minDomains is {values['minDomains']}"
+    if values["fewestIn"] == values["value"]:
+        return f"fewest {values['fewest']} here"
+    notes = ["; ".join(values["fewestNodes"])] if values["fewestNodes"] else []
+    if values["terminating"]:
+        pods = number_of(values["terminating"], "matching pod", "matching pods")
+        notes.append(f"{pods} there being deleted, not counted")
+    if values["otherFewest"]:
+        notes.append(f"as in {number_of(values['otherFewest'], 'other domain', 'other domains')}")
+    where = f"{values['topologyKey']}={values['fewestIn']}"
+    return f"fewest {values['fewest']} in {where}" + (f" ({', '.join(notes)})" if notes else "")
 
 
 def _selector(constraint: TopologySpreadConstraint, pod: Pod, with_keys: bool) -> LabelSelectorMatcher:

@@ -21,7 +21,7 @@ from moorage.store.errors import NotFoundError as ObjectNotFoundError
 from moorage.volume.binding.claims import claim_class
 from moorage.volume.constants import WAIT_FOR_FIRST_CONSUMER
 
-from .claim_evidence import ClaimEvidence, claims_of
+from .claim_evidence import claim_fact, claims_of
 from .volume_restrictions import claim_names
 
 TOPOLOGY_LABELS = (
@@ -125,13 +125,13 @@ class VolumeZone(VolumePlugin, EvidencePlugin):
                 if not name:
                     if status.reasons != ELSEWHERE.reasons:
                         text = f"not bound, class {storage_class or '(none)'}"
-                        yield ClaimEvidence(claim.key, text, storage_class, nodes=len(rows))
+                        yield claim_fact(claim.key, text, storage_class, len(rows))
                     continue
                 try:
                     topology = _topology(self.lister(PersistentVolume).get(name))
                 except ObjectNotFoundError:
                     text = f"bound to missing volume {name}"
-                    yield ClaimEvidence(claim.key, text, storage_class, name, nodes=len(rows))
+                    yield claim_fact(claim.key, text, storage_class, len(rows), volume=name)
                     continue
                 elsewhere = self._mask(tuple(topology.items()))[rows]
                 if topology and elsewhere.any():
@@ -139,9 +139,8 @@ class VolumeZone(VolumePlugin, EvidencePlugin):
                         f"{key} in [{', '.join(sorted(each))}]" for key, each in topology.items()
                     )
                     text = f"bound to volume {name}, for {zones}"
-                    yield ClaimEvidence(
-                        claim.key, text, storage_class, name, nodes=int(np.count_nonzero(elsewhere))
-                    )
+                    nodes = int(np.count_nonzero(elsewhere))
+                    yield claim_fact(claim.key, text, storage_class, nodes, volume=name)
 
         return find
 

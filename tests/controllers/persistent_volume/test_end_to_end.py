@@ -125,7 +125,7 @@ class Town:
 
     def new_controller(self) -> PersistentVolumeController:
         client: Any = Mortal(self.store, self.deaths)
-        informer = InformerFactory(client, clock=lambda: self.now).informer
+        informer = InformerFactory(client).informer
         parameters = ControllerParameters(
             kube_client=client,
             volume_informer=informer(PersistentVolume),

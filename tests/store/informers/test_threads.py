@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from threading import Event, Thread
 from typing import Any
@@ -238,23 +237,6 @@ def test_a_factory_in_threads() -> None:
     assert all(signal.seen.wait(LIMIT) for signal in signals)
     stop.set()
     finish(*threads)
-
-
-def test_a_resync_needs_no_event() -> None:
-    store = ObjectStore()
-    store.create(pod("a"))
-    informer: Informer[Pod] = Informer(store, Pod, resync_period=0.02, clock=time.monotonic)
-    shown, stop = Event(), Event()
-
-    class Shown(Recorder):
-        def on_update(self, old: Any, new: Any) -> None:
-            shown.set()
-
-    informer.add_event_handler(Shown())
-    thread = informer.run(stop)
-    assert shown.wait(LIMIT)
-    stop.set()
-    finish(thread)
 
 
 def test_a_running_informer_does_not_keep_the_process_alive() -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from threading import Event, Thread
 from typing import Any, TypeVar, cast
 
 from fastrlock.rlock import FastRLock
 
 from moorage.objects import Object
-from moorage.store.clock import epoch
 from moorage.store.kinds import struct_named
 from moorage.store.protocol import ObjectClient
 from moorage.store.store import ObjectStore
@@ -30,10 +29,6 @@ class InformerFactory:
     ----------
     client : ObjectClient
         Where to follow the objects.
-    resync_period : float
-        The period in seconds after which handlers receive every object again; 0 for never.
-    clock : callable
-        Returns seconds, for resyncs.
     lock : re-entrant lock, optional
         Of all informers over an ObjectStore, for an owner that holds it while it saves and restores them. A
         server may keep an informer waiting: over another client each informer has a lock of its own.
@@ -43,15 +38,11 @@ class InformerFactory:
         self,
         client: ObjectClient,
         *,
-        resync_period: float = 0.0,
-        clock: Callable[[], float] = epoch,
         lock: FastRLock | None = None,
     ) -> None:
         self._client = client
         self._lock = lock if isinstance(client, ObjectStore) else None
-        self._store = client if isinstance(client, ObjectStore) and not resync_period else None
-        self._resync_period = resync_period
-        self._clock = clock
+        self._store = client if isinstance(client, ObjectStore) else None
         self._informers: dict[type[Object], Informer[Any]] = {}
         self._changes: int | None = None  # value of ObjectStore.changes at the last run
         # Kinds whose informer a caller was given since: it may run the informer or add handlers to it.
@@ -79,8 +70,6 @@ class InformerFactory:
                 self._client,
                 struct,
                 field_selector=field_selector or "",
-                resync_period=self._resync_period,
-                clock=self._clock,
                 lock=self._lock,
             )
         informer: Informer[T] = self._informers[struct]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from threading import Event, Thread
 from typing import Any, Generic, Protocol, TypeVar, cast
@@ -14,7 +14,6 @@ from fastrlock.rlock import FastRLock
 
 from moorage._core.base.watch_events import Notice
 from moorage.objects import Object
-from moorage.store.clock import epoch
 from moorage.store.errors import ApiError
 from moorage.store.kinds import struct_named
 from moorage.store.protocol import ObjectClient, Replacement, Selector, Watcher
@@ -59,13 +58,7 @@ class ResourceEventHandler(Protocol[T_contra]):
         """
 
     def on_update(self, old: T_contra, new: T_contra) -> None:
-        """Receive a changed object. A resync passes the same object twice.
-
-        Parameters
-        ----------
-        old, new : Object
-            The states before and after.
-        """
+        """Receive the states before and after a change."""
 
     def on_delete(self, obj: T_contra | DeletedFinalStateUnknown[T_contra]) -> None:
         """Receive a deletion.
@@ -163,10 +156,6 @@ class Informer(Generic[T]):
         The part of the objects to watch; all by default. See `ObjectStore.list`.
     indexers : mapping of str to callable, optional
         See `Indexer`.
-    resync_period : float
-        The period in seconds after which handlers receive every object again; 0 for never.
-    clock : callable
-        Returns seconds, for resyncs alone.
     lock : re-entrant lock, optional
         Held while events are applied and handlers called; one of its own by default.
 
@@ -186,8 +175,6 @@ class Informer(Generic[T]):
         label_selector: Selector = "",
         field_selector: str = "",
         indexers: Mapping[str, IndexFunction[T]] | None = None,
-        resync_period: float = 0.0,
-        clock: Callable[[], float] = epoch,
         lock: FastRLock | None = None,
     ) -> None:
         self._client = client
@@ -195,9 +182,6 @@ class Informer(Generic[T]):
         self._namespace = namespace
         self._label_selector = label_selector
         self.field_selector = field_selector
-        self._resync_period = resync_period
-        self._next_resync = 0.0
-        self._clock = clock
         self._watch: Watcher[T] | None = None
         self._registrations: tuple[Registration[T], ...] = ()
         self._synced = False
@@ -312,8 +296,6 @@ class Informer(Generic[T]):
                     news = watch.poll()
                 if news:
                     self.indexer.apply(news, DeletedFinalStateUnknown, self._notices)
-                if self._resync_period:
-                    self._resync()
                 notices = self._notices
                 if notices:
                     for registration in self._registrations:
@@ -333,7 +315,7 @@ class Informer(Generic[T]):
 
     def _is_idle(self) -> bool:
         """Whether a run without new events changes nothing."""
-        if self._watch is None or self._resync_period or self._notices:
+        if self._watch is None or self._notices:
             return False
         return all(one.is_synced and not one.pending for one in self._registrations)
 
@@ -343,7 +325,7 @@ class Informer(Generic[T]):
             if self._saved is None or not self._is_at(self._saved):
                 watch = cast("Watch[T] | None", self._watch)
                 handlers = [(one, one.is_synced, one.pending.copy()) for one in self._registrations]
-                rest = self._synced, self._begin, self._next_resync, self._notices.copy()
+                rest = self._synced, self._begin, self._notices.copy()
                 self._saved = self.indexer.save(), watch, watch and watch.save(), handlers, rest
             return self._saved
 
@@ -373,7 +355,7 @@ class Informer(Generic[T]):
             if watch is not None:
                 watch.undo(position)
             self.indexer.undo(objects)
-            self._synced, self._begin, self._next_resync, notices = rest
+            self._synced, self._begin, notices = rest
             self._notices = notices.copy()
             self._registrations = tuple(one for one, _, _ in handlers)
             for one, one.is_synced, pending in handlers:
@@ -397,7 +379,6 @@ class Informer(Generic[T]):
                 self.begin()
                 cast("Watch[T]", self._watch).undo(cast("Watch[T]", other._watch).save())
             self._synced, self._begin = other._synced, other._begin
-            self._next_resync = other._next_resync
             for registration in self._registrations:
                 registration.is_synced = self._synced
 
@@ -423,7 +404,7 @@ class Informer(Generic[T]):
                     logger.warning("%s cannot be listed: %s", self._struct.__name__, error)
                     stop.wait(RETRY)
                 if self._watch is not None:
-                    self._watch.wait(self._until_resync())
+                    self._watch.wait()
 
         def end() -> None:
             stop.wait()
@@ -435,10 +416,6 @@ class Informer(Generic[T]):
         worker.start()
         Thread(target=end, name=f"{name} stop", daemon=True).start()
         return worker
-
-    def _until_resync(self) -> float | None:
-        """Return the seconds until the next resync; None without resyncs."""
-        return max(0.0, self._next_resync - self._clock()) if self._resync_period else None
 
     def _drop_watch(self) -> None:
         """Close the watch, so that the next run lists again, after an exception that may have lost events."""
@@ -458,12 +435,4 @@ class Informer(Generic[T]):
                 self._notices.append(Notice(was, obj, not self._synced))
         if old or new:
             self.indexer.replace(new)
-        if not self._synced:
-            self._next_resync = self._clock() + self._resync_period if self._resync_period else 0.0
-            self._synced = True
-
-    def _resync(self) -> None:
-        """Note every object for the handlers, if a resync is due."""
-        if (now := self._clock()) >= self._next_resync:
-            self._next_resync = now + self._resync_period
-            self._notices += (Notice(obj, obj) for obj in self.indexer.values())
+        self._synced = True

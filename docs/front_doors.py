@@ -26,6 +26,7 @@ FRONT_DOORS = (
     "moorage.queue",
     "moorage.framework",
     "moorage.volume",
+    "moorage.volume.metrics",
     "moorage.devices",
     "moorage.preemption",
     "moorage.planning",

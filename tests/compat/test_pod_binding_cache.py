@@ -9,10 +9,11 @@ from tests.volume.binding.binder_kit import (
     UNBOUND,
     pod,
 )
+from tests.volume.samples import value
 
 from moorage.compat import new_pod_binding_cache
-from moorage.volume import VOLUME_BINDING_REQUEST_SCHEDULER_BINDER_CACHE as REQUESTS
 from moorage.volume import BindingInfo
+from moorage.volume.metrics import VOLUME_BINDING_REQUEST_SCHEDULER_BINDER_CACHE as REQUESTS
 
 POD = pod(UNBOUND)
 OTHER = replace(POD, metadata=replace(POD.metadata, name="other"))
@@ -57,11 +58,11 @@ def test_a_pod_without_nodes_is_still_known() -> None:
 
 def test_requests_are_counted() -> None:
     cache = new_pod_binding_cache()
-    added, deleted = REQUESTS.value("add"), REQUESTS.value("delete")
+    added, deleted = value(REQUESTS, "add"), value(REQUESTS, "delete")
     for node in ("node1", "node1", "node2"):
         cache.update_bindings(POD, node, [], [])
     cache.clear_bindings(POD, "node2")
     cache.update_bindings(POD, "node2", [], [])
     cache.delete_bindings(POD)
     cache.delete_bindings(POD)
-    assert (REQUESTS.value("add"), REQUESTS.value("delete")) == (added + 3, deleted + 1)
+    assert (value(REQUESTS, "add"), value(REQUESTS, "delete")) == (added + 3, deleted + 1)

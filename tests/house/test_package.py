@@ -77,7 +77,7 @@ def test_constraints_pin_what_make_installs() -> None:
     pinned = {canonical(package): Version(version) for package, version in pins.items()}
     project = metadata()["project"]
     wanted = [*project["dependencies"], *metadata()["build-system"]["requires"]]
-    for extra in ("cli", "report", "metrics", "kube", "rl", "test", "bench", "lint", "docs", "campaign"):
+    for extra in ("cli", "report", "kube", "rl", "test", "bench", "lint", "docs", "campaign"):
         wanted += project["optional-dependencies"][extra]
     for requirement in map(Requirement, wanted):
         if requirement.name != "moorage":

@@ -43,11 +43,6 @@ from moorage.objects.model.resource_slices import Device
 device = device_value("d", Device(name="d"))
 assert compile_selector('"gpu-1".matches("^gpu-[0-9]$")').matches(device)
 """,
-    "metrics": f"""{LOADED}
-measured = scheduler.measure()
-scheduler.run()
-assert b'scheduler_schedule_attempts_total{{' in measured.text()
-""",
     "lp": f"""{LOADED}
 limit = scheduler.bound()
 assert limit.bound >= limit.placed, limit

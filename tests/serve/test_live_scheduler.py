@@ -24,6 +24,8 @@ from moorage.store.api import ApiClient, Connection
 from moorage.store.api.http_sessions import Session
 from moorage.store.api.rate_limit import RateLimit
 
+ATTEMPTS = "scheduler_schedule_attempts_total"
+
 GROUPS = "scheduling.k8s.io/v1beta1"
 SIZE = {"cpu": "4", "memory": "8Gi", "pods": "10"}
 
@@ -135,7 +137,12 @@ def test_pods_are_bound_as_they_come(live: LiveScheduler, store: ObjectStore, se
     until(live, lambda: all(nodes_of(store).values()))
     fill(store, [pod("c")])
     until(live, lambda: all(nodes_of(store).values()) and live.run.bound == 3)
-    assert live.run.metrics.attempts.value("scheduled", "default-scheduler") == 3
+    assert (
+        live.run.metrics.registry.get_sample_value(
+            ATTEMPTS, {"result": "scheduled", "profile": "default-scheduler"}
+        )
+        == 3
+    )
     live.recorder.close()
     written = {one["regarding"]["name"]: one for one in events(server)}
     assert written.keys() == {"a", "b", "c"}
@@ -206,7 +213,12 @@ def test_backoff_is_waited_for(
     )
     fill(store, [pod("a")])
     until(live, lambda: live.run.failed == 1)
-    assert live.run.metrics.attempts.value("error", "default-scheduler") == 1
+    assert (
+        live.run.metrics.registry.get_sample_value(
+            ATTEMPTS, {"result": "error", "profile": "default-scheduler"}
+        )
+        == 1
+    )
     when = live.run.next_time()
     assert when is not None
     assert when > clock.now

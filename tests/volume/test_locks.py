@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
 import pytest
 from tests.core.make import pod
-from tests.locks import check_locked, guard, is_held
+from tests.locks import check_locked, guard
 from tests.volume.binding.binder_kit import PV_1A, at
-from tests.volume.prometheus_kit import fake_prometheus
 
 from moorage._core.base.watch_events import Notice
 from moorage.compat import new_pod_binding_cache
 from moorage.controllers.persistent_volume.controller import WorkQueue
 from moorage.controllers.persistent_volume.operations import Operations
 from moorage.volume import new_assume_cache
-from moorage.volume.binding import metrics
 
 
 @pytest.mark.parametrize("values", [("a",), ("a", "b")])
@@ -94,28 +91,3 @@ def test_a_work_queue() -> None:
         "take": one.take,
     }
     check_locked(one, one._lock, ["_keys"], calls)
-
-
-def test_counters_and_histograms_hold_their_lock_in_every_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    fake_prometheus(monkeypatch)
-    counter = metrics.OperationCounter("c", "help")
-    calls = {"inc": lambda: counter.inc("a"), "collect": lambda: list(counter.collect())}
-    check_locked(counter, counter._lock, ["_values"], calls, exempt=["value"])
-    histogram = metrics.OperationHistogram("h", "help", (1.0, 2.0))
-    calls = {
-        "observe": lambda: histogram.observe(1.5, "a"),
-        "observe_all": lambda: histogram.observe_all(np.array([1.5]), "a"),
-        "collect": lambda: list(histogram.collect()),
-    }
-    exempt = ["count", "counts", "sum"]
-    check_locked(histogram, histogram._lock, ["_counts", "_sums"], calls, exempt)
-
-
-def test_metrics_are_registered_once_under_a_lock(monkeypatch: pytest.MonkeyPatch) -> None:
-    core = fake_prometheus(monkeypatch)
-    locked = []
-    core.REGISTRY.register = lambda collector: locked.append(is_held(metrics._registering))
-    metrics.register_volume_scheduling_metrics()
-    assert locked == [True] * 3
-    metrics.register_volume_scheduling_metrics()
-    assert len(locked) == 3

@@ -6,7 +6,8 @@ The rules are those of pkg/controller/volume/scheduling: scheduler_binder.go and
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from threading import RLock
 from typing import NamedTuple, Protocol, TypeAlias, TypedDict, Unpack
@@ -16,11 +17,6 @@ from moorage.objects import Node, PersistentVolume, PersistentVolumeClaim, Pod, 
 from moorage.store import Informer, ObjectClient
 from moorage.volume.binding.assume_cache import ObjectNotFoundError, PVAssumeCache, PVCAssumeCache
 from moorage.volume.binding.claims import VolumeError
-from moorage.volume.binding.metrics import (
-    VOLUME_BINDING_REQUEST_SCHEDULER_BINDER_CACHE,
-    counting_failures,
-    measuring,
-)
 from moorage.volume.binding.pod_volumes import BindingInfo, DynamicProvision, PodVolumes
 from moorage.volume.binding.volume_binder import (
     POLL_INTERVAL,
@@ -28,8 +24,23 @@ from moorage.volume.binding.volume_binder import (
     ProvisioningFailedError,
     VolumeBinder,
     VolumeSources,
+    counting_failures,
 )
 from moorage.volume.constants import SELECTED_NODE
+from moorage.volume.metrics import (
+    VOLUME_BINDING_REQUEST_SCHEDULER_BINDER_CACHE,
+    VOLUME_SCHEDULING_STAGE_LATENCY,
+)
+
+
+@contextmanager
+def measuring(operation: str, clock: Callable[[], float]) -> Iterator[None]:
+    """Observe the duration of a stage in seconds, also after an exception."""
+    start = clock()
+    try:
+        yield
+    finally:
+        VOLUME_SCHEDULING_STAGE_LATENCY.labels(operation).observe(clock() - start)
 
 
 class NodeDecision(NamedTuple):
@@ -81,7 +92,7 @@ class PodBindingCache:
         with self._lock:
             nodes = self._pods.setdefault(pod.key, {})
             if node not in nodes:
-                VOLUME_BINDING_REQUEST_SCHEDULER_BINDER_CACHE.inc("add")
+                VOLUME_BINDING_REQUEST_SCHEDULER_BINDER_CACHE.labels("add").inc()
             nodes[node] = NodeDecision(bindings, provisionings)
 
     def clear_bindings(self, pod: Pod, node: str) -> None:
@@ -140,7 +151,7 @@ class PodBindingCache:
         with self._lock:
             self._assumed.pop(pod.key, None)
             if self._pods.pop(pod.key, None) is not None:
-                VOLUME_BINDING_REQUEST_SCHEDULER_BINDER_CACHE.inc("delete")
+                VOLUME_BINDING_REQUEST_SCHEDULER_BINDER_CACHE.labels("delete").inc()
 
     def assume_node(self, pod: Pod, node: str) -> None:
         """Record the node for which the volumes of a pod are assumed."""

@@ -12,4 +12,3 @@ from .cycle.results import PreFilterOutcome as PreFilterOutcome
 from .cycle.results import ScheduleResult as ScheduleResult
 from .difference import Difference as Difference
 from .scheduler import PodScheduler as PodScheduler
-from .scheduler_metrics import SchedulerMetrics as SchedulerMetrics

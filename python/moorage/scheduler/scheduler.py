@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Self, Unpack
+from typing import TYPE_CHECKING, Self, Unpack
 
 from msgspec.structs import replace
 
@@ -54,11 +54,13 @@ from .placing.preempt_pods import Preemption, preempt_pods
 from .placing.schedule_pods import schedule_by_template, schedule_pods
 from .placing.single_cycle import schedule_one
 from .queueing import make_queue, time_of
-from .scheduler_metrics import SchedulerMetrics
 from .scheduler_parts import SchedulerParts
 from .scheduling_context import SchedulingContext
 from .transaction_parts import TransactionParts
 from .volume_controllers import volume_controller
+
+if TYPE_CHECKING:
+    from .scheduler_metrics import SchedulerMetrics
 
 NOTHING = Cluster()
 FEW_CLASSES = 1 << 12
@@ -214,6 +216,8 @@ class PodScheduler(SchedulerParts):
             The same one at each call.
         """
         if self.metrics is None:
+            from .scheduler_metrics import SchedulerMetrics
+
             self.metrics = SchedulerMetrics(self.context, self.queue)
         return self.metrics
 

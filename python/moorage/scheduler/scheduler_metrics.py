@@ -1,13 +1,20 @@
-"""Metrics of a scheduler, with the names, labels and buckets of kube-scheduler v1.36."""
+"""Metrics of a scheduler, with the names, labels and buckets of kube-scheduler v1.36.
+
+prometheus_client takes long to import, so `measure` imports this module.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter as Counts
 from collections.abc import Iterator, Mapping, Sequence
 from time import perf_counter
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.metrics import MetricWrapperBase
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from moorage._core.queue.in_flight import attempts_of
 from moorage.framework.plugin.interface import PostFilterPlugin
@@ -15,12 +22,10 @@ from moorage.framework.runtime.observer import Observer
 from moorage.objects import group_of
 from moorage.plugins.gang_scheduling import GangScheduling
 from moorage.queue import PendingPods, QueuedPodInfo, SchedulingQueue
-from moorage.volume.binding.metrics import (
+from moorage.volume.metrics import (
     VOLUME_BINDING_REQUEST_SCHEDULER_BINDER_CACHE,
     VOLUME_SCHEDULING_STAGE_FAILED,
-    OperationCounter,
-    OperationHistogram,
-    prometheus,
+    Shown,
 )
 
 from .cycle.results import Failure
@@ -58,8 +63,8 @@ class SchedulerMetrics(Observer):
 
     Attributes
     ----------
-    attempts : OperationCounter
-        By result (scheduled, unschedulable, error) and profile.
+    registry : CollectorRegistry
+        Of prometheus_client; its `get_sample_value` returns a value of a metric.
     """
 
     def __init__(self, context: SchedulingContext, queue: SchedulingQueue) -> None:
@@ -77,6 +82,8 @@ class SchedulerMetrics(Observer):
         }
         self._make_attempt_metrics()
         self._make_framework_metrics()
+        self.registry = CollectorRegistry()
+        self.registry.register(self)
         context.handle.observer = self
         for engine in engines:
             engine.handle.observer = self
@@ -84,83 +91,95 @@ class SchedulerMetrics(Observer):
 
     def _make_attempt_metrics(self) -> None:
         milliseconds = exponential_buckets(0.001, 2, 15)
-        self.attempts = OperationCounter(
+        self._attempts = Counter(
             "scheduler_schedule_attempts_total",
             "Number of attempts to schedule pods, by the result. 'unschedulable' means a pod could not be "
             "scheduled, while 'error' means an internal scheduler problem.",
             ("result", "profile"),
+            registry=None,
         )
-        self._attempt_durations = OperationHistogram(
+        self._attempt_durations = Histogram(
             "scheduler_scheduling_attempt_duration_seconds",
             "Duration of an attempt, from the search for a node to the binding or the failure.",
-            milliseconds,
             ("result", "profile"),
+            registry=None,
+            buckets=milliseconds,
         )
-        self._algorithm = OperationHistogram(
+        self._algorithm = Histogram(
             "scheduler_scheduling_algorithm_duration_seconds",
             "Duration of the search for a node, with PostFilter where there is none.",
-            milliseconds,
             (),
+            registry=None,
+            buckets=milliseconds,
         )
-        self._pod_attempts = OperationHistogram(
+        self._pod_attempts = Histogram(
             "scheduler_pod_scheduling_attempts",
             "Number of attempts to successfully schedule a pod.",
-            exponential_buckets(1, 2, 5),
             (),
+            registry=None,
+            buckets=exponential_buckets(1, 2, 5),
         )
-        self._durations = OperationHistogram(
+        self._durations = Histogram(
             "scheduler_pod_scheduling_sli_duration_seconds",
             "E2e latency for a pod being scheduled, from the time the pod enters the scheduling queue and "
             "might involve multiple scheduling attempts.",
-            exponential_buckets(0.01, 2, 20),
             ("attempts",),
+            registry=None,
+            buckets=exponential_buckets(0.01, 2, 20),
         )
-        self._flushed = OperationCounter(
+        self._flushed = Counter(
             "scheduler_pod_scheduled_after_flush_total",
             "Number of pods that were scheduled after a timer had moved them from the unschedulable pods.",
             (),
+            registry=None,
         )
 
     def _make_framework_metrics(self) -> None:
-        self._points = OperationHistogram(
+        self._points = Histogram(
             "scheduler_framework_extension_point_duration_seconds",
             "Duration of a run of all plugins of an extension point.",
-            exponential_buckets(0.0001, 2, 12),
             ("extension_point", "status", "profile"),
+            registry=None,
+            buckets=exponential_buckets(0.0001, 2, 12),
         )
-        self._executions = OperationHistogram(
+        self._executions = Histogram(
             "scheduler_plugin_execution_duration_seconds",
             "Duration of a call of a plugin, in every tenth cycle.",
-            exponential_buckets(0.00001, 1.5, 20),
             ("plugin", "extension_point", "status"),
+            registry=None,
+            buckets=exponential_buckets(0.00001, 1.5, 20),
         )
-        self._evaluations = OperationCounter(
+        self._evaluations = Counter(
             "scheduler_plugin_evaluation_total",
             "Number of calls of plugins at PreFilter, Filter, PreScore and Score; a node is a call.",
             ("plugin", "extension_point", "profile"),
+            registry=None,
         )
-        self._permits = OperationHistogram(
+        self._permits = Histogram(
             "scheduler_permit_wait_duration_seconds",
             "Duration of a pod's wait on Permit.",
-            exponential_buckets(0.001, 2, 15),
             ("result",),
+            registry=None,
+            buckets=exponential_buckets(0.001, 2, 15),
         )
-        self._preemptions = OperationCounter(
+        self._preemptions = Counter(
             "scheduler_preemption_attempts_total",
             "Number of pods that fitted nowhere and for which preemption was tried.",
             (),
+            registry=None,
         )
-        self._victims = OperationHistogram(
+        self._victims = Histogram(
             "scheduler_preemption_victims",
             "Number of selected preemption victims",
-            exponential_buckets(1, 2, 7),
             (),
+            registry=None,
+            buckets=exponential_buckets(1, 2, 7),
         )
 
     @property
-    def _own(self) -> tuple[OperationCounter | OperationHistogram, ...]:
+    def _own(self) -> tuple[MetricWrapperBase, ...]:
         """The metrics that are counted here."""
-        attempts = self.attempts, self._attempt_durations, self._algorithm, self._pod_attempts
+        attempts = self._attempts, self._attempt_durations, self._algorithm, self._pod_attempts
         plugins = self._points, self._executions, self._evaluations, self._permits
         flushed = (self._flushed,) if self._context.handle.release.counts_flushed else ()
         return (*attempts, self._durations, *flushed, *plugins, self._preemptions, self._victims)
@@ -176,7 +195,7 @@ class SchedulerMetrics(Observer):
             The number of pods.
         """
         self._share = seconds / count if count else 0.0
-        self._algorithm.observe(self._share, times=count)
+        _observe(self._algorithm, self._share, count)
 
     def begin(self, infos: Sequence[QueuedPodInfo], *, are_placed: bool = False) -> None:
         """Note the begin of attempts that end later, each with `scheduled`, `failed` or `forget`.
@@ -196,16 +215,16 @@ class SchedulerMetrics(Observer):
     def scheduled(self, infos: Sequence[QueuedPodInfo]) -> None:
         """Count pods that were bound, or are certain to be."""
         for profile, count in self._by_profile(infos).items():
-            self.attempts.inc("scheduled", profile, by=count)
+            self._attempts.labels("scheduled", profile).inc(count)
         self._observe_attempts(infos, "scheduled")
         attempts, since, flushed = attempts_of(list(infos))
-        self._flushed.inc(by=flushed)
-        self._pod_attempts.observe_all(attempts)
+        self._flushed.inc(flushed)
+        _observe_all(self._pod_attempts, attempts)
         waited = self._queue.now() - since
         for number in np.unique(attempts).tolist() if len(infos) > 1 else attempts.tolist():
             label = str(number) if number < MOST_ATTEMPTS else f"{MOST_ATTEMPTS}+"
             of_label = waited[attempts == number]
-            self._durations.observe_all(of_label[~np.isnan(of_label)], label)
+            _observe_all(self._durations.labels(label), of_label[~np.isnan(of_label)])
 
     def failed(self, infos: Sequence[QueuedPodInfo], failures: Sequence[Failure]) -> None:
         """Count pods that could not be scheduled or bound.
@@ -223,9 +242,9 @@ class SchedulerMetrics(Observer):
             failure = by_id[number]
             result, tries = "error" if failure.error else "unschedulable", failure.diagnosis is not None
             for profile, count in self._by_profile(pods).items():
-                self.attempts.inc(result, profile, by=count)
+                self._attempts.labels(result, profile).inc(count)
                 if tries and not failure.error and profile in self._preempting and pods[0].unit is None:
-                    self._preemptions.inc(by=count)
+                    self._preemptions.inc(count)
             self._observe_attempts(pods, result)
 
     def preempted(self, *victims: int) -> None:
@@ -243,15 +262,15 @@ class SchedulerMetrics(Observer):
         """Observe the durations of attempts that end now."""
         if not self._began:
             for profile, count in self._by_profile(infos).items():
-                self._attempt_durations.observe(self._share, result, profile, times=count)
+                _observe(self._attempt_durations.labels(result, profile), self._share, count)
             return
         now = perf_counter()
         for info in infos:
             began = self._began.pop(info.uid, now - self._share)
-            self._attempt_durations.observe(now - began, result, self._profile(info))
+            self._attempt_durations.labels(result, self._profile(info)).observe(now - began)
 
     def _by_profile(self, infos: Sequence[QueuedPodInfo]) -> Mapping[str, int]:
-        return {self._only: len(infos)} if self._only else Counter(map(self._profile, infos))
+        return {self._only: len(infos)} if self._only else Counts(map(self._profile, infos))
 
     def _profile(self, info: QueuedPodInfo) -> str:
         return self._only or self._context.engine_of(info.pod).profile.scheduler_name
@@ -262,27 +281,23 @@ class SchedulerMetrics(Observer):
         self._algorithm.observe(seconds)
 
     def point(self, point: str, status: str, profile: str, seconds: float) -> None:
-        self._points.observe(seconds, point, status, profile)
+        self._points.labels(point, status, profile).observe(seconds)
 
     def evaluated(self, plugin: str, point: str, profile: str, count: int) -> None:
-        self._evaluations.inc(plugin, point, profile, by=count)
+        self._evaluations.labels(plugin, point, profile).inc(count)
 
     def executed(self, plugin: str, point: str, status: str, seconds: float) -> None:
-        self._executions.observe(seconds, plugin, point, status)
+        self._executions.labels(plugin, point, status).observe(seconds)
 
     def waited(self, status: str, seconds: float) -> None:
-        self._permits.observe(seconds, status)
+        self._permits.labels(status).observe(seconds)
 
     # ---- rendering -----------------------------------------------------------------------------------------
 
-    def collect(self) -> Iterator[Any]:
+    def collect(self) -> Iterator[Metric]:
         """Yield the metric families (prometheus_client's interface of collectors)."""
-        for one in (
-            *self._own,
-            VOLUME_BINDING_REQUEST_SCHEDULER_BINDER_CACHE,
-            VOLUME_SCHEDULING_STAGE_FAILED,
-        ):
-            yield from one.collect()
+        requests, failed = VOLUME_BINDING_REQUEST_SCHEDULER_BINDER_CACHE, VOLUME_SCHEDULING_STAGE_FAILED
+        yield from Shown(*self._own, requests, failed).collect()
         pending = self._queue.pending_pods()
         root = self._context.groups.root
         # Those whose group, or one above it, does not exist. PreEnqueue rejects them; upstream does not ask.
@@ -301,15 +316,10 @@ class SchedulerMetrics(Observer):
 
     def text(self) -> bytes:
         """Render all metrics in the text format of Prometheus."""
-        prometheus()
-        from prometheus_client import CollectorRegistry, generate_latest
+        return generate_latest(self.registry)
 
-        registry = CollectorRegistry()
-        registry.register(self)
-        return generate_latest(registry)
-
-    def _pending(self, pending: PendingPods, incomplete: int) -> Any:
-        family = prometheus().GaugeMetricFamily(
+    def _pending(self, pending: PendingPods, incomplete: int) -> Metric:
+        family = GaugeMetricFamily(
             "scheduler_pending_pods", "Number of pending pods, by the queue type.", labels=["queue"]
         )
         family.add_metric(["active"], len(pending.active))
@@ -321,8 +331,8 @@ class SchedulerMetrics(Observer):
             family.add_metric(["pending"], 0)  # pods that come during the attempt of their group
         return family
 
-    def _entered(self) -> Any:
-        family = prometheus().CounterMetricFamily(
+    def _entered(self) -> Metric:
+        family = CounterMetricFamily(
             "scheduler_queue_incoming_pods_total",
             "Number of pods that entered a queue, by queue and event.",
             labels=["queue", "event"],
@@ -331,15 +341,15 @@ class SchedulerMetrics(Observer):
             family.add_metric(labels, count)
         return family
 
-    def _unschedulable(self, pending: PendingPods) -> Any:
+    def _unschedulable(self, pending: PendingPods) -> Metric:
         """Return how many waiting pods each plugin has rejected at their last attempt, or gates. That a pod
         has failed with its group is the work of no plugin."""
-        family = prometheus().GaugeMetricFamily(
+        family = GaugeMetricFamily(
             "scheduler_unschedulable_pods",
             "Waiting pods that a plugin has rejected. A pod counts for each plugin that rejected it.",
             labels=["plugin", "profile"],
         )
-        counts = Counter(
+        counts = Counts(
             (plugin, self._profile(info))
             for infos in pending
             for info in infos
@@ -350,19 +360,19 @@ class SchedulerMetrics(Observer):
             family.add_metric(labels, count)
         return family
 
-    def _inflight(self) -> Any:
-        family = prometheus().GaugeMetricFamily(
+    def _inflight(self) -> Metric:
+        family = GaugeMetricFamily(
             "scheduler_inflight_events",
             "Events that are kept for the pods that are being tried or bound.",
             labels=["event"],
         )
-        counts = Counter(event.label for event, *_ in self._queue.in_flight_events())
+        counts = Counts(event.label for event, *_ in self._queue.in_flight_events())
         for label, count in sorted(counts.items()):
             family.add_metric([label], count)
         return family
 
-    def _size(self) -> Any:
-        family = prometheus().GaugeMetricFamily(
+    def _size(self) -> Metric:
+        family = GaugeMetricFamily(
             "scheduler_cache_size",
             "Nodes, pods and assumed pods in the cache. The pods include those that are assumed.",
             labels=["type"],
@@ -376,9 +386,9 @@ class SchedulerMetrics(Observer):
         return family
 
 
-def _entities(pending: PendingPods) -> Any:
+def _entities(pending: PendingPods) -> Metric:
     """Return how many pods without a group, and how many groups, wait in each queue."""
-    family = prometheus().GaugeMetricFamily(
+    family = GaugeMetricFamily(
         "scheduler_queued_entities",
         "Number of queued pods that are in no pod group, and of queued pod groups, by the queue type.",
         labels=["queue", "type"],
@@ -394,3 +404,13 @@ def _entities(pending: PendingPods) -> Any:
         family.add_metric([queue, "pod"], sum(info.unit is None for info in infos))
         family.add_metric([queue, "podgroup"], len(groups))
     return family
+
+
+def _observe(histogram: Histogram, value: float, times: int) -> None:
+    for _ in range(times):
+        histogram.observe(value)
+
+
+def _observe_all(histogram: Histogram, values: npt.NDArray[Any]) -> None:
+    for value in values.tolist():
+        histogram.observe(value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from moorage._core.state.node_table import NodeTable
 from moorage.cache import SchedulerCache
@@ -23,9 +24,11 @@ from .cycle.engine import Engine
 from .event_handlers import PodHandler
 from .options import Options
 from .placing.binding_cycle import BindingCycles
-from .scheduler_metrics import SchedulerMetrics
 from .scheduling_context import SchedulingContext
 from .volume_controllers import ExternalController, SimulatedController
+
+if TYPE_CHECKING:
+    from .scheduler_metrics import SchedulerMetrics
 
 TERMINATING = "terminating"
 GATED_WITH_GROUP = "another pod of its group is gated"

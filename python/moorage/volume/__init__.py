@@ -13,12 +13,6 @@ from .binding.claims import VolumeError as VolumeError
 from .binding.claims import get_bind_volume_to_claim as get_bind_volume_to_claim
 from .binding.claims import is_delay_binding_mode as is_delay_binding_mode
 from .binding.claims import is_volume_bound_to_claim as is_volume_bound_to_claim
-from .binding.metrics import (
-    VOLUME_BINDING_REQUEST_SCHEDULER_BINDER_CACHE as VOLUME_BINDING_REQUEST_SCHEDULER_BINDER_CACHE,
-)
-from .binding.metrics import VOLUME_SCHEDULING_STAGE_FAILED as VOLUME_SCHEDULING_STAGE_FAILED
-from .binding.metrics import VOLUME_SCHEDULING_STAGE_LATENCY as VOLUME_SCHEDULING_STAGE_LATENCY
-from .binding.metrics import register_volume_scheduling_metrics as register_volume_scheduling_metrics
 from .binding.pod_volumes import BindingInfo as BindingInfo
 from .binding.pod_volumes import DynamicProvision as DynamicProvision
 from .binding.pod_volumes import PodVolumeClaims as PodVolumeClaims

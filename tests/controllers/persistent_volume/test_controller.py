@@ -23,11 +23,12 @@ from tests.controllers.persistent_volume.controller_kit import (
     pv,
     pvc,
 )
+from tests.volume.samples import value
 
 from moorage.objects import PersistentVolume, PersistentVolumeClaim
 from moorage.store import ApiError
 from moorage.volume import VolumeError
-from moorage.volume.binding.metrics import VOLUME_OPERATION_SECONDS
+from moorage.volume.metrics import VOLUME_OPERATION_SECONDS
 
 LIMIT = 60.0
 
@@ -139,12 +140,12 @@ def test_a_controller_as_it_was_saved() -> None:
         )
 
     def go_on(world: World) -> list[Any]:
-        found, measured = [seen(world)], VOLUME_OPERATION_SECONDS.sum(PLUGIN, "provision")
+        found, measured = [seen(world)], value(VOLUME_OPERATION_SECONDS, PLUGIN, "provision", of="_sum")
         for now in (1000.2, 1014.9, 1015.0, 1030.0):
             world.clock.now = now
             world.controller.settle()
             found.append((seen(world), world.plugin.calls[2:]))
-        return [*found, round(VOLUME_OPERATION_SECONDS.sum(PLUGIN, "provision") - measured, 6)]
+        return [*found, round(value(VOLUME_OPERATION_SECONDS, PLUGIN, "provision", of="_sum") - measured, 6)]
 
     one, twin = begun(), begun()
     saved, calls = one.controller.save(), one.plugin.calls.copy()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry, generate_latest
 from tests.controllers.persistent_volume.controller_kit import (
     DP,
     DP_EXTERNAL,
@@ -15,11 +16,12 @@ from tests.controllers.persistent_volume.controller_kit import (
     pv,
     pvc,
 )
-from tests.volume.prometheus_kit import fake_prometheus
+from tests.volume.samples import value
 
 from moorage.objects import PersistentVolume, PersistentVolumeClaim
-from moorage.volume.binding.metrics import VOLUME_OPERATION_ERRORS as ERRORS
-from moorage.volume.binding.metrics import VOLUME_OPERATION_SECONDS as SECONDS
+from moorage.volume import metrics
+from moorage.volume.metrics import VOLUME_OPERATION_ERRORS as ERRORS
+from moorage.volume.metrics import VOLUME_OPERATION_SECONDS as SECONDS
 
 
 class Counted:
@@ -30,15 +32,11 @@ class Counted:
         self.before = self.all()
 
     def all(self) -> tuple[float, ...]:
-        return sum(SECONDS.counts(*self.labels)), SECONDS.sum(*self.labels), ERRORS.value(*self.labels)
+        seconds = [value(SECONDS, *self.labels, of=of) for of in ("_count", "_sum")]
+        return *seconds, value(ERRORS, *self.labels)
 
     def __call__(self) -> tuple[float, ...]:
         return tuple(now - was for now, was in zip(self.all(), self.before, strict=True))
-
-
-def test_metrics_have_the_names_and_labels_of_upstream() -> None:
-    assert (SECONDS.name, ERRORS.name) == ("volume_operation_total_seconds", "volume_operation_total_errors")
-    assert SECONDS.labels == ERRORS.labels == ("plugin_name", "operation_name")
 
 
 def test_how_many_there_are() -> None:
@@ -55,18 +53,25 @@ def test_how_many_there_are() -> None:
 
 
 def test_what_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    prometheus = fake_prometheus(monkeypatch)
+    registry = CollectorRegistry()
+    monkeypatch.setattr(metrics, "REGISTRY", registry)
+    monkeypatch.setattr(metrics, "_registered", set())
     first, second = (World(free("v")).controller for _ in range(2))
     first.settle()
     first.counts.register()
     second.counts.register()
-    assert prometheus.REGISTRY.collectors == [first.counts, SECONDS, ERRORS]
-    families = {family.name: family for family in first.counts.collect()}
-    unbound = families["pv_collector_unbound_pv_count"]
-    assert unbound.help == "Gauge measuring number of persistent volume currently unbound"
-    assert (unbound.labels, unbound.samples) == (["storage_class"], [([""], 1)])
-    assert families["pv_collector_bound_pvc_count"].labels == ["namespace"]
-    assert len(families) == 5
+    SECONDS.labels("p", "delete").observe(1.0)
+    ERRORS.labels("p", "delete").inc()
+    text = generate_latest(registry).decode()
+    shown = (
+        "# HELP pv_collector_unbound_pv_count Gauge measuring number of persistent volume currently unbound\n"
+    )
+    assert shown in text
+    assert 'pv_collector_unbound_pv_count{storage_class=""} 1.0' in text
+    labels = {"plugin_name": "p", "operation_name": "delete"}
+    assert registry.get_sample_value("volume_operation_total_seconds_count", labels) >= 1
+    assert registry.get_sample_value("volume_operation_total_errors_total", labels) >= 1
+    assert "_created" not in text
 
 
 def test_provisioning_ends_when_the_claim_is_bound() -> None:

@@ -21,10 +21,10 @@ from tests.volume.binding.binder_kit import (
     capacity,
     pod,
 )
+from tests.volume.samples import value
 
 from moorage.objects import PersistentVolume
 from moorage.volume import (
-    VOLUME_SCHEDULING_STAGE_FAILED,
     BindingInfo,
     DynamicProvision,
     PodVolumes,
@@ -32,6 +32,7 @@ from moorage.volume import (
 )
 from moorage.volume.binding.claims import with_annotations
 from moorage.volume.constants import BOUND_BY_CONTROLLER, SELECTED_NODE
+from moorage.volume.metrics import VOLUME_SCHEDULING_STAGE_FAILED
 
 A, B = BindingInfo(PV_1A, UNBOUND), BindingInfo(PV_1B, UNBOUND2)
 # name: what was found; the volumes and claims as held by the caches; what is bound then, or None on failure
@@ -62,10 +63,10 @@ def test_volumes_of_a_pod_are_assumed_in_upstreams_cases(case: str, old: bool) -
         )
 
     if outcome is None:
-        failed = VOLUME_SCHEDULING_STAGE_FAILED.value("assume")
+        failed = value(VOLUME_SCHEDULING_STAGE_FAILED, "assume")
         with pytest.raises(VolumeError):
             assume()
-        assert VOLUME_SCHEDULING_STAGE_FAILED.value("assume") == failed + 1
+        assert value(VOLUME_SCHEDULING_STAGE_FAILED, "assume") == failed + 1
         expected, provisions = list(bindings), list(claims) or None
         for obj in held:
             cache: Any = kit.pvs if isinstance(obj, PersistentVolume) else kit.pvcs

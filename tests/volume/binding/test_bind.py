@@ -27,12 +27,12 @@ from tests.volume.binding.binder_kit import (
     put,
     volume,
 )
+from tests.volume.samples import value
 
 from moorage.errors import MoorageError
 from moorage.objects import Object, PersistentVolume, PersistentVolumeClaim, Pod
 from moorage.store import ConflictError
 from moorage.volume import (
-    VOLUME_SCHEDULING_STAGE_FAILED,
     BindingInfo,
     BindTimeoutError,
     DynamicProvision,
@@ -40,6 +40,7 @@ from moorage.volume import (
     RunningBinding,
     VolumeError,
 )
+from moorage.volume.metrics import VOLUME_SCHEDULING_STAGE_FAILED
 
 SELECTED2 = claim("provisioned-pvc2", "1Gi", "waitClassWithProvisioner", selected="node1")
 A, B = BindingInfo(PV_1A_BOUND, UNBOUND), BindingInfo(PV_1B_BOUND, UNBOUND2)
@@ -252,7 +253,7 @@ def test_binding_ends_in_upstreams_cases(case: str, old: bool) -> None:
     kit, volumes = start(found)
     if action is not None:
         kit.actions[5.0] = lambda: action(kit)
-    failed = VOLUME_SCHEDULING_STAGE_FAILED.value("bind")
+    failed = value(VOLUME_SCHEDULING_STAGE_FAILED, "bind")
 
     def bind() -> None:
         if old:
@@ -274,7 +275,7 @@ def test_binding_ends_in_upstreams_cases(case: str, old: bool) -> None:
             }.get(case, error)
         assert str(caught.value) == (error if old or end == 0 else f"binding volumes: {error}")
     assert kit.now == end
-    assert VOLUME_SCHEDULING_STAGE_FAILED.value("bind") == failed + (error is not None)
+    assert value(VOLUME_SCHEDULING_STAGE_FAILED, "bind") == failed + (error is not None)
 
 
 def test_a_node_that_loses_its_labels() -> None:

@@ -38,10 +38,10 @@ from tests.volume.binding.binder_kit import (
     storage_class,
     volume,
 )
+from tests.volume.samples import value
 
 from moorage.objects import LabelSelector, LabelSelectorRequirement, Object, OwnerReference, StorageClass
 from moorage.volume import (
-    VOLUME_SCHEDULING_STAGE_FAILED,
     BindingInfo,
     DynamicProvision,
     PodVolumes,
@@ -55,6 +55,7 @@ from moorage.volume.binding.volume_binder import (
     NOT_ENOUGH_SPACE,
     VOLUME_MISSING,
 )
+from moorage.volume.metrics import VOLUME_SCHEDULING_STAGE_FAILED
 
 TO_1A, TO_1B = (UNBOUND, PV_1A), (UNBOUND2, PV_1B)
 NOT_BOUND_YET = "pod has unbound immediate PersistentVolumeClaims"
@@ -204,7 +205,7 @@ def test_ephemeral_volumes_have_claims_of_the_pods_own() -> None:
 def test_errors_are_counted() -> None:
     kit, wanted = Kit().fill(PROVISIONED), pod(PROVISIONED)
     claims = kit.binder.get_pod_volume_claims(wanted)
-    before = VOLUME_SCHEDULING_STAGE_FAILED.value("predicate")
+    before = value(VOLUME_SCHEDULING_STAGE_FAILED, "predicate")
     without = VolumeBinder(changed(kit.sources, class_lister=lister(StorageClass)))
     with pytest.raises(VolumeError, match=r'^failed to find storage class "waitClassWithProvisioner"$'):
         without.find_pod_volumes(wanted, claims, NODE1)
@@ -213,7 +214,7 @@ def test_errors_are_counted() -> None:
     del claims.__dict__["matchers"]
     with pytest.raises(VolumeError, match=r'^no class for claim "testns/provisioned-pvc"$'):
         kit.binder.find_pod_volumes(wanted, claims, NODE1)
-    assert VOLUME_SCHEDULING_STAGE_FAILED.value("predicate") == before + 2
+    assert value(VOLUME_SCHEDULING_STAGE_FAILED, "predicate") == before + 2
 
 
 def test_a_claims_selector_that_cannot_be_read() -> None:

@@ -244,8 +244,6 @@ def serving(options: Mapping[str, Any], live: LiveScheduler) -> Iterator[None]:
     ------
     InputError
         Certificate or key is wrong, or the address cannot be used.
-    MoorageError
-        The extra ``metrics`` is not installed.
     """
     from moorage.serve import DelegatedAuthorization, SecureServer
     from moorage.store.api import connect

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from moorage.objects import Object, PersistentVolume, PersistentVolumeClaim
-from moorage.volume.binding import metrics
 from moorage.volume.binding.assume_cache import AssumeCache
 
 T = TypeVar("T", bound=Object)
@@ -57,7 +56,9 @@ class OperationTimes:
         start = self._begun.pop(key, None)
         if start is not None:
             since, labels = start
-            metrics.VOLUME_OPERATION_SECONDS.observe(self._clock() - since, *labels)
+            from moorage.volume.metrics import VOLUME_OPERATION_SECONDS
+
+            VOLUME_OPERATION_SECONDS.labels(*labels).observe(self._clock() - since)
 
     def forget(self, key: str) -> None:
         """Drop the operation of an object.
@@ -96,7 +97,9 @@ class OperationTimes:
             yield
         except Exception:
             if key in self._begun:
-                metrics.VOLUME_OPERATION_ERRORS.inc(*self._begun[key][1])
+                from moorage.volume.metrics import VOLUME_OPERATION_ERRORS
+
+                VOLUME_OPERATION_ERRORS.labels(*self._begun[key][1]).inc()
             raise
 
 
@@ -121,10 +124,12 @@ class VolumeCounts:
 
     def collect(self) -> Iterator[Any]:
         """Yield the metric families (prometheus_client's interface of collectors)."""
+        from prometheus_client.metrics_core import GaugeMetricFamily
+
         for name, counts in self.counts().items():
             what, label = _GAUGES[name]
             help = f"Gauge measuring number of {what}"
-            family = metrics.prometheus().GaugeMetricFamily(f"pv_collector_{name}", help, labels=[label])
+            family = GaugeMetricFamily(f"pv_collector_{name}", help, labels=[label])
             for value, count in sorted(counts.items()):
                 family.add_metric([value], count)
             yield family
@@ -133,15 +138,11 @@ class VolumeCounts:
         """Register these counts and the metrics of operations in prometheus_client's default registry.
 
         The counts of a second controller are not registered.
-
-        Raises
-        ------
-        MoorageError
-            prometheus_client is not installed.
         """
-        metrics.register(
-            "controller", self, metrics.VOLUME_OPERATION_SECONDS, metrics.VOLUME_OPERATION_ERRORS
-        )
+        from moorage.volume import metrics
+
+        shown = metrics.Shown(metrics.VOLUME_OPERATION_SECONDS, metrics.VOLUME_OPERATION_ERRORS)
+        metrics.register("controller", self, shown)
 
 
 _GAUGES = {

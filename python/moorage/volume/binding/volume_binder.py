@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
@@ -45,7 +45,6 @@ from .claims import (
     requested_storage,
     with_annotations,
 )
-from .metrics import VOLUME_SCHEDULING_STAGE_FAILED, counting_failures
 from .pod_volumes import BindingInfo, Claims, DynamicProvision, PodVolumeClaims, PodVolumes
 
 POLL_INTERVAL = 1.0
@@ -63,6 +62,24 @@ RequirePod = Callable[[Pod], None]
 """Raises VolumeError if a pod no longer exists, which ends the binding of its volumes."""
 
 logger = logging.getLogger("moorage.volume")
+
+
+@contextmanager
+def counting_failures(operation: str) -> Iterator[None]:
+    """Count an exception inside the context as a failure of a stage, and re-raise it.
+
+    Parameters
+    ----------
+    operation : str
+        ``predicate``, ``assume`` or ``bind``.
+    """
+    try:
+        yield
+    except Exception:
+        from moorage.volume.metrics import VOLUME_SCHEDULING_STAGE_FAILED
+
+        VOLUME_SCHEDULING_STAGE_FAILED.labels(operation).inc()
+        raise
 
 
 class ProvisioningFailedError(VolumeError):
@@ -351,12 +368,9 @@ class VolumeBinder:
         VolumeError
             A claim has no class and cannot be provisioned, or its selector cannot be read.
         """
-        try:
+        with counting_failures("predicate"):
             bound = self.check_bound_claims(claims.bound, node)
             unbound = self.find_unbound(claims, node)
-        except Exception:
-            VOLUME_SCHEDULING_STAGE_FAILED.inc("predicate")
-            raise
         reasons = (
             (NODE_CONFLICT, bound is False),
             (BIND_CONFLICT, not unbound.satisfied),

@@ -1,0 +1,86 @@
+"""The metrics of volume scheduling, as prometheus_client shows them."""
+
+from __future__ import annotations
+
+import math
+import re
+from threading import Thread
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+from tests.volume.binding.binder_kit import BOUND, NODE1, PV_BOUND, Kit, pod
+from tests.volume.samples import value
+
+from moorage.volume import VOLUME_SCHEDULER_SUBSYSTEM, VolumeError, metrics
+from moorage.volume.metrics import (
+    VOLUME_BINDING_REQUEST_SCHEDULER_BINDER_CACHE,
+    VOLUME_SCHEDULING_STAGE_FAILED,
+    VOLUME_SCHEDULING_STAGE_LATENCY,
+    register_volume_scheduling_metrics,
+)
+
+
+@pytest.fixture
+def registry(monkeypatch: pytest.MonkeyPatch) -> CollectorRegistry:
+    """The default registry, in which nobody has registered anything."""
+    registry = CollectorRegistry()
+    monkeypatch.setattr(metrics, "REGISTRY", registry)
+    monkeypatch.setattr(metrics, "_registered", set())
+    return registry
+
+
+def test_names_and_texts_are_upstreams(registry: CollectorRegistry) -> None:
+    assert VOLUME_SCHEDULER_SUBSYSTEM == "scheduler_volume"
+    register_volume_scheduling_metrics()
+    VOLUME_BINDING_REQUEST_SCHEDULER_BINDER_CACHE.labels("add").inc()
+    VOLUME_SCHEDULING_STAGE_FAILED.labels("bind").inc()
+    VOLUME_SCHEDULING_STAGE_LATENCY.labels("bind").observe(1.0)
+    text = generate_latest(registry).decode()
+    for line in (
+        "# HELP scheduler_volume_binder_cache_requests_total Total number for request volume binding cache",
+        "# HELP scheduler_volume_scheduling_duration_seconds Volume scheduling stage latency",
+        "# HELP scheduler_volume_scheduling_stage_error_total Volume scheduling stage error count",
+        'scheduler_volume_binder_cache_requests_total{operation="add"} ',
+        'scheduler_volume_scheduling_stage_error_total{operation="bind"} ',
+    ):
+        assert f"\n{line}" in f"\n{text}"
+    bounds = [float(bound) for bound in re.findall(r'_seconds_bucket\{le="([^"]+)",operation="bind"', text)]
+    assert bounds == [*(1000.0 * 2.0**step for step in range(15)), math.inf]
+    assert "_created" not in text
+
+
+def test_metrics_are_registered_once(registry: CollectorRegistry) -> None:
+    threads = [Thread(target=register_volume_scheduling_metrics) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert generate_latest(registry).count(b"# TYPE scheduler_volume_scheduling_duration_seconds ") == 1
+
+
+def test_every_exit_is_measured_and_errors_are_counted() -> None:
+    kit, stages = Kit(), ("predicate", "assume", "bind")
+
+    def counts() -> tuple[list[float], list[float]]:
+        measured = [value(VOLUME_SCHEDULING_STAGE_LATENCY, stage, of="_count") for stage in stages]
+        return measured, [value(VOLUME_SCHEDULING_STAGE_FAILED, stage) for stage in stages]
+
+    before = counts()
+    kit.old.find_pod_volumes(pod(), NODE1)
+    with pytest.raises(VolumeError):
+        kit.old.find_pod_volumes(pod("gone"), NODE1)
+    kit.fill(BOUND, PV_BOUND)
+    kit.old.find_pod_volumes(pod(BOUND), NODE1)
+    kit.old.assume_pod_volumes(pod(BOUND), "node1")
+    with pytest.raises(VolumeError):
+        kit.old.bind_pod_volumes(pod(BOUND))
+    counted = [[b - a for a, b in zip(*pair, strict=True)] for pair in zip(before, counts(), strict=True)]
+    assert counted == [[3, 1, 1], [1, 0, 1]]
+
+
+def test_seconds_are_measured() -> None:
+    kit, before = Kit(), value(VOLUME_SCHEDULING_STAGE_LATENCY, "bind", of="_sum")
+    kit.fill(pod())
+    kit.decisions.update_bindings(pod(), "node1", [], [])
+    kit.old.bind_pod_volumes(pod())
+    assert value(VOLUME_SCHEDULING_STAGE_LATENCY, "bind", of="_sum") == before + 1.0

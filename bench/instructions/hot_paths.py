@@ -76,9 +76,9 @@ def queue() -> Run:
 
     def run() -> None:
         for pod in pods:
-            waiting.add(pod)
-        while (info := waiting.pop(0)) is not None:
-            waiting.done(info.pod.metadata.uid)
+            waiting.add([pod])
+        while infos := waiting.pop():
+            waiting.done(infos)
 
     return run
 

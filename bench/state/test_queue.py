@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from moorage import Scheduler
+from moorage._core.base.watch_events import Notice
 from moorage.framework import QUEUE
 from moorage.framework.plugin.events import ASSIGNED_POD_ADD, NODE_ADD
 from moorage.objects import (
@@ -70,7 +71,7 @@ def new_queue() -> SchedulingQueue:
 def filled(pods: list[Pod]) -> SchedulingQueue:
     queue = new_queue()
     for pod in pods:
-        queue.add(pod)
+        queue.add([pod])
     return queue
 
 
@@ -82,8 +83,8 @@ def push(queue: SchedulingQueue, pods: list[Pod]) -> None:
 
 def pop(queue: SchedulingQueue) -> None:
     pop, done = queue.pop, queue.done
-    while (info := pop(0)) is not None:
-        done(info.pod.metadata.uid)
+    while infos := pop():
+        done(infos)
 
 
 def test_push(measure: Any, pods: list[Pod]) -> None:
@@ -101,10 +102,8 @@ def test_push_and_pop(measure: Any, pods: list[Pod]) -> None:
     def mix(queue: SchedulingQueue) -> None:
         add, pop, done = queue.add, queue.pop, queue.done
         for pod in pods[half:]:
-            add(pod)
-            info = pop(0)
-            assert info is not None
-            done(info.pod.metadata.uid)
+            add([pod])
+            done(pop())
 
     measure("push, pop and done among 500,000, per pod", half, lambda: ((filled(pods[:half]),), {}), mix)
 
@@ -134,9 +133,9 @@ def in_batches(scheduler: Scheduler, pods: list[Pod]) -> None:
     """All pods come, are popped and end their attempts, as in a run."""
     queue, ages = scheduler.queue, scheduler.pods.ages
     assert ages is not None
-    queue.add_infos(map(ages.entry, pods))
-    while infos := queue.pop_batch(len(pods)):
-        queue.done(*[info.pod.metadata.uid for info in infos])
+    queue.add(map(ages.entry, pods))
+    while infos := queue.pop(len(pods)):
+        queue.done(infos)
     assert not queue.in_flight()
 
 
@@ -176,8 +175,8 @@ def attracted(number: int, colours: int) -> Pod:
 def waiting_for_colours(colours: int) -> tuple[SchedulingQueue, Any, Pod]:
     """A queue of 1,000 pods that InterPodAffinity rejected, its hint, and a pod of another colour."""
     queue = filled([attracted(number, colours) for number in range(1000)])
-    while (info := queue.pop(0)) is not None:
-        queue.give_back([info], [info.pod], [(frozenset({"InterPodAffinity"}), frozenset())])
+    while infos := queue.pop():
+        queue.give_back(infos, [infos[0].pod], [(frozenset({"InterPodAffinity"}), frozenset())])
     (hint,) = [
         one.hint
         for one in queue.hints.by_profile["default-scheduler"]["InterPodAffinity"]
@@ -188,7 +187,7 @@ def waiting_for_colours(colours: int) -> tuple[SchedulingQueue, Any, Pod]:
         metadata=ObjectMeta(name="new", namespace="default", uid="new", labels=labels),
         spec=PodSpec(node_name="n", containers=(Container(name="c"),)),
     )
-    queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_ADD, None, new)  # who wants it is known
+    queue.move_all(ASSIGNED_POD_ADD, [Notice(None, new)])  # who wants it is known
     return queue, hint, new
 
 
@@ -201,7 +200,7 @@ def test_event_with_waiting_pods(measure: Any, colours: int, twin: bool) -> None
 
     def run() -> None:
         for _ in range(100):
-            queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_ADD, None, new)
+            queue.move_all(ASSIGNED_POD_ADD, [Notice(None, new)])
 
     def run_twin() -> None:
         assert not [pod for pod in pods if hint(pod, None, new) is QUEUE]
@@ -214,11 +213,9 @@ def test_event_with_waiting_pods(measure: Any, colours: int, twin: bool) -> None
 def rejected(plugin: str) -> tuple[Any, dict[str, Any]]:
     """A queue of pods that a plugin has rejected."""
     queue = filled(make_pods(REJECTED))
-    while (info := queue.pop(0)) is not None:
-        queue.give_back([info], [info.pod], [(frozenset({plugin}), frozenset())])
-    queue.move_all_to_active_or_backoff_queue(
-        ASSIGNED_POD_ADD, None, make_pods(1)[0]
-    )  # who wants it is known
+    while infos := queue.pop():
+        queue.give_back(infos, [infos[0].pod], [(frozenset({plugin}), frozenset())])
+    queue.move_all(ASSIGNED_POD_ADD, [Notice(None, make_pods(1)[0])])  # who wants it is known
     return (queue,), {}
 
 
@@ -237,7 +234,7 @@ def rejected(plugin: str) -> tuple[Any, dict[str, Any]]:
 )
 def test_sweep(measure: Any, what: str, event: Any, new: Any) -> None:
     def run(queue: SchedulingQueue) -> None:
-        queue.move_all_to_active_or_backoff_queue(event, None, new)
+        queue.move_all(event, [Notice(None, new)])
 
     measure(
         f"10,000 pods that NodeResourcesFit rejected: {what}", 1, lambda: rejected("NodeResourcesFit"), run

@@ -67,10 +67,9 @@ class QueueWorld(World):
     # ---- the steps of this mode ----------------------------------------------------------------------------
 
     def _pop(self, step: Json) -> Json:
-        info = self.queue.pop(timeout=0)
-        if info is None:
-            return {"empty": True}
-        return {"popped": {"pod": info.pod.key, "attempts": info.attempts}}
+        for info in self.queue.pop():
+            return {"popped": {"pod": info.pod.key, "attempts": info.attempts}}
+        return {"empty": True}
 
     def _fail(self, step: Json) -> Json:
         pending = frozenset(step.get("pending", ()))
@@ -95,10 +94,10 @@ class QueueWorld(World):
             return {"absent": True}
         pod = self.pods.get(info.pod.key)
         if pod is None:
-            self.queue.done(info.pod.metadata.uid)
+            self.queue.done([info])
             return {"pod": info.pod.key, "absent": True}
         self.scheduler.context.assume(info.pod, step["to"])
-        self.queue.done(info.pod.metadata.uid)
+        self.queue.done([info])
         self.pods[pod.key] = replace(pod, spec=replace(pod.spec, node_name=step["to"]))
         self._update(self.pods[pod.key])
         return {"pod": info.pod.key}
@@ -152,7 +151,7 @@ class QueueWorld(World):
 
     @property
     def gate_is_on(self) -> bool:
-        return self.queue.pops_from_backoff
+        return self.queue.settings.pop_from_backoff
 
     def _until(self, info: QueuedPodInfo) -> Json:
         until = self.queue.backoff_until(info)

@@ -120,9 +120,8 @@ def test_hints_get_the_slices_whose_devices_have_other_taints() -> None:
     one = scheduler(rule({"pool": "pool-b"}), rule({}, name="other"))
     assert node_of(one) is None
     seen = list[tuple[Any, Any]]()
-    move = one.queue.move_all_to_active_or_backoff_queue
-    one.queue.move_all_to_active_or_backoff_queue = (  # type: ignore[method-assign]
-        lambda event, old, new: seen.append((old, new)) or move(event, old, new)
+    one.queue.move_all = (  # type: ignore[method-assign]
+        lambda event, changes: seen.extend((change.old, change.new) for change in changes)
     )
     one.client.update(rule({"pool": "pool-c"}))
     one.sync()

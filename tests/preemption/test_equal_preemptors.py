@@ -86,9 +86,9 @@ Make = Callable[[], Scheduler]
 
 def one_by_one(run: Callable[[], Any]) -> Any:
     """The result of a call during which each pod is popped by itself."""
-    pop = SchedulingQueue.pop_batch
+    pop = SchedulingQueue.pop
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(SchedulingQueue, "pop_batch", lambda queue, limit: pop(queue, min(limit, 1)))
+        patched.setattr(SchedulingQueue, "pop", lambda queue, limit: pop(queue, min(limit, 1)))
         return run()
 
 
@@ -115,14 +115,14 @@ def check(make: Make) -> list[Any]:
 
 def test_few_pods_are_popped_while_each_evicts_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those after a preemptor return to the queue, so that popping all of them each time takes squares."""
-    popped, pop = list[int](), SchedulingQueue.pop_batch
+    popped, pop = list[int](), SchedulingQueue.pop
 
     def noted(queue: SchedulingQueue, limit: int) -> list[QueuedPodInfo]:
         infos = pop(queue, limit)
         popped.append(len(infos))
         return infos
 
-    monkeypatch.setattr(SchedulingQueue, "pop_batch", noted)
+    monkeypatch.setattr(SchedulingQueue, "pop", noted)
     one = made(*victims(4), *preemptors(4), *(pod(f"plain-{at}") for at in range(8)))
     one.run()
     assert popped[:6] == [4, 1, 1, 1, 1, 2], "all, each preemptor alone, then twice as many each time"

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from moorage._core.base.watch_events import Notice
 from moorage.framework import (
+    ClusterEvent,
     ClusterEventWithHint,
     Code,
     EnqueueExtensions,
@@ -17,8 +19,7 @@ from moorage.framework import (
 )
 from moorage.objects import Pod
 from moorage.plugins.priority_sort import PrioritySort
-from moorage.queue import QueuedPodInfo, SchedulingQueue
-from moorage.queue.priority_queue import QueueSettings
+from moorage.queue import QueuedPodInfo, QueueSettings, SchedulingQueue
 from moorage.releases import DEFAULT, RELEASES, default_gates
 from tests.core.make import pod
 from tests.framework.make import framework
@@ -77,9 +78,25 @@ def places(queue: SchedulingQueue) -> dict[str, list[str]]:
     return {place: names(infos) for place, infos in found.items() if infos}
 
 
+def pop(queue: SchedulingQueue, timeout: float | None = 0.0) -> Any:
+    """The next pod; None without any."""
+    return next(iter(queue.pop(timeout=timeout)), None)
+
+
+def move(
+    queue: SchedulingQueue,
+    event: ClusterEvent,
+    old: Any = None,
+    new: Any = None,
+    check: Callable[[Pod], bool] | None = None,
+) -> None:
+    """Move the pods that the event of one object may help."""
+    queue.move_all(event, [Notice(old, new)], check)
+
+
 def fail(queue: SchedulingQueue, *rejectors: str, pending: Sequence[str] = ()) -> QueuedPodInfo:
     """Pop a pod and have it fail."""
-    info = queue.pop(timeout=0)
+    info = pop(queue)
     assert info is not None
     return reject(queue, info, *rejectors, pending=pending)
 

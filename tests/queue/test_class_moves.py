@@ -21,7 +21,7 @@ from moorage.framework.plugin.events import (
 from moorage.objects import Pod
 from moorage.queue import SchedulingQueue
 from tests.core.make import pod
-from tests.queue.make import fail, make_queue, places, queued
+from tests.queue.make import fail, make_queue, move, places, queued
 from tests.scheduler.test_calls import calls
 
 
@@ -48,7 +48,7 @@ def filled(plugin: Plugin, *labels: dict[str, str]) -> SchedulingQueue:
     """Unschedulable pods a, b, … with these labels."""
     queue: SchedulingQueue = make_queue(plugin)
     for name, of in zip("abcdefghijkl", labels, strict=False):
-        queue.add(queued(name, labels=of))
+        queue.add([queued(name, labels=of)])
         fail(queue, "R")
     return queue
 
@@ -60,43 +60,43 @@ def added(name: str, **labels: str) -> Pod:
 def test_one_pod_of_a_class_is_asked_and_all_move() -> None:
     plugin, asked = rejecting(lambda one, new: new.name == "y")
     queue = filled(plugin, {}, {"l": "1"}, {}, {"l": "1"})
-    queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_ADD, None, added("x"))
+    move(queue, ASSIGNED_POD_ADD, None, added("x"))
     assert asked == ["a", "b"]
     assert places(queue) == {"unschedulable": ["a", "b", "c", "d"]}
-    queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_ADD, None, added("y"))
+    move(queue, ASSIGNED_POD_ADD, None, added("y"))
     assert asked == ["a", "b"] * 2
     assert places(queue) == {"backoff": ["a", "b", "c", "d"]}
 
 
 def test_pods_that_an_event_moves_together_take_no_calls_of_their_own() -> None:
-    def move(pods: int) -> int:
+    def calls_of(pods: int) -> int:
         queue = filled(rejecting(lambda one, new: True)[0], *[{}] * pods)
-        queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_ADD, None, added("x"))
+        move(queue, ASSIGNED_POD_ADD, None, added("x"))
         for _ in range(pods):
             fail(queue, "R")
-        found = calls(lambda: queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_ADD, None, added("x")))
+        found = calls(lambda: move(queue, ASSIGNED_POD_ADD, None, added("x")))
         assert len(places(queue)["backoff"]) == pods
         return found.total()
 
-    assert move(3) == move(12) <= 30
+    assert calls_of(3) == calls_of(12) <= 30
 
 
 @pytest.mark.parametrize("about", ["a", "b"])
 def test_the_pod_that_an_event_is_about_has_an_answer_of_its_own(about: str) -> None:
     plugin, asked = rejecting(lambda one, new: one.name == new.name)
     queue = filled(plugin, {}, {}, {})
-    queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_ADD, None, added(about))
+    move(queue, ASSIGNED_POD_ADD, None, added(about))
     assert sorted(asked) == sorted([about, "b" if about == "a" else "a"])
     assert places(queue) == {"backoff": [about], "unschedulable": [one for one in "abc" if one != about]}
     queue = filled(rejecting(lambda one, new: one.name != new.name)[0], {}, {}, {})
-    queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_ADD, None, added(about))
+    move(queue, ASSIGNED_POD_ADD, None, added(about))
     assert places(queue) == {"unschedulable": [about], "backoff": [one for one in "abc" if one != about]}
 
 
 def test_the_pod_that_an_event_is_about_is_asked_once() -> None:
     plugin, asked = rejecting(lambda one, new: one.name == new.name)
     queue = filled(plugin, {}, {}, {})
-    queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_ADD, queued("b"), added("b"))
+    move(queue, ASSIGNED_POD_ADD, queued("b"), added("b"))
     assert asked == ["a", "b"]
     assert places(queue) == {"backoff": ["b"], "unschedulable": ["a", "c"]}
 
@@ -106,7 +106,7 @@ def test_pods_of_other_classes_than_before_are_asked_anew() -> None:
     queue = filled(plugin, {}, {})
     changed = queued("a", labels={"l": "1"})
     queue.update(queued("a"), changed)
-    queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_ADD, None, added("x", l="1"))
+    move(queue, ASSIGNED_POD_ADD, None, added("x", l="1"))
     assert places(queue) == {"backoff": ["a"], "unschedulable": ["b"]}
 
 
@@ -116,7 +116,7 @@ def test_a_hint_that_fails_fails_for_each_pod() -> None:
 
     plugin, asked = rejecting(answer)
     queue = filled(plugin, {}, {}, {})
-    queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_ADD, None, added("x"))
+    move(queue, ASSIGNED_POD_ADD, None, added("x"))
     assert asked == ["a", "b", "c"]
     assert places(queue) == {"backoff": ["a", "b", "c"]}
 
@@ -136,7 +136,7 @@ def test_only_classes_with_a_key_of_the_event_are_asked() -> None:
 
     def asked_by(new: Pod) -> list[str]:
         asked.clear()
-        queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_ADD, None, new)
+        move(queue, ASSIGNED_POD_ADD, None, new)
         return sorted(asked)
 
     assert asked_by(added("x")) == ["i", "j"]
@@ -145,10 +145,10 @@ def test_only_classes_with_a_key_of_the_event_are_asked() -> None:
     queue.update(queued("d", labels={"l": "3"}), queued("d", labels={"l": "z"}))
     assert asked_by(added("x", l="3")) == ["i", "j"]
     assert asked_by(added("x", l="z")) == ["d", "i", "j"]
-    queue.delete(queued("e"))
-    queue.delete(queued("j"))
+    queue.delete([queued("e")])
+    queue.delete([queued("j")])
     assert asked_by(added("x", l="4")) == ["i"]
-    queue.add(queued("k", labels={"l": "9"}))
+    queue.add([queued("k", labels={"l": "9"})])
     fail(queue, "R")
     assert asked_by(added("x", l="9")) == ["i", "k"]
 
@@ -164,15 +164,15 @@ def test_a_hint_that_is_indexed_pod_by_pod_is_asked_for_those_with_a_key() -> No
 
     def asked_by(new: Pod) -> list[str]:
         asked.clear()
-        queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_ADD, None, new)
+        move(queue, ASSIGNED_POD_ADD, None, new)
         return sorted(asked)
 
     assert asked_by(added("x")) == ["i"]
     assert asked_by(added("x", l="c")) == ["c", "i"]
     assert asked_by(added("a", l="c")) == ["a", "c", "i"]
-    queue.delete(queued("c"))
+    queue.delete([queued("c")])
     assert asked_by(added("x", l="c")) == ["i"]
-    queue.add(queued("c"))
+    queue.add([queued("c")])
     fail(queue, "R")
     assert asked_by(added("x", l="c")) == ["c", "i"]
     assert asked_by(added("y", l="d")) == ["d", "i"]

@@ -4,61 +4,51 @@ from __future__ import annotations
 
 from functools import partial
 
+from moorage._core.base.watch_events import Notice
 from moorage.framework.plugin.events import NODE_ADD
 from moorage.objects import PodSchedulingGroup
 from moorage.queue import QueuedPodInfo
-from tests.core.make import node, pod
+from tests.core.make import pod
 from tests.locks import check_locked
 from tests.queue.make import make_queue, reject
 
 
 def test_a_queue_holds_its_lock_in_every_operation() -> None:
     one = make_queue(groups_pods=True)
-    one.add(pod("g", scheduling_group=PodSchedulingGroup("g"), priority=1))
-    p, entry, popped, saved = pod("p"), QueuedPodInfo(pod("p")), list[QueuedPodInfo](), one.save()
+    one.add([pod("g", scheduling_group=PodSchedulingGroup("g"), priority=1)])
+    p, popped, saved = pod("p"), list[QueuedPodInfo](), one.save()
 
     def pop() -> None:
-        popped.append(one.pop(0))
+        popped.extend(one.pop())
 
     def fail() -> None:
         pop()
         reject(one, popped.pop(), "Some")
 
     def end() -> None:
-        (info,) = one.pop_unit(0)
+        (info,) = one.pop()
         one.give_back([info], [info.pod], [(frozenset(), frozenset())])
         one.end_attempts([info])
 
     calls = {
-        "add": lambda: one.add(p),
-        "add_infos": lambda: one.add_infos([QueuedPodInfo(pod("q"), 0.0)]),
+        "add": lambda: one.add([p]),
         **{name: getattr(one, name) for name in ("pending_pods", "inactive", "in_flight", "count_incoming")},
         "end_attempts": end,
         "pop": pop,
         "in_flight_events": one.in_flight_events,
-        "put_back": lambda: one.put_back(popped.pop()),
+        "put_back": lambda: one.put_back([popped.pop()]),
         "give_back": fail,
         "update": lambda: one.update(p, p),
         "activate": lambda: one.activate([p]),
-        "move_all_to_active_or_backoff_queue": lambda: one.move_all_to_active_or_backoff_queue(
-            NODE_ADD, None, None
-        ),
-        **{
-            name: partial(getattr(one, name), [])
-            for name in ("record_evictions", "follow_nominations", "finish")
-        },
-        "move_all_for_each": lambda: one.move_all_for_each(NODE_ADD, [node("n")]),
-        "record_run": lambda: one.record_run(NODE_ADD, []),
+        "move_all": lambda: one.move_all(NODE_ADD, [Notice(None, None)]),
+        **{name: partial(getattr(one, name), []) for name in ("follow_nominations", "done")},
         "may_react": lambda: one.may_react(NODE_ADD),
         **{name: getattr(one, name) for name in ("flush_backoff_completed", "next_event")},
         "flush_unschedulable_left_over": one.flush_unschedulable_left_over,
         "run_periodic": lambda: one.run_periodic(1.0),
         "regroup": lambda: one.regroup([("default", "g")]),
-        "pop_unit": lambda: one.pop_unit(0),
-        "pop_batch": lambda: one.pop_batch(1),
-        **{name: partial(getattr(one, name), "p") for name in ("done", "in_flight_pod")},
-        "is_in_flight": lambda: one.is_in_flight(entry),
-        "delete": lambda: one.delete(p),
+        "in_flight_pod": lambda: one.in_flight_pod("p"),
+        "delete": lambda: one.delete([p]),
         "save": one.save,
         "undo": lambda: one.undo(saved),
         "copy_from": lambda: one.copy_from(one),
@@ -66,4 +56,4 @@ def test_a_queue_holds_its_lock_in_every_operation() -> None:
     }
     # One look-up each.
     exempt = ["get", "backoff_until", "has_unschedulable", "is_listening", "now"]
-    check_locked(one, one._lock, ["_queue", "_in_flight", "_timers"], calls, exempt)
+    check_locked(one, one._lock, ["_queue", "_timers"], calls, exempt)

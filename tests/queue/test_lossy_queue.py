@@ -61,9 +61,7 @@ class LossyQueueMachine(LossyMachine):
 
     @rule()
     def pop(self) -> None:
-        info = self.scheduler.queue.pop(timeout=0)
-        if info is not None:
-            self.popped.append(info)
+        self.popped += self.scheduler.queue.pop()
 
     @rule(rejectors=PLUGINS, at=st.integers(0, 4))
     def fail(self, rejectors: frozenset[str], at: int) -> None:
@@ -75,9 +73,7 @@ class LossyQueueMachine(LossyMachine):
     @rule()
     def put_back(self) -> None:
         """Before anything is heard."""
-        info = self.scheduler.queue.pop(timeout=0)
-        if info is not None:
-            self.scheduler.queue.put_back(info)
+        self.scheduler.queue.put_back(self.scheduler.queue.pop())
 
     @rule()
     def run_scheduler(self) -> None:

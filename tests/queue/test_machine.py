@@ -6,21 +6,19 @@ from itertools import groupby
 from typing import Any
 from unittest.mock import patch
 
-import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from msgspec.structs import replace
 
 from moorage._core.queue import unschedulable_pods
-from moorage.errors import MoorageError
 from moorage.framework import ActionType, ClusterEvent, QueueingHint
 from moorage.framework.plugin.events import ASSIGNED_POD_ADD, NODE, NODE_ADD, NODE_DELETE, POD, on, queue_if
 from moorage.objects import Pod, PodSchedulingGate, PodSchedulingGroup, group_of
 from moorage.objects.model.pod_group import GROUP_ANNOTATION
 from moorage.plugins.scheduling_gates import SchedulingGates
 from tests.core.make import node, pod
-from tests.queue.make import Clock, make_queue, rejecting
+from tests.queue.make import Clock, make_queue, move, rejecting
 from tests.queue.twin import GATE, Registered, Twin, assert_same_places
 
 NAMES = st.sampled_from([f"p{number}" for number in range(6)])
@@ -138,7 +136,7 @@ class QueueMachine(RuleBasedStateMachine):
     def fail_all(self, rejectors: list[frozenset[str]]) -> None:
         """All active pods are tried, and rejected in turn by some sets of plugins."""
         for number in range(len(self.twin.at("active"))):
-            infos, entries = self.queue.pop_unit(timeout=0), self.twin.pop_unit()
+            infos, entries = self.queue.pop(), self.twin.pop_unit()
             for info, entry in zip(infos, entries, strict=True):
                 self.infos[info.pod.name] = info, entry
                 self.come_back(info.pod.name, rejectors[number % len(rejectors)], frozenset())
@@ -156,7 +154,7 @@ class QueueMachine(RuleBasedStateMachine):
             scheduling_gates=(PodSchedulingGate(name="g"),) if gated else (),
             scheduling_group=PodSchedulingGroup("ab"[name > "p2"]) if name < "p5" else None,
         )
-        self.queue.add(one)
+        self.queue.add([one])
         self.twin.add(one)
 
     @rule(name=NAMES, change=st.sampled_from(["label", "ungate", "gate", "priority", "join", "nothing"]))
@@ -184,7 +182,7 @@ class QueueMachine(RuleBasedStateMachine):
     def delete(self, name: str) -> None:
         one = self.known.pop(name, None)
         if one is not None:
-            self.queue.delete(one)
+            self.queue.delete([one])
             self.twin.delete(one.metadata.uid)
 
     @rule(listed=st.lists(NAMES, min_size=1, max_size=3, unique=True))
@@ -199,17 +197,7 @@ class QueueMachine(RuleBasedStateMachine):
             self.pop()
 
     def pop(self) -> None:
-        following = self.twin.next()
-        if following is not None and len(following.pods) > 1:
-            with pytest.raises(MoorageError, match="are popped together: call pop_unit"):
-                self.queue.pop(timeout=0)
-            return
-        info = self.queue.pop(timeout=0)
-        self.popped([] if info is None else [info], self.twin.pop_unit())
-
-    @rule()
-    def pop_unit(self) -> None:
-        self.popped(self.queue.pop_unit(timeout=0), self.twin.pop_unit())
+        self.popped(self.queue.pop(), self.twin.pop_unit())
 
     def popped(self, infos: list[Any], entries: list[Any]) -> None:
         assert [info.pod for info in infos] == [entry.pod for entry in entries]
@@ -223,7 +211,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule(limit=st.integers(1, 4))
     def pop_batch(self, limit: int) -> None:
-        infos, entries = self.queue.pop_batch(limit), list[Any]()
+        infos, entries = self.queue.pop(limit), list[Any]()
         while len(entries) < len(infos) or not infos:
             assert len(entries) < limit
             popped = self.twin.pop_unit()
@@ -241,7 +229,7 @@ class QueueMachine(RuleBasedStateMachine):
         group, pairs = self.units[at]
         if end == "back" and all(info.pod is self.known.get(info.pod.name) for info, _ in pairs):
             del self.units[at]
-            self.queue.put_back(*[info for info, _ in pairs])
+            self.queue.put_back([info for info, _ in pairs])
             self.twin.put_back([entry for _, entry in pairs])
             return
         failed = []
@@ -268,15 +256,14 @@ class QueueMachine(RuleBasedStateMachine):
             self.done(name)
         elif end == "back" and self.infos[name][0].pod is self.known[name]:
             info, entry = self.infos.pop(name)
-            self.queue.put_back(info)
+            self.queue.put_back([info])
             self.twin.put_back([entry])
         else:
             self.come_back(name, rejectors, pending)
 
     def done(self, name: str) -> None:
-        del self.infos[name]
+        self.queue.done([self.infos.pop(name)[0]])
         self.known.pop(name, None)
-        self.queue.done(name)
         self.twin.done(name)
 
     def come_back(self, name: str, rejectors: frozenset[str], pending: frozenset[str]) -> None:
@@ -304,7 +291,7 @@ class QueueMachine(RuleBasedStateMachine):
             return limit is None or (one.spec.priority or 0) <= limit
 
         given = None if limit is None else check
-        self.queue.move_all_to_active_or_backoff_queue(event, old, new, given)
+        move(self.queue, event, old, new, given)
         self.twin.move(event, old, new, given)
 
     @rule(milliseconds=st.sampled_from([1, 400, 1000, 3000, 299_999, 300_001]))
@@ -377,7 +364,7 @@ class QueueMachine(RuleBasedStateMachine):
         unschedulable = self.queue._queue.unschedulable
         intern = self.queue.hints.classes.intern
         seen = [info for rejected in unschedulable.by_rejection.values() for info in rejected.pods.values()]
-        assert len(seen) == len(unschedulable)
+        assert len(seen) == unschedulable.size
         for rejection, rejected in unschedulable.by_rejection.items():
             assert rejected.pods
             assert all(rejected.by_class.values())
@@ -404,8 +391,7 @@ def test_an_active_pod_joins_a_group() -> None:
 def test_a_group_that_returns_has_the_priority_of_the_pod_that_came_first() -> None:
     state = QueueMachine()
     state.begin(gate=False, start=0, there=6, rejectors=[], groups=True)
-    state.pop_unit()
-    state.pop_unit()
-    state.pop_some(count=1)  # refused: two pods of a group are next, the first with the lower priority
-    state.queue.put_back(*[info for info, _ in state.units[0][1]])
+    state.pop()
+    state.pop()
+    state.queue.put_back([info for info, _ in state.units[0][1]])
     assert [info.pod.name for info in state.queue.pending_pods().active] == ["p0", "p1", "p2", "p4", "p3"]

@@ -8,10 +8,13 @@ import pytest
 from msgspec.structs import replace
 
 from moorage._core.base.watch_events import Notice, WatchEvent
-from moorage.framework import ActionType, NominatingInfo, PodNominator, QueueingHint, Status
+from moorage._core.queue.queued_pods import Strategy
+from moorage.framework import ActionType, NominatingInfo, PodNominator, PreEnqueuePlugin, QueueingHint, Status
 from moorage.framework.plugin.events import (
     ASSIGNED_POD,
     ASSIGNED_POD_ADD,
+    ASSIGNED_POD_DELETE,
+    ASSIGNED_POD_UPDATE,
     FORCE_ACTIVATE,
     NODE,
     NODE_ADD,
@@ -19,10 +22,10 @@ from moorage.framework.plugin.events import (
     POD,
     on,
 )
-from moorage.objects import Pod, PodSchedulingGate
+from moorage.framework.profiles.in_core import gates_by_group, gates_only_with
+from moorage.objects import Pod, PodSchedulingGate, PodSchedulingGroup
 from moorage.plugins.scheduling_gates import SchedulingGates
 from moorage.queue import Place, QueuedPodInfo
-from moorage.queue.priority_queue import Strategy
 from moorage.store import DeletedFinalStateUnknown, Indexer, ObjectStore
 from moorage.store.watch import with_version
 from tests.core.make import node, pod
@@ -33,8 +36,10 @@ from tests.queue.make import (
     fail,
     gating,
     make_queue,
+    move,
     names,
     places,
+    pop,
     queued,
     reject,
     rejecting,
@@ -51,10 +56,6 @@ def labelled(one: Pod, **labels: str) -> Pod:
     return replace(one, metadata=replace(one.metadata, labels=labels))
 
 
-def move(queue: Any, event: Any, old: Any = None, new: Any = None, check: Any = None) -> None:
-    queue.move_all_to_active_or_backoff_queue(event, old, new, check)
-
-
 # ---- events ------------------------------------------------------------------------------------------------
 
 
@@ -62,7 +63,7 @@ def test_only_rejectors_are_asked() -> None:
     plugins = rejecting("Yes", on(NODE, ADD)), rejecting("No", on(NODE, ADD, saying(False))), WANTS_NOTHING
     queue = make_queue(*plugins)
     for name, rejectors in (("a", "Yes"), ("b", "No"), ("c", "Nothing"), ("d", "Yes No"), ("e", "Unknown")):
-        queue.add(queued(name))
+        queue.add([queued(name)])
         fail(queue, *rejectors.split())
     move(queue, NODE_DELETE, node("n"))
     assert places(queue) == {"unschedulable": ["a", "b", "c", "d", "e"]}
@@ -77,7 +78,7 @@ def test_an_exception_of_a_hint_counts_as_queue(caplog: pytest.LogCaptureFixture
         raise KeyError("x")
 
     queue = make_queue(rejecting("Bad", on(NODE, ADD, hint)))
-    queue.add(queued("a"))
+    queue.add([queued("a")])
     fail(queue, "Bad")
     move(queue, NODE_ADD)
     assert places(queue) == {"backoff": ["a"]}
@@ -87,7 +88,7 @@ def test_an_exception_of_a_hint_counts_as_queue(caplog: pytest.LogCaptureFixture
 def test_a_pending_plugin_lets_a_pod_go_at_once() -> None:
     queue = make_queue(WANTS_NODES, rejecting("Waits", on(NODE, ADD), on(POD, ADD, saying(False))))
     for name in "ab":
-        queue.add(queued(name))
+        queue.add([queued(name)])
         fail(queue, "Nodes", pending=["Waits"] if name == "a" else [])
     move(queue, NODE_ADD)
     assert places(queue) == {"active": ["a"], "backoff": ["b"]}
@@ -95,7 +96,7 @@ def test_a_pending_plugin_lets_a_pod_go_at_once() -> None:
 
 def test_other_rejectors_of_a_waiting_pod_let_it_back_off() -> None:
     queue = make_queue(WANTS_NODES, rejecting("Waits", on(NODE, ADD, saying(False))))
-    queue.add(queued("a"))
+    queue.add([queued("a")])
     fail(queue, "Nodes", pending=["Waits"])
     move(queue, NODE_ADD)
     assert places(queue) == {"backoff": ["a"]}
@@ -106,7 +107,7 @@ def test_who_waits_for_new_nodes_hears_of_taints() -> None:
     wants_taints = rejecting("Taints", on(NODE, ADD), on(NODE, taint, saying(False)))
     queue = make_queue(WANTS_NODES, wants_taints)
     for name, rejector in (("a", "Nodes"), ("b", "Taints")):
-        queue.add(queued(name))
+        queue.add([queued(name)])
         fail(queue, rejector)
     move(queue, on(NODE, taint).event, node("n"), node("n"))
     assert places(queue) == {"backoff": ["a"], "unschedulable": ["b"]}
@@ -114,7 +115,7 @@ def test_who_waits_for_new_nodes_hears_of_taints() -> None:
 
 def test_a_plugin_that_registers_nothing_by_itself_hears_of_nearly_all() -> None:
     queue = make_queue(make(type(WANTS_NODES).__mro__[1], "Plain"))
-    queue.add(queued("a"))
+    queue.add([queued("a")])
     fail(queue, "Plain")
     move(queue, on("storage.k8s.io/VolumeAttachment", ActionType.DELETE).event)
     assert places(queue) == {"unschedulable": ["a"]}
@@ -126,7 +127,7 @@ def test_sweeps_go_in_order_of_entry() -> None:
     """Whatever groups the pods are in: at one time they become active in that order."""
     queue = make_queue(WANTS_NODES, rejecting("Too", on(NODE, ADD)), max_backoff=0)
     for number, name in enumerate("dbca"):
-        queue.add(queued(name))
+        queue.add([queued(name)])
         fail(queue, "Nodes" if number % 2 else "Too")
     move(queue, NODE_ADD)
     assert places(queue) == {"active": ["d", "b", "c", "a"]}
@@ -137,11 +138,11 @@ def test_sweeps_go_in_order_of_entry() -> None:
 
 def test_what_happens_in_flight_is_remembered() -> None:
     queue = make_queue(WANTS_NODES, WANTS_NOTHING)
-    queue.add(queued("a"))
-    queue.add(queued("b"))
-    first = queue.pop(0)
+    queue.add([queued("a")])
+    queue.add([queued("b")])
+    first = pop(queue)
     move(queue, NODE_ADD, None, node("n"))
-    second = queue.pop(0)
+    second = pop(queue)
     move(queue, ASSIGNED_POD_ADD, None, pod("q", on="n"))  # of interest to nobody
     assert [event.label for event, _, _ in queue.in_flight_events()] == ["NodeAdd"]
     reject(queue, second, "Nodes")
@@ -151,45 +152,35 @@ def test_what_happens_in_flight_is_remembered() -> None:
     assert queue.in_flight_events() == []
 
 
-def test_a_run_of_events_is_remembered_where_nobody_else_may_react() -> None:
+def test_a_run_of_events_is_remembered() -> None:
     queue = make_queue(WANTS_NODES, WANTS_NOTHING)
-    queue.add(queued("a"))
-    assert queue.record_run(NODE_ADD, [Notice(None, node("m"))]) == 1
-    first = queue.pop(0)
-    assert queue.record_run(NODE_ADD, [Notice(None, node("n")), Notice(None, node("o"))]) == 2
-    assert queue.record_run(ASSIGNED_POD_ADD, [Notice(None, pod("q", on="n"))]) == 1  # of interest to nobody
+    queue.add([queued("a")])
+    move(queue, NODE_ADD, None, node("m"))
+    first = pop(queue)
+    queue.move_all(NODE_ADD, [Notice(None, node("n")), Notice(None, node("o"))])
+    move(queue, ASSIGNED_POD_ADD, None, pod("q", on="n"))  # of interest to nobody
     assert [(event, new.name) for event, _, new in queue.in_flight_events()] == [
         (NODE_ADD, "n"),
         (NODE_ADD, "o"),
     ]
-    queue.add(queued("b"))
-    reject(queue, queue.pop(0), "Nodes")
-    assert queue.record_run(NODE_ADD, [Notice(None, node("p"))]) == 0  # b may be moved
+    queue.add([queued("b")])
+    reject(queue, pop(queue), "Nodes")
+    queue.move_all(NODE_ADD, [Notice(None, node("p")), Notice(None, node("q"))])
+    assert places(queue) == {"backoff": ["b"], "in_flight": ["a"]}
     reject(queue, first, "Nodes")
-    assert places(queue) == {"backoff": ["a"], "unschedulable": ["b"]}
-
-
-def test_a_run_ends_with_the_objects_that_were_added_or_changed() -> None:
-    queue = make_queue(WANTS_NODES)
-    queue.add(queued("a"))
-    queue.pop(0)
-    added, changed = Notice(None, node("m")), Notice(node("n"), node("n"))
-    deleted = Notice(node("o"), None)
-    assert queue.record_run(NODE_ADD, [added, added, changed]) == 2
-    assert queue.record_run(NODE_ADD, [changed, deleted, changed]) == 1
-    assert [new.name for _, _, new in queue.in_flight_events()] == ["m", "m", "n"]
+    assert places(queue) == {"backoff": ["b", "a"]}
 
 
 def test_events_are_dropped_when_the_first_that_saw_them_is_done() -> None:
     queue = make_queue(WANTS_NODES)
     for name in "abc":
-        queue.add(queued(name))
+        queue.add([queued(name)])
     for _ in "abc":
-        queue.pop(0)
+        pop(queue)
         move(queue, NODE_ADD, None, node("n"))
     counts = []
     for name in "bac":
-        queue.done(name)
+        queue.done([queue.in_flight_pod(name)])
         counts.append(len(queue.in_flight_events()))
     assert counts == [3, 1, 0]
 
@@ -198,8 +189,8 @@ def test_an_update_in_flight_is_an_event() -> None:
     label = on(POD, ActionType.UPDATE_POD_LABEL, lambda one, old, new: QueueingHint.QUEUE)
     queue = make_queue(rejecting("Labels", label))
     one = queued("a")
-    queue.add(one)
-    info = queue.pop(0)
+    queue.add([one])
+    info = pop(queue)
     queue.update(one, labelled(one, x="y"))
     assert places(queue) == {"in_flight": ["a"]}
     reject(queue, info, "Labels")
@@ -209,8 +200,8 @@ def test_an_update_in_flight_is_an_event() -> None:
 def test_activating_a_pod_in_flight_is_for_that_pod_alone() -> None:
     queue = make_queue(WANTS_NOTHING)
     for name in "ab":
-        queue.add(queued(name))
-    first, second = queue.pop(0), queue.pop(0)
+        queue.add([queued(name)])
+    first, second = pop(queue), pop(queue)
     queue.activate([first.pod, queued("unknown")])
     assert queue.in_flight_events() == [(FORCE_ACTIVATE, None, first.pod)]
     reject(queue, second, "Nothing")
@@ -228,13 +219,14 @@ def test_activating_a_pod_in_flight_is_for_that_pod_alone() -> None:
 )
 def test_a_pod_that_comes_back_twice(where: str, text: str, caplog: pytest.LogCaptureFixture) -> None:
     queue = make_queue(WANTS_NODES)
-    queue.add(queued("a"))
-    again = queue.pop(timeout=0)
-    queue.add(queued("a"))
+    queue.add([queued("a")])
+    again = pop(queue)
+    queue.add([queued("a")])
     info = queue.get("a")
     if where != "active":
-        info.note_failure((frozenset({"Nodes"}), frozenset[str]()), queue.now())
-        queue._queue.requeue(info, Strategy.SKIP if where == "unschedulable" else Strategy.AFTER_BACKOFF, "")
+        info.note_failure((frozenset({"Nodes"}), frozenset[str]()), queue.now(), False)
+        strategy = Strategy.SKIP if where == "unschedulable" else Strategy.AFTER_BACKOFF
+        queue._queue.requeue([(strategy, info)], "")
     reject(queue, again, "Nodes")
     assert caplog.messages == [f"Pod default/a {text}"]
     assert places(queue) == {where: ["a"]}
@@ -252,7 +244,7 @@ def test_a_pod_that_was_not_popped_does_not_come_back() -> None:
 def test_a_gated_pod_waits_for_its_gate() -> None:
     queue = make_queue(SchedulingGates(), WANTS_NODES)
     gated = queued("a", scheduling_gates=GATED)
-    queue.add(gated)
+    queue.add([gated])
     info = queue.get("a")
     assert places(queue) == {"gated": ["a"]}
     assert (info.gating_plugin, info.unschedulable_plugins) == ("SchedulingGates", {"SchedulingGates"})
@@ -273,7 +265,7 @@ def test_the_gating_plugin_decides_what_is_heard_and_all_rejectors_what_it_means
     queue = make_queue(closed, rejecting("Pods", on(POD, ADD)), WANTS_NODES)
     gate["closed"] = False
     for name, rejector in (("a", "Pods"), ("b", "Nodes")):
-        queue.add(queued(name))
+        queue.add([queued(name)])
         fail(queue, rejector)
     gate["closed"] = True
     queue.activate([queued("a"), queued("b")])
@@ -291,7 +283,7 @@ def test_when_pre_enqueue_runs(gate_is_on: bool) -> None:
     asked: list[str] = []
     plugin = gating("Gate", lambda one: bool(asked.append(one.name)))
     queue = make_queue(plugin, WANTS_NODES, pop_from_backoff=gate_is_on, clock=(clock := Clock()))
-    queue.add(queued("a"))
+    queue.add([queued("a")])
     fail(queue, "Nodes")
     assert asked == ["a"]
     move(queue, NODE_ADD)
@@ -307,7 +299,7 @@ def test_an_event_moves_a_pod_to_a_gate_that_has_closed(has_backed_off: bool) ->
     gate = {"closed": False}
     plugin = gating("Gate", lambda one: gate["closed"])
     queue = make_queue(plugin, WANTS_NODES, clock=(clock := Clock()))
-    queue.add(queued("a"))
+    queue.add([queued("a")])
     fail(queue, "Nodes")
     gate["closed"] = True
     if has_backed_off:
@@ -325,7 +317,7 @@ def test_the_plugin_that_gated_is_asked_first() -> None:
         return gating(name, lambda one: asked.append(name) or closed[name])
 
     queue = make_queue(gate("One"), gate("Two"))
-    queue.add(queued("a"))
+    queue.add([queued("a")])
     queue.activate([queued("a")])
     assert asked == ["One", "Two", "Two"]
     closed["Two"] = False
@@ -340,7 +332,7 @@ def test_an_error_of_pre_enqueue_gates(caplog: pytest.LogCaptureFixture) -> None
         raise ValueError("no")
 
     queue = make_queue(gating("Gate", fails))
-    queue.add(queued("a"))
+    queue.add([queued("a")])
     assert places(queue) == {"gated": ["a"]}
     assert 'plugin "Gate" raised ValueError: no' in caplog.text
 
@@ -352,7 +344,7 @@ def test_an_update_of_an_unschedulable_pod_is_for_that_pod_alone() -> None:
     label = on(POD, ActionType.UPDATE_POD_LABEL, lambda one, old, new: QueueingHint.QUEUE)
     queue = make_queue(rejecting("Labels", label))
     for name in "ab":
-        queue.add(queued(name))
+        queue.add([queued(name)])
         fail(queue, "Labels")
     queue.update(queued("a"), labelled(queued("a"), x="y"))
     assert places(queue) == {"backoff": ["a"], "unschedulable": ["b"]}
@@ -369,36 +361,36 @@ def test_an_update_of_an_unknown_pod_adds_it() -> None:
 
 def test_a_pod_that_is_added_twice_is_there_once() -> None:
     queue = make_queue(WANTS_NODES)
-    queue.add(queued("a"))
-    queue.add(labelled(queued("a"), x="y"))
+    queue.add([queued("a")])
+    queue.add([labelled(queued("a"), x="y")])
     assert places(queue) == {"active": ["a"]}
     assert queue.get("a").pod.metadata.labels == {"x": "y"}
 
 
 def test_delete_wherever_a_pod_is() -> None:
     queue = make_queue(SchedulingGates(), WANTS_NODES)
-    queue.add(queued("a"))
+    queue.add([queued("a")])
     fail(queue, "Nodes")
     move(queue, NODE_ADD)
-    queue.add(queued("b"))
+    queue.add([queued("b")])
     fail(queue, "Nodes")
-    queue.add(queued("c"))
+    queue.add([queued("c")])
     fail(queue)
-    queue.add(queued("d", scheduling_gates=GATED))
-    queue.add(queued("e"))
+    queue.add([queued("d", scheduling_gates=GATED)])
+    queue.add([queued("e")])
     assert len(queue) == 5
     for name in "abcdex":
-        queue.delete(queued(name))
+        queue.delete([queued(name)])
     assert (places(queue), len(queue)) == ({}, 0)
 
 
 def test_activated_pods_move_to_the_active_queue() -> None:
     queue = make_queue(WANTS_NODES, WANTS_NOTHING)
     for name, rejectors in (("a", ["Nodes"]), ("b", ["Nothing"]), ("c", [])):
-        queue.add(queued(name))
+        queue.add([queued(name)])
         fail(queue, *rejectors)
     move(queue, NODE_ADD)
-    queue.add(queued("d"))
+    queue.add([queued("d")])
     assert queue.get("a").place is Place.BACKOFF
     queue.activate([queued(name) for name in "cbadx"])
     assert sorted(names(queue.pending_pods().active)) == ["a", "b", "c", "d"]
@@ -408,16 +400,16 @@ def test_nominations_follow_the_updates_of_pods_in_the_queue() -> None:
     nominator = PodNominator()
     queue = make_queue(SchedulingGates(), WANTS_NODES, nominator=nominator)
     wishes = replace(queued("a"), status=replace(queued("a").status, nominated_node_name="n"))
-    queue.add(wishes)
+    queue.add([wishes])
     assert nominator.nominated_node(wishes) == "n"
     queue.update(wishes, queued("a"))
     assert nominator.nominated_node(wishes) is None
     nominator.add_nominated_pod(queued("a"), NominatingInfo("m"))
     queue.update(queued("a"), labelled(queued("a"), x="y"))
     assert nominator.nominated_node(wishes) == "m"
-    queue.delete(wishes)
+    queue.delete([wishes])
     assert nominator.nominated_node(wishes) is None
-    queue.add(replace(wishes, spec=replace(wishes.spec, scheduling_gates=GATED)))
+    queue.add([replace(wishes, spec=replace(wishes.spec, scheduling_gates=GATED))])
     assert nominator.nominated_node(wishes) is None
 
 
@@ -429,7 +421,7 @@ def test_nominations_that_the_queue_knows_are_followed_together() -> None:
     indexer.apply(watch.poll(), DeletedFinalStateUnknown, [])
     queue = make_queue(WANTS_NODES, nominator=nominator)
     for at, one in enumerate(store.list(Pod)[0]):
-        queue.add(one)
+        queue.add([one])
         fail(queue, "Nodes")
         nominator.add_nominated_pod(one, NominatingInfo(f"n{at}"))
         if at == 1:
@@ -454,12 +446,55 @@ def test_a_nomination_before_that_of_another_pod_is_not_followed() -> None:
     one = store.create(queued("a"))
     indexer.apply(watch.poll(), DeletedFinalStateUnknown, [])
     queue = make_queue(WANTS_NODES, nominator=nominator)
-    queue.add(one)
+    queue.add([one])
     for each in (one, queued("b")):
         nominator.add_nominated_pod(each, NominatingInfo("n"))
     store.patch_pod_status(one, "n", ())
     indexer.apply(watch.poll(), DeletedFinalStateUnknown, notices)
     assert queue.follow_nominations(notices) == 0
+
+
+def test_pre_enqueue_is_asked_about_pods_that_it_may_reject() -> None:
+    """If a plugin of the library says what it reads; otherwise about each pod, or once for a group."""
+    asked = list[str]()
+
+    class Reads(PreEnqueuePlugin):
+        name, in_core, held = "Reads", True, set[str]()
+
+        @gates_only_with("scheduling_gates", held=["held"])
+        def pre_enqueue(self, pod: Pod) -> Status | None:
+            asked.append(f"Reads {pod.name}")
+            return Status(UNRESOLVABLE, ("no",)) if pod.spec.scheduling_gates else None
+
+    class OfGroup(PreEnqueuePlugin):
+        name, in_core, closed = "OfGroup", True, False
+
+        @gates_by_group
+        def pre_enqueue(self, pod: Pod) -> Status | None:
+            if pod.spec.scheduling_group is None:
+                return None
+            asked.append(f"OfGroup {pod.name}")
+            return Status(UNRESOLVABLE, ("no",)) if self.closed else None
+
+    reads, of_group = Reads(), OfGroup()
+    queue = make_queue(reads, of_group, groups_pods=True)
+
+    def asked_for(*names: str, **spec: Any) -> list[str]:
+        asked.clear()
+        queue.add([queued(name, **spec) for name in names])
+        return asked.copy()
+
+    assert asked_for("a", "b") == []
+    assert asked_for("c", scheduling_gates=GATED) == ["Reads c"]
+    assert places(queue) == {"active": ["a", "b"], "gated": ["c"]}
+    group = PodSchedulingGroup("g")
+    assert asked_for(*"defgh", scheduling_group=group) == ["OfGroup d", "OfGroup e"]
+    reads.held.add("any")
+    assert asked_for("i") == ["Reads i"]
+    of_group.closed = True
+    reads.held.clear()
+    asked_for("j", scheduling_group=PodSchedulingGroup("h"))
+    assert names(queue.pending_pods().gated) == ["c", "j"]
 
 
 def test_a_plugin_that_overrides_pre_enqueue_is_called() -> None:
@@ -470,27 +505,26 @@ def test_a_plugin_that_overrides_pre_enqueue_is_called() -> None:
             return Status(UNRESOLVABLE, ("mine",)) if pod.name == "b" else super().pre_enqueue(pod)
 
     queue = make_queue(Mine())
-    queue.add_infos([QueuedPodInfo(queued(name)) for name in "abc"])
+    queue.add([QueuedPodInfo(queued(name)) for name in "abc"])
     assert places(queue) == {"active": ["a", "c"], "gated": ["b"]}
     queue.activate([queued("b")])
     assert places(queue) == {"active": ["a", "c"], "gated": ["b"]}
 
 
 def test_evictions_in_flight_are_remembered() -> None:
-    """Like the same changes one by one. No object is made before a pod comes back."""
+    """No object is made before a pod comes back."""
     made = list[str]()
 
     def make(old: Pod, version: str, name: Any) -> Pod:
         made.append(old.name)
         return replace(old, metadata=replace(old.metadata, resource_version=version))
 
-    def evictions() -> list[tuple[Notice[Pod], Notice[Pod]]]:
-        found = []
+    def evict() -> None:
         for name in "pq":
             old = with_version(pod(name, on="n"), "6")
             change = WatchEvent.deferred("MODIFIED", old, 7, make, name)
-            found.append((Notice(old, change), Notice(change, None)))
-        return found
+            queue.move_all(ASSIGNED_POD_UPDATE, [Notice(old, change)])
+            queue.move_all(ASSIGNED_POD_DELETE, [Notice(change, None)])
 
     heard = list[tuple[str, str, str | None]]()
 
@@ -500,11 +534,11 @@ def test_evictions_in_flight_are_remembered() -> None:
 
     kinds = on(ASSIGNED_POD, ActionType.UPDATE, hint), on(ASSIGNED_POD, ActionType.DELETE, hint)
     queue = make_queue(rejecting("Pods", *kinds), WANTS_NODES)
-    queue.record_evictions(evictions())
+    evict()
     assert queue.in_flight_events() == []
-    queue.add(queued("a"))
-    info = queue.pop(0)
-    queue.record_evictions(evictions())
+    queue.add([queued("a")])
+    info = pop(queue)
+    evict()
     assert made == []
     reject(queue, info, "Pods")
     assert heard == [("p", "6", "7"), ("p", "7", None), ("q", "6", "7"), ("q", "7", None)]

@@ -8,21 +8,22 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from moorage.errors import MoorageError
 from moorage.framework import ActionType, Code, PreEnqueuePlugin, QueueSortPlugin, Status
 from moorage.framework.plugin.events import NODE, NODE_ADD, NODE_DELETE, on
 from moorage.objects import Pod, PodSchedulingGate
 from moorage.plugins.scheduling_gates import SchedulingGates
 from moorage.queue import QueuedPodInfo
-from moorage.queue.active_queue import Rank, by_priority
+from moorage.queue.active_queue import by_priority
 from tests.framework.make import make
 from tests.queue.make import (
     Clock,
     fail,
     gating,
     make_queue,
+    move,
     names,
     places,
+    pop,
     queued,
     reject,
     rejecting,
@@ -38,10 +39,6 @@ def labelled(one: Pod, **labels: str) -> Pod:
     return replace(one, metadata=replace(one.metadata, labels=labels))
 
 
-def move(queue: Any, event: Any, old: Any = None, new: Any = None, check: Any = None) -> None:
-    queue.move_all_to_active_or_backoff_queue(event, old, new, check)
-
-
 # ---- order -------------------------------------------------------------------------------------------------
 
 
@@ -49,13 +46,13 @@ def test_higher_priority_first_then_the_earlier_then_the_first() -> None:
     clock = Clock()
     queue = make_queue(clock=clock)
     for name, priority in (("a", 0), ("b", 5), ("c", 0), ("d", 5), ("e", -1)):
-        queue.add(queued(name, priority))
+        queue.add([queued(name, priority)])
         if name != "a":
             clock.advance(1)
     assert places(queue) == {"active": ["b", "d", "a", "c", "e"]}
-    queue.add_infos([QueuedPodInfo(queued("f"), timestamp=-1.0)])
-    assert [queue.pop(0).pod.name for _ in range(6)] == ["b", "d", "f", "a", "c", "e"]
-    assert queue.pop(0) is None
+    queue.add([QueuedPodInfo(queued("f"), timestamp=-1.0)])
+    assert [pop(queue).pod.name for _ in range(6)] == ["b", "d", "f", "a", "c", "e"]
+    assert pop(queue) is None
 
 
 def test_a_queue_sort_plugin_of_another_order() -> None:
@@ -64,10 +61,10 @@ def test_a_queue_sort_plugin_of_another_order() -> None:
 
     queue = make_queue(sorter=make(QueueSortPlugin, "Backwards", less=less))
     for name in "bca":
-        queue.add(queued(name))
-    queue.delete(queued("b"))
+        queue.add([queued(name)])
+    queue.delete([queued("b")])
     assert places(queue) == {"active": ["c", "a"]}
-    assert [queue.pop(0).pod.name for _ in range(2)] == ["c", "a"]
+    assert [pop(queue).pod.name for _ in range(2)] == ["c", "a"]
 
 
 @pytest.mark.parametrize(
@@ -76,7 +73,7 @@ def test_a_queue_sort_plugin_of_another_order() -> None:
 def test_a_gate_that_fails_is_logged(code: Code, logged: list[str], caplog: pytest.LogCaptureFixture) -> None:
     gate = make(PreEnqueuePlugin, "Gate", pre_enqueue=lambda self, one: Status(code, ("no",)))
     queue = make_queue(gate)
-    queue.add(queued("a"))
+    queue.add([queued("a")])
     assert places(queue) == {"gated": ["a"]}
     assert [record.getMessage() for record in caplog.records] == logged
 
@@ -93,19 +90,10 @@ def test_priority_comes_before_time() -> None:
     assert before == [("a", "b"), ("c", "a"), ("c", "b")]
 
 
-def test_the_order_of_a_plugin_is_strict() -> None:
-    """A pod is not before itself, whatever the plugin answers of equal pods."""
-    less = make(QueueSortPlugin, "Never", less=lambda self, a, b: False).less
-    one, other = (Rank(less, QueuedPodInfo(queued(name), order=at)) for at, name in enumerate("ab"))
-    assert one < other
-    assert not (other < one)
-    assert not (one < one)
-
-
 def test_a_change_of_priority_moves_a_pod_that_is_active() -> None:
     queue = make_queue()
     for name in "ab":
-        queue.add(queued(name))
+        queue.add([queued(name)])
     queue.update(queued("b"), queued("b", 1))
     assert places(queue) == {"active": ["b", "a"]}
     assert queue.get("b").pod == queued("b", 1)
@@ -113,21 +101,21 @@ def test_a_change_of_priority_moves_a_pod_that_is_active() -> None:
 
 def test_pop_counts_attempts_and_puts_in_flight() -> None:
     queue = make_queue()
-    queue.add(queued("a"))
-    info = queue.pop(0)
+    queue.add([queued("a")])
+    info = pop(queue)
     assert (info.attempts, info.place, places(queue)) == (1, None, {"in_flight": ["a"]})
-    queue.done("a")
-    queue.done("a")
+    queue.done([info])
+    queue.done([info])
     assert places(queue) == {}
 
 
 def test_a_pod_that_is_in_flight_already_is_discarded(caplog: pytest.LogCaptureFixture) -> None:
     queue = make_queue()
-    queue.add(queued("a"))
-    queue.pop(0)
-    queue.add(queued("a"))
-    queue.add(queued("b"))
-    assert queue.pop(0).pod.name == "b"
+    queue.add([queued("a")])
+    pop(queue)
+    queue.add([queued("a")])
+    queue.add([queued("b")])
+    assert pop(queue).pod.name == "b"
     assert places(queue) == {"in_flight": ["a", "b"]}
     assert "in flight already" in caplog.text
 
@@ -136,20 +124,14 @@ def test_put_back_is_as_if_it_had_not_been_popped() -> None:
     clock = Clock()
     queue = make_queue(WANTS_NODES, clock=clock)
     for name in "abc":
-        queue.add(queued(name))
-    first, second = queue.pop(0), queue.pop(0)
-    queue.put_back(second)
-    queue.put_back(first)
+        queue.add([queued(name)])
+    first, second = pop(queue), pop(queue)
+    queue.put_back([second])
+    queue.put_back([first])
     assert places(queue) == {"active": ["a", "b", "c"]}
     assert first.attempts == second.attempts == 0
-    with pytest.raises(MoorageError, match="default/a is not in flight"):
-        queue.put_back(first)
-    first, second = queue.pop(0), queue.pop(0)
-    with pytest.raises(MoorageError, match="default/b is not in flight"):
-        queue.put_back(second, second, first)
-    assert places(queue) == {"active": ["b", "c"], "in_flight": ["a"]}
-    assert (first.attempts, second.attempts) == (1, 0)
-    queue.put_back(first)
+    queue.put_back([first])  # not in flight
+    assert first.attempts == 0
     for _ in "abc":
         fail(queue)
     move(queue, NODE_ADD)
@@ -159,12 +141,12 @@ def test_put_back_is_as_if_it_had_not_been_popped() -> None:
 def test_put_back_into_backoff() -> None:
     queue = make_queue(WANTS_NODES)
     for name in "ab":
-        queue.add(queued(name))
+        queue.add([queued(name)])
         fail(queue, "Nodes")
     move(queue, NODE_ADD)
     assert places(queue) == {"backoff": ["a", "b"]}
-    info = queue.pop(0)
-    queue.put_back(info)
+    info = pop(queue)
+    queue.put_back([info])
     assert places(queue) == {"backoff": ["a", "b"]}
 
 
@@ -197,7 +179,7 @@ def test_backoff_doubles_with_each_failure_up_to_its_maximum(
 def test_who_does_not_back_off() -> None:
     assert make_queue().backoff_until(QueuedPodInfo(queued("a"))) is None
     queue = make_queue(WANTS_NODES, max_backoff=0)
-    queue.add(queued("a"))
+    queue.add([queued("a")])
     fail(queue, "Nodes")
     move(queue, NODE_ADD)
     assert places(queue) == {"active": ["a"]}
@@ -218,7 +200,7 @@ def test_the_end_of_backoff(gate: bool, until: float, over: float) -> None:
     """Cut to whole seconds where pods may be popped before; in the second of its end a pod backs off."""
     clock = Clock(250)
     queue = make_queue(WANTS_NODES, clock=clock, pop_from_backoff=gate)
-    queue.add(queued("a"))
+    queue.add([queued("a")])
     info = fail(queue, "Nodes")
     move(queue, NODE_ADD)
     assert queue.backoff_until(info) == until
@@ -234,7 +216,7 @@ def test_times_lose_nothing() -> None:
     """Sums of whole milliseconds are whole, at wall time as well."""
     clock = Clock(1_767_225_663_900)
     queue = make_queue(WANTS_NODES, clock=clock, pop_from_backoff=False)
-    queue.add(queued("a"))
+    queue.add([queued("a")])
     fail(queue, "Nodes")
     move(queue, NODE_ADD)
     clock.advance(1)
@@ -250,13 +232,13 @@ def test_an_event_when_backoff_ends(gate: bool, over: float) -> None:
     """At its end, or in the second in which it ends, a pod backs off still (isPodBackingOff)."""
     clock = Clock(250)
     queue = make_queue(WANTS_NODES, clock=clock, pop_from_backoff=gate)
-    queue.add(queued("a"))
+    queue.add([queued("a")])
     info = fail(queue, "Nodes")
     clock.milliseconds = round(queue.backoff_until(info) * 1000)
     move(queue, NODE_ADD)
     assert places(queue) == {"backoff": ["a"]}
-    queue.delete(info.pod)
-    queue.add(queued("b"))
+    queue.delete([info.pod])
+    queue.add([queued("b")])
     later = fail(queue, "Nodes")
     clock.milliseconds = round((queue.backoff_until(later) + over) * 1000)
     move(queue, NODE_ADD)
@@ -266,25 +248,25 @@ def test_an_event_when_backoff_ends(gate: bool, over: float) -> None:
 def test_an_empty_active_queue_takes_from_backoff_but_not_after_errors() -> None:
     queue = make_queue(WANTS_NODES)
     for name, rejector in (("a", ""), ("b", "Nodes"), ("c", "Nodes")):
-        queue.add(queued(name, priority=1 if name == "c" else 0))
+        queue.add([queued(name, priority=1 if name == "c" else 0)])
         fail(queue, *filter(None, [rejector]))
     move(queue, NODE_ADD)
     assert places(queue) == {"backoff": ["c", "b"], "error_backoff": ["a"]}
-    assert [queue.pop(0).pod.name for _ in "cb"] == ["c", "b"]
-    assert queue.pop(0) is None
+    assert [pop(queue).pod.name for _ in "cb"] == ["c", "b"]
+    assert pop(queue) is None
 
 
 def test_without_the_gate_nothing_is_taken_from_backoff() -> None:
     queue = make_queue(WANTS_NODES, pop_from_backoff=False)
-    queue.add(queued("a"))
+    queue.add([queued("a")])
     fail(queue, "Nodes")
     move(queue, NODE_ADD)
-    assert queue.pop(0) is None
+    assert pop(queue) is None
 
 
 def test_an_error_resets_nothing_and_a_rejection_the_errors() -> None:
     queue = make_queue(WANTS_NODES)
-    queue.add(queued("a"))
+    queue.add([queued("a")])
     info = fail(queue)
     assert (info.unschedulable_count, info.consecutive_errors_count) == (0, 1)
     queue.activate([info.pod])
@@ -301,8 +283,8 @@ def test_an_error_resets_nothing_and_a_rejection_the_errors() -> None:
 def test_unschedulable_for_too_long() -> None:
     clock = Clock()
     queue = make_queue(SchedulingGates(), WANTS_NOTHING, clock=clock)
-    queue.add(queued("g", scheduling_gates=GATED))
-    queue.add(queued("a"))
+    queue.add([queued("g", scheduling_gates=GATED)])
+    queue.add([queued("a")])
     info = fail(queue, "Nothing")
     clock.advance(300)
     queue.flush_unschedulable_left_over()
@@ -322,7 +304,7 @@ def test_gated_pods_are_asked_again_when_their_time_is_up(version: str) -> None:
     gate = gating("Gate", lambda one: one.name not in open_for)
     queue = make_queue(gate, WANTS_NOTHING, clock=clock, release=version)
     for name in "gh":
-        queue.add(queued(name))
+        queue.add([queued(name)])
     infos = queue.pending_pods().gated
     open_for.update("fg")
     clock.advance(301)
@@ -331,10 +313,10 @@ def test_gated_pods_are_asked_again_when_their_time_is_up(version: str) -> None:
     assert places(queue) == ({"active": ["g"], "gated": ["h"]} if times_out else {"gated": ["g", "h"]})
     assert [info.was_flushed for info in infos] == ([True, False] if times_out else [True, True])
     if times_out:
-        reject(queue, queue.pop(0), "Nothing")
+        reject(queue, pop(queue), "Nothing")
         assert not infos[0].was_flushed
-    queue.add(queued("f", 1))
-    assert queue.pop(0).pod.name == "f"
+    queue.add([queued("f", 1)])
+    assert pop(queue).pod.name == "f"
     clock.advance(299)
     queue.run_periodic(clock())
     assert len(queue.in_flight_events()) == (0 if times_out else 10)
@@ -346,9 +328,9 @@ def test_gated_pods_are_asked_again_when_their_time_is_up(version: str) -> None:
 def test_time_that_is_up_for_others_is_an_event_in_flight() -> None:
     clock = Clock()
     queue = make_queue(SchedulingGates(), WANTS_NOTHING, clock=clock)
-    queue.add(queued("g", scheduling_gates=GATED))
-    queue.add(queued("a"))
-    info = queue.pop(0)
+    queue.add([queued("g", scheduling_gates=GATED)])
+    queue.add([queued("a")])
+    info = pop(queue)
     clock.advance(301)
     queue.flush_unschedulable_left_over()
     assert [event.label for event, _, _ in queue.in_flight_events()] == ["UnschedulableTimeout"]
@@ -360,10 +342,10 @@ def test_next_event_and_run_periodic() -> None:
     clock = Clock(500)
     queue = make_queue(WANTS_NOTHING, WANTS_NODES, clock=clock)
     assert queue.next_event() is None
-    queue.add(queued("a"))
+    queue.add([queued("a")])
     fail(queue, "Nothing")
     assert queue.next_event() == 330.5
-    queue.add(queued("b"))
+    queue.add([queued("b")])
     fail(queue)
     assert queue.next_event() == 2.0
     clock.milliseconds = 1999
@@ -380,7 +362,7 @@ def test_run_periodic_does_each_thing_at_its_time() -> None:
     """A pod that a flush moves to the backoff queue is flushed from there by the next one."""
     clock = Clock()
     queue = make_queue(WANTS_NOTHING, clock=clock, initial_backoff=1000.0, max_backoff=1000.0)
-    queue.add(queued("a"))
+    queue.add([queued("a")])
     fail(queue, "Nothing")
     clock.advance(999)
     queue.run_periodic(clock())
@@ -397,9 +379,9 @@ def test_run_periodic_does_each_thing_at_its_time() -> None:
 def test_pop_waits_for_a_pod() -> None:
     queue = make_queue()
     popped: list[Any] = []
-    worker = threading.Thread(target=lambda: popped.append(queue.pop(timeout=60)))
+    worker = threading.Thread(target=lambda: popped.append(pop(queue, timeout=60)))
     worker.start()
-    queue.add(queued("a"))
+    queue.add([queued("a")])
     worker.join(60)
     assert names(popped) == ["a"]
 
@@ -407,11 +389,11 @@ def test_pop_waits_for_a_pod() -> None:
 def test_who_waits_for_a_unit_keeps_nobody_out() -> None:
     queue = make_queue()
     popped: list[Any] = []
-    worker = threading.Thread(target=lambda: popped.extend(queue.pop_unit(timeout=60)), daemon=True)
+    worker = threading.Thread(target=lambda: popped.extend(queue.pop(timeout=60)), daemon=True)
     worker.start()
     while worker.is_alive() and not queue._waiting:
         pass
-    other = threading.Thread(target=queue.add, args=(queued("a"),), daemon=True)
+    other = threading.Thread(target=queue.add, args=([queued("a")],), daemon=True)
     other.start()
     for thread in (worker, other):
         thread.join(60)
@@ -421,14 +403,14 @@ def test_who_waits_for_a_unit_keeps_nobody_out() -> None:
 @pytest.mark.parametrize("how", ["an event", "the end of the backoff"])
 def test_a_thread_that_waits_hears_of_pods_that_become_ready(how: str) -> None:
     queue = make_queue(WANTS_NODES, clock=(clock := Clock()), pop_from_backoff=False)
-    queue.add(queued("a"))
+    queue.add([queued("a")])
     fail(queue, "Nodes")
     if how == "an event":
         clock.advance(9)
     else:
         move(queue, NODE_ADD)
     popped: list[Any] = []
-    worker = threading.Thread(target=lambda: popped.append(queue.pop()), daemon=True)
+    worker = threading.Thread(target=lambda: popped.append(pop(queue, timeout=None)), daemon=True)
     worker.start()
     while worker.is_alive() and not queue._waiting:
         pass
@@ -445,10 +427,10 @@ def test_a_thread_that_waits_hears_of_pods_that_become_ready(how: str) -> None:
 
 def test_a_thread_that_waits_hears_of_a_failed_pod_that_is_ready_at_once() -> None:
     queue = make_queue(rejecting("Quota", on(NODE, ADD)))
-    queue.add(queued("a"))
-    info = queue.pop(0)
+    queue.add([queued("a")])
+    info = pop(queue)
     popped: list[Any] = []
-    worker = threading.Thread(target=lambda: popped.append(queue.pop()), daemon=True)
+    worker = threading.Thread(target=lambda: popped.append(pop(queue, timeout=None)), daemon=True)
     worker.start()
     while worker.is_alive() and not queue._waiting:
         pass
@@ -461,8 +443,8 @@ def test_a_thread_that_waits_hears_of_a_failed_pod_that_is_ready_at_once() -> No
 
 def test_a_plugin_that_waits_for_the_last_event_moves_its_pod_at_once() -> None:
     queue = make_queue(rejecting("Nodes", on(NODE, ADD)), rejecting("Quota", on(NODE, ActionType.DELETE)))
-    queue.add(queued("a"))
-    info = queue.pop(0)
+    queue.add([queued("a")])
+    info = pop(queue)
     move(queue, NODE_ADD)
     move(queue, NODE_DELETE)
     reject(queue, info, "Nodes", pending=["Quota"])
@@ -471,10 +453,10 @@ def test_a_plugin_that_waits_for_the_last_event_moves_its_pod_at_once() -> None:
 
 def test_pop_ends_with_the_queue() -> None:
     queue = make_queue()
-    queue.add(queued("a"))
-    queue.pop(0)
+    queue.add([queued("a")])
+    pop(queue)
     popped: list[Any] = []
-    workers = [threading.Thread(target=lambda: popped.append(queue.pop())) for _ in range(2)]
+    workers = [threading.Thread(target=lambda: popped.append(pop(queue, timeout=None))) for _ in range(2)]
     for worker in workers:
         worker.start()
     queue.close()
@@ -489,9 +471,9 @@ def test_several_threads_pop_each_pod_once() -> None:
     popped: list[str] = []
 
     def work() -> None:
-        while (info := queue.pop(timeout=60)) is not None:
+        while (info := pop(queue, timeout=60)) is not None:
             popped.append(info.pod.name)
-            queue.done(info.pod.metadata.uid)
+            queue.done([info])
             if len(popped) == 300:
                 queue.close()
 
@@ -499,7 +481,7 @@ def test_several_threads_pop_each_pod_once() -> None:
     for worker in workers:
         worker.start()
     for number in range(300):
-        queue.add(queued(f"p{number}"))
+        queue.add([queued(f"p{number}")])
     for worker in workers:
         worker.join(60)
     assert sorted(popped) == sorted(f"p{number}" for number in range(300))
@@ -511,22 +493,22 @@ def test_several_threads_pop_each_pod_once() -> None:
 def test_what_was_deleted_does_not_pile_up() -> None:
     """In heaps that are not popped."""
     queue = make_queue(clock=(clock := Clock()))
-    queue.add(queued("last"))
+    queue.add([queued("last")])
     clock.milliseconds = -1
     for number in range(2000):
-        queue.add(queued(f"p{number}"))
-        queue.delete(queued(f"p{number}"))
+        queue.add([queued(f"p{number}")])
+        queue.delete([queued(f"p{number}")])
     assert queue._queue.active.stored < 100
-    assert queue.pop(0).pod.name == "last"
+    assert pop(queue).pod.name == "last"
 
 
 def test_what_was_deleted_in_order_does_not_pile_up() -> None:
     """In a lane that is not popped."""
     queue = make_queue()
-    queue.add(queued("first"))
+    queue.add([queued("first")])
     for number in range(2000):
-        queue.add(queued(f"p{number}"))
-        queue.delete(queued(f"p{number}"))
-    queue.add(queued("last"))
+        queue.add([queued(f"p{number}")])
+        queue.delete([queued(f"p{number}")])
+    queue.add([queued("last")])
     assert queue._queue.active.stored < 100
-    assert [queue.pop(0).pod.name for _ in range(2)] == ["first", "last"]
+    assert [pop(queue).pod.name for _ in range(2)] == ["first", "last"]

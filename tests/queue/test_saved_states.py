@@ -11,24 +11,23 @@ import pytest
 from moorage.framework import ClusterEventWithHint
 from moorage.framework.plugin.events import NODE_ADD
 from moorage.objects import PodSchedulingGroup
-from moorage.queue import QueuedPodInfo, SchedulingQueue
+from moorage.queue import Place, QueuedPodInfo, SchedulingQueue
 from tests.core.make import node, pod
-from tests.queue.make import Clock, fail, gating, make_queue, rejecting
+from tests.queue.make import Clock, fail, gating, make_queue, move, rejecting
 
 OPERATIONS: dict[str, Callable[[Any], object]] = {
-    "add": lambda one: one.add(pod("new")),
-    "delete": lambda one: one.delete(pod("c")),
-    "delete an unschedulable pod": lambda one: one.delete(pod("a")),
+    "add": lambda one: one.add([pod("new")]),
+    "delete": lambda one: one.delete([pod("c")]),
+    "delete an unschedulable pod": lambda one: one.delete([pod("a")]),
     "update": lambda one: one.update(pod("c"), pod("c", labels={"l": "1"})),
     "change the rank": lambda one: one.update(pod("c"), pod("c", priority=5)),
     "update an unschedulable pod": lambda one: one.update(pod("a"), pod("a", labels={"l": "1"})),
-    "pop": lambda one: one.done(one.pop(0).uid),
-    "pop many": lambda one: one.done(*[info.uid for info in one.pop_batch(9)]),
-    "pop a unit": lambda one: one.done(*[info.uid for info in one.pop_unit(0)]),
-    "put back": lambda one: one.put_back(one.pop(0)),
+    "pop": lambda one: one.done(one.pop()),
+    "pop many": lambda one: one.done(one.pop(9)),
+    "put back": lambda one: one.put_back(one.pop()),
     "fail": lambda one: fail(one, "Some"),
     "activate": lambda one: one.activate([pod("a"), pod("gated")]),
-    "move": lambda one: one.move_all_to_active_or_backoff_queue(NODE_ADD, None, node("n")),
+    "move": lambda one: move(one, NODE_ADD, None, node("n")),
     "repair": lambda one: one.repair(),
 }
 
@@ -38,14 +37,14 @@ def made(groups_pods: bool) -> SchedulingQueue:
     some = rejecting("Some", ClusterEventWithHint(NODE_ADD))
     gate = gating("Gate", lambda one: one.name == "gated")
     one: SchedulingQueue = make_queue(some, gate, clock=Clock(), groups_pods=groups_pods)
-    one.add(pod("a"))
+    one.add([pod("a")])
     fail(one, "Some")
-    one.add(pod("b"))
+    one.add([pod("b")])
     fail(one)
     for name in ("c", "d", "gated"):
-        one.add(pod(name))
+        one.add([pod(name)])
     for name in ("e", "f"):
-        one.add(pod(name, scheduling_group=PodSchedulingGroup("g")))
+        one.add([pod(name, scheduling_group=PodSchedulingGroup("g"))])
     return one
 
 
@@ -84,11 +83,32 @@ def test_an_operation_is_undone(operation: str, groups_pods: bool) -> None:
 
 def test_a_pod_in_flight_is_in_flight_again() -> None:
     one = made(False)
-    info: Any = one.pop(0)
+    (info,) = one.pop()
     before, saved = state(one), one.save()
-    one.put_back(info)
+    one.put_back([info])
     one.undo(saved)
     assert (state(one), one.in_flight()) == (before, [info])
+
+
+def test_events_in_flight_are_undone_and_repaired() -> None:
+    """After a repair, all pods in flight hear of all events that are left."""
+    one = made(False)
+    first = one.pop()
+    move(one, NODE_ADD, None, node("n"))
+    second, saved = one.pop(), one.save()
+    for _ in range(2):
+        move(one, NODE_ADD, None, node("o"))
+        one.done(first)
+        assert [new.name for _, _, new in one.in_flight_events()] == ["o"]
+        one.undo(saved)
+        assert [new.name for _, _, new in one.in_flight_events()] == ["n"]
+        assert one.in_flight() == [*first, *second]
+    one.repair()
+    one.done(first)
+    assert [new.name for _, _, new in one.in_flight_events()] == ["n"]
+    fail_with = [(frozenset({"Some"}), frozenset[str]())]
+    one.give_back(second, [second[0].pod], fail_with)
+    assert second[0].place is Place.BACKOFF
 
 
 @pytest.mark.parametrize("groups_pods", [False, True])
@@ -104,8 +124,8 @@ def test_a_copy_is_independent(groups_pods: bool) -> None:
 
 def test_a_copy_has_the_pods_in_flight_and_what_happened_meanwhile() -> None:
     one, other = made(False), make_queue()
-    info: Any = one.pop(0)
-    one.move_all_to_active_or_backoff_queue(NODE_ADD, None, node("n"))
+    (info,) = one.pop()
+    move(one, NODE_ADD, None, node("n"))
     other.copy_from(one)
     assert [copied.uid for copied in other.in_flight()] == [info.uid]
     assert other.in_flight_events() == one.in_flight_events() != []
@@ -120,8 +140,8 @@ def test_entries_are_copied_with_all_fields() -> None:
 @pytest.mark.parametrize("groups_pods", [False, True])
 def test_a_pop_of_no_pod_changes_nothing(groups_pods: bool) -> None:
     one = made(groups_pods)
-    while infos := one.pop_batch(9):
-        one.done(*[info.uid for info in infos])
+    while infos := one.pop(9):
+        one.done(infos)
     changes = one._queue.changes
-    assert one.pop_batch(9) == []
+    assert one.pop(9) == []
     assert one._queue.changes == changes

@@ -22,7 +22,7 @@ from moorage.queue import QueuedPodInfo
 from moorage.releases import DEFAULT_GATES
 from tests.core.make import pod
 from tests.framework.make import make
-from tests.queue.make import Clock, gating, make_queue, names, places, queued, reject
+from tests.queue.make import Clock, gating, make_queue, move, names, places, queued, reject
 
 POD_EVENTS = PodEvents(DEFAULT_GATES)
 
@@ -34,17 +34,17 @@ def member(name: str, group: str = "g", priority: int = 0) -> Pod:
 def made(*pods: Pod, plugins: Any = (), **settings: Any) -> Any:
     queue = make_queue(*plugins, clock=Clock(), **{"groups_pods": True} | settings)
     for one in pods:
-        queue.add(one)
+        queue.add([one])
     return queue
 
 
 def popped(queue: Any) -> list[str]:
-    return names(queue.pop_unit(timeout=0))
+    return names(queue.pop())
 
 
 def failed(queue: Any, rejectors: Any = ("Filter",)) -> list[Any]:
     """Pop a group and have it fail."""
-    infos: list[Any] = queue.pop_unit(timeout=0)
+    infos: list[Any] = queue.pop()
     end(queue, infos, *rejectors)
     return infos
 
@@ -81,9 +81,9 @@ def test_a_group_is_gated_while_one_of_its_pods_is() -> None:
     gate = gating("Gate", lambda one: one.name == "gated")
     queue = made(member("a"), member("gated"), plugins=[gate], release="1.37")
     assert places(queue) == {"gated": ["a", "gated"]}
-    queue.delete(member("gated"))
-    queue.add(member("b"))
-    queue.add_infos([QueuedPodInfo(member("c"))])
+    queue.delete([member("gated")])
+    queue.add([member("b")])
+    queue.add([QueuedPodInfo(member("c"))])
     assert places(queue) == {"gated": ["a", "b", "c"]}
     queue.run_periodic(330)
     assert places(queue) == {"active": ["a", "b", "c"]}
@@ -93,7 +93,7 @@ def test_a_change_of_a_pod_has_a_gated_group_asked_again() -> None:
     gate = gating("Gate", lambda one: one.name == "gated")
     a = member("a")
     queue = made(a, member("gated"), plugins=[gate])
-    queue.delete(member("gated"))
+    queue.delete([member("gated")])
     queue.update(a, replace(a, metadata=replace(a.metadata, labels={"n": "1"})))
     assert places(queue) == {"active": ["a"]}
 
@@ -110,7 +110,7 @@ def test_a_group_that_failed_backs_off_whatever_hints_say() -> None:
 def test_the_backoff_of_a_group_knows_how_many_were_tried_together(by_unit: bool) -> None:
     queue = made(*[member(name) for name in "abcd"])
     for failures in range(1, 7):
-        infos = queue.pop_unit(timeout=0) if by_unit else queue.pop_batch(8)
+        infos = queue.pop() if by_unit else queue.pop(8)
         assert len(infos) == 4
         now = queue.now()
         end(queue, infos, "Filter")
@@ -122,11 +122,11 @@ def test_the_backoff_of_a_group_knows_how_many_were_tried_together(by_unit: bool
 def test_what_is_left_of_a_group_that_succeeded_is_tried_at_once_and_keeps_its_age() -> None:
     clock = Clock()
     queue = make_queue(clock=clock, groups_pods=True)
-    queue.add(member("a"))
+    queue.add([member("a")])
     clock.advance(1)
-    queue.add(pod("x"))
-    queue.add(member("b"))
-    infos = queue.pop_unit(timeout=0)
+    queue.add([pod("x")])
+    queue.add([member("b")])
+    infos = queue.pop()
     clock.advance(5)
     end(queue, infos, succeeded=True)
     assert places(queue) == {"active": ["a", "b", "x"]}
@@ -136,16 +136,16 @@ def test_what_is_left_of_a_group_that_succeeded_is_tried_at_once_and_keeps_its_a
 
 def test_an_attempt_that_has_placed_all_pods_leaves_nothing() -> None:
     queue = made(member("a"))
-    infos = queue.pop_unit(timeout=0)
+    infos = queue.pop()
     queue.end_attempts(infos)
     assert places(queue) == {"in_flight": ["a"]}
-    queue.add(member("b"))
+    queue.add([member("b")])
     assert popped(queue) == ["b"]
 
 
 def test_a_pod_whose_binding_failed_is_tried_at_once_where_its_group_does_not_wait() -> None:
     queue = made(member("a"), member("b"))
-    infos = queue.pop_unit(timeout=0)
+    infos = queue.pop()
     queue.end_attempts(infos)
     reject(queue, infos[0])
     assert places(queue) == {"active": ["a"], "in_flight": ["b"]}
@@ -155,7 +155,7 @@ def test_a_pod_whose_binding_failed_is_tried_at_once_where_its_group_does_not_wa
 
 def test_a_pod_whose_binding_failed_waits_with_its_group() -> None:
     queue = made(member("a"), member("b"))
-    infos = queue.pop_unit(timeout=0)
+    infos = queue.pop()
     reject(queue, infos[0], "Filter")
     queue.end_attempts(infos, succeeded=False)
     reject(queue, infos[1])
@@ -167,7 +167,7 @@ def test_a_pod_whose_binding_failed_waits_with_its_group() -> None:
 def test_a_pod_whose_bindings_fail_again_and_again_backs_off(has_ended: bool) -> None:
     queue = made(member("a"))
     for place in ("active", "error_backoff"):
-        infos = queue.pop_unit(timeout=0)
+        infos = queue.pop()
         if has_ended:
             queue.end_attempts(infos)
         reject(queue, infos[0])
@@ -192,9 +192,9 @@ def test_pods_of_a_group_that_is_deleted_enter_as_new_ones() -> None:
 
 def test_members_that_are_put_back_are_popped_again_at_the_same_attempt() -> None:
     queue = made(member("a"), member("b"))
-    infos = queue.pop_unit(timeout=0)
+    infos = queue.pop()
     for info in reversed(infos):
-        queue.put_back(info)
+        queue.put_back([info])
     assert popped(queue) == ["a", "b"]
     assert [info.attempts for info in infos] == [1, 1]
 
@@ -202,12 +202,12 @@ def test_members_that_are_put_back_are_popped_again_at_the_same_attempt() -> Non
 def test_a_group_that_is_put_back_takes_along_what_has_come_meanwhile() -> None:
     clock = Clock()
     queue = make_queue(clock=clock, groups_pods=True)
-    queue.add(member("a"))
-    infos = queue.pop_unit(timeout=0)
+    queue.add([member("a")])
+    infos = queue.pop()
     clock.advance(1)
-    queue.add(pod("x"))
-    queue.add(member("b"))
-    queue.put_back(*infos)
+    queue.add([pod("x")])
+    queue.add([member("b")])
+    queue.put_back(infos)
     assert popped(queue) == ["a", "b"], "as old as its first pod"
     assert infos[0].attempts == 1
 
@@ -215,26 +215,26 @@ def test_a_group_that_is_put_back_takes_along_what_has_come_meanwhile() -> None:
 def test_a_new_member_waits_until_the_backoff_of_its_group_is_over() -> None:
     queue = made(member("a"), member("b"))
     infos = failed(queue)
-    queue.add(member("c"))
-    queue.add(pod("x"))
-    assert [info.pod.name for info in queue.pop_batch(9)] == ["x"], "the group waits, though c came before x"
+    queue.add([member("c")])
+    queue.add([pod("x")])
+    assert [info.pod.name for info in queue.pop(9)] == ["x"], "the group waits, though c came before x"
     assert places(queue) == {"error_backoff": ["a", "b", "c"], "in_flight": ["x"]}
     joined = queue.get(member("c").metadata.uid)
     assert queue.backoff_until(joined) == queue.backoff_until(infos[0]) == 1
     assert joined.attempts == 0
     queue.run_periodic(2)
-    assert names(queue.pop_batch(9)) == ["a", "b", "c"]
+    assert names(queue.pop(9)) == ["a", "b", "c"]
 
 
 def test_a_group_after_an_error_is_not_popped_before_its_backoff_ends() -> None:
     """Also not for a new member, nor where the active queue is empty."""
     queue = made(member("a"))
     failed(queue, ())
-    queue.add(member("b"))
+    queue.add([member("b")])
     assert popped(queue) == []
     assert places(queue) == {"error_backoff": ["a", "b"]}
-    queue.delete(member("a"))
-    queue.add(member("c"))
+    queue.delete([member("a")])
+    queue.add([member("c")])
     assert places(queue) == {"error_backoff": ["b", "c"]}
     assert popped(queue) == [], "the backoff is the group's, also without the pod that had failed"
     queue.run_periodic(2)
@@ -245,13 +245,13 @@ def test_a_group_after_an_error_is_not_popped_before_its_backoff_ends() -> None:
 def test_a_member_that_joined_late_backs_off_as_long_as_its_group(by_unit: bool) -> None:
     clock = Clock()
     queue = make_queue(clock=clock, groups_pods=True)
-    queue.add(member("a"))
+    queue.add([member("a")])
     for _ in range(3):
         failed(queue)
         clock.advance(30)
         queue.run_periodic(clock())
-    queue.add(member("b"))
-    infos = queue.pop_unit(timeout=0) if by_unit else queue.pop_batch(9)
+    queue.add([member("b")])
+    infos = queue.pop() if by_unit else queue.pop(9)
     assert names(infos) == ["a", "b"]
     end(queue, infos, "Filter")
     assert [queue.backoff_until(info) - clock() for info in infos] == [8, 8]
@@ -260,9 +260,9 @@ def test_a_member_that_joined_late_backs_off_as_long_as_its_group(by_unit: bool)
 def test_a_group_whose_attempt_succeeded_forgets_its_failures() -> None:
     clock = Clock()
     queue = make_queue(clock=clock, groups_pods=True)
-    queue.add(member("a"))
+    queue.add([member("a")])
     for _ in range(3):
-        end(queue, queue.pop_unit(timeout=0), succeeded=True)
+        end(queue, queue.pop(), succeeded=True)
         assert queue.backoff_until(queue.get(member("a").metadata.uid)) is None
     assert [queue.backoff_until(info) for info in failed(queue)] == [1]
 
@@ -271,7 +271,7 @@ def test_a_group_whose_attempt_succeeded_forgets_its_failures() -> None:
 def test_a_member_is_activated_with_its_group(name: str) -> None:
     queue = made(member("a"))
     failed(queue, ())
-    queue.add(member("b"))
+    queue.add([member("b")])
     queue.activate([member(name)])
     assert {place: sorted(there) for place, there in places(queue).items()} == {"active": ["a", "b"]}
     assert popped(queue) == ["a", "b"]
@@ -279,19 +279,19 @@ def test_a_member_is_activated_with_its_group(name: str) -> None:
 
 def test_deleted_members_of_a_group_are_not_popped() -> None:
     queue = made(member("a"), member("b"), member("c"))
-    queue.delete(member("b"))
-    infos = queue.pop_unit(timeout=0)
+    queue.delete([member("b")])
+    infos = queue.pop()
     assert names(infos) == ["a", "c"]
-    queue.delete(member("a"))
+    queue.delete([member("a")])
     for info in infos:
-        queue.done(info.pod.metadata.uid)
+        queue.done([info])
     assert places(queue) == {}
 
 
 def half_failed() -> tuple[Any, list[Any]]:
     """A queue, and the pods of a group whose attempt has not ended, the first of which was given back."""
     queue = made(member("a"), member("b"), member("c"))
-    infos = queue.pop_unit(timeout=0)
+    infos = queue.pop()
     reject(queue, infos[0], "Filter")
     return queue, infos
 
@@ -305,8 +305,8 @@ def end_half(queue: Any, infos: list[Any]) -> None:
 def test_a_pod_deleted_before_the_attempt_of_its_group_ends_does_not_return(others: list[str]) -> None:
     queue, infos = half_failed()
     for name in others:
-        queue.add(member(name))
-    queue.delete(infos[0].pod)
+        queue.add([member(name)])
+    queue.delete([infos[0].pod])
     end_half(queue, infos)
     assert places(queue) == {"error_backoff": ["b", "c", *others]}
     assert len(queue) == 2 + len(others)
@@ -333,7 +333,7 @@ def test_a_group_counts_each_pod_once_after_an_attempt_was_broken_off() -> None:
     queue, infos = half_failed()
     queue.repair()
     for info in queue.in_flight():
-        queue.put_back(info)
+        queue.put_back([info])
     queue.end_attempts(infos, False)
     assert sorted(names(queue.pending_pods().active)) == ["a", "b", "c"]
     assert queue._queue.entry_of(infos[0]).size == 3
@@ -349,7 +349,7 @@ def test_pods_that_fail_with_their_group_are_counted_where_the_group_returns() -
 
 def test_pods_that_are_put_back_take_along_the_failed_ones_of_their_group() -> None:
     queue, infos = half_failed()
-    queue.put_back(*infos[1:])
+    queue.put_back(infos[1:])
     queue.end_attempts(infos, False)
     assert places(queue) == {"active": ["a", "b", "c"]}
     assert queue._queue.entry_of(infos[0]).size == 3
@@ -358,9 +358,9 @@ def test_pods_that_are_put_back_take_along_the_failed_ones_of_their_group() -> N
 def test_a_pod_that_fails_after_others_of_its_group_were_put_back_joins_them() -> None:
     gated = {"d"}
     queue = made(member("a"), member("b"), plugins=[gating("Gate", lambda one: one.name in gated)])
-    infos = queue.pop_unit(timeout=0)
-    queue.add(member("d"))
-    queue.put_back(infos[1])
+    infos = queue.pop()
+    queue.add([member("d")])
+    queue.put_back([infos[1]])
     assert places(queue) == {"gated": ["b", "d"], "in_flight": ["a"]}, "PreEnqueue is asked about the others"
     end(queue, infos[:1], "Filter")
     assert sorted(names(queue.pending_pods().gated)) == ["a", "b", "d"]
@@ -371,11 +371,11 @@ def test_a_pod_that_fails_after_others_of_its_group_were_put_back_joins_them() -
 
 def test_pods_that_are_put_back_one_by_one_join_their_gated_group() -> None:
     queue = made(member("a"), member("b"), plugins=[gating("Gate", lambda one: one.name == "d")])
-    infos = queue.pop_unit(timeout=0)
-    queue.add(member("d"))
-    queue.put_back(*infos)
+    infos = queue.pop()
+    queue.add([member("d")])
+    queue.put_back(infos)
     assert sorted(names(queue.pending_pods().gated)) == ["a", "b", "d"]
-    queue.delete(infos[1].pod)
+    queue.delete([infos[1].pod])
     assert sorted(names(queue.pending_pods().gated)) == ["a", "d"]
 
 
@@ -393,9 +393,9 @@ def test_a_copy_made_during_an_attempt_leaves_the_group_of_the_original_alone() 
 def test_pods_whose_tree_changes_during_their_attempt_join_those_of_the_new_tree() -> None:
     tops: dict[Any, Any] = {}
     queue = made(member("a"), top_of=lambda key: tops.get(key, key))
-    infos = queue.pop_unit(timeout=0)
+    infos = queue.pop()
     tops["default", "g"] = "default", "root", "CompositePodGroup"
-    queue.add(member("b"))
+    queue.add([member("b")])
     end(queue, infos, "Filter")
     assert sorted(popped(queue)) == ["a", "b"]
 
@@ -403,7 +403,7 @@ def test_pods_whose_tree_changes_during_their_attempt_join_those_of_the_new_tree
 def test_undo_after_a_timeout_forgets_that_gated_pods_were_flushed() -> None:
     clock = Clock()
     queue = make_queue(gating("Gate", lambda one: True), clock=clock, groups_pods=True)
-    queue.add(member("a"))
+    queue.add([member("a")])
     saved = queue.save()
     clock.advance(400)
     queue.flush_unschedulable_left_over()
@@ -441,10 +441,10 @@ def test_only_mates_are_looked_at() -> None:
     gang = Gang()
     queue = made(member("a"), member("b", "h"), pod("x"), plugins=[gang.plugin])
     gang.complete = {"g", "h"}
-    queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_ADD, None, member("c", "h"))
+    move(queue, ASSIGNED_POD_ADD, None, member("c", "h"))
     assert gang.hinted == ["b"]
     group = PodGroup(metadata=ObjectMeta(name="g", namespace="default"))
-    queue.move_all_to_active_or_backoff_queue(ClusterEvent(POD_GROUP, ActionType.ADD), None, group)
+    move(queue, ClusterEvent(POD_GROUP, ActionType.ADD), None, group)
     assert gang.hinted == ["b", "a"]
     assert places(queue) == {"active": ["x", "b", "a"]}
 
@@ -453,11 +453,11 @@ def test_mates_stay_where_the_one_that_comes_is_kept_out_too() -> None:
     gang = Gang()
     queue = made(member("a"), member("b"), plugins=[gang.plugin])
     gang.asked.clear()
-    queue.move_all_to_active_or_backoff_queue(POD_EVENTS.added, None, member("b"))
+    move(queue, POD_EVENTS.added, None, member("b"))
     assert gang.asked == ["b"]
     gang.complete = {"g"}
-    queue.add(member("c"))
-    queue.move_all_to_active_or_backoff_queue(POD_EVENTS.added, None, member("c"))
+    queue.add([member("c")])
+    move(queue, POD_EVENTS.added, None, member("c"))
     assert places(queue) == {"active": ["a", "b", "c"]}
 
 
@@ -467,8 +467,8 @@ def test_pods_without_a_group_are_popped_together_in_a_plugin_s_order() -> None:
 
     pods = [pod("d"), pod("c"), member("b"), pod("a"), pod("e")]
     queue = made(*pods, sorter=make(QueueSortPlugin, "Backwards", less=less))
-    assert names(queue.pop_batch(2)) == ["e", "d"]
-    assert names(queue.pop_batch(9)) == ["c"]
-    assert names(queue.pop_batch(9)) == ["b"]
-    assert names(queue.pop_batch(9)) == ["a"]
-    assert names(queue.pop_batch(9)) == []
+    assert names(queue.pop(2)) == ["e", "d"]
+    assert names(queue.pop(9)) == ["c"]
+    assert names(queue.pop(9)) == ["b"]
+    assert names(queue.pop(9)) == ["a"]
+    assert names(queue.pop(9)) == []

@@ -9,10 +9,7 @@ from typing import Any
 
 from moorage.framework import ClusterEvent
 from moorage.framework.plugin.events import (
-    BACKOFF_COMPLETE,
     FORCE_ACTIVATE,
-    POP_FROM_BACKOFF,
-    SCHEDULE_ATTEMPT_FAILURE,
     UNSCHEDULABLE_TIMEOUT,
     PodEvents,
 )
@@ -24,6 +21,8 @@ from tests.queue.make import names
 Said = Callable[[Pod, Any, Any], bool]
 Registered = dict[str, list[tuple[ClusterEvent, Said]]]
 SKIP, BACKOFF, AT_ONCE = range(3)
+SCHEDULE_ATTEMPT_FAILURE, BACKOFF_COMPLETE = "ScheduleAttemptFailure", "BackoffComplete"
+POP_FROM_BACKOFF = "PopFromBackoffQ"
 GATE = "SchedulingGates"
 REJECTED = ("unschedulable", "gated")
 PLACES = ("active", "backoff", "error_backoff", "unschedulable", "gated")

@@ -23,7 +23,6 @@ from moorage.objects import (
     ObjectMeta,
     PodDisruptionBudget,
     PodDisruptionBudgetSpec,
-    PodSchedulingGate,
 )
 
 PACKAGE = str(Path(moorage.__file__).parent)
@@ -84,10 +83,8 @@ def test_a_group_without_claims_makes_nothing_about_devices(monkeypatch: pytest.
 
 def test_calls_for_a_new_scheduler_do_not_grow_with_its_objects() -> None:
     def objects(n: int) -> Cluster:
-        gates = (PodSchedulingGate(name="wait"),)
-        gated = [pod(f"g{number}", scheduling_gates=gates) for number in range(n)]
         bound = [pod(f"b{number}", "n0") for number in range(n)]
-        pods = [*bound, *gated, *[pod(f"p{number}") for number in range(n)]]
+        pods = [*bound, *[pod(f"p{number}") for number in range(n)]]
         return Cluster(nodes=[node(f"n{number}") for number in range(n)], pods=pods)
 
     few, many = objects(1), objects(60)

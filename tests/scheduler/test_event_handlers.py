@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
 import pytest
@@ -47,19 +47,18 @@ def one(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Sche
     scheduler = Scheduler(clock=Clock(), config=None, kubernetes_version=version)
     scheduler.client.create(pod("flying"))
     scheduler.sync()
-    assert scheduler.queue.pop(timeout=0) is not None
+    assert scheduler.queue.pop()
     SEEN.clear()
-    move = SchedulingQueue.move_all_to_active_or_backoff_queue
+    move = SchedulingQueue.move_all
 
-    def see(self: SchedulingQueue, event: Any, old: Any, new: Any, check: Any = None) -> None:
-        SEEN.append((event.label, old.name if old else "", new.name if new else "", check is not None))
-        move(self, event, old, new, check)
+    def see(self: SchedulingQueue, event: Any, changes: Iterable[Notice[Any]], check: Any = None) -> None:
+        listed = list(changes)
+        for one in listed:
+            names = [each.name if each else "" for each in (one.old, one.new)]
+            SEEN.append((event.label, *names, check is not None))
+        move(self, event, listed, check)
 
-    def see_run(self: SchedulingQueue, event: Any, notices: Any) -> int:
-        return 0  # so that each is passed by itself
-
-    monkeypatch.setattr(SchedulingQueue, "move_all_to_active_or_backoff_queue", see)
-    monkeypatch.setattr(SchedulingQueue, "record_run", see_run)
+    monkeypatch.setattr(SchedulingQueue, "move_all", see)
     return scheduler
 
 
@@ -160,8 +159,8 @@ def test_a_node_goes_from_the_cache_after_its_event(one: Scheduler, monkeypatch:
     there: list[list[str]] = []
     monkeypatch.setattr(
         SchedulingQueue,
-        "move_all_to_active_or_backoff_queue",
-        lambda self, event, old, new, check=None: there.append(one.context.view_order()),
+        "move_all",
+        lambda self, event, changes, check=None: there.append(one.context.view_order()),
     )
     one.client.delete(Node, "n")
     one.sync()
@@ -200,7 +199,12 @@ def test_evicted_pods_are_removed_in_one_step(one: Scheduler) -> None:
     (registration,) = [r for r in one.informers.informer(Pod)._registrations if r.handler is one.pods]
     registration._on_run = note
     one.sync()
-    assert seen() == [("AssignedPodUpdate", "r", "r", False)]  # only the pod in flight needs the others
+    evicted = [
+        event
+        for name in "pq"
+        for event in (("AssignedPodUpdate", name, name, False), ("AssignedPodDelete", name, "", False))
+    ]
+    assert seen() == [*evicted, ("AssignedPodUpdate", "r", "r", False)]
     assert handled == [4, 0]
     found = [
         (event.label, old.name, "" if new is None else new.status.conditions[-1].type)
@@ -320,7 +324,7 @@ def test_pods_that_others_bind_leave_the_queue_in_one_step(one: Scheduler) -> No
 def test_pods_that_others_bind_are_passed_one_by_one_where_pods_wait_for_events(one: Scheduler) -> None:
     write(one, node("n"))
     write(one, pod("large", requests={"cpu": "1k"}))
-    info = one.queue.pop(timeout=0)
+    (info,) = one.queue.pop()
     assert info is not None
     give_back(one, info, Rejectors(frozenset({"NodeResourcesFit"})))
     write(one, pod("p"))
@@ -389,7 +393,7 @@ def test_the_end_of_a_nomination_is_for_pods_of_no_higher_priority(one: Schedule
     waiting = [pod("low"), pod("equal", priority=1), pod("high", priority=9)]
     for each in waiting:
         write(one, each)
-        info = one.queue.pop(timeout=0)
+        (info,) = one.queue.pop()
         assert info is not None
         give_back(one, info, Rejectors(frozenset({"NodeResourcesFit"})))
     write(one, with_status(pod("p", priority=1), nominated_node_name="n"))
@@ -404,7 +408,7 @@ def test_the_end_of_a_nomination_is_for_pods_of_no_higher_priority(one: Schedule
 @pytest.mark.parametrize(("priority", "moved"), [(None, ["waiting"]), (1, [])])
 def test_without_a_priority_it_is_0(one: Scheduler, priority: int | None, moved: list[str]) -> None:
     write(one, pod("waiting", priority=priority))
-    info = one.queue.pop(timeout=0)
+    (info,) = one.queue.pop()
     assert info is not None
     give_back(one, info, Rejectors(frozenset({"NodeResourcesFit"})))
     write(one, with_status(pod("p"), nominated_node_name="n"))
@@ -429,7 +433,7 @@ def test_a_pod_without_a_node_is_found_as_it_is_now(
 def test_a_repair_adds_the_pods_that_the_queue_has_lost(one: Scheduler) -> None:
     for each in (pod("lost"), pod("there"), pod("bound", on="n"), pod("other", scheduler_name="other")):
         write(one, each)
-    one.queue.delete(pod("lost"))
+    one.queue.delete([pod("lost")])
     before = one.queue.get("there")
     one.pods.repair()
     assert {info.pod.name for info in one.queue.pending_pods().active} == {"lost", "there"}
@@ -462,7 +466,7 @@ def test_the_labels_of_namespaces_follow_the_store() -> None:
 def test_a_nomination_that_changes_while_its_pod_is_in_flight(one: Scheduler, ends_at: str) -> None:
     """handleSchedulingFailure goes by the pod that informers have."""
     write(one, with_status(pod("p"), nominated_node_name="" if ends_at else "n"))
-    info = one.queue.pop(timeout=0)
+    (info,) = one.queue.pop()
     assert info is not None
     write(one, with_status(pod("p"), nominated_node_name=ends_at))
     give_back(one, info, Rejectors(frozenset({"NodeResourcesFit"})))
@@ -482,9 +486,9 @@ def test_an_assumed_pod_is_not_queued_again(one: Scheduler) -> None:
     held = write(one, pod("p"))
     schedule_one(one.context, held)
     seen()
-    info = one.queue.pop(0)
+    (info,) = one.queue.pop()
     assert info is not None
-    one.queue.done(info.pod.metadata.uid)
+    one.queue.done([info])
     write(one, pod("p", labels={"a": "b"}))
     assert one.queue.get("p") is None
     one.client.delete(Pod, "p", "default")
@@ -544,7 +548,7 @@ def test_pods_in_flight_see_runs_of_other_kinds() -> None:
     scheduler = Scheduler(clock=Clock(), config=None)
     scheduler.client.create(pod("flying"))
     scheduler.sync()
-    assert scheduler.queue.pop(timeout=0) is not None
+    assert scheduler.queue.pop()
     for name in "ab":
         scheduler.client.create(thing("StorageClass", name, ""))
     scheduler.client.update(replace(thing("StorageClass", "a", ""), parameters={"b": "c"}))
@@ -596,7 +600,7 @@ def test_a_failed_pod_that_is_there_already_is_logged(
     one: Scheduler, caplog: pytest.LogCaptureFixture
 ) -> None:
     info = flying(one)
-    one.queue.add(info.pod)
+    one.queue.add([info.pod])
     give_back(one, info, Rejectors())
     assert "Pod default/flying is already present in the active queue" in caplog.text
 
@@ -641,7 +645,7 @@ def test_settings_reach_the_queue() -> None:
     }
     gates = {"SchedulerPopFromBackoffQ": False}
     scheduler = Scheduler(config=config, feature_gates=gates, clock=Clock(250))
-    assert not scheduler.queue.pops_from_backoff
+    assert not scheduler.queue.settings.pop_from_backoff
     scheduler.client.create(pod("p"))
     for until in (3.25, 5.25):
         scheduler.sync()

@@ -107,9 +107,9 @@ def test_pods_that_enter_queues() -> None:
         ("ScheduleAttemptFailure", "unschedulable"): 1,
         ("NodeAdd", "backoff"): 1,
     }
-    info = scheduler.queue.pop(0)
+    (info,) = scheduler.queue.pop()
     assert info is not None
-    scheduler.queue.put_back(info)
+    scheduler.queue.put_back([info])
     clock.now = 30.0
     scheduler.run()
     entered = of(metrics, "queue_incoming_pods_total")
@@ -231,7 +231,7 @@ def test_attempts_from_15_on_have_one_label() -> None:
     for name, attempts in (("p14", 14), ("p15", 15), ("p16", 16)):
         scheduler.client.create(pod(name))
         scheduler.sync()
-        info = scheduler.queue.pop(timeout=0)
+        (info,) = scheduler.queue.pop()
         assert info is not None
         info.attempts = attempts
         metrics.scheduled([info])
@@ -241,7 +241,7 @@ def test_attempts_from_15_on_have_one_label() -> None:
 def test_a_pod_waits_from_its_first_attempt_to_its_node() -> None:
     scheduler = Scheduler(Cluster(nodes=[node("a")], pods=[pod("p")]), clock=(clock := Clock(100.0)))
     metrics = scheduler.measure()
-    info = scheduler.queue.pop(timeout=0)
+    (info,) = scheduler.queue.pop()
     assert info is not None
     clock.now = 103.5
     metrics.scheduled([info])
@@ -254,7 +254,7 @@ def test_an_attempt_lasts_from_its_begin_to_its_end(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(scheduler_metrics, "perf_counter", lambda: next(seconds))
     scheduler = Scheduler(Cluster(nodes=[node("a")], pods=[pod("p"), pod("q")]), clock=Clock())
     metrics = scheduler.measure()
-    first, second = scheduler.queue.pop_batch(2)
+    first, second = scheduler.queue.pop(2)
     metrics.tried(2, 6.0)
     metrics.begin([first])
     metrics.scheduled([first])

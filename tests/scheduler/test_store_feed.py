@@ -282,7 +282,7 @@ def test_a_finished_pod_goes_only_once() -> None:
     store = ObjectStore()
     store.create_many([node("a"), pod("p", on="a"), pod("q")])
     scheduler = Scheduler(store)
-    assert scheduler.queue.pop(timeout=0) is not None
+    assert scheduler.queue.pop()
     store.patch(Pod, "p", "default", {"status": {"phase": "Succeeded"}}, subresource="status")
     scheduler.sync()
     store.patch(Pod, "p", "default", {"metadata": {"labels": {"a": "b"}}})

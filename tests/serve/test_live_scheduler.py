@@ -13,6 +13,7 @@ from tests.store.api.test_api_client import answers, cuts
 from tests.store.api.test_engine_over_wire import LIMIT, fill, nodes_of
 from tests.store.api.wire_server import WireServer
 
+from moorage._core.base.watch_events import Notice
 from moorage.framework.plugin.events import NODE_ADD
 from moorage.objects import Pod, PodGroup
 from moorage.preemption.running_preemptions import RETRY, RunningPreemptions
@@ -192,11 +193,11 @@ def test_gauges_of_the_cache_and_of_events(live: LiveScheduler, store: ObjectSto
     seen = live.client.arrivals.count
     while known() != (1, 1, 1):
         seen = live.client.arrivals.wait(seen, LIMIT)
-    info = scheduler.queue.pop(0)
+    (info,) = scheduler.queue.pop()
     assert info is not None
     assumed = replace(info.pod, spec=replace(info.pod.spec, node_name="n1"))
     scheduler.cache.assume_pod(assumed)
-    scheduler.queue.move_all_to_active_or_backoff_queue(NODE_ADD, None, None)
+    scheduler.queue.move_all(NODE_ADD, [Notice(None, None)])
     lines = live.run.metrics.text().decode().splitlines()
     assert 'scheduler_cache_size{type="nodes"} 2.0' in lines
     assert 'scheduler_cache_size{type="pods"} 2.0' in lines

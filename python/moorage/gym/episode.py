@@ -265,7 +265,7 @@ class Episode(Replayer):
         self.scheduler.sync()
         while infos := self.loop.take():
             for info in infos:
-                self.queue.done(info.pod.metadata.uid)
+                self.queue.done([info])
                 known = self._left.get(info.pod.key)
                 if known is None:
                     self._at_hand.append(OfferedPod(info.pod, info.pod.key, True))

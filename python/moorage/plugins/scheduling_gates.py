@@ -16,7 +16,7 @@ class SchedulingGates(fwk.PreEnqueuePlugin, fwk.EnqueueExtensions):
     name = "SchedulingGates"
     in_core = True
 
-    @gates_only_with("scheduling_gates", always=True)
+    @gates_only_with("scheduling_gates")
     def pre_enqueue(self, pod: Pod) -> fwk.Status | None:
         """Reject a pod with scheduling gates; the reason names them.
 

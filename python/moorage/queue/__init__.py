@@ -3,5 +3,6 @@
 from moorage._core.queue.queued_pods import Place as Place
 from moorage._core.queue.queued_pods import QueuedPodInfo as QueuedPodInfo
 
-from .priority_queue import PendingPods as PendingPods
+from .scheduling_queue import PendingPods as PendingPods
+from .scheduling_queue import QueueSettings as QueueSettings
 from .scheduling_queue import SchedulingQueue as SchedulingQueue

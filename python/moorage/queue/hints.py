@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from moorage._core.queue.queued_pods import QueuedPodInfo
+from moorage._core.queue.queued_pods import QueuedPodInfo, Strategy
 from moorage._core.queue.unschedulable_pods import Rejection, rejection_of
 from moorage.errors import InputError
 from moorage.framework import (
@@ -39,8 +39,6 @@ from moorage.framework.plugin.events import (
 )
 from moorage.objects import Pod
 from moorage.releases import Release
-
-from .priority_queue import Strategy
 
 EXTENDER = "Extender"
 """The name under which all extenders reject pods."""

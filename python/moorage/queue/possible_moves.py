@@ -5,13 +5,13 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import Any
 
-from moorage._core.queue.queued_pods import Place, QueuedPodInfo
+from moorage._core.queue.pod_queue import PodQueue
+from moorage._core.queue.queued_pods import Place, QueuedPodInfo, Strategy
 from moorage._core.queue.unschedulable_pods import RejectedPods, rejection_of
 from moorage.framework import ClusterEvent
 from moorage.objects import AnyGroup, Pod, group_of
 
 from .hints import Hints, Meaning, Question
-from .priority_queue import PriorityQueue, Strategy
 
 Listeners = list[tuple[RejectedPods, Meaning]]
 """Unschedulable pods by rejection, and what an event means for them."""
@@ -20,7 +20,7 @@ PossibleMove = tuple[int, QueuedPodInfo, Strategy | None]
 
 
 def possible_moves(
-    queue: PriorityQueue, hints: Hints, listeners: Listeners, event: ClusterEvent, old: Any, new: Any
+    queue: PodQueue, hints: Hints, listeners: Listeners, event: ClusterEvent, old: Any, new: Any
 ) -> list[PossibleMove]:
     """Return the unschedulable pods that an event may move, in the order in which they entered.
 
@@ -36,12 +36,12 @@ def possible_moves(
     for rejected, means in listeners:
         if means.is_about_group:
             continue
+        found = queue.unschedulable.may_move(rejected, means.indexes, means.of_class, old, new)
         if means.of_class:
-            for alike in queue.unschedulable.by_class(rejected, means.indexes, old, new):
+            for alike in found:
                 _add_moves_of_class(hints, moves, alike, means.questions, old, new)
         else:
-            pods = queue.unschedulable.by_pod(rejected, means.indexes, old, new)
-            moves += [(info.order, info, None) for info in pods]
+            moves += [(info.order, info, None) for info in found]
     if queue.groups:
         moves += _move_of_group(queue, hints, event, old, new)
     return sorted(moves, key=itemgetter(0)) if len(moves) > 1 else moves
@@ -77,12 +77,12 @@ def _add_moves_of_class(
 
 
 def _move_of_group(
-    queue: PriorityQueue, hints: Hints, event: ClusterEvent, old: Any, new: Any
+    queue: PodQueue, hints: Hints, event: ClusterEvent, old: Any, new: Any
 ) -> list[PossibleMove]:
     """Return the move of the group that an event's new object belongs to, if one of its pods is moved by such
     events alone; empty for none."""
     key = group_of(new) if isinstance(new, Pod) else new.unit if isinstance(new, AnyGroup) else None
-    group = None if key is None else queue.groups.get(queue.top_of(key))
+    group = None if key is None else queue.groups.get(queue.settings.top_of(key))
     for info in () if group is None or group.place is not Place.UNSCHEDULABLE else group.members.values():
         means = hints.meaning(rejection_of(info), event)
         if means.may_move and means.is_about_group:

@@ -5,48 +5,85 @@ kube-scheduler v1.36, backend/queue/scheduling_queue.go.
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from itertools import chain, groupby
-from operator import attrgetter, itemgetter
+from itertools import chain
+from operator import attrgetter
 from threading import Condition
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from fastrlock.rlock import FastRLock
+from msgspec import Struct
 
 from moorage._core.base.watch_events import Notice
-from moorage._core.queue.queued_pods import Place, QueuedGroupInfo, QueuedPodInfo, entries_of
+from moorage._core.queue.pod_queue import PodQueue
+from moorage._core.queue.queued_pods import Place, QueuedPodInfo, Strategy
 from moorage._core.queue.unschedulable_pods import UnschedulablePods, rejection_of
-from moorage.errors import MoorageError
 from moorage.framework import ClusterEvent, Framework, NominatingInfo, PodNominator
-from moorage.framework.plugin.events import (
-    ASSIGNED_POD_DELETE,
-    ASSIGNED_POD_UPDATE,
-    BACKOFF_COMPLETE,
-    FORCE_ACTIVATE,
-    SCHEDULE_ATTEMPT_FAILURE,
-    UNSCHEDULABLE_TIMEOUT,
-)
-from moorage.objects import Pod, UnitKey, group_of
-from moorage.objects.workloads.ownership import FINISHED
+from moorage.framework.plugin.events import FORCE_ACTIVATE, UNSCHEDULABLE_TIMEOUT
+from moorage.objects import Pod, UnitKey
 
+from .active_queue import active_queue
+from .gates import Gates
 from .hints import Hints, Observed
-from .microseconds import MICROSECONDS, QUEUES, microseconds
 from .possible_moves import Listeners, PossibleMove, possible_moves
-from .priority_queue import BACKOFFS, PendingPods, PriorityQueue, QueueSettings, Strategy
-from .timers import MAX_UNSCHEDULABLE, NEVER, Timers
+from .timers import MAX_UNSCHEDULABLE, MICROSECONDS, NEVER, Timers, microseconds
 
-DEFAULTS = QueueSettings()
-
-logger = logging.getLogger("moorage.queue")
 STRENGTH = attrgetter("value")
 
 
-def members_of(entry: QueuedPodInfo) -> list[QueuedPodInfo]:
-    """Return the pods of an entry: of a group, or the pod itself."""
-    return list(entry.members.values()) if isinstance(entry, QueuedGroupInfo) else [entry]
+class PendingPods(NamedTuple):
+    """The waiting pods by place.
+
+    Attributes
+    ----------
+    active, backoff, error_backoff : list of QueuedPodInfo
+        In the order in which they would be popped. The last two are backing off after a rejection and after
+        an error.
+    unschedulable, gated : list of QueuedPodInfo
+        In the order in which they entered. Gated pods are rejected by PreEnqueue.
+    """
+
+    active: list[QueuedPodInfo]
+    backoff: list[QueuedPodInfo]
+    error_backoff: list[QueuedPodInfo]
+    unschedulable: list[QueuedPodInfo]
+    gated: list[QueuedPodInfo]
+
+
+def alone(key: UnitKey) -> UnitKey:
+    """Return the key of a group that belongs to no tree."""
+    return key
+
+
+class QueueSettings(Struct, frozen=True):
+    """Settings of the queue.
+
+    Attributes
+    ----------
+    initial_backoff, max_backoff : float
+        The backoff after the first failure and the longest one, in seconds; it doubles with each failure. A
+        maximum of 0 turns backoff off.
+    pop_from_backoff : bool
+        An empty active queue takes pods from the backoff queue (gate SchedulerPopFromBackoffQ).
+    groups_pods : bool
+        Pods of a group are tried together (gate GenericWorkload).
+    top_of : callable
+        Returns the group at the top of a group's tree, whose pods are tried together; default: the group.
+    nominates_gated : bool
+        Pods that PreEnqueue gates are nominated to the node of their status.
+    """
+
+    initial_backoff: float = 1.0
+    max_backoff: float = 10.0
+    pop_from_backoff: bool = True
+    groups_pods: bool = False
+    top_of: Callable[[UnitKey], UnitKey] = alone
+    nominates_gated: bool = False
+
+
+DEFAULTS = QueueSettings()
 
 
 class SchedulingQueue:
@@ -71,9 +108,9 @@ class SchedulingQueue:
     pod_events : PodEvents
         Those of the release.
     nominator : PodNominator
-    pops_from_backoff, groups_pods : bool
-    initial_backoff : float
-        The shortest backoff, in seconds.
+    settings : QueueSettings
+    groups_pods : bool
+        That of the settings.
     """
 
     def __init__(
@@ -88,23 +125,16 @@ class SchedulingQueue:
         by_name.setdefault("", frameworks[0])
         self.hints = Hints(by_name)
         self.pod_events = self.hints.pod_events
-        self.pops_from_backoff = settings.pop_from_backoff
-        self.groups_pods = settings.groups_pods
+        self.settings, self.groups_pods = settings, settings.groups_pods
         self.nominator = PodNominator() if nominator is None else nominator
         self._clock = clock
         self._lock = FastRLock() if lock is None else lock
         self._changed = Condition(self._lock)
         self._waiting, self._closed = 0, False
         self._listeners: dict[ClusterEvent, tuple[UnschedulablePods, int, Listeners]] = {}  # see `_listening`
-        self._queue = PriorityQueue(
-            frameworks[0].queue_sort_func(),
-            {name: framework.pre_enqueues for name, framework in by_name.items()},
-            self.nominator,
-            clock,
-            self.hints.classes,
-            settings,
-        )
-        self._in_flight = self._queue.in_flight
+        active = active_queue(frameworks[0].queue_sort_func())
+        gates = Gates({name: framework.pre_enqueues for name, framework in by_name.items()})
+        self._queue = PodQueue(settings, active, gates, self.hints, self.nominator, clock)
         self._timers = Timers(self._queue, clock())
 
     # ---- reading -------------------------------------------------------------------------------------------
@@ -114,19 +144,13 @@ class SchedulingQueue:
         return len(self._queue.infos)
 
     def get(self, uid: str) -> QueuedPodInfo | None:
-        """Return the waiting pod of a UID; None for one that is unknown or in flight.
-
-        Parameters
-        ----------
-        uid : str
-            UID of a pod.
-        """
+        """Return the waiting pod of a UID; None for one that is unknown or in flight."""
         return self._queue.infos.get(uid)
 
     def pending_pods(self) -> PendingPods:
         """Return all waiting pods by place."""
         with self._lock:
-            return self._queue.pending()
+            return PendingPods(*self._queue.pending())
 
     def count_incoming(self) -> Counter[tuple[str, str]]:
         """Count the pods that enter a queue from now on.
@@ -153,70 +177,47 @@ class SchedulingQueue:
     def in_flight(self) -> list[QueuedPodInfo]:
         """Return the pods whose attempt has not ended, in the order in which they were popped."""
         with self._lock:
-            return list(self._in_flight)
+            return list(self._queue.in_flight)
 
     def in_flight_pod(self, uid: str) -> QueuedPodInfo | None:
-        """Return the pod in flight of a UID, or None.
-
-        Parameters
-        ----------
-        uid : str
-            UID of a pod.
-        """
+        """Return the pod in flight of a UID, or None."""
         with self._lock:
-            return self._in_flight.get(uid)
-
-    def is_in_flight(self, info: QueuedPodInfo) -> bool:
-        """Whether the attempt of a popped pod has not ended."""
-        with self._lock:
-            return self._in_flight.has(info)
+            return self._queue.in_flight.get(uid)
 
     def in_flight_events(self) -> list[Observed]:
         """Return the events that some pod in flight may still need."""
         with self._lock:
-            return self._in_flight.events
+            return self._queue.in_flight.events
 
     def backoff_until(self, info: QueuedPodInfo) -> float | None:
-        """Return when the backoff of a pod ends, in seconds; None for a pod without backoff.
-
-        Returns
-        -------
-        float or None
-            Seconds.
-        """
+        """Return when the backoff of a pod ends, in seconds; None for a pod without backoff."""
         until = self._queue.backoff.until(self._queue.entry_of(info))
         return until / MICROSECONDS if until else None
 
     def is_listening(self) -> bool:
         """Whether an event can have an effect: some pod is unschedulable or in flight."""
-        return bool(self._queue.unschedulable.by_rejection or self._in_flight)
+        return self.has_unschedulable or len(self._queue.in_flight) > 0
 
     @property
     def has_unschedulable(self) -> bool:
         """Whether some pod waits for an event, or for what keeps it out of the queue."""
-        return bool(self._queue.unschedulable.by_rejection)
+        return self._queue.unschedulable.size > 0
 
-    # ---- adding, updating and deleting ---------------------------------------------------------------------
+    # ---- pods come, change and go --------------------------------------------------------------------------
 
-    def add(self, pod: Pod) -> None:
-        """Add a new pod without a node."""
-        with self._lock:  # `run_periodic` replaces the time under this lock
-            self.add_infos([QueuedPodInfo(pod, self._queue.now())])
-
-    def add_infos(self, infos: Iterable[QueuedPodInfo], until_gated: bool = False) -> None:
-        """Add new pods with given entries, one after the other.
+    def add(self, pods: Iterable[Pod | QueuedPodInfo], until_gated: bool = False) -> None:
+        """Add new pods without a node, one after the other.
 
         Parameters
         ----------
-        infos : iterable of QueuedPodInfo
-            Each replaces the entry of its UID, if there is one.
+        pods : iterable of (Pod or QueuedPodInfo)
+            Pods, which come now, or entries. Each replaces the entry of its UID, if there is one.
         until_gated : bool, optional
             Whether to end after the first pod that PreEnqueue gates, before the next one is taken.
         """
-        with self._lock:
-            self._in_flight.note_addition()
-            if self._queue.add_new(iter(infos), self.pod_events.added.label, until_gated):
-                self._wake()
+        with self._lock:  # `run_periodic` replaces the time under this lock
+            self._queue.add(pods, self.pod_events.added.label, until_gated)
+            self._wake()
 
     def update(self, old: Pod, new: Pod) -> None:
         """Update a pod without a node. An unschedulable one moves if a hint answers Queue.
@@ -227,147 +228,95 @@ class SchedulingQueue:
             The states before and after.
         """
         with self._lock:
-            uid = new.metadata.uid
-            if uid in self._in_flight:
+            queue, uid, label = self._queue, new.metadata.uid, self.pod_events.updated.label
+            if uid in queue.in_flight:
                 for event in self.pod_events.of_update(old, new):
-                    self._in_flight.observe(event, old, new)
-                return
-            info = self._queue.infos.get(uid)
-            if info is None:
-                info = QueuedPodInfo(new, self._queue.now())
-                moved = self._queue.enter(info, self.pod_events.updated.label)
+                    queue.in_flight.observe(event, Notice(old, new))
+            elif (info := queue.infos.get(uid)) is None:
+                queue.add([new], label)
             else:
-                self._queue.replace(info, new, self.pod_events.updated.label)
+                queue.replace(info, new, label)
                 self.nominator.update_nominated_pod(old, new)
-                moved = info.place is Place.UNSCHEDULABLE and self._reconsider(info, old, new)
-            if moved:
-                self._wake()
+                if info.place is Place.UNSCHEDULABLE:
+                    self._reconsider(info, old, new)
+            self._wake()
 
-    def _reconsider(self, info: QueuedPodInfo, old: Pod, new: Pod) -> bool:
-        """Move an unschedulable pod, or its group, if a hint answers Queue for its update; return whether it
-        has moved."""
+    def _reconsider(self, info: QueuedPodInfo, old: Pod, new: Pod) -> None:
+        """Move an unschedulable pod, or its group, if a hint answers Queue for its update."""
         entry, ask = self._queue.entry_of(info), self.hints.strategy
-        members = members_of(entry)
         for event in self.pod_events.of_update(old, new):
-            strategy = max((ask(one, event, old, new) for one in members), key=STRENGTH)
-            if strategy is not Strategy.SKIP and self._queue.requeue(entry, strategy, event.label):
-                return True
-        return False
+            strategy = max((ask(member, event, old, new) for member in entry.ordered()), key=STRENGTH)
+            if strategy is not Strategy.SKIP:
+                self._queue.requeue([(strategy, entry)], event.label)
+                if entry.place is not Place.UNSCHEDULABLE:
+                    return
 
-    def delete(self, *pods: Pod) -> None:
+    def delete(self, pods: Iterable[Pod]) -> None:
         """Remove pods that are deleted or have a node now. A pod in flight stays there until its attempt
-        ends.
-        """
+        ends."""
         with self._lock:
-            infos, nominated = self._queue.infos, self.nominator.nodes
+            nominated = self.nominator.nodes
             for pod in pods if nominated else ():
                 if pod.metadata.uid in nominated:
                     self.nominator.delete_nominated_pod_if_exists(pod)
-            for info in entries_of(infos, pods):
-                self._queue.remove(info, self.pod_events.added.label)
+            self._queue.delete(pods)
 
     def activate(self, pods: Iterable[Pod]) -> None:
         """Move pods, with the others of their groups, to the active queue, regardless of hints and backoff.
 
-        Parameters
-        ----------
-        pods : iterable of Pod
-            A gated pod stays if PreEnqueue still rejects it. For a pod in flight the event is recorded.
-            Unknown pods are ignored.
+        A gated pod stays if PreEnqueue still rejects it. For a pod in flight the event is recorded. Unknown
+        pods are ignored.
         """
         with self._lock:
-            moved = False
             for pod in pods:
-                uid = pod.metadata.uid
-                info = self._queue.infos.get(uid)
-                if info is None and uid in self._in_flight:
-                    self._in_flight.observe(FORCE_ACTIVATE, None, pod)
-                if info is None:
-                    continue
-                entry = self._queue.entry_of(info)
-                if entry.place not in (None, Place.ACTIVE):
-                    moved |= self._queue.to_active(entry, FORCE_ACTIVATE.label, entry.place in BACKOFFS)
-            if moved:
-                self._wake()
+                if (info := self._queue.infos.get(pod.metadata.uid)) is not None:
+                    self._queue.activate(info, FORCE_ACTIVATE.label)
+                elif pod.metadata.uid in self._queue.in_flight:
+                    self._queue.in_flight.observe(FORCE_ACTIVATE, Notice(None, pod))
+            self._wake()
+
+    def regroup(self, keys: Iterable[UnitKey], deleted: UnitKey | None = None) -> None:
+        """Find the groups of waiting pods anew, after a change of the groups. Pods that belong to another one
+        now, and those of a group that was deleted, enter as new ones.
+
+        Parameters
+        ----------
+        keys : iterable of UnitKey
+            The groups whose pods may belong to others now.
+        deleted : UnitKey, optional
+            The group that was deleted, if one was.
+        """
+        with self._lock:
+            self._queue.regroup(keys, deleted)
+            self._wake()
 
     # ---- attempts ------------------------------------------------------------------------------------------
 
-    def pop(self, timeout: float | None = None) -> QueuedPodInfo | None:
-        """Remove the next pod from the queue. It is in flight until `done` or until it returns to the queue.
+    def pop(self, limit: int = 1, timeout: float | None = 0.0) -> list[QueuedPodInfo]:
+        """Remove the next pods from the queue. They are in flight until `done` or until they return to the
+        queue.
 
         Parameters
         ----------
+        limit : int, optional
+            The number of pods without a group at most, at least 1.
         timeout : float, optional
-            How long to wait for a pod, in seconds of real time; 0 does not wait. By default it waits until
-            `close`.
-
-        Returns
-        -------
-        QueuedPodInfo or None
-            None when the time is over, or when the queue is closed and empty.
-
-        Raises
-        ------
-        MoorageError
-            A group of several pods is next, which stays in the queue.
-        """
-        infos = self.pop_unit(timeout)
-        if len(infos) > 1:
-            self.put_back(*infos)
-            key = "/".join(cast(UnitKey, infos[0].unit))
-            raise MoorageError(f"The pods of group {key} are popped together: call pop_unit")
-        return infos[0] if infos else None
-
-    def pop_unit(self, timeout: float | None = None) -> list[QueuedPodInfo]:
-        """Remove the next pod, or all pods of the next group, whose attempt `end_attempts` ends.
-
-        Parameters
-        ----------
-        timeout : float, optional
-            Seconds, as for `pop`.
+            How long to wait for a pod, in seconds of real time; by default the call does not wait. None waits
+            until `close`.
 
         Returns
         -------
         list of QueuedPodInfo
-            In the order of `group_order`. Empty where `pop` returns None.
+            Those that calls one by one would return, up to a change of place or priority. Where groups are
+            tried together, either pods without a group, or all pods of each group, in the order of
+            `group_order`; the last group may exceed the limit. Empty when the time is over, or when the queue
+            is closed and empty.
         """
         with self._lock:
-            while not (infos := self._pop_many(1)):
+            while not (infos := self._queue.pop(limit)):
                 if timeout == 0 or not self._wait(timeout):  # a wait releases a single hold of the lock
                     break
             return infos
-
-    def pop_batch(self, limit: int) -> list[QueuedPodInfo]:
-        """Remove the next pods, without waiting.
-
-        Parameters
-        ----------
-        limit : int
-            At least 1.
-
-        Returns
-        -------
-        list of QueuedPodInfo
-            Up to `limit` pods, and up to a change of place or priority. Where groups are ignored, those that
-            calls of `pop` would return; else those of `pop_unit`, all without a group or all of groups, of
-            which the last one may exceed the limit.
-        """
-        with self._lock:
-            return self._pop_many(limit)
-
-    def _pop_many(self, limit: int) -> list[QueuedPodInfo]:
-        """Remove the next pods from the queue and put them in flight."""
-        while True:
-            infos, place = self._queue.pop_many(limit)
-            if not infos or self._enter_flight(infos, place):
-                return infos
-
-    def _enter_flight(self, infos: list[QueuedPodInfo], place: Place) -> list[QueuedPodInfo]:
-        """Put popped pods in flight, and return them; those that are so already are removed."""
-        for info in self._in_flight.take(infos, place, self._queue.infos):
-            logger.error("pod %s is in flight already and is discarded", info.pod.key)
-            infos.remove(info)
-        return infos
 
     def _wait(self, timeout: float | None) -> bool:
         """Wait for a pod; return False at the timeout or when the queue is closed."""
@@ -382,6 +331,47 @@ class SchedulingQueue:
         """Wake the threads that wait for a pod."""
         if self._waiting:
             self._changed.notify_all()
+
+    def done(self, infos: Iterable[QueuedPodInfo]) -> None:
+        """End the attempts of popped pods. Those that are not in flight are ignored."""
+        with self._lock:
+            self._queue.done(infos)
+
+    def give_back(
+        self,
+        infos: Sequence[QueuedPodInfo],
+        latest: Sequence[Pod | None],
+        rejectors: Sequence[tuple[frozenset[str], frozenset[str]]],
+        nominating: Sequence[NominatingInfo | None] | None = None,
+    ) -> None:
+        """Return popped pods whose attempts failed, one after the other, and end the attempts (kube-scheduler
+        v1.36, schedule_one.go handleSchedulingFailure and AddUnschedulablePodIfNotPresent).
+
+        A pod with rejectors becomes unschedulable, unless an event since its pop makes it worth another
+        attempt. Such a pod, and one without rejectors (after an error), backs off. A pod that was deleted or
+        has a node does not return, nor one that is not in flight. A pod of a group returns with the group, at
+        the end of the group's attempt; where that has ended, it joins the group in the queue.
+
+        Parameters
+        ----------
+        latest : sequence of Pod or None
+            The latest state of each pod, by namespace and name; None for none.
+        rejectors : sequence of (frozenset of str, frozenset of str)
+            The plugins that rejected each pod, and those among them that answered Pending; empty after an
+            error.
+        nominating : sequence of (NominatingInfo or None), optional
+            The change of each pod's nomination; without one its latest status decides.
+        """
+        with self._lock:
+            self._queue.give_back(infos, latest, rejectors, nominating)
+            self._wake()
+
+    def put_back(self, infos: Iterable[QueuedPodInfo]) -> None:
+        """Return popped pods that were not tried to their former place, as if they had not been popped. Those
+        that are not in flight are ignored."""
+        with self._lock:
+            self._queue.put_back(infos)
+            self._wake()
 
     def end_attempts(
         self, infos: Sequence[QueuedPodInfo], succeeded: bool = True, is_error: bool = False
@@ -399,62 +389,15 @@ class SchedulingQueue:
             Whether the attempts failed with an error.
         """
         with self._lock:
-            groups = dict.fromkeys(info.group for info in infos)
-            for info in infos:
-                info.group = None
-            for group in groups:
-                if group is not None and group.size and group.place is None:  # else it was put back
-                    self._queue.return_group(group, succeeded, is_error)
+            self._queue.end_attempts(infos, succeeded, is_error)
             self._wake()
 
-    def put_back(self, *infos: QueuedPodInfo) -> None:
-        """Return popped pods that were not tried to their former place, as if they had not been popped.
-
-        Raises
-        ------
-        MoorageError
-            A pod is not in flight. The pods before it have returned.
-        """
-        with self._lock:
-            returned: list[QueuedPodInfo] = []
-            try:
-                for info in sorted(infos, key=_arrival):
-                    place = self._in_flight.place(info)
-                    if place is None or info.place is not None:
-                        raise MoorageError(f"Pod {info.pod.key} is not in flight")
-                    info.attempts -= 1
-                    self._queue.put_back(info, place, self.pod_events.added.label)
-                    returned.append(info)
-            finally:
-                self._in_flight.finish(returned)
-            self._wake()
-
-    def done(self, *uids: str) -> None:
-        """End the attempts of pods.
-
-        Parameters
-        ----------
-        *uids : str
-            Those that are not in flight are ignored.
-        """
-        with self._lock:
-            self._in_flight.done(*uids)
-
-    def finish(self, infos: list[QueuedPodInfo]) -> None:
-        """End the attempts of popped pods.
-
-        Parameters
-        ----------
-        infos : list of QueuedPodInfo
-            Those that are not in flight are ignored.
-        """
-        with self._lock:
-            self._in_flight.finish(infos)
+    # ---- transactions --------------------------------------------------------------------------------------
 
     def save(self) -> object:
         """Return the state of all pods, for `undo`."""
         with self._lock:
-            return self._queue.save(), self._in_flight.save(), self._timers.save(), self.nominator.save()
+            return self._queue.save(), self._timers.save(), self.nominator.save()
 
     def undo(self, saved: object) -> None:
         """Restore the state of `save`.
@@ -465,9 +408,8 @@ class SchedulingQueue:
             The result of `save`.
         """
         with self._lock:
-            waiting, in_flight, timers, nominated = cast(Any, saved)
-            self._in_flight.undo(in_flight)
-            self._queue.undo(waiting)
+            pods, timers, nominated = cast(Any, saved)
+            self._queue.undo(pods)
             self._timers.undo(timers)
             self.nominator.undo(nominated)
 
@@ -480,7 +422,6 @@ class SchedulingQueue:
             With the same plugins.
         """
         with other._lock, self._lock:
-            self._in_flight.copy_from(other._in_flight)
             self._queue.copy_from(other._queue)
             self._timers.undo(other._timers.save())
             self.nominator.undo(other.nominator.save())
@@ -488,151 +429,50 @@ class SchedulingQueue:
     def repair(self) -> None:
         """Make all places consistent after an exception that may have interrupted an operation.
 
-        `PriorityQueue.infos` decides. A pod that was between two places then is in none.
+        A pod that was between two places then is in none.
         """
         with self._lock:
-            self._queue.rebuild()
-            self._in_flight.rebuild(self._queue.infos)
+            self._queue.repair()
             self.nominator.rebuild()
-
-    def give_back(
-        self,
-        infos: list[QueuedPodInfo],
-        latest: list[Pod | None],
-        rejectors: Sequence[tuple[frozenset[str], frozenset[str]]],
-        nominating: Sequence[NominatingInfo | None] | None = None,
-    ) -> None:
-        """Return popped pods whose attempts failed, one after the other, and end the attempts (kube-scheduler
-        v1.36, schedule_one.go handleSchedulingFailure and AddUnschedulablePodIfNotPresent).
-
-        A pod with rejectors becomes unschedulable, unless an event since its pop makes it worth another
-        attempt. Such a pod, and one without rejectors (after an error), backs off. A pod that was deleted or
-        has a node does not return, nor one that is not in flight. A pod of a group returns with the group, at
-        the end of the group's attempt; where that has ended, it joins the group in the queue.
-
-        Parameters
-        ----------
-        latest : list of Pod or None
-            The latest state of each pod, by namespace and name; None for none.
-        rejectors : sequence of (frozenset of str, frozenset of str)
-            The plugins that rejected each pod, and those among them that answered Pending; empty after an
-            error.
-        nominating : sequence of (NominatingInfo or None), optional
-            The change of each pod's nomination; without one its latest status decides.
-        """
-        with self._lock:
-            nominator, at = self.nominator, 0
-            while at < len(infos):
-                first, at = at, self._queue.reject(infos, latest, rejectors, at)
-                returned, single = infos[first:at], at < len(infos)
-                if single:
-                    if self._return(infos[at], latest[at], rejectors[at]):
-                        returned.append(infos[at])
-                    at += 1
-                for number, info in enumerate(returned, first) if nominator.nodes or single else ():
-                    change = nominating[number] if nominating else None
-                    if nominator.is_changed_by(info.pod, change):
-                        nominator.nominate_current(info.pod, change)
-            self._wake()
-
-    def _return(
-        self, info: QueuedPodInfo, latest: Pod | None, rejectors: tuple[frozenset[str], frozenset[str]]
-    ) -> bool:
-        """Return one pod as `give_back` does; return whether it exists and has no node."""
-        queue, in_flight, uid = self._queue, self._in_flight, info.uid
-        if not in_flight.has(info):
-            return False
-        returns = latest is not None and latest.metadata.uid == uid and not latest.spec.node_name
-        returns = returns and cast(Pod, latest).status.phase not in FINISHED
-        known = queue.infos.get(uid)
-        if returns:
-            info.pod = cast(Pod, latest)
-        label = self.pod_events.added.label
-        if returns and known is not None and known.place is not None:
-            logger.error("Pod %s is already present in %s", info.pod.key, QUEUES[known.place])
-        elif returns:  # if the clock raises, the pod stays in flight
-            info.note_failure(rejectors, queue.now())
-            if info.unit is None:
-                strategy = self._strategy_after_attempt(info)
-                queue.requeue(info, strategy, SCHEDULE_ATTEMPT_FAILURE)
-            elif info.group is not None and info.group.place is None:
-                queue.add_member(info.group, info)
-            else:
-                info.group = None
-                queue.join(info, group_of(info.pod) or info.unit, label)
-        in_flight.finish([info])
-        return returns
-
-    def _strategy_after_attempt(self, info: QueuedPodInfo) -> Strategy:
-        """Return the strategy for a failed pod, from the events since its pop."""
-        if not info.rejectors:
-            return Strategy.AFTER_BACKOFF
-        return self.hints.strategy_of_all(info, self._in_flight.since_pop(info.uid))
 
     # ---- events --------------------------------------------------------------------------------------------
 
-    def move_all_to_active_or_backoff_queue(
-        self, event: ClusterEvent, old: Any, new: Any, check: Callable[[Pod], bool] | None = None
+    def move_all(
+        self, event: ClusterEvent, changes: Iterable[Notice[Any]], check: Callable[[Pod], bool] | None = None
     ) -> None:
-        """Move the unschedulable pods that an event makes worth another attempt; record it for pods in
-        flight.
+        """Move the unschedulable pods that an event makes worth another attempt; record it for pods in flight
+        (kube-scheduler v1.36, MoveAllToActiveOrBackoffQueue).
 
         Parameters
         ----------
-        old, new : object or None
-            The object before and after; None where it was added or deleted.
+        changes : iterable of Notice
+            The objects of the event, one after the other; read while the event can have an effect.
         check : callable, optional
             False for pods that stay.
         """
         with self._lock:
-            listeners = self._listening(event)
-            if not (listeners or self._in_flight) or not self.hints.is_registered(event):
-                return
-            moves = possible_moves(self._queue, self.hints, listeners, event, old, new)
-            if check is not None:
-                moves = [move for move in moves if check(move[1].pod)]
-            self._sweep(moves, event, old, new)
-
-    def regroup(self, keys: Iterable[UnitKey], deleted: UnitKey | None = None) -> None:
-        """Find the groups of waiting pods anew; see `PriorityQueue.regroup`."""
-        with self._lock:
-            self._queue.regroup(keys, deleted, self.pod_events.added.label)
-            self._wake()
-
-    def move_all_for_each(self, event: ClusterEvent, news: Iterable[Any]) -> None:
-        """Move pods as for one event after the other; `news` are read while the event can have an effect."""
-        with self._lock:
-            left = iter(news)
-            while self.may_react(event) and (new := next(left, None)) is not None:
-                self.move_all_to_active_or_backoff_queue(event, None, new)
-
-    def record_evictions(self, evictions: Iterable[tuple[Notice[Pod], Notice[Pod]]]) -> None:
-        """Record the changes and deletions of pods for the pods in flight, where no pod is unschedulable."""
-        with self._lock:
-            hears = self.hints.is_registered
-            heard = [event if hears(event) else None for event in (ASSIGNED_POD_UPDATE, ASSIGNED_POD_DELETE)]
-            self._in_flight.observe_evictions(evictions, *heard)
+            left = iter(changes)
+            while self.may_react(event) and self.hints.is_registered(event):
+                if (change := next(left, None)) is None:
+                    break
+                moves = list[PossibleMove]()
+                if listeners := self._listening(event):
+                    old, new = change.old, change.new
+                    moves = possible_moves(self._queue, self.hints, listeners, event, old, new)
+                if check is not None:
+                    moves = [move for move in moves if check(move[1].pod)]
+                self._sweep(moves, event, change)
 
     def follow_nominations(self, notices: Iterable[Notice[Pod]]) -> int:
         """Enter the leading pods whose nomination, which the queue knows, was written to their status; return
-        their number.
-        """
-        nominator = self.nominator
-        with self._lock, nominator.lock:
-            self._queue.changes += 1
-            return self._queue.follow_nominations(notices, nominator.nodes, nominator.by_node)
-
-    def record_run(self, event: ClusterEvent, notices: Iterable[Notice[Any]]) -> int:
-        """Record an event of leading objects for pods in flight, if no other can react; return how many."""
-        with self._lock:
-            if self._listening(event) or self._queue.groups:
-                return 0
-            return self._in_flight.observe_run(event if self.hints.is_registered(event) else None, notices)
+        their number."""
+        with self._lock, self.nominator.lock:
+            return self._queue.follow_nominations(notices)
 
     def may_react(self, event: ClusterEvent) -> bool:
         """Whether an event can have an effect: a pod is in flight, or a hint may move another one."""
         with self._lock:
-            return bool(self._in_flight or self._listening(event))
+            return len(self._queue.in_flight) > 0 or bool(self._listening(event))
 
     def _listening(self, event: ClusterEvent) -> Listeners:
         """Return the unschedulable pods that an event may move, by rejection; remembered until the rejections
@@ -647,39 +487,29 @@ class SchedulingQueue:
             known = self._listeners[event] = unschedulable, unschedulable.version, listeners
         return known[2]
 
-    def _sweep(self, moves: Iterable[PossibleMove], event: ClusterEvent, old: Any, new: Any) -> None:
+    def _sweep(self, moves: Iterable[PossibleMove], event: ClusterEvent, change: Notice[Any]) -> None:
         """Move the pods for which a hint returns Queue, and record the event for the pods in flight."""
-        moved, ask = False, self.hints.strategy
-        decided = [(strategy or ask(info, event, old, new), info) for _, info, strategy in moves]
-        if self._queue.groups:
-            decided = self._of_entries(decided)
-        for strategy, part in groupby(decided, itemgetter(0)):
-            if strategy is not Strategy.SKIP:
-                moved |= self._queue.requeue_all([info for _, info in part], strategy, event.label)
-        self._in_flight.observe(event, old, new)
-        if moved:
-            self._wake()
-
-    def _of_entries(
-        self, decided: Sequence[tuple[Strategy, QueuedPodInfo]]
-    ) -> list[tuple[Strategy, QueuedPodInfo]]:
-        """Return the strategies of entries: of a group the strongest that one of its pods has."""
-        found: dict[QueuedPodInfo, Strategy] = {}
-        for strategy, info in decided:
-            entry = self._queue.entry_of(info)
-            found[entry] = max(found.get(entry, strategy), strategy, key=STRENGTH)
-        return [(strategy, entry) for entry, strategy in found.items()]
+        queue, ask = self._queue, self.hints.strategy
+        decided = [
+            (strategy or ask(info, event, change.old, change.new), info) for _, info, strategy in moves
+        ]
+        if queue.groups:
+            strongest = dict[QueuedPodInfo, Strategy]()  # of a group that of one of its pods
+            for strategy, info in decided:
+                entry = queue.entry_of(info)
+                strongest[entry] = max(strongest.get(entry, strategy), strategy, key=STRENGTH)
+            decided = [(strategy, entry) for entry, strategy in strongest.items()]
+        queue.requeue([move for move in decided if move[0] is not Strategy.SKIP], event.label)
+        queue.in_flight.observe(event, change)
+        self._wake()
 
     # ---- timers --------------------------------------------------------------------------------------------
 
     def flush_backoff_completed(self) -> None:
         """Move the pods whose backoff has ended to the active queue."""
         with self._lock:
-            moved = False
-            for info in self._queue.pop_completed():
-                moved |= self._queue.to_active(info, BACKOFF_COMPLETE, True)
-            if moved:
-                self._wake()
+            self._queue.flush_backoff()
+            self._wake()
 
     def flush_unschedulable_left_over(self) -> None:
         """Move the pods that have been unschedulable for more than 5 minutes; gated pods stay, or PreEnqueue
@@ -691,13 +521,13 @@ class SchedulingQueue:
                 return
             self._queue.changes += 1
             event, meaning = UNSCHEDULABLE_TIMEOUT, self.hints.meaning
-            infos = [one for entry in entries for one in members_of(entry)]
+            infos = [info for entry in entries for info in entry.ordered()]
             for info in infos:
                 info.was_flushed = True
             for entry in entries if self.hints.gated_pods_time_out else ():
                 entry.flushed_at = now
-            moving = [one for one in entries if meaning(rejection_of(one), event).may_move]
-            self._sweep([(one.order, one, None) for one in moving], event, None, None)
+            moving = [entry for entry in entries if meaning(rejection_of(entry), event).may_move]
+            self._sweep([(entry.order, entry, None) for entry in moving], event, Notice(None, None))
             if self.hints.gated_pods_time_out:
                 for info in infos:
                     info.was_flushed = not info.gating_plugin
@@ -719,7 +549,7 @@ class SchedulingQueue:
         with self._lock:
             try:
                 # Even where gated pods stay, their timeout is an event for pods in flight.
-                gated = self.hints.gated_pods_time_out or bool(self._in_flight)
+                gated = self.hints.gated_pods_time_out or len(self._queue.in_flight) > 0
                 for at, is_backoff in self._timers.until(now, gated):
                     self._queue.now = partial(float, at)
                     if is_backoff:
@@ -733,10 +563,5 @@ class SchedulingQueue:
         """Close the queue: threads in `pop` return, and every attempt ends."""
         with self._lock:
             self._closed = True
-            self._in_flight.finish(list(self._in_flight))
+            self._queue.done(list(self._queue.in_flight))
             self._changed.notify_all()
-
-
-def _arrival(info: QueuedPodInfo) -> int:
-    """Where a popped pod was among those of its group, whose first sets its priority; 0 without a group."""
-    return 0 if info.group is None else info.order

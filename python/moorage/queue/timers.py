@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import cast
 
-from .microseconds import MICROSECONDS, microseconds
-from .priority_queue import PriorityQueue
+from moorage._core.queue.pod_queue import PodQueue
+from moorage._core.queue.unschedulable_pods import microseconds as microseconds
 
+MICROSECONDS = 1_000_000
 NEVER = 1 << 62
 FLUSH_PERIOD = 30 * MICROSECONDS
 MAX_UNSCHEDULABLE = 5 * 60 * MICROSECONDS
@@ -27,7 +28,7 @@ class Timers:
         Time of the beginning in seconds.
     """
 
-    def __init__(self, queue: PriorityQueue, began: float) -> None:
+    def __init__(self, queue: PodQueue, began: float) -> None:
         self._queue = queue
         self._began = self._looked_at_backoff = self._looked_at_left_over = microseconds(began)
 

@@ -129,19 +129,19 @@ class NodeHandler:
             Whether the object existed when the handler was registered.
         """
         self.cache.add_node(obj)
-        self.queue.move_all_to_active_or_backoff_queue(NODE_ADD, None, obj)
+        self.queue.move_all(NODE_ADD, [Notice(None, obj)])
 
     def on_update(self, old: Node, new: Node) -> None:
         """Update a node; each kind of change is an event for the queue."""
         self.cache.update_node(old, new)
         if self.queue.is_listening():
             for event in node_update_events(old, new):
-                self.queue.move_all_to_active_or_backoff_queue(event, old, new)
+                self.queue.move_all(event, [Notice(old, new)])
 
     def on_delete(self, obj: Node | DeletedFinalStateUnknown[Node]) -> None:
         """Remove a node."""
         node = last_state(obj)
-        self.queue.move_all_to_active_or_backoff_queue(NODE_DELETE, node, None)
+        self.queue.move_all(NODE_DELETE, [Notice(node, None)])
         if self.lost is not None:
             self.lost.node_goes(node.name)
         try:
@@ -268,11 +268,11 @@ class PodHandler:
         pods = new_pods(notices, False, self.is_ours)
         new = NewPods(pods, self._entry_time)
         try:  # of groups, the next pod may help one that is gated
-            queue.add_infos(new, queue.groups_pods)
+            queue.add(new, queue.groups_pods)
         except ClockError:
             return new.taken - 1
         if queue.groups_pods and new.taken:  # the others are not gated, and wait for no event
-            queue.move_all_to_active_or_backoff_queue(queue.pod_events.added, None, pods[new.taken - 1])
+            queue.move_all(queue.pod_events.added, [Notice(None, pods[new.taken - 1])])
         return new.taken
 
     def _on_new_bound_pods(self, notices: Iterable[Notice[Pod]]) -> int:
@@ -292,7 +292,7 @@ class PodHandler:
                 except ValueError:
                     return at
         else:
-            self.queue.move_all_for_each(ASSIGNED_POD_ADD, pods)
+            self.queue.move_all(ASSIGNED_POD_ADD, (Notice(None, pod) for pod in pods))
         return len(pods)
 
     def _on_bound_pods(self, notices: Iterable[Notice[Pod]]) -> int:
@@ -305,7 +305,8 @@ class PodHandler:
             number = enter_bindings(self.cache.state, notices, not self.queue.has_unschedulable)
         if number:
             self._leave(*map(IDENTITY, islice(notices, number)))
-            self.queue.move_all_for_each(ASSIGNED_POD_ADD, (one.new for one in islice(notices, number)))
+            bound = (Notice(None, notice.new) for notice in islice(notices, number))
+            self.queue.move_all(ASSIGNED_POD_ADD, bound)
         return number
 
     def _on_evicted_pods(self, notices: Iterable[Notice[Pod]]) -> int:
@@ -319,16 +320,12 @@ class PodHandler:
                 others = self.cache.remove_added(evicted)  # assumed ones, and those that a run has removed
                 found = [(pod.metadata.uid, self._discard(pod)) for pod in others]
             assumed = {uid: pod for uid, pod in found if pod is not None}
-            for at, (change, deletion) in enumerate(events):
+            for pod, (change, deletion) in zip(evicted, events, strict=True):
                 if not queue.is_listening():
                     break
-                if not (assumed or queue.has_unschedulable):
-                    queue.record_evictions(events[at:])
-                    break
-                if queue.may_react(ASSIGNED_POD_UPDATE):
-                    queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_UPDATE, change.old, change.new)
-                deleted = assumed.get(evicted[at].metadata.uid) or deletion.old
-                queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_DELETE, deleted, None)
+                queue.move_all(ASSIGNED_POD_UPDATE, [change])
+                cached = assumed.get(pod.metadata.uid)
+                queue.move_all(ASSIGNED_POD_DELETE, [Notice(cached, None) if cached else deletion])
         return 2 * len(events)
 
     def on_add(self, obj: Pod, is_in_initial_list: bool) -> None:
@@ -348,13 +345,13 @@ class PodHandler:
                 self.cache.add_pod(obj)
             except CacheError as error:
                 logger.error("%s", error)
-            self.queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_ADD, None, obj)
+            self.queue.move_all(ASSIGNED_POD_ADD, [Notice(None, obj)])
         elif not self.is_ours(obj):
             self.others[obj.key] = obj
         else:
-            self.queue.add_infos(NewPods([obj], self._entry_time))
+            self.queue.add(NewPods([obj], self._entry_time))
             if self.queue.groups_pods:  # without groups no plugin registers the event (gate GangScheduling)
-                self.queue.move_all_to_active_or_backoff_queue(self.queue.pod_events.added, None, obj)
+                self.queue.move_all(self.queue.pod_events.added, [Notice(None, obj)])
 
     def on_update(self, old: Pod, new: Pod) -> None:
         """Update a pod; one that was bound moves from the queue to the cache."""
@@ -387,8 +384,7 @@ class PodHandler:
             logger.error("%s", error)
         if self.queue.is_listening():
             for event in self.queue.pod_events.of_update(old, new):
-                if self.queue.may_react(event):
-                    self.queue.move_all_to_active_or_backoff_queue(event, old, new)
+                self.queue.move_all(event, [Notice(old, new)])
 
     def _update_waiting(self, old: Pod, new: Pod) -> None:
         """Update a pod without a node in the queue."""
@@ -421,7 +417,7 @@ class PodHandler:
 
     def _leave(self, *pods: Pod) -> None:
         """Remove pods from the queue, and end their nominations."""
-        self.queue.delete(*pods)
+        self.queue.delete(pods)
         if self.others:
             for pod in pods:
                 self.others.pop(pod.key, None)
@@ -433,7 +429,7 @@ class PodHandler:
             assumed = self._discard(pod)
         if not (is_known or was_assigned):
             return False
-        self.queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_DELETE, assumed or pod, None)
+        self.queue.move_all(ASSIGNED_POD_DELETE, [Notice(assumed or pod, None)])
         return True
 
     def _discard(self, pod: Pod) -> Pod | None:
@@ -455,7 +451,7 @@ class PodHandler:
         def is_not_higher(other: Pod) -> bool:
             return (other.spec.priority or 0) <= priority
 
-        self.queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_DELETE, pod, None, is_not_higher)
+        self.queue.move_all(ASSIGNED_POD_DELETE, [Notice(pod, None)], is_not_higher)
 
     def repair(self) -> None:
         """Make the queue consistent after an exception, and add the waiting pods again that it has lost."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import cache, partial
-from itertools import takewhile
+from itertools import islice, takewhile
 from typing import Any, TypeVar
 
 from moorage._core.base.watch_events import Notice
@@ -53,8 +53,7 @@ class EventHandler:
         self._add, self._update, self._delete = _events(resource, actions)
 
     def on_run(self, notices: Iterable[Notice[Object]]) -> int:
-        """Pass the leading additions, or updates, if only pods in flight can react to them (see
-        `RunHandler`).
+        """Pass the leading additions, or updates (see `RunHandler`).
 
         Returns
         -------
@@ -63,9 +62,10 @@ class EventHandler:
         """
         adds = next(iter(notices)).is_addition
         event = self._add if adds else self._update
+        number = _count_leading(notices, adds)
         if event is not None:
-            return self.queue.record_run(event, notices)
-        return _count_leading(notices, adds)
+            self.queue.move_all(event, islice(notices, number))
+        return number
 
     def on_add(self, obj: Object, is_in_initial_list: bool) -> None:
         """Pass the addition of an object.
@@ -76,17 +76,17 @@ class EventHandler:
             Whether the object existed when the handler was registered.
         """
         if self._add is not None:
-            self.queue.move_all_to_active_or_backoff_queue(self._add, None, obj)
+            self.queue.move_all(self._add, [Notice(None, obj)])
 
     def on_update(self, old: Object, new: Object) -> None:
         """Pass the update of an object."""
         if self._update is not None:
-            self.queue.move_all_to_active_or_backoff_queue(self._update, old, new)
+            self.queue.move_all(self._update, [Notice(old, new)])
 
     def on_delete(self, obj: Object | DeletedFinalStateUnknown[Object]) -> None:
         """Pass the deletion of an object."""
         if self._delete is not None:
-            self.queue.move_all_to_active_or_backoff_queue(self._delete, last_state(obj), None)
+            self.queue.move_all(self._delete, [Notice(last_state(obj), None)])
 
 
 class StateHandler(HandlerFunctions[T]):
@@ -130,7 +130,7 @@ def watch_taint_rules(informers: InformerFactory, queue: SchedulingQueue, gates:
         versions = [tainted(published, [*others, rule] if rule else others, features) for rule in (old, new)]
         for before, after in zip(*versions, strict=True):
             if before != after:
-                queue.move_all_to_active_or_backoff_queue(event, before, after)
+                queue.move_all(event, [Notice(before, after)])
 
     handler = HandlerFunctions[DeviceTaintRule](
         lambda new: change(None, new), change, lambda old: change(old, None)

@@ -181,10 +181,10 @@ class Loop:
                 scheduler.context.take_back([info.pod])
                 latest = scheduler.pods.unbound(info.pod)
                 if latest is None:
-                    self.queue.done(info.pod.metadata.uid)
+                    self.queue.done([info])
                 else:
                     info.pod = latest
-                    self.queue.put_back(info)
+                    self.queue.put_back([info])
 
     def _next(self) -> list[QueuedPodInfo]:
         """Return the pods to try next: active ones, else those moved by what happens as time passes, else
@@ -223,20 +223,21 @@ class Loop:
         queue = self.queue
         infos: list[QueuedPodInfo] = []
         # Never of two priorities: if these evict pods, pods of lower priority would return to the queue.
-        while not infos and (infos := queue.pop_batch(min(limit, self._most))):
+        while not infos and (infos := queue.pop(min(limit, self._most))):
             odd = terminating_or_known(self.scheduler.cache.state, pods_of(infos))
             if odd:
                 for at in sorted(odd):
                     infos[at].group = None  # the attempt of its group goes on without it
-                    self._skip(infos[at].pod)
+                    self._skip(infos[at])
                 infos = [info for at, info in enumerate(infos) if at not in odd]
         return infos
 
-    def _skip(self, pod: Pod) -> None:
+    def _skip(self, info: QueuedPodInfo) -> None:
         """End the attempt of a pod that is being deleted or in the cache, here or with its binding cycle.
 
         The cycle of a pod group takes its snapshot before its pods are looked at, that of a pod does not.
         """
+        pod = info.pod
         if self.queue.groups_pods and group_of(pod) is not None:
             with self.scheduler.cache.lock:
                 self.scheduler.cache.state.view.refresh()
@@ -246,7 +247,7 @@ class Loop:
             self.result.skipped[pod.key] = TERMINATING
         elif self.scheduler.bindings.has(pod):
             return
-        self.queue.done(pod.metadata.uid)
+        self.queue.done([info])
 
     def _retry_groups(self) -> None:
         """Have failed groups tried again when no other pod is left, after an event that may help them."""
@@ -294,7 +295,7 @@ class Loop:
         """
         end, queue, nominator = self.policy.begin(infos), self.queue, self.scheduler.handle.nominator
         if end < len(infos):
-            queue.put_back(*infos[end:])
+            queue.put_back(infos[end:])
             infos = infos[:end]
         of_groups, evictions, tried = infos[0].unit is not None, self._evictions, 0
         held = nominator.nominated_keys(pods_of(infos)) if of_groups or self._failed_groups else set()
@@ -306,7 +307,7 @@ class Loop:
                 self.resume()
         self._write_claims()
         if tried < len(infos):
-            queue.put_back(*[info for info in infos[tried:] if queue.is_in_flight(info)])
+            queue.put_back(infos[tried:])
         # Those after a preemptor return to the queue, so that few are popped while pods are evicted.
         self._most = min(2 * self._most, ALL) if self._evictions == evictions else 1
         if self._evictions != evictions:
@@ -592,9 +593,10 @@ class Loop:
         """Record a pod that was placed and bound by itself."""
         info = self.queue.in_flight_pod(pod.metadata.uid)
         self._placed_on([info or QueuedPodInfo(pod)], [node])
-        if self.metrics is not None and info is not None:
-            self.metrics.scheduled([info])
-        self.queue.done(pod.metadata.uid)
+        if info is not None:
+            if self.metrics is not None:
+                self.metrics.scheduled([info])
+            self.queue.done([info])
         self._has_bound = self._binds = True
 
     def _failed(self, infos: list[QueuedPodInfo], failures: list[Failure]) -> None:
@@ -623,7 +625,7 @@ class Loop:
         if self.result.has_placed:
             gone = {key for key in evictions if self.result.placements.pop(key, None) is not None}
             for info in self._drop_placed(gone) if gone else ():
-                self.queue.done(info.uid)
+                self.queue.done([info])
                 if self.metrics is not None:
                     self.metrics.forget(info.uid)
         self.policy.on_evicted(evictions)
@@ -654,7 +656,7 @@ class Loop:
             for info, node in zip(infos, nodes, strict=True):
                 try:
                     client.bind(info.pod, node)
-                    self.queue.done(info.pod.metadata.uid)
+                    self.queue.done([info])
                 except ApiError as error:
                     self.result.placements.pop(info.key, None)
                     self.refuse(info, str(error))
@@ -676,7 +678,7 @@ class Loop:
         infos = [info for at, info in enumerate(infos) if at not in gone]
         for key in {*keys_of(ended)}.difference(keys_of(infos)):
             self.result.placements.pop(key, None)
-        self.queue.finish(ended)
+        self.queue.done(ended)
         if self.metrics is not None:
             for info in ended:
                 self.metrics.forget(info.uid)
@@ -688,7 +690,7 @@ class Loop:
             store.bind_many(pods_of(infos), nodes, keys_of(infos))
         except ApiError:  # another client has bound it
             return False
-        self.queue.finish(infos)
+        self.queue.done(infos)
         return True
 
     def refuse(self, info: QueuedPodInfo, error: str) -> None:

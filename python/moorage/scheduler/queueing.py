@@ -12,8 +12,7 @@ from moorage.framework.configuration import KubeSchedulerConfiguration, groups_p
 from moorage.framework.plugin.group_index import PodGroups
 from moorage.objects import Cluster
 from moorage.objects.workloads.ages import newest_timestamp, seconds
-from moorage.queue import SchedulingQueue
-from moorage.queue.priority_queue import QueueSettings, alone
+from moorage.queue import QueueSettings, SchedulingQueue
 from moorage.releases import FeatureGates
 
 from .cycle.engine import Engine
@@ -54,13 +53,12 @@ def make_queue(
     clock : callable
         Returns seconds.
     """
-    has_groups = groups_pods(gates)
     settings = QueueSettings(
         pop_from_backoff=gates["SchedulerPopFromBackoffQ"],
         nominates_gated=gates.release.gated_pods_are_nominated,
-        groups_pods=has_groups,
-        top_of=engines[0].handle.shared(PodGroups).top if has_groups else alone,
     )
+    if groups_pods(gates):
+        settings = replace(settings, groups_pods=True, top_of=engines[0].handle.shared(PodGroups).top)
     if configuration is not None:
         settings = replace(
             settings,

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from moorage._core.base.watch_events import Notice
 from moorage._core.state.node_table import NodeTable
 from moorage.cache import SchedulerCache
 from moorage.controllers.workloads import ClusterControllers
@@ -166,7 +167,7 @@ class SchedulerParts:
         its pod (kube-scheduler v1.36, schedule_one.go handleBindingCycleError)."""
         freed = self.bindings.freed
         while freed:
-            self.queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_DELETE, freed.pop(0), None)
+            self.queue.move_all(ASSIGNED_POD_DELETE, [Notice(freed.pop(0), None)])
 
     def let_controllers_proceed(self) -> bool:
         """Have the claims of new pods bound; or let time pass until a pod of a rollout becomes available, the

@@ -150,7 +150,7 @@ class LiveRun(Policy):
         self.bound += 1
         logger.debug("pod bound: pod=%s node=%s", pod.key, node)
         self.metrics.scheduled([info])
-        self.queue.done(info.uid)
+        self.queue.done([info])
         note = f"Successfully assigned {pod.namespace}/{pod.name} to {node}"
         self.scheduler.handle.recorder.event(pod, "Normal", "Scheduled", "Binding", note)
 
@@ -160,7 +160,7 @@ class LiveRun(Policy):
         self.failed += 1
         scheduler = self.scheduler
         if not scheduler.cache.is_assumed_pod(info.pod):
-            self.queue.done(info.uid)
+            self.queue.done([info])
             self.metrics.forget(info.uid)
             return
         logger.warning("pod not bound: pod=%s error=%s", info.pod.key, error)

@@ -13,13 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from msgspec.structs import replace
 from tests.core.make import pod
 
-from moorage._core.queue.entrance import (
-    CreationClock,
-    Entrance,
-    NewPods,
-)
-from moorage._core.queue.in_flight import InFlight
-from moorage._core.queue.pod_queue import PodQueue
+from moorage._core.queue.entrance import CreationClock, NewPods
 from moorage._core.queue.queued_pods import (
     KeyedHeap,
     Place,
@@ -28,9 +22,7 @@ from moorage._core.queue.queued_pods import (
 )
 from moorage._core.queue.unschedulable_pods import UnschedulablePods
 from moorage._core.state.cluster_state import ClusterState
-from moorage.framework import Code, Status
-from moorage.framework.plugin.events import NODE_ADD
-from moorage.objects import Pod, PodResourceClaim, PodSchedulingGate, PodSchedulingGroup, PodStatus
+from moorage.objects import Pod
 from moorage.objects.workloads.ages import seconds
 
 GATE = ("scheduling_gates",), "Gates"
@@ -178,7 +170,7 @@ class LanesMachine(RuleBasedStateMachine):
     def pop(self, limit: int) -> None:
         expected = self.expected()
         first = [info for info in expected if info.pod.spec.priority == expected[0].pod.spec.priority][:limit]
-        found = self.lanes.pop_many(limit)
+        found = self.lanes.pop(limit)
         assert found == first
         self.infos = [info for info in self.infos if info not in found]
         self.popped += found
@@ -202,116 +194,24 @@ TestLanesMachine.settings = settings(deadline=None, max_examples=150, stateful_s
 
 def test_empty_lanes_have_no_pods() -> None:
     lanes = PriorityLanes()
-    assert (lanes.pop_many(3), lanes.pop_alike(3)) == ([], [])
+    assert (lanes.pop(3), lanes.next) == ([], None)
 
 
 def test_a_heap_forgets_removed_pods() -> None:
-    heap = KeyedHeap()
-    for number in range(5):
-        heap.add(-number, entry(f"p{number}"))
-    heap.remove("p4")
-    heap.remove("p1")
+    heap = KeyedHeap(lambda info: (-info.order,))
+    infos = [entry(f"p{number}", order=number) for number in (3, 1, 4, 0, 2)]
+    for info in infos:
+        heap.add(info)
+    heap.remove(infos[2])
+    heap.remove(infos[1])
     assert names(heap) == ["p3", "p2", "p0"]
-    assert (heap.peek()[0], heap.peek()[1].pod.name, len(heap)) == (-3, "p3", 3)
-    assert names([heap.pop(), heap.pop(), heap.pop()]) == ["p3", "p2", "p0"]
-    with pytest.raises(IndexError):
-        heap.pop()
+    assert (heap.next, heap.size) == (infos[0], 3)
+    assert [names(heap.pop(limit)) for limit in (0, 2, 9, 9)] == [[], ["p3", "p2"], ["p0"], []]
     with pytest.raises(KeyError):
-        heap.remove("p0")
+        heap.remove(infos[0])
 
 
-def test_a_heap_pops_many_at_once() -> None:
-    heap = KeyedHeap()
-    for number in (3, 1, 4, 0, 2):
-        heap.add(number, entry(f"p{number}"))
-    assert names(heap.pop_many(2)) == ["p0", "p1"]
-    assert names(heap.pop_many(0)) == []
-    assert names(heap.pop_many(9)) == ["p2", "p3", "p4"]
-    assert names(heap.pop_many(9)) == []
-
-
-# ---- the entrance ------------------------------------------------------------------------------------------
-
-
-def unschedulable() -> UnschedulablePods:
-    return UnschedulablePods(ClusterState().classes)
-
-
-def pod_queue(entrance: Entrance, groups_pods: bool) -> PodQueue:
-    """Empty; the next number is 7."""
-    top_of = (lambda key: (key[0], f"top of {key[1]}")) if groups_pods else None
-    queue = PodQueue(entrance, lambda: 2.5, True, top_of)
-    queue.active, queue.unschedulable = PriorityLanes(), unschedulable()
-    queue.numbers.last = 6
-    return queue
-
-
-def admit(
-    entrance: Entrance, *infos: QueuedPodInfo, waiting: dict[str, QueuedPodInfo] | None = None
-) -> tuple[bool, str | None, list[str]]:
-    """Whether pods were added, the name of the first that was not, and the names of the pods in the queue."""
-    queue = pod_queue(entrance, groups_pods=True)
-    queue.infos = {} if waiting is None else waiting
-    added, gated, info = queue.admit(iter(infos))
-    lanes, there = queue.active, queue.infos
-    assert gated == 0
-    assert set(queue.groups.values()) == {one for one in lanes if one.unit is not None}
-    listed = [one for entry in lanes for one in (entry.ordered() if entry.unit else [entry])]
-    assert added == sum(entry.size * (entry.size + 1) // 2 for entry in lanes)
-    for number, entry in enumerate(lanes, min((other.order for other in lanes), default=7)):
-        assert (entry.place, entry.order) == (Place.ACTIVE, number)
-    for other in listed:
-        assert (other.place, other.initial_attempt_timestamp) == (Place.ACTIVE, 2.5)
-        assert there[other.pod.metadata.uid] is other
-    return added > 0, None if info is None else info.pod.name, names(listed)
-
-
-def test_pods_enter_up_to_the_first_that_may_not() -> None:
-    held: set[str] = set()
-    asked: dict[str, Status] = {}
-    ask = (lambda pod: asked.get(pod.name),)
-    rules = {"": (("scheduling_gates",), (held,), ask, (), GATE), "other": None}
-    nominated: dict[str, str] = {}
-    entrance = Entrance(rules, nominated)
-    a, b = entry("a"), entry("b")
-    assert admit(entrance, a, b) == (True, None, ["a", "b"])
-    gated = gated_entry("g")
-    other = QueuedPodInfo(pod("o", scheduler_name="other"))
-    unknown = QueuedPodInfo(pod("u", scheduler_name="unknown"))
-    wants = QueuedPodInfo(replace(pod("n"), status=PodStatus(nominated_node_name="m")))
-    for refused in (gated, other, wants):
-        assert admit(entrance, a, refused, b) == (True, refused.pod.name, ["a"])
-    assert admit(entrance, unknown, a) == (True, None, ["u", "a"])
-    assert admit(entrance, a, b, waiting={"b": b}) == (True, "b", ["a"])
-    held.add("any")
-    assert admit(entrance, a) == (False, "a", [])
-    assert admit(entrance, unknown) == (True, None, ["u"])
-    held.clear()
-    asked["b"] = Status(Code.UNSCHEDULABLE)
-    assert admit(entrance, a, b) == (True, "b", ["a"])
-    asked.clear()
-    nominated["x"] = "m"
-    assert admit(entrance, a) == (False, "a", [])
-
-
-def gated_entry(name: str, **fields: Any) -> QueuedPodInfo:
-    return QueuedPodInfo(pod(name, scheduling_gates=(PodSchedulingGate(name="x"),)), **fields)
-
-
-def test_gated_pods_wait_among_the_unschedulable_ones_where_groups_are_ignored() -> None:
-    rules = {"": (("scheduling_gates", "resource_claims"), (), (), (), GATE)}
-    queue = pod_queue(Entrance(rules, {}), groups_pods=False)
-    g, b, h = gated_entry("g"), entry("b"), gated_entry("h")
-    assert queue.admit(iter((g, b, h))) == (1, 2, None)
-    assert names(queue.active) == ["b"]
-    assert list(queue.infos.values()) == [g, b, h]
-    for number, info in ((7, g), (9, h)):
-        assert (info.place, info.order, info.initial_attempt_timestamp) == (Place.UNSCHEDULABLE, number, None)
-        assert (info.gating_plugin, info.unschedulable_plugins) == ("Gates", {"Gates"})
-    assert [list(one.pods.values()) for one in queue.unschedulable.by_rejection.values()] == [[g, h]]
-    claims = QueuedPodInfo(pod("c", resource_claims=(PodResourceClaim(name="x"),)))
-    for unsure in (claims, gated_entry("o", gating_plugin="other"), h):
-        assert queue.admit(iter((unsure, b))) == (0, 0, unsure)
+# ---- unschedulable pods ------------------------------------------------------------------------------------
 
 
 def test_rejected_pods_move_along_when_classes_get_new_numbers() -> None:
@@ -326,126 +226,3 @@ def test_rejected_pods_move_along_when_classes_get_new_numbers() -> None:
     assert list(rejected.by_class.values()) == [{"a": a, "b": b}]
     waiting.remove(a)
     assert list(rejected.by_class.values()) == [{"b": b}]
-
-
-def test_the_pods_of_a_group_are_asked_about_once() -> None:
-    refused: set[str] = set()
-    asked: list[str] = []
-
-    def ask(pod: Pod) -> Status | None:
-        asked.append(pod.name)
-        return Status(Code.UNSCHEDULABLE) if pod.name in refused else None
-
-    entrance = Entrance(dict.fromkeys(("", "other"), ((), (), (), (ask,), None)), {})
-    a, b, c, d = (
-        QueuedPodInfo(pod(name, scheduling_group=PodSchedulingGroup(group), scheduler_name=scheduler))
-        for name, group, scheduler in (("a", "g", ""), ("b", "g", ""), ("c", "h", ""), ("d", "g", "other"))
-    )
-    assert admit(entrance, a, b, entry("e"), c, d) == (True, None, ["a", "b", "d", "e", "c"])
-    assert asked == ["a", "c", "d"]  # no pod without a group, and each name and group once
-    refused.add("b")
-    assert admit(entrance, b, a) == (False, "b", [])
-    assert a.unit == ("default", "top of g")
-
-
-# ---- in flight ---------------------------------------------------------------------------------------------
-
-
-class InFlightMachine(RuleBasedStateMachine):
-    """Pods are popped and done while events happen."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.flying = InFlight()
-        self.twin: list[Any] = []  # pods and events in their order
-        self.saved: Any = None
-        self.numbers = count()
-        self.looks_up = False  # pods are looked up by UID now and then
-
-    @rule()
-    def look_up(self) -> None:
-        self.looks_up = not self.looks_up
-
-    def pods(self) -> list[QueuedPodInfo]:
-        return [one for one in self.twin if isinstance(one, QueuedPodInfo)]
-
-    @rule(number=st.integers(1, 3))
-    def take(self, number: int) -> None:
-        infos = [entry(f"p{next(self.numbers)}") for _ in range(number)]
-        waiting = {info.pod.metadata.uid: info for info in infos}
-        again = [entry(info.pod.name) for info in self.pods()[:1]] if number < 3 else []
-        if again:
-            self.flying.note_addition()
-        assert self.flying.take([*infos, *again], Place.BACKOFF, waiting) == again
-        assert not waiting
-        assert all(info.attempts == 1 and info.place is None for info in infos + again)
-        self.twin += infos
-
-    @rule()
-    def observe(self) -> None:
-        number = next(self.numbers)
-        self.flying.observe(NODE_ADD, None, number)
-        if self.pods():  # nobody else waits for events
-            self.twin.append(number)
-
-    @rule(at=st.lists(st.integers(0, 9), max_size=3), by_entry=st.booleans(), all_pods=st.booleans())
-    def done(self, at: list[int], by_entry: bool, all_pods: bool) -> None:
-        at = list(range(len(self.pods()))) if all_pods else at
-        pods = self.pods()
-        ended = {pods[index].pod.metadata.uid for index in at if index < len(pods)}
-        if by_entry:
-            gone = entry("gone")
-            self.flying.finish([pods[index] for index in at if index < len(pods)] + [gone])
-            assert not self.flying.has(gone)
-        else:
-            self.flying.done(*ended, "unknown")
-        self.twin = [
-            one
-            for one in self.twin
-            if not isinstance(one, QueuedPodInfo) or one.pod.metadata.uid not in ended
-        ]
-        while self.twin and isinstance(self.twin[0], int):
-            self.twin.pop(0)
-
-    @rule()
-    def save(self) -> None:
-        self.saved = self.flying.save(), list(self.twin)
-
-    @rule()
-    def undo(self) -> None:
-        if self.saved is not None:
-            for info in self.pods():
-                info.attempts = 5
-            self.flying.undo(self.saved[0])
-            self.twin = list(self.saved[1])
-            assert all(info.attempts == 1 for info in self.pods())
-
-    @rule(left=st.integers(0, 3))
-    def rebuild(self, left: int) -> None:
-        """All pods see all events again."""
-        pods = self.pods()
-        self.flying.rebuild({info.pod.metadata.uid for info in pods[:left]})
-        self.twin = pods[left:] + [one for one in self.twin if isinstance(one, int)]
-
-    @invariant()
-    def all_is_equal(self) -> None:
-        pods = self.pods()
-        assert list(self.flying) == pods
-        assert len(self.flying) == len(pods)
-        assert [new for _, _, new in self.flying.events] == [one for one in self.twin if isinstance(one, int)]
-        for info in pods:
-            uid = info.pod.metadata.uid
-            assert self.flying.has(info)
-            if self.looks_up:
-                assert uid in self.flying
-                assert self.flying.get(uid) is info
-            assert self.flying.place(info) is Place.BACKOFF
-            since = [one for one in self.twin[self.twin.index(info) :] if isinstance(one, int)]
-            if self.looks_up:
-                assert [new for _, _, new in self.flying.since_pop(uid)] == since
-        if self.looks_up:
-            assert self.flying.get("unknown") is self.flying.place(entry("unknown")) is None
-
-
-TestInFlightMachine = InFlightMachine.TestCase
-TestInFlightMachine.settings = settings(deadline=None, max_examples=150, stateful_step_count=40)

@@ -93,5 +93,5 @@ def test_a_plugin_that_the_queue_asks_may_take_the_lock_of_the_cache() -> None:
 
     one, took = world(profile=profile_with(make(PreEnqueuePlugin, "Gate", pre_enqueue=ask))), list[bool]()
     asks.append(lambda: took.append(one.cache.lock.acquire(False)))
-    one.queue.add(SMALL)
+    one.queue.add([SMALL])
     assert took == [False]

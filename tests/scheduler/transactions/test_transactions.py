@@ -93,11 +93,11 @@ def nominate(one: Scheduler) -> None:
 
 
 def use_queue(one: Scheduler) -> None:
-    one.queue.pop(timeout=0)
-    popped = one.queue.pop(timeout=0)
+    one.queue.pop()
+    (popped,) = one.queue.pop()
     assert popped is not None
     one.queue.give_back([popped], [popped.pod], [(frozenset({"NodeResourcesFit"}), frozenset())])
-    one.queue.delete(one.client.get(Pod, "p3", "default"))
+    one.queue.delete([one.client.get(Pod, "p3", "default")])
 
 
 ACTIONS = [run, write, schedule, schedule_one, nominate, use_queue]

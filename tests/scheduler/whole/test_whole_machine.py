@@ -225,8 +225,7 @@ class WholeMachine(RuleBasedStateMachine):
 
     @rule()
     def pop(self) -> None:
-        info = self.queue.pop(0)
-        if info is not None:
+        for info in self.queue.pop():
             self.popped[info.pod.metadata.uid] = info
 
     @rule(pick=PICK)
@@ -234,7 +233,7 @@ class WholeMachine(RuleBasedStateMachine):
         infos = self.popped.values()
         there = [info for info in infos if self.twin.pods.get(info.pod.key) is info.pod]
         if there:
-            self.queue.put_back(self.popped.pop(there[pick % len(there)].pod.metadata.uid))
+            self.queue.put_back([self.popped.pop(there[pick % len(there)].pod.metadata.uid)])
 
     @rule(pick=PICK)
     def attempt(self, pick: int) -> None:
@@ -244,8 +243,7 @@ class WholeMachine(RuleBasedStateMachine):
     @rule(count=st.integers(1, 6))
     def attempts_in_a_row(self, count: int) -> None:
         for _ in range(count):
-            info = self.queue.pop(0)
-            if info is not None:
+            for info in self.queue.pop():
                 self.attempt_to_place(info)
 
     def attempt_to_place(self, info: QueuedPodInfo) -> None:
@@ -254,13 +252,13 @@ class WholeMachine(RuleBasedStateMachine):
         there = [each for each in self.store.list(Pod)[0] if not each.metadata.deletion_timestamp]
         is_gone = one.metadata.uid not in [each.metadata.uid for each in there]
         if one.metadata.deletion_timestamp or self.scheduler.cache.state.has_pod(one):
-            self.queue.done(one.metadata.uid)
+            self.queue.done([info])
             return
         if is_gone and self.binds:  # nobody could bind it: it waits until its deletion is heard of
             if self.scheduler.pods.current(one) is None:
-                self.queue.done(one.metadata.uid)
+                self.queue.done([info])
             else:
-                self.queue.put_back(info)
+                self.queue.put_back([info])
             return
         decision = self.decide(one)
         if decision.node is None:
@@ -269,7 +267,7 @@ class WholeMachine(RuleBasedStateMachine):
             self.queue.give_back([info], [latest], [failure.rejectors], [failure.nominating])
             return
         if self.binds:
-            self.queue.done(one.metadata.uid)
+            self.queue.done([info])
         else:  # in flight until it is bound
             self.placed[one.metadata.uid] = info, decision.node
 
@@ -299,7 +297,7 @@ class WholeMachine(RuleBasedStateMachine):
         if uid in self.twin.assumed:
             self.bind_one(info, on)
         else:
-            self.queue.done(info.pod.metadata.uid)
+            self.queue.done([info])
         self.told(told)
 
     def bind_one(self, info: Any, on: str) -> None:
@@ -311,7 +309,7 @@ class WholeMachine(RuleBasedStateMachine):
             self.twin.freed(self.twin.assumed.pop(one.metadata.uid))
         else:
             self.stored[one.name].on = on
-            self.queue.done(one.metadata.uid)
+            self.queue.done([info])
 
     @rule(pick=PICK)
     def schedule_one(self, pick: int) -> None:

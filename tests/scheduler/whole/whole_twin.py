@@ -110,44 +110,35 @@ def follow_attempts(scheduler: Followed) -> None:
     """Have the twin of the queue do the same as the queue, and decide by itself what becomes of a pod that
     failed."""
     queue, twin, entries = scheduler.queue, scheduler.followed, dict[str, Entry]()
-    activate, pop, put_back = queue.activate, queue.pop, queue.put_back
-    done, finish = queue.done, queue.finish
+    activate, pop, put_back, done = queue.activate, queue.pop, queue.put_back, queue.done
 
     def follow_activate(pods: Iterable[Pod]) -> None:
         listed = list(pods)
         activate(listed)
         twin.queue.activate(listed)
 
-    def follow_pop(timeout: float | None = 0) -> QueuedPodInfo | None:
-        info, entry = pop(0), next(iter(twin.queue.pop_unit()), None)
-        assert (info and info.pod) == (entry and entry.pod)
-        if entry is not None:
-            entries[entry.uid] = entry
-        return info
-
-    def follow_batch(limit: int) -> list[QueuedPodInfo]:
+    def follow_pop(limit: int = 1) -> list[QueuedPodInfo]:
         """Of pods without a group, one by one."""
-        info = follow_pop()
-        return [] if info is None else [info]
+        infos, popped = pop(), twin.queue.pop_unit()
+        assert [info.pod for info in infos] == [entry.pod for entry in popped]
+        entries.update({entry.uid: entry for entry in popped})
+        return infos
 
-    def follow_put_back(*infos: QueuedPodInfo) -> None:
-        put_back(*infos)
-        for info in infos:
+    def follow_put_back(infos: Iterable[QueuedPodInfo]) -> None:
+        untried = [info for info in infos if info in queue.in_flight()]
+        put_back(untried)
+        for info in untried:
             twin.queue.put_back([entries.pop(info.pod.metadata.uid)])
 
-    def follow_done(*uids: str) -> None:
-        for uid in uids:
-            twin.queue.done(uid)
-        done(*uids)
-
-    def follow_finish(infos: list[QueuedPodInfo]) -> None:
-        for info in infos:
+    def follow_done(infos: Iterable[QueuedPodInfo]) -> None:
+        listed = list(infos)
+        for info in listed:
             twin.queue.done(info.uid)
-        finish(infos)
+        done(listed)
 
     followed: Any = queue
-    followed.activate, followed.pop, followed.pop_batch = follow_activate, follow_pop, follow_batch
-    followed.put_back, followed.done, followed.finish = follow_put_back, follow_done, follow_finish
+    followed.activate, followed.pop = follow_activate, follow_pop
+    followed.put_back, followed.done = follow_put_back, follow_done
     follow_failures(queue, twin, entries)
 
 
@@ -156,7 +147,7 @@ def follow_failures(queue: Any, twin: WholeTwin, entries: dict[str, Entry]) -> N
     give_back = queue.give_back
 
     def follow(infos: list[QueuedPodInfo], *of_each: Any) -> None:
-        failed = [info for info in infos if queue.is_in_flight(info)]
+        failed = [info for info in infos if info in queue.in_flight()]
         give_back(infos, *of_each)
         for info in failed:
             if queue.get(info.uid) is info:

@@ -1,4 +1,4 @@
-from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
+from collections.abc import Callable, Mapping, Sequence, Sized
 from typing import Self, final
 
 from moorage._core.queue.queued_pods import QueuedPodInfo
@@ -20,13 +20,7 @@ class NewPods:
     def __next__(self) -> QueuedPodInfo: ...
 
 _Asked = Sequence[Callable[[Pod], Status | None]]
-_Rule = tuple[Sequence[str], Sequence[Sized], _Asked, _Asked, tuple[Sequence[str], str] | None]
+_Rule = tuple[Sequence[str], Sequence[Sized], _Asked, _Asked]
 
 class Entrance:
-    def __init__(
-        self,
-        rules: Mapping[str, _Rule | None],
-        nominated: dict[str, str],
-    ) -> None: ...
-    def passes(self, pod: Pod) -> bool: ...
-    def all_pass(self, infos: Iterable[QueuedPodInfo]) -> bool: ...
+    def __init__(self, rules: Mapping[str, _Rule | None]) -> None: ...

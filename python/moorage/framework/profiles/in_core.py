@@ -34,7 +34,7 @@ P = TypeVar("P", bound=Plugin)
 Asked = TypeVar("Asked", bound=Callable[..., Status | None])
 
 
-def gates_only_with(*fields: str, held: Sequence[str] = (), always: bool = False) -> Callable[[Asked], Asked]:
+def gates_only_with(*fields: str, held: Sequence[str] = ()) -> Callable[[Asked], Asked]:
     """Return a decorator that says when PreEnqueue of a plugin need not be called.
 
     A method that overrides a decorated one is not decorated.
@@ -46,12 +46,10 @@ def gates_only_with(*fields: str, held: Sequence[str] = (), always: bool = False
     held : sequence of str
         Attributes of the plugin: containers that stay the same objects. A pod passes for certain if all these
         fields and containers are empty.
-    always : bool, optional
-        Whether a pod is unschedulable for certain if one of the fields is not empty.
     """
 
     def decorate(pre_enqueue: Asked) -> Asked:
-        pre_enqueue.gates_only_with = fields, held, always  # type: ignore[attr-defined]
+        pre_enqueue.gates_only_with = fields, held  # type: ignore[attr-defined]
         return pre_enqueue
 
     return decorate

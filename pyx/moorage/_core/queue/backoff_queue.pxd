@@ -1,15 +1,14 @@
 from libc.stdint cimport int64_t
 
-from moorage._core.queue.queued_pods cimport KeyedHeap, QueuedPodInfo
+from moorage._core.queue.queued_pods cimport KeyedHeap, QueuedPodInfo, Waiting
 
 
-cdef class BackoffQueue:
-    cdef dict heaps  # by Place
+cdef class BackoffQueue(Waiting):
     cdef readonly KeyedHeap rejected, failed
-    cdef object initial, maximum, window, rank  # times in microseconds
+    cdef object initial, maximum, window  # times in microseconds
 
-    cpdef object until(self, QueuedPodInfo info)
-    cdef object end_of(self, double timestamp, int64_t count, int64_t size)
+    cpdef int64_t until(self, QueuedPodInfo info) except -1
     cdef object rounded(self, object at)
     cpdef bint is_backing_off(self, QueuedPodInfo info, double now) except -1
-    cpdef add(self, QueuedPodInfo info)
+    cdef KeyedHeap heap_of(self, QueuedPodInfo info)
+    cdef QueuedPodInfo completed(self, double now)

@@ -4,17 +4,19 @@ a lock.
 kube-scheduler v1.36, backend/queue/backoff_queue.go.
 """
 
+from functools import partial
+
 from libc.math cimport sqrt
 from libc.stdint cimport int64_t
 
-from moorage._core.queue.queued_pods cimport KeyedHeap, QueuedPodInfo
+from moorage._core.queue.queued_pods cimport KeyedHeap, QueuedPodInfo, Waiting
 from moorage._core.queue.queued_pods import Place
 from moorage._core.queue.unschedulable_pods cimport microseconds
 
-cdef object SECOND = 1_000_000
+cdef object SECOND = 1_000_000, BACKOFF = Place.BACKOFF
 
 
-cdef class BackoffQueue:
+cdef class BackoffQueue(Waiting):
     """Pods by the end of their backoff.
 
     Pods that failed with an error have a heap of their own: they are never popped before their backoff ends.
@@ -41,111 +43,63 @@ cdef class BackoffQueue:
     def __cinit__(self, double initial, double maximum, bint in_windows, rank not None):
         self.initial, self.maximum = microseconds(initial), microseconds(maximum)
         self.window = SECOND if in_windows else 1
-        self.rank = rank
-        self.rejected, self.failed = KeyedHeap(), KeyedHeap()
-        self.heaps = {Place.BACKOFF: self.rejected, Place.ERROR_BACKOFF: self.failed}
+        self.rejected, self.failed = KeyedHeap(partial(_rank, rank)), KeyedHeap(partial(_rank, rank))
 
-    @property
-    def shortest(self):
-        """The shortest backoff, in microseconds."""
-        return min(self.initial, self.maximum)
+    cpdef int64_t until(self, QueuedPodInfo info) except -1:
+        """Return when an entry's backoff ends, in microseconds; 0 for one without backoff.
 
-    cpdef object until(self, QueuedPodInfo info):
-        """Return when a pod's backoff ends.
-
-        The end is stored in the pod, so that it is computed once for each attempt.
-
-        Parameters
-        ----------
-        info : QueuedPodInfo
-
-        Returns
-        -------
-        int
-            Microseconds; 0 for a pod without backoff.
+        The end is stored in the entry, so that it is computed once for each attempt.
         """
+        cdef int64_t count
         if info is None:
             raise TypeError("a pod is None")
         if not info.until:
             count = info.consecutive_errors_count or info.unschedulable_count
-            info.until = self.end_of(info.timestamp, count, info.size)
+            if count and self.maximum:
+                maximum = <int64_t>(self.maximum * sqrt(info.size)) if info.size > 1 else self.maximum
+                is_longest = self.initial > maximum >> (count - 1)
+                backoff = maximum if is_longest else self.initial << (count - 1)
+                info.until = self.rounded(microseconds(info.timestamp) + backoff)
         return info.until
-
-    cdef object end_of(self, double timestamp, int64_t count, int64_t size):
-        """Return when the backoff after so many failures, the last one at a time in seconds, ends; `size` is
-        the number of pods that are tried together."""
-        if count == 0 or self.maximum == 0:
-            return 0
-        shift = count - 1
-        maximum = <int64_t>(self.maximum * sqrt(<double>size)) if size > 1 else self.maximum
-        backoff = maximum if self.initial > maximum >> shift else self.initial << shift
-        return self.rounded(microseconds(timestamp) + backoff)
 
     cdef object rounded(self, object at):
         """Return a time in microseconds, rounded down to the ordering window."""
         return at - at % self.window
 
     cpdef bint is_backing_off(self, QueuedPodInfo info, double now) except -1:
-        """Whether the backoff of a pod has not ended. It ends after the window that the end falls in.
-
-        Parameters
-        ----------
-        info : QueuedPodInfo
-        now : float
-            Seconds.
-
-        Returns
-        -------
-        bool
-        """
+        """Whether the backoff of an entry has not ended at a time in seconds. It ends after the window that
+        the end falls in."""
         until = self.until(info)  # raises TypeError for None
         return until != 0 and until >= self.rounded(microseconds(now))
 
-    cpdef add(self, QueuedPodInfo info):
-        """Add a pod to the heap of its `place`.
+    cdef KeyedHeap heap_of(self, QueuedPodInfo info):
+        return self.rejected if info.place is BACKOFF else self.failed
 
-        Parameters
-        ----------
-        info : QueuedPodInfo
-        """
-        if info is None:
-            raise TypeError("a pod is None")
-        cdef KeyedHeap heap = self.heaps[info.place]
-        heap.add((self.until(info), *self.rank(info)), info)
+    cdef int enter(self, QueuedPodInfo entry) except -1:
+        self.until(entry)
+        return self.heap_of(entry).enter(entry)
 
-    def remove(self, QueuedPodInfo info not None):
-        """Remove a pod from the heap of its `place`.
+    cdef int leave(self, QueuedPodInfo entry) except -1:
+        return self.heap_of(entry).leave(entry)
 
-        Parameters
-        ----------
-        info : QueuedPodInfo
-        """
-        cdef KeyedHeap heap = self.heaps[info.place]
-        heap.remove(info.uid)
-
-    def pop_completed(self, double now):
-        """Remove and return the pods whose backoff has ended.
-
-        Parameters
-        ----------
-        now : float
-            Seconds.
-
-        Returns
-        -------
-        list of QueuedPodInfo
-            Rejected pods first, each kind in the order of the ends.
-        """
+    cdef QueuedPodInfo completed(self, double now):
+        """Return an entry whose backoff has ended at a time in seconds, or None: those that were rejected
+        come first, each kind in the order of the ends."""
         cdef KeyedHeap heap
-        cdef list completed = []
+        cdef QueuedPodInfo entry
         end = self.rounded(microseconds(now))
         for heap in (self.rejected, self.failed):
-            while heap.entries and heap.peek()[0][0] < end:
-                completed.append(heap.pop())
-        return completed
+            entry = heap.first()
+            if entry is not None and entry.until < end:
+                return entry
+        return None
 
     def next_end(self):
         """Return when the first backoff ends, in microseconds; None if the queue is empty."""
-        cdef KeyedHeap heap
-        ends = [heap.peek()[0][0] for heap in (self.rejected, self.failed) if heap.entries]
+        ends = [heap.next.until for heap in (self.rejected, self.failed) if heap.size]
         return min(ends, default=None)
+
+
+def _rank(rank, QueuedPodInfo info not None):
+    """Return the rank of a pod by the end of its backoff, then by its rank in the active queue."""
+    return info.until, *rank(info)

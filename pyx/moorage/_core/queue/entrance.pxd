@@ -19,12 +19,9 @@ cdef class NewPods:
 
 
 cdef class Entrance:
-    cdef dict rules, nominated
-    cdef object name, fields, held, asked, asked_by_group, gate  # the rule of the last scheduler name
+    cdef dict rules
+    cdef object name, fields, held, asked, asked_by_group  # the rule of the last scheduler name
     cdef bint is_known
 
-    cpdef bint passes(self, pod) except -1
-    cdef bint passes_with(self, pod, set groups) except -1
-    cdef bint gates(self, QueuedPodInfo info) except -1
+    cdef bint passes(self, pod, set groups) except -1
     cdef bint group_passes(self, pod, set groups) except -1
-    cdef bint is_nominated(self, pod) except -1

@@ -1,4 +1,4 @@
-"""The entrance of the scheduling queue: when pods came, and what becomes of new ones.
+"""The entrance of the scheduling queue: when pods came, and which may surely enter.
 
 kube-scheduler v1.36, backend/queue/scheduling_queue.go. Not thread-safe; the queue has a lock.
 """
@@ -6,7 +6,7 @@ kube-scheduler v1.36, backend/queue/scheduling_queue.go. Not thread-safe; the qu
 from libc.math cimport NAN, isnan
 from libc.stdint cimport int64_t
 
-from moorage._core.base cimport METADATA, SPEC, STATUS, UID, Field, group_of
+from moorage._core.base cimport METADATA, SPEC, UID, Field, group_of
 from moorage._core.queue.queued_pods cimport QueuedPodInfo
 
 cdef extern from "Python.h":
@@ -17,9 +17,9 @@ cdef enum:
     SERVER_STAMP = 20  # characters of 2006-01-02T15:04:05Z
     DAYS_TO_1970 = 719469  # from 0000-03-01, and 1
 
-cdef tuple NO_RULE = ((), (), (), (), None)
+cdef tuple NO_RULE = ((), (), (), ())
 cdef Field CREATION_TIMESTAMP = Field("creation_timestamp")
-cdef Field SCHEDULER_NAME = Field("scheduler_name"), NOMINATED_NODE_NAME = Field("nominated_node_name")
+cdef Field SCHEDULER_NAME = Field("scheduler_name")
 
 
 cdef class CreationClock:
@@ -44,16 +44,7 @@ cdef class CreationClock:
         return self.now
 
     cpdef QueuedPodInfo entry(self, pod):
-        """Return the queue entry of a new pod as of its creation timestamp, and advance the clock to it.
-
-        Parameters
-        ----------
-        pod : Pod
-
-        Returns
-        -------
-        QueuedPodInfo
-        """
+        """Return the queue entry of a new pod as of its creation timestamp, and advance the clock to it."""
         cdef QueuedPodInfo info = QueuedPodInfo.__new__(QueuedPodInfo)
         cdef double at
         meta = METADATA.of(pod)
@@ -131,65 +122,29 @@ cdef inline int64_t _two_digits(const char* text) noexcept:
 
 
 cdef class Entrance:
-    """Tells which new pods certainly enter the active queue, and which PreEnqueue certainly gates.
+    """Tells which pods PreEnqueue certainly passes.
 
     Parameters
     ----------
     rules : dict
         By scheduler name, whether PreEnqueue may reject a pod: names of fields of spec, and containers, all
         of which are empty for a pod that passes, functions that return None for it, and functions whose
-        answers are alike for all pods of a group, and None for pods without one; then fields of which none
-        has anything unless a plugin, asked first, rejects the pod, with its name, or None. None where it is
-        not known. A pod of a name that is not here passes.
-    nominated : dict
-        The nominations of all pods, by UID.
+        answers are alike for all pods of a group, and None for pods without one. None where it is not known.
+        A pod of a name that is not here passes.
     """
 
-    def __init__(self, dict rules not None, dict nominated not None):
-        self.rules = {name: rule and _read_rule(tuple(rule)) for name, rule in rules.items()}
-        self.nominated = nominated
+    def __init__(self, dict rules not None):
+        self.rules = {name: rule and _read_rule(rule) for name, rule in rules.items()}
 
-    cpdef bint passes(self, pod) except -1:
-        """Whether PreEnqueue certainly passes a pod.
-
-        Parameters
-        ----------
-        pod : Pod
-
-        Returns
-        -------
-        bool
-            False where it is not known.
-        """
-        return self.passes_with(pod, set())
-
-    def all_pass(self, infos not None):
-        """Whether PreEnqueue certainly passes several pods.
-
-        Parameters
-        ----------
-        infos : iterable of QueuedPodInfo
-
-        Returns
-        -------
-        bool
-            False where it is not known.
-        """
-        cdef set groups = set()
-        for info in infos:
-            if not self.passes_with((<QueuedPodInfo?>info).pod, groups):
-                return False
-        return True
-
-    cdef bint passes_with(self, pod, set groups) except -1:
-        """Whether PreEnqueue certainly passes a pod, where `groups` takes the groups whose pods pass."""
+    cdef bint passes(self, pod, set groups) except -1:
+        """Whether PreEnqueue certainly passes a pod. `groups` takes the groups whose pods pass."""
         cdef Field field
         spec = SPEC.of(pod)
         name = SCHEDULER_NAME.of(spec)
         if name is not self.name:
             rule = self.rules.get(name, NO_RULE)
             self.name, self.is_known = name, rule is not None
-            self.fields, self.held, self.asked, self.asked_by_group, self.gate = rule or NO_RULE
+            self.fields, self.held, self.asked, self.asked_by_group = rule or NO_RULE
         if not self.is_known:
             return False
         for field in <tuple>self.fields:
@@ -203,18 +158,6 @@ cdef class Entrance:
                 return False
         return not self.asked_by_group or self.group_passes(pod, groups)
 
-    cdef bint gates(self, QueuedPodInfo info) except -1:
-        """Gate a new pod, if the first plugin of the rule that `passes_with` has read does so for certain."""
-        cdef Field field
-        if self.gate is None or info.gating_plugin or info.unschedulable_plugins:
-            return False
-        fields, name, names = <tuple>self.gate
-        for field in <tuple>fields:
-            if field.of(SPEC.of(info.pod)):
-                info.gating_plugin, info.unschedulable_plugins = name, names
-                return True
-        return False
-
     cdef bint group_passes(self, pod, set groups) except -1:
         """Whether the functions that are asked once for a group pass a pod."""
         group = group_of(pod)
@@ -227,15 +170,8 @@ cdef class Entrance:
         groups.add(key)
         return True
 
-    cdef bint is_nominated(self, pod) except -1:
-        """Whether a pod, or any other one, is nominated."""
-        return bool(self.nominated) or bool(NOMINATED_NODE_NAME.of(STATUS.of(pod)))
 
-
-cdef tuple _read_rule(tuple rule):
-    """Return the rule of a scheduler name as `Entrance` reads it; of a gate the readers of the fields, the
-    name of the plugin and the set of that name."""
-    fields, held, asked, asked_by_group, gate = rule
-    if gate is not None:
-        gate = tuple([Field(field) for field in gate[0]]), gate[1], frozenset((gate[1],))
-    return tuple([Field(field) for field in fields]), tuple(held), tuple(asked), tuple(asked_by_group), gate
+cdef tuple _read_rule(rule):
+    """Return the rule of a scheduler name as `Entrance` reads it, with readers of the fields."""
+    fields, held, asked, asked_by_group = rule
+    return tuple([Field(field) for field in fields]), tuple(held), tuple(asked), tuple(asked_by_group)

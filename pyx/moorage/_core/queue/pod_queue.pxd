@@ -1,22 +1,51 @@
+from libc.stdint cimport int64_t
+
 from moorage._core.queue.backoff_queue cimport BackoffQueue
 from moorage._core.queue.entrance cimport Entrance
-from moorage._core.queue.in_flight cimport InFlight, Numbers
-from moorage._core.queue.queued_pods cimport QueuedPodInfo
+from moorage._core.queue.in_flight cimport InFlight
+from moorage._core.queue.queued_pods cimport QueuedGroupInfo, QueuedPodInfo, Waiting
 from moorage._core.queue.unschedulable_pods cimport UnschedulablePods
 
 
 cdef class PodQueue:
-    cdef public dict infos, groups
-    cdef public object active, now
-    cdef public BackoffQueue backoff
-    cdef public UnschedulablePods unschedulable
+    cdef readonly dict infos, groups
+    cdef public object now, incoming
+    cdef readonly Waiting active
+    cdef readonly BackoffQueue backoff
+    cdef readonly UnschedulablePods unschedulable
     cdef readonly InFlight in_flight
-    cdef readonly Numbers numbers
-    cdef readonly Entrance entrance
-    cdef readonly object top_of
-    cdef readonly bint pop_from_backoff, groups_pods
+    cdef readonly object settings
+    cdef object make_active, gates, hints, nominator
+    cdef Entrance entrance
+    cdef dict nominated      # the nodes of nominated pods by UID
+    cdef bint pop_from_backoff, groups_pods
+    cdef str added, updated  # labels of the events with which pods are new
+    cdef public int64_t changes  # equal numbers mean equal pods in equal places
+    cdef int64_t number      # that of the last entry into a place
+    cdef object saved        # the last result of `save`, while it is valid
 
-    cdef int wait(self, QueuedPodInfo info, place) except -1
-    cdef object unit_of(self, key, dict tops)
-    cdef int join_active(self, QueuedPodInfo info, unit) except -1
-    cdef bint passes(self, QueuedPodInfo info, set groups) except -1
+    cdef int clear(self) except -1
+    cpdef bint has_next(self) except -1
+    cdef Waiting queue_of(self, QueuedPodInfo entry)
+    cdef int count(self, QueuedPodInfo entry, str label) except -1
+    cpdef QueuedPodInfo entry_of(self, QueuedPodInfo info)
+    cdef list pods_of(self, entries)
+    cdef list gated_groups(self)
+    cdef int put(self, QueuedPodInfo entry, place) except -1
+    cdef int leave(self, QueuedPodInfo entry) except -1
+    cdef int move(self, QueuedPodInfo entry, place, str label) except -1
+    cdef int follow(self, strategy, QueuedPodInfo entry, str label) except -1
+    cdef bint is_gated(self, QueuedPodInfo entry, set passing) except -1
+    cdef bint stays_gated(self, QueuedGroupInfo group) except -1
+    cdef int nominate_new(self, QueuedPodInfo info, str label) except -1
+    cdef bint has_nominations(self, pod) except -1
+    cdef int enter(self, QueuedPodInfo info, str label, dict tops, set passing) except -1
+    cdef int join(self, QueuedPodInfo info, unit, str label, set passing) except -1
+    cdef int add_member(self, QueuedGroupInfo group, QueuedPodInfo info) except -1
+    cdef int put_anew(self, QueuedPodInfo group, place, str label) except -1
+    cdef int remove(self, QueuedPodInfo info, str label) except -1
+    cdef int take_back(self, QueuedPodInfo info, plugins) except -1
+    cdef int put_back_one(self, QueuedPodInfo info) except -1
+    cdef bint take_newer(self, QueuedGroupInfo group) except -1
+    cdef int adopt(self, list entries) except -1
+    cdef int rebuild(self) except -1

@@ -1,17 +1,36 @@
-"""The places of the scheduling queue together, and what several pods do in one step: enter as new ones,
-return after their attempts, and move when an event makes them worth another one.
+"""The scheduling queue without its lock: every waiting pod in one place, and the pods in flight.
 
-kube-scheduler v1.36, backend/queue/scheduling_queue.go. Not thread-safe; the queue has a lock.
+kube-scheduler v1.36, backend/queue/scheduling_queue.go. An entry is a pod, or a group whose pods are tried
+together, as in v1.37. Not thread-safe; the queue has a lock.
 """
 
-from libc.math cimport isnan
+import logging
+from itertools import chain
+from operator import attrgetter
 
-from moorage._core.base cimport METADATA, STATUS, UID, Cause, Field, Notice, group_of
-from moorage._core.queue.queued_pods cimport PriorityLanes, QueuedGroupInfo, QueuedPodInfo
-from moorage._core.queue.queued_pods import Place
+from moorage._core.base cimport METADATA, NODE_NAME, SPEC, STATUS, UID, Cause, Field, Notice, group_of
+from moorage._core.queue.queued_pods cimport QueuedGroupInfo, QueuedPodInfo, Waiting
+from moorage._core.queue.unschedulable_pods cimport microseconds, waits_since
+from moorage._core.queue.queued_pods import Place, Strategy
 
-cdef Field NOMINATED_NODE_NAME = Field("nominated_node_name")
+logger = logging.getLogger("moorage.queue")
+
+cdef Field NOMINATED_NODE_NAME = Field("nominated_node_name"), PHASE = Field("phase")
+cdef frozenset FINISHED = frozenset(("Succeeded", "Failed"))
+cdef tuple NO_PLUGINS = (frozenset(), frozenset())
+cdef object ORDER = attrgetter("order")
 cdef object ACTIVE = Place.ACTIVE, BACKOFF = Place.BACKOFF, UNSCHEDULABLE = Place.UNSCHEDULABLE
+cdef object ERROR_BACKOFF = Place.ERROR_BACKOFF
+cdef object SKIP = Strategy.SKIP, AFTER_BACKOFF = Strategy.AFTER_BACKOFF, IMMEDIATELY = Strategy.IMMEDIATELY
+# Names of the places in counts of pods that enter, and in messages.
+cdef dict QUEUES = {
+    ACTIVE: ("active", "the active queue"),
+    BACKOFF: ("backoff", "the backoff queue"),
+    ERROR_BACKOFF: ("backoff", "the backoff queue"),
+    UNSCHEDULABLE: ("unschedulable", "unschedulable queue"),
+}
+cdef str FAILED = "ScheduleAttemptFailure", BACKOFF_COMPLETE = "BackoffComplete"
+cdef str POP_FROM_BACKOFF = "PopFromBackoffQ"
 
 
 cdef class PodQueue:
@@ -19,235 +38,545 @@ cdef class PodQueue:
 
     Parameters
     ----------
-    entrance : Entrance
-        Tells which pods PreEnqueue passes.
+    settings : QueueSettings
+    make_active : callable
+        Returns an empty active queue.
+    gates : Gates
+        PreEnqueue: tells whether a plugin gates a pod.
+    hints : Hints
+        Tells whether events help a failed pod.
+    nominator : PodNominator
+        Receives the nominations of the pods.
     now : callable
         Returns seconds.
-    pop_from_backoff : bool
-        Whether an empty active queue takes pods from the backoff queue. PreEnqueue then runs before the
-        backoff.
-    top_of : callable or None
-        Returns the group whose pods are tried together with those of a group; None where groups are ignored.
 
     Attributes
     ----------
     infos : dict of str to QueuedPodInfo
         The waiting pods by UID.
-    active : PriorityLanes or other queue
-    backoff : BackoffQueue
-    unschedulable : UnschedulablePods
     groups : dict of tuple of str to QueuedGroupInfo
         The groups that wait.
+    active, backoff, unschedulable : Waiting
+        The places.
     in_flight : InFlight
-    numbers : Numbers
-        Numbers the pods that enter a place.
+    incoming : Counter or None
+        Counts the pods that enter a queue, by queue (active, backoff or unschedulable) and label of the
+        event; None, the default, for no counts.
     """
 
-    def __init__(self, Entrance entrance not None, now not None, bint pop_from_backoff, top_of):
-        self.infos, self.in_flight, self.numbers = {}, InFlight(), Numbers()
-        self.groups = {}
-        self.entrance, self.now = entrance, now
-        self.pop_from_backoff, self.top_of, self.groups_pods = pop_from_backoff, top_of, top_of is not None
+    def __cinit__(self, settings not None, make_active not None, gates not None, hints not None,
+                  nominator not None, now not None):
+        self.settings, self.make_active, self.nominator, self.now = settings, make_active, nominator, now
+        self.gates, self.hints, self.entrance = gates, hints, Entrance(gates.rules)
+        self.pop_from_backoff, self.groups_pods = settings.pop_from_backoff, settings.groups_pods
+        self.added, self.updated = hints.pod_events.added.label, hints.pod_events.updated.label
+        self.infos, self.in_flight, self.nominated = {}, InFlight(), nominator.nodes
+        self.clear()
 
-    cdef int wait(self, QueuedPodInfo info, place) except -1:
-        """Add a pod, or a group that has no pods yet, to a place, as the last of what waits."""
-        self.numbers.last += 1
-        info.order, info.place = self.numbers.last, place
-        if info.size:
-            self.infos[info.uid] = info
-        if place is UNSCHEDULABLE:
-            self.unschedulable.add(info)
-        elif place is BACKOFF:
-            self.backoff.add(info)
-        elif type(self.active) is PriorityLanes:
-            (<PriorityLanes>self.active).add(info)
-        else:
-            self.active.add(info)
+    cdef int clear(self) except -1:
+        """Replace all places by empty ones."""
+        self.changes += 1
+        self.groups, self.active = {}, self.make_active()
+        times = self.settings.initial_backoff, self.settings.max_backoff
+        self.backoff = BackoffQueue(*times, self.pop_from_backoff, self.active.rank)
+        self.unschedulable = UnschedulablePods(self.hints.classes)
         return 0
 
-    cdef object unit_of(self, key, dict tops):
-        """Return the group whose pods are tried together with those of a group. `tops` takes what is known of
-        groups until one of them changes."""
-        unit = tops.get(key)
-        if unit is None:
-            unit = tops[key] = self.top_of(key)
-        return unit
+    # ---- reading
 
-    cdef int join_active(self, QueuedPodInfo info, unit) except -1:
-        """Add a pod that PreEnqueue passes to its group, which is in the active queue or new."""
-        cdef QueuedGroupInfo group
-        known = self.groups.get(unit)
-        if known is None:
-            group = self.groups[unit] = QueuedGroupInfo(unit, info.timestamp)
-            group.pod, group.first_ready = info.pod, info.first_ready
-            self.wait(group, ACTIVE)
-        else:
-            group = known
-        self.infos[info.uid] = info
-        return group.join(info)
+    cpdef QueuedPodInfo entry_of(self, QueuedPodInfo info):
+        """Return the entry that a waiting pod belongs to: its group, or itself. A group has no place from its
+        pop to the end of its attempt, nor have the pods that were given back to it."""
+        if info is None:
+            raise TypeError("a pod is None")
+        if info.group is not None:
+            return info.group
+        return info if info.unit is None else self.groups.get(info.unit, info)
 
-    def release(self, list groups not None):
-        """Remove groups that were popped, and return their pods. The pods stay in `infos`.
+    cdef list pods_of(self, entries):
+        """Return the pods of entries in order, those of a group as they are tried."""
+        if not self.groups:
+            return list(entries)
+        return list(chain.from_iterable([(<QueuedPodInfo?>entry).ordered() for entry in entries]))
+
+    def pending(self):
+        """Return all waiting pods by place; see `PendingPods`."""
+        return self.pods_of(self.active), *self.inactive()
+
+    def inactive(self):
+        """Return all waiting pods but those in the active queue, as the other fields of `PendingPods`."""
+        entries = dict.fromkeys([self.entry_of(info) for info in self.unschedulable.select()])
+        unschedulable = self.pods_of(entries)
+        return (
+            self.pods_of(self.backoff.rejected),
+            self.pods_of(self.backoff.failed),
+            [info for info in unschedulable if not info.gating_plugin],
+            [info for info in unschedulable if info.gating_plugin],
+        )
+
+    cpdef bint has_next(self) except -1:
+        """Whether a pod can be popped."""
+        return self.active.size > 0 or (self.pop_from_backoff and self.backoff.rejected.size > 0)
+
+    cdef list gated_groups(self):
+        """Return the gated groups."""
+        return [group for group in self.groups.values() if group.place is UNSCHEDULABLE]
+
+    def older_than(self, end):
+        """Return the entries that have been unschedulable since before a time in microseconds, and were not
+        flushed since, in the order in which they entered."""
+        groups = [group for group in self.gated_groups() if microseconds(waits_since(group)) < end]
+        return sorted([*self.unschedulable.older_than(end), *groups], key=ORDER)
+
+    def oldest(self, bint gated):
+        """Return the earliest time since which an entry has been unschedulable, in seconds; None without any.
+        Gated pods and groups may count or not."""
+        times = self.unschedulable.times(gated)
+        if gated:
+            times += [waits_since(group) for group in self.gated_groups()]
+        return min(times, default=None)
+
+    # ---- places
+
+    cdef Waiting queue_of(self, QueuedPodInfo entry):
+        """Return the entries of the place that an entry, which is not unschedulable, is in."""
+        return self.active if entry.place is ACTIVE else self.backoff
+
+    cdef int put(self, QueuedPodInfo entry, place) except -1:
+        """Add an entry to a place, where its order says."""
+        cdef QueuedPodInfo info
+        self.changes += 1
+        entry.move_to(place)
+        if entry.unit is not None:
+            self.groups[entry.unit] = entry
+        for info in entry.listed():
+            self.infos[info.uid] = info
+            if place is UNSCHEDULABLE:
+                self.unschedulable.enter(info)
+        return 0 if place is UNSCHEDULABLE else self.queue_of(entry).enter(entry)
+
+    cdef int leave(self, QueuedPodInfo entry) except -1:
+        """Remove a waiting entry from its place."""
+        cdef QueuedPodInfo info
+        self.changes += 1
+        if entry.place is not UNSCHEDULABLE:
+            self.queue_of(entry).leave(entry)
+        for info in entry.listed():
+            if entry.place is UNSCHEDULABLE:
+                self.unschedulable.leave(info)
+            del self.infos[info.uid]
+        if entry.unit is not None:
+            del self.groups[entry.unit]
+        return entry.move_to(None)
+
+    cdef int count(self, QueuedPodInfo entry, str label) except -1:
+        """Count the pods of an entry that enters a queue, or that one more pod has joined there."""
+        if self.incoming is not None:
+            self.incoming[QUEUES[entry.place][0], label] += entry.size
+        return 0
+
+    cdef int move(self, QueuedPodInfo entry, place, str label) except -1:
+        """Move an entry to a place, behind those there that are equal to it. Where PreEnqueue rejects it, it
+        becomes unschedulable.
+
+        If pods may be popped from the backoff queue, PreEnqueue runs before the backoff; else after it.
+        """
+        cdef bint is_gated = False
+        before = entry.place
+        if place is ACTIVE and before is UNSCHEDULABLE and entry.unit is not None and self.stays_gated(entry):
+            return 0
+        if before is not None:
+            self.leave(entry)
+        if place is ACTIVE:
+            is_gated = not (self.pop_from_backoff and (before is BACKOFF or before is ERROR_BACKOFF))
+        elif place is not UNSCHEDULABLE:
+            is_gated = self.pop_from_backoff
+        is_gated = is_gated and self.is_gated(entry, set())
+        if place is ACTIVE:
+            if not is_gated:
+                entry.note_ready(self.now())
+            if entry.unit is None and (not is_gated or self.settings.nominates_gated):
+                self.nominate_new(entry, label)
+        self.number += 1
+        entry.order = self.number
+        self.put(entry, UNSCHEDULABLE if is_gated else place)
+        if before is not UNSCHEDULABLE or entry.place is not UNSCHEDULABLE:
+            self.count(entry, label)
+        return 0
+
+    cdef int follow(self, strategy, QueuedPodInfo entry, str label) except -1:
+        """Move an entry to the place that a strategy selects."""
+        if strategy is SKIP:
+            return self.move(entry, UNSCHEDULABLE, label)
+        if strategy is IMMEDIATELY or not self.backoff.is_backing_off(entry, self.now()):
+            return self.move(entry, ACTIVE, label)
+        return self.move(entry, BACKOFF if entry.rejectors else ERROR_BACKOFF, label)
+
+    def requeue(self, moves not None, str label):
+        """Move entries, one after the other, to the places that strategies select.
 
         Parameters
         ----------
-        groups : list of QueuedGroupInfo
-
-        Returns
-        -------
-        list of QueuedPodInfo
-            Group by group, in the order of `group_order`.
+        moves : iterable of (Strategy, QueuedPodInfo)
+        label : str
+            Label of the event that moves them.
         """
-        cdef QueuedGroupInfo group
+        for strategy, entry in moves:
+            self.follow(strategy, self.entry_of(entry), label)
+
+    def activate(self, QueuedPodInfo info not None, str label):
+        """Move a waiting pod, with its group, to the active queue, unless PreEnqueue rejects it."""
+        cdef QueuedPodInfo entry = self.entry_of(info)
+        if entry.place is not None and entry.place is not ACTIVE:
+            self.move(entry, ACTIVE, label)
+
+    def flush_backoff(self):
+        """Move the entries whose backoff has ended to the active queue."""
+        cdef QueuedPodInfo entry
+        cdef double now = self.now()
+        while (entry := self.backoff.completed(now)) is not None:
+            self.move(entry, ACTIVE, BACKOFF_COMPLETE)
+
+    cdef int nominate_new(self, QueuedPodInfo info, str label) except -1:
+        """Nominate a pod that has come to the queue."""
+        if (label == self.added or label == self.updated) and self.has_nominations(info.pod):
+            self.nominator.add_nominated_pod(info.pod)
+        return 0
+
+    cdef bint has_nominations(self, pod) except -1:
+        """Whether a pod, or any other one, is nominated."""
+        return bool(self.nominated) or bool(NOMINATED_NODE_NAME.of(STATUS.of(pod)))
+
+    # ---- PreEnqueue
+
+    cdef bint is_gated(self, QueuedPodInfo entry, set passing) except -1:
+        """Run PreEnqueue for the pods of an entry: while one of a group is gated, all are (kube-scheduler
+        v1.37, runPreEnqueuePlugins). `passing` takes the groups whose pods certainly pass."""
+        cdef QueuedPodInfo info
+        cdef str gate = ""
+        cdef list pods = entry.listed()
+        for info in pods:
+            if self.entrance.passes(info.pod, passing):
+                info.gating_plugin = ""
+            elif self.gates.ask(info):
+                gate = info.gating_plugin
+        entry.gating_plugin = gate
+        for info in pods if gate else ():
+            info.gating_plugin = info.gating_plugin or gate
+        return gate != ""
+
+    cdef bint stays_gated(self, QueuedGroupInfo group) except -1:
+        """Whether the plugin that gates a group certainly does so again: it gates the pod that came last."""
+        cdef QueuedPodInfo newest = next(reversed(group.members.values()))
+        self.changes += 1
+        self.unschedulable.leave(newest)
+        is_gated = self.is_gated(newest, set())
+        newest.gating_plugin = newest.gating_plugin or group.gating_plugin
+        self.unschedulable.enter(newest)
+        return is_gated and newest.gating_plugin == group.gating_plugin
+
+    # ---- pods come, change and go
+
+    def add(self, pods not None, str label, bint until_gated=False):
+        """Add new pods, one after the other.
+
+        Parameters
+        ----------
+        pods : iterable of (Pod or QueuedPodInfo)
+            Pods, or the entries to use. Each replaces the entry of its UID, if there is one.
+        label : str
+            Label of the event.
+        until_gated : bool, optional
+            Whether to end after the first pod that PreEnqueue gates, before the next one is taken.
+        """
+        cdef QueuedPodInfo info
+        cdef dict tops = {}
+        cdef set passing = set()
+        for pod in pods:
+            info = pod if isinstance(pod, QueuedPodInfo) else QueuedPodInfo(pod, self.now())
+            if info.uid in self.infos:
+                self.remove(self.infos[info.uid], label)
+            self.enter(info, label, tops, passing)
+            if until_gated and info.place is not ACTIVE:
+                break
+
+    cdef int enter(self, QueuedPodInfo info, str label, dict tops, set passing) except -1:
+        """Add a new pod, to its group if it has one. `tops` takes the trees of groups."""
+        key = group_of(info.pod) if self.groups_pods else None
+        if key is None:
+            return self.move(info, ACTIVE, label)
+        self.nominate_new(info, label)
+        if key not in tops:
+            tops[key] = self.settings.top_of(key)
+        return self.join(info, tops[key], label, passing)
+
+    cdef int join(self, QueuedPodInfo info, unit, str label, set passing) except -1:
+        """Add a pod to the waiting pods of its group, or of the tree of its group (kube-scheduler v1.37,
+        addPodGroupMember).
+
+        While the group backs off or is gated, the pod waits with it. The first pod takes the group to the
+        active queue. Upstream it does so even if its binding has failed several times in a row.
+        """
+        cdef QueuedGroupInfo group = self.groups.get(unit)
+        self.changes += 1
+        if group is None:
+            group = QueuedGroupInfo(unit, info.timestamp)
+            if info.consecutive_errors_count > 1:
+                group.consecutive_errors_count = info.consecutive_errors_count
+            strategy = AFTER_BACKOFF
+        elif group.place is UNSCHEDULABLE or (group.place is ACTIVE and not self.is_gated(info, passing)):
+            if group.place is ACTIVE:
+                info.note_ready(self.now())
+            self.add_member(group, info)
+            return self.count(group, label)
+        else:
+            strategy = IMMEDIATELY if group.place is ACTIVE else AFTER_BACKOFF
+            self.leave(group)
+        group.join(info)
+        return self.follow(strategy, group, label)
+
+    cdef int add_member(self, QueuedGroupInfo group, QueuedPodInfo info) except -1:
+        """Add a pod to a group that stays where it is, or whose attempt has not ended."""
+        self.changes += 1
+        group.join(info)
+        self.infos[info.uid] = info
+        if group.place is UNSCHEDULABLE:
+            info.gating_plugin = group.gating_plugin
+            self.unschedulable.enter(info)
+        return 0
+
+    def delete(self, pods not None):
+        """Remove those of some pods that wait."""
+        if self.infos:
+            for pod in pods:
+                info = self.infos.get(UID.of(METADATA.of(pod)))
+                if info is not None:
+                    self.remove(info, self.added)
+
+    cdef int remove(self, QueuedPodInfo info, str label) except -1:
+        """Remove a waiting pod. What is left of its group stays where it is, unless its backoff is over or
+        PreEnqueue gates it."""
+        cdef QueuedPodInfo entry = self.entry_of(info)
+        place = entry.place
+        if place is None:  # the attempt of its group has not ended
+            self.changes += 1
+            del self.infos[info.uid]
+            info.group = None
+        else:
+            self.leave(entry)
+        if entry is not info:
+            (<QueuedGroupInfo>entry).part(info)
+        if entry is info or place is None or not entry.size:
+            return 0
+        if place is ACTIVE or place is UNSCHEDULABLE:
+            return self.put_anew(entry, place, label)
+        return self.follow(AFTER_BACKOFF, entry, label)
+
+    cdef int put_anew(self, QueuedPodInfo group, place, str label) except -1:
+        """Add a group whose pods have changed to its former place, unless PreEnqueue keeps it out of the
+        active queue."""
+        if place is ACTIVE and self.is_gated(group, set()):
+            return self.move(group, UNSCHEDULABLE, label)
+        return self.put(group, place)
+
+    def replace(self, QueuedPodInfo info not None, pod, str label):
+        """Replace the state of a waiting pod, and move the pod where its rank has changed.
+
+        Parameters
+        ----------
+        info : QueuedPodInfo
+            The pod in its place, or in none, while the attempt of its group has not ended.
+        pod : Pod
+            Its new state.
+        label : str
+            Label of the event, for a pod that changes its group.
+        """
+        cdef QueuedPodInfo entry = self.entry_of(info)
+        place = info.place
+        self.changes += 1
+        if self.groups_pods and group_of(pod) != group_of(info.pod):  # as an annotation says
+            self.remove(info, label)
+            info.pod, info.unit = pod, None
+            self.enter(info, label, {}, set())
+            return
+        if place is UNSCHEDULABLE:  # ordered by entry, not by rank
+            self.unschedulable.replace(info, pod)
+        elif place is not None:
+            self.leave(entry)
+        info.pod = pod
+        if entry is not info:
+            entry.pod = next(iter((<QueuedGroupInfo>entry).members.values())).pod
+        if place is not None and place is not UNSCHEDULABLE:
+            self.put(entry, place)
+
+    def regroup(self, keys not None, deleted, str label=None):
+        """Find the groups of waiting pods anew, after a change of the groups. Pods that belong to another one
+        now, and those of a group that was deleted, enter as new ones.
+
+        Parameters
+        ----------
+        keys : iterable of UnitKey
+            The groups whose pods may belong to others now.
+        deleted : UnitKey or None
+            The group that was deleted, if one was.
+        label : str, optional
+            Label of the event; by default that of new pods.
+        """
+        cdef QueuedPodInfo info
+        top_of, label = self.settings.top_of, label or self.added
+        for group in [self.groups[key] for key in keys if key in self.groups]:
+            named = [(info, group_of(info.pod)) for info in (<QueuedGroupInfo>group).listed()]
+            moving = [(info, key) for info, key in named if key == deleted or top_of(key) != group.unit]
+            for info, _ in moving:
+                self.remove(info, label)
+            for info, key in moving:
+                self.join(info, top_of(key), label, set())
+
+    # ---- attempts
+
+    def pop(self, Py_ssize_t limit):
+        """Remove the next pods of one place; of the active queue those of one priority, under PrioritySort.
+        They are in flight. Where groups are tried together, all of them or none are of groups.
+
+        Parameters
+        ----------
+        limit : int
+            Largest number of pods; the last group may exceed it.
+        """
+        cdef QueuedPodInfo entry, info
         cdef list infos = []
-        for entry in groups:
-            group = <QueuedGroupInfo?>entry
-            del self.groups[group.unit]
-            infos += group.released()
+        cdef bint is_active
+        if limit < 1:
+            raise ValueError("a pod at least is wanted")
+        while not infos and self.has_next():
+            self.changes += 1
+            self.in_flight.drop()
+            is_active = self.active.size > 0
+            popped = self.active.pop(limit) if is_active else self.backoff.rejected.pop(limit)
+            if not is_active and self.incoming is not None:
+                self.incoming["active", POP_FROM_BACKOFF] += len(popped)
+            for entry in popped:
+                if entry.unit is not None:
+                    del self.groups[entry.unit]
+                for info in entry.released():
+                    del self.infos[info.uid]
+                    info.place = None
+                    info.attempts += 1
+                    if self.in_flight.take(info, ACTIVE if is_active else BACKOFF):
+                        infos.append(info)
+                    else:
+                        logger.error("pod %s is in flight already and is discarded", info.key)
         return infos
 
-    cdef bint passes(self, QueuedPodInfo info, set groups) except -1:
-        """Whether nothing keeps a pod out of the backoff queue; False where it is not known. `groups` takes
-        the groups whose pods pass."""
-        return not self.pop_from_backoff or self.entrance.passes_with(info.pod, groups)
-
-    def admit(self, infos):
-        """Add new pods to the active queue, and where groups are ignored those that PreEnqueue gates for
-        certain to the unschedulable pods, up to the first of which it is not known.
-
-        Parameters
-        ----------
-        infos : iterator of QueuedPodInfo
-
-        Returns
-        -------
-        added, gated : int
-            The number of pods that were added to each; a pod that joins a group counts with all of the group.
-        info : QueuedPodInfo or None
-            The first pod that was not added, because it waits already, or may be rejected by PreEnqueue or
-            nominated, or because its group waits elsewhere; None if all were added.
-        """
+    def done(self, infos not None):
+        """End the attempts of pods. Those that are not in flight are ignored."""
         cdef QueuedPodInfo info
-        cdef Py_ssize_t added = 0, gated = 0
-        cdef set groups = set()
-        cdef dict tops = {}
         for info in infos:
-            if info.uid in self.infos or self.entrance.is_nominated(info.pod):
-                return added, gated, info
-            if not self.entrance.passes_with(info.pod, groups):
-                if self.groups_pods or not self.entrance.gates(info):
-                    return added, gated, info
-                self.wait(info, UNSCHEDULABLE)
-                gated += 1
-                continue
-            unit = group_of(info.pod) if self.groups_pods else None
-            if unit is not None:
-                unit = self.unit_of(unit, tops)
-                group = self.groups.get(unit)
-                if group is not None and (<QueuedGroupInfo>group).place is not ACTIVE:
-                    return added, gated, info
-            if isnan(info.first_ready):
-                info.first_ready = self.now()
-            info.gating_plugin = ""
-            if unit is None:
-                self.wait(info, ACTIVE)
-                added += 1
-            else:
-                self.join_active(info, unit)
-                added += (<QueuedGroupInfo>self.groups[unit]).size
-        return added, gated, None
+            if self.in_flight.has(info):
+                self.in_flight.leave(info)
 
-    def reject(self, list infos not None, list latest not None, rejectors not None, Py_ssize_t first):
-        """End the attempts of rejected pods: those that no event since their pop concerns become
-        unschedulable, and those of groups wait for the end of the attempt of their group.
-
-        Parameters
-        ----------
-        infos : list of QueuedPodInfo
-        latest : list of Pod or None
-            The latest state of each pod.
-        rejectors : sequence of (frozenset of str, frozenset of str)
-            The plugins that rejected each pod, and those among them that answered Pending.
-        first : int
-            Index of the first pod.
-
-        Returns
-        -------
-        int
-            Index of the first pod that needs a closer look: it has changed, is nominated or was not rejected,
-            there were events, or the attempt of its group has ended.
-        """
-        cdef QueuedPodInfo info
-        cdef Py_ssize_t at = first
-        if first < 0 or not len(infos) == len(latest) == len(rejectors):
-            raise ValueError("a state and rejectors of each pod are wanted, and a pod to begin with")
-        try:
-            while at < len(infos):
-                info, plugins = infos[at], <tuple>tuple(rejectors[at])
-                if info is None or len(plugins) != 2:
-                    raise TypeError("a pod is None, or has other than two sets of rejectors")
-                if not (plugins[0] or plugins[1]) or info.uid in self.infos \
-                        or not self.in_flight.is_as_popped(info, latest[at]):
-                    break
-                if info.unit is not None and (info.group is None or info.group.place is not None):
-                    break
-                info.note_failure(plugins, self.now())
-                if info.unit is None:
-                    self.wait(info, UNSCHEDULABLE)
-                else:
-                    info.group.join(info)
-                    self.infos[info.uid] = info
-                at += 1
-        finally:
-            self.in_flight.finish(infos[first:at])
-        return at
-
-    def move_unschedulable(self, list infos not None, Py_ssize_t first):
-        """Move rejected pods without a group, which back off, from the unschedulable pods to the backoff
-        queue; up to the first other one.
-
-        Parameters
-        ----------
-        infos : list of QueuedPodInfo
-        first : int
-            Index of the first pod.
-
-        Returns
-        -------
-        end : int
-            Index of the first pod that was not moved.
-        is_over : bool
-            Whether the backoff of that pod is over. Otherwise it has to be looked at more closely.
-        """
+    def give_back(self, infos not None, latest not None, rejectors not None, nominating=None):
+        """Return popped pods whose attempts failed, one after the other, and end the attempts; see
+        `SchedulingQueue.give_back`."""
         cdef QueuedPodInfo info
         cdef Py_ssize_t at
-        if first < 0:
-            raise ValueError("a pod to begin with is wanted")
-        for at in range(first, len(infos)):
-            info = <QueuedPodInfo?>infos[at]
-            if info.place is not UNSCHEDULABLE or info.unit is not None or not info.rejectors:
-                return at, False
-            if not self.passes(info, set()):
-                return at, False
-            if not self.backoff.is_backing_off(info, self.now()):
-                return at, True
-            self.unschedulable.remove(info)
-            del self.infos[info.uid]
-            if self.pop_from_backoff:
-                info.gating_plugin = ""
-            self.wait(info, BACKOFF)
-        return len(infos), False
+        if not len(infos) == len(latest) == len(rejectors):
+            raise ValueError("a state and rejectors of each pod are wanted")
+        for at in range(len(infos)):
+            info, pod = <QueuedPodInfo?>infos[at], latest[at]
+            if not self.in_flight.has(info):
+                continue
+            if pod is not None and UID.of(METADATA.of(pod)) == info.uid and not NODE_NAME.of(SPEC.of(pod)) \
+                    and PHASE.of(STATUS.of(pod)) not in FINISHED:
+                info.pod = pod
+                self.take_back(info, rejectors[at])
+                change = None if nominating is None else nominating[at]
+                nominates = change is not None and change.nominated_node_name
+                if (nominates or self.has_nominations(pod)) and self.nominator.is_changed_by(pod, change):
+                    self.nominator.nominate_current(pod, change)
+            self.in_flight.leave(info)
 
-    def follow_nominations(self, notices, dict nodes not None, dict by_node not None):
+    cdef int take_back(self, QueuedPodInfo info, plugins) except -1:
+        """Return a pod in flight that exists and has no node to the queue. If the clock raises, the pod stays
+        in flight."""
+        cdef QueuedPodInfo waiting = self.infos.get(info.uid)
+        if waiting is not None and waiting.place is not None:
+            logger.error("Pod %s is already present in %s", info.key, QUEUES[waiting.place][1])
+            return 0
+        info.note_failure(plugins, self.now(), not (plugins[0] or plugins[1]))
+        if info.unit is None:
+            strategy = SKIP if info.rejectors else AFTER_BACKOFF
+            if info.rejectors and (events := self.in_flight.since(info.cursor)):
+                strategy = self.hints.strategy_of_all(info, events)
+            return self.follow(strategy, info, FAILED)
+        if info.group is not None and info.group.place is None:
+            return self.add_member(info.group, info)
+        info.group = None
+        return self.join(info, self.settings.top_of(group_of(info.pod) or info.unit), self.added, set())
+
+    def put_back(self, infos not None):
+        """Return popped pods that were not tried to their former place, as if they had not been popped. Those
+        that are not in flight are ignored."""
+        for info in sorted(infos, key=_arrival):
+            if self.in_flight.has(info):
+                self.in_flight.leave(info)
+                (<QueuedPodInfo>info).attempts -= 1
+                self.put_back_one(info)
+
+    cdef int put_back_one(self, QueuedPodInfo info) except -1:
+        """Return a popped pod to its place, with its group if that was popped with it."""
+        cdef QueuedPodInfo member
+        group, info.group = info.group, None
+        if info.unit is None:
+            return self.put(info, info.origin)
+        if group is None:  # it has ended its attempt
+            return self.join(info, self.settings.top_of(group_of(info.pod)), self.added, set())
+        if group.place is not None:
+            return self.add_member(group, info)
+        group.attempts -= 1
+        group.join(info)
+        for member in group.listed():
+            member.group = None
+        if self.take_newer(group):
+            return self.put_anew(group, info.origin, self.added)
+        return self.put(group, info.origin)
+
+    cdef bint take_newer(self, QueuedGroupInfo group) except -1:
+        """Add the pods to a popped group that have come since its pop; return whether there are any."""
+        cdef QueuedGroupInfo newer = self.groups.get(group.unit)
+        if newer is None:
+            return False
+        self.leave(newer)
+        for info in newer.listed():
+            group.join(info)
+        return True
+
+    def end_attempts(self, infos not None, bint succeeded, bint is_error):
+        """End the attempts of groups: the pods that they have left return to the queue, with those that came
+        meanwhile; see `SchedulingQueue.end_attempts`."""
+        cdef QueuedPodInfo info
+        cdef QueuedGroupInfo group
+        groups = dict.fromkeys([popped.group for popped in infos])
+        for popped in infos:
+            popped.group = None
+        for group in groups:
+            if group is None or not group.size or group.place is not None:  # the last was put back
+                continue
+            self.take_newer(group)
+            # Bindings that fail again and again: the attempts have to end.
+            fails = succeeded and any([info.consecutive_errors_count > 1 for info in group.listed()])
+            is_over = succeeded and not fails
+            group.note_failure(NO_PLUGINS, group.timestamp if is_over else self.now(), is_error or fails)
+            if is_over:
+                group.unschedulable_count = group.consecutive_errors_count = 0
+            self.follow(IMMEDIATELY if is_over else AFTER_BACKOFF, group, FAILED)
+            self.regroup([group.unit], None, FAILED)  # as trees may have changed
+
+    # ---- events
+
+    def follow_nominations(self, notices not None):
         """Enter the leading pods whose nomination was written to their status, and is known already: the pod
         waits in the active or the backoff queue, and was the last that was nominated to its node.
-
-        Parameters
-        ----------
-        notices : iterable of Notice
-            Of pods.
-        nodes, by_node : dict
-            Of the nominator. The latter takes the new states.
 
         Returns
         -------
@@ -258,6 +587,7 @@ cdef class PodQueue:
         cdef QueuedPodInfo info
         cdef dict pods
         cdef Py_ssize_t count = 0
+        self.changes += 1
         for notice in notices:
             if notice.cause != Cause.NOMINATED:
                 break
@@ -266,11 +596,83 @@ cdef class PodQueue:
             if info is None or info.place is UNSCHEDULABLE or info.pod is not old:
                 break
             node = NOMINATED_NODE_NAME.of(STATUS.of(new))
-            if not node or NOMINATED_NODE_NAME.of(STATUS.of(old)) or nodes.get(info.uid) != node:
+            if not node or NOMINATED_NODE_NAME.of(STATUS.of(old)) or self.nominated.get(info.uid) != node:
                 break
-            pods = by_node[node]
+            pods = self.nominator.by_node[node]
             if next(reversed(pods)) != info.uid:
                 break
             pods[info.uid] = info.pod = new
             count += 1
         return count
+
+    # ---- transactions
+
+    def save(self):
+        """Return the state of every pod, for `undo`: of waiting ones that of the last result, if none has
+        changed since."""
+        if self.saved is None or self.saved[0] != self.changes:
+            entries = chain(self.infos.values(), self.groups.values())
+            copies = [(entry, (<QueuedPodInfo>entry).__copy__()) for entry in entries]
+            self.saved = self.changes, copies, self.number
+        return self.saved, self.in_flight.save()
+
+    def undo(self, saved):
+        """Restore the state of `save`."""
+        (changes, copies, self.number), in_flight = saved
+        self.in_flight.undo(in_flight)
+        if changes == self.changes:
+            return
+        for entry, then in copies:
+            (<QueuedPodInfo?>entry).assign(then)
+        self.adopt([entry for entry, _ in copies])
+        self.saved = self.changes, copies, self.number
+
+    def copy_from(self, PodQueue other not None):
+        """Take copies of the pods of another queue."""
+        cdef QueuedPodInfo info
+        (_, copies, self.number), _ = other.save()
+        self.in_flight.copy_from(other.in_flight)
+        entries = [(<QueuedPodInfo>then).__copy__() for _, then in copies]
+        for info in chain(entries, self.in_flight):
+            info.group = None  # that of the other queue
+        self.adopt(entries)
+
+    cdef int adopt(self, list entries) except -1:
+        """Replace all waiting pods and groups."""
+        cdef QueuedPodInfo entry
+        self.infos = {entry.uid: entry for entry in entries if type(entry) is QueuedPodInfo}
+        self.groups = {entry.unit: entry for entry in entries if type(entry) is QueuedGroupInfo}
+        return self.rebuild()
+
+    def repair(self):
+        """Make all places consistent after an exception that may have interrupted an operation. `infos`
+        decides."""
+        self.rebuild()
+        self.in_flight.rebuild(self.infos)
+
+    cdef int rebuild(self) except -1:
+        """Rebuild every place from `infos`. Each pod keeps its place and its position there."""
+        cdef QueuedPodInfo info
+        cdef QueuedGroupInfo attempted, group
+        cdef dict known = self.groups, groups = {}
+        self.clear()
+        for info in sorted(self.infos.values(), key=ORDER):
+            if info.unit is None:
+                self.put(info, info.place or ACTIVE)
+                continue
+            attempted, info.group = info.group, None
+            if attempted is not None and info.uid in attempted.members:
+                attempted.part(info)
+            group = groups.get(info.unit)
+            if group is None:
+                group = groups[info.unit] = known.get(info.unit) or QueuedGroupInfo(info.unit, info.timestamp)
+                group.clear()
+            group.join(info)
+        for group in groups.values():
+            self.put(group, group.place or ACTIVE)
+        return 0
+
+
+def _arrival(QueuedPodInfo info not None):
+    """Where a popped pod was among those of its group, whose first sets its priority; 0 without a group."""
+    return 0 if info.group is None else info.order

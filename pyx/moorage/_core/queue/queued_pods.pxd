@@ -17,39 +17,56 @@ cdef class QueuedPodInfo:
     cdef public bint was_flushed
     # In a lane: the index in its list plus `Lane.gone`; -1 in its heap.
     cdef Py_ssize_t slot
-    # In flight: its index among the pods in flight, the number of the first event after the pop, and the
-    # place that the pod was popped from.
-    cdef Py_ssize_t seat
+    # In flight: the number of the first event after the pop, and the place that the pod was popped from.
     cdef int64_t cursor
     cdef object origin
 
-    cpdef int note_failure(self, plugins, double time) except -1
+    cdef int assign(self, QueuedPodInfo other) except -1
+    cdef list listed(self)
+    cpdef list ordered(self)
+    cdef list released(self)
+    cdef int move_to(self, place) except -1
+    cdef int note_ready(self, double time) except -1
+    cpdef int note_failure(self, plugins, double time, bint is_error) except -1
 
 
 cdef class QueuedGroupInfo(QueuedPodInfo):
     cdef readonly dict members
 
-    cpdef int join(self, QueuedPodInfo info) except -1
-    cpdef int part(self, QueuedPodInfo info) except -1
-    cdef list released(self)
-    cpdef list ordered(self)
+    cdef int join(self, QueuedPodInfo info) except -1
+    cdef int part(self, QueuedPodInfo info) except -1
+    cdef int clear(self) except -1
 
 
 cdef str entry_key(QueuedPodInfo info)
 
 
-cdef class KeyedHeap:
-    cdef readonly dict entries
-    cdef list heap
-
-    cpdef add(self, rank, QueuedPodInfo info)
-    cpdef remove(self, str uid)
-    cpdef tuple peek(self)
-    cpdef QueuedPodInfo pop(self)
-
-
-cdef class PriorityLanes:
-    cdef dict lanes
+cdef class Waiting:
     cdef readonly Py_ssize_t size
 
-    cpdef add(self, QueuedPodInfo info)
+    cdef int enter(self, QueuedPodInfo entry) except -1
+    cdef int leave(self, QueuedPodInfo entry) except -1
+    cdef QueuedPodInfo first(self)
+    cdef int drop(self, QueuedPodInfo first) except -1
+    cpdef list pop(self, Py_ssize_t limit)
+
+
+cdef class KeyedHeap(Waiting):
+    cdef dict entries
+    cdef list heap
+    cdef readonly object rank
+
+
+cdef class Lane(Waiting):
+    cdef list pods              # in order from `begin` on; None in place of a removed entry
+    cdef Py_ssize_t begin, removed
+    cdef Py_ssize_t gone        # number of entries that have left the beginning of `pods`
+    cdef double last_timestamp  # of the last entry of `pods`, with its order
+    cdef int64_t last_order
+    cdef KeyedHeap out_of_order
+
+
+cdef class PriorityLanes(Waiting):
+    cdef dict lanes
+
+    cdef int left(self, Lane lane, priority, Py_ssize_t number) except -1

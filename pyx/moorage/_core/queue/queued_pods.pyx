@@ -6,6 +6,7 @@ kube-scheduler v1.36, framework/types.go and backend/queue/active_queue.go.
 
 from enum import Enum
 from heapq import heapify, heappop, heappush, merge
+from itertools import chain
 
 cimport cython
 from libc.math cimport INFINITY, NAN, isnan
@@ -32,7 +33,13 @@ class Place(Enum):
     __hash__ = object.__hash__  # by identity: the hash of Enum is slower
 
 
-cdef object IN_ACTIVE = Place.ACTIVE
+class Strategy(Enum):
+    """The way in which an event moves a pod: not at all, after its backoff, or at once (upstream
+    queueingStrategy)."""
+
+    SKIP = 0
+    AFTER_BACKOFF = 1
+    IMMEDIATELY = 2
 
 
 @cython.no_gc
@@ -94,18 +101,25 @@ cdef class QueuedPodInfo:
             setattr(self, name, value)
 
     def __copy__(self):
-        cdef QueuedPodInfo out = QueuedPodInfo.__new__(QueuedPodInfo)
+        cdef QueuedPodInfo out = type(self).__new__(type(self))
         out.assign(self)
         return out
 
-    def assign(self, QueuedPodInfo other not None):
-        """Copy all fields of another entry of the pod.
-
-        Parameters
-        ----------
-        other : QueuedPodInfo
-        """
-        _assign(self, other)
+    cdef int assign(self, QueuedPodInfo other) except -1:
+        """Copy all fields of another entry of the same pod or group."""
+        if other is None:
+            raise TypeError("a pod is None")
+        self.pod, self.uid, self.made_key, self.unit = other.pod, other.uid, other.made_key, other.unit
+        self.place, self.origin = other.place, other.origin
+        self.unschedulable_plugins, self.pending_plugins = other.unschedulable_plugins, other.pending_plugins
+        self.gating_plugin, self.was_flushed = other.gating_plugin, other.was_flushed
+        self.timestamp, self.first_ready, self.flushed_at = other.timestamp, other.first_ready, other.flushed_at
+        self.attempts, self.order, self.until = other.attempts, other.order, other.until
+        self.group, self.size = other.group, other.size
+        self.unschedulable_count = other.unschedulable_count
+        self.consecutive_errors_count = other.consecutive_errors_count
+        self.slot, self.cursor = other.slot, other.cursor
+        return 0
 
     @property
     def key(self):
@@ -128,36 +142,49 @@ cdef class QueuedPodInfo:
             return self.unschedulable_plugins
         return self.unschedulable_plugins | self.pending_plugins
 
-    def note_ready(self, double time):
-        """Note that the pod, or the pods of the group, enter the active queue, perhaps for the first time.
+    cdef list listed(self):
+        """Return the pods of the entry."""
+        return [self]
 
-        Parameters
-        ----------
-        time : float
-            Seconds.
-        """
+    cpdef list ordered(self):
+        """Return the pods of the entry, in the order in which they are tried."""
+        return [self]
+
+    cdef list released(self):
+        """Return the pods of the entry, which was popped, in the order in which they are tried."""
+        return [self]
+
+    cdef int move_to(self, place) except -1:
+        """Note the place of the entry, and its order there, in its pods."""
+        self.place = place
+        return 0
+
+    cdef int note_ready(self, double time) except -1:
+        """Note that the pods of the entry enter the active queue, perhaps for the first time; in seconds."""
         if isnan(self.first_ready):
             self.first_ready = time
+        return 0
 
-    cpdef int note_failure(self, plugins, double time) except -1:
-        """Note that the last attempt has failed, so that the pod returns to the queue.
+    cpdef int note_failure(self, plugins, double time, bint is_error) except -1:
+        """Note that the last attempt has failed, so that the entry returns to the queue.
 
         Parameters
         ----------
         plugins : tuple of (frozenset of str, frozenset of str)
             The plugins that rejected the pod, and those among them that answered Pending. Both are empty
-            after an error.
+            after an error, and for a group.
         time : float
             Seconds.
+        is_error : bool
         """
         self.unschedulable_plugins, self.pending_plugins = plugins
         self.timestamp, self.until, self.gating_plugin = time, 0, ""
         self.was_flushed, self.flushed_at = False, -INFINITY
-        if self.unschedulable_plugins or self.pending_plugins:
-            self.unschedulable_count += 1
-            self.consecutive_errors_count = 0
-        else:
+        self.unschedulable_count += not is_error
+        if is_error:
             self.consecutive_errors_count += 1
+        else:
+            self.consecutive_errors_count = 0
         return 0
 
 
@@ -193,30 +220,13 @@ cdef class QueuedGroupInfo(QueuedPodInfo):
     def __init__(self, tuple unit not None, double timestamp):
         self.unit, self.uid, self.timestamp = unit, "\0".join(unit), timestamp
 
-    def __copy__(self):
-        cdef QueuedGroupInfo out = QueuedGroupInfo.__new__(QueuedGroupInfo)
-        out.assign(self)
-        return out
-
-    def assign(self, QueuedPodInfo other not None):
-        """Copy all fields of another entry of the group.
-
-        Parameters
-        ----------
-        other : QueuedGroupInfo
-        """
-        _assign(self, other)
+    cdef int assign(self, QueuedPodInfo other) except -1:
+        QueuedPodInfo.assign(self, other)
         self.members = (<QueuedGroupInfo?>other).members.copy()
+        return 0
 
-    cpdef int join(self, QueuedPodInfo info) except -1:
-        """Add a pod.
-
-        Parameters
-        ----------
-        info : QueuedPodInfo
-        """
-        if info is None:
-            raise TypeError("a pod is None")
+    cdef int join(self, QueuedPodInfo info) except -1:
+        """Add a pod."""
         info.unit, info.place, info.order = self.unit, self.place, self.order
         if not self.size:
             self.pod = info.pod
@@ -224,15 +234,8 @@ cdef class QueuedGroupInfo(QueuedPodInfo):
         self.size = len(self.members)
         return 0
 
-    cpdef int part(self, QueuedPodInfo info) except -1:
-        """Remove a pod, which keeps its `unit`.
-
-        Parameters
-        ----------
-        info : QueuedPodInfo
-        """
-        if info is None:
-            raise TypeError("a pod is None")
+    cdef int part(self, QueuedPodInfo info) except -1:
+        """Remove a pod, which keeps its `unit`."""
         del self.members[info.uid]
         self.size = len(self.members)
         info.place = None
@@ -241,30 +244,32 @@ cdef class QueuedGroupInfo(QueuedPodInfo):
             break
         return 0
 
-    def note_ready(self, double time):
-        for info in (self, *self.members.values()):
-            if isnan((<QueuedPodInfo>info).first_ready):
-                (<QueuedPodInfo>info).first_ready = time
-
-    def clear(self):
+    cdef int clear(self) except -1:
         """Forget the pods."""
         self.members, self.size = {}, 0
+        return 0
 
-    def move_to(self, place):
-        """Note the place of the group, and its order there, in its pods.
+    cdef list listed(self):
+        return list(self.members.values())
 
-        Parameters
-        ----------
-        place : Place or None
-        """
+    cpdef list ordered(self):
+        return sorted(self.members.values(), key=group_order)
+
+    cdef int move_to(self, place) except -1:
         cdef QueuedPodInfo info
         self.place = place
         for info in self.members.values():
             info.place, info.order = place, self.order
+        return 0
+
+    cdef int note_ready(self, double time) except -1:
+        cdef QueuedPodInfo info
+        for info in self.members.values():
+            info.note_ready(time)
+        return QueuedPodInfo.note_ready(self, time)
 
     cdef list released(self):
-        """Return the pods by `group_order`; they leave the group, whose attempt they begin. Their `order` is
-        that in which they came."""
+        """The pods leave the group, whose attempt they begin. Their `order` is that in which they came."""
         cdef QueuedPodInfo info
         members = self.ordered()
         for at, info in enumerate(self.members.values()):
@@ -274,16 +279,16 @@ cdef class QueuedGroupInfo(QueuedPodInfo):
         self.attempts += 1
         return members
 
-    cpdef list ordered(self):
-        """Return the pods by `group_order`."""
-        cdef QueuedPodInfo info, last = None
-        members = list(self.members.values())
-        for info in members:
-            if last is not None and not _precedes(last, info):
-                members.sort(key=group_order)
-                break
-            last = info
-        return members
+
+def group_order(QueuedPodInfo info not None):
+    """Return the key that orders the pods of a group: higher priority first, then more attempts, then the
+    earlier timestamp, then the name (kube-scheduler v1.37, PodGroupMemberPodsOrderingFunc).
+
+    Returns
+    -------
+    (int, int, float, str)
+    """
+    return -_priority(info), -info.attempts, info.timestamp, info.key
 
 
 cdef str entry_key(QueuedPodInfo info):
@@ -293,478 +298,239 @@ cdef str entry_key(QueuedPodInfo info):
     return info.made_key
 
 
-cdef inline object _uid(QueuedPodInfo info):
-    """Return the UID of a pod."""
-    return info.uid
-
-
-def entries_of(dict infos not None, pods):
-    """Iterate over the queue entries of those of some pods that have one.
-
-    Parameters
-    ----------
-    infos : dict of str to QueuedPodInfo
-        By UID.
-    pods : iterable of Pod
-
-    Yields
-    ------
-    QueuedPodInfo
-        The caller may remove it from `infos`.
-    """
-    for pod in pods if infos else ():
-        info = infos.get(UID.of(METADATA.of(pod)))
-        if info is not None:
-            yield info
-
-
-cdef int _assign(QueuedPodInfo to, QueuedPodInfo other) except -1:
-    """Copy all fields of an entry to another one; neither may be None."""
-    if to is None or other is None:
-        raise TypeError("a pod is None")
-    to.pod, to.uid, to.made_key, to.unit = other.pod, other.uid, other.made_key, other.unit
-    to.place, to.origin = other.place, other.origin
-    to.unschedulable_plugins, to.pending_plugins = other.unschedulable_plugins, other.pending_plugins
-    to.gating_plugin, to.was_flushed = other.gating_plugin, other.was_flushed
-    to.timestamp, to.first_ready, to.flushed_at = other.timestamp, other.first_ready, other.flushed_at
-    to.attempts, to.order, to.until = other.attempts, other.order, other.until
-    to.group, to.size = other.group, other.size
-    to.unschedulable_count = other.unschedulable_count
-    to.consecutive_errors_count = other.consecutive_errors_count
-    to.slot, to.seat, to.cursor = other.slot, other.seat, other.cursor
-
-
-def copies_of(dict infos not None):
-    """Return copies of queue entries.
-
-    Parameters
-    ----------
-    infos : dict of str to QueuedPodInfo
-        By UID.
-
-    Returns
-    -------
-    dict of str to QueuedPodInfo
-        In the same order.
-    """
-    cdef QueuedPodInfo info, new
-    cdef dict out = infos.copy()
-    for uid, info in infos.items():
-        new = QueuedPodInfo.__new__(QueuedPodInfo)
-        _assign(new, info)
-        out[uid] = new
-    return out
-
-
-def assign_all(dict infos not None, dict copies not None):
-    """Copy all fields of the copies of queue entries back to the entries.
-
-    Parameters
-    ----------
-    infos, copies : dict of str to QueuedPodInfo
-        By UID.
-    """
-    cdef QueuedPodInfo info
-    for uid, info in infos.items():
-        _assign(info, <QueuedPodInfo?>copies[uid])
-
-
-def by_order(dict infos not None):
-    """Return queue entries in the order in which they entered their places.
-
-    Parameters
-    ----------
-    infos : dict of str to QueuedPodInfo
-        By UID.
-
-    Returns
-    -------
-    list of QueuedPodInfo
-    """
-    cdef QueuedPodInfo info
-    cdef int64_t last = 0
-    for info in infos.values():
-        if info is None:
-            raise TypeError("a pod is None")
-        if info.order < last:
-            return sorted(infos.values(), key=_order)
-        last = info.order
-    return list(infos.values())
-
-
-def _order(QueuedPodInfo info not None):
-    """Return the number of an entry."""
-    return info.order
-
-
-cdef class KeyedHeap:
-    """A heap of pods by UID, the lowest rank first. Ranks are unique.
-
-    A removed pod stays in the heap until it reaches the top, or until removed pods outnumber the others.
-
-    Attributes
-    ----------
-    entries : dict of str to tuple
-        Rank, UID and pod of each pod in the heap, by UID.
-    """
-
-    def __cinit__(self):
-        self.entries, self.heap = {}, []
-
-    def __len__(self):
-        return len(self.entries)
-
-    def __iter__(self):
-        """Iterate in the order in which the pods would be popped."""
-        return iter([info for _, _, info in sorted(self.entries.values())])
-
-    cpdef add(self, rank, QueuedPodInfo info):
-        """Add a pod whose UID is not in the heap.
-
-        Parameters
-        ----------
-        rank : comparable
-            Unique.
-        info : QueuedPodInfo
-        """
-        if info is None:
-            raise TypeError("a pod is None")
-        uid = _uid(info)
-        entry = self.entries[uid] = (rank, uid, info)
-        heappush(self.heap, entry)
-
-    cpdef remove(self, str uid):
-        """Remove the pod of a UID.
-
-        Parameters
-        ----------
-        uid : str
-
-        Raises
-        ------
-        KeyError
-            The heap has no such pod.
-        """
-        del self.entries[uid]
-        if len(self.heap) > 2 * len(self.entries) + SPARE:
-            self.heap = list(self.entries.values())
-            heapify(self.heap)
-
-    cpdef tuple peek(self):
-        """Return rank and pod of the first entry; IndexError if the heap is empty."""
-        cdef tuple entry
-        while self.heap:
-            entry = self.heap[0]
-            if self.entries.get(entry[1]) is entry:
-                return entry[0], entry[2]
-            heappop(self.heap)
-        raise IndexError("the heap is empty")
-
-    cpdef QueuedPodInfo pop(self):
-        """Remove and return the first pod; IndexError if the heap is empty."""
-        cdef QueuedPodInfo info = self.peek()[1]
-        del self.entries[heappop(self.heap)[1]]
-        return info
-
-    def pop_many(self, Py_ssize_t limit):
-        """Remove and return the first pods.
-
-        Parameters
-        ----------
-        limit : int
-            The number of pods at most.
-
-        Returns
-        -------
-        list of QueuedPodInfo
-        """
-        cdef Py_ssize_t n = min(limit, len(self.entries))
-        return [self.pop() for _ in range(n)]
-
-
-cdef class Lane:
-    """The pods of one priority: a list for timestamps that arrive in order, a heap for the others."""
-
-    cdef list pods              # in order from `first` on; None in place of a removed pod
-    cdef Py_ssize_t first, removed, size
-    cdef Py_ssize_t gone        # number of pods that have left the beginning of `pods`
-    cdef double last_timestamp  # of the last pod of `pods`, with its order
-    cdef int64_t last_order
-    cdef KeyedHeap out_of_order
-
-    def __cinit__(self):
-        self.pods, self.out_of_order, self.last_timestamp = [], KeyedHeap(), -INFINITY
-
-    cdef list listed(self):
-        """Return the pods in the order in which they would be popped."""
-        in_order = [info for info in self.pods[self.first :] if info is not None]
-        return list(merge(in_order, self.out_of_order, key=_position))
-
-    cdef int add(self, QueuedPodInfo info) except -1:
-        """Add a pod whose UID is not in the lane."""
-        self.size += 1
-        if self.first == len(self.pods):
-            self.last_timestamp = -INFINITY
-        if info.timestamp > self.last_timestamp or (
-            info.timestamp == self.last_timestamp and info.order > self.last_order
-        ):
-            info.slot = self.gone + len(self.pods)
-            self.last_timestamp, self.last_order = info.timestamp, info.order
-            self.pods.append(info)
-        else:
-            info.slot = -1
-            self.out_of_order.add(_position(info), info)
-        return 0
-
-    cdef int remove(self, QueuedPodInfo info) except -1:
-        """Remove a pod that is in the lane."""
-        cdef Py_ssize_t at
-        self.size -= 1
-        if info.slot < 0:
-            self.out_of_order.remove(_uid(info))
-            return 0
-        self.pods[info.slot - self.gone] = None
-        self.removed += 1
-        if 2 * self.removed > len(self.pods) - self.first + SPARE:
-            self.pods = [info for info in self.pods[self.first :] if info is not None]
-            self.first = self.removed = self.gone = 0
-            for at in range(len(self.pods)):
-                (<QueuedPodInfo>self.pods[at]).slot = at
-        return 0
-
-    cdef list pop_many(self, Py_ssize_t limit):
-        """Remove and return the first pods, at most `limit`."""
-        cdef Py_ssize_t n = min(limit, self.size)
-        self.size -= n
-        if self.removed or self.out_of_order.entries:
-            return [self.pop() for _ in range(n)]
-        infos = self.pods[self.first : self.first + n]
-        self.first += n
-        self.trim()
-        return infos
-
-    cdef QueuedPodInfo peek(self):
-        """Return the first pod."""
-        cdef QueuedPodInfo info
-        while self.first < len(self.pods) and self.pods[self.first] is None:
-            self.first += 1
-            self.removed -= 1
-        if self.first < len(self.pods):
-            info = self.pods[self.first]
-            if not self.out_of_order.entries or _position(info) < self.out_of_order.peek()[0]:
-                return info
-        return self.out_of_order.peek()[1]
-
-    cdef QueuedPodInfo pop(self):
-        """Remove and return the first pod; the caller counts."""
-        cdef QueuedPodInfo info = self.peek()
-        if info.slot < 0:
-            return self.out_of_order.pop()
-        self.first += 1
-        self.trim()
-        return info
-
-    cdef int trim(self) except -1:
-        """Drop the pods that have left the list, once they outnumber the others."""
-        if 2 * self.first > len(self.pods) + SPARE or self.first == len(self.pods):
-            del self.pods[: self.first]
-            self.gone += self.first
-            self.first = 0
-        return 0
-
-
-cpdef tuple _position(QueuedPodInfo info):
-    """Return the key by which the pods of one priority are ordered: timestamp, then number of the entry."""
-    return info.timestamp, info.order
-
-
 cdef inline object _priority(QueuedPodInfo info):
     """Return the priority of a pod."""
     return PRIORITY.of(SPEC.of(info.pod)) or 0
 
 
-cdef class PriorityLanes:
-    """A queue in the order of PrioritySort.
+cpdef tuple _position(QueuedPodInfo info):
+    """Return the key by which the entries of one priority are ordered: timestamp, then number."""
+    return info.timestamp, info.order
 
-    Timestamps mostly arrive in order, so most pods enter at the end of the lane of their priority and leave
-    at its beginning.
+
+cdef class Waiting:
+    """Entries that wait in one place.
 
     Attributes
     ----------
     size : int
-        The number of pods.
+        Their number.
+    """
+
+    def add(self, QueuedPodInfo entry not None):
+        """Add an entry that is not here."""
+        self.enter(entry)
+
+    def remove(self, QueuedPodInfo entry not None):
+        """Remove an entry that is here."""
+        self.leave(entry)
+
+    @property
+    def next(self):
+        """The first entry; None without any, and where entries have no order."""
+        return self.first()
+
+    cdef int enter(self, QueuedPodInfo entry) except -1:
+        raise NotImplementedError
+
+    cdef int leave(self, QueuedPodInfo entry) except -1:
+        raise NotImplementedError
+
+    cdef QueuedPodInfo first(self):
+        return None
+
+    cdef int drop(self, QueuedPodInfo first) except -1:
+        """Remove the first entry, which `first` has returned."""
+        raise NotImplementedError
+
+    cpdef list pop(self, Py_ssize_t limit):
+        """Remove and return the first entries, all of pods or all of groups.
+
+        Parameters
+        ----------
+        limit : int
+            Largest number of pods; the last group may exceed it.
+        """
+        cdef QueuedPodInfo entry, last = None
+        cdef list entries = []
+        while limit > 0:
+            entry = self.first()
+            if entry is None or (last is not None and (entry.unit is None) != (last.unit is None)):
+                break
+            self.drop(entry)
+            entries.append(entry)
+            limit -= entry.size
+            last = entry
+        return entries
+
+
+cdef class KeyedHeap(Waiting):
+    """A heap of entries, the lowest rank first.
+
+    A removed entry stays in the heap until it reaches the top, or until those outnumber the others.
+
+    Parameters
+    ----------
+    rank : callable
+        Returns the rank of an entry, a tuple. Ranks are unique.
+    """
+
+    def __cinit__(self, rank not None):
+        self.entries, self.heap, self.rank = {}, [], rank
+
+    def __iter__(self):
+        """Iterate in the order in which the entries would be popped."""
+        return iter([info for _, _, info in sorted(self.entries.values())])
+
+    @property
+    def stored(self):
+        """The number of stored entries, removed ones included."""
+        return len(self.heap)
+
+    cdef int enter(self, QueuedPodInfo entry) except -1:
+        self.size += 1
+        item = self.entries[entry.uid] = (self.rank(entry), entry.uid, entry)
+        heappush(self.heap, item)
+        return 0
+
+    cdef int leave(self, QueuedPodInfo entry) except -1:
+        del self.entries[entry.uid]
+        self.size -= 1
+        if len(self.heap) > 2 * self.size + SPARE:
+            self.heap = list(self.entries.values())
+            heapify(self.heap)
+        return 0
+
+    cdef QueuedPodInfo first(self):
+        cdef tuple item
+        while self.heap:
+            item = self.heap[0]
+            if self.entries.get(item[1]) is item:
+                return item[2]
+            heappop(self.heap)
+        return None
+
+    cdef int drop(self, QueuedPodInfo first) except -1:
+        heappop(self.heap)
+        del self.entries[first.uid]
+        self.size -= 1
+        return 0
+
+
+cdef class Lane(Waiting):
+    """The entries of one priority: a list for timestamps that arrive in order, a heap for the others."""
+
+    def __cinit__(self):
+        self.pods, self.out_of_order, self.last_timestamp = [], KeyedHeap(_position), -INFINITY
+
+    def __iter__(self):
+        in_order = [info for info in self.pods[self.begin :] if info is not None]
+        return merge(in_order, self.out_of_order, key=_position)
+
+    cdef int enter(self, QueuedPodInfo entry) except -1:
+        self.size += 1
+        if self.begin == len(self.pods):
+            self.last_timestamp = -INFINITY
+        if entry.timestamp > self.last_timestamp or (
+            entry.timestamp == self.last_timestamp and entry.order > self.last_order
+        ):
+            entry.slot = self.gone + len(self.pods)
+            self.last_timestamp, self.last_order = entry.timestamp, entry.order
+            self.pods.append(entry)
+        else:
+            entry.slot = -1
+            self.out_of_order.enter(entry)
+        return 0
+
+    cdef int leave(self, QueuedPodInfo entry) except -1:
+        cdef Py_ssize_t at
+        self.size -= 1
+        if entry.slot < 0:
+            return self.out_of_order.leave(entry)
+        self.pods[entry.slot - self.gone] = None
+        self.removed += 1
+        if 2 * self.removed > len(self.pods) - self.begin + SPARE:
+            self.pods = [info for info in self.pods[self.begin :] if info is not None]
+            self.begin = self.removed = self.gone = 0
+            for at in range(len(self.pods)):
+                (<QueuedPodInfo>self.pods[at]).slot = at
+        return 0
+
+    cdef QueuedPodInfo first(self):
+        cdef QueuedPodInfo info, late = self.out_of_order.first()
+        while self.begin < len(self.pods) and self.pods[self.begin] is None:
+            self.begin += 1
+            self.removed -= 1
+        if self.begin == len(self.pods):
+            return late
+        info = self.pods[self.begin]
+        return info if late is None or _position(info) < _position(late) else late
+
+    cdef int drop(self, QueuedPodInfo first) except -1:
+        self.size -= 1
+        if first.slot < 0:
+            return self.out_of_order.drop(first)
+        self.begin += 1
+        if 2 * self.begin > len(self.pods) + SPARE or self.begin == len(self.pods):
+            del self.pods[: self.begin]
+            self.gone += self.begin
+            self.begin = 0
+        return 0
+
+
+cdef class PriorityLanes(Waiting):
+    """A queue in the order of PrioritySort.
+
+    Timestamps mostly arrive in order, so most pods enter at the end of the lane of their priority and leave
+    at its beginning. `pop` returns those of the highest priority.
     """
 
     def __cinit__(self):
         self.lanes = {}
 
     def __iter__(self):
-        """Iterate in the order in which the pods would be popped."""
-        cdef Lane lane
-        listed = []
-        for priority in sorted(self.lanes, reverse=True):
-            lane = self.lanes[priority]
-            listed += lane.listed()
-        return iter(listed)
-
-    @property
-    def next(self):
-        """The next pod; None without pods."""
-        cdef Lane lane
-        if not self.lanes:
-            return None
-        lane = self.lanes[max(self.lanes)]
-        return lane.peek()
+        """Iterate in the order in which the entries would be popped."""
+        return chain.from_iterable([self.lanes[priority] for priority in sorted(self.lanes, reverse=True)])
 
     @property
     def stored(self):
-        """The number of stored entries, those of removed pods included."""
+        """The number of stored entries, removed ones included."""
         cdef Lane lane
-        return sum([len(lane.pods) + len(lane.out_of_order.heap) for lane in self.lanes.values()])
+        return sum([len(lane.pods) + lane.out_of_order.stored for lane in self.lanes.values()])
 
-    def rank(self, QueuedPodInfo info not None):
-        """Return a unique key of the pod's position in the order; lower keys first.
+    def rank(self, QueuedPodInfo entry not None):
+        """Return a unique key of an entry's position in the order, a tuple; lower keys first."""
+        return -_priority(entry), entry.timestamp, entry.order
 
-        Parameters
-        ----------
-        info : QueuedPodInfo
-
-        Returns
-        -------
-        comparable
-        """
-        return -_priority(info), info.timestamp, info.order
-
-    cpdef add(self, QueuedPodInfo info):
-        """Add a pod whose UID is not in the queue.
-
-        Parameters
-        ----------
-        info : QueuedPodInfo
-        """
-        if info is None:
-            raise TypeError("a pod is None")
-        priority = _priority(info)
+    cdef int enter(self, QueuedPodInfo entry) except -1:
+        priority = _priority(entry)
         lane = self.lanes.get(priority)
         if lane is None:
             lane = self.lanes[priority] = Lane()
-        (<Lane>lane).add(info)
         self.size += 1
+        return (<Lane>lane).enter(entry)
 
-    def fill(self, list infos not None):
-        """Add the pods that are in the active queue, or in no place.
+    cdef int leave(self, QueuedPodInfo entry) except -1:
+        cdef Lane lane = self.lanes[_priority(entry)]
+        lane.leave(entry)
+        return self.left(lane, _priority(entry), 1)
 
-        Parameters
-        ----------
-        infos : list of QueuedPodInfo
-            Their UIDs are not in the queue.
+    cdef QueuedPodInfo first(self):
+        return (<Lane>self.lanes[max(self.lanes)]).first() if self.lanes else None
 
-        Returns
-        -------
-        list of QueuedPodInfo
-            The other pods.
-        """
-        cdef QueuedPodInfo info
-        cdef list others = []
-        for info in infos:
-            if info is None:
-                raise TypeError("a pod is None")
-            if info.place is None or info.place is IN_ACTIVE:
-                info.place = IN_ACTIVE
-                self.add(info)
-            else:
-                others.append(info)
-        return others
-
-    def remove(self, QueuedPodInfo info not None):
-        """Remove a pod that is in the queue.
-
-        Parameters
-        ----------
-        info : QueuedPodInfo
-        """
-        priority = _priority(info)
-        cdef Lane lane = self.lanes[priority]
-        lane.remove(info)
-        self.size -= 1
-        if not lane.size:
-            del self.lanes[priority]
-
-    def pop_many(self, Py_ssize_t limit):
-        """Remove and return the first pods, at most `limit`: those of the highest priority.
-
-        Parameters
-        ----------
-        limit : int
-            Largest number of pods.
-
-        Returns
-        -------
-        list of QueuedPodInfo
-        """
-        if not self.lanes:
-            return []
-        priority = max(self.lanes)
-        cdef Lane lane = self.lanes[priority]
-        infos = lane.pop_many(limit)
-        self.size -= len(infos)
-        if not lane.size:
-            del self.lanes[priority]
-        return infos
-
-    def pop_alike(self, Py_ssize_t limit):
-        """Remove and return the first entries of the highest priority, all of pods or all of groups.
-
-        Parameters
-        ----------
-        limit : int
-            Largest number of pods; the last group may exceed it.
-
-        Returns
-        -------
-        list of QueuedPodInfo
-        """
-        cdef list infos = []
-        cdef QueuedPodInfo info
+    cpdef list pop(self, Py_ssize_t limit):
+        cdef list entries = []
         cdef Lane lane
-        cdef Py_ssize_t count = 0
-        if not self.lanes:
-            return infos
-        priority = max(self.lanes)
-        lane = self.lanes[priority]
-        is_grouped = lane.peek().unit is not None
-        while lane.size and count < limit:
-            info = lane.peek()
-            if (info.unit is not None) != is_grouped:
-                break
-            infos.append(lane.pop())
-            count += info.size
-            lane.size -= 1
-            self.size -= 1
+        if self.lanes:
+            priority = max(self.lanes)
+            lane = self.lanes[priority]
+            entries = lane.pop(limit)
+            self.left(lane, priority, len(entries))
+        return entries
+
+    cdef int left(self, Lane lane, priority, Py_ssize_t number) except -1:
+        """Account for entries that have left a lane."""
+        self.size -= number
         if not lane.size:
             del self.lanes[priority]
-        return infos
-
-
-cdef bint _precedes(QueuedPodInfo one, QueuedPodInfo other) except -1:
-    """Whether a pod comes before another one by `group_order`."""
-    if _priority(one) != _priority(other):
-        return _priority(one) > _priority(other)
-    if one.attempts != other.attempts:
-        return one.attempts > other.attempts
-    return one.timestamp < other.timestamp or (one.timestamp == other.timestamp and one.key < other.key)
-
-
-def group_order(QueuedPodInfo info not None):
-    """Return the key that orders the pods of a group: higher priority first, then more attempts, then the
-    earlier timestamp, then the name (kube-scheduler v1.37, PodGroupMemberPodsOrderingFunc).
-
-    Parameters
-    ----------
-    info : QueuedPodInfo
-
-    Returns
-    -------
-    (int, int, float, str)
-    """
-    return -_priority(info), -info.attempts, info.timestamp, info.key
+        return 0

@@ -9,7 +9,7 @@ from itertools import chain, takewhile
 from operator import attrgetter
 
 from moorage._core.base cimport METADATA, SPEC, UID, Field
-from moorage._core.queue.queued_pods cimport QueuedPodInfo
+from moorage._core.queue.queued_pods cimport QueuedPodInfo, Waiting
 from moorage._core.state cimport PodClasses
 
 FEW = 8
@@ -39,16 +39,7 @@ gating_plugin : str
 
 
 cpdef object rejection_of(QueuedPodInfo info):
-    """Return the rejection of a pod.
-
-    Parameters
-    ----------
-    info : QueuedPodInfo
-
-    Returns
-    -------
-    Rejection
-    """
+    """Return the rejection of a pod."""
     if info is None:
         raise TypeError("a pod is None")
     name = SCHEDULER_NAME.of(SPEC.of(info.pod))
@@ -60,14 +51,6 @@ cpdef object microseconds(double seconds):
     """Round a time to whole microseconds.
 
     Sums and comparisons of the integers are exact, for every time with at most six decimals.
-
-    Parameters
-    ----------
-    seconds : float
-
-    Returns
-    -------
-    int
     """
     cdef object exact = seconds * 1000000
     return round(exact)
@@ -83,7 +66,7 @@ cdef bint _is_of(tuple rejection, QueuedPodInfo info) except -1:
     )
 
 
-cdef inline double _waits_since(QueuedPodInfo info) except? -1:
+cdef double waits_since(QueuedPodInfo info) except? -1:
     """When the wait of a gated pod for its timeout began, in seconds."""
     return max(info.timestamp, info.flushed_at)
 
@@ -104,57 +87,57 @@ cdef class RejectedPods:
         The same pods by UID, for each class. None of the dicts is empty.
     """
 
-    # indexes, pod_indexes: the classes, and the UIDs, by the keys of hints, for the hints of each event that
-    # has happened.
+    # indexes: by the hints of each event that has happened, and whether they index classes.
 
     def __cinit__(self, rejection):
-        self.rejection, self.pods, self.by_class = rejection, {}, {}
-        self.indexes, self.pod_indexes = {}, {}
+        self.rejection, self.pods, self.by_class, self.indexes = rejection, {}, {}, {}
 
 
 cdef class KeyIndex:
     """The classes of some pods, or their UIDs, by the keys of the hints that are called for an event."""
 
     cdef tuple hints      # a HintIndex of each
+    cdef bint of_class
     cdef dict by_key      # key: a set of classes or UIDs
     cdef dict keys        # of a class or a UID
     cdef set others       # what any event may move
 
-    def __cinit__(self, tuple hints not None):
-        self.hints, self.by_key, self.keys, self.others = hints, {}, {}, set()
+    def __cinit__(self, tuple hints not None, bint of_class=False):
+        self.hints, self.of_class = hints, of_class
+        self.by_key, self.keys, self.others = {}, {}, set()
 
-    cdef int add(self, one, pod) except -1:
+    cdef int add(self, item, pod) except -1:
         """Add a class by a pod of it, or a pod by its UID."""
         cdef set keys = set()
         for index in self.hints:
             try:
-                found = index.keys(pod)
+                of_hint = index.keys(pod)
             except ValueError:  # a malformed pod; the hint will tell
-                found = None
-            if found is None:
-                self.others.add(one)
+                of_hint = None
+            if of_hint is None:
+                self.others.add(item)
                 return 0
-            keys |= found
-        self.keys[one] = keys
+            keys |= of_hint
+        self.keys[item] = keys
         for key in keys:
-            self.by_key.setdefault(key, set()).add(one)
+            self.by_key.setdefault(key, set()).add(item)
         return 0
 
-    cdef int remove(self, one) except -1:
+    cdef int remove(self, item) except -1:
         """Remove a class or a UID."""
-        cdef set found
-        self.others.discard(one)
-        for key in self.keys.pop(one, ()):
-            found = self.by_key[key]
-            found.discard(one)
-            if not found:
+        cdef set items
+        self.others.discard(item)
+        for key in self.keys.pop(item, ()):
+            items = self.by_key[key]
+            items.discard(item)
+            if not items:
                 del self.by_key[key]
         return 0
 
     cdef set find(self, old, new):
         """Return the classes or UIDs of the pods that an event may move, without the pod that it is about;
         None for all."""
-        cdef set found = self.others.copy()
+        cdef set items = self.others.copy()
         for index in self.hints:
             keys = index.event_keys(old, new)
             if keys is None:
@@ -162,11 +145,11 @@ cdef class KeyIndex:
             for key in keys:
                 of_key = self.by_key.get(key)
                 if of_key is not None:
-                    found |= <set>of_key
-        return found
+                    items |= <set>of_key
+        return items
 
 
-cdef class UnschedulablePods:
+cdef class UnschedulablePods(Waiting):
     """Unschedulable pods by rejection and class.
 
     Parameters
@@ -186,9 +169,6 @@ cdef class UnschedulablePods:
         self.classes, self.by_rejection, self.places = classes, {}, {}
         self.generation = classes.number
 
-    def __len__(self):
-        return len(self.places)
-
     cdef object class_of(self, object pod):
         """Return a key that is equal for the pods for which hints `of_class` have one answer."""
         try:
@@ -197,25 +177,19 @@ cdef class UnschedulablePods:
             return UID.of(METADATA.of(pod))
         return number, self.classes.pinned_symbol(number, pod)
 
-    cpdef int add(self, QueuedPodInfo info) except -1:
-        """Add a pod. Its rejection must not change while it is here.
-
-        Parameters
-        ----------
-        info : QueuedPodInfo
-        """
+    cdef int enter(self, QueuedPodInfo entry) except -1:
+        """Add a pod. Its rejection must not change while it is here."""
         cdef RejectedPods rejected = self.last
-        if info is None:
-            raise TypeError("a pod is None")
-        if rejected is None or not _is_of(<tuple>rejected.rejection, info):
-            rejection = rejection_of(info)
+        if rejected is None or not _is_of(<tuple>rejected.rejection, entry):
+            rejection = rejection_of(entry)
             rejected = self.by_rejection.get(rejection)
             if rejected is None:
                 rejected = self.by_rejection[rejection] = RejectedPods(rejection)
                 self.version += 1
             self.last = rejected
-        rejected.pods[info.uid] = info
-        return self.classify(info, rejected)
+        rejected.pods[entry.uid] = entry
+        self.size += 1
+        return self.classify(entry, rejected)
 
     cdef int classify(self, QueuedPodInfo info, RejectedPods rejected) except -1:
         """Add a pod of a rejection to the others of its class."""
@@ -223,14 +197,11 @@ cdef class UnschedulablePods:
         if self.generation != self.classes.number:
             self.classify_anew()
         uid, key = info.uid, self.class_of(info.pod)
-        alike = rejected.by_class.get(key)
-        if alike is None:
-            alike = rejected.by_class[key] = {}
-            for index in rejected.indexes.values():
-                index.add(key, info.pod)
-        (<dict>alike)[uid] = info
-        for index in rejected.pod_indexes.values():
-            index.add(uid, info.pod)
+        is_first = key not in rejected.by_class
+        rejected.by_class.setdefault(key, {})[uid] = info
+        for index in rejected.indexes.values():
+            if is_first or not index.of_class:
+                index.add(key if index.of_class else uid, info.pod)
         self.places[uid] = rejected, key
         return 0
 
@@ -259,46 +230,12 @@ cdef class UnschedulablePods:
         del alike[uid]
         if not alike:
             del rejected.by_class[key]
-            for index in rejected.indexes.values():
-                index.remove(key)
-        for index in rejected.pod_indexes.values():
-            index.remove(uid)
+        for index in rejected.indexes.values():
+            if not (index.of_class and alike):
+                index.remove(key if index.of_class else uid)
         return rejected
 
-    def by_class(self, RejectedPods rejected not None, tuple indexes not None, old, new):
-        """Return the pods of a rejection that an event may move, for each class.
-
-        Parameters
-        ----------
-        rejected : RejectedPods
-        indexes : tuple of HintIndex
-            The indexes of the hints that are to be called for the event.
-        old, new : object or None
-            The object of the event before and after it.
-
-        Returns
-        -------
-        iterable of dict of str to QueuedPodInfo
-        """
-        cdef KeyIndex index
-        if not indexes or len(rejected.by_class) < FEW:
-            return rejected.by_class.values()
-        known = rejected.indexes.get(indexes)
-        if known is None:
-            index = rejected.indexes[indexes] = KeyIndex(indexes)
-            for one, alike in rejected.by_class.items():
-                index.add(one, (<QueuedPodInfo?>next(iter(alike.values()))).pod)
-        else:
-            index = known
-        classes = index.find(old, new)
-        if classes is None:
-            return rejected.by_class.values()
-        for about in (old, new):
-            if about is not None and (uid := about.metadata.uid) in rejected.pods:
-                classes.add(self.places[uid][1])
-        return [rejected.by_class[one] for one in classes]
-
-    def by_pod(self, RejectedPods rejected not None, tuple indexes not None, old, new):
+    def may_move(self, RejectedPods rejected not None, tuple indexes not None, bint of_class, old, new):
         """Return the pods of a rejection that an event may move, in any order.
 
         Parameters
@@ -306,111 +243,76 @@ cdef class UnschedulablePods:
         rejected : RejectedPods
         indexes : tuple of HintIndex
             The indexes of the hints that are to be called for the event.
+        of_class : bool
+            Whether these hints have one answer for all pods of a class.
         old, new : object or None
             The object of the event before and after it.
 
         Returns
         -------
-        iterable of QueuedPodInfo
+        iterable of QueuedPodInfo, or of dict of str to QueuedPodInfo
+            With `of_class`, the pods of each class by UID.
         """
         cdef KeyIndex index
-        cdef dict pods = rejected.pods
-        if not indexes or len(pods) < FEW:
-            return pods.values()
-        known = rejected.pod_indexes.get(indexes)
+        cdef dict held = rejected.by_class if of_class else rejected.pods
+        if not indexes or len(held) < FEW:
+            return held.values()
+        known = rejected.indexes.get((indexes, of_class))
         if known is None:
-            index = rejected.pod_indexes[indexes] = KeyIndex(indexes)
-            for uid, info in pods.items():
-                index.add(uid, (<QueuedPodInfo?>info).pod)
+            index = rejected.indexes[indexes, of_class] = KeyIndex(indexes, of_class)
+            for item, value in held.items():
+                index.add(item, (<QueuedPodInfo?>(next(iter(value.values())) if of_class else value)).pod)
         else:
             index = known
-        found = index.find(old, new)
-        if found is None:
-            return pods.values()
+        items = index.find(old, new)
+        if items is None:
+            return held.values()
         for about in (old, new):
-            if about is not None:
-                found.add(about.metadata.uid)
-        return [pods[uid] for uid in found if uid in pods]
+            if about is not None and (uid := about.metadata.uid) in rejected.pods:
+                items.add(self.places[uid][1] if of_class else uid)
+        return [held[item] for item in items]
 
-    def replace(self, QueuedPodInfo info not None, pod):
-        """Replace the state of a pod, which keeps its position.
-
-        Parameters
-        ----------
-        info : QueuedPodInfo
-            The pod.
-        pod : Pod
-            Its new state.
-        """
+    cdef int replace(self, QueuedPodInfo info, pod) except -1:
+        """Replace the state of a pod, which keeps its position."""
         rejected = self.declassify(info.uid)
         info.pod = pod
-        self.classify(info, rejected)
+        return self.classify(info, rejected)
 
-    cpdef int remove(self, QueuedPodInfo info) except -1:
-        """Remove a pod.
-
-        Parameters
-        ----------
-        info : QueuedPodInfo
-        """
-        if info is None:
-            raise TypeError("a pod is None")
-        rejected = self.declassify(info.uid)
-        del rejected.pods[info.uid]
+    cdef int leave(self, QueuedPodInfo entry) except -1:
+        rejected = self.declassify(entry.uid)
+        del rejected.pods[entry.uid]
+        self.size -= 1
         if not rejected.pods:
             del self.by_rejection[rejected.rejection]
             self.last = None
             self.version += 1
         return 0
 
-    def select(self):
+    cdef list select(self):
         """Return the pods in the order in which they entered."""
         pods = chain.from_iterable([rejected.pods.values() for rejected in self.by_rejection.values()])
         return sorted(pods, key=ORDER)
 
-    def older_than(self, end):
-        """Return the pods without a group, gated ones too, that returned to the queue before a time, and were
-        not flushed since.
-
-        Parameters
-        ----------
-        end : int
-            Microseconds.
-
-        Returns
-        -------
-        list of QueuedPodInfo
-            In the order in which they entered.
-        """
+    cdef list older_than(self, end):
+        """Return the pods without a group, gated ones too, that returned to the queue before a time in
+        microseconds, and were not flushed since."""
         older = []
         for rejection, rejected in self.by_rejection.items():
             infos = (<RejectedPods?>rejected).pods.values()
             if rejection.gating_plugin:
-                older += [one for one in infos if one.unit is None and microseconds(_waits_since(one)) < end]
+                older += [one for one in infos if one.unit is None and microseconds(waits_since(one)) < end]
             else:  # pods enter on their return to the queue, so in order of timestamp
                 older += takewhile(lambda one: microseconds((<QueuedPodInfo?>one).timestamp) < end, infos)
-        return sorted(older, key=ORDER)
+        return older
 
-    def oldest(self, bint gated):
-        """Return the earliest time at which a pod without a group returned to the queue or was flushed there,
-        in seconds.
-
-        It is None if there are no pods.
-
-        Parameters
-        ----------
-        gated : bool
-            Whether gated pods count.
-
-        Returns
-        -------
-        float or None
-        """
+    cdef list times(self, bint gated):
+        """Return times in seconds at which pods without a group returned to the queue or were flushed there,
+        among them the earliest; those of gated pods only if they count."""
         times = []
         for rejection, rejected in self.by_rejection.items():
             infos = (<RejectedPods?>rejected).pods.values()
             if not rejection.gating_plugin:
                 times.append((<QueuedPodInfo?>next(iter(infos))).timestamp)
             elif gated:
-                times += [_waits_since(info) for info in infos if info.unit is None]
-        return min(times, default=None)
+                times += [waits_since(info) for info in infos if info.unit is None]
+        return times

@@ -136,7 +136,7 @@ def test_the_pods_of_a_tree_are_tried_together() -> None:
     scheduler = world(nodes(9), composite("c", 1), [gang("g", 1, "c"), gang("h", 1, "c")])
     store_of(scheduler).create_many([member("h-0", "h"), member("x", ""), member("g-0", "g")])
     scheduler.sync()
-    assert sorted(info.pod.name for info in scheduler.queue.pop_batch(1)) == ["g-0", "h-0"]
+    assert sorted(info.pod.name for info in scheduler.queue.pop(1)) == ["g-0", "h-0"]
 
 
 # ---- the cycle ---------------------------------------------------------------------------------------------

@@ -99,16 +99,14 @@ class EvidenceSearch:
         self._finders[plugin] = find
 
     def _finder(self, name: str) -> FindEvidence | None:
-        plugin, make = self._plugins.get(name), NATIVE.get(name)
-        source = make if isinstance(plugin, NativePlugin) and make is not None else name
-        if source not in self._finders:
-            if isinstance(plugin, EvidencePlugin):
-                self._finders[source] = plugin.evidence(self._inquiry)
-            elif source is make and make is not None:
-                self._finders[source] = make(self._plugins, self._inquiry)
-            else:
-                return None
-        return self._finders[source]
+        plugin = self._plugins.get(name)
+        make = NATIVE.get(name) if isinstance(plugin, NativePlugin) else None
+        source = make or name
+        if source not in self._finders and make is not None:
+            self._finders[source] = make(self._plugins, self._inquiry)
+        elif source not in self._finders and isinstance(plugin, EvidencePlugin):
+            self._finders[source] = plugin.evidence(self._inquiry)
+        return self._finders.get(source)
 
     def find(self, positions: Sequence[int], verdicts: Iterable[Status]) -> list[Evidence]:
         """Find the evidence of nodes with equal verdicts.

@@ -161,20 +161,7 @@ def _explain_turns(
 
 
 def explain_alone(make: Callable[[], PodScheduler], keys: Sequence[str]) -> Explanations:
-    """Explain pods as if no other pod were pending.
-
-    Parameters
-    ----------
-    make : callable
-        Makes a scheduler over the cluster.
-    keys : sequence of str
-        ``namespace/name`` of the pods.
-
-    Returns
-    -------
-    dict of str to Explanation
-        In the order of `keys`.
-    """
+    """Explain pods as if no other pod were pending; see `explain_in_turn`."""
     scheduler, explained = make(), Explanations()
     for key in keys:
         with suppress(NotFoundError):
@@ -189,20 +176,8 @@ def explain_alone(make: Callable[[], PodScheduler], keys: Sequence[str]) -> Expl
 
 
 def explain_after_run(make: Callable[[], PodScheduler], keys: Sequence[str]) -> Explanations:
-    """Explain pods after a run, each removed from the node on which the run placed it.
-
-    Parameters
-    ----------
-    make : callable
-        Makes a scheduler over the cluster.
-    keys : sequence of str
-        ``namespace/name`` of the pods.
-
-    Returns
-    -------
-    dict of str to Explanation
-        In the order of `keys`.
-    """
+    """Explain pods after a run, each removed from the node on which the run placed it; see
+    `explain_in_turn`."""
     scheduler = make()
     pending = {key: _others(scheduler, key) for key in keys}
     pods = {pod.key: pod for pod in scheduler.client.list(Pod)[0]}

@@ -151,7 +151,12 @@ def tried(
 
 def of_field(kind: str, name: str, path: str, change: Callable[[Any], Any]) -> Constraint:
     """Return a constraint that is dropped by a change of one field of the spec."""
-    return Constraint(kind, name, lambda pod: replace(pod, spec=changed_field(pod.spec, path, change)))
+    return Constraint(kind, name, edit_of(path, change))
+
+
+def edit_of(path: str, change: Callable[[Any], Any]) -> Callable[[Pod], Pod]:
+    """Return what changes one field of the spec of pods."""
+    return lambda pod: replace(pod, spec=changed_field(pod.spec, path, change))
 
 
 def changed_field(obj: StructT, path: str, change: Callable[[Any], Any]) -> StructT:

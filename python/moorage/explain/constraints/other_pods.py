@@ -16,7 +16,7 @@ from moorage.plugins.node_affinity import requirement_text
 from moorage.plugins.pod_topology_spread import HARD
 
 from ..probe import Probe, largest
-from .constraint import SPREAD, Change, Constraint, changed_field, distinct, of_field, tried, without
+from .constraint import SPREAD, Change, Constraint, distinct, edit_of, of_field, tried, without
 
 T = TypeVar("T")
 
@@ -83,16 +83,11 @@ class Spread(Constraint):
 def other_pod_constraints(pod: Pod) -> Iterator[Constraint]:
     """Yield the hard spread constraints of a pod, and its required terms about other pods."""
     for spread in distinct(hard_spreads(pod.spec)):
-        yield spread_constraint(spread)
+        drop = edit_of(SPREADS, partial(without, dropped=spread))
+        yield Spread("topology-spread", spread_text(spread), drop, spread=spread)
     for kind, path in POD_TERMS.items():
         for term in distinct(pod_terms(pod.spec, path)):
             yield of_field(kind, pod_term_text(term), path, partial(without, dropped=term))
-
-
-def spread_constraint(spread: TopologySpreadConstraint) -> Spread:
-    """Return a hard spread constraint of a pod's spec."""
-    without_it = of_field("topology-spread", spread_text(spread), SPREADS, partial(without, dropped=spread))
-    return Spread(without_it.kind, without_it.name, without_it.drop, spread=spread)
 
 
 def has_pod_terms(spec: PodSpec) -> bool:
@@ -158,4 +153,4 @@ def changed_term(pod: Pod, path: str, term: T, changed: T) -> Pod:
     def change(items: tuple[T, ...]) -> tuple[T, ...]:
         return tuple(changed if item == term else item for item in items)
 
-    return replace(pod, spec=changed_field(pod.spec, path, change))
+    return edit_of(path, change)(pod)

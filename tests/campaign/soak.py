@@ -118,10 +118,11 @@ def follows_store(store: ObjectStore) -> Round:
 
     def work() -> None:
         nonlocal last
-        while (event := watch.next(0.01)) is not None:
-            version = int(event.resource_version)
-            assert version > last, (version, last)
-            last = version
+        while watch.wait(0.01):
+            for event in watch.poll():
+                version = int(event.resource_version)
+                assert version > last, (version, last)
+                last = version
 
     return work
 

@@ -58,7 +58,6 @@ def test_a_watch() -> None:
         "save": one.save,
         "undo": lambda: one.undo(one.save()),
         "is_at": lambda: one.is_at(one.save()),
-        "next": one.next,
         "wait": one.wait,
         "poll": one.poll,
         "close": one.close,

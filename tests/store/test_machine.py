@@ -70,9 +70,9 @@ class Reader:
             else:
                 self.objects[key] = event.object
 
-    def read(self, one: bool) -> None:
+    def read(self) -> None:
         try:
-            self.take([event for event in [self.watch.next(0)] if event] if one else self.watch.poll())
+            self.take(self.watch.poll())
         except ResourceExpiredError:
             self.begin()
 
@@ -350,13 +350,9 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(number=st.integers(0, len(SELECTIONS) - 1))
     def read_all(self, number: int) -> None:
         reader = self.readers[number]
-        reader.read(one=False)
+        reader.read()
         objects = self.store.list(Pod, **reader.selection)[0]
         assert reader.objects == {obj.key: obj for obj in objects}
-
-    @rule(number=st.integers(0, len(SELECTIONS) - 1))
-    def read_one(self, number: int) -> None:
-        self.readers[number].read(one=True)
 
     @invariant()
     def the_store_holds_what_the_twin_holds(self) -> None:

@@ -157,42 +157,6 @@ def test_a_version_that_is_not_there_yet() -> None:
         ObjectStore().watch(Pod, resource_version="9")
 
 
-def test_next_gives_one_event_at_a_time() -> None:
-    store = ObjectStore()
-    store.create_many([pod("a"), pod("b", x="1")])
-    watch = store.watch(Pod)
-    filtered = store.watch(Pod, resource_version="2", label_selector="x")
-    store.create_many([pod("c"), pod("d", x="1"), pod("e", x="1")])
-    names = [event.object.name for event in iter(lambda: watch.next(0), None)]
-    assert names == ["a", "b", "c", "d", "e"]
-    assert [event.object.name for event in iter(lambda: filtered.next(0), None)] == ["b", "d", "e"]
-    first = store.watch(Pod, label_selector="x").next(0)
-    assert first is not None
-    assert first.object.name == "b"
-
-
-def test_next_and_poll_take_turns() -> None:
-    store = ObjectStore()
-    watch = store.watch(Pod)
-    store.create_many([pod("a"), pod("b")])
-    event = watch.next(0)
-    assert event is not None
-    assert event.object.name == "a"
-    store.create(pod("c"))
-    assert [name for _, name, _ in seen(watch)] == ["b", "c"]
-    assert watch.next(0) is None
-
-
-def test_next_on_an_expired_watch() -> None:
-    store = ObjectStore(history=1)
-    watch = store.watch(Pod, resource_version="1")
-    store.create(pod("a"))
-    store.create(pod("b"))
-    assert watch.wait(0)
-    with expired("too old resource version: 1 (2)"):
-        watch.next(0)
-
-
 def test_open_watches_can_read_all_of_the_last_write() -> None:
     store = ObjectStore(history=1)
     watch = store.watch(Pod)
@@ -219,7 +183,7 @@ def test_a_closed_watch_is_silent() -> None:
     store = ObjectStore()
     with store.watch(Pod) as watch:
         store.create(pod())
-    assert (watch.poll(), watch.next(), watch.wait()) == ([], None, True)
+    assert (watch.poll(), watch.wait()) == ([], True)
     watch.close()
 
 

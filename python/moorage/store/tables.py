@@ -272,7 +272,7 @@ class Table(Generic[T]):
             raise self._expired(str(version))
         return self._freed + bisect_right(self._events, version, key=_version)
 
-    def since(self, position: int, version: str, limit: int | None) -> list[WatchEvent[T]]:
+    def since(self, position: int, version: str) -> list[WatchEvent[T]]:
         """Return the next events for a reader.
 
         Parameters
@@ -281,8 +281,6 @@ class Table(Generic[T]):
             Of the first event to return.
         version : str
             The resource version that the reader has reached, for the error.
-        limit : int or None
-            The number of events at most.
 
         Raises
         ------
@@ -292,7 +290,7 @@ class Table(Generic[T]):
         index = position - self._freed
         if index < 0 or index < len(self._events) - self.readable:
             raise self._expired(version)
-        return self._events[index : None if limit is None else index + limit]
+        return self._events[index:]
 
     def _expired(self, version: str) -> ResourceExpiredError:
         """Return the error for a reader at a resource version that is too old."""

@@ -123,41 +123,22 @@ class Watch(Generic[T]):
             The history does not have the next event any more.
         """
         with self._changed.lock:
-            if self._initial is not None or self._pending or self._closed or self._match is not None:
-                return self._take(None)
-            events = self._table.since(self._position, self._version, None)
+            if self._closed:
+                return []
+            if self._initial is not None:
+                objects, self._version = self._initial()
+                self._initial, self._position = None, self._table.end
+                self._pending += [WatchEvent("ADDED", obj, obj.metadata.resource_version) for obj in objects]
+            events = self._table.since(self._position, self._version)
             if events:
                 self._position += len(events)
                 self._version = events[-1].resource_version
+                if self._match is not None:
+                    events = list(filter(None, map(self._selected, events)))
+            if self._pending:
+                events = [*self._pending, *events]
+                self._pending.clear()
             return events
-
-    def next(self, timeout: float | None = None) -> WatchEvent[T] | None:
-        """Wait for one event.
-
-        Parameters
-        ----------
-        timeout : float, optional
-            In seconds; without one it waits forever.
-
-        Returns
-        -------
-        WatchEvent or None
-            None when the time is over or the watch is closed.
-
-        Raises
-        ------
-        ResourceExpiredError
-            The history does not have the next event any more.
-        """
-        taken: list[WatchEvent[T]] = []
-
-        def ready() -> bool:
-            taken.extend(self._take(1))
-            return bool(taken) or self._closed
-
-        with self._changed:
-            self._changed.wait_for(ready, timeout)
-        return taken[0] if taken else None
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until `poll` may have events or the watch is closed.
@@ -176,7 +157,7 @@ class Watch(Generic[T]):
             return self._changed.wait_for(self._is_ready, timeout)
 
     def close(self) -> None:
-        """End the stream: threads in `next` and `wait` return. Events that were not read are lost."""
+        """End the stream; threads in `wait` return. Events that were not read are lost."""
         with self._changed:
             self._closed = True
             self._table.watches.discard(self)
@@ -255,28 +236,6 @@ class Watch(Generic[T]):
             or bool(self._pending)
             or self._position < self._table.end
         )
-
-    def _take(self, limit: int | None) -> list[WatchEvent[T]]:
-        """Return the next events, at most `limit` (at least 1)."""
-        if self._closed:
-            return []
-        if self._initial is not None:
-            objects, self._version = self._initial()
-            self._initial, self._position = None, self._table.end
-            self._pending.extend(WatchEvent("ADDED", obj, obj.metadata.resource_version) for obj in objects)
-        taken: list[WatchEvent[T]] = []
-        while self._pending and len(taken) != limit:
-            taken.append(self._pending.popleft())
-        while len(taken) != limit:
-            events = self._table.since(self._position, self._version, limit)
-            if not events:
-                break
-            self._position += len(events)
-            self._version = events[-1].resource_version
-            taken += events if self._match is None else filter(None, map(self._selected, events))
-            if limit is None:
-                break
-        return taken
 
     def _selected(self, event: WatchEvent[T]) -> WatchEvent[T] | None:
         """Return the event for a client that sees only matching objects; None where the client sees no

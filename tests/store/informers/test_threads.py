@@ -48,25 +48,13 @@ class Signals(Recorder):
             self.seen.set()
 
 
-def test_next_waits_for_an_event() -> None:
-    store = ObjectStore()
-    watch = store.watch(Pod, resource_version="1", label_selector="x")
-    got: list[Any] = []
-    threads = start(lambda: got.append(watch.next(LIMIT)))
-    store.create(pod("other"))
-    store.create(pod("a", x="1"))
-    finish(*threads)
-    assert got[0].object.name == "a"
-
-
-@pytest.mark.parametrize("method", ["next", "wait"])
-def test_close_wakes_who_waits(method: str) -> None:
+def test_close_wakes_who_waits() -> None:
     watch = ObjectStore().watch(Pod, resource_version="1")
     got: list[Any] = []
-    threads = start(lambda: got.append(getattr(watch, method)(LIMIT)))
+    threads = start(lambda: got.append(watch.wait(LIMIT)))
     watch.close()
     finish(*threads)
-    assert got == [None if method == "next" else True]
+    assert got == [True]
 
 
 def wait_then(store: ObjectStore, act: Callable[[ObjectStore], Any]) -> bool:
@@ -117,9 +105,8 @@ def test_events_of_many_writers_are_in_order() -> None:
 
     def read() -> None:
         while len(versions) < 800:
-            event = watch.next(LIMIT)
-            assert event is not None
-            versions.append(int(event.resource_version))
+            assert watch.wait(LIMIT)
+            versions.extend(int(event.resource_version) for event in watch.poll())
 
     finish(*start(read, *(lambda w=writer: write(w) for writer in range(4))))
     assert versions == list(range(2, 802))

@@ -37,8 +37,7 @@ def shared(binaries: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 @pytest.fixture
 def cluster(shared: ControlPlane) -> Iterator[ControlPlane]:
-    """A control plane that tests share: etcd and kube-apiserver, with none of the objects of `PATHS` but
-    volumes, which only a controller lets go."""
+    """A control plane that tests share: etcd and kube-apiserver, with none of the objects of `PATHS`."""
     yield shared
     shared.end("kube-scheduler")
     with connect(shared.kubeconfig()) as client:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import socket
+import ssl
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -151,3 +153,18 @@ def test_kube_scheduler_without_a_certificate_is_not_served(planes: Callable[[],
         plane.end("kube-scheduler")
         plane.start_scheduler(configuration=extenders(plane.folder, url, sends_names=True))
         assert await_bound(admin, 1) == {"p": "n2"}
+
+
+def test_bodies_that_are_promised_keep_nobody_from_the_extender(planes: Callable[[], ControlPlane]) -> None:
+    """The client that promises them has the certificate and the address of kube-scheduler."""
+    plane = planes()
+    with extended(plane) as (admin, url), ExitStack() as stack:
+        context = ssl.create_default_context(cafile=f"{plane.folder}/ca.crt")
+        context.load_cert_chain(f"{plane.folder}/asker.crt", f"{plane.folder}/asker.key")
+        for _ in range(20):
+            plain = socket.create_connection(("127.0.0.1", int(url.split(":")[2].partition("/")[0])))
+            secure = stack.enter_context(context.wrap_socket(plain, server_hostname="127.0.0.1"))
+            secure.sendall(b"POST /scheduler/filter HTTP/1.1\r\nContent-Length: 134217728\r\n\r\n")
+        plane.start_scheduler(configuration=extenders(plane.folder, url, sends_names=True))
+        create(admin, [pod(f"p{at}", "500m") for at in range(12)])
+        await_bound(admin, 12)

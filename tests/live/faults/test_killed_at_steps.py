@@ -65,7 +65,7 @@ def test_a_scheduler_killed_at_a_step_is_continued(planes: Callable[[], ControlP
 
         await_all([all_bound], lambda: time.sleep(0.2))
         assert second.end() == 0, second.log.read_text()
-        followed.check(4)
+        followed.check()
         assert {one.name for one in followed.informer.indexer.values()} > {"claimed0", "high7"}
         volumes = {one.name: one for one in admin.list(PersistentVolume)[0]}
         pods = {one.name: one.spec.node_name for one in admin.list(Pod)[0]}
@@ -103,7 +103,7 @@ def test_cut_connections_conflicts_and_refusals(planes: Callable[[], ControlPlan
                         assert admin.get(Pod, one.name, "default").spec.node_name
             await_bound(admin, 300)
             assert process.end() == 0, process.log.read_text()
-            followed.check(110)
+            followed.check()
             assert taken
     finally:
         proxy.close()

@@ -76,7 +76,12 @@ def send(client: ApiClient, method: Method, path: str, value: Any = None) -> Any
 
 
 def clear(client: ApiClient) -> None:
-    """Delete the objects that `create` makes, and the Lease of the scheduler."""
+    """Delete the objects that `create` makes, and the Lease of the scheduler. Volumes and claims go without
+    the controller that lets them go."""
+    for kind in ("PersistentVolume", "PersistentVolumeClaim"):
+        for one in send(client, "GET", PATHS[kind])["items"]:
+            path = f"{PATHS[kind]}/{one['metadata']['name']}"
+            send(client, "PATCH", path, {"metadata": {"finalizers": None}})
     for path in (*PATHS.values(), LEASES):
         with suppress(NotFoundError):  # groups, which not every server has
             send(client, "DELETE", path, AT_ONCE)

@@ -144,9 +144,12 @@ class ControlPlane:
         )
         self._await("kube-apiserver", f"{self.url}/readyz", "admin-token")
 
-    def start_scheduler(self, *options: str, parallelism: int = 1, configuration: str = "") -> None:
-        """Start kube-scheduler without leader election, with more fields of its configuration."""
-        kubeconfig = self.kubeconfig(SCHEDULER)
+    def start_scheduler(
+        self, *options: str, parallelism: int = 1, configuration: str = "", port: int = 0
+    ) -> None:
+        """Start kube-scheduler without leader election, with more fields of its configuration; for the port
+        of a proxy, where one is given."""
+        kubeconfig = self.kubeconfig(SCHEDULER, port=port)
         path = self.folder / "scheduler.yaml"
         own = _CONFIGURATION.format(kubeconfig=kubeconfig, parallelism=parallelism)
         path.write_text(own + configuration)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import select
 import socket
 import ssl
 import threading
@@ -25,7 +26,8 @@ class Fault:
     Parameters
     ----------
     method, pattern : str
-        Of the requests; "" for any method. The pattern is searched in the path with its query.
+        Of the requests; "" for any method, "PUT|PATCH" for two. The pattern is searched in the path with its
+        query.
     status : int, optional
         Of an answer in place of the server's.
     body : bytes, optional
@@ -37,7 +39,8 @@ class Fault:
     is_late : bool, optional
         The server gets the request before its answer is replaced or cut off.
     seconds : float, optional
-        A wait before all that.
+        A wait before all that, until `over` is set. A fault that does nothing else then lets the request
+        pass.
     every, skip, limit : int, optional
         Of the requests that match every so-manieth, after the first `skip`, `limit` times at most.
     """
@@ -55,10 +58,17 @@ class Fault:
     limit: int = 1 << 30
     seen: int = 0
     hits: int = 0
+    given_up: int = 0
+    """Requests whose client did not wait for the answer."""
+    over: threading.Event = field(default_factory=threading.Event)
 
     def takes(self, method: str, path: str) -> bool:
         """Whether it concerns this request, which is counted."""
-        if self.method not in ("", method) or not re.search(self.pattern, path) or self.hits >= self.limit:
+        if (
+            not re.fullmatch(self.method or ".*", method)
+            or not re.search(self.pattern, path)
+            or self.hits >= self.limit
+        ):
             return False
         self.seen += 1
         is_hit = self.seen > self.skip and (self.seen - self.skip) % self.every == 0
@@ -115,6 +125,12 @@ class FaultProxy:
             self.requests.append(Request(time.monotonic(), method, path))
             return next((fault for fault in self.faults if fault.takes(method, path)), None)
 
+    def end_faults(self) -> None:
+        """Let through what waits, and what comes."""
+        ended, self.faults = self.faults, []
+        for fault in ended:
+            fault.over.set()
+
     def bindings(self) -> list[Request]:
         """Those that came so far."""
         with self._lock:
@@ -122,6 +138,7 @@ class FaultProxy:
 
     def close(self) -> None:
         self.is_over.set()
+        self.end_faults()
         self._http.shutdown()
         self._http.server_close()
 
@@ -154,7 +171,9 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         fault = self.proxy.fault_of(self.command, self.path)
         if fault is not None:
-            self.proxy.is_over.wait(fault.seconds)
+            if not self._wait(fault):
+                self._cut()
+                return
             if fault.is_late:
                 self._ask(body).read()
             if fault.cuts:
@@ -170,6 +189,15 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:
         """Say nothing."""
+
+    def _wait(self, fault: Fault) -> bool:
+        """Wait as a fault says; return whether the client has waited as well."""
+        until = time.monotonic() + fault.seconds
+        while time.monotonic() < until and not fault.over.wait(0.02):
+            if select.select([self.connection], [], [], 0)[0]:  # nothing but its end can come
+                fault.given_up += 1
+                return False
+        return True
 
     def _ask(self, body: bytes) -> HTTPResponse:
         try:

@@ -8,8 +8,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from tests.live.kit.cluster_workload import SIZE
 from tests.live.kit.control_plane import LIMIT
 
+from moorage._core.base.quantity import Quantity
 from moorage.objects import Pod
 from moorage.store import ApiError, Informer
 from moorage.store.api import ApiClient
@@ -63,18 +65,22 @@ class FollowedPods:
             assert time.monotonic() < until, f"{self.on_nodes()} of {len(self.pods())} pods are bound"
             time.sleep(0.1)
 
-    def check(self, capacity: int) -> None:
+    def check(self) -> None:
         """Each pod was bound once at most, and no node has more pods than it has room for."""
         assert not self.twice()
-        assert not self.overfull(capacity)
+        assert not self.overfull()
 
     def twice(self) -> dict[str, list[str]]:
         """Pods by UID that were on several nodes."""
         self.pods()
         return {uid: nodes for uid, nodes in self.bound.items() if len(nodes) > 1}
 
-    def overfull(self, capacity: int) -> dict[str, int]:
-        """Nodes with more pods than they have room for. Pods that have ended take none."""
-        running = [one for one in self.pods() if one.status.phase not in ("Succeeded", "Failed")]
-        nodes = Counter(one.spec.node_name for one in running if one.spec.node_name)
-        return {name: count for name, count in nodes.items() if count > capacity}
+    def overfull(self) -> dict[str, int]:
+        """Nodes of `SIZE` whose pods ask for more than its CPU, with thousandths of it. Pods that have ended
+        ask for none."""
+        asked = Counter[str]()
+        for one in self.pods():
+            if one.spec.node_name and one.status.phase not in ("Succeeded", "Failed"):
+                requests = (container.resources.requests.get("cpu", "0") for container in one.spec.containers)
+                asked[one.spec.node_name] += sum(Quantity(str(value)).milli_value() for value in requests)
+        return {name: cpu for name, cpu in asked.items() if cpu > Quantity(SIZE["cpu"]).milli_value()}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -12,7 +11,6 @@ from tests.explain.test_evidence import HOST, ZONE
 from moorage import Scheduler
 from moorage.explain import Explanation
 from moorage.explain.explain_document import document
-from moorage.framework import Evidence
 from moorage.objects import build_cluster, decode_object
 
 
@@ -647,23 +645,6 @@ def test_each_operator_of_an_affinity_term_is_named() -> None:
     spec = wants(labelSelector={"matchExpressions": listed})
     (fact,) = facts(node("n1") + pod("new", spec=spec))["n1"]
     assert fact.startswith("no pod with app in (y), app NotIn [z], team Exists in default (affinity")
-
-
-@dataclass(frozen=True)
-class Lost(Evidence):
-    """A fact of a plugin's own."""
-
-    kind = "claim"
-    claim: str
-    volume_name: str
-
-    @property
-    def name(self) -> str:
-        return self.claim
-
-
-def test_a_fact_is_not_left_out_because_it_is_called_like_the_object() -> None:
-    assert Lost("default/data", "default/data").facts() == {"volumeName": "default/data"}
 
 
 @pytest.mark.parametrize(

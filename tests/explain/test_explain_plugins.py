@@ -9,14 +9,14 @@ from tests.core.make import node, pod
 
 import moorage as mo
 from moorage import Scheduler
-from moorage.framework import Code, Status
+from moorage.framework import Code, EvidencePlugin, Need, Status
 from moorage.objects import Cluster, Node, Pod, Taint
 from moorage.plugins.registry import default_profile
 
 SPOT = Taint(key="spot", effect="NoSchedule")
 
 
-class Racked(mo.FilterPlugin):
+class Racked(mo.FilterPlugin, EvidencePlugin):
     """Only nodes in a rack, and not those of rack 13."""
 
     name = "Racked"
@@ -26,6 +26,9 @@ class Racked(mo.FilterPlugin):
         if rack == "13":
             raise RuntimeError("bad luck")
         return None if rack else Status(Code.UNSCHEDULABLE, ("not in a rack",))
+
+    def evidence(self, inquiry: Any) -> Any:
+        return lambda rows, status: [Need("rack", "of any kind", values={"racks": 0}, nodes=len(rows))]
 
 
 def scheduler(*nodes: Node) -> Scheduler:
@@ -43,6 +46,12 @@ def test_each_filter_speaks_for_itself() -> None:
     ]
     assert seen.node("b").verdicts["Racked"] == Status(Code.UNSCHEDULABLE, ("not in a rack",), "Racked")
     assert seen.node("c").verdicts["Racked"] is None
+
+
+def test_a_plugin_says_what_it_compared() -> None:
+    (group,) = scheduler(node("a"), node("b")).explain(pod("p")).to_dict()["groups"]
+    told = {"kind": "rack", "name": "of any kind", "nodes": 2, "text": "rack of any kind", "racks": 0}
+    assert (group["needs"], group["blockers"]) == ([told], [])
 
 
 def test_changes_are_confirmed_by_every_filter() -> None:

@@ -8,7 +8,7 @@ engine. Texts, JSON and pages are made from evidence alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -69,17 +69,8 @@ class Evidence:
         return replace(self, nodes=self.nodes + other.nodes)
 
     def facts(self) -> dict[str, Any]:
-        """Return what was compared, by name of the field, in values of JSON; without None and `name`.
-
-        The first field with the value of `name` is the one that `name` is made of.
-        """
-        values = {one.name: getattr(self, one.name) for one in fields(self)}
-        named = next((name for name, value in values.items() if value == self.name), "")
-        return {
-            _camel(name): list(value) if isinstance(value, tuple) else value
-            for name, value in values.items()
-            if name not in ("nodes", "kind", named) and value is not None
-        }
+        """Return what was compared, by its name, in values of JSON."""
+        return {}
 
 
 @dataclass(frozen=True)
@@ -125,11 +116,6 @@ class Need(Fact):
     """A fact about the node itself, which lacks something that the pod asks for."""
 
     is_need = True
-
-
-def _camel(name: str) -> str:
-    first, *others = name.rstrip("_").split("_")
-    return first + "".join(map(str.capitalize, others))
 
 
 FindEvidence = Callable[[Rows, Status], Iterable[Evidence]]

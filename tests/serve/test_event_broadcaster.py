@@ -21,6 +21,9 @@ class SlowServer:
     def throttled(self) -> int:
         return 0
 
+    def clock(self) -> float:
+        return 0.0
+
     def request(self, *arguments: Any) -> bytes:
         self.answers.wait()
         self.requests.append(arguments)

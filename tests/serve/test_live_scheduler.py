@@ -437,7 +437,6 @@ def test_a_preemptor_whose_nomination_is_not_written_waits_for_its_victims(
     live.run.step()
     assert len(evictions(server)) == 1
     assert not held
-    assert [one.pod.name for one in live.scheduler.queue.pending_pods().unschedulable] == ["high"]
     assert not hang.was_awaited
     hang.gate.set()
 

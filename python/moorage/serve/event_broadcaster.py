@@ -16,6 +16,7 @@ from threading import Lock
 from typing import Any
 
 import msgspec
+from prometheus_client import Histogram
 
 from moorage.framework.plugin.handle import Event, EventRecorder, truncated
 from moorage.objects import Object, Pod
@@ -44,6 +45,8 @@ class EventBroadcaster(EventRecorder):
         Reports events about objects other than pods.
     now : callable
         Returns seconds since 1970.
+    durations : Histogram, optional
+        See `Writer`.
 
     Attributes
     ----------
@@ -53,7 +56,13 @@ class EventBroadcaster(EventRecorder):
         The number of events that were not written because too many waited.
     """
 
-    def __init__(self, connection: Connection, scheduler_name: str, now: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        scheduler_name: str,
+        now: Callable[[], float],
+        durations: Histogram | None = None,
+    ) -> None:
         super().__init__()
         self._connection = connection
         self._name, self._host = scheduler_name, socket.gethostname()
@@ -62,7 +71,12 @@ class EventBroadcaster(EventRecorder):
         self._lock = Lock()  # of `_known`
         self._numbers = count(1)
         self.dropped = 0
-        self.writer = Writer(THREADS, throttled=connection.throttled)
+        self.writer = Writer(
+            THREADS,
+            throttled=connection.throttled,
+            clock=lambda: connection.clock(),
+            durations=durations,
+        )
 
     def event(self, regarding: Object, type: str, reason: str, action: str, note: str) -> None:
         self.event_of_each([regarding], type, reason, action, note)

@@ -1,24 +1,35 @@
 """What the health checks of a live scheduler look at.
 
-A scheduler that is alive but schedules nothing has to be noticed: kubelet restarts it, and an alert fires.
+A scheduler that is alive but schedules nothing has to be noticed. Where a restart may help, ``/livez`` fails.
+It would not where a kind cannot be read: a new process has no copy of it, and waits. ``/readyz`` fails then.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 
 from moorage.store.api import ApiClient, Connection
 
 from .election import Election
+from .live_metrics import LiveMetrics
+from .writer import NOTHING, Writer
 
 WATCH_LIMIT = 300.0
 """Seconds that a watch may be without a word of the server: the longest backoff fits in several times."""
 REFUSED_LIMIT = 120.0
 """Seconds for which credentials may be refused, or not be had."""
+STEP_LIMIT = 300.0
+"""Seconds in which a step has to end well."""
+UNREADABLE_LIMIT = 60.0
+"""Seconds for which a kind may be unreadable: an API server that restarts is away for less."""
+WRITE_LIMIT = 60.0
+"""Seconds for which a write may wait, and for its answer: two that are lost are given up in that time."""
 LEASE_TOLERANCE = 20.0
 """Seconds for which a leader may be late to end after its Lease has run out (component-base v0.36,
 cmd/kube-scheduler/app: NewLeaderHealthzAdaptor)."""
 Check = Callable[[], bool]
+_age = attrgetter("age")
 
 
 def liveness_checks(
@@ -56,3 +67,18 @@ def liveness_checks(
     if election is not None:
         checks["leaderElection"] = lambda: not election.is_overdue(LEASE_TOLERANCE)
     return checks
+
+
+def readiness_checks(metrics: LiveMetrics, writer: Writer) -> Mapping[str, Check]:
+    """Return the checks of ``/readyz`` that those of liveness do not have.
+
+    Returns
+    -------
+    mapping of str to callable
+        ``kinds`` fails if a kind could not be read for `UNREADABLE_LIMIT`, ``writes`` if a binding, a status,
+        a claim or an eviction has waited for `WRITE_LIMIT`.
+    """
+    return {
+        "kinds": lambda: max(metrics.unreadable().values(), default=0.0) <= UNREADABLE_LIMIT,
+        "writes": lambda: max(writer.pending().values(), default=NOTHING, key=_age).age <= WRITE_LIMIT,
+    }

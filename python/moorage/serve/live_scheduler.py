@@ -15,7 +15,8 @@ from moorage.store.api import ApiClient, Connection
 
 from .election import Election, LostLeaseError
 from .event_broadcaster import EventBroadcaster
-from .health import liveness_checks
+from .health import STEP_LIMIT, liveness_checks, readiness_checks
+from .live_metrics import LiveMetrics
 from .live_run import LiveRun
 from .writer import Writer
 
@@ -48,8 +49,8 @@ class LiveScheduler:
     ----------
     scheduler : Scheduler
     run : LiveRun
-    health : mapping of str to callable
-        The checks of liveness; see `liveness_checks`.
+    health, ready : mapping of str to callable
+        The checks of liveness and of readiness; see `liveness_checks` and `readiness_checks`.
     is_synced : bool
         Whether it has seen the cluster.
     on_lost : callable
@@ -67,11 +68,14 @@ class LiveScheduler:
     ) -> None:
         self.client, self._election, self._clock = client, election, clock
         lease = [election.lease.connection] if election is not None else []
-        self.health = liveness_checks(client, [client.connection, events, *lease], election)
         self.scheduler = Scheduler(client, clock=clock, measured=True, synced=False, **options)
         name = self.scheduler.profile.scheduler_name
-        self.recorder = EventBroadcaster(events, name, client.now)
-        writer = Writer(throttled=client.connection.throttled, on_end=client.arrivals.wake)
+        self.metrics = LiveMetrics(client)
+        wake, durations = client.arrivals.wake, self.metrics.durations
+        throttled, measure = client.connection.throttled, lambda: client.connection.clock()
+        writer = Writer(throttled=throttled, clock=measure, on_end=wake, durations=durations)
+        self.recorder = EventBroadcaster(events, name, client.now, durations)
+        self.metrics.writers = [writer, self.recorder.writer]
         for handle in (self.scheduler.handle, *(one.handle for one in self.scheduler.engines.values())):
             handle.recorder, handle.writes = self.recorder, writer
         bindings = self.scheduler.bindings
@@ -79,7 +83,12 @@ class LiveScheduler:
         if election is not None:
             client.connection.may_write = events.may_write = election.holds
         self.run = LiveRun(self.scheduler, writer)
+        self.run.metrics.registry.register(self.metrics)
         self.is_synced = False
+        alive = liveness_checks(client, [client.connection, events, *lease], election)
+        self.health = {**alive, "steps": self._goes_on}
+        is_ready = {"sched-handler-sync": lambda: self.is_synced, **readiness_checks(self.metrics, writer)}
+        self.ready = {**self.health, **is_ready}
         self.on_lost: Callable[[], object] = client.arrivals.wake
         self._ended = Event()
 
@@ -118,6 +127,7 @@ class LiveScheduler:
         if self.client.await_lists(stop):
             self.scheduler.sync()
             self.is_synced = True
+            self.metrics.has_stepped()
             logger.info("cluster listed: leader_election=%s", str(self._election is not None).lower())
 
     def _renew(self) -> None:
@@ -160,12 +170,21 @@ class LiveScheduler:
             self.scheduler.drop_unused_classes()
             if self._election is not None and not self._election.is_leader:
                 self.scheduler.sync()  # what a leader needs to know is known when it begins to lead
-                self.client.arrivals.wait(seen, IDLE)
-            elif not self.run.step():
-                self.client.arrivals.wait(seen, self._idle())
+                seconds = IDLE
+            else:
+                seconds = 0.0 if self.run.step() else self._idle()
         except ApiError as error:
+            self.metrics.failed_steps += 1
             logger.warning("step has failed, and is repeated: seconds=%s error=%s", RETRY, error)
             stop.wait(RETRY)
+            return
+        self.metrics.has_stepped()
+        if seconds:
+            self.client.arrivals.wait(seen, seconds)
+
+    def _goes_on(self) -> bool:
+        """Whether steps end well, once the cluster was listed."""
+        return not self.is_synced or self.metrics.since_step() <= STEP_LIMIT
 
     def _idle(self) -> float:
         """Return the seconds to wait for an event."""

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future
 from itertools import islice
 from threading import Condition, Lock, Thread
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
+
+from prometheus_client import Histogram
 
 from moorage.framework.plugin.writes import Then, Writes, log_failure
 from moorage.objects import Object
+from moorage.scheduler.scheduler_metrics import exponential_buckets
 from moorage.store import ApiError
 
 logger = logging.getLogger("moorage.serve")
@@ -27,6 +30,17 @@ BACKLOG, MOST = 100, 32
 """Writes that wait for each thread more than `threads`, up to so many."""
 MAX_THREADS = 2000
 """Writes that are carried out at once at most, slow ones included."""
+
+
+def write_durations() -> Histogram:
+    """Return upstream's metric of the writes that its dispatcher carries out."""
+    return Histogram(
+        "scheduler_async_api_call_execution_duration_seconds",
+        "Duration of writes to the API server that are carried out beside the scheduling.",
+        ("call_type", "result"),
+        registry=None,
+        buckets=exponential_buckets(0.001, 2, 15),
+    )
 
 
 class Write:
@@ -53,6 +67,17 @@ class Write:
         self.error: Exception | None = None
 
 
+class Pending(NamedTuple):
+    """How many writes are carried out, how many wait, and the age of the oldest in seconds."""
+
+    running: int
+    waiting: int
+    age: float
+
+
+NOTHING = Pending(0, 0, 0.0)
+
+
 class Writer(Writes):
     """Carries out writes by threads that only wait, as many as there are slow writes.
 
@@ -74,8 +99,8 @@ class Writer(Writes):
 
     Attributes
     ----------
-    results : Counter
-        How many writes have ended, by what and result (success or error).
+    durations : Histogram
+        Seconds that writes took, by what and result (success or error).
     """
 
     is_beside = True
@@ -88,6 +113,7 @@ class Writer(Writes):
         clock: Callable[[], float] = time.monotonic,
         on_end: Callable[[], object] = int,
         patience: float = PATIENCE,
+        durations: Histogram | None = None,
     ) -> None:
         self._threads, self._throttled, self._clock = threads, throttled, clock
         self._on_end, self._patience = on_end, patience
@@ -99,7 +125,7 @@ class Writer(Writes):
         self._ended = deque[Write]()
         self._living = self._idle = self._size = 0
         self._is_closed = False
-        self.results = Counter[tuple[str, str]]()
+        self.durations = write_durations() if durations is None else durations
 
     def submit(
         self,
@@ -156,17 +182,16 @@ class Writer(Writes):
         """Return the number of writes that have not ended."""
         return self._size
 
-    def pending(self) -> dict[str, tuple[int, int, float]]:
-        """Return how many writes are carried out, and how many wait, and the age of the oldest of both, in
-        seconds, by what."""
-        pending: dict[str, tuple[int, int, float]] = {}
+    def pending(self) -> dict[str, Pending]:
+        """Return what has not ended, by what."""
+        pending: dict[str, Pending] = {}
         with self._changed:
             now = self._clock()
             for write in (one for writes in self._of_object.values() for one in writes):
-                running, waiting, age = pending.get(write.what, (0, 0, 0.0))
+                of = pending.get(write.what, NOTHING)
                 is_running = write in self._running
-                age = max(age, now - write.submitted)
-                pending[write.what] = running + is_running, waiting + (not is_running), age
+                age = max(of.age, now - write.submitted)
+                pending[write.what] = Pending(of.running + is_running, of.waiting + (not is_running), age)
         return pending
 
     # ---- the end -------------------------------------------------------------------------------------------
@@ -280,7 +305,8 @@ class Writer(Writes):
             del self._of_object[uid]
         elif not self._is_closed:
             self._ready.append(uid)
-        self.results[write.what, "error" if write.error else "success"] += 1
+        seconds = self._clock() - write.began
+        self.durations.labels(write.what, "error" if write.error else "success").observe(seconds)
         if write.then is not None:
             self._ended.append(write)
             self._on_end()

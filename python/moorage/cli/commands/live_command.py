@@ -46,31 +46,32 @@ if TYPE_CHECKING:
 @verbosity_option
 @serving_options
 def scheduler(leader_elect: bool | None, verbose: int, **options: Any) -> int:
-    """Schedule the pods of a cluster until SIGTERM or SIGINT, in place of kube-scheduler.
+    """Schedule the pods of a cluster until SIGTERM, SIGINT or SIGHUP, in place of kube-scheduler.
 
     --kubeconfig may be left out where the configuration has clientConnection.kubeconfig. The user needs the
     rights of system:kube-scheduler and of system:volume-scheduler. At the end bindings in flight are
-    finished, events written, and the Lease is given up.
+    finished, events written, and the Lease is given up; a second signal ends at once. SIGUSR1 writes the
+    stacks of all threads to stderr.
 
     Exit codes: 0 it was stopped; 1 the Lease was lost; 2 bad input, or stopped before the server was read.
     """
-    import signal
     from threading import Event
 
+    from moorage.cli.options.process import allow_many_connections, ending_on_signals
     from moorage.cli.options.serving import SECOND, live_scheduler, serving, settings_and_server
     from moorage.serve.election import LostLeaseError
 
     stop = Event()
     clients: list[ApiClient] = []
 
-    def end(*_: object) -> None:
+    def end() -> None:
         stop.set()
         for one in clients:
             one.arrivals.wake()
 
-    before = {one: signal.signal(one, end) for one in (signal.SIGTERM, signal.SIGINT)}
+    allow_many_connections()
     try:
-        with logging_to_stderr(verbose):
+        with ending_on_signals(end), logging_to_stderr(verbose):
             settings, server = settings_and_server(options, stop)
             # Half of it leaves time for another try, as with client-go.
             half = settings["config"].leader_election.renew_deadline / SECOND / 2
@@ -86,9 +87,6 @@ def scheduler(leader_elect: bool | None, verbose: int, **options: Any) -> int:
                     live.work(stop)
     except LostLeaseError:
         end_at_once()
-    finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)
     return 0
 
 
@@ -109,7 +107,7 @@ serve.add_command(scheduler)
 @verbosity_option
 @extender_options
 def extender(verbose: int, **options: Any) -> int:
-    """Serve filter, prioritize, preempt and bind to kube-scheduler until SIGTERM or SIGINT.
+    """Serve filter, prioritize, preempt and bind to kube-scheduler until SIGTERM, SIGINT or SIGHUP.
 
     The state is that of the cluster (--kubeconfig, --in-cluster), followed by watches, or that of files (-f).
     The answers are those of the profile of the pod's schedulerName, else of the first profile of --config,
@@ -120,17 +118,12 @@ def extender(verbose: int, **options: Any) -> int:
 
     Exit codes: 0 it was stopped; 2 bad input, or stopped before the server was read.
     """
-    import signal
     from threading import Event
 
+    from moorage.cli.options.process import ending_on_signals
     from moorage.cli.options.serving import serve_extender
 
     stop = Event()
-    before = {one: signal.signal(one, lambda *_: stop.set()) for one in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        with logging_to_stderr(verbose):
-            serve_extender(options, stop)
-    finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)
+    with ending_on_signals(stop.set), logging_to_stderr(verbose):
+        serve_extender(options, stop)
     return 0

@@ -270,8 +270,7 @@ def serving(options: Mapping[str, Any], live: LiveScheduler) -> Iterator[None]:
         address = options["bind_address"] or "0.0.0.0", port
         source = f"--bind-address {address[0]}, --secure-port {port}, --tls-cert-file {files[0]}"
         with located(OSError, source=f"{source}, --tls-private-key-file {files[1]}"):
-            checks = {"sched-handler-sync": lambda: live.is_synced, **live.health}
-            server = SecureServer(address, *files, authorization, metrics.text, checks, live.health)
+            server = SecureServer(address, *files, authorization, metrics.text, live.ready, live.health)
         stack.callback(server.close)
         yield
 

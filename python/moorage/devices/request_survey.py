@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from moorage._core.base.quantity import Quantity
+from moorage.cel.cel_errors import CompileError
 from moorage.objects import Node
 from moorage.objects.model.resource_claims import (
     DeviceClass,
@@ -25,9 +26,8 @@ from .allocation.allocator import AllocatedDevices
 from .allocation.claim_requests import Request
 from .allocation.device_capacity import CapacityError, has_capacity
 from .allocation.device_pools import DeviceId, DevicePool, DeviceSlices, PublishedDevice
-from .cel.cel_errors import CompileError
-from .cel.selector import SelectorError
 from .device_properties import comparable_value, find_attribute, tolerates_taints
+from .device_selector import SelectorError
 from .features import Features
 from .selector_cache import SelectorCache
 

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from moorage.cel.cel_errors import CompileError
 from moorage.devices.allocation.device_pools import PublishedDevice
-from moorage.devices.cel.cel_errors import CompileError
-from moorage.devices.cel.selector import SelectorError, check_values, compile_selector, device_value, library
+from moorage.devices.device_selector import (
+    SelectorError,
+    check_values,
+    compile_selector,
+    device_value,
+    library,
+)
 
 _LIMIT = 1 << 20
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from moorage.cel.cel_errors import CompileError
 from moorage.errors import InputError
 from moorage.objects import Object
 from moorage.objects.model.resource_claims import (
@@ -14,8 +15,7 @@ from moorage.objects.model.resource_claims import (
     ResourceClaimTemplate,
 )
 
-from .cel.cel_errors import CompileError
-from .cel.selector import compile_selector
+from .device_selector import compile_selector
 
 
 class SelectorValidation:

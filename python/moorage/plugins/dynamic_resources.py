@@ -59,7 +59,6 @@ from moorage.devices.extended_resources import (
     new_claim,
 )
 from moorage.errors import MoorageError
-from moorage.framework.configuration.durations import parse_duration
 from moorage.framework.plugin.group_index import PodGroups
 from moorage.framework.plugin.lazy_attribute import lazy_attribute
 from moorage.framework.plugin.signing import UNSIGNED
@@ -72,6 +71,7 @@ from moorage.framework.profiles.in_core import (
     gates_only_with,
 )
 from moorage.framework.runtime.steps import StatusSteps
+from moorage.go_texts import parse_duration
 from moorage.objects import CompositePodGroup, Pod, group_of
 from moorage.objects.model.resource_claims import DeviceClass, DeviceRequest, ResourceClaim
 from moorage.store import ApiError, ObjectClient, ObjectStore

@@ -18,12 +18,12 @@ from typing import Any
 from moorage._core.base.label_syntax import requirement_error, requirement_errors
 from moorage._core.base.quantity import Quantity
 from moorage._core.base.selectors import parse_selector
-from moorage.devices.cel.cel_errors import CompileError
-from moorage.devices.cel.selector import SelectorError, compile_selector, device_value
+from moorage.cel.cel_errors import CompileError
+from moorage.devices.device_selector import SelectorError, compile_selector, device_value
 from moorage.errors import ExtenderError, InputError, MoorageError
 from moorage.extenders import extender_wire
-from moorage.framework.configuration.durations import parse_duration
 from moorage.framework.configuration.load_configuration import load_configuration
+from moorage.go_texts import parse_duration
 from moorage.objects import Device, Node, Pod, decode_object, dump, load
 from moorage.objects.read.block_yaml import read_block_style
 from moorage.objects.read.decode import decode

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from threading import Condition
 from typing import Protocol
 
-from moorage.framework.configuration.durations import format_duration
+from moorage.go_texts import format_duration
 from moorage.objects import Pod
 
 from .plugin_interface import (

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from moorage._core.base.quantity import Quantity
-from moorage.devices.cel.cel_errors import CompileError
-from moorage.devices.cel.selector import SelectorError
+from moorage.cel.cel_errors import CompileError
+from moorage.devices.device_selector import SelectorError
 from moorage.devices.features import Features
 from moorage.devices.selector_cache import SelectorCache
 from moorage.objects.model.resource_claims import EXACT_COUNT, DeviceSelector, DeviceToleration

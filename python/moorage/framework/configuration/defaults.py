@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from moorage.framework.plugin.interface import Plugin
+from moorage.go_texts import SECOND
 from moorage.releases import FeatureGates
 
 from . import args as plugin_args
 from . import types
-from .durations import SECOND
 
 Gates = FeatureGates
 T = TypeVar("T")

@@ -6,28 +6,9 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-_ESCAPES = dict(zip('\a\b\f\n\r\t\v\\"', ("\\" + letter for letter in 'abfnrtv\\"'), strict=True))
+from moorage.go_texts import quote
+
 _HTML = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
-
-
-def quote(text: str) -> str:
-    """Quote a string as Go's ``%q``.
-
-    Parameters
-    ----------
-    text : str
-        The string.
-    """
-    return f'"{"".join(map(_escape, text))}"'
-
-
-def _escape(char: str) -> str:
-    if char in _ESCAPES:
-        return _ESCAPES[char]
-    if char.isprintable():
-        return char
-    code = ord(char)
-    return f"\\x{code:02x}" if code < 0x80 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def go_json(value: Any) -> str:

@@ -22,8 +22,8 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 from msgspec import Meta
 from msgspec.structs import fields
 
-from .durations import format_nanoseconds, parse_duration
-from .field_errors import quote
+from moorage.go_texts import format_nanoseconds, parse_duration, quote
+
 from .types import Part
 
 Kind = Literal["string", "bool", "int", "float", "bytes", "duration", "raw", "list", "map", "struct"]

@@ -11,12 +11,12 @@ import msgspec
 from moorage._core.base.quantity import wrap_int64
 from moorage.errors import ConfigurationError, ExtenderError
 from moorage.framework.plugin.interface import Plugin
+from moorage.go_texts import SECOND, quote
 from moorage.releases import DEFAULT, RELEASES, Release
 
 from . import types
 from .args import NodeResourcesFitArgs
-from .durations import SECOND
-from .field_errors import aggregate, quote
+from .field_errors import aggregate
 from .go_structs import go_fields, write
 from .validation import validate_node_resources_fit
 

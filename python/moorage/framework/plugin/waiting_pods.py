@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from moorage.framework.configuration.durations import format_duration
+from moorage.go_texts import format_duration
 from moorage.objects import Pod
 
 from .status import Code, Status

@@ -13,7 +13,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from moorage.errors import InputError, located
-from moorage.framework.configuration.durations import SECOND, parse_duration
+from moorage.go_texts import SECOND, parse_duration
 from moorage.objects import Object, Pod
 from moorage.objects.model.meta import Condition
 from moorage.objects.read.object_defaults import default_object

@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from moorage._core.base.quantity import Quantity
+from moorage.cel.cel_errors import CompileError
 from moorage.devices import SelectorCache
 from moorage.devices.allocation.allocator import AllocatedDevices, ClaimResult, DeviceResult
 from moorage.devices.allocation.claim_requests import (
@@ -19,8 +20,7 @@ from moorage.devices.allocation.claim_requests import (
 )
 from moorage.devices.allocation.device_capacity import CapacityError, consumed_amounts, has_capacity
 from moorage.devices.allocation.device_pools import DeviceId, DevicePool, PublishedDevice
-from moorage.devices.cel.cel_errors import CompileError
-from moorage.devices.cel.selector import SelectorError
+from moorage.devices.device_selector import SelectorError
 from moorage.devices.features import Features
 from moorage.objects import DeviceClass, DeviceSelector, DeviceTaint, DeviceToleration, Node
 from moorage.objects.model.resource_claims import EXACT_COUNT

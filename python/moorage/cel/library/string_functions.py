@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from moorage.devices.cel import overloads as cost
-from moorage.devices.cel.cel_errors import EvaluationError
-from moorage.devices.cel.cel_types import DYN, INT, STRING, list_of
-from moorage.devices.cel.overloads import Library
-from moorage.devices.cel.work import count_work
+from moorage.cel import overloads as cost
+from moorage.cel.cel_errors import EvaluationError
+from moorage.cel.cel_types import DYN, INT, STRING, list_of
+from moorage.cel.overloads import Library
+from moorage.cel.work import count_work
 
 from .standard_functions import to_string
 from .string_format import format_text

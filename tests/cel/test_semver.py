@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from tests.devices.cel.test_selectors import matches
+from tests.cel.test_selectors import matches
 
-from moorage.devices.cel.cel_errors import EvaluationError
-from moorage.devices.cel.library.semver import compare, parse_semver
+from moorage.cel.cel_errors import EvaluationError
+from moorage.cel.library.semver import compare, parse_semver
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
 
-from moorage.devices.cel import overloads as cost
-from moorage.devices.cel.cel_errors import EvaluationError
-from moorage.devices.cel.cel_types import FORMAT, STRING, list_of, optional_of
-from moorage.devices.cel.overloads import Library
-from moorage.devices.cel.values import ABSENT, Optional, register
+from moorage.cel import overloads as cost
+from moorage.cel.cel_errors import EvaluationError
+from moorage.cel.cel_types import FORMAT, STRING, list_of, optional_of
+from moorage.cel.overloads import Library
+from moorage.cel.values import ABSENT, Optional, register
 
 from .net_functions import is_url
 from .times import timestamp_from_text

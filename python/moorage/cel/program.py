@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from moorage.devices.cel.library.regular_expressions import compiled
-from moorage.devices.cel.library.standard_functions import index, index_optional
-from moorage.devices.cel.syntax.expressions import (
+from moorage.cel.library.regular_expressions import compiled
+from moorage.cel.library.standard_functions import index, index_optional
+from moorage.cel.syntax.expressions import (
     Call,
     Comprehension,
     Expression,

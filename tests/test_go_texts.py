@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.framework.configuration.durations import SECOND, format_nanoseconds, parse_duration
+from moorage.go_texts import SECOND, format_nanoseconds, parse_duration
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from moorage.devices.cel.cel_errors import EvaluationError
+from moorage.cel.cel_errors import EvaluationError
 from moorage.errors import NotBuiltError
 
 _MISSING = "regular expressions in CEL need google-re2: pip install 'moorage[devices]'"

@@ -9,26 +9,32 @@ from functools import lru_cache
 from typing import Any
 
 from moorage._core.base.quantity import Quantity
-from moorage.devices.cel.library.kubernetes_functions import add_kubernetes_functions
-from moorage.devices.cel.library.list_functions import add_list_functions
-from moorage.devices.cel.library.named_formats import add_format_functions
-from moorage.devices.cel.library.net_functions import add_net_functions
-from moorage.devices.cel.library.optional_functions import add_optional_functions
-from moorage.devices.cel.library.semver import add_semver_functions, parse_semver
-from moorage.devices.cel.library.standard_functions import add_standard_functions
-from moorage.devices.cel.library.string_functions import add_string_functions
-from moorage.devices.cel.syntax.expressions import Expression, Identifier, Select
-from moorage.devices.cel.syntax.parser import TOO_DEEP, parse
+from moorage.cel.cel_errors import (
+    CompileError,
+    CostError,
+    EvaluationError,
+    Problem,
+    ProgramError,
+    ResultTypeError,
+)
+from moorage.cel.cel_types import ANY, BOOL, DEVICE, DYN, QUANTITY, STRING, map_of
+from moorage.cel.library.kubernetes_functions import add_kubernetes_functions
+from moorage.cel.library.list_functions import add_list_functions
+from moorage.cel.library.named_formats import add_format_functions
+from moorage.cel.library.net_functions import add_net_functions
+from moorage.cel.library.optional_functions import add_optional_functions
+from moorage.cel.library.semver import add_semver_functions, parse_semver
+from moorage.cel.library.standard_functions import add_standard_functions
+from moorage.cel.library.string_functions import add_string_functions
+from moorage.cel.literal_checks import literal_problems
+from moorage.cel.overloads import Library
+from moorage.cel.program import Evaluate, Evaluation, compile_expression
+from moorage.cel.syntax.expressions import Expression, Identifier, Select
+from moorage.cel.syntax.parser import TOO_DEEP, parse
+from moorage.cel.type_checker import TypeChecker
+from moorage.cel.values import MapValue, type_of_value
+from moorage.cel.work import begin_work
 from moorage.objects.model.resource_slices import Device, DeviceAttribute
-
-from .cel_errors import CompileError, CostError, EvaluationError, Problem, ProgramError, ResultTypeError
-from .cel_types import ANY, BOOL, DEVICE, DYN, QUANTITY, STRING, map_of
-from .literal_checks import literal_problems
-from .overloads import Library
-from .program import Evaluate, Evaluation, compile_expression
-from .type_checker import TypeChecker
-from .values import MapValue, type_of_value
-from .work import begin_work
 
 FIELDS = {
     "driver": STRING,

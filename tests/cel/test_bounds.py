@@ -6,9 +6,9 @@ import tracemalloc
 
 import pytest
 
-from moorage.devices.cel.cel_errors import CompileError
-from moorage.devices.cel.selector import SelectorError, compile_selector, device_value
-from moorage.devices.cel.work import MAX_WORK
+from moorage.cel.cel_errors import CompileError
+from moorage.cel.work import MAX_WORK
+from moorage.devices.device_selector import SelectorError, compile_selector, device_value
 from moorage.objects import Device, DeviceAttribute
 
 DEVICE = device_value("d", Device(name="d", attributes={"s": DeviceAttribute(string="a" * 64)}))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from moorage.devices.cel.cel_errors import CompileError, Problem
+from moorage.cel.cel_errors import CompileError, Problem
 
 _TOKEN = re.compile(
     r"""

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from tests.devices.make import DRIVER
 
+from moorage.cel.cel_errors import CompileError
 from moorage.devices import SelectorCache
 from moorage.devices.allocation.device_pools import PublishedSlice, SliceKinds
-from moorage.devices.cel.cel_errors import CompileError
-from moorage.devices.cel.selector import Selector, SelectorError, compile_selector, device_value
+from moorage.devices.device_selector import Selector, SelectorError, compile_selector, device_value
 from moorage.objects import Device, DeviceAttribute, ResourceSlice, ResourceSliceSpec
 from moorage.objects.read.decode import decode
 from moorage.releases import RELEASES

@@ -9,9 +9,9 @@ from itertools import pairwise
 from typing import Any
 
 from moorage._core.base.quantity import Quantity
-from moorage.devices.cel import overloads as cost
-from moorage.devices.cel.cel_errors import EvaluationError
-from moorage.devices.cel.cel_types import (
+from moorage.cel import overloads as cost
+from moorage.cel.cel_errors import EvaluationError
+from moorage.cel.cel_types import (
     BOOL,
     DOUBLE,
     DURATION,
@@ -23,8 +23,8 @@ from moorage.devices.cel.cel_types import (
     A,
     list_of,
 )
-from moorage.devices.cel.overloads import Library
-from moorage.devices.cel.values import (
+from moorage.cel.overloads import Library
+from moorage.cel.values import (
     INT_MAX,
     INT_MIN,
     NO_OVERLOAD,

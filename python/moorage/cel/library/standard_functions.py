@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from moorage.devices.cel import overloads as cost
-from moorage.devices.cel.cel_errors import EvaluationError
-from moorage.devices.cel.cel_types import (
+from moorage.cel import overloads as cost
+from moorage.cel.cel_errors import EvaluationError
+from moorage.cel.cel_types import (
     BOOL,
     BYTES,
     DOUBLE,
@@ -27,8 +27,8 @@ from moorage.devices.cel.cel_types import (
     optional_of,
     type_of,
 )
-from moorage.devices.cel.overloads import Library
-from moorage.devices.cel.values import (
+from moorage.cel.overloads import Library
+from moorage.cel.values import (
     ABSENT,
     INT_MAX,
     INT_MIN,
@@ -47,7 +47,7 @@ from moorage.devices.cel.values import (
     type_of_value,
     uint_of,
 )
-from moorage.devices.cel.work import LONG_LIST, count_work
+from moorage.cel.work import LONG_LIST, count_work
 
 from .regular_expressions import matches
 from .times import (

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from moorage.devices.cel.cel_errors import EvaluationError
-from moorage.devices.cel.cel_types import BOOL, A, list_of, optional_of
-from moorage.devices.cel.overloads import Library
-from moorage.devices.cel.values import ABSENT, Duration, Optional, Timestamp, are_known_equal, size_of
+from moorage.cel.cel_errors import EvaluationError
+from moorage.cel.cel_types import BOOL, A, list_of, optional_of
+from moorage.cel.overloads import Library
+from moorage.cel.values import ABSENT, Duration, Optional, Timestamp, are_known_equal, size_of
 
 _LISTS = [list_of(A), list_of(A)]
 _ZEROS = (Duration(0), Timestamp(-62135596800 * 10**9))

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache, total_ordering
 
 from moorage._core.base.quantity import wrap_int64
-from moorage.devices.cel import overloads as cost
-from moorage.devices.cel.cel_errors import EvaluationError
-from moorage.devices.cel.cel_types import BOOL, INT, SEMVER, STRING
-from moorage.devices.cel.overloads import Library
-from moorage.devices.cel.values import UINT_MAX, register
+from moorage.cel import overloads as cost
+from moorage.cel.cel_errors import EvaluationError
+from moorage.cel.cel_types import BOOL, INT, SEMVER, STRING
+from moorage.cel.overloads import Library
+from moorage.cel.values import UINT_MAX, register
 
 from .string_functions import quote
 

@@ -1,11 +1,10 @@
-"""Durations in Go's notation: ``1h30m``, ``1.5s``, ``300ms``; as numbers, nanoseconds."""
+"""Texts as Go reads and writes them: quoted strings, and durations, such as ``1h30m``, in nanoseconds."""
 
 from __future__ import annotations
 
 import re
 
-from .field_errors import quote
-
+_ESCAPES = dict(zip('\a\b\f\n\r\t\v\\"', ("\\" + letter for letter in 'abfnrtv\\"'), strict=True))
 SECOND = 1_000_000_000
 _UNITS = {
     "ns": 1,
@@ -19,6 +18,26 @@ _UNITS = {
 }
 _TERM = re.compile(r"([0-9]*)(?:\.([0-9]*))?([^0-9.]*)")
 _LIMIT = 2**63
+
+
+def quote(text: str) -> str:
+    """Quote a string as Go's ``%q``.
+
+    Parameters
+    ----------
+    text : str
+        The string.
+    """
+    return f'"{"".join(map(_escape, text))}"'
+
+
+def _escape(char: str) -> str:
+    if char in _ESCAPES:
+        return _ESCAPES[char]
+    if char.isprintable():
+        return char
+    code = ord(char)
+    return f"\\x{code:02x}" if code < 0x80 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def parse_duration(text: str) -> int:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from moorage.devices.cel.library.regular_expressions import compiled
-from moorage.devices.cel.library.string_format import fill_in, wrong_argument
-from moorage.devices.cel.library.times import to_duration, to_timestamp
-from moorage.devices.cel.syntax.expressions import (
+from moorage.cel.library.regular_expressions import compiled
+from moorage.cel.library.string_format import fill_in, wrong_argument
+from moorage.cel.library.times import to_duration, to_timestamp
+from moorage.cel.syntax.expressions import (
     Call,
     Comprehension,
     Expression,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from moorage.devices.cel.cel_errors import CompileError, Problem
-from moorage.devices.cel.cel_types import BOOL, BYTES, DOUBLE, INT, NULL, STRING, UINT, CelType
-from moorage.devices.cel.values import Uint
+from moorage.cel.cel_errors import CompileError, Problem
+from moorage.cel.cel_types import BOOL, BYTES, DOUBLE, INT, NULL, STRING, UINT, CelType
+from moorage.cel.values import Uint
 
 from .expressions import Call, Expression, Identifier, ListLiteral, Literal, MapLiteral, Select
 from .lexer import RESERVED, Token, tokens

@@ -7,9 +7,9 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from moorage.devices.cel.cel_errors import EvaluationError
-from moorage.devices.cel.cel_types import CelType
-from moorage.devices.cel.values import (
+from moorage.cel.cel_errors import EvaluationError
+from moorage.cel.cel_types import CelType
+from moorage.cel.values import (
     INT_MAX,
     Duration,
     MapValue,
@@ -19,7 +19,7 @@ from moorage.devices.cel.values import (
     text_of_key,
     type_of_value,
 )
-from moorage.devices.cel.work import count_work
+from moorage.cel.work import count_work
 
 from .standard_functions import double_text, to_string
 

@@ -17,11 +17,15 @@ from typing import Any
 import pytest
 from tests.devices.make import DRIVER
 
-from moorage.devices.cel.cel_errors import EvaluationError, ResultTypeError
-from moorage.devices.cel.cel_types import DEVICE as DEVICE_TYPE
-from moorage.devices.cel.cel_types import CelType
-from moorage.devices.cel.program import Evaluation, compile_expression
-from moorage.devices.cel.selector import (
+from moorage.cel.cel_errors import EvaluationError, ResultTypeError
+from moorage.cel.cel_types import DEVICE as DEVICE_TYPE
+from moorage.cel.cel_types import CelType
+from moorage.cel.program import Evaluation, compile_expression
+from moorage.cel.syntax.parser import parse
+from moorage.cel.type_checker import TypeChecker
+from moorage.cel.values import Duration, MapValue, Optional, Timestamp, Uint, type_of_value
+from moorage.cel.work import begin_work
+from moorage.devices.device_selector import (
     FIELDS,
     Selector,
     SelectorError,
@@ -29,10 +33,6 @@ from moorage.devices.cel.selector import (
     device_value,
     library,
 )
-from moorage.devices.cel.syntax.parser import parse
-from moorage.devices.cel.type_checker import TypeChecker
-from moorage.devices.cel.values import Duration, MapValue, Optional, Timestamp, Uint, type_of_value
-from moorage.devices.cel.work import begin_work
 
 from .test_selectors import DEVICE
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from moorage.devices.cel.cel_types import DYN, CelType
+from moorage.cel.cel_types import DYN, CelType
 
 
 @dataclass(slots=True, eq=False)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from moorage.devices.cel.cel_errors import CompileError, Problem
-from moorage.devices.cel.cel_types import BOOL, INT
+from moorage.cel.cel_errors import CompileError, Problem
+from moorage.cel.cel_types import BOOL, INT
 
 from .expressions import (
     Call,

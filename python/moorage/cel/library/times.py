@@ -6,11 +6,11 @@ import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
-from moorage.devices.cel.cel_errors import EvaluationError
-from moorage.devices.cel.cel_types import DURATION, INT, STRING, TIMESTAMP
-from moorage.devices.cel.overloads import Library
-from moorage.devices.cel.values import INT_MAX, INT_MIN, Duration, Timestamp
-from moorage.framework.configuration.durations import parse_duration
+from moorage.cel.cel_errors import EvaluationError
+from moorage.cel.cel_types import DURATION, INT, STRING, TIMESTAMP
+from moorage.cel.overloads import Library
+from moorage.cel.values import INT_MAX, INT_MIN, Duration, Timestamp
+from moorage.go_texts import parse_duration
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST, _LAST = -62135596800 * 10**9, 253402300799 * 10**9 + 999999999

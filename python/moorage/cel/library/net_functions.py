@@ -14,11 +14,11 @@ from ipaddress import (
 )
 from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
 
-from moorage.devices.cel import overloads as cost
-from moorage.devices.cel.cel_errors import EvaluationError
-from moorage.devices.cel.cel_types import BOOL, CIDR, INT, IP, STRING, URL, list_of, map_of
-from moorage.devices.cel.overloads import Library
-from moorage.devices.cel.values import MapValue, register
+from moorage.cel import overloads as cost
+from moorage.cel.cel_errors import EvaluationError
+from moorage.cel.cel_types import BOOL, CIDR, INT, IP, STRING, URL, list_of, map_of
+from moorage.cel.overloads import Library
+from moorage.cel.values import MapValue, register
 
 Address = IPv4Address | IPv6Address
 _PREFIX = re.compile(r"0|[1-9][0-9]{0,2}", re.ASCII)

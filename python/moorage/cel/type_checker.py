@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from moorage.devices.cel.syntax.expressions import (
+from moorage.cel.syntax.expressions import (
     Call,
     Comprehension,
     Expression,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from moorage.devices.cel.cel_errors import EvaluationError
-from moorage.devices.cel.cel_types import (
+from moorage.cel.cel_errors import EvaluationError
+from moorage.cel.cel_types import (
     BOOL,
     BYTES,
     DOUBLE,
@@ -19,9 +19,9 @@ from moorage.devices.cel.cel_types import (
     list_of,
     optional_of,
 )
-from moorage.devices.cel.overloads import Library
-from moorage.devices.cel.values import ABSENT, Optional, are_known_equal, is_less
-from moorage.devices.cel.work import count_work
+from moorage.cel.overloads import Library
+from moorage.cel.values import ABSENT, Optional, are_known_equal, is_less
+from moorage.cel.work import count_work
 
 COMPARABLE = (INT, UINT, DOUBLE, BOOL, STRING, BYTES, DURATION, TIMESTAMP)
 LIST = list_of(A)

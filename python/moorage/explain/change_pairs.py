@@ -58,13 +58,13 @@ def find_pairs(probe: Probe, conflicts: list[list[Constraint]]) -> list[ChangePa
     if len(conflicts) > 2:  # each has to be resolved
         return []
     firsts = [constraint for conflict in conflicts for constraint in conflict][:MOST_FIRST]
-    found: dict[str, ChangePair] = {}
+    pairs: dict[str, ChangePair] = {}
     for constraint in firsts:
         for pair in _pairs(probe, constraint):
             first, second = sorted((pair.first, pair.second), key=lambda each: (KINDS[each.kind], each.text))
             ordered = ChangePair(first, second, pair.feasible_nodes)
-            found.setdefault(ordered.text, ordered)
-    return sorted(found.values(), key=_cost)[:MOST_PAIRS]
+            pairs.setdefault(ordered.text, ordered)
+    return sorted(pairs.values(), key=_cost)[:MOST_PAIRS]
 
 
 def _cost(pair: ChangePair) -> tuple[object, ...]:

@@ -100,7 +100,7 @@ def _is_of_template(probe: Probe, change: Change) -> bool:
         return True
     edits = change.values.get("edits", ())
     amounts = asked_by_container(template, change.values["resource"]) if edits else {}
-    is_there = all(amounts.get(one["container"]) == Quantity(one["from"]) for one in edits)
+    is_there = all(amounts.get(edit["container"]) == Quantity(edit["from"]) for edit in edits)
     return is_there and (change.edit is None or change.edit(template) != template)
 
 
@@ -114,10 +114,10 @@ def smaller_claims(probe: Probe) -> Iterator[Change]:
     unbound = _unbound_claims(probe, plugin)
     for claim in unbound:
         size, name = requested_storage(claim), claim_class(claim)
-        others = sum(requested_storage(one) for one in unbound if claim_class(one) == name) - size
-        of_class = (one for one in plugin.lister(CSIStorageCapacity).list() if one.storage_class_name == name)
-        sizes = sorted({_room(one, others) for one in of_class}, reverse=True)
-        for smaller in (one for one in sizes if 0 < one < size):
+        others = sum(requested_storage(other) for other in unbound if claim_class(other) == name) - size
+        listed = plugin.lister(CSIStorageCapacity).list()
+        rooms = {_room(capacity, others) for capacity in listed if capacity.storage_class_name == name}
+        for smaller in sorted((room for room in rooms if 0 < room < size), reverse=True):
             texts = quantity_text(STORAGE, size), quantity_text(STORAGE, smaller)
             requests = claim.spec.resources.requests | {STORAGE: texts[1]}
             resources = replace(claim.spec.resources, requests=requests)
@@ -134,7 +134,7 @@ def smaller_claims(probe: Probe) -> Iterator[Change]:
 
 def _unbound_claims(probe: Probe, plugin: VolumeBinding) -> list[PersistentVolumeClaim]:
     claims = claims_of(probe.pod, plugin.lister(PersistentVolumeClaim))
-    return [one for one in claims if not one.spec.volume_name]
+    return [claim for claim in claims if not claim.spec.volume_name]
 
 
 def _reprovisioned(probe: Probe) -> Iterator[Change]:
@@ -185,7 +185,7 @@ def _labels(probe: Probe) -> Iterator[Change]:
     scheduling = None if runtime_class is None else runtime_class.scheduling
     of_runtime = {} if scheduling is None else scheduling.node_selector  # other nodes lack the runtime
     fixed = OF_KUBELET | of_runtime.keys()
-    labels = dict.fromkeys(one for one in _wanted_labels(probe.pod.spec) if one[0] not in fixed)
+    labels = dict.fromkeys(label for label in _wanted_labels(probe.pod.spec) if label[0] not in fixed)
     if depends_on_pods:
         others = probe.nodes(probe.rows())
         labels |= dict.fromkeys(_topology_labels(probe.pod.spec, others))
@@ -219,13 +219,13 @@ def _selected(spec: PodSpec, nodes: list[Node], key: str, value: str) -> list[No
     """Return the nodes that nodeSelector and required node affinity select once they have the label."""
     keys = sorted({each.key for each in label_requirements(spec)} | (spec.node_selector or {}).keys())
     by_name = any(term.match_fields for term in required_terms(spec) or ())
-    known: dict[tuple[str | None, ...], bool] = {}
+    is_selected: dict[tuple[str | None, ...], bool] = {}
     selected = []
     for node in nodes:
         alike = (*(node.metadata.labels.get(each) for each in keys), node.name if by_name else "")
-        if alike not in known:
-            known[alike] = pod_matches_node_selector(spec, with_label(node, key, value))
-        if known[alike]:
+        if alike not in is_selected:
+            is_selected[alike] = pod_matches_node_selector(spec, with_label(node, key, value))
+        if is_selected[alike]:
             selected.append(node)
     return selected
 

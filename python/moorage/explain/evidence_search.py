@@ -81,7 +81,7 @@ class EvidenceSearch:
     def __init__(
         self, engine: Engine, pod: Pod, state: CycleState, filters: Sequence[FilterVerdicts], rows: Rows
     ) -> None:
-        self._plugins: dict[str, Plugin] = {one.name: one for one in engine.profile.at(FilterPlugin)}
+        self._plugins: dict[str, Plugin] = {plugin.name: plugin for plugin in engine.profile.at(FilterPlugin)}
         self._inquiry = Inquiry(pod, state, engine.search, self._says)
         self._filters, self._rows = filters, rows
         self._positions = np.zeros(int(rows.max(initial=-1)) + 1, dtype=np.intp)
@@ -143,11 +143,12 @@ class EvidenceSearch:
         position : int
             Its index in list order.
         """
-        found = (each.statuses[each.codes[position]] for each in self._filters)
-        return [status for status in found if status is not None]
+        statuses = (each.statuses[each.codes[position]] for each in self._filters)
+        return [status for status in statuses if status is not None]
 
     def _says(self, row: int, but: str) -> list[str]:
-        others = [one for one in self.rejections(int(self._positions[row])) if but not in one.plugin.split()]
+        statuses = self.rejections(int(self._positions[row]))
+        others = [status for status in statuses if but not in status.plugin.split()]
         rows = np.array([row], dtype=np.int32)
-        texts = [one.text for one in self._of(rows, others)]
-        return texts or [reason for one in others for reason in one.reasons]
+        texts = [fact.text for fact in self._of(rows, others)]
+        return texts or [reason for status in others for reason in status.reasons]

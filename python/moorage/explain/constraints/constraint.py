@@ -171,11 +171,11 @@ def changed_field(obj: StructT, path: str, change: Callable[[Any], Any]) -> Stru
 
 def distinct(items: Iterable[T]) -> list[T]:
     """Return the items without duplicates; they need not be hashable."""
-    found: list[T] = []
+    kept: list[T] = []
     for item in items:
-        if item not in found:
-            found.append(item)
-    return found
+        if item not in kept:
+            kept.append(item)
+    return kept
 
 
 def without(items: tuple[T, ...], dropped: T) -> tuple[T, ...]:

@@ -60,8 +60,9 @@ def _without_ports(pod: Pod, is_dropped: Callable[[ContainerPort], bool]) -> Pod
     """Drop host ports; the container ports stay."""
 
     def changed(container: Container) -> Container:
-        ports = (replace(one, host_port=0, host_ip="") if is_dropped(one) else one for one in container.ports)
-        return replace(container, ports=tuple(ports))
+        ports = container.ports
+        kept = (replace(port, host_port=0, host_ip="") if is_dropped(port) else port for port in ports)
+        return replace(container, ports=tuple(kept))
 
     return with_containers(pod, changed)
 

@@ -25,7 +25,7 @@ def _without_claim(pod: Pod, dropped: PodResourceClaim) -> Pod:
     """Drop a claim for devices, and the containers' use of it."""
 
     def changed(container: Container) -> Container:
-        claims = tuple(one for one in container.resources.claims if one.name != dropped.name)
+        claims = tuple(claim for claim in container.resources.claims if claim.name != dropped.name)
         return replace(container, resources=replace(container.resources, claims=claims))
 
     claims = without(pod.spec.resource_claims, dropped)
@@ -34,9 +34,9 @@ def _without_claim(pod: Pod, dropped: PodResourceClaim) -> Pod:
 
 def runtime_class_constraints(probe: Probe) -> Iterator[Constraint]:
     """Yield the constraint that the pod's runtime class is: its overhead, and the nodes that it is for."""
-    found = probe.runtime_class
-    if found is not None:
-        yield Constraint("runtime-class", found.name, partial(_without_runtime_class, runtime_class=found))
+    named = probe.runtime_class
+    if named is not None:
+        yield Constraint("runtime-class", named.name, partial(_without_runtime_class, runtime_class=named))
 
 
 def _without_runtime_class(pod: Pod, runtime_class: RuntimeClass) -> Pod:
@@ -48,6 +48,6 @@ def _without_runtime_class(pod: Pod, runtime_class: RuntimeClass) -> Pod:
         selector = {
             key: value for key, value in (selector or {}).items() if key not in scheduling.node_selector
         }
-        tolerations = tuple(one for one in tolerations if one not in scheduling.tolerations)
+        tolerations = tuple(each for each in tolerations if each not in scheduling.tolerations)
     fields = {"node_selector": selector, "tolerations": tolerations}
     return replace(pod, spec=replace(spec, runtime_class_name=None, overhead={}, **fields))

@@ -141,7 +141,7 @@ def selection_evidence(plugins: Mapping[str, Plugin], inquiry: Inquiry) -> FindE
     added = plugin.added.required if isinstance(plugin, NodeAffinity) and plugin.added else None
     own, enforced = required_terms(inquiry.pod.spec), None if added is None else added.node_selector_terms
     terms = [*(own or ()), *(enforced or ())]
-    keys = {*selector, *(one.key for term in terms for one in term.match_expressions)}
+    keys = {*selector, *(requirement.key for term in terms for requirement in term.match_expressions)}
     reads_names = any(term.match_fields for term in terms)
     unmet_own, unmet_enforced = _unmet(own), _unmet(enforced)
 
@@ -183,7 +183,7 @@ def _unmet(terms: Sequence[NodeSelectorTerm] | None) -> Callable[[Node], list[st
     def unmet(node: Node) -> list[str]:
         if matchers is None:
             return []
-        lacking = [[text for text, one in term if not one.matches(node)] for term in matchers]
+        lacking = [[text for text, matcher in term if not matcher.matches(node)] for term in matchers]
         return min(lacking, key=len, default=[NO_TERMS])
 
     return unmet
@@ -191,9 +191,9 @@ def _unmet(terms: Sequence[NodeSelectorTerm] | None) -> Callable[[Node], list[st
 
 def _matchers(term: NodeSelectorTerm) -> list[tuple[str, NodeSelectorMatcher]]:
     """Return the requirements of a term, each on its own: its text, and what it matches."""
-    alone = [NodeSelectorTerm(match_expressions=(one,)) for one in term.match_expressions]
-    alone += [NodeSelectorTerm(match_fields=(one,)) for one in term.match_fields]
+    alone = [NodeSelectorTerm(match_expressions=(requirement,)) for requirement in term.match_expressions]
+    alone += [NodeSelectorTerm(match_fields=(requirement,)) for requirement in term.match_fields]
     if not alone:
         return [(EMPTY_TERM, NodeSelectorMatcher(NodeSelector()))]
-    matchers = [NodeSelectorMatcher(NodeSelector(node_selector_terms=(one,))) for one in alone]
+    matchers = [NodeSelectorMatcher(NodeSelector(node_selector_terms=(term,))) for term in alone]
     return list(zip(map(requirement_text, _requirements(term)), matchers, strict=True))

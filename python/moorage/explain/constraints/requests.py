@@ -48,8 +48,8 @@ class Request(Constraint):
         texts = quantity_text(resource, before), quantity_text(resource, left)
 
         def lower_alike(other: Pod) -> Pod:
-            found = lower(other, resource, left, gates)
-            return other if found is None else found[0]
+            lowered = lower(other, resource, left, gates)
+            return other if lowered is None else lowered[0]
 
         amount = float(Fraction(before - left, before))
         values = {
@@ -58,8 +58,8 @@ class Request(Constraint):
             "to": texts[1],
             "reduction": round(amount, 6),
             "edits": [
-                {"path": one.path, "container": one.container, "from": one.before, "to": one.after}
-                for one in edits
+                {"path": edit.path, "container": edit.container, "from": edit.before, "to": edit.after}
+                for edit in edits
             ],
         }
         text = _lower_text(resource, edits, *texts)

@@ -16,6 +16,7 @@ from moorage._core.base.resources import ZERO, PodGates
 from moorage.framework.plugin.amounts import asked_by, held_by, quantity_text
 from moorage.framework.plugin.evidence import Fact
 from moorage.objects import Container, Pod
+from moorage.objects.model.meta import Condition
 
 PENDING, SCHEDULED, INITIALIZED = "PodResizePending", "PodScheduled", "Initialized"
 NOT_DONE = "not done"
@@ -25,7 +26,7 @@ Holder = tuple[Fact, int]
 
 def quantities(resource: str, **amounts: int | None) -> dict[str, str]:
     """Return amounts of a resource as quantities, without those that are None."""
-    return {name: quantity_text(resource, one) for name, one in amounts.items() if one is not None}
+    return {name: quantity_text(resource, amount) for name, amount in amounts.items() if amount is not None}
 
 
 class Amounts:
@@ -39,8 +40,8 @@ class Amounts:
         """Return what a pod holds of a node; without resizes, what a pending pod asks for."""
         if self.resource == "pods":
             return 1
-        found = (held_by if resizes else asked_by)(pod, self._gates)
-        return self._whole(found.get(self.resource, ZERO))
+        requests = (held_by if resizes else asked_by)(pod, self._gates)
+        return self._whole(requests.get(self.resource, ZERO))
 
     def _whole(self, quantity: Quantity) -> int:
         return quantity.milli_value() if self.resource == "cpu" else quantity.value()
@@ -67,16 +68,18 @@ class Amounts:
             return self._holder("terminating-pod", pod, node, text, amount, since=str(since))
         now, done = self.of(_without_resize(pod)), self.of(pod, False)
         if min(now, done) < amount:
-            reason = next((one.reason for one in pod.status.conditions if one.type == PENDING), "")
+            pending = _condition(pod, PENDING)
+            reason = pending.reason if pending and pending.reason else NOT_DONE
             other = quantity_text(self.resource, min(now, done))
             text = f"counts {held} on {node} until its resize to {other} is done"
             if now < amount:
-                text = f"counts {held} on {node}, as its resize is {reason or NOT_DONE}; it has {other}"
-            values = {"reason": reason or NOT_DONE, "grows": now < amount}
+                text = f"counts {held} on {node}, as its resize is {reason}; it has {other}"
+            values = {"reason": reason, "grows": now < amount}
             return self._holder("resizing-pod", pod, node, text, amount, min(now, done), **values)
         without = self.of(_without_init_containers(pod))
         if without < amount:
-            ended = any(one.type == INITIALIZED and one.status == "True" for one in pod.status.conditions)
+            initialized = _condition(pod, INITIALIZED)
+            ended = initialized is not None and initialized.status == "True"
             of = f"init container {self._largest(pod)}" + (", which has ended" if ended else "")
             rest = quantity_text(self.resource, without)
             text = f"holds {held} of {node} for {of}; its containers ask for {rest}"
@@ -97,9 +100,10 @@ class Amounts:
         amount, priority = self.of(pod), pod.spec.priority or 0
         if not amount:
             return None
-        since = [one.last_transition_time for one in pod.status.conditions if one.type == SCHEDULED]
+        scheduled = _condition(pod, SCHEDULED)
         values: dict[str, Any] = {"priority": priority}
-        values |= {"since": str(since[0])} if since and since[0] is not None else {}
+        if scheduled is not None and scheduled.last_transition_time is not None:
+            values["since"] = str(scheduled.last_transition_time)
         of = f" since {values['since']}" if "since" in values else ""
         text = f"priority {priority}, nominated to {node}{of}, keeps {self.held(amount)}"
         return self._holder("nominated-pod", pod, node, text, amount, **values)
@@ -131,26 +135,30 @@ class Amounts:
 
         def alone(container: Container) -> int:
             at = pod.spec.init_containers.index(container)
-            before = tuple(one for one in pod.spec.init_containers[:at] if one.restart_policy == "Always")
+            before = tuple(init for init in pod.spec.init_containers[:at] if init.restart_policy == "Always")
             return self.of(replace(pod, spec=replace(pod.spec, init_containers=(*before, container))), False)
 
-        inits = [one for one in pod.spec.init_containers if one.restart_policy != "Always"]
+        inits = [init for init in pod.spec.init_containers if init.restart_policy != "Always"]
         return max(inits, key=alone).name
 
 
 def _without_resize(pod: Pod) -> Pod:
     """Return a pod as if the kubelet had rejected its resize: what it wants does not count."""
-    conditions = pod.status.conditions
-    pending = [replace(one, reason="Infeasible") for one in conditions if one.type == PENDING]
-    if not pending:
+    pending = _condition(pod, PENDING)
+    if pending is None:
         return pod
-    others = [one for one in conditions if one.type != PENDING]
-    return replace(pod, status=replace(pod.status, conditions=(*pending, *others)))
+    others = (condition for condition in pod.status.conditions if condition.type != PENDING)
+    rejected = (replace(pending, reason="Infeasible"), *others)
+    return replace(pod, status=replace(pod.status, conditions=rejected))
+
+
+def _condition(pod: Pod, kind: str) -> Condition | None:
+    return next((condition for condition in pod.status.conditions if condition.type == kind), None)
 
 
 def _without_init_containers(pod: Pod) -> Pod:
     """Return a pod with its sidecars as its only init containers."""
-    sidecars = tuple(one for one in pod.spec.init_containers if one.restart_policy == "Always")
+    sidecars = tuple(init for init in pod.spec.init_containers if init.restart_policy == "Always")
     return replace(pod, spec=replace(pod.spec, init_containers=sidecars))
 
 
@@ -168,6 +176,6 @@ def find_holders(
     """
     keeping = [amounts.nominated(pod, node) for pod in nominated]
     holding = [amounts.holder(pod, node) for pod in pods]
-    holders = [one for one in (*keeping, *holding) if one is not None]
+    holders = [holder for holder in (*keeping, *holding) if holder is not None]
     if sum(freed for _, freed in holders) >= missing:
         yield from (fact for fact, _ in holders)

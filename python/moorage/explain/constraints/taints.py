@@ -52,10 +52,11 @@ def taint_constraints(probe: Probe) -> Iterator[Constraint]:
 
 def untolerated(having: Sequence[sets.Toleration], taints: Iterable[Taint], is_cordoned: bool) -> list[Taint]:
     """Return the taints of a node that keep a pod off that has tolerations. A cordon is `UNSCHEDULABLE`."""
-    listed = [Taint(key=one.key, value=one.value, effect=one.effect) for one in taints]
+    listed = [Taint(key=taint.key, value=taint.value, effect=taint.effect) for taint in taints]
     if is_cordoned and UNSCHEDULABLE not in listed:
         listed.insert(0, UNSCHEDULABLE)
-    return [one for one in listed if one.effect in REJECTING_EFFECTS and not tolerates(having, one, True)]
+    rejecting = (taint for taint in listed if taint.effect in REJECTING_EFFECTS)
+    return [taint for taint in rejecting if not tolerates(having, taint, True)]
 
 
 def _of_node(probe: Probe, node: Node) -> tuple[Taint, ...]:
@@ -72,7 +73,7 @@ def taint_evidence(plugins: Mapping[str, Plugin], inquiry: Inquiry) -> FindEvide
     """Return the function that finds the taints and cordons for which TaintToleration and NodeUnschedulable
     reject nodes."""
     having = inquiry.state.shape.tolerations
-    by_taint, by_cordon = (one.name in plugins for one in (TaintToleration, NodeUnschedulable))
+    by_taint, by_cordon = (plugin.name in plugins for plugin in (TaintToleration, NodeUnschedulable))
 
     def find(rows: Rows, status: Status) -> Iterator[Evidence]:
         specs = (inquiry.node(row).spec for row in rows.tolist())
@@ -129,10 +130,10 @@ def uncordons(probe: Probe) -> Iterator[Change]:
     """Yield the change that uncordons a node, for as many nodes as it would help on, one at a time."""
     pod = tolerate(probe.pod, toleration_of([UNSCHEDULABLE]))
     if has_pod_terms(pod.spec):  # which nodes count may change with the cordon
-        nodes = [one for one in probe.nodes(probe.rows()) if one.spec.unschedulable][:MOST_CORDONS]
-        helped = [one for one in nodes if probe.count_feasible_with(with_cordon(one, False))]
+        nodes = [node for node in probe.nodes(probe.rows()) if node.spec.unschedulable][:MOST_CORDONS]
+        helped = [node for node in nodes if probe.count_feasible_with(with_cordon(node, False))]
     else:
-        helped = [one for one in probe.nodes(probe.feasible(pod)) if one.spec.unschedulable]
+        helped = [node for node in probe.nodes(probe.feasible(pod)) if node.spec.unschedulable]
     if helped:
         node = with_cordon(helped[0], False)
         text, feasible = f"uncordon node {node.name}", probe.count_feasible_with(node)

@@ -15,7 +15,7 @@ from moorage import Scheduler
 from moorage.cache import SchedulerCache
 from moorage.errors import CacheError
 from moorage.objects import Cluster, OwnerReference, Pod, PodStatus
-from moorage.scheduler.placing.single_cycle import schedule_one
+from moorage.scheduler.placing.schedule_pods import schedule_one
 from moorage.store import ObjectStore
 
 

@@ -17,6 +17,11 @@ from moorage.objects.read.decode import decode
 from moorage.plugins.dynamic_resources import STATE, DynamicResources
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.placing.binding_cycle import Started
+from moorage.scheduler.placing.cycle import (
+    binding_cycle,
+    prepare_for_binding_cycle,
+    resume_binding_cycles,
+)
 from moorage.store import ApiError, ObjectStore
 from moorage.store.errors import conflict
 
@@ -386,14 +391,14 @@ class DraCycle:
         context = self.world.scheduler.context
         with context.cache.lock:
             context.rotation.take(self.engine)
-            started = context.bindings.reserve(self.engine, self.state, self.pod, node)
+            started = prepare_for_binding_cycle(context.bindings, self.engine, self.state, self.pod, node)
         if not isinstance(started, Started):
             assert started.failure is not None
             return {"reserve": started.failure.message}
-        outcome = context.bindings.bind(started)
+        outcome = binding_cycle(context.bindings, started)
         while outcome.binding and not outcome.failure:
             context.bindings.let_time_pass()
-            ended = context.bindings.resume(context.bindings.clock())
+            ended = resume_binding_cycles(context.bindings, context.bindings.clock())
             if ended:
                 (outcome,) = ended
         return {} if outcome.failure is None else {"preBind": outcome.failure.message}

@@ -13,7 +13,7 @@ from moorage.objects import Condition, Pod, PodGroup, decode_object
 from moorage.releases import DEFAULT
 from moorage.scheduler.groups.group_status import POD_GROUP_SCHEDULED
 from moorage.scheduler.loop import Loop
-from moorage.scheduler.placing.single_cycle import schedule_one
+from moorage.scheduler.placing.schedule_pods import schedule_one
 from tests.scheduler.placing.alone import place_alone
 
 from .modes import Mode

@@ -17,7 +17,7 @@ from moorage.framework.runtime.scoring import SCORE_ERROR
 from moorage.objects import Node
 from moorage.plugins.dynamic_resources import STATE
 from moorage.releases import DEFAULT, gates_of, release_named
-from moorage.scheduler.placing.single_cycle import schedule_one
+from moorage.scheduler.placing.schedule_pods import schedule_one
 
 from .dra_mode import DRA_STEPS, DraCycle, DraWorld
 from .dra_mode import OPTIONAL as DRA_OPTIONAL

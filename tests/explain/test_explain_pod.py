@@ -34,7 +34,7 @@ from moorage.objects import (
     build_cluster,
 )
 from moorage.plugins.node_unschedulable import UNSCHEDULABLE
-from moorage.scheduler.placing.single_cycle import schedule_one
+from moorage.scheduler.placing.schedule_pods import schedule_one
 from moorage.store import ApiError, NotFoundError
 
 NOT_READY = "node.kubernetes.io/not-ready"

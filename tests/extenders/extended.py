@@ -10,7 +10,7 @@ from tests.core.make import node
 from moorage import Scheduler
 from moorage.objects import Cluster, Node, Pod
 from moorage.scheduler import Decision
-from moorage.scheduler.placing.single_cycle import schedule_one
+from moorage.scheduler.placing.schedule_pods import schedule_one
 
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 ABC = [node("a", cpu=4), node("b", cpu=8), node("c", cpu=16)]

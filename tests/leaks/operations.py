@@ -23,7 +23,7 @@ from moorage.objects import (
     dump,
     parse_selector,
 )
-from moorage.scheduler.placing import single_cycle
+from moorage.scheduler.placing import schedule_pods
 from tests.core import placing
 from tests.leaks.world import node, place, plain, pod, scheduler, terms
 
@@ -137,7 +137,7 @@ def schedule_one() -> Operation:
     pending, bound = plain("p"), {name: plain("p", node_name=name) for name in ("n0", "n1", "n2")}
 
     def run() -> None:
-        found = single_cycle.schedule_one(sched.context, pending).node
+        found = schedule_pods.schedule_one(sched.context, pending).node
         sched.cache.forget_pod(bound[found or ""])
 
     return run
@@ -146,7 +146,7 @@ def schedule_one() -> Operation:
 def schedule_one_that_fits_nowhere() -> Operation:
     sched = scheduler()
     huge = plain("p", "1000")
-    return lambda: single_cycle.schedule_one(sched.context, huge).fit_error
+    return lambda: schedule_pods.schedule_one(sched.context, huge).fit_error
 
 
 def place_run() -> Operation:

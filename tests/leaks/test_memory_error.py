@@ -13,7 +13,7 @@ from moorage._core.base import buffers
 from moorage._core.decide.bulk_operations import finish_bindings, finish_template
 from moorage.objects import Cluster, ContainerImage, Node
 from moorage.plugins.registry import default_profile
-from moorage.scheduler.placing.single_cycle import schedule_one
+from moorage.scheduler.placing.schedule_pods import schedule_one
 from tests.core.child import limited, outcome_of
 from tests.core.placing import place_run
 from tests.leaks.world import node, place, plain, pod, scheduler

@@ -32,7 +32,7 @@ from moorage.objects import (
     PodSchedulingGroup,
 )
 from moorage.objects.model.godel import CNR, RESOURCE_TYPE, CNRStatus
-from moorage.scheduler.placing.single_cycle import schedule_one
+from moorage.scheduler.placing.schedule_pods import schedule_one
 from moorage.store import ConflictError, ForbiddenError
 
 

@@ -19,7 +19,7 @@ from moorage import Scheduler
 from moorage.multi import Binder, Outcome, Placement
 from moorage.multi.binder_cache.cache_handler import POD_ASSUMED_TTL
 from moorage.objects import Node, Pod
-from moorage.scheduler.placing.single_cycle import schedule_one
+from moorage.scheduler.placing.schedule_pods import schedule_one
 from moorage.store import NotFoundError, ObjectStore
 
 NODES = ("a", "b", "c")

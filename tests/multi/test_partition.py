@@ -11,7 +11,7 @@ from moorage import Scheduler
 from moorage.multi import assign_owners
 from moorage.multi.partition import mark_partition, tolerate_partitions
 from moorage.objects import Cluster
-from moorage.scheduler.placing.single_cycle import schedule_one
+from moorage.scheduler.placing.schedule_pods import schedule_one
 
 NODES = [node(f"n{at}", zone=f"z{at % 5}") for at in range(23)]
 

@@ -10,7 +10,7 @@ from tests.core.make import container, node, pod
 from moorage import Scheduler
 from moorage.objects import Cluster, Node, Pod, ResourceRequirements, Taint, Toleration
 from moorage.scheduler import Examination
-from moorage.scheduler.placing.single_cycle import schedule_one
+from moorage.scheduler.placing.schedule_pods import schedule_one
 
 BALANCED = "NodeResourcesBalancedAllocation"
 

@@ -26,7 +26,7 @@ from moorage.objects import (
 from moorage.plugins.inter_pod_affinity import InterPodAffinity
 from moorage.plugins.pod_topology_spread import PodTopologySpread
 from moorage.plugins.registry import default_profile
-from moorage.scheduler.placing.single_cycle import schedule_one
+from moorage.scheduler.placing.schedule_pods import schedule_one
 
 HOST = "kubernetes.io/hostname"
 APP = LabelSelector(match_labels={"app": "x"})

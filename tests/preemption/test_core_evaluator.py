@@ -24,7 +24,7 @@ from moorage.objects import Cluster, Namespace, ObjectMeta, Pod
 from moorage.plugins.registry import default_profile
 from moorage.preemption import Evaluator, default_preemption, dry_run
 from moorage.scheduler import Profile
-from moorage.scheduler.placing.single_cycle import schedule_one
+from moorage.scheduler.placing.schedule_pods import schedule_one
 
 
 @dataclass

@@ -30,7 +30,7 @@ from moorage.preemption import Candidate, DefaultPreemption, Evaluator
 from moorage.preemption.dry_run import PreemptionDryRuns
 from moorage.preemption.evaluator import call_extenders, random_offset
 from moorage.scheduler import Profile
-from moorage.scheduler.placing.single_cycle import schedule_one
+from moorage.scheduler.placing.schedule_pods import schedule_one
 
 NODES = [node("a"), node("b"), node("c", cpu=1)]
 

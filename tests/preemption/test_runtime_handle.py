@@ -19,7 +19,7 @@ from moorage.framework.runtime.preempt_handle import NodeScore, PluginToStatus
 from moorage.objects import Pod, Taint
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Profile
-from moorage.scheduler.placing.single_cycle import schedule_one
+from moorage.scheduler.placing.schedule_pods import schedule_one
 
 NODES = [node("a"), node("b", cpu=8)]
 

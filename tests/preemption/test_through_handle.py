@@ -25,7 +25,7 @@ from moorage.plugins.registry import default_profile
 from moorage.preemption import Candidate, pick_one_node
 from moorage.preemption.eviction_units import Unit, violations
 from moorage.scheduler import Profile
-from moorage.scheduler.placing.single_cycle import schedule_one
+from moorage.scheduler.placing.schedule_pods import schedule_one
 
 NODES = [node("a"), node("b")]
 

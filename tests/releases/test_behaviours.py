@@ -19,7 +19,7 @@ from moorage.plugins.registry import default_profile
 from moorage.preemption.dry_run import PreemptionDryRuns
 from moorage.releases import RELEASES, default_gates
 from moorage.scheduler import Profile
-from moorage.scheduler.placing.single_cycle import schedule_one
+from moorage.scheduler.placing.schedule_pods import schedule_one
 
 
 def pod(

@@ -14,7 +14,7 @@ from moorage import Scheduler
 from moorage.framework.configuration import ConfigurationError
 from moorage.objects import Cluster, Pod, ResourceRequirements, Taint, Toleration
 from moorage.plugins.registry import read_configuration
-from moorage.scheduler.placing.single_cycle import schedule_one
+from moorage.scheduler.placing.schedule_pods import schedule_one
 
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 NODES = [node("small", cpu=2, labels={"disk": "ssd"}), node("large", cpu=8)]

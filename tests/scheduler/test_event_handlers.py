@@ -34,7 +34,7 @@ from moorage.queue import QueuedPodInfo, SchedulingQueue
 from moorage.releases import DEFAULT
 from moorage.scheduler.cycle.diagnosis import Rejectors
 from moorage.scheduler.event_handlers import NodeHandler
-from moorage.scheduler.placing.single_cycle import schedule_one
+from moorage.scheduler.placing.schedule_pods import schedule_one
 from moorage.store import DeletedFinalStateUnknown, store
 
 SEEN: list[tuple[str, str, str, bool]] = []

@@ -25,7 +25,7 @@ from moorage import Scheduler
 from moorage.framework import Plugin
 from moorage.framework.profiles.native_library import load_native_plugin
 from moorage.objects import Pod, PodStatus
-from moorage.scheduler.placing.single_cycle import schedule_one
+from moorage.scheduler.placing.schedule_pods import schedule_one
 
 GPU = "example.com/gpu"
 EXAMPLE = ROOT / "examples" / "native_plugin"

@@ -17,7 +17,7 @@ from moorage.errors import InputError
 from moorage.framework import ActionType, ClusterEvent, ClusterEventWithHint, Plugin
 from moorage.objects import Pod
 from moorage.plugins.registry import default_profile
-from moorage.scheduler.placing.single_cycle import schedule_one
+from moorage.scheduler.placing.schedule_pods import schedule_one
 
 ERROR = ValueError("no such shelf")
 POINTS: list[Callable[[], Plugin]] = [

@@ -16,7 +16,7 @@ from moorage import Scheduler
 from moorage.framework import Code, NominatingInfo, PreFilterResult, Status
 from moorage.objects import Pod, PodSchedulingGate, PodStatus
 from moorage.plugins.registry import default_profile
-from moorage.scheduler.placing.single_cycle import schedule_one
+from moorage.scheduler.placing.schedule_pods import schedule_one
 
 UNSCHEDULABLE, UNRESOLVABLE, SKIPPED = Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.SKIP
 GPU = "nvidia.com/gpu"

@@ -31,7 +31,7 @@ from moorage.objects import (
     build_cluster,
 )
 from moorage.plugins.registry import default_profile
-from moorage.scheduler.placing.single_cycle import schedule_one
+from moorage.scheduler.placing.schedule_pods import schedule_one
 from moorage.store import ObjectStore
 
 GPU = "example.com/gpu"

@@ -16,7 +16,7 @@ from tests.core.twins.state_check import requests
 
 from moorage import Scheduler
 from moorage.objects import Cluster, Node, Pod
-from moorage.scheduler.placing.single_cycle import schedule_one
+from moorage.scheduler.placing.schedule_pods import schedule_one
 from moorage.store import ObjectStore
 
 NODE_NAMES = st.sampled_from(["a", "b", "c"])

@@ -21,6 +21,7 @@ from moorage.scheduler import PodScheduler
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.results import ScheduleResult
 from moorage.scheduler.groups.place_group import place_group
+from moorage.scheduler.placing.cycle import schedule_pod
 from moorage.scheduler.placing.place import Placing
 from moorage.scheduler.placing.preempt_pods import why_not_at_once
 from moorage.scheduler.placing.routes import SEGMENTS, WHOLE_CYCLE
@@ -197,7 +198,7 @@ class Worker:
         with self.scheduler.cache.lock:
             context = self.scheduler.context
             context.rotation.take(engine)
-            decision, _ = engine.schedule(pod, engine.cycle_target(pod, target), context.view_order)
+            decision, _ = schedule_pod(engine, pod, engine.cycle_target(pod, target), context.view_order)
             if decision.node is None:
                 return NO_NODE
             context.assume(pod, decision.node)

@@ -33,10 +33,10 @@ from .groups.group_batch import GroupBatch
 from .groups.group_status import patch_groups, patch_outcomes
 from .groups.members import in_order
 from .groups.place_group import place_group, rejected, why_invalid
+from .placing import cycle
 from .placing.binding_cycle import BindingOutcome
 from .placing.place import CLAIMS, Placing
 from .placing.routes import SEGMENTS, WHOLE_CYCLE
-from .placing.single_cycle import report_failure, whole_cycle
 from .scheduler_parts import GATED_WITH_GROUP, TERMINATING, SchedulerParts
 
 if TYPE_CHECKING:
@@ -412,7 +412,7 @@ class Loop:
         if self.policy.is_live or batch.has(CLAIMS):
             for at in failed:
                 if self.policy.is_live or batch.route(at) & CLAIMS:
-                    report_failure(self.scheduler.context, engine, infos[at].pod, failures[at])
+                    cycle.report_failure(self.scheduler.context, engine, infos[at].pod, failures[at])
 
     def _place_apart(
         self, engine: Engine, result: ScheduleResult, infos: list[QueuedPodInfo], pods: range
@@ -427,7 +427,7 @@ class Loop:
         if self.metrics is not None:
             self.metrics.begin([info])
         context, began = self.scheduler.context, time.perf_counter()
-        decision = whole_cycle(context, engine, info.pod, context.target_of(info.pod))
+        decision = cycle.schedule_one(context, engine, info.pod, context.target_of(info.pod))
         self._spent(began)
         if decision.node is None:
             self._failed([info], [decision.failure])
@@ -490,7 +490,6 @@ class Loop:
     ) -> None:
         """Place the pods of a group or a tree, as many as it needs or none."""
         scheduler, context = self.scheduler, self.scheduler.context
-        nominator, nominate = context.nominator, context.bindings.nominate
         done = self._place_group(group, [info.pod for info in infos], scheduled)
         failures = done.failures
         for fails, consecutive in groupby(range(len(infos)), (done.rows < 0).tolist().__getitem__):
@@ -498,15 +497,16 @@ class Loop:
             if fails:
                 is_live = self.policy.is_live
                 for at in part if is_live else ():
-                    report_failure(context, context.engine_of(infos[at].pod), infos[at].pod, failures[at])
+                    engine = context.engine_of(infos[at].pod)
+                    cycle.report_failure(context, engine, infos[at].pod, failures[at])
                 self._failed([infos[at] for at in part], [failures[at] for at in part])
                 for at in () if is_live else part:
-                    nominate(nominator, infos[at].pod, failures[at].nominating)
+                    cycle.nominate(context, infos[at].pod, failures[at].nominating)
             for at in () if fails else part:
                 if at not in done.started:
                     self._assumed([infos[at]], [scheduler.table.row_name(done.rows[at])])
                 else:
-                    self._record(scheduler.bindings.bind(done.started[at]))
+                    self._record(cycle.binding_cycle(context.bindings, done.started[at]))
         since, writes = self._condition_time(), scheduler.handle.writes
         patch_outcomes(scheduler.client, done.outcomes, done.is_error, since=since, writes=writes)
         if done.succeeded:
@@ -543,7 +543,8 @@ class Loop:
     def resume(self, now: float | None = None) -> None:
         """Continue the binding cycles of pods whose wait on Permit has ended, at a time in seconds; by
         default the time of the clock."""
-        for outcome in self.scheduler.bindings.resume(self.scheduler.cache.clock() if now is None else now):
+        now = self.scheduler.cache.clock() if now is None else now
+        for outcome in cycle.resume_binding_cycles(self.scheduler.bindings, now):
             self._record(outcome)
 
     def _record(self, outcome: BindingOutcome) -> None:

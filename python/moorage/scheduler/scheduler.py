@@ -51,8 +51,7 @@ from .loop import Loop
 from .options import Options, SchedulerOptions, check_names
 from .placing.binding_cycle import BindingCycles, threads_for
 from .placing.preempt_pods import Preemption, preempt_pods
-from .placing.schedule_pods import schedule_by_template, schedule_pods
-from .placing.single_cycle import schedule_one
+from .placing.schedule_pods import schedule_by_template, schedule_one, schedule_pods
 from .queueing import make_queue, time_of
 from .scheduler_parts import SchedulerParts
 from .scheduling_context import SchedulingContext
@@ -338,7 +337,7 @@ class PodScheduler(SchedulerParts):
         return loop.result.unschedulable
 
     def schedule_one(self, pod: Source) -> Decision:
-        """Schedule one pod in a cycle of its own, with its trace; see `placing.single_cycle.schedule_one`.
+        """Schedule one pod in a cycle of its own, with its trace; see `placing.schedule_pods.schedule_one`.
 
         Parameters
         ----------

@@ -12,7 +12,7 @@ from moorage.preemption.running_preemptions import RunningPreemptions
 from moorage.queue import QueuedPodInfo
 from moorage.scheduler.cycle.results import Failure, ScheduleResult
 from moorage.scheduler.loop import Loop, Policy
-from moorage.scheduler.placing.single_cycle import report_failure
+from moorage.scheduler.placing.cycle import report_failure
 
 from .writer import Writer
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from moorage.errors import InputError
 from moorage.framework.profiles.native_library import from_address
-from moorage.scheduler.placing.single_cycle import schedule_one
+from moorage.scheduler.placing.schedule_pods import schedule_one
 from tests.core.make import node, pod
 from tests.framework.runtime.compiled import compiled
 from tests.scheduler.make import scheduler_with

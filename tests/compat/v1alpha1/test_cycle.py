@@ -34,7 +34,7 @@ from moorage.compat.v1alpha1 import (
 from moorage.framework.plugin import interface as today
 from moorage.objects import Cluster, Pod
 from moorage.plugins.registry import default_profile
-from moorage.scheduler.placing.single_cycle import schedule_one
+from moorage.scheduler.placing.schedule_pods import schedule_one
 from moorage.store import ObjectStore
 
 KEY = "default/p"

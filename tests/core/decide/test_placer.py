@@ -27,7 +27,7 @@ from moorage._core.decide.plan import Plan
 from moorage._core.decide.pod_batch import PodBatch
 from moorage._core.state.pod_spec import bound
 from moorage.objects import LabelSelector, Pod, Taint, Toleration, TopologySpreadConstraint, decode_object
-from moorage.scheduler.placing.single_cycle import schedule_one
+from moorage.scheduler.placing.schedule_pods import schedule_one
 
 
 def decoded(manifests: list[Manifest]) -> list[Any]:

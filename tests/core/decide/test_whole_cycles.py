@@ -14,7 +14,7 @@ from tests.core.twins.cycle_twin import CycleTwin, Manifest, Outcome
 from moorage import Scheduler
 from moorage.objects import Cluster, Object, Pod, decode_object
 from moorage.scheduler import Decision
-from moorage.scheduler.placing.single_cycle import schedule_one
+from moorage.scheduler.placing.schedule_pods import schedule_one
 
 CHECKED = settings(deadline=None, max_examples=100)
 SIZES = st.sampled_from([1, 2, 3, 10, 30, 99, 100, 101, 130, 200, 250])

@@ -24,7 +24,7 @@ from moorage.framework.profiles.native_library import (
     load_native_plugin,
 )
 from moorage.scheduler import Profile
-from moorage.scheduler.placing.single_cycle import schedule_one
+from moorage.scheduler.placing.schedule_pods import schedule_one
 
 GPU, FPGA = "example.com/gpu", "example.com/fpga"
 Make = Callable[..., Path]

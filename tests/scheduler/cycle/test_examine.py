@@ -26,7 +26,7 @@ from moorage.objects import (
 )
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Profile
-from moorage.scheduler.placing.single_cycle import schedule_one
+from moorage.scheduler.placing.schedule_pods import schedule_one
 
 LEFT_OUT = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
 

@@ -23,7 +23,8 @@ from moorage import Scheduler
 from moorage.errors import ExtenderError
 from moorage.framework.plugin.extender import Victims
 from moorage.objects import Node, Pod, PodStatus, Taint, decode_object
-from moorage.scheduler.placing.single_cycle import schedule_one
+from moorage.scheduler.placing.cycle import schedule_pod
+from moorage.scheduler.placing.schedule_pods import schedule_one
 
 # ---- Filter
 
@@ -351,7 +352,7 @@ def test_an_extender_that_says_nothing_changes_nothing(
 
 def decided(one: Scheduler, waiting: Pod) -> tuple[Any, ...]:
     (engine,) = one.engines.values()
-    decision, _ = engine.schedule(waiting, one.context.target_of(waiting), one.context.view_order)
+    decision, _ = schedule_pod(engine, waiting, one.context.target_of(waiting), one.context.view_order)
     if decision.node is not None:
         one.context.assume(waiting, decision.node)
     totals = None if decision.totals is None else decision.totals.tolist()

@@ -30,7 +30,7 @@ from moorage.objects import (
 from moorage.plugins.pod_topology_spread import PodTopologySpread
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Profile
-from moorage.scheduler.placing.single_cycle import schedule_one
+from moorage.scheduler.placing.schedule_pods import schedule_one
 
 HOSTNAME = "kubernetes.io/hostname"
 Outcome = list[tuple[str | None, int | None, int | None]]

@@ -29,8 +29,10 @@ from moorage.objects import (
     TopologySpreadConstraint,
 )
 from moorage.scheduler.cycle.engine import Engine
+from moorage.scheduler.placing import place
+from moorage.scheduler.placing.cycle import schedule_pod
 from moorage.scheduler.placing.place import Placing
-from moorage.scheduler.placing.single_cycle import schedule_one
+from moorage.scheduler.placing.schedule_pods import schedule_one
 
 HOST = "kubernetes.io/hostname"
 NODES = [node(name, zone="z", labels={HOST: name}, cpu=4) for name in ("a", "b")]
@@ -212,13 +214,13 @@ def test_an_unknown_nominated_node_is_passed_over() -> None:
 @pytest.fixture
 def cycles(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The pods that have a scheduling cycle of their own."""
-    names, schedule = list[str](), Engine.schedule
+    names = list[str]()
 
-    def note(self: Engine, asked: Pod, target: Any, order: Any) -> Any:
+    def note(engine: Engine, asked: Pod, target: Any, order: Any) -> Any:
         names.append(asked.name)
-        return schedule(self, asked, target, order)
+        return schedule_pod(engine, asked, target, order)
 
-    monkeypatch.setattr(Engine, "schedule", note)
+    monkeypatch.setattr(place, "schedule_pod", note)
     return names
 
 

@@ -30,7 +30,7 @@ from moorage.plugins.registry import default_profile
 from moorage.scheduler import Decision, Profile, ScheduleResult
 from moorage.scheduler.placing.listed_nodes import place_listed
 from moorage.scheduler.placing.place import Placing
-from moorage.scheduler.placing.single_cycle import schedule_one
+from moorage.scheduler.placing.schedule_pods import schedule_one
 
 LARGE = {"cpu": 3}  # one of them fills a node
 LISTED = {"defaultingType": "List"}

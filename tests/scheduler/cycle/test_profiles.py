@@ -15,7 +15,7 @@ from moorage.framework import Code
 from moorage.objects import Pod
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Profile
-from moorage.scheduler.placing.single_cycle import schedule_one
+from moorage.scheduler.placing.schedule_pods import schedule_one
 
 
 def profiles() -> list[Profile]:

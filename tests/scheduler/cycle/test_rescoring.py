@@ -41,7 +41,7 @@ from moorage.objects import (
     WeightedPodAffinityTerm,
 )
 from moorage.scheduler import Profile
-from moorage.scheduler.placing.single_cycle import schedule_one
+from moorage.scheduler.placing.schedule_pods import schedule_one
 
 NEW: dict[str, Any] = {"kubernetes_version": "1.37"}
 

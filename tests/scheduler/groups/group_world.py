@@ -33,7 +33,7 @@ from moorage.scheduler.groups.group_attempt import Attempt, GroupResult
 from moorage.scheduler.groups.group_batch import GroupBatch
 from moorage.scheduler.groups.members import Members
 from moorage.scheduler.groups.place_group import place_group
-from moorage.scheduler.placing.single_cycle import schedule_one
+from moorage.scheduler.placing.schedule_pods import schedule_one
 
 RACK = "rack"
 

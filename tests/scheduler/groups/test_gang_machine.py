@@ -39,7 +39,7 @@ from moorage.objects import (
 )
 from moorage.plugins.gang_scheduling import GangScheduling
 from moorage.scheduler import ScheduleResult
-from moorage.scheduler.placing import single_cycle
+from moorage.scheduler.placing import schedule_pods
 from moorage.store import ObjectStore
 
 GROUPS = {"g": 3, "h": 2, "b": 0}
@@ -146,7 +146,7 @@ class GangMachine(RuleBasedStateMachine):
         there = [one for one in self.store.list(Pod)[0] if not self.is_away(one)]
         if there:
             one = there[pick % len(there)]
-            decision = single_cycle.schedule_one(self.scheduler.context, one)
+            decision = schedule_pods.schedule_one(self.scheduler.context, one)
             if (
                 decision.node is not None
                 and not decision.waiting

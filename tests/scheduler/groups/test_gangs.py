@@ -33,7 +33,7 @@ from moorage.objects.model.pod_group import GODEL, GROUP_ANNOTATION
 from moorage.plugins.gang_scheduling import GangScheduling
 from moorage.plugins.registry import default_profile
 from moorage.scheduler.event_handlers import PodHandler
-from moorage.scheduler.placing.single_cycle import schedule_one
+from moorage.scheduler.placing.schedule_pods import schedule_one
 
 PYTHON = make(mo.ReservePlugin, "R", reserve=None, unreserve=None)
 

@@ -17,7 +17,7 @@ from moorage import Cluster, Profile, Scheduler
 from moorage.framework import Assignments, Placement, PlacementScorePlugin
 from moorage.objects import PodGroup
 from moorage.plugins.registry import default_profile
-from moorage.scheduler.placing.single_cycle import schedule_one
+from moorage.scheduler.placing.schedule_pods import schedule_one
 
 
 def bound_to_racks(*cpus: str, size: int = 2, **settings: Any) -> Scheduler:

@@ -24,7 +24,7 @@ from moorage.objects import (
     PodStatus,
     TopologySpreadConstraint,
 )
-from moorage.scheduler.placing.single_cycle import schedule_one
+from moorage.scheduler.placing.schedule_pods import schedule_one
 
 APP = LabelSelector(match_labels={"app": "x"})
 NAMES = TopologySpreadConstraint(1, "name", "DoNotSchedule", APP)

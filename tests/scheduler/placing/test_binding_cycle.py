@@ -17,7 +17,7 @@ from moorage.framework import Code, NominatingInfo
 from moorage.objects import Pod
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Profile
-from moorage.scheduler.placing.single_cycle import schedule_one
+from moorage.scheduler.placing.schedule_pods import schedule_one
 from moorage.store import NotFoundError
 
 ONE_NODE = "0/1 nodes are available: 1 no."

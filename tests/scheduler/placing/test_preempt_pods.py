@@ -24,7 +24,7 @@ from moorage.objects import Cluster, Pod
 from moorage.plugins.registry import default_profile
 from moorage.scheduler.cycle.examine_preemption import examine_preemption
 from moorage.scheduler.placing.preempt_pods import Preemption
-from moorage.scheduler.placing.single_cycle import schedule_one
+from moorage.scheduler.placing.schedule_pods import schedule_one
 
 
 def scheduler(*pods: Pod, others: Any = (), **settings: Any) -> Scheduler:

@@ -18,9 +18,9 @@ from moorage.framework import Code, Framework, NominatingInfo
 from moorage.objects import Cluster, Pod, PodStatus
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Eviction, Profile
-from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.examine_preemption import examine_preemption
-from moorage.scheduler.placing.single_cycle import schedule_one
+from moorage.scheduler.placing import place
+from moorage.scheduler.placing.schedule_pods import schedule_one
 
 VAIN = "no new claims to deallocate, preemption: 0/1 nodes are available: 1 "
 
@@ -173,7 +173,7 @@ def test_a_run_without_anybody_to_evict_stays_in_the_core(monkeypatch: pytest.Mo
     """Pending pods of lower priority are nobody to evict."""
     pods = [high(f"p{at}", cpu=3) for at in range(3)] + [low("v", on="", cpu=2)]
     one = small(*pods)
-    monkeypatch.setattr(Engine, "schedule", AssertionError)
+    monkeypatch.setattr(place, "schedule_pod", AssertionError)
     result = one.run()
     assert result.placements == {"default/p0": "a"}
     first, second = (result.unschedulable[f"default/p{at}"] for at in (1, 2))

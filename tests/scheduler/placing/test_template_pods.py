@@ -29,8 +29,7 @@ from moorage.objects import (
     TopologySpreadConstraint,
 )
 from moorage.scheduler import ScheduleResult
-from moorage.scheduler.placing.schedule_pods import replica
-from moorage.scheduler.placing.single_cycle import schedule_one
+from moorage.scheduler.placing.schedule_pods import replica, schedule_one
 
 SELECTED = LabelSelector(match_labels={"app": "a"})
 SPREAD = TopologySpreadConstraint(

@@ -36,7 +36,7 @@ from moorage.queue import QueuedPodInfo
 from moorage.scheduler import Decision
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.loop import Loop
-from moorage.scheduler.placing.single_cycle import schedule_one
+from moorage.scheduler.placing.schedule_pods import schedule_one
 from moorage.scheduler.scheduling_context import SchedulingContext
 from moorage.volume.usage.in_use import VolumesInUse
 

@@ -46,7 +46,7 @@ from moorage.preemption import DefaultPreemption
 from moorage.preemption.dry_run import PreemptionDryRuns
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.examine_preemption import examine_preemption
-from moorage.scheduler.placing.single_cycle import schedule_one
+from moorage.scheduler.placing.schedule_pods import schedule_one
 from moorage.volume.constants import BIND_COMPLETED, YES
 
 DISK = Volume(name="d", csi=DiskVolumeSource(driver="d"))

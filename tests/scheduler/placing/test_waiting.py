@@ -13,7 +13,7 @@ import moorage as mo
 from moorage import Scheduler
 from moorage.framework import Code
 from moorage.objects import Pod
-from moorage.scheduler.placing.single_cycle import schedule_one
+from moorage.scheduler.placing.schedule_pods import schedule_one
 
 
 def gang(clock: Clock, seconds: float = 10, pods: int = 2, **answers: Any) -> tuple[Scheduler, Steps]:

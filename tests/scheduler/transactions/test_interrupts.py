@@ -19,7 +19,7 @@ import moorage as mo
 from moorage import Scheduler
 from moorage.framework import Code, Status
 from moorage.objects import Node, Pod, PodGroup
-from moorage.scheduler.placing import single_cycle
+from moorage.scheduler.placing import schedule_pods
 
 World = Callable[[], Scheduler]
 
@@ -102,7 +102,7 @@ def schedule(one: Scheduler) -> None:
 
 
 def schedule_one(one: Scheduler) -> None:
-    single_cycle.schedule_one(one.context, pod("q", requests={"cpu": "1"}))
+    schedule_pods.schedule_one(one.context, pod("q", requests={"cpu": "1"}))
 
 
 def schedule_group(one: Scheduler) -> None:

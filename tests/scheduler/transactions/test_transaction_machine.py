@@ -30,7 +30,7 @@ from moorage.objects import (
     PodSchedulingGroup,
     StorageClass,
 )
-from moorage.scheduler.placing import single_cycle
+from moorage.scheduler.placing import schedule_pods
 from moorage.store import ApiError
 
 Step = Callable[[Scheduler], object]
@@ -107,7 +107,7 @@ def schedule_and_forget(one: Scheduler) -> None:
 def schedule_one(one: Scheduler, at: int) -> None:
     pods = pending(one)
     if pods:
-        single_cycle.schedule_one(one.context, pods[at % len(pods)])
+        schedule_pods.schedule_one(one.context, pods[at % len(pods)])
         forget_assumed(one)
 
 

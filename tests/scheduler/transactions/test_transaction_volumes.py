@@ -21,7 +21,7 @@ import moorage as mo
 from moorage import Scheduler
 from moorage.objects import PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
 from moorage.plugins.volume_binding import sources_of
-from moorage.scheduler.placing import single_cycle
+from moorage.scheduler.placing import schedule_pods
 from moorage.scheduler.volume_controllers import SimulatedController
 from moorage.store import ObjectStore
 from moorage.volume import AssumeCache
@@ -54,7 +54,7 @@ def run(one: Scheduler) -> None:
 
 
 def schedule_one(one: Scheduler) -> None:
-    decisions = [single_cycle.schedule_one(one.context, each) for each in pending(one)]
+    decisions = [schedule_pods.schedule_one(one.context, each) for each in pending(one)]
     assert any(decision.node for decision in decisions)
 
 

@@ -16,7 +16,7 @@ import moorage as mo
 from moorage import Scheduler
 from moorage.framework import Code, NominatingInfo, Status
 from moorage.objects import Node, Pod, PodSchedulingGroup
-from moorage.scheduler.placing import single_cycle
+from moorage.scheduler.placing import schedule_pods
 from moorage.store import ObjectStore
 
 
@@ -84,7 +84,7 @@ def schedule(one: Scheduler) -> None:
 def schedule_one(one: Scheduler) -> None:
     for each in one.client.list(Pod)[0]:
         if not each.spec.node_name:
-            single_cycle.schedule_one(one.context, each)
+            schedule_pods.schedule_one(one.context, each)
 
 
 def nominate(one: Scheduler) -> None:

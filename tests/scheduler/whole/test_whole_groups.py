@@ -25,7 +25,7 @@ import moorage as mo
 from moorage import Scheduler
 from moorage.objects import Pod, PodGroup
 from moorage.scheduler import Eviction
-from moorage.scheduler.placing.single_cycle import schedule_one
+from moorage.scheduler.placing.schedule_pods import schedule_one
 
 PYTHON = make(mo.FilterPlugin, "P", filter=lambda *rest: None)
 WAYS = pytest.mark.parametrize("python", [False, True], ids=["core", "python"])

@@ -46,7 +46,7 @@ from moorage.objects import (
 from moorage.queue import QueuedPodInfo
 from moorage.scheduler import Failure
 from moorage.scheduler.loop import Loop
-from moorage.scheduler.placing import single_cycle
+from moorage.scheduler.placing import schedule_pods
 from moorage.store import ApiError, ObjectStore
 
 
@@ -275,7 +275,7 @@ class WholeMachine(RuleBasedStateMachine):
         """A cycle for one pod, and what the plain filter says of it."""
         nodes, on = dict(self.twin.nodes), self.twin.on()
         is_free = not self.scheduler.handle.nominator
-        decision = single_cycle.schedule_one(self.scheduler.context, one)
+        decision = schedule_pods.schedule_one(self.scheduler.context, one)
         if decision.node is not None:
             assert refusal(one, nodes[decision.node], on, nodes) == ""
             if self.binds:

@@ -11,7 +11,7 @@ import pytest
 from moorage import Scheduler
 from moorage.errors import InputError
 from moorage.objects import Cluster, Namespace, Node, ResourceClaim
-from moorage.scheduler.placing.single_cycle import schedule_one
+from moorage.scheduler.placing.schedule_pods import schedule_one
 from moorage.sim.perf import Workload, read_workloads, run_workload
 from moorage.sim.perf.measure import Meter
 from moorage.sim.perf.report import row

@@ -1,58 +1,25 @@
-"""The scheduling cycle of one profile over the cache: PreFilter, Filter, Score, the choice of a node,
-PostFilter.
-
-The order of the steps is that of kube-scheduler v1.36, schedule_one.go schedulingCycle and schedulePod.
-"""
+"""Engine: what the scheduling cycles of one profile over the cache need (`placing.cycle`)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
-from msgspec import Struct
 from msgspec.structs import replace
 
 from moorage._core.decide.decider import TieBreak
 from moorage._core.decide.plan import Plan
-from moorage._core.decide.scored_nodes import ScoredNodes
 from moorage._core.state.pod_class import Shape
 from moorage.framework.plugin.cycle_state import CycleState
 from moorage.framework.plugin.handle import FrameworkHandle
-from moorage.framework.plugin.interface import FilterPlugin, NominatingInfo, PostFilterPlugin, PreFilterPlugin
+from moorage.framework.plugin.interface import FilterPlugin, NominatingInfo, PreFilterPlugin
 from moorage.framework.plugin.lazy_attribute import lazy_attribute
-from moorage.framework.plugin.status import NodeToStatus, Status, message_of
+from moorage.framework.plugin.status import Status
 from moorage.framework.profiles.in_core import CorePostFilter
 from moorage.framework.profiles.profile import Profile
-from moorage.framework.runtime.call import StatusError
-from moorage.framework.runtime.filtering import PreFilterRun
 from moorage.framework.runtime.runtime import Target, target_of
 from moorage.objects.model.pod import Pod
 
 from .diagnosis import Diagnosis
-from .extended_search import ExtendedSearch
-from .node_search import NO_ROWS, NodeSearch
+from .node_search import NodeSearch
 from .opportunistic_batching import Batching
-from .results import Decision
-
-
-class FailedSearch(Struct, frozen=True):
-    """A search of the placing loop that found no feasible node, kept for the PostFilter step.
-
-    Attributes
-    ----------
-    state : CycleState
-        State of the cycle after PreFilter.
-    ran : PreFilterRun
-        The result of PreFilter.
-    diagnosis : Diagnosis
-        The rejections, without the message of PostFilter.
-    by_node : callable
-        Returns the status of each node by name.
-    """
-
-    state: CycleState
-    ran: PreFilterRun
-    diagnosis: Diagnosis
-    by_node: Callable[[], dict[str, Status]]
 
 
 class Engine(NodeSearch):
@@ -78,8 +45,8 @@ class Engine(NodeSearch):
     runs_post_filter : bool
         Whether PostFilter is run for pods that fit nowhere. Without it no pod is evicted.
     last_preemptor : (int, int, int) or None
-        Target of the last pod for which PostFilter was run by `preempt`, if it nominated the pod. PostFilter
-        may help the next such pod, too.
+        Target of the last pod for which PostFilter was run after a search of the placing loop, if it
+        nominated the pod. It may help the next such pod, too.
 
     Raises
     ------
@@ -158,49 +125,6 @@ class Engine(NodeSearch):
             plan.delegate(names)
             self.search.states.open_scope()
 
-    def schedule(
-        self, pod: Pod, target: Target, order: Callable[[], list[str]]
-    ) -> tuple[Decision, CycleState]:
-        """Run one scheduling cycle up to the choice of a node; the pod is not assumed.
-
-        Parameters
-        ----------
-        target : (int, int, int)
-            Class of the pod, symbol of spec.nodeName, symbol of the node it is pinned to; 0 for none.
-        order : callable
-            Returns the node names in list order.
-
-        Returns
-        -------
-        decision : Decision
-            With the result of PostFilter, where no node is feasible.
-        state : CycleState
-            As the plugins left it.
-        """
-        scored = self.batching.take()
-        state = self.framework.state_of(target)
-        self.begin_cycle(target)
-        nodes, profile = self.nodes_in_view(), self.profile_of(target)
-        if nodes == 0:
-            return self._no_search(Diagnosis(0, profile, state.shape), order), state
-        ran = self.framework.run_pre_filter_plugins(state, pod)
-        if ran.error:
-            return replace(self._no_search(None, order), error=ran.error), state
-        if ran.rejection is not None:
-            diagnosis = Diagnosis(
-                nodes, profile, state.shape, pre_filter=ran.rejection, narrowing=ran.plugins
-            )
-            decision = self._no_search(diagnosis, order)
-            statuses = NodeToStatus(nodes, self._rejected_by_all(ran.rejection))
-            return self._post_filter(state, pod, decision, statuses), state
-        self.begin_search(state, pod, ran)
-        if self.decides_alone(pod):
-            return self._search(state, pod, ran, scored, order), state
-        search = ExtendedSearch(self, state, pod, ran, order)
-        decision = search.run()
-        statuses = NodeToStatus(nodes, lambda: search.statuses())
-        return self._post_filter(state, pod, decision, statuses), state
-
     def is_in_core_for(self, pod: Pod) -> bool:
         """Whether the core alone schedules a pod: no out-of-tree plugin and no extender takes part up to its
         binding."""
@@ -241,50 +165,6 @@ class Engine(NodeSearch):
         """
         return self.framework.sign_pod(pod) if self.signs else None
 
-    def _search(
-        self,
-        state: CycleState,
-        pod: Pod,
-        ran: PreFilterRun,
-        scored: ScoredNodes | None,
-        order: Callable[[], list[str]],
-    ) -> Decision:
-        """Search the nodes, with the hint of batching first, and run PostFilter where none is feasible."""
-        start = self.decider.start
-        node, error, diagnosis = None, "", None
-        try:
-            self.framework.searching(True)
-            hint = self.batching.find_hint(self, scored, state.target, pod, self.sign(pod))
-            tried, fits = self.try_first(state, pod, hint.node)
-            if fits:
-                decision = self.on_tried_node(tried, order)
-                return self.batching.leave_nodes(self.decider, hint, decision, state.target)
-            row, start, evaluated, positions, totals = self.decider.decide(*state.target, tried)
-        except StatusError as failed:
-            text = failed.status.message()
-            return Decision(None, start, self.decider.start, 0, NO_ROWS, None, order, error=text)
-        finally:
-            self.framework.searching(False)
-        if row < 0:
-            diagnosis, by_node = self.diagnose(state.target, state.shape, ran, tried)
-            is_listed = tried < 0 or ran.node_names is None
-            in_core = diagnosis.profile.filters_in_core
-            statuses = NodeToStatus(diagnosis.nodes, by_node, is_listed and in_core)
-        elif len(positions) == 1 or not (error := self.pre_score(positions)):
-            node = self.cache.state.table.row_name(row)
-        decision = Decision(
-            node, start, self.decider.start, evaluated, positions, totals, order, diagnosis, error
-        )
-        if node is not None:
-            return self.batching.leave_nodes(self.decider, hint, decision, state.target)
-        return decision if diagnosis is None else self._post_filter(state, pod, decision, statuses)
-
-    def _no_search(self, diagnosis: Diagnosis | None, order: Callable[[], list[str]]) -> Decision:
-        """Return the decision of a cycle that ended before Filter."""
-        start = self.decider.start
-        error = diagnosis.message() if diagnosis is not None and diagnosis.nodes == 0 else ""
-        return Decision(None, start, start, 0, NO_ROWS, None, order, diagnosis, error)
-
     # ---- why not -------------------------------------------------------------------------------------------
 
     def fails_again(self, target: Target, diagnosis: Diagnosis) -> bool:
@@ -317,51 +197,7 @@ class Engine(NodeSearch):
             and self.preemption_is_futile(diagnosis)
         )
 
-    def _post_filter(
-        self, state: CycleState, pod: Pod, decision: Decision, statuses: Mapping[str, Status]
-    ) -> Decision:
-        """Return a decision with the result of PostFilter, which is not run where it is certainly futile."""
-        if not (self.runs_post_filter and self.profile.at(PostFilterPlugin)) or decision.diagnosis is None:
-            return decision
-        frees = any(plugin.may_free_claims(state) for plugin in self.core_post_filters or ())
-        if not (frees or pod.status.nominated_node_name) and self.preemption_is_futile(decision.diagnosis):
-            failed = self._post_filter_failure(state)
-            if failed is not None:
-                return replace(decision, diagnosis=replace(decision.diagnosis, post_filter=failed.message()))
-            diagnosis, result = self.with_futile_messages(decision.diagnosis)
-            return replace(decision, diagnosis=diagnosis, nominating=result)
-        result, status = self.framework.run_post_filter_plugins(state, pod, statuses)
-        diagnosis = replace(decision.diagnosis, post_filter=message_of(status))
-        return replace(decision, diagnosis=diagnosis, nominating=result)
-
-    def preempt(self, pod: Pod, searched: FailedSearch, order: Callable[[], list[str]]) -> Decision:
-        """Run PostFilter for a pod after a search of the placing loop that found no feasible node. The
-        rotation advances as that search would have advanced it.
-
-        Parameters
-        ----------
-        pod : Pod
-            Of a profile whose filters are in the core.
-        searched : FailedSearch
-            The search of this pod.
-        order : callable
-            Returns the node names in list order.
-        """
-        state, start = searched.state, self.decider.start
-        self.placer.skip(1)
-        self.begin_search(state, pod, searched.ran)
-        statuses = NodeToStatus(searched.diagnosis.nodes, searched.by_node, True)
-        result, status = self.framework.run_post_filter_plugins(state, pod, statuses)
-        self.last_preemptor = state.target if result and result.nominated_node_name else None
-        diagnosis, message = searched.diagnosis, message_of(status)
-        if message:
-            diagnosis = replace(diagnosis, post_filter=message)
-        evaluated = sum(diagnosis.verdicts.values())
-        return Decision(
-            None, start, self.decider.start, evaluated, NO_ROWS, None, order, diagnosis, nominating=result
-        )
-
-    def _post_filter_failure(self, state: CycleState) -> Status | None:
+    def post_filter_failure(self, state: CycleState) -> Status | None:
         """Return the Error of the first PostFilter plugin that misses the state which its PreFilter would
         have written; None without one."""
         failures = (plugin.failure(state) for plugin in self.core_post_filters or ())

@@ -138,7 +138,7 @@ class ExtendedSearch:
         engine = self.engine
         try:
             engine.framework.searching(True)
-            tried, fits = engine.try_first(self.state, self.pod, "")
+            tried, fits = engine.evaluate_nominated_node(self.state, self.pod, "")
             if fits and self._accept_nominated_node(tried):
                 decision = engine.on_tried_node(tried, self.decision.order)
                 return replace(decision, evaluated=1 + len(self.extender_statuses))

@@ -162,7 +162,7 @@ class NodeSearch:
         )
         self.search.node_names = ran.node_names if outside else None
 
-    def try_first(self, state: CycleState, pod: Pod, hint: str) -> tuple[int, bool]:
+    def evaluate_nominated_node(self, state: CycleState, pod: Pod, hint: str) -> tuple[int, bool]:
         """Filter the node that is tried before all others: the pod's nominated node, else the hint of
         batching. A node for which a plugin fails with an error is passed over (kube-scheduler v1.36,
         schedule_one.go evaluateNominatedNode).
@@ -266,7 +266,7 @@ class NodeSearch:
         def by_node() -> dict[str, Status]:
             rows, verdicts, statuses = known or self._verdicts(target, tried)
             names = self.cache.state.view.names_of(rows)
-            by_name = {} if ran.absent is None else self._rejected_by_all(ran.absent)()
+            by_name = {} if ran.absent is None else self.rejected_by_all(ran.absent)()
             return by_name | explain_verdicts(profile, shape, names, verdicts, statuses)
 
         return diagnosis, by_node
@@ -324,6 +324,6 @@ class NodeSearch:
             return ()
         return self.bridge.number_statuses(rows, verdicts)
 
-    def _rejected_by_all(self, status: Status) -> Callable[[], dict[str, Status]]:
+    def rejected_by_all(self, status: Status) -> Callable[[], dict[str, Status]]:
         """Return a callable that gives every node the same status."""
         return lambda: dict.fromkeys(self.cache.state.view.node_names(), status)

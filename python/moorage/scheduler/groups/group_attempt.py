@@ -32,7 +32,8 @@ from moorage.framework.runtime.placements import make_placements, score_placemen
 from moorage.objects import Pod, PodGroup
 from moorage.scheduler.cycle.diagnosis import Diagnosis
 from moorage.scheduler.cycle.results import Failure, ScheduleResult
-from moorage.scheduler.placing.binding_cycle import Started, assumed_on
+from moorage.scheduler.placing.binding_cycle import Started
+from moorage.scheduler.placing.cycle import assumed_on, prepare_for_binding_cycle, schedule_pod
 from moorage.scheduler.placing.place import ALONE, LEDGER, Placing
 
 from .members import Members, Segment
@@ -63,7 +64,7 @@ class GroupResult(ScheduleResult):
     message : str
         Why it failed.
     started : dict of int to Started
-        Index to the argument of `BindingCycles.bind`, for the placed pods that out-of-tree plugins have
+        Index to the argument of `binding_cycle`, for the placed pods that out-of-tree plugins have
         reserved and permitted. All others are bound like the pods of a batch.
     outcomes : list of (PodGroup, str)
         The pod groups, and why each failed; "" where it succeeded.
@@ -253,7 +254,9 @@ class Attempt:
         for one in reversed(self.reserved.values()):
             self.context.cache.forget_pod(one.assumed)
         for index, one in self.reserved.items():
-            outcome = self.context.bindings.reserve(one.engine, one.state, one.pod, one.node)
+            outcome = prepare_for_binding_cycle(
+                self.context.bindings, one.engine, one.state, one.pod, one.node
+            )
             if isinstance(outcome, Started):
                 started[index] = outcome
             elif outcome.failure is not None:
@@ -336,7 +339,7 @@ class MemberPlacing(Placing, kw_only=True):
             return
         engine = context.rotation.take(self.engine)
         target = engine.cycle_target(pod, self.batch.target(at))
-        decision, state = engine.schedule(pod, target, context.view_order)
+        decision, state = schedule_pod(engine, pod, target, context.view_order)
         attempt.states[at] = state
         if decision.node is None:
             clears = NominatingInfo() if decision.error else None

@@ -16,6 +16,7 @@ from moorage.framework import Code, NominatingInfo, Status
 from moorage.objects import AnyGroup, Pod, PodGroup
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.results import Failure
+from moorage.scheduler.placing.cycle import binding_cycle
 from moorage.scheduler.scheduling_context import SchedulingContext
 
 from .group_attempt import UNSCHEDULABLE, Attempt, GroupResult, decide_whole
@@ -320,7 +321,7 @@ def schedule_workload(
     placed = groups.scheduled(unit)[0] if scheduled is None else scheduled
     with context.taken_back_on_error(pending):
         result = place_group(context, engines.pop(), group, pending, placed)
-        bound = {at: context.bindings.bind(started) for at, started in result.started.items()}
+        bound = {at: binding_cycle(context.bindings, started) for at, started in result.started.items()}
         binding_failures = context.finish_binding([started.pod for started in result.started.values()])
         for at, outcome in bound.items():
             failure = outcome.failure or binding_failures.get(outcome.pod.key)

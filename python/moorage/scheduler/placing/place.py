@@ -10,10 +10,11 @@ from moorage._core.decide.pod_batch import PodBatch, Route
 from moorage.framework.runtime.filtering import PreFilterRun
 from moorage.framework.runtime.runtime import Target
 from moorage.scheduler.cycle.diagnosis import Diagnosis
-from moorage.scheduler.cycle.engine import Engine, FailedSearch
+from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.results import Decision, Failure, ScheduleResult
 from moorage.scheduler.scheduling_context import SchedulingContext
 
+from .cycle import FailedSearch, nominate, run_post_filter_after, schedule_pod
 from .listed_nodes import place_listed
 
 OWN_CYCLE = int(Route.ALONE | Route.CLAIMS | Route.VOLUMES)
@@ -303,12 +304,11 @@ class Placing(Struct):
         context.enlist_if_possible()
         searched, self._failed_search = self._failed_search, None
         if searched is not None and searched[0] == at:
-            decision = self.engine.preempt(pod, searched[1], context.view_order)
+            decision = run_post_filter_after(self.engine, pod, searched[1], context.view_order)
         else:
-            decision, _ = self.engine.schedule(pod, self.batch.target(at), context.view_order)
+            decision, _ = schedule_pod(self.engine, pod, self.batch.target(at), context.view_order)
         if decision.node is not None:
             context.assume(pod, decision.node)
         else:
-            writes = self.writes_nominations
-            context.bindings.nominate(context.nominator, pod, decision.nominating, writes=writes)
+            nominate(context, pod, decision.nominating, writes=self.writes_nominations)
         return decision

@@ -36,10 +36,10 @@ def ending_on_signals(end: Callable[[], object]) -> Iterator[None]:
 
     handlers = dict.fromkeys(ENDS, handle) | {signal.SIGUSR2: signal.SIG_IGN}
     before = {one: signal.signal(one, handler) for one, handler in handlers.items()}
-    stderr = sys.__stderr__
-    for one, chain in DUMPS.items() if stderr is not None else ():
-        with suppress(OSError, ValueError):  # stderr is closed
-            faulthandler.register(one, stderr, all_threads=True, chain=chain)
+    if (stderr := sys.__stderr__) is not None:
+        for one, chain in DUMPS.items():
+            with suppress(OSError, ValueError):  # stderr is closed
+                faulthandler.register(one, stderr, all_threads=True, chain=chain)
     try:
         yield
     finally:

@@ -108,7 +108,7 @@ def within_calls(held: dict[str, Any]) -> Iterator[Any]:
     group = of["QueuedGroupInfo"](("default", "g"), 0.0)
     rejection = of["Rejection"]("default-scheduler", frozenset(), frozenset(), "")
     yield from (info, group, rejection, of["RejectedPods"](rejection), of["KeyIndex"](()), of["Lane"]())
-    yield from (of["NewPods"]([one], lambda: 0.0), of["Place"]("active"), of["Strategy"](0))
+    yield from (of["Place"]("active"), of["Strategy"](0))
     reader = of["Reader"](lambda key: None, of["IndexedObjects"]())
     asking = [SimpleNamespace(shape=SimpleNamespace(spec=None))]
     yield from (reader, of["RepeatedClaims"](one, asking, reader, {}, VolumesOfBatch()), of["Mark"]())

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from moorage import framework as fwk
 from moorage.framework.plugin.events import POD, ActionType, is_same_pod, of_itself, on, queue_if
 from moorage.framework.profiles.in_core import gates_only_with
-from moorage.objects import Pod
+from moorage.objects import Pod, PodSchedulingGate
+
+
+@lru_cache(256)  # thousands of pods may wait for one queueing system
+def rejection(gates: tuple[PodSchedulingGate, ...]) -> fwk.Status:
+    """Return the status of pods with some gates."""
+    text = f"waiting for scheduling gates: [{' '.join(gate.name for gate in gates)}]"
+    return fwk.Status(fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,), SchedulingGates.name)
 
 
 class SchedulingGates(fwk.PreEnqueuePlugin, fwk.EnqueueExtensions):
@@ -25,11 +33,7 @@ class SchedulingGates(fwk.PreEnqueuePlugin, fwk.EnqueueExtensions):
         pod : Pod
             The pod to enqueue.
         """
-        if not pod.spec.scheduling_gates:
-            return None
-        gates = " ".join(gate.name for gate in pod.spec.scheduling_gates)
-        text = f"waiting for scheduling gates: [{gates}]"
-        return fwk.Status(fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,), self.name)
+        return rejection(pod.spec.scheduling_gates) if pod.spec.scheduling_gates else None
 
     def events_to_register(self) -> Sequence[fwk.ClusterEventWithHint]:
         return [on(POD, ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED, self.after_pod_change)]

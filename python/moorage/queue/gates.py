@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence, Sized
+from functools import lru_cache
 
 from moorage._core.queue.queued_pods import QueuedPodInfo
 from moorage.framework import PreEnqueuePlugin, Status
@@ -39,6 +40,12 @@ def rule_of(plugins: Sequence[PreEnqueuePlugin]) -> Rule | None:
     return fields, held, asked, asked_by_group
 
 
+@lru_cache(256)  # thousands of pods share a set, which the garbage collector would visit otherwise
+def joined(plugins: frozenset[str], name: str) -> frozenset[str]:
+    """Return a set of plugins with another one."""
+    return plugins | {name}
+
+
 class Gates:
     """PreEnqueue of all profiles.
 
@@ -68,7 +75,7 @@ class Gates:
             status = ask(pod) if plugin.in_core else ask_status(plugin, pod, ask, pod)
             if status is None or status.is_success:
                 continue
-            info.unschedulable_plugins |= {plugin.name}
+            info.unschedulable_plugins = joined(info.unschedulable_plugins, plugin.name)
             info.gating_plugin = plugin.name
             if status.code == Code.ERROR:
                 logger.error("pod %s: PreEnqueue of %s: %s", pod.key, plugin.name, status.message())

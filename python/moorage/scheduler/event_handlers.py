@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from itertools import chain, islice, takewhile
-from operator import attrgetter
+from operator import attrgetter, length_hint
 from typing import Any
 
 from moorage._core.base.indexed_objects import new_states
@@ -20,7 +20,7 @@ from moorage._core.decide.reported_pods import (
     evictions,
     new_pods,
 )
-from moorage._core.queue.entrance import CreationClock, NewPods
+from moorage._core.queue.entrance import CreationClock
 from moorage.cache import SchedulerCache
 from moorage.devices.extended_resources import ResourceClasses
 from moorage.errors import CacheError, ClockError
@@ -59,7 +59,7 @@ from moorage.objects.model.workload import (
     StatefulSet,
 )
 from moorage.objects.workloads.ownership import FINISHED
-from moorage.queue import SchedulingQueue
+from moorage.queue import QueuedPodInfo, SchedulingQueue
 from moorage.store import DeletedFinalStateUnknown, Indexer, InformerFactory
 from moorage.store.informers.handler_functions import last_state
 from moorage.volume.usage.lost_uses import LostUses
@@ -183,7 +183,7 @@ class PodHandler:
         self.queue = queue
         self.is_ours = is_ours
         self.indexer: Indexer[Pod] = Indexer({})
-        self.ages, self._entry_time = ages, queue.now if ages is None else ages
+        self.ages = ages
         self.others: dict[str, Pod] = {}
         self.finished: dict[str, Pod] = {}
         self.reject_waiting = handle.reject_waiting_pod
@@ -266,14 +266,19 @@ class PodHandler:
         if queue.groups_pods and queue.may_react(queue.pod_events.added):
             return 0
         pods = new_pods(notices, False, self.is_ours)
-        new = NewPods(pods, self._entry_time)
+        left = iter(pods)
         try:  # of groups, the next pod may help one that is gated
-            queue.add(new, queue.groups_pods)
+            queue.add(self._entries(left), queue.groups_pods)
         except ClockError:
-            return new.taken - 1
-        if queue.groups_pods and new.taken:  # the others are not gated, and wait for no event
-            queue.move_all(queue.pod_events.added, [Notice(None, pods[new.taken - 1])])
-        return new.taken
+            return len(pods) - length_hint(left) - 1
+        added = len(pods) - length_hint(left)
+        if queue.groups_pods and added:  # the others are not gated, and wait for no event
+            queue.move_all(queue.pod_events.added, [Notice(None, pods[added - 1])])
+        return added
+
+    def _entries(self, pods: Iterable[Pod]) -> Iterable[Pod | QueuedPodInfo]:
+        """Return new pods as the queue takes them; each advances the clock of creations when it is taken."""
+        return pods if self.ages is None else map(self.ages.entry, pods)
 
     def _on_new_bound_pods(self, notices: Iterable[Notice[Pod]]) -> int:
         """Add the leading new pods on nodes to the cache; return their number."""
@@ -349,7 +354,7 @@ class PodHandler:
         elif not self.is_ours(obj):
             self.others[obj.key] = obj
         else:
-            self.queue.add(NewPods([obj], self._entry_time))
+            self.queue.add(self._entries([obj]))
             if self.queue.groups_pods:  # without groups no plugin registers the event (gate GangScheduling)
                 self.queue.move_all(self.queue.pod_events.added, [Notice(None, obj)])
 

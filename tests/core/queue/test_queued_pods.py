@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from msgspec.structs import replace
 from tests.core.make import pod
 
-from moorage._core.queue.entrance import CreationClock, NewPods
+from moorage._core.queue.entrance import CreationClock
 from moorage._core.queue.queued_pods import (
     KeyedHeap,
     Place,
@@ -112,22 +112,6 @@ def test_a_pod_whose_timestamp_is_none_has_no_entry() -> None:
         with pytest.raises(ValueError, match="out of range"):
             clock.entry(wrong)
     assert (clock.entry(created_at("1970-01-01T00:00:05Z")).timestamp, clock.now) == (5, 5)
-
-
-def test_entries_of_new_pods_are_made_when_they_are_taken() -> None:
-    pods = [created_at("1970-01-01T00:00:05Z"), created_at("1970-01-01T00:00:09Z")]
-    clock = CreationClock(seconds)
-    new = NewPods(pods, clock)
-    assert (next(new).timestamp, new.taken, clock.now) == (5, 1, 5)
-    assert (next(new).timestamp, new.taken, clock.now) == (9, 2, 9)
-    assert (list(new), new.taken) == ([], 2)
-    times = iter((3.0, 4.0))
-    new = NewPods(pods, lambda: next(times))
-    assert [(info.pod, info.timestamp) for info in new] == [(pods[0], 3), (pods[1], 4)]
-    failing = NewPods(pods, dict[str, float]().popitem)
-    with pytest.raises(KeyError):
-        next(failing)
-    assert failing.taken == 1
 
 
 # ---- lanes -------------------------------------------------------------------------------------------------

@@ -1,5 +1,3 @@
-cimport cython
-
 from moorage._core.queue.queued_pods cimport QueuedPodInfo
 
 
@@ -9,13 +7,6 @@ cdef class CreationClock:
     cdef double at  # the time of `text`, which was read last
 
     cpdef QueuedPodInfo entry(self, pod)
-
-
-@cython.final
-cdef class NewPods:
-    cdef list pods
-    cdef readonly Py_ssize_t taken
-    cdef object clock
 
 
 cdef class Entrance:

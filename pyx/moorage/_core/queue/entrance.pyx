@@ -59,37 +59,6 @@ cdef class CreationClock:
         return info
 
 
-cdef class NewPods:
-    """The queue entries of new pods. Each is made when it is taken, since it may advance the clock.
-
-    Parameters
-    ----------
-    pods : list of Pod
-    clock : callable
-        Returns the time of an entry in seconds; with a CreationClock that is the creation of the pod.
-
-    Attributes
-    ----------
-    taken : int
-        The number of entries that were taken, or asked for in vain.
-    """
-
-    def __init__(self, list pods not None, clock not None):
-        self.pods, self.clock = pods, clock
-
-    def __iter__(self):
-        return self
-
-    def __next__(self):
-        if self.taken == len(self.pods):
-            raise StopIteration
-        pod = self.pods[self.taken]
-        self.taken += 1
-        if type(self.clock) is CreationClock:
-            return (<CreationClock>self.clock).entry(pod)
-        return QueuedPodInfo(pod, self.clock())
-
-
 cdef double _seconds(object timestamp) except? -1:
     """Return the seconds since 1970 of a timestamp in the form of an API server, 2006-01-02T15:04:05Z; NaN if
     it has another form or is no time."""

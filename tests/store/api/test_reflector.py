@@ -162,8 +162,9 @@ def test_a_stream_that_has_lasted_is_opened_at_once(
 
 
 def test_bookmarks_move_the_version_forward(
-    client: ApiClient, store: ObjectStore, server: WireServer
+    client: ApiClient, store: ObjectStore, server: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("moorage.store.api.reflector.SHORT", 0.0)
     store.create(Node(metadata=ObjectMeta(name="n")))
     last = store.create(Node(metadata=ObjectMeta(name="m"))).metadata.resource_version
     meta = {"resourceVersion": last, "creationTimestamp": None}
@@ -231,6 +232,8 @@ def test_an_event_that_fails_the_check_leads_to_a_new_list(
         answers(403, "Forbidden", "not now"),
         answers(500, "InternalError", 'resourceVersion: Invalid value: "abc"'),
         sends({"type": "ERROR", "object": {"kind": "Status", "code": 410, "message": "too old"}}),
+        sends(),
+        sends({"type": "BOOKMARK", "object": wire_pod(resourceVersion="999999999999")}),
     ],
 )
 def test_an_error_of_the_watch_leads_to_a_new_list(

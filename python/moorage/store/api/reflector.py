@@ -225,7 +225,7 @@ class Reflector(Generic[T]):
         self._was_served = True
         self._replace(objects)
         while not self.is_closed:
-            error: ApiError = UnreachableError("the stream ended at once")
+            error: ApiError | None = None
             try:
                 self._watch(collection)
             except (UnreachableError, TooManyRequestsError) as failure:
@@ -233,6 +233,8 @@ class Reflector(Generic[T]):
             if self._has_lasted():
                 self._can_be_read()
                 self._opened_at = None
+            elif error is None:  # the server may not know the version
+                raise ServerError("the stream ended at once")
             else:
                 self._has_failed(error)
                 self._pause()

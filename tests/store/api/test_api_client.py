@@ -207,20 +207,33 @@ def test_a_binding_whose_answer_is_a_status(client: ApiClient, store: ObjectStor
         client.bind(stored, "")
 
 
-@pytest.mark.parametrize("code", [0, 500], ids=["no answer", "an error of the server"])
+def no_status(body: bytes) -> Any:
+    """Answers a write with something else than a Status."""
+
+    def fault(handler: Handler) -> bool:
+        handler.send(200, body)
+        return True
+
+    return fault
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [cuts, answers(500, "InternalError", "a fault"), no_status(b"<html>"), no_status(b""), no_status(b"{}")],
+)
 @pytest.mark.parametrize("node", ["n", "other", ""])
 def test_a_binding_without_an_answer_is_looked_for(
-    client: ApiClient, store: ObjectStore, server: WireServer, slept: list[float], code: int, node: str
+    client: ApiClient, store: ObjectStore, server: WireServer, slept: list[float], answer: Any, node: str
 ) -> None:
     stored = store.create(pod("a"))
 
     def fault(handler: Handler) -> bool:
         if node:
             store.bind(stored, node)
-        return answers(code, "InternalError", "a fault")(handler) if code else cuts(handler)
+        return bool(answer(handler))
 
     server.faults.append(fault)
-    with nullcontext() if node == "n" else pytest.raises(ServerError if code else UnreachableError):
+    with nullcontext() if node == "n" else pytest.raises(UnreachableError if answer is cuts else ServerError):
         client.bind(stored, "n")
     assert slept == [1.0]  # the server may be about to bind it
 

@@ -284,7 +284,9 @@ class Handler(BaseHTTPRequestHandler):
         if is_list and not owner.streams_lists:
             self.send(422, status(422, "Invalid", "sendInitialEvents: Forbidden"))
             return
-        version = self.query.get("resourceVersion", "")
+        objects, version = store.list(struct, namespace, **self.selectors())
+        if not is_list:
+            version = self.query.get("resourceVersion", "")
         watch = store.watch(struct, namespace, resource_version=version, **self.selectors())
         self.send_response(200)
         self.send_header("Transfer-Encoding", "chunked")
@@ -292,9 +294,9 @@ class Handler(BaseHTTPRequestHandler):
         owner.open.append(self)
         try:
             if is_list:
-                self.events(struct, watch.poll())
-                mark = {"k8s.io/initial-events-end": "true"}
-                self.bookmark(struct, store.list(struct)[1], mark)
+                for obj in objects:
+                    self.line({"type": "ADDED", "object": owner.value(obj)})
+                self.bookmark(struct, version, {"k8s.io/initial-events-end": "true"})
             while not owner.stopping.is_set():
                 self.events(struct, watch.poll())
                 watch.wait(0.02)

@@ -324,10 +324,10 @@ class ApiClient:
         return self._decoded(struct, endpoint, body, namespace, name)
 
     def bind(self, pod: Pod, node: str) -> None:
-        """Bind a pod to a node; see `ObjectClient.bind`. The answer, a Status, is not read.
+        """Bind a pod to a node; see `ObjectClient.bind`.
 
-        If the answer is lost, or the server has failed, the pod is read: a caller that took it for unbound
-        would give its room to another pod.
+        If the answer is lost or no Status, or the server has failed, the pod is read: a caller that took it
+        for unbound would give its room to another pod.
 
         Parameters
         ----------
@@ -354,7 +354,8 @@ class ApiClient:
         binding = {"apiVersion": "v1", "kind": "Binding", "metadata": meta, "target": target}
         path = self._endpoint(Pod).path(pod.namespace, pod.name, "binding")
         try:
-            self.connection.request("POST", path, None, _encoded(binding))
+            if not is_status(self.connection.request("POST", path, None, _encoded(binding))):
+                raise ServerError("the API server has sent no Status in answer to a binding")
         except (ServerError, UnreachableError):
             self.connection.sleep(BINDING_TIME)
             if not self._is_on(pod, node):

@@ -24,7 +24,6 @@ from moorage.controllers.persistent_volume import (
     PersistentVolumeController,
     ProvisionableVolumePlugin,
     RecyclableVolumePlugin,
-    VolumeHost,
     VolumePlugin,
 )
 from moorage.volume import AssumeCache, PVAssumeCache, PVCAssumeCache
@@ -119,8 +118,8 @@ def test_methods_take_as_many_arguments_as_upstreams(of: type, methods: dict[str
 
 @pytest.mark.parametrize("method", HOST)
 def test_a_controller_is_a_host(method: str) -> None:
-    assert issubclass(PersistentVolumeController, VolumeHost)
-    assert callable(getattr(PersistentVolumeController, method))
+    assert issubclass(moorage.compat.VolumeHost, PersistentVolumeController)
+    assert callable(getattr(moorage.compat.VolumeHost, method))
 
 
 def test_what_a_controller_is_made_of() -> None:

@@ -1,4 +1,5 @@
-"""Interfaces of earlier releases: the framework API v1alpha1, and the volume binder of Kubernetes v1.14."""
+"""Interfaces of earlier releases: the framework API v1alpha1, the volume binder and the host of volume
+plugins of Kubernetes v1.14."""
 
 from .adapted_binder import AdaptedBinder as AdaptedBinder
 from .fake_binder import FakeVolumeBinder as FakeVolumeBinder
@@ -11,3 +12,5 @@ from .scheduler_binder import PodBindingCache as PodBindingCache
 from .scheduler_binder import SchedulerVolumeBinder as SchedulerVolumeBinder
 from .scheduler_binder import new_pod_binding_cache as new_pod_binding_cache
 from .scheduler_binder import new_volume_binder as new_volume_binder
+from .volume_host import OSExecutor as OSExecutor
+from .volume_host import VolumeHost as VolumeHost

@@ -6,11 +6,11 @@ from .in_memory_plugin import InMemoryProvisioner as InMemoryProvisioner
 from .volume_operations import ControllerParameters as ControllerParameters
 from .volume_plugins import DeletableVolumePlugin as DeletableVolumePlugin
 from .volume_plugins import Deleter as Deleter
+from .volume_plugins import PluginHost as PluginHost
 from .volume_plugins import ProvisionableVolumePlugin as ProvisionableVolumePlugin
 from .volume_plugins import Provisioner as Provisioner
 from .volume_plugins import RecyclableVolumePlugin as RecyclableVolumePlugin
 from .volume_plugins import RecycleEventRecorder as RecycleEventRecorder
-from .volume_plugins import VolumeHost as VolumeHost
 from .volume_plugins import VolumeInUseError as VolumeInUseError
 from .volume_plugins import VolumeOptions as VolumeOptions
 from .volume_plugins import VolumePlugin as VolumePlugin

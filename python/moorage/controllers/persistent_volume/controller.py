@@ -25,6 +25,7 @@ from moorage.store import (
     Informer,
     Lister,
     NotFoundError,
+    ObjectClient,
 )
 from moorage.volume import AssumeCache, VolumeError, is_delay_binding_mode, is_volume_bound_to_claim
 from moorage.volume.binding.claims import (
@@ -52,7 +53,7 @@ from moorage.volume.constants import (
 from .controller_metrics import VolumeCounts
 from .object_writer import ObjectWriter, claim_key
 from .volume_operations import PODS_BY_CLAIM, ControllerParameters, VolumeOperations, pods_that_use
-from .volume_plugins import VolumeHost, VolumePlugins
+from .volume_plugins import VolumePlugins
 
 T = TypeVar("T", bound=Object)
 
@@ -63,7 +64,7 @@ _RECLAIMED = ("Released", "Failed")
 logger = logging.getLogger("moorage.volume")
 
 
-class PersistentVolumeController(VolumeHost):
+class PersistentVolumeController:
     """Synchronizes claims and volumes.
 
     The controller is driven either by `run`, until it is stopped, or by `run_once` and `settle`. In the
@@ -101,10 +102,10 @@ class PersistentVolumeController(VolumeHost):
         migrated_plugins: Mapping[str, str] | None = None,
     ) -> None:
         recorder = EventRecorder() if parameters.event_recorder is None else parameters.event_recorder
-        super().__init__(parameters.kube_client, recorder)
+        self._recorder = recorder
+        self._parameters = parameters
         with prefixing("Could not initialize volume plugins for PersistentVolume Controller"):
             plugins = VolumePlugins(parameters.volume_plugins, self)
-        self._parameters = parameters
         self._migrated_plugins = dict(migrated_plugins or {})
         self._clock = clock
         self._next_resync: float | None = None
@@ -130,6 +131,14 @@ class PersistentVolumeController(VolumeHost):
         claims = _SyncLoop(parameters.claim_informer, writer.claims, self.sync_claim, self._claim_deleted)
         self._volume_queue, self._claim_queue = volumes.queue, claims.queue
         self._loops: tuple[_SyncLoop[Any], ...] = volumes, claims
+
+    def get_kube_client(self) -> ObjectClient:
+        """Return the controller's client, for volume plugins."""
+        return self._parameters.kube_client
+
+    def get_event_recorder(self) -> EventRecorder:
+        """Return the controller's event recorder, for volume plugins."""
+        return self._recorder
 
     # ---- the loop ----
 

@@ -19,7 +19,7 @@ from moorage.volume.constants import PROVISIONED_BY
 
 from .driver_topology import DriverTopology
 from .storage_capacities import StorageCapacities
-from .volume_plugins import RecycleEventRecorder, VolumeHost, VolumeOptions
+from .volume_plugins import PluginHost, RecycleEventRecorder, VolumeOptions
 
 
 class InMemoryProvisioner:
@@ -68,12 +68,12 @@ class InMemoryProvisioner:
         self._capacity = capacity
         self._mount_options = mount_options
 
-    def init(self, host: VolumeHost) -> None:
+    def init(self, host: PluginHost) -> None:
         """Prepare the plugin; it needs no preparation.
 
         Parameters
         ----------
-        host : VolumeHost
+        host : PluginHost
             The host of the plugin.
         """
 

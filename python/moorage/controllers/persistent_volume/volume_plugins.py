@@ -1,17 +1,14 @@
-"""Interfaces of volume plugins, their registry, and their host.
-
-Source: pkg/volume/plugins.go; Kubernetes v1.14, controller/volume/persistentvolume/volume_host.go.
-"""
+"""Interfaces of volume plugins, and their registry (pkg/volume/plugins.go)."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NoReturn, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from moorage.framework.plugin.handle import EventRecorder
-from moorage.objects import Node, Object, PersistentVolume, PersistentVolumeClaim, Pod, Resources
+from moorage.objects import Node, PersistentVolume, PersistentVolumeClaim
 from moorage.objects.model.storage import TopologySelectorTerm
 from moorage.store import ObjectClient
 from moorage.volume.binding.claims import VolumeError
@@ -46,6 +43,18 @@ class VolumeOptions:
     parameters: Mapping[str, str] = field(default_factory=dict)
     cluster_name: str = ""
     cloud_tags: Mapping[str, str] = field(default_factory=dict)
+
+
+class PluginHost(Protocol):
+    """The host of volume plugins: the controller."""
+
+    def get_kube_client(self) -> ObjectClient:
+        """Return the controller's client."""
+        ...
+
+    def get_event_recorder(self) -> EventRecorder:
+        """Return the controller's event recorder."""
+        ...
 
 
 class Provisioner(Protocol):
@@ -101,12 +110,12 @@ class VolumePlugin(Protocol):
     def name(self) -> str:
         """The provisioner's name in storage classes."""
 
-    def init(self, host: VolumeHost) -> None:
+    def init(self, host: PluginHost) -> None:
         """Prepare the plugin; called once before it is used.
 
         Parameters
         ----------
-        host : VolumeHost
+        host : PluginHost
             The host of the plugin.
         """
 
@@ -178,7 +187,7 @@ class VolumePlugins:
         Two plugins have one name, or one cannot be used; names every such failure.
     """
 
-    def __init__(self, plugins: Iterable[VolumePlugin], host: VolumeHost) -> None:
+    def __init__(self, plugins: Iterable[VolumePlugin], host: PluginHost) -> None:
         self._plugins: dict[str, VolumePlugin] = {}
         errors = []
         for plugin in plugins:
@@ -278,206 +287,3 @@ def _deletable(plugin: VolumePlugin) -> DeletableVolumePlugin:
     if isinstance(plugin, DeletableVolumePlugin):
         return plugin
     raise VolumeError("no deletable volume plugin matched")
-
-
-class OSExecutor:
-    """Runs commands of the operating system."""
-
-    def run(self, command: str, *arguments: str) -> bytes:
-        """Run a command.
-
-        Parameters
-        ----------
-        command : str
-            Name or path of the program.
-        *arguments : str
-            Its arguments.
-
-        Returns
-        -------
-        bytes
-            Standard output and standard error.
-
-        Raises
-        ------
-        OSError
-            The program does not exist.
-        subprocess.CalledProcessError
-            The command failed; its output is in ``output``.
-        """
-        import subprocess  # takes long to import
-
-        return subprocess.check_output([command, *arguments], stderr=subprocess.STDOUT)
-
-
-class VolumeHost:
-    """The host of the plugins of a controller.
-
-    Parameters
-    ----------
-    kube_client : ObjectClient
-        Result of `get_kube_client`.
-    event_recorder : EventRecorder
-        Result of `get_event_recorder`.
-    """
-
-    def __init__(self, kube_client: ObjectClient, event_recorder: EventRecorder) -> None:
-        self._kube_client = kube_client
-        self._event_recorder = event_recorder
-
-    def get_plugin_dir(self, plugin_name: str) -> str:
-        """Return "": the host has no directories.
-
-        Parameters
-        ----------
-        plugin_name : str
-            Name of the plugin.
-        """
-        return ""
-
-    get_volume_device_plugin_dir = get_plugin_dir
-
-    def get_pods_dir(self) -> str:
-        """Return "": the host has no directories."""
-        return ""
-
-    def get_pod_volume_dir(self, pod_uid: str, plugin_name: str, volume_name: str) -> str:
-        """Return "": the host has no directories.
-
-        Parameters
-        ----------
-        pod_uid : str
-            UID of the pod.
-        plugin_name : str
-            Name of the plugin.
-        volume_name : str
-            Name of the volume.
-        """
-        return ""
-
-    def get_pod_plugin_dir(self, pod_uid: str, plugin_name: str) -> str:
-        """Return "": the host has no directories.
-
-        Parameters
-        ----------
-        pod_uid : str
-            UID of the pod.
-        plugin_name : str
-            Name of the plugin.
-        """
-        return ""
-
-    get_pod_volume_device_dir = get_pod_plugin_dir
-
-    def get_host_name(self) -> str:
-        """Return "": the controller runs on no node."""
-        return ""
-
-    get_node_name = get_host_name
-
-    def get_kube_client(self) -> ObjectClient:
-        """Return the controller's client."""
-        return self._kube_client
-
-    def get_event_recorder(self) -> EventRecorder:
-        """Return the controller's event recorder."""
-        return self._event_recorder
-
-    def get_mounter(self, plugin_name: str) -> None:
-        """Return None: the controller mounts nothing.
-
-        Parameters
-        ----------
-        plugin_name : str
-            Name of the plugin.
-        """
-
-    def get_subpather(self) -> None:
-        """Return None: the controller mounts nothing."""
-
-    def get_exec(self, plugin_name: str) -> OSExecutor:
-        """Return an executor of commands.
-
-        Parameters
-        ----------
-        plugin_name : str
-            Name of the plugin.
-        """
-        return OSExecutor()
-
-    def get_node_allocatable(self) -> Resources:
-        """Return no resources."""
-        return {}
-
-    def get_host_ip(self) -> NoReturn:
-        """Raise `VolumeError`: the controller runs on no node."""
-        raise VolumeError("PersistentVolumeController.GetHostIP() is not implemented")
-
-    def get_node_labels(self) -> NoReturn:
-        """Raise `VolumeError`: the controller runs on no node."""
-        raise VolumeError("GetNodeLabels() unsupported in PersistentVolumeController")
-
-    def new_wrapper_mounter(self, vol_name: str, spec: Object, pod: Pod, opts: object = None) -> NoReturn:
-        """Raise `VolumeError`: the controller mounts nothing.
-
-        Parameters
-        ----------
-        vol_name : str
-            Name of the volume.
-        spec : Object
-            The volume.
-        pod : Pod
-            The pod.
-        opts : object, optional
-            Options of the mounter.
-
-        Raises
-        ------
-        VolumeError
-            Always.
-        """
-        raise VolumeError("PersistentVolumeController.NewWrapperMounter is not implemented")
-
-    def new_wrapper_unmounter(self, vol_name: str, spec: Object, pod_uid: str) -> NoReturn:
-        """Raise `VolumeError`; as upstream, the message names the mounter.
-
-        Parameters
-        ----------
-        vol_name : str
-            Name of the volume.
-        spec : Object
-            The volume.
-        pod_uid : str
-            UID of the pod.
-
-        Raises
-        ------
-        VolumeError
-            Always.
-        """
-        raise VolumeError("PersistentVolumeController.NewWrapperMounter is not implemented")
-
-    def get_secret_func(self) -> Callable[[str, str], NoReturn]:
-        """Return a function of namespace and name that raises `VolumeError`."""
-        return _unsupported("GetSecret")
-
-    def get_config_map_func(self) -> Callable[[str, str], NoReturn]:
-        """Return a function of namespace and name that raises `VolumeError`."""
-        return _unsupported("GetConfigMap")
-
-    def get_service_account_token_func(self) -> Callable[[str, str, object], NoReturn]:
-        """Return a function of namespace, name and request that raises `VolumeError`."""
-        return _unsupported("GetServiceAccountToken")
-
-    def delete_service_account_token_func(self) -> Callable[[str], None]:
-        """Return a function of a pod's UID that only logs."""
-        return lambda pod_uid: logger.error(
-            "DeleteServiceAccountToken unsupported in PersistentVolumeController"
-        )
-
-
-def _unsupported(what: str) -> Callable[..., NoReturn]:
-    def refuse(*arguments: Any) -> NoReturn:
-        raise VolumeError(f"{what} unsupported in PersistentVolumeController")
-
-    return refuse

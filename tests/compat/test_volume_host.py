@@ -8,17 +8,36 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.controllers.persistent_volume.controller_kit import PLUGIN, World
 
-from moorage.controllers.persistent_volume.controller import PersistentVolumeController
-from moorage.controllers.persistent_volume.in_memory_plugin import InMemoryProvisioner
-from moorage.objects import PersistentVolume, Pod
+from moorage.compat import VolumeHost
+from moorage.controllers.persistent_volume import ControllerParameters, InMemoryProvisioner
+from moorage.framework.plugin.handle import EventRecorder
+from moorage.objects import Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
+from moorage.store import InformerFactory, ObjectStore
 from moorage.volume import VolumeError
+
+STORE, RECORDER = ObjectStore(), EventRecorder()
+
+
+def host_of(*plugins: InMemoryProvisioner) -> VolumeHost:
+    informer = InformerFactory(STORE).informer
+    return VolumeHost(
+        ControllerParameters(
+            kube_client=STORE,
+            volume_plugins=plugins,
+            volume_informer=informer(PersistentVolume),
+            claim_informer=informer(PersistentVolumeClaim),
+            class_informer=informer(StorageClass),
+            pod_informer=informer(Pod),
+            node_informer=informer(Node),
+            event_recorder=RECORDER,
+        )
+    )
 
 
 @pytest.fixture
-def host() -> PersistentVolumeController:
-    return World().controller
+def host() -> VolumeHost:
+    return host_of()
 
 
 @pytest.mark.parametrize(
@@ -37,9 +56,7 @@ def host() -> PersistentVolumeController:
         ("get_node_allocatable", (), {}),
     ],
 )
-def test_a_host_answers_plugins(
-    host: PersistentVolumeController, method: str, arguments: Any, answer: Any
-) -> None:
+def test_a_host_answers_plugins(host: VolumeHost, method: str, arguments: Any, answer: Any) -> None:
     assert getattr(host, method)(*arguments) == answer
 
 
@@ -68,27 +85,23 @@ NO_MOUNTER = "PersistentVolumeController.NewWrapperMounter is not implemented"
     ],
 )
 def test_what_a_host_refuses_has_the_text_of_upstream(
-    host: PersistentVolumeController, ask: Callable[[PersistentVolumeController], object], text: str
+    host: VolumeHost, ask: Callable[[VolumeHost], object], text: str
 ) -> None:
     with pytest.raises(VolumeError) as raised:
         ask(host)
     assert str(raised.value) == text
 
 
-def test_deleting_a_token_only_logs(
-    host: PersistentVolumeController, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_deleting_a_token_only_logs(host: VolumeHost, caplog: pytest.LogCaptureFixture) -> None:
     host.delete_service_account_token_func()("uid")
     assert caplog.messages == ["DeleteServiceAccountToken unsupported in PersistentVolumeController"]
 
 
-def test_the_controller_s_own() -> None:
-    world = World()
-    assert world.controller.get_kube_client() is world.client
-    assert world.controller.get_event_recorder() is world.recorder
+def test_the_controller_s_own(host: VolumeHost) -> None:
+    assert (host.get_kube_client(), host.get_event_recorder()) == (STORE, RECORDER)
 
 
-def test_exec_runs_a_program_and_returns_its_output(host: PersistentVolumeController) -> None:
+def test_exec_runs_a_program_and_returns_its_output(host: VolumeHost) -> None:
     run = host.get_exec("p").run
     code = "import sys; print('out', flush=True); print('err', file=sys.stderr)"
     assert run(sys.executable, "-c", code) == b"out\nerr\n"
@@ -104,5 +117,5 @@ def test_plugins_are_handed_the_host() -> None:
         def init(self, host: Any) -> None:
             hosts.append(host)
 
-    controller = World(plugins=[Plugin(PLUGIN)]).controller
-    assert hosts == [controller]
+    host = host_of(Plugin("kubernetes.io/mock-volume"))
+    assert hosts == [host]

@@ -24,9 +24,10 @@ T = TypeVar("T")
 
 THREADS = 16
 """Writes that may begin within `PATIENCE`. So a fast server gets few connections."""
-PATIENCE = 0.1
-"""Seconds after which a write counts as slow: another may begin in its place."""
-BACKLOG, MOST = 100, 32
+PATIENCE = 0.5
+"""Seconds after which a write counts as slow: another may begin in its place. On a busy machine, 32 threads
+share the interpreter for less; more of them would cost a burst half again as much processor time."""
+BACKLOG, MOST = 32, 32
 """Writes that wait for each thread more than `threads`, up to so many."""
 MAX_THREADS = 2000
 """Writes that are carried out at once at most, slow ones included."""

@@ -1,7 +1,7 @@
 """Several pod groups, placed one after the other by one call of the core.
 
 The result is that of one cycle for each group (`place_group`). A group that needs more than the core, or of
-which a pod fits nowhere, is left to its own cycle.
+which a pod fits nowhere, is left to its own cycle. For speed alone (`tests/house/special_paths.toml`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Opportunistic batching of the placing loop: pods take the nodes of a list that a cycle has left."""
+"""Opportunistic batching of the placing loop: pods take the nodes of a list that a cycle has left, without a
+cycle of each (`tests/house/special_paths.toml`)."""
 
 from __future__ import annotations
 

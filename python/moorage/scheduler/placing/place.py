@@ -137,8 +137,8 @@ class Placing(Struct):
 
     def _place_nominated(self, first: int, end: int) -> int:
         """Assume leading pods that their nominated node accepts while no other pod is nominated to it, as a
-        cycle of each would (kube-scheduler v1.36, evaluateNominatedNode). Return the index of the first other
-        pod."""
+        cycle of each would (kube-scheduler v1.36, evaluateNominatedNode), but faster
+        (`tests/house/special_paths.toml`). Return the index of the first other pod."""
         at = first
         while at < end and (row := self._accepted_nomination(at)) >= 0:
             if at == first:

@@ -197,6 +197,8 @@ def replica(template: Pod, index: int) -> Pod:
 def schedule_by_template(context: SchedulingContext, template: Pod, n: int, first: int) -> ScheduleResult:
     """Place replicas of a template up to the first that fits nowhere; see `Scheduler.schedule_by_template`.
 
+    They have no objects, for speed alone (`tests/house/special_paths.toml`).
+
     Parameters
     ----------
     n : int

@@ -1,4 +1,5 @@
-"""The classes of pods with volumes that the core places without the plugins about volumes."""
+"""The classes of pods with volumes that the core places without the plugins about volumes: for speed alone
+(`tests/house/special_paths.toml`)."""
 
 from __future__ import annotations
 

@@ -210,7 +210,8 @@ cdef class Decider:
     Attributes
     ----------
     keeps_candidates : bool
-        Whether to cache candidates where that is faster. No decision depends on it.
+        Whether to cache candidates where that is faster. No decision depends on it
+        (`tests/house/special_paths.toml`).
     start : int
         The index of the node where the next search begins, modulo the number of nodes.
     has_extenders : bool

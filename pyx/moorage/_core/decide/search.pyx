@@ -41,7 +41,8 @@ cdef class Search:
     states : ClassStates
         What is cached for each class of pods.
     threads : int
-        Threads of a loop over at least `parallel_from` nodes, 1 to 1024. No result depends on them.
+        Threads of a loop over at least `parallel_from` nodes, 1 to 1024. No result depends on them
+        (`tests/house/special_paths.toml`).
     parallel_from : int
         The number of nodes from which on several threads are used. For a scan that reads nothing but the
         columns of a node, 20 times as many nodes are needed.

@@ -23,6 +23,7 @@ from moorage.objects import group_of
 from moorage.objects.admission.admission import Admission, RefusedError
 from moorage.objects.model.pod import Pod, PodStatus
 from moorage.objects.model.pod_group import GangSchedulingPolicy, PodGroup, PodGroupSchedulingPolicy
+from moorage.plugins.node_resources_fit import resource_of
 from moorage.scheduler import PodScheduler
 from moorage.scheduler.check_arguments import check_readable
 from moorage.scheduler.cycle.results import Failure
@@ -34,8 +35,6 @@ from .node_verdicts import node_verdicts
 from .stored_pods import has_ephemeral, reason_not_scheduled, store_with_claims
 from .templates import as_template
 
-INSUFFICIENT = "Insufficient "
-RESOURCE_OF_REASON = {"Too many pods": "pods"}
 FIRST_TRY = 256
 """Replicas that are tried in the first call; twice as many in each that follows."""
 FIRST_TRY_WITH_CLAIMS = 16
@@ -94,12 +93,7 @@ class Binding(Struct, frozen=True):
     @property
     def resource(self) -> str:
         """The resource that most of the nodes lack; "" where none of them lacks any."""
-        for reason in self.reasons:
-            if reason in RESOURCE_OF_REASON:
-                return RESOURCE_OF_REASON[reason]
-            if reason.startswith(INSUFFICIENT):
-                return reason.removeprefix(INSUFFICIENT)
-        return ""
+        return next(filter(None, map(resource_of, self.reasons)), "")
 
 
 @dataclass(frozen=True, repr=False)

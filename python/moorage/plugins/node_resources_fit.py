@@ -214,6 +214,13 @@ def _names(device_class: DeviceClass) -> set[str | None]:
     return {device_class.spec.extended_resource_name, f"{OF_DEVICE_CLASS}{device_class.name}"}
 
 
+def resource_of(reason: str) -> str:
+    """Return the resource that a reason of NodeResourcesFit names; "" for another reason."""
+    if reason == TOO_MANY_PODS:
+        return "pods"
+    return reason.removeprefix(INSUFFICIENT) if reason.startswith(INSUFFICIENT) else ""
+
+
 def weighted_resources(resources: Iterable[Mapping[str, Any]]) -> list[tuple[str, int]]:
     """Return resources and weights of a scoring strategy.
 

@@ -16,7 +16,7 @@ from moorage.framework import Plugin, Status
 from moorage.framework.plugin.amounts import quantity_text
 from moorage.framework.plugin.evidence import Evidence, FindEvidence, Inquiry, Need, Rows
 from moorage.objects import Node, Pod
-from moorage.plugins.node_resources_fit import INSUFFICIENT, TOO_MANY_PODS
+from moorage.plugins.node_resources_fit import resource_of
 
 from ..probe import Probe, largest
 from .constraint import LOWER, Change, Constraint
@@ -164,8 +164,7 @@ def room_evidence(plugins: Mapping[str, Plugin], inquiry: Inquiry) -> FindEviden
     needs = {"pods": 1} | inquiry.state.shape.needs
 
     def find(rows: Rows, status: Status) -> Iterator[Evidence]:
-        for reason in status.reasons:
-            resource = "pods" if reason == TOO_MANY_PODS else reason.removeprefix(INSUFFICIENT)
+        for resource in map(resource_of, status.reasons):
             amounts = Amounts(state.classes.gates, resource)
             allocatable = state.table.allocatable[resource][rows]
             missing = needs[resource] - allocatable + state.table.requested[resource][rows]

@@ -28,6 +28,7 @@ from moorage.explain.probe import Probe, largest
 from moorage.framework.plugin.amounts import quantity_text
 from moorage.objects import Node, Pod, PodGroup, group_of
 from moorage.objects.model.pod_group import GangSchedulingPolicy, PodGroupSchedulingPolicy, unit_name
+from moorage.plugins.node_resources_fit import resource_of
 from moorage.scheduler.groups.group_attempt import Attempt
 from moorage.scheduler.groups.members import places_by_topology
 from moorage.scheduler.groups.place_group import OTHER_PRIORITY, try_group, why_invalid
@@ -37,7 +38,6 @@ from .group_evictions import find_evictions
 
 MINIMUM, PRIORITY, POD_PRIORITY = "min-count", "priority", "pod-priority"
 MISSING = "its pods wait until it is created: add the PodGroup, or remove spec.schedulingGroup from the pods"
-INSUFFICIENT = "Insufficient "
 STEPS = {"memory": 1 << 20, "ephemeral-storage": 1 << 20}
 """Requests are lowered to whole multiples of these: a number that people can read."""
 ORDER = {NODE: 0, LOWER: 1, MINIMUM: 2}
@@ -323,11 +323,11 @@ def _changes(trial: GroupTrial, fits: int, seen: Explanation, template: int) -> 
     """
     if fits:
         yield _smaller(trial, fits)
-    reasons = {reason for group in seen.groups for one in group.verdicts for reason in one.reasons}
+    verdicts = (status for group in seen.groups for status in group.verdicts)
+    lacking_resources = {resource_of(reason) for status in verdicts for reason in status.reasons}
     probe = Probe(trial.engine, seen.pod)
-    for reason in sorted(reasons):
-        if reason.startswith(INSUFFICIENT):
-            yield from _lower(trial, probe, reason.removeprefix(INSUFFICIENT))
+    for resource in sorted(lacking_resources - {"", "pods"}):
+        yield from _lower(trial, probe, resource)
     lacking = trial.group.min_count - fits - len(trial.scheduled)
     yield from _more_nodes(trial, probe, _like(trial, probe, seen, template), lacking)
     for change in seen.changes:

@@ -25,7 +25,7 @@ from moorage.objects.workloads.jobs.cron_runs import next_run, runs_under_way
 from moorage.scheduler.check_arguments import node_like
 from moorage.scheduler.scheduler import PodScheduler
 from moorage.scheduler.scheduler_parts import SchedulerParts
-from moorage.store import ApiError, ObjectClient, ObjectStore, kind_named, parse_reference
+from moorage.store import ApiError, ObjectClient, kind_named, parse_reference
 
 from . import apply_objects, node_changes, requested_resources
 from . import drain as draining
@@ -48,8 +48,8 @@ def _changing(scheduler: SchedulerParts) -> Iterator[ObjectClient]:
     scheduler.sync()
     client = scheduler.client
     try:
-        if isinstance(client, ObjectStore):
-            with client.all_or_nothing():
+        if scheduler.store is not None:
+            with scheduler.store.all_or_nothing():
                 yield client
         else:
             yield client

@@ -136,8 +136,8 @@ class BinderActor:
 
     def __init__(self, cluster: Cluster, settings: Mapping[str, Any], of_binder: Mapping[str, Any]) -> None:
         scheduler = PodScheduler(cluster, **settings)
-        assert isinstance(scheduler.client, ObjectStore)
-        self._scheduler, self._store = scheduler, scheduler.client
+        assert scheduler.store is not None
+        self._scheduler, self._store = scheduler, scheduler.store
         self._pods = {pod.metadata.uid: pod for pod in self._store.list(Pod)[0]}
         self._before = self._store.changes
         self._version = int(self._store.list(Pod)[1])

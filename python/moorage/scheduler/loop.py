@@ -518,7 +518,7 @@ class Loop:
     def _condition_time(self) -> str | None:
         """Return the time for conditions; None for those of a store, which have none."""
         scheduler = self.scheduler
-        return None if isinstance(scheduler.client, ObjectStore) else timestamp(int(scheduler.handle.now()))
+        return None if scheduler.store is not None else timestamp(int(scheduler.handle.now()))
 
     def _allow(self, pods: Sequence[Pod]) -> None:
         """Allow pods of a group that were placed before the others and wait for them on Permit."""
@@ -617,7 +617,7 @@ class Loop:
         """Record evicted pods; see `FrameworkHandle.on_eviction`."""
         self._evictions += 1
         budgets = dict[str, tuple[str, ...]]()
-        if isinstance(self.scheduler.client, ObjectStore) and isinstance(preemptor, Pod):
+        if self.scheduler.store is not None and isinstance(preemptor, Pod):
             budgets = violations_on(self.scheduler.handle, node, priority_of(preemptor), victims)
         if self.metrics is not None:
             self.metrics.preempted(len(victims))
@@ -652,8 +652,8 @@ class Loop:
 
         If a binding is refused, the cache forgets the pod.
         """
-        scheduler, client = self.scheduler, self.scheduler.client
-        if not (isinstance(client, ObjectStore) and self._bind_together(client, infos, nodes)):
+        scheduler, client, store = self.scheduler, self.scheduler.client, self.scheduler.store
+        if store is None or not self._bind_together(store, infos, nodes):
             for info, node in zip(infos, nodes, strict=True):
                 try:
                     client.bind(info.pod, node)

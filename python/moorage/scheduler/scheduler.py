@@ -102,6 +102,7 @@ class PodScheduler(SchedulerParts):
         options = self.options
         configuration, gates, clock = options.configuration, options.gates, options.clock
         self.cache, self.client, self.informers = cache, client, InformerFactory(client, lock=cache.lock)
+        self.store = client if isinstance(client, ObjectStore) else None
         nominator = PodNominator(self.is_waiting, gates.release.empty_nominations_are_kept)
         self.volumes = volume_controller(client, self.sync, options, self._time)
         self.handle = make_handle(cache, client, self.informers, nominator, options, self.volumes)
@@ -128,22 +129,21 @@ class PodScheduler(SchedulerParts):
             watch(self.informers, self.handle, self.queue, self.pods, self._forget_failures, groups)
             watch_taint_rules(self.informers, self.queue, gates)
             self.controllers = None
-            if options.owns_store and options.controllers and isinstance(client, ObjectStore):
+            if options.owns_store and options.controllers and self.store is not None:
                 now = clock if clock is not None and options.wait is None else self.volumes.now
                 times = options.pod_times
-                self.controllers = ClusterControllers(
-                    client, self.informers, cache, now, times if callable(times) else lambda _: times, gates
-                )
+                times_of = times if callable(times) else lambda _: times
+                self.controllers = ClusterControllers(self.store, self.informers, cache, now, times_of, gates)
             yield
 
     def _follow(self, cluster: Cluster | ObjectClient) -> None:
         """Have informers report to the cache and the queue; write a Cluster to the scheduler's own store."""
         self.sync()
-        if isinstance(cluster, Cluster) and isinstance(self.client, ObjectStore):
-            self.client.siblings = cluster.siblings
+        if isinstance(cluster, Cluster) and self.store is not None:
+            self.store.siblings = cluster.siblings
             # After the first sync, so that handlers receive the objects in this order, not in that of a list.
             objects = *cluster.namespaces, *cluster.nodes, *cluster.others, *cluster.pods, *cluster.finished
-            self.client.create_many(objects)
+            self.store.create_many(objects)
             if self.controllers is not None:
                 self.sync(with_controllers=False)
                 self.controllers.start()
@@ -374,7 +374,7 @@ class PodScheduler(SchedulerParts):
         """
         self.drop_unused_classes()
         self.sync()
-        warnings = group_warnings(self) if isinstance(self.client, ObjectStore) else []
+        warnings = [] if self.store is None else group_warnings(self)
         result = Loop(self).all()
         result.warnings = warnings
         return result

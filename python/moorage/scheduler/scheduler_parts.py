@@ -18,7 +18,7 @@ from moorage.objects.model.node import Node
 from moorage.objects.model.pod import Pod
 from moorage.plugins.scheduling_gates import SchedulingGates
 from moorage.queue import SchedulingQueue
-from moorage.store import InformerFactory, ObjectClient
+from moorage.store import InformerFactory, ObjectClient, ObjectStore
 
 from .check_arguments import check_readable
 from .cycle.engine import Engine
@@ -41,7 +41,8 @@ class SchedulerParts:
     Attributes
     ----------
     client : ObjectClient
-        The store.
+    store : ObjectStore or None
+        The client, if it is a store of this process: what is written there can be undone, and takes no time.
     informers : InformerFactory
     cache : SchedulerCache
     queue : SchedulingQueue
@@ -66,6 +67,7 @@ class SchedulerParts:
     """
 
     client: ObjectClient
+    store: ObjectStore | None
     informers: InformerFactory
     cache: SchedulerCache
     queue: SchedulingQueue

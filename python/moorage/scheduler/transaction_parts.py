@@ -103,7 +103,7 @@ class TransactionParts:
     @property
     def can_undo(self) -> bool:
         """Whether writes to the client can be undone: it is an ObjectStore."""
-        return isinstance(self._scheduler.client, ObjectStore)
+        return self._scheduler.store is not None
 
     def _parts(self) -> list[Undoable]:
         """Return the parts to save, in the order in which they are restored."""
@@ -141,11 +141,11 @@ class TransactionParts:
             The client is no ObjectStore, or pods are being bound.
         """
         scheduler = self._scheduler
-        if not isinstance(scheduler.client, ObjectStore):
+        if scheduler.store is None:
             raise MoorageError(FOREIGN.format(type(scheduler.client).__name__))
         if scheduler.bindings.running:
             raise MoorageError(RUNNING)
-        return scheduler.client.save(), [(part, part.save()) for part in self._parts()]
+        return scheduler.store.save(), [(part, part.save()) for part in self._parts()]
 
     def copyable_store(self) -> ObjectStore:
         """Return the store of a scheduler that can be forked.
@@ -156,11 +156,11 @@ class TransactionParts:
             The client is no ObjectStore, or pods are being bound.
         """
         scheduler = self._scheduler
-        if not isinstance(scheduler.client, ObjectStore):
+        if scheduler.store is None:
             raise MoorageError(NO_COPY.format(type(scheduler.client).__name__))
         if scheduler.bindings.running:
             raise MoorageError(NO_FORK)
-        return scheduler.client
+        return scheduler.store
 
     def copy_from(self, other: TransactionParts) -> None:
         """Take the state of all parts of another scheduler, of whose cache and store this one has copies."""

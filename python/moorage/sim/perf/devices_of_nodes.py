@@ -24,7 +24,6 @@ from moorage.objects.model.resource_slices import (
     ResourceSlice,
     ResourceSliceSpec,
 )
-from moorage.store import ObjectStore
 
 
 class SimulatedDevices:
@@ -37,8 +36,8 @@ class SimulatedDevices:
     """
 
     def __init__(self, scheduler: Scheduler) -> None:
-        assert isinstance(scheduler.client, ObjectStore)
-        self.scheduler, self.store = scheduler, scheduler.client
+        assert scheduler.store is not None
+        self.scheduler, self.store = scheduler, scheduler.store
         for_groups = scheduler.handle.feature_gates["DRAWorkloadResourceClaims"]
         self.controller = ResourceClaimController(self.store, for_groups)
 

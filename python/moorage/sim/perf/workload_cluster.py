@@ -15,7 +15,7 @@ from moorage.objects.model.node import NodeStatus
 from moorage.objects.model.storage import CSINodeDriver, CSINodeSpec, VolumeNodeResources
 from moorage.objects.read.object_defaults import default_object
 from moorage.objects.workloads.naming import Names
-from moorage.store import ApiError, NotFoundError, ObjectStore
+from moorage.store import ApiError, NotFoundError
 from moorage.volume.constants import MIGRATED_PLUGINS
 
 from .devices_of_nodes import SimulatedDevices
@@ -61,8 +61,8 @@ class SimulatedCluster:
     """
 
     def __init__(self, scheduler: Scheduler) -> None:
-        assert isinstance(scheduler.client, ObjectStore)
-        self.scheduler, self.store = scheduler, scheduler.client
+        assert scheduler.store is not None
+        self.scheduler, self.store = scheduler, scheduler.store
         self.names = Names()
         self.nodes = 0
         self.devices = SimulatedDevices(scheduler)

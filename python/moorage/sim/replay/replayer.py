@@ -26,7 +26,7 @@ from moorage.sim.perf.pods import Window
 from moorage.sim.timeline import Event, Timeline, Verb
 from moorage.sim.virtual_time.attempt_clock import AttemptClock
 from moorage.sim.virtual_time.virtual_clock import VirtualClock
-from moorage.store import ApiError, DeletedFinalStateUnknown, NotFoundError, ObjectStore, parse_reference
+from moorage.store import ApiError, DeletedFinalStateUnknown, NotFoundError, parse_reference
 from moorage.store.clock import timestamp, timestamps
 from moorage.store.informers.handler_functions import last_state
 from moorage.store.pod_binding import Binding
@@ -118,7 +118,7 @@ class Replayer(Policy):
         recorder: Recorder,
         at: int = 0,
     ) -> None:
-        assert isinstance(scheduler.client, ObjectStore)
+        assert scheduler.store is not None
         self.scheduler, self.queue, self.clock = scheduler, scheduler.queue, clock
         self.loop = Loop(scheduler, self)
         self.until = math.inf
@@ -127,7 +127,7 @@ class Replayer(Policy):
         self.autoscaler: Scaler | None = None
         self._decisions = 0  # that were noted of the batch
         self._decided = 0.0  # when the last of them was taken
-        self.timeline, self.recorder, self.store = timeline, recorder, scheduler.client
+        self.timeline, self.recorder, self.store = timeline, recorder, scheduler.store
         self.drops = False
         self._since = self.store.now()  # seconds since 1970 at the start of the timeline
         self._unsettled: dict[str, tuple[Pod, str]] = {}  # pods that the store has not got, and their nodes

@@ -543,9 +543,11 @@ class Loop:
     def resume(self, now: float | None = None) -> None:
         """Continue the binding cycles of pods whose wait on Permit has ended, at a time in seconds; by
         default the time of the clock."""
-        now = self.scheduler.cache.clock() if now is None else now
-        for outcome in cycle.resume_binding_cycles(self.scheduler.bindings, now):
-            self._record(outcome)
+        bindings = self.scheduler.bindings
+        if bindings.waiting or bindings.running or bindings.decided:
+            now = self.scheduler.cache.clock() if now is None else now
+            for outcome in cycle.resume_binding_cycles(bindings, now):
+                self._record(outcome)
 
     def _record(self, outcome: BindingOutcome) -> None:
         """Record the state of a binding cycle: complete, waiting on Permit, or binding."""

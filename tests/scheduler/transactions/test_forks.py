@@ -33,6 +33,7 @@ from moorage._core.state.pod_class import PodClasses, Shape
 from moorage.errors import InputError, MoorageError
 from moorage.framework import Code, CycleState, PermitPlugin, ReservePlugin, Status
 from moorage.framework.plugin.handle import AlikeEvents
+from moorage.framework.plugin.writes import AT_ONCE
 from moorage.objects import Node, Object, PersistentVolumeClaim, Pod, PodDisruptionBudget, PodSchedulingGroup
 from moorage.store import ObjectStore
 
@@ -104,9 +105,10 @@ def reachable(root: object) -> dict[int, object]:
 
 
 def state_in_common(one: Scheduler, other: Scheduler) -> list[str]:
-    """The types of moorage's own objects that two schedulers can both reach and that can change."""
+    """The types of moorage's own objects that two schedulers can both reach and that can change; AT_ONCE has
+    nothing to change."""
     both = reachable(one).keys() & (others := reachable(other)).keys()
-    kinds = {type(others[key]) for key in both}
+    kinds = {type(others[key]) for key in both if others[key] is not AT_ONCE}
     return sorted(
         kind.__qualname__
         for kind in kinds

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from concurrent import futures
 from typing import Any
 
 import pytest
@@ -198,7 +199,7 @@ def test_pods_that_are_being_bound_in_a_transaction(commits: bool) -> None:
     assert world.bound() == twin.bound() == ["p", "q", "r"]
 
 
-def test_threads_that_bind_end_before_the_rollback() -> None:
+def test_threads_that_bind_end_before_the_rollback(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of two threads one fails about p while the other is at work on q; more pods are to come."""
     at_work, decided, ended = threading.Event(), threading.Event(), threading.Event()
 
@@ -214,6 +215,12 @@ def test_threads_that_bind_end_before_the_rollback() -> None:
         at_work.set()
         ended.wait(0.3)
 
+    def pool(*arguments: Any) -> futures.ThreadPoolExecutor:
+        pools.append(executor(*arguments))
+        return pools[-1]
+
+    pools, executor = list[futures.ThreadPoolExecutor](), futures.ThreadPoolExecutor
+    monkeypatch.setattr(futures, "ThreadPoolExecutor", pool)
     store = ObjectStore()
     store.create_many((node("a"), *(pod(name) for name in "pqrs")))
     plugins = (
@@ -225,7 +232,7 @@ def test_threads_that_bind_end_before_the_rollback() -> None:
     with pytest.raises(ValueError, match="p fails"), one.transaction():
         one.run()
     ended.set()
-    vars(one.bindings)["_pool"].shutdown()  # nothing is at work any more
+    pools[0].shutdown()  # nothing is at work any more
     assert everything(one) == before
     assert not [name for name in "pqrs" if one.handle.get_pod_in_pre_bind(name)]
     assert one.bindings.running == {}

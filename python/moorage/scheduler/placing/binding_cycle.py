@@ -173,6 +173,8 @@ class BindingCycles:
         UID to each pod that waits on Permit.
     running : dict of str to Running
         UID to each pod that is being bound, in the order of their begin.
+    decided : deque of str
+        UIDs of pods whose wait on Permit has ended.
     freed : list of Pod
         Pods, with their nodes, that were forgotten in a binding cycle. The queue has not yet received their
         removal.
@@ -196,12 +198,12 @@ class BindingCycles:
         pool = futures.ThreadPoolExecutor(threads, "binding") if threads else None
         self.beside: Beside | None = None if pool is None else lambda pod, step: pool.submit(step)
         self.writes = AT_ONCE
-        self._decided: deque[str] = deque()  # UIDs of pods whose wait on Permit has ended
+        self.decided: deque[str] = deque()
         self._expiry = NEVER  # time in seconds before which no Permit timer is due
 
     def save(self) -> object:
         """Return the pods that wait on Permit, for `undo`. No pod may be in a running binding cycle."""
-        return self.waiting.copy(), self.freed.copy(), self._decided.copy(), self._expiry
+        return self.waiting.copy(), self.freed.copy(), self.decided.copy(), self._expiry
 
     def copy_from(self, other: BindingCycles, engines: Mapping[Engine, Engine]) -> None:
         """Take the pods of another scheduler that wait on Permit.
@@ -219,7 +221,7 @@ class BindingCycles:
             started = Started(engine, there.state.clone(), there.pod, there.assumed, waiting)
             self.hold(started)
         self._expiry = other._expiry
-        self.freed, self._decided = other.freed.copy(), other._decided.copy()
+        self.freed, self.decided = other.freed.copy(), other.decided.copy()
 
     def stop(self) -> None:
         """Drop the pods that are being bound, before an `undo`. Steps that threads run are awaited first."""
@@ -238,7 +240,7 @@ class BindingCycles:
             The result of `save`.
         """
         waiting, freed, decided, self._expiry = saved
-        self.waiting, self.freed, self._decided = waiting.copy(), freed.copy(), decided.copy()
+        self.waiting, self.freed, self.decided = waiting.copy(), freed.copy(), decided.copy()
 
     def hold(self, started: Started) -> None:
         """Hold a pod until its wait on Permit has ended."""
@@ -246,11 +248,7 @@ class BindingCycles:
         if waiting is not None:
             self.waiting[uid] = started
             self._expiry = min(self._expiry, waiting.deadline())
-            waiting.when_decided(lambda: self._decided.append(uid))
-
-    def can_go_on(self, now: float) -> bool:
-        """Whether a binding cycle may be resumed at a time, in seconds of the scheduler's clock."""
-        return now >= self._expiry or bool(self._decided or self.running)
+            waiting.when_decided(lambda: self.decided.append(uid))
 
     def take_decided(self, now: float) -> Iterator[Started]:
         """Fire the Permit timers that are due, and take the pods whose wait on Permit has ended."""
@@ -259,8 +257,8 @@ class BindingCycles:
             for waiting in sorted(pods, key=WaitingPod.deadline):
                 waiting.expire(now)
             self._expiry = min((waiting.deadline() for waiting in pods), default=NEVER)
-        while self._decided:
-            started = self.waiting.pop(self._decided.popleft(), None)
+        while self.decided:
+            started = self.waiting.pop(self.decided.popleft(), None)
             if started is not None:
                 yield started
 

@@ -293,8 +293,6 @@ def resume_binding_cycles(cycles: BindingCycles, now: float) -> list[BindingOutc
     list of BindingOutcome
         Without the pods that still wait.
     """
-    if not cycles.can_go_on(now):
-        return []
     outcomes = [wait_on_permit(cycles, started) for started in cycles.take_decided(now)]
     for running in cycles.ready():
         step, running.future = running.future, None

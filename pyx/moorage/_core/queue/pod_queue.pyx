@@ -444,7 +444,7 @@ cdef class PodQueue:
             Largest number of pods; the last group may exceed it.
         """
         cdef QueuedPodInfo entry, info
-        cdef list infos = []
+        cdef list popped, infos = []
         cdef bint is_active
         if limit < 1:
             raise ValueError("a pod at least is wanted")
@@ -455,17 +455,18 @@ cdef class PodQueue:
             popped = self.active.pop(limit) if is_active else self.backoff.rejected.pop(limit)
             if not is_active and self.incoming is not None:
                 self.incoming["active", POP_FROM_BACKOFF] += len(popped)
-            for entry in popped:
-                if entry.unit is not None:
+            if (<QueuedPodInfo>popped[0]).unit is not None:
+                for entry in popped:
                     del self.groups[entry.unit]
-                for info in entry.released():
-                    del self.infos[info.uid]
-                    info.place = None
-                    info.attempts += 1
-                    if self.in_flight.take(info, ACTIVE if is_active else BACKOFF):
-                        infos.append(info)
-                    else:
-                        logger.error("pod %s is in flight already and is discarded", info.key)
+                popped = list(chain.from_iterable([(<QueuedGroupInfo>entry).released() for entry in popped]))
+            for info in popped:
+                del self.infos[info.uid]
+                info.place = None
+                info.attempts += 1
+                if self.in_flight.take(info, ACTIVE if is_active else BACKOFF):
+                    infos.append(info)
+                else:
+                    logger.error("pod %s is in flight already and is discarded", info.key)
         return infos
 
     def done(self, infos not None):

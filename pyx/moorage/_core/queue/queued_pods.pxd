@@ -24,7 +24,6 @@ cdef class QueuedPodInfo:
     cdef int assign(self, QueuedPodInfo other) except -1
     cdef list listed(self)
     cpdef list ordered(self)
-    cdef list released(self)
     cdef int move_to(self, place) except -1
     cdef int note_ready(self, double time) except -1
     cpdef int note_failure(self, plugins, double time, bint is_error) except -1
@@ -36,6 +35,7 @@ cdef class QueuedGroupInfo(QueuedPodInfo):
     cdef int join(self, QueuedPodInfo info) except -1
     cdef int part(self, QueuedPodInfo info) except -1
     cdef int clear(self) except -1
+    cdef list released(self)
 
 
 cdef str entry_key(QueuedPodInfo info)

@@ -150,10 +150,6 @@ cdef class QueuedPodInfo:
         """Return the pods of the entry, in the order in which they are tried."""
         return [self]
 
-    cdef list released(self):
-        """Return the pods of the entry, which was popped, in the order in which they are tried."""
-        return [self]
-
     cdef int move_to(self, place) except -1:
         """Note the place of the entry, and its order there, in its pods."""
         self.place = place
@@ -269,7 +265,8 @@ cdef class QueuedGroupInfo(QueuedPodInfo):
         return QueuedPodInfo.note_ready(self, time)
 
     cdef list released(self):
-        """The pods leave the group, whose attempt they begin. Their `order` is that in which they came."""
+        """Return the pods by `group_order`; they leave the group, whose attempt they begin. Their `order` is
+        that in which they came."""
         cdef QueuedPodInfo info
         members = self.ordered()
         for at, info in enumerate(self.members.values()):
@@ -457,7 +454,7 @@ cdef class Lane(Waiting):
         return 0
 
     cdef QueuedPodInfo first(self):
-        cdef QueuedPodInfo info, late = self.out_of_order.first()
+        cdef QueuedPodInfo info, late = self.out_of_order.first() if self.out_of_order.size else None
         while self.begin < len(self.pods) and self.pods[self.begin] is None:
             self.begin += 1
             self.removed -= 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from math import inf, nan
 from threading import Event
 from typing import Any
@@ -34,12 +34,12 @@ NUMBERS = {"nan": nan, "inf": inf}
 class Prometheus:
     """Evaluates the alerts over two scrapes."""
 
-    def __init__(self, live: LiveScheduler) -> None:
-        self.live = live
+    def __init__(self, metrics: Callable[[], bytes], *, is_extender: bool = False) -> None:
+        self.metrics, self.is_extender = metrics, is_extender
         self.before = self.scrape()
 
     def scrape(self) -> dict[tuple[str, Labels], float]:
-        families = text_string_to_metric_families(self.live.run.metrics.text().decode())
+        families = text_string_to_metric_families(self.metrics().decode())
         samples = [one for family in families for one in family.samples]
         return {(one.name, tuple(sorted(one.labels.items()))): one.value for one in samples}
 
@@ -48,6 +48,7 @@ class Prometheus:
         self.now = self.scrape()
         alerts = {name: texts[0] for name, texts in expressions().items() if name.startswith("Moorage")}
         del alerts["MoorageSchedulerDown"], alerts["MoorageSchedulerSlow"]
+        alerts = {name: text for name, text in alerts.items() if self.is_extender == ("Extender" in name)}
         return {name for name, text in alerts.items() if self.fires(text)}
 
     def fires(self, text: str) -> bool:
@@ -105,7 +106,7 @@ def failing(live: LiveScheduler) -> set[str]:
 
 
 def test_nothing_fires_while_pods_are_scheduled(live: LiveScheduler, store: ObjectStore) -> None:
-    prometheus = Prometheus(live)
+    prometheus = Prometheus(live.run.metrics.text)
     fill(store, [pod("a"), pod("big", "99")])
     until(live, lambda: live.run.bound == 1 and not live.run.writer)
     assert prometheus.firing() == set()
@@ -116,7 +117,7 @@ def test_a_kind_that_cannot_be_read(
     live: LiveScheduler, store: ObjectStore, server: WireServer, clock: Clock
 ) -> None:
     """Pods are scheduled and counted. A restart would not help."""
-    prometheus = Prometheus(live)
+    prometheus = Prometheus(live.run.metrics.text)
     refuse = answers(500, "InternalError", "unable to decrypt")
 
     def cannot_read(handler: Any) -> bool:
@@ -148,7 +149,7 @@ def test_a_kind_that_cannot_be_read(
 def test_writes_that_hang(
     live: LiveScheduler, store: ObjectStore, server: WireServer, clock: Clock, part: str, what: str
 ) -> None:
-    prometheus, hang = Prometheus(live), Hang(server, live.client, part)
+    prometheus, hang = Prometheus(live.run.metrics.text), Hang(server, live.client, part)
     if what == "pod_eviction":
         full_nodes(store)
     else:
@@ -173,7 +174,7 @@ def test_writes_that_hang(
 def test_steps_that_fail(
     live: LiveScheduler, clock: Clock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    prometheus, stop = Prometheus(live), Event()
+    prometheus, stop = Prometheus(live.run.metrics.text), Event()
     stop.set()
 
     def fail() -> bool:
@@ -189,7 +190,7 @@ def test_steps_that_fail(
 
 
 def test_a_step_that_hangs(live: LiveScheduler, store: ObjectStore, clock: Clock) -> None:
-    prometheus = Prometheus(live)
+    prometheus = Prometheus(live.run.metrics.text)
     clock.now += 61.0
     fill(store, [pod("a")])
     while not live.scheduler.queue.pending_pods().active:

@@ -249,7 +249,7 @@ def test_pods_are_selected_by_labels_that_they_have() -> None:
         "Deployment": 2,
         "PodDisruptionBudget": 2,
         "Service": 1,
-        "PodMonitor": 1,
+        "PodMonitor": 2,
     }
     for name, selector in selectors:
         assert any(selector.items() <= one.items() for one in labels), name
@@ -271,9 +271,13 @@ def test_kustomizations_name_files_that_exist() -> None:
             assert image["newTag"] == __version__
 
 
-def test_metrics_are_scraped_where_they_are_served() -> None:
-    (endpoint,) = find(DEPLOY / "monitoring/pod_monitor.yaml", "PodMonitor")["spec"]["podMetricsEndpoints"]
-    template = find(DEPLOY / "base/deployment.yaml", "Deployment")["spec"]["template"]
+@pytest.mark.parametrize(
+    ("monitor", "deployment"),
+    [("pod_monitor", "base/deployment"), ("extender_monitor", "overlays/extender/deployment")],
+)
+def test_metrics_are_scraped_where_they_are_served(monitor: str, deployment: str) -> None:
+    (endpoint,) = find(DEPLOY / f"monitoring/{monitor}.yaml", "PodMonitor")["spec"]["podMetricsEndpoints"]
+    template = find(DEPLOY / f"{deployment}.yaml", "Deployment")["spec"]["template"]
     (container,) = template["spec"]["containers"]
     assert endpoint["port"] in {one["name"] for one in container["ports"]}
     assert (endpoint["scheme"], endpoint["path"]) == ("https", "/metrics")
@@ -305,14 +309,16 @@ def test_dashboard_and_alerts_ask_for_metrics_that_exist(live: LiveScheduler) ->
 
 def test_dashboard_and_alerts_take_no_metrics_of_kube_scheduler() -> None:
     """Each term asks for the pods of the Deployment: beside moorage, kube-scheduler is scraped too."""
-    deployment = find(DEPLOY / "base/deployment.yaml", "Deployment")
-    (container,) = deployment["spec"]["template"]["spec"]["containers"]
-    selector = f'{{container="{container["name"]}",pod=~"{deployment["metadata"]["name"]}-.*"'
+    selectors = []
+    for file in ("base/deployment.yaml", "overlays/extender/deployment.yaml"):
+        deployment = find(DEPLOY / file, "Deployment")
+        (container,) = deployment["spec"]["template"]["spec"]["containers"]
+        selectors.append(f'{{container="{container["name"]}",pod=~"{deployment["metadata"]["name"]}-.*"')
     for name, texts in expressions().items():
         for text in texts:
             selected = re.findall(r"(?:\bup|\b(?:scheduler|moorage)_\w+)([^,}]*,[^,}]*)", text)
             assert selected, name
-            assert set(selected) == {selector}, name
+            assert set(selected) == {selectors["Extender" in name]}, name
 
 
 def test_each_alert_is_explained() -> None:

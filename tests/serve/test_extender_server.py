@@ -365,13 +365,21 @@ def test_mutual_tls_refuses_a_client_without_a_certificate(scheduler: Scheduler,
     client.request("GET", "/livez")
     assert client.getresponse().status == 200, "kubelet has no certificate"
     client.close()
+    client.request("GET", "/metrics")
+    assert client.getresponse().status == 200, "nor has Prometheus"
+    client.close()
+    client.request("GET", "/scheduler/filter")
+    assert client.getresponse().status == 403
+    client.close()
     server.close()
 
 
 def test_health_answers_say_which_check_failed(scheduler: Scheduler) -> None:
     passes = {"watches": True}
-    checks = {"watches": lambda: passes["watches"]}
-    server = ExtenderServer(("127.0.0.1", 0), ExtenderService(scheduler).answer, health=checks)
+    alive = {"watches": lambda: passes["watches"]}
+    ready = {**alive, "kinds": lambda: True}
+    answer, metrics = ExtenderService(scheduler).answer, lambda: b"some_metric 1.0\n"
+    server = ExtenderServer(("127.0.0.1", 0), answer, health=alive, ready=ready, metrics=metrics)
     client = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
     told = []
     for method, path, passed in (
@@ -385,9 +393,11 @@ def test_health_answers_say_which_check_failed(scheduler: Scheduler) -> None:
         told.append((answer.status, answer.read().decode().splitlines()[1:]))
     assert told == [
         (200, []),
-        (500, ["[-]watches failed: reason withheld", "readyz check failed"]),
+        (500, ["[-]watches failed: reason withheld", "[+]kinds ok", "readyz check failed"]),
         (500, []),
     ]
+    client.request("GET", "/metrics")
+    assert client.getresponse().read() == b"some_metric 1.0\n"
     client.request("GET", "/filter")
     answer = client.getresponse()
     assert (answer.status, answer.headers["Allow"], answer.read()[:10]) == (405, "POST", b"method GET")

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Mapping
 from io import BytesIO
 
-from .http_server import HEALTH, TEXT, Check, Handler, HttpServer, NoRoomError, server_context
+from .http_server import HEALTH, METRICS, TEXT, Check, Handler, HttpServer, NoRoomError, server_context
 
 logger = logging.getLogger("moorage.serve")
 
@@ -44,8 +44,11 @@ class ExtenderServer(HttpServer):
         Bytes of a body at most.
     timeout : float, optional
         Seconds that a request may take to arrive.
-    health : mapping of str to callable, optional
-        The checks of ``/healthz``, ``/livez`` and ``/readyz``, by name; each returns whether it passes.
+    health, ready : mapping of str to callable, optional
+        The checks of ``/healthz`` and ``/livez``, and those of ``/readyz``, by name; each returns whether it
+        passes.
+    metrics : callable, optional
+        Returns the text of ``/metrics``. As health checks, they need no certificate.
 
     Raises
     ------
@@ -65,6 +68,8 @@ class ExtenderServer(HttpServer):
         max_body: int = MAX_BODY,
         timeout: float = REQUEST_TIMEOUT,
         health: Mapping[str, Check] | None = None,
+        ready: Mapping[str, Check] | None = None,
+        metrics: Callable[[], bytes] | None = None,
     ) -> None:
         context = None
         if certificate is not None and key is not None:
@@ -75,7 +80,8 @@ class ExtenderServer(HttpServer):
             path_prefix = "/" + prefix.strip("/") + "/" if prefix.strip("/") else "/"
             largest = max_body
             patience = timeout
-            checks = health or {}
+            checks = {"/readyz": ready or {}, "/livez": health or {}, "/healthz": health or {}}
+            render = staticmethod(metrics or bytes)
             asks_certificates = client_authorities is not None
 
         super().__init__(address, Bound, context, max_body)
@@ -86,22 +92,25 @@ class _Handler(Handler):
     answers: Answer
     path_prefix: str
     largest: int
-    checks: Mapping[str, Check]
+    checks: Mapping[str, Mapping[str, Check]]
+    render: Callable[[], bytes]
     asks_certificates: bool
 
     def answer(self) -> None:
-        if self.command == "POST":
+        path, gets = self.url.path, self.command in ("GET", "HEAD")
+        if gets and path in HEALTH:
+            self.send_health(self.checks[path])
+        elif gets and path == "/metrics":
+            self.send(200, self.render(), METRICS)
+        elif self.asks_certificates and not self.connection.getpeercert():
+            self.refuse(403, "a client certificate is needed")
+        elif self.command == "POST":
             self._answer_verb()
-        elif self.command in ("GET", "HEAD") and self.url.path in HEALTH:
-            self.send_health(self.checks)
         else:
             text = f"method {self.command}: verbs of extenders are requested by POST"
             self.refuse(405, text, ("Allow", "POST"))
 
     def _answer_verb(self) -> None:
-        if self.asks_certificates and not self.connection.getpeercert():
-            self.refuse(403, "a client certificate is needed")
-            return
         length = self._length()
         body = None if length is None else self._read(length)
         if body is None:

@@ -69,7 +69,7 @@ def liveness_checks(
     return checks
 
 
-def readiness_checks(metrics: LiveMetrics, writer: Writer) -> Mapping[str, Check]:
+def readiness_checks(metrics: LiveMetrics, writer: Writer | None = None) -> Mapping[str, Check]:
     """Return the checks of ``/readyz`` that those of liveness do not have.
 
     Returns
@@ -78,7 +78,11 @@ def readiness_checks(metrics: LiveMetrics, writer: Writer) -> Mapping[str, Check
         ``kinds`` fails if a kind could not be read for `UNREADABLE_LIMIT`, ``writes`` if a binding, a status,
         a claim or an eviction has waited for `WRITE_LIMIT`.
     """
-    return {
+    checks: dict[str, Check] = {
         "kinds": lambda: max(metrics.unreadable().values(), default=0.0) <= UNREADABLE_LIMIT,
-        "writes": lambda: max(writer.pending().values(), default=NOTHING, key=_age).age <= WRITE_LIMIT,
     }
+    if writer is not None:
+        checks["writes"] = lambda: (
+            max(writer.pending().values(), default=NOTHING, key=_age).age <= WRITE_LIMIT
+        )
+    return checks

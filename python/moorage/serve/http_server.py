@@ -34,6 +34,7 @@ HEAD = 1 << 20
 HEALTH = ("/healthz", "/livez", "/readyz")
 """Paths that everybody may get."""
 TEXT = "text/plain; charset=utf-8"
+METRICS = "text/plain; version=0.0.4; charset=utf-8"
 Check = Callable[[], bool]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from moorage.store.api import ApiClient
@@ -18,7 +19,7 @@ WRITES = (
 
 
 class LiveMetrics:
-    """What a live scheduler tells of itself.
+    """What a live scheduler tells of itself, and an extender, whose steps follow the cluster.
 
     Parameters
     ----------
@@ -51,6 +52,12 @@ class LiveMetrics:
         now = self._client.connection.clock()
         since = {one.kind: one.unreadable_since for one in self._client.reflectors}
         return {kind: 0.0 if at is None else now - at for kind, at in since.items()}
+
+    def text(self) -> bytes:
+        """Render these metrics alone in the text format of Prometheus."""
+        registry = CollectorRegistry()
+        registry.register(self)
+        return generate_latest(registry)
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metric families (prometheus_client's interface of collectors)."""

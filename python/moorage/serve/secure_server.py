@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from .delegated_authorization import DelegatedAuthorization
-from .http_server import HEALTH, Check, Handler, HttpServer, server_context
-
-_METRICS = "text/plain; version=0.0.4; charset=utf-8"
+from .http_server import HEALTH, METRICS, Check, Handler, HttpServer, server_context
 
 
 class SecureServer(HttpServer):
@@ -66,6 +64,6 @@ class _Handler(Handler):
         if status != 200:
             self.send(status, text)
         elif path == "/metrics":
-            self.send(200, self.render(), _METRICS)
+            self.send(200, self.render(), METRICS)
         else:
             self.send(404, "404 page not found\n")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import http.client
+import json
 import logging
 import os
 import re
@@ -16,7 +18,7 @@ from tests.cli.options.test_cluster_options import server as server
 from tests.store.api.test_api_client import answers
 from tests.store.api.wire_server import WireServer
 
-from moorage.serve import ExtenderService, LiveScheduler
+from moorage.serve import ExtenderServer, ExtenderService, LiveScheduler
 from moorage.serve.election import LostLeaseError
 from moorage.store import UnreachableError
 
@@ -153,6 +155,54 @@ def test_an_extender_starts_after_refusals_and_follows_the_cluster_without_reque
     code, _, err = run(capsys, "serve", "extender", "--kubeconfig", tmp_path / "config", "--port", 0)
     told = [line.rpartition("error=")[2] for line in err.splitlines() if " WARNING " in line]
     assert (code, told, len(followed)) == (0, ["not yet", "away"], 2)
+
+
+def test_an_extender_answers_by_its_copy_of_a_kind_that_cannot_be_read_and_says_so(
+    server: WireServer, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("moorage.serve.health.UNREADABLE_LIMIT", 0.0)
+    monkeypatch.setattr("moorage.cli.options.serving.FOLLOW", 0.01)
+    ports, told = list[int](), dict[str, Any]()
+    made, follow = ExtenderServer.__init__, ExtenderService.follow
+
+    def init(self: ExtenderServer, *args: Any, **options: Any) -> None:
+        made(self, *args, **options)
+        ports.append(self.port)
+
+        def cannot_read(handler: Any) -> bool:
+            if "/csinodes" in handler.path:
+                server.faults.append(cannot_read)  # for good
+                return answers(500, "InternalError", "unable to decrypt")(handler)
+            return False
+
+        server.faults.append(cannot_read)
+        server.cut()
+
+    def ask(method: str, path: str, body: str | None = None) -> tuple[int, str]:
+        client = http.client.HTTPConnection("127.0.0.1", ports[0], timeout=10)
+        client.request(method, path, body)
+        answer = client.getresponse()
+        asked = answer.status, answer.read().decode()
+        client.close()
+        return asked
+
+    def note(service: ExtenderService) -> None:
+        follow(service)
+        reflectors = service.scheduler.client.reflectors  # type: ignore[attr-defined]
+        if ports and not told and any(one.unreadable_since for one in reflectors if one.kind == "CSINode"):
+            told["begun"] = True  # answers follow as well
+            told["filter"] = service.answer("filter", b'{"Pod": {}, "NodeNames": []}')
+            told.update({path: ask("GET", path) for path in ("/livez", "/readyz", "/metrics")})
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(ExtenderServer, "__init__", init)
+    monkeypatch.setattr(ExtenderService, "follow", note)
+    assert run(capsys, "serve", "extender", "--kubeconfig", tmp_path / "config", "--port", 0)[0] == 0
+    assert json.loads(told["filter"][1])["Error"] == ""
+    assert told["/livez"][0] == 200, "a new process would have no copy"
+    assert (told["/readyz"][0], "[-]kinds failed" in told["/readyz"][1]) == (500, True)
+    scraped = [one for one in told["/metrics"][1].splitlines() if "unreadable_kind_seconds{" in one]
+    assert [one for one in scraped if 'kind="CSINode"' in one and not one.endswith(" 0.0")]
 
 
 def test_the_process_ends_at_once_without_the_lease(

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     )
     from moorage.serve import ExtenderService, LiveScheduler
     from moorage.serve.election import Election
+    from moorage.serve.live_metrics import LiveMetrics
     from moorage.store.api import ApiClient, Connection
 
 logger = logging.getLogger("moorage.serve")
@@ -155,7 +156,8 @@ def serve_extender(options: Mapping[str, Any], stop: Event) -> None:
     """
     from moorage.facade import Scheduler
     from moorage.serve import ExtenderServer, ExtenderService
-    from moorage.serve.health import liveness_checks
+    from moorage.serve.health import STEP_LIMIT, liveness_checks, readiness_checks
+    from moorage.serve.live_metrics import LiveMetrics
     from moorage.store import UnreachableError
 
     _check_extender(options)
@@ -165,14 +167,20 @@ def serve_extender(options: Mapping[str, Any], stop: Event) -> None:
     if settings["config"] is not None and settings["config"].extenders:
         raise InputError("an extender calls no extenders", source=options["config"], path="extenders")
     with ExitStack() as stack:
-        checks = arrivals = None
+        alive = ready = metrics = arrivals = None
         if names_server(options):
             client = stack.enter_context(connected(options))
-            checks, arrivals = liveness_checks(client, [client.connection], None), client.arrivals
+            metrics, arrivals = LiveMetrics(client), client.arrivals
             scheduler = Scheduler(client, clock=time.monotonic, synced=False, **settings)
             if not client.await_lists(stop):
                 raise UnreachableError("stopped before the cluster was listed")
             scheduler.sync()
+            metrics.has_stepped()
+            alive = {
+                **liveness_checks(client, [client.connection], None),
+                "steps": lambda: metrics.since_step() <= STEP_LIMIT,
+            }
+            ready = {**alive, **readiness_checks(metrics)}
         else:
             cluster = load_input(options)
             print_release(cluster)
@@ -190,14 +198,16 @@ def serve_extender(options: Mapping[str, Any], stop: Event) -> None:
                 prefix=options["path"],
                 max_body=options["max_body"],
                 timeout=options["timeout"],
-                health=checks,
+                health=alive,
+                ready=ready,
+                metrics=metrics.text if metrics is not None else None,
             )
         stack.callback(server.close)
         host = f"[{address}]" if ":" in address else address
         path = "/" + options["path"].strip("/") if options["path"].strip("/") else ""
         scheme = "https" if certificate else "http"
         click.echo(f"urlPrefix: {scheme}://{host}:{server.port}{path}", err=True)
-        _follow(service, stop)
+        _follow(service, metrics, stop)
 
 
 def _check_extender(options: Mapping[str, Any]) -> None:
@@ -220,14 +230,18 @@ def _check_extender(options: Mapping[str, Any]) -> None:
         raise click.UsageError("-f, --synthetic and -n cannot be combined with --kubeconfig or --in-cluster")
 
 
-def _follow(service: ExtenderService, stop: Event) -> None:
+def _follow(service: ExtenderService, metrics: LiveMetrics | None, stop: Event) -> None:
     """Follow the cluster until an event is set, whether requests come or not."""
     from moorage.store import ApiError
 
     while not stop.wait(FOLLOW):
         try:
             service.follow()
+            if metrics is not None:
+                metrics.has_stepped()
         except ApiError as error:
+            if metrics is not None:
+                metrics.failed_steps += 1
             logger.warning("the cluster is not followed now: error=%s", error)
 
 

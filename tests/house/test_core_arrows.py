@@ -9,8 +9,10 @@ import re
 from collections.abc import Iterator
 
 import pytest
+from grimp import ImportGraph
+from importlinter import ContractCheck
 
-from tests.house.circles import circle
+from tests.house.circles import CirclesContract, circle
 from tests.house.source import files, logical_lines, name
 
 CORE = ("moorage._core.", "moorage.errors.")
@@ -107,3 +109,28 @@ def test_no_c_file_and_no_compiled_module_is_in_a_circle() -> None:
 
 def test_an_include_is_found() -> None:
     assert c_includes('#include <stdint.h>\n#include "score.h"\n') == {"score"}
+
+
+# ---- the contract of import-linter: circles of imports ----------------------------------------------------
+
+CHAIN = [("m.a", "m.b"), ("m.b", "m.c")]
+
+
+def checked(imports: list[tuple[str, str]]) -> ContractCheck:
+    graph = ImportGraph()
+    for importer, imported in imports:
+        graph.add_import(importer=importer, imported=imported)
+    options = {"name": "Circles", "id": "c", "type": "circles"}
+    return CirclesContract("Circles", {"root_packages": ["m"]}, options).check(graph, verbose=False)
+
+
+def test_a_chain_of_imports_is_no_circle() -> None:
+    assert checked(CHAIN).kept
+
+
+def test_a_circle_is_shown_in_the_order_of_its_imports() -> None:
+    check = checked([*CHAIN, ("m.c", "m.a"), ("m.d", "m.a")])
+    assert not check.kept
+    first, *others = check.metadata["circle"]
+    assert others[-1] == first
+    assert {(first, others[0]), *zip(others, others[1:], strict=False)} == {*CHAIN, ("m.c", "m.a")}  # noqa: RUF007

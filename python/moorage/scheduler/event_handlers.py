@@ -322,7 +322,7 @@ class PodHandler:
             evicted = [deletion.identity for _, deletion in events]
             self._leave(*evicted)
             with self.cache.lock:
-                others = self.cache.remove_added(evicted)  # assumed ones, and those that a run has removed
+                others = self.cache.remove_added(evicted)  # those that are assumed, or not in the cache
                 found = [(pod.metadata.uid, self._discard(pod)) for pod in others]
             assumed = {uid: pod for uid, pod in found if pod is not None}
             for pod, (change, deletion) in zip(evicted, events, strict=True):

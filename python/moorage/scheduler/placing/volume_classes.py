@@ -1,5 +1,5 @@
-"""The classes of pods with volumes that the core places without the plugins about volumes: for speed alone
-(`tests/house/special_paths.toml`)."""
+"""The classes of pods with volumes or resource claims that the core places without the plugins about them:
+for speed alone (`tests/house/special_paths.toml`)."""
 
 from __future__ import annotations
 
@@ -61,10 +61,10 @@ class _Memory(Struct):
 
 
 class VolumeClasses:
-    """Finds the classes of the pods of one batch whose volumes are bound.
+    """Finds the classes of the pods of one batch whose volumes are bound, or whose devices the core counts.
 
-    For these pods a `VolumeDemand` of the class takes the place of the filters about volumes. What is known
-    holds until events about claims and volumes are processed.
+    For these pods a `VolumeDemand` of the class takes the place of the filters about volumes and claims. What
+    is known holds until events about claims and volumes are processed.
 
     Parameters
     ----------

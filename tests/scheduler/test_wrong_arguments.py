@@ -29,7 +29,7 @@ VERBS = [
     name
     for name, verb in inspect.getmembers(mo.Scheduler, inspect.isfunction)
     if not name.startswith("_")
-    and name not in ("is_waiting", "not_ours")  # a run asks them about each pod
+    and name not in ("is_waiting", "not_ours", "not_ours_with_group")  # rooms ask them about a pod
     and len(inspect.signature(verb).parameters) > 1
 ]
 

@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from .scheduler.cycle.results import Feasibility as Feasibility
     from .scheduler.cycle.results import ScheduleResult as ScheduleResult
     from .scheduler.difference import Difference as Difference
+    from .scheduler.expanded import expanded as expanded
     from .scheduler.placing.preempt_pods import Preemption as Preemption
     from .sim.replay import History as History
     from .sim.replay import Verification as Verification
@@ -128,6 +129,7 @@ _MODULES = {
     "default_profile": "plugins.registry",
     "diurnal": "sim.timeline",
     "edit": "objects.edit",
+    "expanded": "scheduler.expanded",
     "exponential": "sim.timeline",
     "load": "objects.read.load",
     "lognormal": "sim.timeline",

@@ -21,7 +21,7 @@ from tests.controllers.workloads.make import (
 from tests.objects.make import make, owned, pod
 
 import moorage as mo
-from moorage import Scheduler
+from moorage import Scheduler, expanded
 from moorage.changes.change import DAEMON
 from moorage.changes.drain import reason_to_stay
 from moorage.errors import InputError
@@ -128,7 +128,7 @@ def test_objects_of_a_loaded_cluster_can_be_applied() -> None:
     """They refer to each other by UIDs that were made up."""
     volumes = [{"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": {"storageClassName": "x"}}}}]
     owners = replicas("Deployment", "web", 2), replicas("ReplicaSet", "db", 2)
-    given = build_cluster([*owners, pod("p", {"volumes": volumes})])
+    given = expanded(build_cluster([*owners, pod("p", {"volumes": volumes})]))
     one, uids = scheduler(machine("a")), set[str]()
     for _ in range(2):
         one.apply([*given.others, *given.pods])

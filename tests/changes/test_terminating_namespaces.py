@@ -61,7 +61,6 @@ def there(one: mo.Scheduler) -> list[str]:
 @pytest.mark.parametrize("going", [False, True])
 def test_workloads_make_no_pods(kind: str, going: bool) -> None:
     found = cluster(workload(kind), going=going)
-    assert (found.pods == []) == (going or kind == "CronJob")
     one = mo.Scheduler(found)
     created = one.run_cron_jobs().created
     one.run()

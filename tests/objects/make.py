@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from moorage import expanded
 from moorage.objects import Cluster, Object, build_cluster, decode_object
 
 CONTAINERS = [{"name": "c"}]
@@ -36,3 +37,7 @@ def owned(kind: str, name: str, uid: str = "", **metadata: Any) -> dict[str, Any
 
 def cluster(*objects: Object) -> Cluster:
     return build_cluster(objects)
+
+
+def expand(*objects: Object) -> Cluster:
+    return expanded(cluster(*objects))

@@ -26,6 +26,7 @@ from moorage.errors import InputError
 from moorage.facade import Scheduler
 from moorage.objects import Cluster, Pod, group_of
 from moorage.scheduler import Eviction, ScheduleResult
+from moorage.scheduler.expanded import with_objects
 from moorage.store import ObjectStore
 
 CHUNK = 256
@@ -165,18 +166,20 @@ def simulate_optimistically(
     scheduler = Scheduler(cluster, **settings)
     named = {name: settings[name] for name in OF_BINDER if name in settings}
     waiting = tuple(info.pod for info in scheduler.queue.pending_pods().active)
-    running = [pod for pod in cluster.pods if pod.spec.node_name]
-    initial = Cluster(cluster.nodes, running, cluster.namespaces, cluster.others)
+    there = with_objects(cluster, scheduler.client)
+    running = [pod for pod in there.pods if pod.spec.node_name]
+    initial = Cluster(there.nodes, running, there.namespaces, there.others)
     owners, seed = multi.assign_owners(initial.nodes, schedulers, partition), settings.get("seed", 0)
+    own = settings | {"controllers": False}  # those of the whole cluster make the pods
     inits = [
-        multi.WorkerInit(waiting, initial, number, owners, settings | {"seed": seed + number})
+        multi.WorkerInit(waiting, initial, number, owners, own | {"seed": seed + number})
         for number in range(schedulers)
     ]
     out = Optimistic(ScheduleResult(scheduler.cache.state, 0), scheduler, [SchedulerStats() for _ in inits])
     with ExitStack() as stack:
         binder: multi.Binder | multi.RayBinder
         if executor == "ray":
-            binder = stack.enter_context(multi.RayBinder(cluster, settings, named))
+            binder = stack.enter_context(multi.RayBinder(there, settings, named))
         else:
             binder = multi.Binder(scheduler.client, wait=scheduler.volumes.wait, **named)
         pool = stack.enter_context(EXECUTORS[executor](inits))

@@ -238,4 +238,3 @@ from .read.write import write as write
 from .read.write import write_cluster as write_cluster
 from .validate.validate_object import validate as validate
 from .workloads.disruption import disruption_status as disruption_status
-from .workloads.expand_workloads import expand_workloads as expand_workloads

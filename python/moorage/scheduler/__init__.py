@@ -11,4 +11,5 @@ from .cycle.results import Feasibility as Feasibility
 from .cycle.results import PreFilterOutcome as PreFilterOutcome
 from .cycle.results import ScheduleResult as ScheduleResult
 from .difference import Difference as Difference
+from .expanded import expanded as expanded
 from .scheduler import PodScheduler as PodScheduler

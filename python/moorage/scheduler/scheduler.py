@@ -20,6 +20,7 @@ from moorage.objects.model.cluster import Cluster, RefusedPod
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.pod_group import AnyGroup
 from moorage.objects.read.python_values import Source
+from moorage.objects.workloads.naming import Names
 from moorage.plugins.registry import default_profile, read_configuration
 from moorage.releases import DEFAULT, pod_gates, release_named
 from moorage.releases import feature_gates as all_gates
@@ -142,12 +143,18 @@ class PodScheduler(SchedulerParts):
         if isinstance(cluster, Cluster) and self.store is not None:
             self.store.siblings = cluster.siblings
             # After the first sync, so that handlers receive the objects in this order, not in that of a list.
-            objects = *cluster.namespaces, *cluster.nodes, *cluster.others, *cluster.pods, *cluster.finished
+            turns = cluster.turns if self.controllers is not None else {}
+            pods = [pod for pod in cluster.pods if pod.key not in turns] if turns else cluster.pods
+            objects = *cluster.namespaces, *cluster.nodes, *cluster.others, *pods, *cluster.finished
             self.store.create_many(objects)
             if self.controllers is not None:
                 self.sync(with_controllers=False)
-                self.controllers.start()
+                self.controllers.start([pod for pod in cluster.pods if pod.key in turns], turns)
+            self.store.names = Names()
+            for key in turns:
+                self.store.names.take(Pod.__name__, *key.split("/"))
             self.sync()
+            self.store.names = None
 
     def transaction(self) -> Bracket[Transaction]:
         """Undo the changes of the block at its end, unless the transaction is committed and no exception was

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import groupby
 from typing import Any, TypeVar, overload
@@ -19,7 +19,7 @@ from moorage.objects.model.meta import Condition, with_condition
 from moorage.objects.model.workload import PriorityClass
 from moorage.objects.read.one_object import read_one, with_defaults
 from moorage.objects.read.python_values import Source
-from moorage.objects.workloads.naming import generated_names
+from moorage.objects.workloads.naming import Names, generated_names
 
 from . import deletion
 from .clock import epoch, timestamp
@@ -68,6 +68,9 @@ class ObjectStore:
     ----------
     siblings : Siblings
         How new pods differ from their templates, for admission (`Cluster.siblings`).
+    names : Names or None
+        While a cluster is completed: gives what has a `generateName` a name that does not depend on how many
+        objects there are.
     """
 
     def __init__(
@@ -83,6 +86,7 @@ class ObjectStore:
         self._lock = FastRLock()
         self._changed = Changed(self._lock)
         self.siblings = Siblings()
+        self.names: Names | None = None
 
     def now(self) -> float:
         """Return the time of the store's clock, in seconds since 1970."""
@@ -333,13 +337,22 @@ class ObjectStore:
                 name = meta.name if keeps else ""
                 key = _key(name, meta.namespace)
                 if not name:
-                    for name in generated_names(meta.generate_name, str(at)):
+                    for name in self._candidates(obj, str(at)):
                         key = _key(name, meta.namespace)
-                        if key not in held and key not in taken:
+                        if key not in held and key not in taken and self._may_take(obj, name):
                             break
                 taken.add(key)
                 names.append(name)
         return tuple(names)
+
+    def _candidates(self, obj: Object, seed: str) -> Iterator[str]:
+        """Return the names that an object may get."""
+        if self.names is not None:
+            return self.names.candidates(obj.kind, obj.namespace, obj.metadata.generate_name)
+        return generated_names(obj.metadata.generate_name, seed)
+
+    def _may_take(self, obj: Object, name: str) -> bool:
+        return self.names is None or self.names.take(obj.kind, obj.namespace, name)
 
     def update(self, obj: T) -> T:
         """Replace an object.

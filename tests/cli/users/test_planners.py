@@ -353,7 +353,7 @@ def test_20_results_are_short_and_convert() -> None:
     branch.drain(NODE("0-10"))
     branch.run()
     pod = next(iter(result.unschedulable))
-    web = next(each for each in cluster.pods if each.name.startswith("web-"))
+    web = next(each for each in mo.expanded(cluster).pods if each.name.startswith("web-"))
     found: list[Tabular] = [cluster, result, sched.explain(pod), branch.capacity(web), sched.diff(branch)]
     found += [sched.nodes_needed((web, 3), like=NODE("1-28")), sched.drain_plan(1), sched.defragment(nodes=1)]
     for one in found:

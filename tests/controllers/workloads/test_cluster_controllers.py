@@ -516,7 +516,7 @@ def test_pods_of_controllers_get_the_defaults_of_limit_ranges() -> None:
 
 @pytest.mark.parametrize("own", [True, False])
 def test_over_a_store_that_others_write_they_are_off(own: bool) -> None:
-    cluster = build_cluster([machine("n"), replicas("Deployment", "web", 2)])
+    cluster = mo.expanded(build_cluster([machine("n"), replicas("Deployment", "web", 2)]))
     if own:
         one = mo.Scheduler(cluster, controllers=False)
     else:
@@ -540,9 +540,9 @@ def test_a_changed_deployment_of_a_dump() -> None:
     """The dump of a cluster after the template of svc-00 has grown from 2 to 3.5 cpu, and its replicas from 4
     to 6."""
     cluster = mo.load(DATA / "changed_deployment.json")
-    waiting = [each for each in cluster.pods if not each.spec.node_name]
-    assert [each.spec.containers[0].resources.requests["cpu"] for each in waiting] == ["3500m"] * 4
     one = mo.Scheduler(cluster)
+    waiting = [each for each in one.client.list(Pod)[0] if not each.spec.node_name]
+    assert [each.spec.containers[0].resources.requests["cpu"] for each in waiting] == ["3500m"] * 4
     assert len(one.run().unschedulable) == 4
     (rollout,) = one.rollouts()
     assert (rollout.workload, rollout.updated, len(rollout.without_node)) == ("Deployment data/svc-00", 4, 4)

@@ -98,9 +98,8 @@ def test_a_surge_of_a_file_begins_when_it_is_read() -> None:
         meta = {"ownerReferences": owner, "labels": labels}
         return pod(f"log-{name}", template("log")["spec"] | {"nodeName": name}, metadata=meta)
 
-    cluster = build_cluster([*NODES, log("1500m", **spec), *map(on, "abcd")])
-    assert len(cluster.pods) == 6
-    one = mo.Scheduler(cluster)
+    one = mo.Scheduler(build_cluster([*NODES, log("1500m", **spec), *map(on, "abcd")]))
+    assert len(one.client.list(Pod)[0]) == 6
     one.run()
     assert all_have(one, "1500m")
 

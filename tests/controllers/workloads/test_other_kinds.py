@@ -41,9 +41,8 @@ parents = pytest.mark.parametrize("workload", KINDS, ids=lambda one: one(1).kind
 
 @parents
 def test_pods_are_made_come_back_and_are_scaled(workload: Any) -> None:
-    cluster = build_cluster([*NODES, workload(2)])
-    assert len(cluster.pods) == 2
-    one = mo.Scheduler(cluster)
+    one = mo.Scheduler(build_cluster([*NODES, workload(2)]))
+    assert len(pods(one)) == 2
     assert len(one.run().placements) == 2
     lost = next(iter(pods(one)))
     one.client.delete(Pod, lost, "default")
@@ -85,10 +84,10 @@ def test_a_changed_template_is_told(workload: Any) -> None:
 
 
 def test_names_and_labels() -> None:
-    found = build_cluster([rollout(1)])
+    found = mo.expanded(build_cluster([rollout(1)]))
     (sets,) = [each for each in found.others if each.kind == "ReplicaSet"]
     assert found.pods[0].metadata.labels["rollouts-pod-template-hash"] == sets.name.removeprefix("web-")
-    (pod,) = build_cluster([config(1)]).pods
+    (pod,) = mo.expanded(build_cluster([config(1)])).pods
     assert pod.metadata.labels == {"app": "web", "deploymentconfig": "web", "deployment": "web-3"}
 
 

@@ -104,9 +104,8 @@ def test_claims_of_other_controllers_are_left_alone() -> None:
 
 
 def test_each_pod_waits_for_the_one_before() -> None:
-    cluster = build_cluster([machine("n", cpu=2), db(3)])
-    assert [each.name for each in cluster.pods] == ["db-0"]
-    one = mo.Scheduler(cluster)
+    one = mo.Scheduler(build_cluster([machine("n", cpu=2), db(3)]))
+    assert list(pods(one)) == ["db-0"]
     result = one.run()
     assert list(result.placements) == ["default/db-0", "default/db-1"]
     assert list(result.unschedulable) == ["default/db-2"]
@@ -125,9 +124,8 @@ def test_nothing_follows_a_pod_without_a_node() -> None:
 
 
 def test_parallel_pods_come_and_go_at_once() -> None:
-    cluster = build_cluster([machine("n", cpu=1), db(3, **PARALLEL)])
-    assert [each.name for each in cluster.pods] == ["db-0", "db-1", "db-2"]
-    one = mo.Scheduler(cluster)
+    one = mo.Scheduler(build_cluster([machine("n", cpu=1), db(3, **PARALLEL)]))
+    assert list(pods(one)) == ["db-0", "db-1", "db-2"]
     assert len(one.run().unschedulable) == 2
     one.scale("sts/db", 0)
     assert pods(one) == {}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from moorage import Scheduler
+from moorage import Scheduler, expanded
 from moorage.objects import Cluster, Pod, Toleration, load
 
 PROJECT, SELECTOR = "openshift.io/node-selector", "scheduler.alpha.kubernetes.io/node-selector"
@@ -57,7 +57,7 @@ def node(version: str = "v1.34.1-gke.1", **labels: str) -> dict[str, Any]:
 
 
 def read(*objects: dict[str, Any]) -> Cluster:
-    return load(list(objects))
+    return expanded(load(list(objects)))
 
 
 def made(cluster: Cluster) -> Pod:
@@ -100,7 +100,7 @@ def test_the_selector_is_added_to_that_of_the_pod() -> None:
             namespace(**{annotation: "pool=shop"}), workload(nodeSelector={"pool": "x"})
         ).refused
         text = f"pod node label selector conflicts with its {whose} node label selector"
-        assert refused.message == f'pods "{refused.pod.name}" is forbidden: {text}'
+        assert refused.message == f'pods "{refused.pod.name}-" is forbidden: {text}'
 
 
 def test_a_selector_that_is_none_refuses_pods() -> None:

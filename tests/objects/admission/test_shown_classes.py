@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from moorage import Scheduler
+from moorage import Scheduler, expanded
 from moorage.objects import Cluster, Pod, PriorityClass, load
 
 HINT = "kubectl get priorityclass -o json lists them"
@@ -46,7 +46,7 @@ def deployment(priority_class: str) -> dict[str, Any]:
 def read(folder: Path, *items: dict[str, Any]) -> Cluster:
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}
     (folder / "dump.json").write_text(json.dumps({"kind": "List", "items": [node, *items]}))
-    return load(folder / "dump.json")
+    return expanded(load(folder / "dump.json"))
 
 
 def classes(cluster: Cluster) -> list[tuple[str, int, str | None]]:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import moorage as mo
+from moorage import expanded
 from moorage.objects import Cluster, Pod, load
 
 Spec = dict[str, Any]
@@ -58,7 +59,7 @@ def running(name: str, containers: list[Spec], labels: Spec | None = None, **res
 
 def made(*objects: Any, **options: Any) -> tuple[Pod, Cluster]:
     """The only new pod."""
-    cluster = load(list(objects), **options)
+    cluster = expanded(load(list(objects), **options))
     (pod,) = [pod for pod in cluster.pods if not pod.spec.node_name]
     return pod, cluster
 
@@ -104,7 +105,7 @@ def test_pods_of_a_changed_template_get_the_difference_but_keep_their_image() ->
     changed = {"name": "m", "image": "i:2", "resources": {"requests": {"memory": "1Gi"}}}
     later = deployment(1, containers=[changed])[:1]
     later[0]["metadata"] = {"name": "web"}
-    cluster = load(first, later)
+    cluster = expanded(load(first, later))
     (pod,) = [pod for pod in cluster.pods if not pod.spec.node_name]
     assert [one.image for one in pod.spec.containers] == ["i:2", ""]
     assert requests(pod)["proxy"] == {"cpu": "500m"}
@@ -117,18 +118,19 @@ def test_only_what_a_new_pod_has_got_is_told() -> None:
     own = SIDECAR | {"resources": {"requests": {"cpu": "200m"}}}
     later = deployment(1, containers=[APP, own])[:1]
     later[0]["metadata"] = {"name": "web"}
-    cluster = load(first, later)
+    cluster = expanded(load(first, later))
     (pod,) = [pod for pod in cluster.pods if not pod.spec.node_name]
     assert requests(pod)["proxy"] == {"cpu": "200m"}
     (document,) = cluster.siblings.documents()
     assert [one["field"] for one in document["changes"]] == ["metadata.labels.mesh"]
     later[0]["spec"]["template"]["metadata"] = {"labels": {"app": "web", "mesh": "on"}}
-    assert load(first, later).siblings.documents() == []
+    assert expanded(load(first, later)).siblings.documents() == []
 
 
 def test_each_revision_that_gets_new_pods_is_told() -> None:
     """In the middle of a rollout, both make pods, and their running pods differ."""
-    web, current = deployment()
+    web, current = deployment(4)
+    web["spec"]["paused"], current["spec"]["replicas"] = True, 2
     labels = {"app": "web", "pod-template-hash": "old"}
     old = template(containers=[APP | {"image": "i:0"}]) | {"metadata": {"labels": labels}}
     previous = current | {
@@ -139,7 +141,7 @@ def test_each_revision_that_gets_new_pods_is_told() -> None:
     last = running("b", [APP | {"image": "i:0"}, big]) | {
         "metadata": meta("b", ("ReplicaSet", "web-old"), labels=labels)
     }
-    cluster = load([web, current, previous, running("a", [APP, SIDECAR]), last])
+    cluster = expanded(load([web, current, previous, running("a", [APP, SIDECAR]), last]))
     assert [one["like"] for one in cluster.siblings.documents()] == ["a", "b"]
     (told,) = cluster.siblings.sentences()
     assert "in default, as a (" in told
@@ -182,7 +184,7 @@ def test_what_a_limit_range_or_a_class_explains_comes_from_them_anew() -> None:
     full = [{"name": name, "resources": {"requests": {"cpu": "300m"}}} for name in ("m", "proxy")]
     more = {"priorityClassName": "high", "priority": 7}
     first = [*deployment(containers=[bare]), of("300m"), priority, running("a", full, spec=more)]
-    cluster = load(first, [of("400m")])
+    cluster = expanded(load(first, [of("400m")]))
     (pod,) = [pod for pod in cluster.pods if not pod.spec.node_name]
     assert requests(pod) == {"m": {"cpu": "400m"}, "proxy": {"cpu": "400m"}}
     assert (pod.spec.priority_class_name, pod.spec.priority) == ("high", 7)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from moorage import expanded
 from moorage.objects import Cluster, load, parse_milli
 
 ROOT = Path(__file__).parents[3]
@@ -46,7 +47,7 @@ def test_pods_as_the_api_server_returns_them() -> None:
 
 
 def test_controllers_without_their_pods() -> None:
-    cluster = load(DATA / "troubleshoot_bundle.json")
+    cluster = expanded(load(DATA / "troubleshoot_bundle.json"))
     assert len(cluster.nodes) == 2
     assert owners(cluster) == {
         "default/ReplicaSet/kotsadm-operator": 1,
@@ -73,7 +74,7 @@ def test_nodes_of_a_troubleshoot_dump_are_read() -> None:
 
 
 def test_the_example_has_its_nodes_and_workloads() -> None:
-    cluster = load(ROOT / "examples" / "demo.yaml")
+    cluster = expanded(load(ROOT / "examples" / "demo.yaml"))
     assert [node.name for node in cluster.nodes] == ["master-1", "worker-1", "node-1"]
     assert owners(cluster) == {
         "kube-system/-": 1,

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from moorage.errors import InputError
-from moorage.objects import Node, Pod, PriorityClass, dump, load, object_to_dict, read_object
+from moorage.objects import Deployment, Node, Pod, PriorityClass, dump, load, object_to_dict, read_object
 
 META = {"name": "web", "labels": {"app_name": "web"}, "creationTimestamp": "2026-01-02T03:04:05Z"}
 CONTAINER = {"name": "main", "image": "web:1", "resources": {"requests": {"cpu": "500m"}}}
@@ -134,7 +134,9 @@ def test_a_later_argument_is_applied_to_an_earlier_one() -> None:
     web = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}}
     template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [CONTAINER]}}
     spec = {"replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "template": template}
-    assert len(load(web | {"spec": spec}, web | {"spec": spec | {"replicas": 3}}).pods) == 3
+    (found,) = load(web | {"spec": spec}, web | {"spec": spec | {"replicas": 3}}).others
+    assert isinstance(found, Deployment)
+    assert found.spec.replicas == 3
 
 
 def test_a_string_is_a_text_by_its_line_break_or_its_brace(tmp_path: Path) -> None:

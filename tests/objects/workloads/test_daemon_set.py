@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.objects.make import CONTAINERS, cluster, node, owned, pod, workload
+from tests.objects.make import CONTAINERS, expand, node, owned, pod, workload
 
 from moorage.objects import Pod
 
@@ -37,7 +37,7 @@ def taint(key: str, effect: str = "NoSchedule") -> dict[str, Any]:
 
 
 def test_one_pod_per_node() -> None:
-    result = cluster(node("a"), daemon(), node("b"))
+    result = expand(node("a"), daemon(), node("b"))
     assert [target(item) for item in result.pods] == ["a", "b"]
     owner = result.pods[0].metadata.controller()
     assert owner is not None
@@ -64,7 +64,7 @@ def in_zone(zone: str) -> dict[str, Any]:
     ],
 )
 def test_nodes_that_match(spec: dict[str, Any], nodes: list[str]) -> None:
-    result = cluster(node("a", {"zone": "1"}), node("b", {"zone": "2"}), daemon(**spec))
+    result = expand(node("a", {"zone": "1"}), node("b", {"zone": "2"}), daemon(**spec))
     assert [target(item) for item in result.pods] == nodes
 
 
@@ -90,12 +90,12 @@ def test_nodes_that_match(spec: dict[str, Any], nodes: list[str]) -> None:
 def test_daemon_pods_tolerate_the_taints_of_their_controller(
     taints: dict[str, Any], spec: dict[str, Any], runs: bool
 ) -> None:
-    assert len(cluster(node("a", **taints), daemon(**spec)).pods) == runs
+    assert len(expand(node("a", **taints), daemon(**spec)).pods) == runs
 
 
 def test_tolerations_come_after_the_templates_without_repetition() -> None:
     unschedulable = {"key": "node.kubernetes.io/unschedulable", "operator": "Exists", "effect": "NoSchedule"}
-    (item,) = cluster(node("a"), daemon(tolerations=[{"key": "x", "operator": "Exists"}, unschedulable])).pods
+    (item,) = expand(node("a"), daemon(tolerations=[{"key": "x", "operator": "Exists"}, unschedulable])).pods
     assert [(toleration.key, toleration.effect) for toleration in item.spec.tolerations] == [
         ("x", ""),
         ("node.kubernetes.io/not-ready", "NoExecute"),
@@ -111,7 +111,7 @@ def test_preferred_affinity_is_kept() -> None:
     preference = {"weight": 3, "preference": {"matchExpressions": [{"key": "a", "operator": "Exists"}]}}
     affinity = in_zone("1")
     affinity["nodeAffinity"][PREFERRED] = [preference]
-    (item,) = cluster(node("a", {"zone": "1"}), daemon(affinity=affinity)).pods
+    (item,) = expand(node("a", {"zone": "1"}), daemon(affinity=affinity)).pods
     assert target(item) == "a"
     assert item.spec.affinity is not None
     assert item.spec.affinity.node_affinity is not None
@@ -147,5 +147,5 @@ def pinned(name: str) -> dict[str, Any]:
     ],
 )
 def test_nodes_that_have_one(listed: Any, missing: list[str]) -> None:
-    result = cluster(node("a"), node("b"), daemon(), listed)
+    result = expand(node("a"), node("b"), daemon(), listed)
     assert [target(item) for item in result.pods if item.name != "x"] == missing

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import pytest
-from tests.objects.make import CONTAINERS, cluster, make, owned, pod, workload
+from tests.objects.make import CONTAINERS, expand, make, owned, pod, workload
 
 from moorage.errors import InputError
 from moorage.objects import Cluster, Object, Pod, ReplicaSet
@@ -14,6 +14,7 @@ from moorage.objects.model.workload import MAX_PODS
 
 SUFFIX = "[bcdfghjklmnpqrstvwxz2456789]{5}"
 
+OLD = "2024-01-01T00:00:00Z"
 PARALLEL = {"podManagementPolicy": "Parallel"}
 
 
@@ -34,7 +35,7 @@ def active(
 @pytest.mark.parametrize("kind", ["ReplicaSet", "ReplicationController"])
 def test_each_replica_has_a_name_and_a_uid_of_its_own(kind: str) -> None:
     owner = workload(kind, "web", {"replicas": 3}, metadata={"creationTimestamp": "2024-01-01T00:00:00Z"})
-    made = cluster(owner).pods
+    made = expand(owner).pods
     assert len({item.name for item in made}) == 3
     assert len({item.metadata.uid for item in made}) == 3
     for item in made:
@@ -53,14 +54,14 @@ def test_each_replica_has_a_name_and_a_uid_of_its_own(kind: str) -> None:
 
 def test_same_input_gives_the_same_pods() -> None:
     objects = [workload("Deployment", "a", {"replicas": 3}), workload("StatefulSet", "b", {"replicas": 2})]
-    assert cluster(*objects) == cluster(*objects)
+    assert expand(*objects) == expand(*objects)
 
 
 def test_names_do_not_collide() -> None:
     objects = [workload("ReplicaSet", "x" * 60 + end, {"replicas": 40}) for end in "ab"]
-    made = names(cluster(*objects))
+    made = names(expand(*objects))
     assert len(set(made)) == 80
-    again = names(cluster(*objects, pod(made[0])))
+    again = names(expand(*objects, pod(made[0])))
     assert len(set(again)) == 81
 
 
@@ -76,8 +77,8 @@ def test_names_do_not_collide() -> None:
         ([active("StatefulSet", "web", "a")], 3),
         ([active("ReplicaSet", "web", "a", "Succeeded"), active("ReplicaSet", "web", "b", "Failed")], 3),
         ([active("ReplicaSet", "web", "a", deletionTimestamp="2024-01-01T00:00:00Z")], 3),
-        ([active("ReplicaSet", "web", name) for name in "abcde"], 0),
-        ([pod("a", metadata={"labels": {"app": "web"}})], 2),
+        ([active("ReplicaSet", "web", name) for name in "abc"], 0),
+        ([pod("a", metadata={"labels": {"app": "web"}, "creationTimestamp": OLD})], 2),
         ([pod("a", metadata={"labels": {"app": "web"}, "namespace": "other"})], 3),
         ([pod("a", metadata={"labels": {"app": "web"}}, status={"phase": "Failed"})], 3),
         ([pod("a", metadata={"labels": {"app": "web"}, "deletionTimestamp": "2024-01-01T00:00:00Z"})], 3),
@@ -87,13 +88,13 @@ def test_names_do_not_collide() -> None:
 )
 def test_what_counts_as_present(listed: list[Object], missing: int) -> None:
     owner = workload("ReplicaSet", "web", {"replicas": 3}, metadata={"uid": "u"})
-    result = cluster(owner, *listed)
+    result = expand(owner, *listed)
     assert len(result.pods) + len(result.finished) == len(listed) + missing
 
 
 def test_uid_is_not_asked_for_where_the_workload_has_none() -> None:
     owner = workload("ReplicaSet", "web", {"replicas": 1})
-    assert names(cluster(owner, active("ReplicaSet", "web", "a", uid="from-the-cluster"))) == ["a"]
+    assert names(expand(owner, active("ReplicaSet", "web", "a", uid="from-the-cluster"))) == ["a"]
 
 
 def test_a_pod_is_adopted_once() -> None:
@@ -101,7 +102,7 @@ def test_a_pod_is_adopted_once() -> None:
     selector = {"selector": {"matchLabels": labels}}
     template = {"metadata": {"labels": labels}, "spec": {"containers": CONTAINERS}}
     objects = [make("ReplicaSet", name, {"replicas": 1, "template": template} | selector) for name in "ab"]
-    result = cluster(*objects, pod("p", metadata={"labels": labels}))
+    result = expand(*objects, pod("p", metadata={"labels": labels, "creationTimestamp": OLD}))
     assert len(result.pods) == 2
 
 
@@ -113,16 +114,19 @@ def test_a_pod_is_adopted_once() -> None:
     ],
 )
 def test_adoption_follows_the_whole_selector(selector: dict[str, Any], missing: int) -> None:
+    def listed(**labels: str) -> Object:
+        return pod("p", metadata={"labels": labels, "creationTimestamp": OLD})
+
     owner = workload("ReplicaSet", "web", {"selector": selector})
-    assert len(cluster(owner, pod("p", metadata={"labels": {"app": "web"}})).pods) == 1 + missing
+    assert len(expand(owner, listed(app="web")).pods) == 1 + missing
     if "matchLabels" in selector:
-        assert len(cluster(owner, pod("p", metadata={"labels": {"app": "web", "x": "y"}})).pods) == 2
+        assert len(expand(owner, listed(app="web", x="y")).pods) == 2
 
 
 def test_a_workload_that_is_being_deleted_creates_nothing() -> None:
     leaving = {"deletionTimestamp": "2024-01-01T00:00:00Z"}
     for kind in ("ReplicaSet", "Deployment", "StatefulSet", "Job"):
-        assert cluster(workload(kind, "w", metadata=leaving)).pods == []
+        assert expand(workload(kind, "w", metadata=leaving)).pods == []
 
 
 def test_deployment_makes_a_replica_set() -> None:
@@ -130,7 +134,7 @@ def test_deployment_makes_a_replica_set() -> None:
         "metadata": {"labels": {"app": "web"}, "annotations": {"note": "x"}},
         "spec": {"containers": [{"name": "c", "resources": {"limits": {"cpu": 1}}}]},
     }
-    result = cluster(workload("Deployment", "web", {"replicas": 2, "template": template}))
+    result = expand(workload("Deployment", "web", {"replicas": 2, "template": template}))
     deployment, replica_set = result.others
     assert isinstance(replica_set, ReplicaSet)
     suffix = replica_set.name.removeprefix("web-")
@@ -159,7 +163,7 @@ def test_deployment_makes_a_replica_set() -> None:
 def test_hash_follows_the_template() -> None:
     def replica_set(**spec: Any) -> str:
         template = {"metadata": {"labels": {"app": "w"}}, "spec": {"containers": CONTAINERS} | spec}
-        return cluster(workload("Deployment", "w", {"template": template})).others[1].name
+        return expand(workload("Deployment", "w", {"template": template})).others[1].name
 
     assert replica_set() == replica_set()
     assert replica_set() != replica_set(hostNetwork=True)
@@ -183,19 +187,19 @@ def replicas_of(result: Cluster) -> dict[str, int]:
 
 
 def test_listed_replica_sets_are_expanded_once() -> None:
-    result = cluster(workload("Deployment", "web", {"replicas": 3}), listed_replica_set("web-1", 3))
+    result = expand(workload("Deployment", "web", {"replicas": 3}), listed_replica_set("web-1", 3))
     assert replicas_of(result) == {"web-1": 3}
     assert len(result.others) == 2
 
 
 def test_replica_set_of_a_deployment_that_is_not_listed() -> None:
-    assert replicas_of(cluster(listed_replica_set("web-1", 2))) == {"web-1": 2}
+    assert replicas_of(expand(listed_replica_set("web-1", 2))) == {"web-1": 2}
 
 
 def test_replica_set_of_another_deployment_with_the_same_name() -> None:
     deployment = workload("Deployment", "web", {"replicas": 1}, metadata={"uid": "new"})
     old = workload("ReplicaSet", "web-1", {"replicas": 2}, metadata=owned("Deployment", "web", "old"))
-    assert sorted(replicas_of(cluster(deployment, old)).values()) == [1, 2]
+    assert sorted(replicas_of(expand(deployment, old)).values()) == [1, 2]
 
 
 @pytest.mark.parametrize(
@@ -221,22 +225,22 @@ def test_the_oldest_replica_set_of_the_template_grows(
     deployment = workload("Deployment", "web", {"replicas": 5})
     sets = [listed_replica_set("web-1", 1, **first), listed_replica_set("web-2", 1, **second)]
     wanted = {"web-1": 1, "web-2": 1} | {grown: 5}
-    assert replicas_of(cluster(deployment, *sets)) == wanted
-    assert replicas_of(cluster(*sets[::-1], deployment)) == wanted
+    assert replicas_of(expand(deployment, *sets)) == wanted
+    assert replicas_of(expand(*sets[::-1], deployment)) == wanted
 
 
 def test_a_changed_template_grows_by_the_surge() -> None:
     deployment = workload("Deployment", "web", {"replicas": 5})
     old = listed_replica_set("web-1", 5, app="old")
-    made = replicas_of(cluster(deployment, old))
-    assert made.pop("web-1") == 5
-    assert list(made.values()) == [2]  # 25% of 5, rounded up
+    made = replicas_of(expand(deployment, old))
+    assert made.pop("web-1") == 4  # of the pods that are not ready as many go as the budget leaves
+    assert list(made.values()) == [3]  # 25% of 5, rounded up, and one in place of that
 
 
 def test_rolling_update_keeps_the_surplus() -> None:
     deployment = workload("Deployment", "web", {"replicas": 2})
     sets = [listed_replica_set("web-1", 1), listed_replica_set("web-2", 2)]
-    assert replicas_of(cluster(deployment, *sets)) == {"web-1": 1, "web-2": 2}
+    assert replicas_of(expand(deployment, *sets)) == {"web-1": 1, "web-2": 2}
 
 
 def test_deployment_finds_its_pods_without_replica_sets() -> None:
@@ -253,7 +257,7 @@ def test_deployment_finds_its_pods_without_replica_sets() -> None:
         for day, (suffix, name) in enumerate([("aaa", "p1"), ("bbb", "p2"), ("bbb", "p3")], start=1)
     ]
     stranger = active("ReplicaSet", "web-api-ccc", "p4", labels={"app": "api", "pod-template-hash": "ccc"})
-    result = cluster(workload("Deployment", "web", {"replicas": 5}), *pods, stranger)
+    result = expand(workload("Deployment", "web", {"replicas": 5}), *pods, stranger)
     made = new(result, "p1", "p2", "p3", "p4")
     assert len(made) == 3  # as many as 5 pods and a surge of 2 leave room for
     for item in made:
@@ -273,7 +277,7 @@ def test_pods_of_a_stateful_set_have_their_claims() -> None:
         },
         **PARALLEL,
     }
-    made = cluster(workload("StatefulSet", "db", spec)).pods
+    made = expand(workload("StatefulSet", "db", spec)).pods
     assert [item.name for item in made] == ["db-0", "db-1", "db-2"]
     assert made[1].metadata.labels["apps.kubernetes.io/pod-index"] == "1"
     assert made[1].metadata.labels["statefulset.kubernetes.io/pod-name"] == "db-1"
@@ -287,7 +291,7 @@ def test_pods_of_a_stateful_set_have_their_claims() -> None:
 
 def test_stateful_set_ordinals() -> None:
     owner = workload("StatefulSet", "db", {"replicas": 2, "ordinals": {"start": 5}} | PARALLEL)
-    assert names(cluster(owner)) == ["db-5", "db-6"]
+    assert names(expand(owner)) == ["db-5", "db-6"]
 
 
 def test_stateful_set_fills_gaps_only() -> None:
@@ -297,9 +301,9 @@ def test_stateful_set_fills_gaps_only() -> None:
         active("StatefulSet", "db", "db-5", "Failed"),
         pod("db-4"),
     ]
-    result = cluster(workload("StatefulSet", "db", {"replicas": 6} | PARALLEL), *listed)
-    assert [item.name for item in new(result, "db-0", "db-2", "db-4")] == ["db-1", "db-3"]
-    assert [item.name for item in result.finished] == ["db-5"]  # its controller deletes it first
+    result = expand(workload("StatefulSet", "db", {"replicas": 6} | PARALLEL), *listed)
+    assert [item.name for item in new(result, "db-0", "db-2", "db-4")] == ["db-1", "db-3", "db-5"]
+    assert result.finished == []  # its controller deletes it first
 
 
 @pytest.mark.parametrize(
@@ -310,15 +314,15 @@ def test_ordered_pods_are_made_up_to_the_first_that_is_not_available(
     status: dict[str, Any], made: list[str]
 ) -> None:
     owner = workload("StatefulSet", "db", {"replicas": 3})
-    assert names(cluster(owner)) == ["db-0"]
+    assert names(expand(owner)) == ["db-0"]
     first = pod("db-0", {"nodeName": "n"}, status=status, metadata=owned("StatefulSet", "db"))
-    assert [each.name for each in new(cluster(owner, first), "db-0")] == made
+    assert [each.name for each in new(expand(owner, first), "db-0")] == made
 
 
 def test_controller_reference_among_others() -> None:
     references = [{"kind": "Custom", "name": "x"}, {"kind": "ReplicaSet", "name": "web", "controller": True}]
     listed = pod("p", metadata={"ownerReferences": references})
-    assert names(cluster(workload("ReplicaSet", "web"), listed)) == ["p"]
+    assert names(expand(workload("ReplicaSet", "web"), listed)) == ["p"]
 
 
 def test_owners_in_a_circle_do_not_hang() -> None:
@@ -326,7 +330,7 @@ def test_owners_in_a_circle_do_not_hang() -> None:
     second = workload("ReplicaSet", "b", {"replicas": 1}, metadata=owned("ReplicaSet", "a"))
     selfish = workload("Deployment", "d", {"replicas": 1}, metadata=owned("Deployment", "d"))
     pods = [active("Pod", "q", "p"), active("Pod", "p", "q")]
-    assert len(cluster(first, second, selfish, *pods).pods) == 5
+    assert len(expand(first, second, selfish, *pods).pods) == 5
 
 
 def test_too_many_pods_in_all() -> None:
@@ -334,7 +338,7 @@ def test_too_many_pods_in_all() -> None:
         workload("ReplicaSet", name, {"replicas": count}) for name, count in (("a", 1), ("b", MAX_PODS))
     ]
     with pytest.raises(InputError) as caught:
-        cluster(*objects)
+        expand(*objects)
     assert str(caught.value) == (
         "ReplicaSet default/b: spec.replicas: 2000000 pods to create would make more than 2000000 in all"
     )

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.objects.make import cluster, owned, pod, workload
+from tests.objects.make import expand, owned, pod, workload
 
 from moorage.objects import Object
 
@@ -16,7 +16,7 @@ INDEX = "batch.kubernetes.io/job-completion-index"
 
 def run(spec: dict[str, Any], *listed: Object, **status: Any) -> list[Any]:
     """The pods that a Job gets in addition to those listed."""
-    result = cluster(workload("Job", "j", spec, status=status, metadata={"uid": "u"}), *listed)
+    result = expand(workload("Job", "j", spec, status=status, metadata={"uid": "u"}), *listed)
     return result.pods[sum(item.name.startswith("x") for item in result.pods) :]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.objects.make import cluster, node, workload
+from tests.objects.make import expand, node, workload
 
 from moorage import Scheduler
 from moorage.objects import Pod, decode_object, defaults
@@ -76,7 +76,7 @@ def test_pods_that_a_controller_makes(kind: str, is_read: bool) -> None:
     """While a cluster is read, and when a workload is added."""
     several = {"parallelism": 1} if kind == "Job" else {"selector": {"matchLabels": {"app": "a"}}}
     made = workload(kind, "w", spec={"template": TEMPLATE} | several)
-    one = Scheduler(cluster(node("n"), *([made] if is_read else [])))
+    one = Scheduler(expand(node("n"), *([made] if is_read else [])))
     if not is_read:
         one.apply([made])
     one.run()

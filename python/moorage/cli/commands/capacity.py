@@ -94,6 +94,7 @@ def capacity(  # noqa: PLR0913
     from moorage.cli.runs.pod_templates import as_gang, read_templates, template_group_warnings
     from moorage.cli.runs.simulation import input_warnings
     from moorage.facade import Scheduler
+    from moorage.scheduler.expanded import with_objects
 
     if compatible and output in ("csv", "markdown", "html"):
         raise click.UsageError(f"cluster-capacity has no -o {output}: leave out --compatible")
@@ -104,11 +105,12 @@ def capacity(  # noqa: PLR0913
         cluster = load_input(options)
         if exclude_nodes is not None:
             cluster = _without(cluster, exclude_nodes)
-        read = read_templates(templates, cluster, options["validate"], namespace)
+        scheduler = Scheduler(cluster, **scheduler_settings(options, cluster))
+        there = with_objects(cluster, scheduler.client)
+        read = read_templates(templates, there, options["validate"], namespace)
         if by is not None and all(by not in node.metadata.labels for node in cluster.nodes):
             raise InputError("no node has this label", source="--by", obj=repr(by))
         stage()
-        scheduler = Scheduler(cluster, **scheduler_settings(options, cluster))
         scheduler.apply(read.others)
         without_effect, nodes = list[str](), {node.name for node in cluster.nodes}
         for change in requested_changes(options):

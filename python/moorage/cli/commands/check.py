@@ -115,6 +115,7 @@ def check(
     from moorage.cli.runs.removed_pods import removed_pods
     from moorage.cli.runs.simulation import Preparation
     from moorage.objects.read.cluster_builder import CONFIGURATION
+    from moorage.scheduler import expanded
 
     if options["survive"] is None and options["at_once"] > 1:
         raise click.UsageError("--at-once needs --survive")
@@ -133,7 +134,8 @@ def check(
         if options["upgrade_from"] is None:
             preparation = Preparation(after, scheduler_settings(options, after), changes)
             stage()
-            done, waiting = preparation.run(stage), waiting_pods(before)
+            waiting = waiting_pods(expanded(before, **preparation.settings))
+            done = preparation.run(stage)
         else:
             stage()
             assert after.release is not None
@@ -141,7 +143,8 @@ def check(
             first, last, told = sides_of_upgrade(*releases, options["gates"])
             common = {**options, "gates": ""}  # each side has its own
             compared = compare_releases((first, last), after, common, changes, stages=stage)
-            waiting = waiting_pods(before) & compared.without_node()
+            settings = scheduler_settings({**options, "gates": ""}, before)
+            waiting = waiting_pods(expanded(before, **settings)) & compared.without_node()
             done, causes = compared.after.simulation, compared.losses()
         stage()
         verdict = judge(done, waiting, allowed, new_only, causes)

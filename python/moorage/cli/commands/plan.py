@@ -208,13 +208,15 @@ def _answer(options: dict[str, Any], ask: Question, source: str) -> None:
     from moorage.cli.runs.pod_templates import read_templates
     from moorage.cli.runs.simulation import Preparation
     from moorage.planning.new_nodes.node_demand import NodesNeeded
+    from moorage.scheduler.expanded import with_objects
 
     with Stages("reading", "planning") as stage:
         cluster = load_input(options)
         preparation = Preparation(cluster, scheduler_settings(options, cluster), requested_changes(options))
         place = options["namespace"] or "default"
-        read = read_templates(options.get("templates", ()), cluster, options["validate"], place)
         scheduler = preparation.make()
+        there = with_objects(cluster, scheduler.client)
+        read = read_templates(options.get("templates", ()), there, options["validate"], place)
         scheduler.apply(read.others)
         asks_of_pending = options.get("templates") == ()  # they are what a bound or new nodes are for
         if options["after_run"] or (places_first(options) and not asks_of_pending):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,11 +12,12 @@ from msgspec.structs import replace
 from moorage.cli.options.inputs import file_named, is_input
 from moorage.errors import InputError, examples, nearest, same_or_nearest
 from moorage.facade import Scheduler
-from moorage.objects import Cluster, Namespace, Object, Pod, PodGroup, UnitKey, group_of
+from moorage.objects import Cluster, Namespace, Node, Object, Pod, PodGroup, UnitKey, group_of
 from moorage.objects.model.other_workloads import DeploymentConfig, LeaderWorkerSet, Rollout
 from moorage.objects.model.pod import EphemeralVolumeSource, PersistentVolumeClaimTemplate, Volume
 from moorage.objects.model.pod_group import COMPOSITE, unit_name
 from moorage.objects.model.workload import (
+    ControllerRevision,
     CronJob,
     DaemonSet,
     Deployment,
@@ -30,10 +31,11 @@ from moorage.objects.model.workload import (
 from moorage.objects.read.cluster_builder import check_namespaces, complete
 from moorage.objects.read.load import in_namespace, read_objects
 from moorage.objects.validate.field_validation import ValidationMode
-from moorage.objects.workloads.deployment_rollout import find_new_replica_set
-from moorage.objects.workloads.expand_workloads import expand_workloads
+from moorage.objects.workloads.deployment_rollout import find_new_replica_set, next_step
 from moorage.objects.workloads.jobs.cron_runs import next_run
 from moorage.objects.workloads.jobs.indexes import INDEX
+from moorage.objects.workloads.missing_pods import create_missing
+from moorage.objects.workloads.other_kinds import PARENTS, next_children
 from moorage.objects.workloads.ownership import refers_to
 from moorage.planning.templates import as_template
 from moorage.store import parse_reference
@@ -287,7 +289,51 @@ def _pods_of(obj: Object) -> list[Pod]:
         obj = replace(obj, spec=replace(obj.spec, replicas=1, paused=False))
     elif isinstance(obj, _REPLICATED):
         obj = replace(obj, spec=replace(obj.spec, replicas=1))
-    return expand_workloads(Cluster(others=[obj])).pods
+    made, children = _Template(), [obj]
+    if isinstance(obj, Deployment):
+        children = [*next_step(obj, [], {}, False)]
+    elif isinstance(obj, PARENTS):
+        children = next_children(obj, []) or []
+    for child in children:
+        create_missing(made, child, ())
+    return made.pods
+
+
+class _Template:
+    """Takes the pods of a workload that has none yet (`PodControl`)."""
+
+    def __init__(self) -> None:
+        self.pods: list[Pod] = []
+
+    def active(self, _: Object) -> int:
+        return 0
+
+    def owned(self, _: Object) -> list[Pod]:
+        return []
+
+    def adopt(self, _: Object, __: object) -> list[Pod]:
+        return []
+
+    def daemon_nodes(self, _: Object) -> Container[str]:
+        return ()
+
+    def count(self, _: Object, missing: int, path: str = "") -> range:
+        return range(missing)
+
+    def create(self, _: Object, pod: Pod) -> None:
+        self.pods.append(pod)
+
+    def is_new(self, _: Node) -> bool:
+        return False
+
+    def create_claim(self, _: Object, __: Object) -> None:
+        pass
+
+    def revisions(self, _: Object) -> list[ControllerRevision]:
+        return []
+
+    def write_revision(self, _: Object, revision: ControllerRevision) -> ControllerRevision:
+        return revision
 
 
 def _with_own_volumes(pod: Pod, owner: StatefulSet) -> Pod:

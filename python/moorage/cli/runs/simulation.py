@@ -29,6 +29,7 @@ from moorage.objects.workloads.top_controller import Workload, Workloads, group_
 from moorage.plugins.gang_scheduling import GangScheduling
 from moorage.scheduler import ScheduleResult
 from moorage.scheduler.cycle.results import Failure
+from moorage.scheduler.expanded import admission_warnings, with_objects
 from moorage.scheduler.groups.ignored_groups import group_warnings
 from moorage.scheduler.loop import Loop
 from moorage.scheduler.scheduler_parts import TERMINATING as TERMINATING
@@ -171,9 +172,8 @@ class Simulation:
             if not pod.spec.node_name
             or any(key in keys for keys in (self.result.evicted, moved, self.kept, remade, changed))
         ]
-        known = {pod.key for pod in self.cluster.pods}
-        made = [pod for key, pod in self.before.items() if key not in known]
-        made += [pod for pod in self.new if pod.key not in known]
+        known = set(self.preparation.first)
+        made = [pod for pod in (*self.before.values(), *self.new) if pod.key not in known]
         replacements = Counter(map(self.workloads.of, made))
         found = [self._outcome(pod, replacements) for pod in (*gone, *pods, *self.new)]
         awaited = [
@@ -201,8 +201,7 @@ class Simulation:
     @cached_property
     def refused(self) -> list[RefusedPod]:
         """The pods that the API server refuses: single ones, and those that workloads lack after the run."""
-        single = [one for one in self.cluster.refused if one.pod.metadata.controller() is None]
-        return single + self.scheduler.refused_pods()
+        return self.cluster.refused + self.scheduler.refused_pods()
 
     def _not_simulated(self) -> list[Outcome]:
         """Return an outcome for each pod that a workload of an unknown kind would make."""
@@ -291,8 +290,7 @@ class Simulation:
 
     def warnings(self) -> Iterator[str]:
         """Yield warnings about the input and the run, one sentence each."""
-        of_load = refusal_warnings(self.cluster.refused)
-        yield from (text for text in self.preparation.warnings if text not in of_load)
+        yield from self.preparation.warnings
         yield from refusal_warnings(self.refused)
         yield from self._failed_jobs()
         yield from self._unready_templates()
@@ -366,8 +364,9 @@ def input_warnings(cluster: Cluster, scheduler: Scheduler) -> list[str]:
     now = idle_warnings(stored, scheduler.suspended())
     kept = [text for text in cluster.warnings if text in now or text not in past]
     made = (text for text in now if text not in past)
+    added = admission_warnings(client)
     of_storage = unknown_topologies(client)
-    return [*kept, *made, *_device_warnings(scheduler), *group_warnings(scheduler), *of_storage]
+    return [*kept, *made, *added, *_device_warnings(scheduler), *group_warnings(scheduler), *of_storage]
 
 
 def _device_warnings(scheduler: Scheduler) -> Iterator[str]:
@@ -447,6 +446,8 @@ class Preparation:
     ----------
     pods : dict of str to Pod
         The pods before the run by ``namespace/name``, in reading order, new ones last.
+    first : list of str
+        By ``namespace/name``, the pods before the changes: in reading order, then as workloads made them.
     placed : set of str
         By ``namespace/name``, the pods that the changes have placed: those that restart all workloads, or
         upgrade nodes, do.
@@ -467,16 +468,17 @@ class Preparation:
         self.kept: dict[str, str] = {}
         self._budgeted: list[tuple[RequestedChange, Pod]] = []  # kept, by which drain, and may go later
         scheduler, told = Scheduler(cluster, **settings), list[str]()
+        self.first = [pod.key for pod in with_objects(cluster, scheduler.client).pods]
         bound = {pod.metadata.uid for pod in scheduler.client.list(Pod)[0] if pod.spec.node_name}
         nodes = {node.name for node in cluster.nodes}
         for change in changes:
             scheduler.let_pods_stop()
-            before = _in_reading_order(cluster, scheduler)
+            before = self._in_reading_order(scheduler)
             made = change.make(scheduler, nodes)
             self._record(change, before.values(), made)
             told += left_as_is(change, made, scheduler)
         scheduler.sync()
-        self.pods = _in_reading_order(cluster, scheduler)
+        self.pods = self._in_reading_order(scheduler)
         new = ((key, pod) for key, pod in self.pods.items() if pod.metadata.uid not in bound)
         self.placed = {key for key, pod in new if pod.spec.node_name}
         self.workloads = workloads_of(scheduler)
@@ -487,6 +489,12 @@ class Preparation:
     def warnings(self) -> list[str]:
         """About the input and the pods that were made so far, a sentence each."""
         return [*self._told, *self.cluster.siblings.sentences()]
+
+    def _in_reading_order(self, scheduler: Scheduler) -> dict[str, Pod]:
+        """Return the pods of a scheduler's store that have not finished, by key: those that were there before
+        the changes in their order, then the others."""
+        stored = {pod.key: pod for pod in scheduler.client.list(Pod)[0] if pod.status.phase not in FINISHED}
+        return {key: stored[key] for key in self.first if key in stored} | stored
 
     def _record(self, change: RequestedChange, before: Iterable[Pod], made: Change) -> None:
         """Note the pods that a change has deleted or kept."""
@@ -563,14 +571,6 @@ class Preparation:
         return Simulation(
             self, done.scheduler, done.result, done, evicted=self.evicted.copy(), kept=self.kept.copy()
         )
-
-
-def _in_reading_order(cluster: Cluster, scheduler: Scheduler) -> dict[str, Pod]:
-    """Return the pods of a scheduler's store that have not finished, by key: those of the cluster in reading
-    order, then the others."""
-    stored = {pod.key: pod for pod in scheduler.client.list(Pod)[0] if pod.status.phase not in FINISHED}
-    keys = [pod.key for pod in cluster.pods]
-    return {key: stored[key] for key in keys if key in stored} | stored
 
 
 def workloads_of(scheduler: Scheduler) -> Workloads:

@@ -49,6 +49,7 @@ from moorage.objects.workloads.ownership import (
 )
 from moorage.objects.workloads.readiness import is_coming, progressing, unready_templates
 from moorage.objects.workloads.revisions import is_updated, mark_of
+from moorage.objects.workloads.turns import WORKLOADS
 from moorage.store import DeletedFinalStateUnknown, Indexer, InformerFactory, NotFoundError, ObjectStore
 from moorage.store.informers.handler_functions import HandlerFunctions, last_state
 from moorage.store.kinds import is_namespaced
@@ -69,9 +70,6 @@ from .stateful_set_controller import StatefulSetController
 from .store_control import StoreControl
 from .surplus_pods import surplus_pods
 
-WORKLOADS: tuple[type[Object], ...] = (
-    Deployment, ReplicaSet, ReplicationController, StatefulSet, DaemonSet, Job, CloneSet, *PARENTS,
-)  # fmt: skip
 KINDS = {kind.__name__: kind for kind in WORKLOADS}
 _EVICTING = frozenset({"NoExecute"})
 _MAKERS = frozenset(kind.__name__ for kind in (Deployment, *PARENTS))
@@ -113,7 +111,8 @@ class ClusterControllers:
         self._client = client
         self._cache = cache
         # Kind and key of the workloads to look at, with the version in which they were written, or `LATER`.
-        self._changed: dict[tuple[str, str], int] = {}
+        self._changed: dict[tuple[str, str], float] = {}
+        self._single: dict[str, Pod] = {}  # pods of files that have their turn among workloads
         self._nodes: dict[str, bool] = {}  # nodes that are new, changed or gone; whether pods may have to go
         self._deleted: list[Object] = []  # whose dependents are to be deleted
         self._replacements: list[Pod] = []  # pods that operators make in place of those that are gone
@@ -162,12 +161,26 @@ class ClusterControllers:
         informers.informer(PersistentVolumeClaim).add_event_handler(bound)
         informers.informer(Pod).add_event_handler(PodEvents(self))
 
-    def start(self) -> None:
+    def start(self, single: Iterable[Pod], turns: Mapping[str, str]) -> None:
         """Take the present state of nodes and budgets as it is; informers have reported all objects.
 
         Workloads are looked at in the first round, in which all that is in namespaces that are being deleted
         goes as well. Kubelets end the pods that are being deleted, and start others.
+
+        Parameters
+        ----------
+        single : iterable of Pod
+            Pods that are created among those of workloads.
+        turns : mapping of str to str
+            See `Cluster.turns`.
         """
+        for pod in single:
+            kind, _, key = turns[pod.key].partition(" ")
+            before = self._copies[kind].get(key) if kind else None
+            version = 0 if before is None else int(before.metadata.resource_version)
+            self._changed[Pod.__name__, pod.key] = version + 0.5
+            self._single[pod.key] = pod
+        self.control.reserved = self._single
         self._nodes.clear()
         namespaces: list[Namespace] = self._client.list(Namespace)[0]
         self._deleted += [
@@ -230,10 +243,8 @@ class ClusterControllers:
 
     def note(self, obj: Object) -> None:
         """Look at a workload in the next round, and at the Deployment that controls it."""
-        owner, written = obj.metadata.controller(), obj
-        if owner is not None and owner.kind in _MAKERS:  # whose turn it has
-            written = self._copies[owner.kind].get(f"{obj.namespace}/{owner.name}") or obj
-        self._changed.setdefault((obj.kind, obj.key), int(written.metadata.resource_version))
+        name, version = (obj.kind, obj.key), int(obj.metadata.resource_version)
+        self._changed[name] = min(version, self._changed.get(name, LATER))
         if isinstance(obj, ReplicaSet | ReplicationController | StatefulSet):
             self.note_owner(obj)
         self.budgets.note_workload(obj)
@@ -368,11 +379,12 @@ class ClusterControllers:
         self.availability.wait_for_events(due)
         return False
 
-    def _reconcile_all(self, changed: Mapping[tuple[str, str], int]) -> None:
+    def _reconcile_all(self, changed: Mapping[tuple[str, str], float]) -> None:
         """Look at workloads in the order of their writes. Those that make other workloads come first: if that
         changes something, the others wait for a round, in which the new workloads have the turn of their
         maker."""
-        before, in_turn = self._client.changes, sorted(changed, key=changed.__getitem__)
+        before, turns = self._client.changes, {one: self._turn(one, changed[one]) for one in changed}
+        in_turn = sorted(changed, key=turns.__getitem__)
         makers = dict.fromkeys(one for one in in_turn if one[0] in _MAKERS and changed[one] < LATER)
         for maker in makers:
             self._reconcile_named(*maker)
@@ -383,9 +395,21 @@ class ClusterControllers:
         for other in others:
             self._reconcile_named(*other)
 
+    def _turn(self, named: tuple[str, str], version: float) -> float:
+        """Return the version of a workload, or of the one that makes it, whose turn it has."""
+        obj = self._copies[named[0]].get(named[1]) if version < LATER and named[0] in KINDS else None
+        owner = None if obj is None else obj.metadata.controller()
+        if obj is None or owner is None or owner.kind not in _MAKERS:
+            return version
+        maker = self._copies[owner.kind].get(f"{obj.namespace}/{owner.name}")
+        return version if maker is None else int(maker.metadata.resource_version)
+
     def _reconcile_named(self, kind: str, key: str) -> None:
         """Bring a workload to what it asks for; one that is gone has nothing to do, but a Job lets go of its
-        pods."""
+        pods. A single pod is created."""
+        if kind == Pod.__name__:
+            self._client.create(self._single.pop(key))
+            return
         workload = self._copies[kind].get(key)
         if workload is not None:
             self._reconcile(workload)

@@ -9,6 +9,7 @@ from moorage.objects.model.meta import Object
 from moorage.objects.model.pod import Pod
 from moorage.objects.workloads.daemon_pods import node_of
 from moorage.objects.workloads.ownership import has_made_up_uid, is_active
+from moorage.objects.workloads.top_controller import group_to_show
 from moorage.store import Indexer
 
 T = TypeVar("T", bound=Object)
@@ -27,7 +28,9 @@ def by_owner(obj: Object) -> tuple[str, ...]:
     """
     values: tuple[str, ...] = ()
     for owner in obj.metadata.owner_references:
-        at = path(owner.kind, obj.metadata.namespace, owner.name)
+        group = group_to_show(owner.kind, owner.api_version) if owner.api_version else ""
+        kind = f"{owner.kind}.{group}" if group else owner.kind
+        at = path(kind, obj.metadata.namespace, owner.name)
         values += (at, f"{at}#{owner.uid}") if owner.controller else (f"{at}!{owner.uid}",)
         if owner.kind == "DaemonSet" and isinstance(obj, Pod):
             values += (f"{at}@{node_of(obj.spec)}",)

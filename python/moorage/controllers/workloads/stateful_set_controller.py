@@ -68,7 +68,7 @@ class StatefulSetController:
         self._write_status(obj, pods, revisions)
         self._availability.wait(obj, step.is_complete, is_available.due)
         create_ordinals(self._control, obj, step.created, revisions)
-        create_claims(self._control, obj, [at for at, pod in pods.items() if not pod.spec.node_name])
+        create_claims(self._control, obj, pods)
         self._write_claim_owners(obj, pods)
         for pod in step.deleted:
             self._control.delete(pod)

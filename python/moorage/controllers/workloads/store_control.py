@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Mapping
 from contextlib import suppress
 
 from msgspec.structs import replace
 
+from moorage.errors import InputError
 from moorage.objects import LabelSelectorMatcher
 from moorage.objects.admission.admission import Admission, RefusedError
 from moorage.objects.admission.policies import OWNERS
@@ -22,9 +23,8 @@ from moorage.objects.model.meta import Condition, LabelSelector, Object
 from moorage.objects.model.node import Namespace, Node
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.storage import PersistentVolumeClaim
-from moorage.objects.model.workload import ControllerRevision, DaemonSet, PriorityClass
+from moorage.objects.model.workload import MAX_PODS, ControllerRevision, DaemonSet, PriorityClass
 from moorage.objects.workloads.ages import seconds
-from moorage.objects.workloads.expand_workloads import counted
 from moorage.objects.workloads.ownership import FINISHED, controller_reference
 from moorage.objects.workloads.pod_claims import ephemeral_claims
 from moorage.objects.workloads.readiness import with_readiness
@@ -61,6 +61,8 @@ class StoreControl:
         The workloads whose next pod the API server would refuse, as ``Kind namespace/name``, with its text.
     has_new_claims : bool
         Whether pods were created whose claims others have to create or to bind; the caller sets it to False.
+    reserved : mapping of str to Pod
+        By ``namespace/name``, pods that files have and that are not created yet.
     unready : dict of Mark to int
         The templates of whose pods none was ready when the cluster was read (`unready_templates`).
     """
@@ -80,6 +82,8 @@ class StoreControl:
         self.refusals: dict[str, str] = {}
         self.has_new_claims = False
         self.unready: dict[Mark, int] = {}
+        self.reserved: Mapping[str, Pod] = {}
+        self._asked = 0  # pods to create in this round
         self._admission: Admission | None = None  # of this round
         self._read = -1  # the changes of the store that the last refusal has seen
         pods.add_index(ENDED, of_ended, is_lasting=True)
@@ -87,7 +91,7 @@ class StoreControl:
 
     def begin_round(self) -> None:
         """Forget what admission depends on: policies, and the usage of quotas."""
-        self._admission = None
+        self._admission, self._asked = None, 0
 
     def may_be_admitted(self) -> bool:
         """Whether something that admission reads has changed since a pod was refused."""
@@ -168,8 +172,18 @@ class StoreControl:
         return [pod for value in values_of(owner) for pod, values in here if value in values]
 
     def count(self, owner: Object, missing: int, path: str = "spec.replicas") -> range:
-        """Return the numbers of new pods; see `counted`."""
-        return counted(owner, 0, missing, path)
+        """Return the numbers of new pods.
+
+        Raises
+        ------
+        InputError
+            There would be more than `MAX_PODS` pods.
+        """
+        self._asked += max(missing, 0)
+        if len(self.pods) + self._asked > MAX_PODS:
+            message = f"{missing} pods to create would make more than {MAX_PODS} in all"
+            raise InputError(message, obj=f"{owner.kind} {owner.key}", path=path)
+        return range(missing)
 
     def create(self, owner: Object, pod: Pod) -> None:
         """Create a pod and the claims of its ephemeral volumes; nothing happens if its name is taken.
@@ -179,7 +193,7 @@ class StoreControl:
         RefusedError
             The API server refuses it.
         """
-        if pod.name and self.pods.get(f"{pod.namespace}/{pod.name}") is not None:
+        if pod.name and (pod.key in self.reserved or self.pods.get(pod.key) is not None):
             return
         pod = with_readiness(self.admitted(pod), self.unready)
         with suppress(AlreadyExistsError):

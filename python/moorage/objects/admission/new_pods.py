@@ -1,20 +1,18 @@
-"""Admits the new pods of a cluster that is read."""
+"""Admits the new pods of manifests."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from moorage.errors import InputError
 from moorage.objects.model.cluster import Cluster, RefusedPod
 from moorage.objects.model.meta import Object
 from moorage.objects.model.pod import Pod
-from moorage.objects.model.storage import PersistentVolumeClaim
 from moorage.objects.workloads.naming import stable_uid
 from moorage.objects.workloads.ownership import has_made_up_uid
 
 from .admission import Admission, RefusedError
-from .siblings import Siblings
 
 
 def is_new(pod: Pod) -> bool:
@@ -56,16 +54,6 @@ class NewPods:
         )
         self.refused: list[RefusedPod] = []
 
-    def warnings(self, cluster: Cluster) -> Iterator[str]:
-        """Yield sentences about what admission adds to new pods, or a distribution would add.
-
-        Parameters
-        ----------
-        cluster : Cluster
-            With the new pods.
-        """
-        return self._admission.additions.warnings(cluster.pods, cluster.nodes)
-
     def _of_namespace(self, namespace: str) -> Iterable[Pod]:
         if self._existing is None:
             self._existing = defaultdict(list)
@@ -77,45 +65,20 @@ class NewPods:
     def _objects_of(self, namespace: str) -> Iterable[Object]:
         return [obj for obj in self._others if obj.namespace == namespace and not _is_new_object(obj)]
 
-    def follow(self, siblings: Siblings) -> None:
-        """Make pods of workloads differ from their templates as running pods do."""
-        self._admission.siblings = siblings
-
-    def admit_objects(self, others: list[Object], pods: list[Pod]) -> tuple[list[Object], list[Pod]]:
+    def admit_objects(self) -> None:
         """Admit the new ones among objects that are no pods.
-
-        Parameters
-        ----------
-        pods : list of Pod
-            Those that workloads have made.
-
-        Returns
-        -------
-        list of Object
-            All but the refused ones, and what they would control.
-        list of Pod
-            All but those that lack their controller or their claim.
 
         Raises
         ------
         InputError
-            An object of a file is refused: by a quota, or a limit range.
+            One is refused: by a quota, or a limit range.
         """
-        admitted, lost = list[Object](), set[tuple[str, str, str]]()
-        listed = {(obj.kind, obj.key) for obj in self._others}
-        for obj in others:
-            owner = obj.metadata.controller()
-            try:
-                if owner is not None and (owner.kind, obj.namespace, owner.name) in lost:
-                    raise RefusedError("")
-                if _is_new_object(obj):
+        for obj in self._others:
+            if _is_new_object(obj):
+                try:
                     self._admission.admit_object(obj)
-                admitted.append(obj)
-            except RefusedError as error:
-                lost.add((obj.kind, obj.namespace, obj.name))
-                if (obj.kind, obj.key) in listed:  # else its controller is refused again, and tells
+                except RefusedError as error:
                     raise InputError(str(error), obj=f"{obj.kind} {obj.key}") from None
-        return admitted, [pod for pod in pods if lost.isdisjoint(_needs(pod))] if lost else pods
 
     def admit(self, pods: Iterable[Pod]) -> list[Pod]:
         """Admit the new ones among pods.
@@ -134,34 +97,7 @@ class NewPods:
                 self.refused.append(RefusedPod(pod, str(error)))
         return admitted
 
-    def without_claims_of_refused(self, objects: list[Object]) -> list[Object]:
-        """Leave out the claims that were made for refused pods."""
-        uids = {one.pod.metadata.uid for one in self.refused}
-        if not uids:
-            return objects
-        return [
-            obj
-            for obj in objects
-            if not (isinstance(obj, PersistentVolumeClaim) and _controller_uid(obj) in uids)
-        ]
-
 
 def _is_new_object(obj: Object) -> bool:
     """Whether an object with defaults is to be created, and has not come from an API server."""
     return has_made_up_uid(obj) and not obj.metadata.resource_version
-
-
-def _needs(pod: Pod) -> Iterable[tuple[str, str, str]]:
-    """Kind, namespace and name of the controller of a pod, and of the claims that it is created after."""
-    owner = pod.metadata.controller()
-    if owner is not None:
-        yield owner.kind, pod.namespace, owner.name
-        if owner.kind == "StatefulSet":
-            for key in pod.claim_keys():
-                namespace, _, name = key.partition("/")
-                yield "PersistentVolumeClaim", namespace, name
-
-
-def _controller_uid(obj: Object) -> str:
-    controller = obj.metadata.controller()
-    return "" if controller is None else controller.uid

@@ -126,7 +126,7 @@ class Cluster(Tabular):
     Attributes
     ----------
     nodes, pods, namespaces : list of Object
-        In reading order; pods created for workloads follow the listed ones, workload by workload.
+        In reading order. The pods that workloads lack are made by a `Scheduler`; its `as_cluster` has them.
     others : list of Object
         All other objects that scheduling reads (services, controllers, priority classes, disruption budgets).
     finished : list of Pod
@@ -134,7 +134,7 @@ class Cluster(Tabular):
     skipped : dict of str to int
         Number of objects that scheduling does not read and that were left out, by kind.
     refused : list of RefusedPod
-        New pods that the API server would refuse: they are in no other list.
+        Pods of manifests that the API server would refuse: they are in no other list.
     left_out : list of LeftOut
         Workloads among the skipped objects that have more replicas than listed pods.
     suspended : list of Suspended
@@ -147,6 +147,9 @@ class Cluster(Tabular):
         Set by commands.
     siblings : Siblings
         How the listed pods differ from their templates, and which new pods differ likewise.
+    turns : dict of str to str
+        By ``namespace/name``, the single pods of manifests beside workloads: after the pods of which of them
+        (``Kind namespace/name``) they are created; "" for before all.
     """
 
     nodes: list[Node] = field(default_factory=list)
@@ -162,6 +165,7 @@ class Cluster(Tabular):
     server_version: str = ""
     release: DecidingRelease | None = None
     siblings: Siblings = field(default_factory=Siblings, compare=False)
+    turns: dict[str, str] = field(default_factory=dict, compare=False)
 
     def headline(self) -> str:
         """Return the number of objects by kind, in one line."""

@@ -1,7 +1,7 @@
 """Builds a cluster from objects.
 
-Objects are validated and get defaults, later ones replace earlier ones, workloads are expanded to pods, and
-disruption budgets get a status.
+Objects are validated and get defaults, later ones replace earlier ones, single new pods are admitted, and
+disruption budgets get a status. The pods of workloads are made by controllers, in a scheduler.
 """
 
 from __future__ import annotations
@@ -24,12 +24,11 @@ from moorage.objects.model.other_workloads import CustomObject
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.resource_claims import ResourceClaim
 from moorage.objects.model.resource_slices import ResourceSlice
-from moorage.objects.model.storage import CSIDriver, CSINode, PersistentVolume
+from moorage.objects.model.storage import CSIDriver, CSINode, PersistentVolume, PersistentVolumeClaim
 from moorage.objects.model.workload import Job, PriorityClass
 from moorage.objects.validate.pool_problems import find_pool_problems
 from moorage.objects.validate.validate_object import validate
 from moorage.objects.workloads.disruption import with_statuses
-from moorage.objects.workloads.expand_workloads import expand_workloads, with_pods_in_turn
 from moorage.objects.workloads.jobs.cron_runs import due
 from moorage.objects.workloads.kinds.expand_kinds import (
     NOT_KNOWN,
@@ -40,6 +39,9 @@ from moorage.objects.workloads.kinds.expand_kinds import (
 from moorage.objects.workloads.kinds.kind_table import AT_TIMES, is_not_read
 from moorage.objects.workloads.naming import Names
 from moorage.objects.workloads.ownership import FINISHED
+from moorage.objects.workloads.pod_claims import ephemeral_claims
+from moorage.objects.workloads.recognize_templates import recognize_templates
+from moorage.objects.workloads.turns import put_in_turn
 
 from .decode import versions_gone
 from .object_defaults import default_namespace, default_object, priority_classes
@@ -61,16 +63,16 @@ def build_cluster(
     check: Check | None = None,
     like_siblings: bool = True,
 ) -> Cluster:
-    """Make a cluster of objects: validate them, set defaults, expand workloads.
+    """Make a cluster of objects: validate them and set defaults.
 
-    New pods are admitted as by the API server (see `Admission`): pods of manifests without a node, and those
-    of workloads. Refused ones are in `Cluster.refused`. A PodDisruptionBudget without a status, as in
+    Pods of manifests without a node are admitted as by the API server (see `Admission`). Refused ones are in
+    `Cluster.refused`. A PodDisruptionBudget without a status, as in
     manifests, gets the status that it has in this cluster (see `disruption_status`).
 
     Parameters
     ----------
     objects : iterable of Object
-        Objects in any order, decoded or made in Python; controllers among them are expanded.
+        Objects in any order, decoded or made in Python.
     origins : sequence of Origin, optional
         Origin of each object, for errors.
     texts : mapping of int to bytes
@@ -103,24 +105,22 @@ def build_cluster(
     cluster.warnings += _pool_warnings(completed) + _claim_warnings(cluster) + _driver_warnings(cluster)
     new_pods = NewPods(cluster)
     cluster.pods = new_pods.admit(cluster.pods)
-    listed_pods = len(cluster.pods)
-    cluster = expand_workloads(cluster, completed.before)
+    cluster.refused = new_pods.refused
+    cluster = recognize_templates(cluster, completed.before)
     if like_siblings:
-        known = [pod for pod in (*cluster.pods[:listed_pods], *cluster.finished) if not is_new(pod)]
+        known = [pod for pod in (*cluster.pods, *cluster.finished) if not is_new(pod)]
         objects = [*cluster.others, *cluster.namespaces]
         cluster.siblings = Siblings(known, objects, completed.before)
-    new_pods.follow(cluster.siblings)
     try:
-        cluster.others, made = new_pods.admit_objects(cluster.others, cluster.pods[listed_pods:])
+        new_pods.admit_objects()
     except InputError as error:
         named = (f"{obj.kind} {obj.key}" for obj in completed.objects)
         sources = dict(zip(named, (place.source for place in completed.places), strict=True))
         raise error.located(source=sources.get(error.obj, "")) from None
-    cluster.pods[listed_pods:] = new_pods.admit(made)
-    cluster.pods = with_pods_in_turn(cluster, listed_pods, completed.objects, completed.before)
-    cluster.refused = new_pods.refused
-    cluster.warnings += [*new_pods.warnings(cluster), *refusal_warnings(cluster.refused)]
-    cluster.others = new_pods.without_claims_of_refused(cluster.others)
+    put_in_turn(cluster, completed.objects, completed.before)
+    listed = {obj.key for obj in cluster.others if isinstance(obj, PersistentVolumeClaim)}
+    claims = {claim.key: claim for claim in reversed([*ephemeral_claims(cluster.pods)])}
+    cluster.others += [claim for key, claim in reversed(claims.items()) if key not in listed]
     cluster.others = with_statuses(cluster)
     return cluster
 
@@ -132,7 +132,7 @@ class Completed(NamedTuple):
     names: Names
     classes: Mapping[str, PriorityClass]
     warnings: list[str]
-    before: Mapping[str, Object]  # see `expand_workloads`
+    before: Mapping[str, Object]  # as they were when the pods were read
     places: Sequence[Origin]
     left_out: list[LeftOut]
     told: Counter[str]  # objects of kinds that are not read, by kind, that a warning names

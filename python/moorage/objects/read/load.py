@@ -103,9 +103,9 @@ def load(
     archive or a support bundle. Exports of kube-scheduler-simulator, ``/snapshotz`` of
     cluster-autoscaler and snapshots of the KAI scheduler are read too (see `read_snapshot`).
 
-    The objects are validated and get the API server's defaults, workloads are expanded to their missing pods,
-    and disruption budgets without a status get one (see `build_cluster`). Kinds that scheduling does not read
-    are counted in `Cluster.skipped` and named in a warning.
+    The objects are validated and get the API server's defaults, and disruption budgets without a status get
+    one (see `build_cluster`). The pods that workloads lack are made by a `Scheduler`, or by `expanded`. Kinds
+    that scheduling does not read are counted in `Cluster.skipped` and named in a warning.
 
     In place of a path, each argument may also be the text of a manifest, a file object, a dict, an object of
     moorage, of the official Kubernetes client, of lightkube or of pykube, or a list of such objects. They are

@@ -1,1 +1,1 @@
-"""Expansion of workloads to pods, ownership of pods, and generated names."""
+"""What the pods of workloads follow from, ownership of pods, and generated names."""

@@ -154,7 +154,7 @@ def with_statuses(cluster: Cluster) -> list[Object]:
     Parameters
     ----------
     cluster : Cluster
-        A cluster whose workloads are expanded.
+        With the pods that were there.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""The pods that the controllers of workloads create next: while a cluster is read, and in a store."""
+"""The pods that the controllers of workloads create next."""
 
 from __future__ import annotations
 

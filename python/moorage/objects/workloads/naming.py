@@ -127,7 +127,12 @@ class Names:
         base : str
             Prefix, as in ``generateName``.
         """
+        candidates = self.candidates(kind, namespace, base)
+        return next(name for name in candidates if self.take(kind, namespace, name))
+
+    def candidates(self, kind: str, namespace: str, base: str) -> Iterator[str]:
+        """Return the names that follow the last one that was made from `base`."""
         key = (kind, namespace, base[:_MAX_BASE])
         if key not in self._generated:
             self._generated[key] = generated_names(base, "/".join(key))
-        return next(name for name in self._generated[key] if self.take(kind, namespace, name))
+        return self._generated[key]

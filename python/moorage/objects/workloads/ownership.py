@@ -6,8 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from functools import lru_cache
 
-from moorage._core.base.selectors import LabelSelectorMatcher
-from moorage.objects.model.meta import LabelSelector, Object, OwnerReference
+from moorage.objects.model.meta import Object, OwnerReference
 from moorage.objects.model.pod import Pod
 
 from .naming import stable_uid
@@ -95,13 +94,11 @@ def refers_to(reference: OwnerReference | None, obj: Object) -> bool:
 
 
 class PodIndex:
-    """Pods by controller, and pods without a controller by namespace and label."""
+    """Pods by controller."""
 
     def __init__(self, pods: Iterable[Pod]) -> None:
         self._controlled: defaultdict[tuple[str, str, str], list[Pod]] = defaultdict(list)
-        self._orphans: defaultdict[tuple[str, ...], list[Pod]] = defaultdict(list)
         self._hashed: defaultdict[tuple[str, str], list[Pod]] = defaultdict(list)
-        self._adopted: set[str] = set()
         for pod in pods:
             controller = pod.metadata.controller()
             if controller is not None:
@@ -110,10 +107,6 @@ class PodIndex:
                 has_hash = controller.kind == "ReplicaSet" and controller.name.endswith(f"-{template}")
                 if has_hash and is_active(pod):
                     self._hashed[pod.namespace, controller.name.removesuffix(template)].append(pod)
-            elif is_active(pod):
-                self._orphans[pod.namespace,].append(pod)
-                for key, value in pod.metadata.labels.items():
-                    self._orphans[pod.namespace, key, value].append(pod)
 
     def owned(self, obj: Object) -> list[Pod]:
         """Return the pods controlled by an object, in any state.
@@ -125,30 +118,6 @@ class PodIndex:
         """
         pods = self._controlled.get((obj.namespace, obj.kind, obj.name), ())
         return [pod for pod in pods if refers_to(pod.metadata.controller(), obj)]
-
-    def adopt(self, owner: Object, selector: LabelSelector | None) -> list[Pod]:
-        """Adopt the active pods without a controller that match a selector; each pod is adopted once.
-
-        Parameters
-        ----------
-        owner : Object
-            In whose namespace the pods are.
-        selector : LabelSelector or None
-            Label selector; None adopts no pods.
-
-        Returns
-        -------
-        list of Pod
-            The adopted pods.
-        """
-        if selector is None:
-            return []
-        key: tuple[str, ...] = (owner.namespace, *next(iter(selector.match_labels.items()), ()))
-        matcher = LabelSelectorMatcher(selector)
-        orphans = [pod for pod in self._orphans.get(key, ()) if pod.key not in self._adopted]
-        adopted = [pod for pod in orphans if matcher.matches(pod.metadata.labels)]
-        self._adopted.update(pod.key for pod in adopted)
-        return adopted
 
     def of_template(self, namespace: str, deployment: str) -> list[Pod]:
         """Return the active pods whose controller is named like a ReplicaSet of a Deployment.

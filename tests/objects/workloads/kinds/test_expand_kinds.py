@@ -22,7 +22,7 @@ TEMPLATE = f"{{metadata: {{labels: {{a: b}}}}, spec: {POD}}}"
 def load(tmp_path: Path, *texts: str, **options: Any) -> Cluster:
     file = tmp_path / "f.yaml"
     file.write_text("\n---\n".join(texts))
-    return mo.load(file, **options)
+    return mo.expanded(mo.load(file, **options))
 
 
 def obj(version: str, kind: str, spec: str, name: str = "x", rest: str = "", meta: str = "") -> str:

@@ -96,7 +96,7 @@ cdef class Placements:
             A row is not in the node table.
         """
         cdef Py_ssize_t at
-        cdef const int32_t* names = <int32_t*>self.state.table.name.data
+        cdef const int32_t* names = self.state.table.name_column()
         if self.symbols == NULL:
             self.symbols = <int32_t*>PyMem_RawMalloc((self.n + 1) * sizeof(int32_t))
             if self.symbols == NULL:
@@ -125,7 +125,7 @@ cdef class Placements:
         """
         cdef Py_ssize_t at
         cdef list names = self.state.symbols.names, out = []
-        cdef const int32_t* symbols = <int32_t*>self.state.table.name.data
+        cdef const int32_t* symbols = self.state.table.name_column()
         for at in placed:
             if not 0 <= at < self.n:
                 raise IndexError(f"there is no pod {at} among {self.n}")
@@ -157,7 +157,7 @@ cdef class Placements:
         """
         cdef Py_ssize_t at
         cdef list names = self.state.symbols.names, nodes = [], out = []
-        cdef const int32_t* symbols = <int32_t*>self.state.table.name.data
+        cdef const int32_t* symbols = self.state.table.name_column()
         self._check(first, end)
         for at in range(first, end):
             if self.data[at] >= 0:

@@ -205,7 +205,7 @@ cdef class ClassState:
             self.named_state = CACHED
             self.named.reserve(search.n // MR_LANES + 2)
             mr_static_lanes_of(search, holders.items(search.scarce), holders.size(search.scarce),
-                               <int32_t*>view.position.data, <uint64_t*>self.named.data)
+                               view.position_column(), <uint64_t*>self.named.data)
         elif self.named_state == NOT_CACHED and not is_new:
             self.named_state = CACHED if mr_asks_for_statics(search) else NOT_NEEDED
             if self.named_state == CACHED:

@@ -326,7 +326,7 @@ cdef class Decider:
         if self.search.search.columns == NULL or self.search.in_placement:
             for at, place in enumerate(positions.tolist()):
                 row = self.search.search.order[<int32_t>place]
-                positions[at] = (<int32_t*>self.state.view.position.data)[row] - 1
+                positions[at] = self.state.view.position_column()[row] - 1
         return positions
 
     # ---- deciding ------------------------------------------------------------------------------------------
@@ -474,7 +474,7 @@ cdef class Decider:
             _fill_changes(self, &changes)
             out = (<ClassState>class_state).rejections(&changes, self.search.terms)
             if out is not None and search.nominated:
-                (<ClassState>class_state).count_nominated(out, <int32_t*>self.state.view.position.data)
+                (<ClassState>class_state).count_nominated(out, self.state.view.position_column())
         if out is None:
             out = count_verdicts(self.search.verdicts(pod_class, node_name, pinned)[1])
         return out
@@ -662,7 +662,7 @@ cdef int32_t _decide_among_candidates(Decider decider, ClassSearch* class_search
 
 cdef void _follow_flips(Decider decider, ClassSearch* class_search) noexcept nogil:
     """Update the candidates at the rows that fit the class with nominated pods and did not, or conversely."""
-    cdef const int32_t* positions = <int32_t*>decider.state.view.position.data
+    cdef const int32_t* positions = decider.state.view.position_column()
     cdef int32_t at, row
     if class_search.flips.n == MANY:
         class_search.candidates.state = MR_UNMADE
@@ -679,7 +679,7 @@ cdef void _fill_changes(Decider decider, mr_changes* out) noexcept nogil:
     out.id = decider.state.log.id
     out.mask = decider.state.log.capacity - 1
     out.head = decider.state.log.head
-    out.position = <int32_t*>decider.state.view.position.data
+    out.position = decider.state.view.position_column()
     out.rows = decider.state.table.used
 
 

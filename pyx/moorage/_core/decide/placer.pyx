@@ -520,7 +520,7 @@ cdef class Placer:
         """Place equal pods that are pinned to one node until one is rejected. Returns the number placed."""
         cdef int32_t row = self.state.table.find(pinned) if pinned else -1, placed
         cdef bint listed = row >= 0 and row < self.state.view.position.capacity \
-            and (<int32_t*>self.state.view.position.data)[row] != 0
+            and self.state.view.position_column()[row] != 0
         class_search.search.pod.pinned_name = pinned
         self.search.found.evaluated = listed
         if not listed:
@@ -547,7 +547,7 @@ cdef class Placer:
         mr_row_add_pod(&self.search.cluster.ledger, row, class_search.shape, 1)
         if class_search.search.pod.volumes:
             mr_volumes_attach(class_search.search.pod.volumes, row)
-        (<int64_t*>self.state.table.generation.data)[row] = self.state.log.append(LOG_ROW, row)
+        self.state.table.generation_column()[row] = self.state.log.append(LOG_ROW, row)
         self.state.view.follow(row)
         while counted[0]:
             mr_matched_add(counted[0], row, 1)

@@ -627,8 +627,8 @@ cdef list _named_of(Search search, Shape shape, int32_t node_name, int32_t pinne
 
 cdef int _restrict(Search search, object names, int32_t pinned) except -1:
     """Restrict the search to the named nodes that exist, in list order (upstream's PreFilterResult)."""
-    cdef int32_t* order = <int32_t*>search.state.view.order.data
-    cdef int32_t* position = <int32_t*>search.state.view.position.data
+    cdef int32_t* order = search.state.view.order_column()
+    cdef int32_t* position = search.state.view.position_column()
     cdef int32_t row, at
     if names is None:
         symbols = [pinned]

@@ -543,7 +543,7 @@ cdef class Preemptor(DryRuns):
         cdef int32_t at
         if row >= self.state.table.used:  # added, and undone since
             return 0
-        at = (<int32_t*>self.state.view.position.data)[row] - 1
+        at = self.state.view.position_column()[row] - 1
         if at >= 0:
             if search.nominated:
                 verdict = search.nominated[row]

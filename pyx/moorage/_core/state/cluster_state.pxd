@@ -48,4 +48,4 @@ cdef class ClusterState:
 
     cdef inline str _node_of(self, int32_t number):
         """Return the name of the node of a pod, by the number of the pod in the ledger."""
-        return self.symbols.names[(<int32_t*>self.table.name.data)[self.ledger.row_of(number)]]
+        return self.symbols.names[self.table.name_column()[self.ledger.row_of(number)]]

@@ -48,6 +48,26 @@ cdef class NodeTable:
     cdef list column_buffers(self)
     cdef int make_room(self, int32_t rows) except -1
     cdef NodeTable clone(self, Journal journal, ChangeLog log)
+
+    cdef inline int32_t* name_column(self) noexcept nogil:
+        """Return [row] the symbol of its name; 0 for a free row."""
+        return <int32_t*>self.name.data
+
+    cdef inline int32_t* taint_set_column(self) noexcept nogil:
+        """Return [row] the number of its set of taints."""
+        return <int32_t*>self.taint_set.data
+
+    cdef inline int32_t* port_set_column(self) noexcept nogil:
+        """Return [row] the number of its set of ports."""
+        return <int32_t*>self.port_set.data
+
+    cdef inline int64_t* generation_column(self) noexcept nogil:
+        """Return [row] where it changed last in the log."""
+        return <int64_t*>self.generation.data
+
+    cdef inline int32_t* row_of_column(self) noexcept nogil:
+        """Return [symbol of a name] its row and 1; 0 for none."""
+        return <int32_t*>self.row_of.data
     cdef inline int count_pod(self, int32_t charged, int32_t row, int32_t sign) except -1:
         """Count a pod (sign 1 or -1) in the resource ledgers that it is not charged to."""
         cdef int32_t which

@@ -183,7 +183,7 @@ cdef class NodeTable:
         debug_below(name, INT32_MAX, b"symbol of a node's name")
         if name >= self.row_of.capacity:
             return -1
-        return (<int32_t*>self.row_of.data)[name] - 1
+        return self.row_of_column()[name] - 1
 
     cdef int check_row(self, int32_t row) except -1:
         """Raise IndexError unless there is such a row; -1, which stands for "no node", is not one."""
@@ -226,7 +226,7 @@ cdef class NodeTable:
             If there is no such row, as for -1, which stands for "no node".
         """
         self.check_row(row)
-        return self.symbols.names[(<int32_t*>self.name.data)[row]]
+        return self.symbols.names[self.name_column()[row]]
 
     def name_symbols(self, const int32_t[::1] rows not None):
         """Return the symbols of the node names of rows.
@@ -243,7 +243,7 @@ cdef class NodeTable:
         (n,) int32 array
             0 for a row of -1.
         """
-        cdef const int32_t* names = <int32_t*>self.name.data
+        cdef const int32_t* names = self.name_column()
         cdef Py_ssize_t at
         symbols = np.empty(rows.shape[0], dtype=np.int32)
         cdef int32_t[::1] out = symbols
@@ -281,8 +281,8 @@ cdef class NodeTable:
         self.row_of.reserve(name + 1)
         self.row_of.touch(name)
         self.name.touch(row)
-        (<int32_t*>self.row_of.data)[name] = row + 1
-        (<int32_t*>self.name.data)[row] = name
+        self.row_of_column()[name] = row + 1
+        self.name_column()[row] = name
         return row
 
     def _drop_rows(self, int32_t row):
@@ -292,11 +292,11 @@ cdef class NodeTable:
 
     cdef int release(self, int32_t row) except -1:
         """Free a row that has neither node nor pods."""
-        cdef int32_t name = (<int32_t*>self.name.data)[row]
+        cdef int32_t name = self.name_column()[row]
         self.row_of.touch(name)
         self.name.touch(row)
-        (<int32_t*>self.row_of.data)[name] = 0
-        (<int32_t*>self.name.data)[row] = 0
+        self.row_of_column()[name] = 0
+        self.name_column()[row] = 0
         undo = self.free_rows.pop
         self.free_rows.append(row)
         try:
@@ -308,7 +308,7 @@ cdef class NodeTable:
     cdef int changed(self, Kind kind, int32_t row) except -1:
         """Log a change of a row and update its generation."""
         self.generation.touch(row)
-        (<int64_t*>self.generation.data)[row] = self.log.append(kind, row)
+        self.generation_column()[row] = self.log.append(kind, row)
 
     cdef int check_logged(self) except -1:
         """Assert, in the debug build, that every row that changed since the last call has been logged."""
@@ -342,7 +342,7 @@ cdef class NodeTable:
         cdef int32_t taint_set = self.taint_sets.intern(tuple(taints)), column
         self._set_capacity(row, allocatable, 0 if node is None else node_flags(node))
         self.taint_set.touch(row)
-        (<int32_t*>self.taint_set.data)[row] = taint_set
+        self.taint_set_column()[row] = taint_set
         for column in range(len(self.labels)):
             self._set_label(column, row, labels.get(self.label_keys.names[column + 1]))
         self.journal.put(self.objects, row, node)
@@ -426,21 +426,21 @@ cdef class NodeTable:
         mr_row_add_pod(&view, row, shape, sign)
         self.count_pod(ledger, row, sign)
         if ports:
-            moved = self.port_sets.moved((<int32_t*>self.port_set.data)[row], ports, sign > 0)
+            moved = self.port_sets.moved(self.port_set_column()[row], ports, sign > 0)
             self.put_ports(row, moved)
 
     cdef int put_ports(self, int32_t row, int32_t set_id) except -1:
         """Give a row a set of host ports. The caller logs the row."""
         self.port_set.touch(row)
-        (<int32_t*>self.port_set.data)[row] = set_id
+        self.port_set_column()[row] = set_id
 
     cdef int32_t ports_without(self, int32_t row, set ports) except -1:
         """Return the id of the set of the host ports of a row without some ports."""
-        return self.port_sets.without((<int32_t*>self.port_set.data)[row], ports)
+        return self.port_sets.without(self.port_set_column()[row], ports)
 
     cdef bint has_ports(self, int32_t row, tuple ports) except -1:
         """Whether all of some host ports are in use on a row."""
-        return self.port_sets.holds((<int32_t*>self.port_set.data)[row], ports)
+        return self.port_sets.holds(self.port_set_column()[row], ports)
 
     def set_ports(self, int32_t row, ports):
         """Set the host ports in use on a row. The caller logs the row.
@@ -546,7 +546,7 @@ cdef class NodeTable:
     def names(self):
         """Return the node name of each row; None for a free row."""
         cdef int32_t row
-        return [self.symbols.names[(<int32_t*>self.name.data)[row]] for row in range(self.used)]
+        return [self.symbols.names[self.name_column()[row]] for row in range(self.used)]
 
     @property
     def allocatable(self):
@@ -775,14 +775,14 @@ cdef class NodeTable:
             (IP, protocol, port) of each.
         """
         self.check_row(row)
-        ports = self.port_sets.sets[(<int32_t*>self.port_set.data)[row]]
+        ports = self.port_sets.sets[self.port_set_column()[row]]
         names = self.symbols.names
         return frozenset([(names[ip], names[protocol], port) for ip, protocol, port in ports])
 
     def row_generation(self, int32_t row):
         """Return the sequence number in the change log of the last change of a row."""
         self.check_row(row)
-        return (<int64_t*>self.generation.data)[row]
+        return self.generation_column()[row]
 
 
 cdef int _reserve(NodeTable table, Py_ssize_t rows) except -1:

@@ -40,3 +40,19 @@ cdef class View:
     cdef void follow(self, int32_t row) noexcept nogil
     cdef int fill_cluster(self, mr_cluster* out) except -1
     cdef View clone(self, Journal journal, NodeTable table, NodeTree tree, ImageStates images)
+
+    cdef inline int32_t* position_column(self) noexcept nogil:
+        """Return [row] its position in the list and 1; 0 for a row that is not in it."""
+        return <int32_t*>self.position.data
+
+    cdef inline int32_t* order_column(self) noexcept nogil:
+        """Return [position] the row there."""
+        return <int32_t*>self.order.data
+
+    cdef inline int32_t* names_column(self) noexcept nogil:
+        """Return [position] the symbol of the node's name there."""
+        return <int32_t*>self.names.data
+
+    cdef inline int64_t* shown_column(self) noexcept nogil:
+        """Return [row] the generation of the table up to which the view shows it."""
+        return <int64_t*>self.shown.data

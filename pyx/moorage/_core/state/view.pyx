@@ -82,7 +82,7 @@ cdef class View:
         self.table.check_logged()
         # Memory can have moved without a change: in a fork, or after an allocation failed half-way.
         self.table.fill_ledger(0, &self.ledger)
-        self.taint_set = <int32_t*>self.table.taint_set.data
+        self.taint_set = self.table.taint_set_column()
         if head == self.cursor and not self.n_settled:
             if self.scanned < 0:
                 self.scan_columns()
@@ -131,17 +131,17 @@ cdef class View:
         self.settled_epoch = self.images.epoch
         while self.cursor < log.head and log.kind[self.cursor & (log.capacity - 1)] == LOG_ROW:
             row = log.id[self.cursor & (log.capacity - 1)]
-            if row >= min(self.table.used, self.shown.capacity) or not (<int32_t*>self.position.data)[row]:
+            if row >= min(self.table.used, self.shown.capacity) or not self.position_column()[row]:
                 return 0
-            shown = <int64_t*>self.shown.data + row
-            if shown[0] != (<int64_t*>self.table.generation.data)[row]:
+            shown = self.shown_column() + row
+            if shown[0] != self.table.generation_column()[row]:
                 if self.seen.size(row):
                     if _is_stale(self, row) or self.n_settled == self.table.used:
                         return 0
                     self.settled.reserve(self.n_settled + 1)
                     (<int32_t*>self.settled.data)[self.n_settled] = row
                     self.n_settled += 1
-                shown[0] = (<int64_t*>self.table.generation.data)[row]
+                shown[0] = self.table.generation_column()[row]
             self.cursor += 1
 
     cdef int follow_rollback(self, int64_t mark) except -1:
@@ -171,7 +171,7 @@ cdef class View:
         self.cursor = log.head
         if self.scanned > mark:  # the columns have followed what was undone
             self.table.fill_ledger(0, &self.ledger)
-            self.taint_set = <int32_t*>self.table.taint_set.data
+            self.taint_set = self.table.taint_set_column()
             self.scan_columns()  # a search asks at its start whether any node is tainted
         for kind, id in pending:
             log.append(kind, id)
@@ -239,7 +239,7 @@ cdef class View:
         No other change may be pending. The entry itself remains pending until the next one, since the image
         counts of its row may change before the next cycle.
         """
-        cdef int64_t* shown = <int64_t*>self.shown.data
+        cdef int64_t* shown = self.shown_column()
         cdef int32_t before
         debug_below(row, self.table.used, b"row of a placed pod")
         if self.journal.depth and (<int64_t*>self.seen_epoch.data)[row] != self.images.epoch:
@@ -251,7 +251,7 @@ cdef class View:
             if before != row:
                 if self.journal.depth:
                     self.shown.touch_reserved(before)
-                shown[before] = (<int64_t*>self.table.generation.data)[before]
+                shown[before] = self.table.generation_column()[before]
             self.cursor += 1
 
     cdef int show_only(self, const int32_t[::1] rows) except -1:
@@ -260,7 +260,7 @@ cdef class View:
         self.size = <int32_t>rows.shape[0]
         self.order.reserve(self.size)
         for at in range(self.size):
-            (<int32_t*>self.order.data)[at] = rows[at]
+            self.order_column()[at] = rows[at]
         self.position.reserve(self.table.name.capacity)
         self.scanned = -1
         return _set_positions(self)
@@ -268,7 +268,7 @@ cdef class View:
     cpdef int follow_usage(self) except -1:
         """Update the columns, and the pointers to the table, whose memory may have moved."""
         self.table.fill_ledger(0, &self.ledger)
-        self.taint_set = <int32_t*>self.table.taint_set.data
+        self.taint_set = self.table.taint_set_column()
         return self.scan_columns()
 
     cdef int scan_columns(self) noexcept nogil:
@@ -286,7 +286,7 @@ cdef class View:
                 if self.table.log.kind[at & last] > LOG_STATIC or row >= self.table.used or row == before:
                     continue
                 before = row
-                position = (<int32_t*>self.position.data)[row] - 1
+                position = self.position_column()[row] - 1
                 if position >= 0:
                     debug_below(position, self.size, b"position of the view")
                     mr_columns_set(&self.columns, position, &self.ledger, self.taint_set, row)
@@ -299,9 +299,9 @@ cdef class View:
         table.sync_columns()
         self.images.sync()
         table.fill_ledger(0, &out.ledger)
-        out.name = <int32_t*>table.name.data
-        out.taint_set = <int32_t*>table.taint_set.data
-        out.port_set = <int32_t*>table.port_set.data
+        out.name = table.name_column()
+        out.taint_set = table.taint_set_column()
+        out.port_set = table.port_set_column()
         out.labels = <const int32_t**>table.label_pointers.data
         out.number = <int64_t*>table.symbols.numbers.data
         out.is_number = <unsigned char*>table.symbols.are_numbers.data
@@ -402,7 +402,7 @@ cdef class View:
         int
             -1 if the row is not in the list.
         """
-        return (<int32_t*>self.position.data)[row] - 1 if 0 <= row < self.position.capacity else -1
+        return self.position_column()[row] - 1 if 0 <= row < self.position.capacity else -1
 
     def rows(self):
         """Return the rows in list order.
@@ -430,7 +430,7 @@ cdef class View:
         IndexError
             The list has no such position.
         """
-        cdef const int32_t* order = <int32_t*>self.order.data
+        cdef const int32_t* order = self.order_column()
         cdef Py_ssize_t at
         rows = np.empty(positions.shape[0], dtype=np.int32)
         cdef int32_t[::1] out = rows
@@ -456,7 +456,7 @@ cdef class View:
         IndexError
             There is no such row, as for -1, which stands for "no node".
         """
-        cdef const int32_t* names = <int32_t*>self.table.name.data
+        cdef const int32_t* names = self.table.name_column()
         cdef Py_ssize_t at
         self.table.check_rows(rows)
         return [self.table.symbols.names[names[rows[at]]] for at in range(rows.shape[0])]
@@ -469,20 +469,20 @@ cdef class View:
         list of str
         """
         cdef int32_t at
-        return [self.table.symbols.names[(<int32_t*>self.names.data)[at]] for at in range(self.size)]
+        return [self.table.symbols.names[self.names_column()[at]] for at in range(self.size)]
 
 
 cdef int32_t _row_of(View view, int32_t symbol) noexcept:
     """Return the row of the node of a name in the list; -1 for none."""
     cdef int32_t at, row = view.table.find(symbol)
     if 0 <= row < view.position.capacity:  # the table still has the node
-        at = (<int32_t*>view.position.data)[row] - 1
-        if at >= 0 and (<int32_t*>view.names.data)[at] == symbol:
+        at = view.position_column()[row] - 1
+        if at >= 0 and view.names_column()[at] == symbol:
             return row
     if symbol:
         for at in range(view.size):
-            if (<int32_t*>view.names.data)[at] == symbol:
-                return (<int32_t*>view.order.data)[at]
+            if view.names_column()[at] == symbol:
+                return view.order_column()[at]
     return -1
 
 
@@ -491,9 +491,9 @@ cdef inline bint _has_changed(View view, int32_t row) noexcept:
 
     A rollback logs rows that are again as they were, and those it has removed.
     """
-    if row >= view.table.used or not (<int32_t*>view.position.data)[row]:
+    if row >= view.table.used or not view.position_column()[row]:
         return False
-    return (<int64_t*>view.table.generation.data)[row] != (<int64_t*>view.shown.data)[row]
+    return view.table.generation_column()[row] != view.shown_column()[row]
 
 
 cdef int _follow_changes(View view, int64_t head, int32_t kinds, bint lost) except -1:
@@ -544,7 +544,7 @@ cdef int _freeze_if_changed(View view, int32_t row) except -1:
 
 cdef int _freeze_if_listed(View view, int32_t row) except -1:
     """Call `_freeze_counts`, undoably, for a row of the list."""
-    if row < view.table.used and (<int32_t*>view.position.data)[row] \
+    if row < view.table.used and view.position_column()[row] \
             and (<int64_t*>view.seen_epoch.data)[row] != view.images.epoch and not view.freezes_counts:
         if view.journal.depth:
             view.seen_epoch.touch(row)
@@ -561,9 +561,9 @@ cdef int _freeze_settled(View view, int32_t row) except -1:
 
 cdef int _has_shown(View view, int32_t row) except -1:
     """Record the generation of a row that the view has read."""
-    if row < view.table.used and (<int32_t*>view.position.data)[row]:
+    if row < view.table.used and view.position_column()[row]:
         view.shown.touch(row)
-        (<int64_t*>view.shown.data)[row] = (<int64_t*>view.table.generation.data)[row]
+        view.shown_column()[row] = view.table.generation_column()[row]
 
 
 cdef bint _is_stale(View view, int32_t row) noexcept:
@@ -627,12 +627,12 @@ cdef int _reuse_list(View view) except -1:
     if view.size != view.tree.size():
         return 0
     for at in range(view.size):
-        row = view.table.find((<int32_t*>view.names.data)[at])
+        row = view.table.find(view.names_column()[at])
         if row < 0 or not view.table.row(0, row).flags & MR_PRESENT:
             return 0
     view.order.touch_range(0, view.size)
     for at in range(view.size):
-        (<int32_t*>view.order.data)[at] = view.table.find((<int32_t*>view.names.data)[at])
+        view.order_column()[at] = view.table.find(view.names_column()[at])
     return 1
 
 
@@ -644,16 +644,16 @@ cdef int _rebuild(View view) except -1:
     view.order.reserve(view.tree.size())
     view.names.reserve(view.tree.size())
     view.size = view.tree.size()
-    view.tree.write(<int32_t*>view.names.data)
+    view.tree.write(view.names_column())
     for at in range(view.size):
-        (<int32_t*>view.order.data)[at] = view.table.find((<int32_t*>view.names.data)[at])
+        view.order_column()[at] = view.table.find(view.names_column()[at])
 
 
 cdef int _set_positions(View view) except -1:
     """Set the positions of rows from the list, and make room for the columns."""
     cdef Buffer buffer
     cdef int32_t at
-    cdef int32_t* order = <int32_t*>view.order.data
+    cdef int32_t* order = view.order_column()
     for buffer in view.columns_memory:
         buffer.reserve(view.size + MR_LANES)  # whole blocks
     if view.is_scanned:
@@ -662,7 +662,7 @@ cdef int _set_positions(View view) except -1:
     memset(view.position.data, 0, view.position.capacity * sizeof(int32_t))
     for at in range(view.size):
         debug_below(order[at], view.table.used, b"row of the view")
-        (<int32_t*>view.position.data)[order[at]] = at + 1
+        view.position_column()[order[at]] = at + 1
 
 
 # ---- columns
@@ -677,7 +677,7 @@ cdef void _set_all_columns(View view) noexcept nogil:
     memset(view.columns.fixed, 0, view.size * sizeof(int32_t))
     memset(view.columns.slow, 0, view.size)
     for at in range(view.size):
-        mr_columns_set(&view.columns, at, &view.ledger, view.taint_set, (<int32_t*>view.order.data)[at])
+        mr_columns_set(&view.columns, at, &view.ledger, view.taint_set, view.order_column()[at])
     for at in range(view.size, view.size + MR_LANES):
         view.columns.free_milli[at] = MR_NO_SLOT
 

@@ -342,6 +342,8 @@ class ApiClient:
             It has a node already, or another UID.
         InvalidObjectError
             The node has no name.
+        ServerError
+            The server has failed or sent no Status, and the pod is not on the node.
         ApiError
             The server refuses, or cannot be reached.
         """

@@ -126,17 +126,17 @@ def _no_search(engine: Engine, diagnosis: Diagnosis | None, order: Order) -> Dec
 
 
 def find_node(
-    engine: Engine, state: CycleState, pod: Pod, found: tuple[PreFilterRun, ScoredNodes | None], order: Order
+    engine: Engine, state: CycleState, pod: Pod, given: tuple[PreFilterRun, ScoredNodes | None], order: Order
 ) -> Decision:
     """Filter and score the nodes, and select one: findNodesThatFitPod, prioritizeNodes and selectHost in the
     core, with the nominated node, or the hint of batching, first. Run PostFilter where none is feasible.
 
     Parameters
     ----------
-    found : (PreFilterRun, ScoredNodes or None)
+    given : (PreFilterRun, ScoredNodes or None)
         The result of PreFilter, and the list of the last cycle for batching.
     """
-    (ran, scored), start = found, engine.decider.start
+    (ran, scored), start = given, engine.decider.start
     node, error, diagnosis = None, "", None
     try:
         engine.framework.searching(True)
@@ -327,7 +327,7 @@ def _take_step(cycles: BindingCycles, running: Running) -> BindingOutcome:
     if cycles.beside is None:
         return _process(cycles, running, lambda: take_step(running.steps))
     running.future = cycles.beside(running.started.pod, partial(take_step, running.steps))
-    return _is_binding(cycles, running)
+    return _note_running(cycles, running)
 
 
 def _process(cycles: BindingCycles, running: Running, get_step: Callable[[], Step]) -> BindingOutcome:
@@ -342,11 +342,11 @@ def _process(cycles: BindingCycles, running: Running, get_step: Callable[[], Ste
         cycles.running.pop(started.pod.metadata.uid, None)
         return post_bind(cycles, started, step.result)
     running.due = cycles.time.now() + step
-    return _is_binding(cycles, running)
+    return _note_running(cycles, running)
 
 
-def _is_binding(cycles: BindingCycles, running: Running) -> BindingOutcome:
-    """Record a running binding cycle and return its outcome so far."""
+def _note_running(cycles: BindingCycles, running: Running) -> BindingOutcome:
+    """Keep a running binding cycle and return its outcome so far."""
     started = running.started
     cycles.running[started.pod.metadata.uid] = running
     return BindingOutcome(started.pod, started.node, binding=True)

@@ -16,6 +16,7 @@ from moorage.cli.options.change_options import (
     requested_changes,
 )
 from moorage.cli.options.deciding_release import print_release
+from moorage.cli.options.decorators import output_option
 from moorage.cli.options.inputs import input_options, load_input, scheduler_options, scheduler_settings
 from moorage.cli.options.number_ranges import WholeNumber
 from moorage.errors import InputError, nearest, shorten
@@ -50,13 +51,8 @@ if TYPE_CHECKING:
 @click.option("--by", metavar="LABEL", help="Count reasons by this node label; default: by zone.")
 @after_run_option
 @click.option("--verbose", is_flag=True, help="Show the number of replicas on each node.")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "json", "yaml", "csv", "markdown", "html"]),
-    default="table",
-    show_default=True,
-    help="csv has a row for each template and node.",
+@output_option(
+    ["table", "json", "yaml", "csv", "markdown", "html"], "csv has a row for each template and node."
 )
 @click.option(
     "--compatible",

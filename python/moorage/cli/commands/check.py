@@ -11,6 +11,7 @@ import click
 from moorage.cli.messages import Stages, print_warnings
 from moorage.cli.options.change_options import ChangingCommand, change_options, requested_changes
 from moorage.cli.options.deciding_release import print_release
+from moorage.cli.options.decorators import output_option, some_of
 from moorage.cli.options.inputs import (
     NO_NODE,
     input_options,
@@ -34,15 +35,6 @@ NO_POD = (
 ALLOWABLE = ("gated", "other-scheduler", "skipped-kind", "evicted")
 
 
-def _allowed(context: click.Context, option: click.Parameter, value: str) -> frozenset[str]:
-    """Parse a list of problems."""
-    names = [name.strip() for name in value.split(",") if name.strip()]
-    for name in names:
-        if name not in ALLOWABLE:
-            raise click.BadParameter(f"must be some of {', '.join(ALLOWABLE)}, not {name!r}", context, option)
-    return frozenset(names)
-
-
 @click.command(cls=ChangingCommand)
 @input_options
 @click.option(
@@ -53,18 +45,14 @@ def _allowed(context: click.Context, option: click.Parameter, value: str) -> fro
 @click.option(
     "--allow",
     "allowed",
-    callback=_allowed,
+    callback=some_of(ALLOWABLE),
     default="",
     metavar="PROBLEM,…",
     help=f"Problems that do not fail the gate: {', '.join(ALLOWABLE)}.",
 )
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "wide", "json", "yaml", "csv", "markdown", "name", "junit", "github"]),
-    default="table",
-    show_default=True,
-    help="wide names all pods and their nodes; name prints pod/NAME of each pod that fails "
+@output_option(
+    ["table", "wide", "json", "yaml", "csv", "markdown", "name", "junit", "github"],
+    "wide names all pods and their nodes; name prints pod/NAME of each pod that fails "
     "the gate; junit writes a report and github annotations for CI.",
 )
 @click.option(
@@ -97,7 +85,7 @@ def _allowed(context: click.Context, option: click.Parameter, value: str) -> fro
 @scheduler_options
 def check(
     new_only: bool,
-    allowed: frozenset[str],
+    allowed: tuple[str, ...],
     output: str,
     **options: Any,
 ) -> int:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
 from moorage.cli.messages import Stages, print_warnings
-from moorage.cli.options.inputs import input_options, scheduler_options
+from moorage.cli.options.decorators import output_option
+from moorage.cli.options.inputs import input_or_synthetic_options, scheduler_options
 from moorage.cli.options.option_groups import GroupedCommand
 
 if TYPE_CHECKING:
@@ -19,16 +19,9 @@ if TYPE_CHECKING:
 
 @click.command(cls=GroupedCommand)
 @click.argument("alternatives", nargs=-1, required=True, metavar="A B…")
-@partial(input_options, shows_synthetic=True)
+@input_or_synthetic_options
 @click.option("--from-scratch", is_flag=True, help="Place bound pods anew; only mirror pods stay.")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "json", "yaml", "csv", "markdown", "html"]),
-    default="table",
-    show_default=True,
-    help="csv has the pods that differ.",
-)
+@output_option(["table", "json", "yaml", "csv", "markdown", "html"], "csv has the pods that differ.")
 @scheduler_options
 def compare(alternatives: tuple[str, ...], from_scratch: bool, output: str, **options: Any) -> None:
     """Compare runs: show their measures side by side, and the pods that are not in the same place.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from moorage.cli.options.inputs import GATE_OPTIONS, selected_gates
+from moorage.cli.options.decorators import output_option
+from moorage.cli.options.inputs import gate_options, selected_gates
 from moorage.errors import InputError, shorten
 
 SHOWN = 4000
@@ -20,16 +21,8 @@ SHOWN = 4000
     help="Print the configuration that is in effect: defaults, the plugins of each extension "
     "point in order, weights and arguments.",
 )
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["yaml", "json"]),
-    default="yaml",
-    show_default=True,
-    help="Format of --effective.",
-)
-@GATE_OPTIONS[0]
-@GATE_OPTIONS[1]
+@output_option(["yaml", "json"], "Format of --effective.")
+@gate_options
 def config(file: str, show: bool, output: str, gates: str, version: str) -> None:
     """Read a KubeSchedulerConfiguration as kube-scheduler does, and say whether it is valid."""
     from moorage.cli import output as out

@@ -10,6 +10,7 @@ import click
 from moorage.cli.messages import print_warnings
 from moorage.cli.options.change_options import ChangingCommand, change_options, requested_changes
 from moorage.cli.options.deciding_release import print_release
+from moorage.cli.options.decorators import output_option
 from moorage.cli.options.inputs import input_options, load_input, scheduler_options, scheduler_settings
 from moorage.errors import InputError, nearest, shorten
 
@@ -37,9 +38,7 @@ def _count(context: click.Context, option: click.Parameter, value: str) -> int |
     help="Explain every pod that gets no node. Pods of a workload that fail alike share one explanation.",
 )
 @input_options
-@click.option(
-    "-o", "--output", type=click.Choice(["table", "json", "yaml", "html"]), default="table", show_default=True
-)
+@output_option(["table", "json", "yaml", "html"])
 @click.option(
     "--nodes",
     "limit",

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from moorage.cli.options.command_groups import CommandGroup
+from moorage.cli.options.decorators import tie_break_option
 from moorage.cli.options.inputs import (
-    GATE_OPTIONS,
     connected,
     connection_options,
+    gate_options,
     input_options,
     scheduler_options,
     seed_option,
@@ -30,13 +31,8 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="A Python file with plugins in its variable `registry`; without --config, all of them are enabled.",
 )
-@GATE_OPTIONS[0]
-@GATE_OPTIONS[1]
-@click.option(
-    "--tie-break",
-    type=click.Choice(["go-heap", "first", "random"]),
-    help="How to choose among nodes with equal scores; default: as the release does.",
-)
+@gate_options
+@tie_break_option("as the release does.")
 @seed_option
 @click.option(
     "--leader-elect/--no-leader-elect",

@@ -15,6 +15,7 @@ from moorage.cli.options.change_options import (
     requested_changes,
 )
 from moorage.cli.options.deciding_release import print_release
+from moorage.cli.options.decorators import output_option
 from moorage.cli.options.inputs import (
     NO_NODE,
     input_options,
@@ -45,13 +46,9 @@ if TYPE_CHECKING:
     help="Sort by name, or by the free amount of a resource, largest first.",
 )
 @after_run_option
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "wide", "json", "yaml", "csv", "markdown", "name"]),
-    default="table",
-    show_default=True,
-    help="wide adds all resources, taints, and the workloads that request most; csv has the "
+@output_option(
+    ["table", "wide", "json", "yaml", "csv", "markdown", "name"],
+    "wide adds all resources, taints, and the workloads that request most; csv has the "
     "same in millicores and bytes.",
 )
 @change_options

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from moorage.cli.messages import Stages, print_message, print_warnings
+from moorage.cli.options.decorators import output_option, tie_break_option
 from moorage.cli.options.option_groups import GroupedCommand
 from moorage.cli.options.release_choice import ReleaseChoice
 from moorage.errors import InputError, number_of
@@ -44,11 +45,8 @@ def _rate(context: click.Context, option: click.Parameter, value: str | None) ->
     metavar="R",
     help="Scheduling attempts per second of virtual time; default: the workload's threshold, else 500.",
 )
-@click.option(
-    "--tie-break",
-    type=click.Choice(["go-heap", "first", "random"]),
-    help="How to choose among nodes with equal scores; default: go-heap, as kube-scheduler "
-    "does, and random for workloads that leave pods without a node that way.",
+@tie_break_option(
+    "go-heap, as kube-scheduler does, and random for workloads that leave pods without a node that way."
 )
 @click.option(
     "--kubernetes-version",
@@ -57,7 +55,7 @@ def _rate(context: click.Context, option: click.Parameter, value: str | None) ->
     help=f"The release of kube-scheduler to follow; default: {DEFAULT}, and for workloads with pod groups "
     "the first that has them.",
 )
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@output_option(["table", "json"])
 def perf(
     file: str, only: str, rate: Fraction | None, tie_break: str | None, version: str | None, output: str
 ) -> None:

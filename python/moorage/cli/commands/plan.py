@@ -19,6 +19,7 @@ from moorage.cli.options.change_options import (
 )
 from moorage.cli.options.command_groups import CommandGroup
 from moorage.cli.options.deciding_release import print_release
+from moorage.cli.options.decorators import all_of, output_option
 from moorage.cli.options.inputs import input_options, load_input, scheduler_options, scheduler_settings
 from moorage.cli.options.number_ranges import WholeNumber
 from moorage.errors import InputError, examples, located, nearest, number_of, shorten
@@ -50,16 +51,13 @@ def plan() -> None:
     """
 
 
-def planning_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a command with the options that all plans have."""
-    output = click.option(
-        "-o",
-        "--output",
-        type=click.Choice(["table", "json", "yaml", "csv", "markdown"]),
-        default="table",
-        show_default=True,
-    )
-    return input_options(after_run_option(output(change_options(scheduler_options(command)))))
+planning_options = all_of(
+    input_options,
+    after_run_option,
+    output_option(["table", "json", "yaml", "csv", "markdown"]),
+    change_options,
+    scheduler_options,
+)
 
 
 @plan.command("nodes", cls=ChangingCommand)

@@ -10,6 +10,7 @@ import click
 from click.core import ParameterSource
 
 from moorage.cli.messages import Stages, print_warnings
+from moorage.cli.options.decorators import output_option
 from moorage.cli.options.inputs import NO_NODE, file_named, scheduler_options, scheduler_settings
 from moorage.cli.options.option_groups import GroupedCommand
 from moorage.errors import InputError
@@ -149,13 +150,7 @@ class Format(click.ParamType[str]):
     "--write", "folder", metavar="DIR", help="Write the whole history to this folder, as Parquet or CSV."
 )
 @scheduler_options
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "json", "yaml", "csv", "markdown", "html", "png", "svg"]),
-    default="table",
-    show_default=True,
-)
+@output_option(["table", "json", "yaml", "csv", "markdown", "html", "png", "svg"])
 def replay(files: tuple[str, ...], **options: Any) -> int:
     """Replay a trace or a scenario in virtual time.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,7 +11,13 @@ import click
 from moorage.cli.messages import Stages, print_warnings
 from moorage.cli.options.change_options import ChangingCommand, change_options, requested_changes
 from moorage.cli.options.deciding_release import print_release
-from moorage.cli.options.inputs import input_options, load_input, scheduler_options, scheduler_settings
+from moorage.cli.options.decorators import output_option
+from moorage.cli.options.inputs import (
+    input_or_synthetic_options,
+    load_input,
+    scheduler_options,
+    scheduler_settings,
+)
 from moorage.cli.options.number_ranges import WholeNumber
 from moorage.errors import located
 
@@ -26,14 +31,10 @@ WITHOUT_SUMMARY = ("name", "csv", "png", "svg")
 
 
 @click.command(cls=ChangingCommand)
-@partial(input_options, shows_synthetic=True)
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "wide", "json", "yaml", "csv", "markdown", "name", "html", "png", "svg"]),
-    default="table",
-    show_default=True,
-    help="table and markdown have a row for each workload; wide and csv a row for each pod, "
+@input_or_synthetic_options
+@output_option(
+    ["table", "wide", "json", "yaml", "csv", "markdown", "name", "html", "png", "svg"],
+    "table and markdown have a row for each workload; wide and csv a row for each pod, "
     "with zone, requests and priority; name prints only pod/NAME of each placed pod. "
     "html is a page; png and svg show how full nodes are.",
 )

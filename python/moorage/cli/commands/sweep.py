@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from moorage.cli.messages import Stages
+from moorage.cli.options.decorators import output_option
 from moorage.cli.options.number_ranges import WholeNumber
 from moorage.cli.options.option_groups import GroupedCommand
 
@@ -35,13 +36,9 @@ from moorage.cli.options.option_groups import GroupedCommand
 @click.option(
     "--histories", is_flag=True, help="With --folder, also keep the decisions and pods of each replay."
 )
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "json", "yaml", "csv", "markdown", "html", "png", "svg"]),
-    default="table",
-    show_default=True,
-    help="csv has the measures of each replay, the other formats have means.",
+@output_option(
+    ["table", "json", "yaml", "csv", "markdown", "html", "png", "svg"],
+    "csv has the measures of each replay, the other formats have means.",
 )
 def sweep(  # noqa: PLR0913
     file: str,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from moorage.releases import DEFAULT, RELEASES, FeatureGates, feature_gates
 from moorage.releases.admission_plugins import OPTIONAL_PLUGINS
 
 from .configuration_kind import naming_other_kinds
+from .decorators import Decorator, all_of, some_of, tie_break_option
 from .number_ranges import WholeNumber
 from .release_choice import ReleaseChoice
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 
 NO_NODE = "The input has no node"
-_CONNECTION_OPTIONS = (
+connection_options = all_of(
     click.option(
         "--kubeconfig",
         metavar="FILE",
@@ -43,98 +44,62 @@ _CONNECTION_OPTIONS = (
 )
 
 
-def connection_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a command with the options that name an API server, for `connected`.
-
-    Parameters
-    ----------
-    command : callable
-        The command.
-
-    Returns
-    -------
-    callable
-        The command with the options.
-    """
-    for option in reversed(_CONNECTION_OPTIONS):
-        command = option(command)
-    return command
-
-
-def input_options(command: Callable[..., Any], shows_synthetic: bool = False) -> Callable[..., Any]:
-    """Decorate a command with the options of the cluster, for `load_input`.
-
-    Parameters
-    ----------
-    command : callable
-        The command.
-    shows_synthetic : bool, optional
-        Whether ``--help`` has ``--synthetic``, which is for trying a command out.
-
-    Returns
-    -------
-    callable
-        The command with the options.
-    """
-    files = click.option(
-        "-f",
-        "--file",
-        "files",
-        multiple=True,
-        metavar="FILE|DIR|-",
-        help="Manifests, dumps, or archives of them, compressed or not; - reads standard "
-        "input. Repeatable: later files change the cluster of the first one, or of "
-        "--kubeconfig.",
+def _input_options(shows_synthetic: bool) -> Decorator:
+    """Return the options of the cluster, for `load_input`; ``--synthetic`` is for trying a command out."""
+    return all_of(
+        click.option(
+            "-f",
+            "--file",
+            "files",
+            multiple=True,
+            metavar="FILE|DIR|-",
+            help="Manifests, dumps, or archives of them, compressed or not; - reads standard "
+            "input. Repeatable: later files change the cluster of the first one, or of "
+            "--kubeconfig.",
+        ),
+        click.option(
+            "-R", "--recursive", is_flag=True, help="Also read the directories inside the directories of -f."
+        ),
+        click.option(
+            "--validate",
+            type=click.Choice(["strict", "warn", "ignore"]),
+            default="strict",
+            show_default=True,
+            help="How to treat unknown and duplicate fields: strict, warn or ignore, as in kubectl apply.",
+        ),
+        click.option(
+            "-n",
+            "--namespace",
+            metavar="NAME",
+            help="The namespace of objects that name none; simulate and explain show only its pods.",
+        ),
+        click.option(
+            "--synthetic",
+            metavar="nodes=N,pods=N[,zones=N]",
+            hidden=not shows_synthetic,
+            help="A made-up cluster instead of files.",
+        ),
+        connection_options,
+        click.option(
+            "--admission",
+            metavar="PLUGIN,…",
+            callback=some_of(OPTIONAL_PLUGINS),
+            default="",
+            help="Admission plugins of the API server that are off by default: "
+            f"{', '.join(OPTIONAL_PLUGINS)}.",
+        ),
+        click.option(
+            "--like-siblings/--ignore-siblings",
+            default=True,
+            show_default=True,
+            help="Whether new pods of a workload differ from its template as its running pods do, for "
+            "example by the sidecar of a webhook.",
+        ),
     )
-    synthetic = click.option(
-        "--synthetic",
-        metavar="nodes=N,pods=N[,zones=N]",
-        hidden=not shows_synthetic,
-        help="A made-up cluster instead of files.",
-    )
-    validate = click.option(
-        "--validate",
-        type=click.Choice(["strict", "warn", "ignore"]),
-        default="strict",
-        show_default=True,
-        help="How to treat unknown and duplicate fields: strict, warn or ignore, as in kubectl apply.",
-    )
-    recursive = click.option(
-        "-R", "--recursive", is_flag=True, help="Also read the directories inside the directories of -f."
-    )
-    namespace = click.option(
-        "-n",
-        "--namespace",
-        metavar="NAME",
-        help="The namespace of objects that name none; simulate and explain show only its pods.",
-    )
-    admission = click.option(
-        "--admission",
-        metavar="PLUGIN,…",
-        callback=_admission_plugins,
-        default="",
-        help=f"Admission plugins of the API server that are off by default: {', '.join(OPTIONAL_PLUGINS)}.",
-    )
-    like_siblings = click.option(
-        "--like-siblings/--ignore-siblings",
-        default=True,
-        show_default=True,
-        help="Whether new pods of a workload differ from its template as its running pods do, for example by "
-        "the sidecar of a webhook.",
-    )
-    options = connection_options(admission(like_siblings(command)))
-    return files(recursive(validate(namespace(synthetic(options)))))
 
 
-def _admission_plugins(context: click.Context, option: click.Parameter, value: str) -> tuple[str, ...]:
-    """Parse a list of admission plugins."""
-    names = tuple(name.strip() for name in value.split(",") if name.strip())
-    for name in names:
-        if name not in OPTIONAL_PLUGINS:
-            raise click.BadParameter(
-                f"must be some of {', '.join(OPTIONAL_PLUGINS)}, not {name!r}", context, option
-            )
-    return names
+input_options = _input_options(False)
+input_or_synthetic_options = _input_options(True)
 
 
 def load_input(options: Mapping[str, Any]) -> Cluster:
@@ -373,7 +338,7 @@ def _checked(cluster: Cluster, options: Mapping[str, Any]) -> Cluster:
     return cluster
 
 
-GATE_OPTIONS = (
+gate_options = all_of(
     click.option(
         "--feature-gates",
         "gates",
@@ -399,13 +364,13 @@ seed_option = click.option(
     show_default=True,
     help="Seed for random choices.",
 )
-_SCHEDULER_OPTIONS = (
+scheduler_options = all_of(
     click.option(
         "--config",
         metavar="FILE|-",
         help="A KubeSchedulerConfiguration; default: kube-scheduler's default profile.",
     ),
-    *GATE_OPTIONS,
+    gate_options,
     click.option(
         "--percentage-of-nodes-to-score",
         "percentage",
@@ -413,31 +378,9 @@ _SCHEDULER_OPTIONS = (
         help="Stop the search for nodes when this percentage of all nodes is feasible; 0, the "
         "default, adapts to the size of the cluster.",
     ),
-    click.option(
-        "--tie-break",
-        type=click.Choice(["go-heap", "first", "random"]),
-        help="How to choose among nodes with equal scores; default: as the release does, go-heap since 1.35.",
-    ),
+    tie_break_option("as the release does, go-heap since 1.35."),
     seed_option,
 )
-
-
-def scheduler_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a command with the options of the scheduler, for `scheduler_settings`.
-
-    Parameters
-    ----------
-    command : callable
-        The command.
-
-    Returns
-    -------
-    callable
-        The command with the options.
-    """
-    for option in reversed(_SCHEDULER_OPTIONS):
-        command = option(command)
-    return command
 
 
 def scheduler_settings(options: Mapping[str, Any], cluster: Cluster | None = None) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import logging
 import socket
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from moorage.cli.options.inputs import connected, load_input, names_server, sche
 from moorage.cli.options.plugin_file import configuration_with, read_plugin_file
 from moorage.errors import InputError, located
 
+from .decorators import all_of
 from .number_ranges import Number, WholeNumber
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 JSON = "application/json"
 UPSTREAMS_DEFAULT = "application/vnd.kubernetes.protobuf"
 
-_SERVING_OPTIONS = (
+serving_options = all_of(
     click.option(
         "--secure-port",
         type=WholeNumber(0, 65535),
@@ -74,7 +75,7 @@ _SERVING_OPTIONS = (
         "--in-cluster. Without one, all requests are denied.",
     ),
 )
-_EXTENDER_OPTIONS = (
+extender_options = all_of(
     click.option(
         "--bind-address",
         metavar="ADDRESS",
@@ -123,20 +124,6 @@ _OF_PORT = (
     "authentication_kubeconfig",
     "authorization_kubeconfig",
 )
-
-
-def serving_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a command with the options of `serving`, which have kube-scheduler's names."""
-    for option in reversed(_SERVING_OPTIONS):
-        command = option(command)
-    return command
-
-
-def extender_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a command with the options of `serve_extender`."""
-    for option in reversed(_EXTENDER_OPTIONS):
-        command = option(command)
-    return command
 
 
 def serve_extender(options: Mapping[str, Any], stop: Event) -> None:

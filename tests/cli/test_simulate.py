@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from moorage import Scheduler
 from moorage.cli import main
 from moorage.cli.output.run_output import amount
 from moorage.controllers.workloads import PodTimes
@@ -241,10 +242,8 @@ def test_parity_is_the_default(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("tie_break", ["first", "random", "go-heap"])
 def test_settings_reach_the_scheduler(tie_break: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    import moorage.scheduler
-
     seen: dict[str, Any] = {}
-    real = moorage.scheduler.Scheduler
+    real = Scheduler
 
     def spy(cluster: Any, **settings: Any) -> Any:
         seen.update(settings)

@@ -26,6 +26,7 @@ def job_pod(number: int) -> Pod:
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": f"job-{number}", "uid": uid, "controller": True}
     labels = {"app": f"a{number % 50}", "job-name": f"job-{number}", "controller-uid": uid}
     meta = {"name": f"p{number}", "namespace": "default", "labels": labels, "ownerReferences": [owner]}
+    meta |= {"uid": f"{number:032x}", "resourceVersion": "1"}
     spec = {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1m"}}}]}
     document = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
     return decode_object_of(Pod, msgspec.json.encode(document))

@@ -268,7 +268,7 @@ def wire(data: bytes) -> None:
     with suppress(ApiError):
         wire_format.decode_list(Node, data)
     with suppress(ApiError):
-        wire_format.decode_bookmark(wire_format.decode_event(data))
+        wire_format.decode_bookmark(Pod, wire_format.decode_event(data))
     str(error_of(status_of(data, 500)))
 
 

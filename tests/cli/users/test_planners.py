@@ -258,7 +258,6 @@ def test_15_tables_to_pass_on(run: Any) -> None:
         "cli",
         "report",
         "devices",
-        "metrics",
         "lp",
         "kube",
         "ray",

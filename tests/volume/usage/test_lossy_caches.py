@@ -36,8 +36,8 @@ def make(kind: Any, name: str, its_class: str) -> Any:
 class Caches:
     """Both caches over the informers of a client."""
 
-    def __init__(self, client: Any, **settings: Any) -> None:
-        self.informers = InformerFactory(client, **settings)
+    def __init__(self, client: Any) -> None:
+        self.informers = InformerFactory(client)
         self.of: dict[Any, Any] = {
             PersistentVolume: PVAssumeCache(self.informers.informer(PersistentVolume)),
             PersistentVolumeClaim: PVCAssumeCache(self.informers.informer(PersistentVolumeClaim)),
@@ -144,38 +144,23 @@ TestLossyCaches.settings = settings(deadline=None, max_examples=150, stateful_st
 # ---- single cases ------------------------------------------------------------------------------------------
 
 
-def over_a_store(history: int = 1000) -> tuple[ObjectStore, Caches, list[float]]:
-    """A store with a volume and a claim, the caches, and what their clock says; a resync each 10 seconds."""
-    store, now = ObjectStore(history=history), [0.0]
+def over_a_store(history: int) -> tuple[ObjectStore, Caches]:
+    """A store with a volume and a claim, and the caches."""
+    store = ObjectStore(history=history)
     store.create_many([at(PV_1A, ""), at(UNBOUND, "")])
-    caches = Caches(store, resync_period=10.0, clock=lambda: now[0])
+    caches = Caches(store)
     caches.informers.run_once()
-    return store, caches, now
+    return store, caches
 
 
 BOTH = pytest.mark.parametrize("obj", [PV_1A, UNBOUND], ids=["volume", "claim"])
 
 
 @BOTH
-def test_a_resync_does_not_end_an_assumption(obj: Any) -> None:
-    store, caches, now = over_a_store()
-    cache = caches.of[type(obj)]
-    assumed = with_annotations(cache.get(obj.key), {"some": "thing"})
-    cache.assume(assumed)
-    now[0] = 10.0
-    assert caches.informers.run_once() == 2
-    assert cache.get(obj.key) is assumed
-    written = store.update(with_annotations(cache.get_api_obj(obj.key), {"other": "thing"}))
-    now[0] = 20.0
-    assert caches.informers.run_once() == 3
-    assert cache.get(obj.key) is written
-
-
-@BOTH
 @pytest.mark.parametrize("happens", ["nothing", "an update", "a deletion", "another of the name"])
 def test_a_watch_that_is_too_old(obj: Any, happens: str) -> None:
     """Others have written so much that the informer lists again: what it has missed ends the assumption."""
-    store, caches, _ = over_a_store(history=1)
+    store, caches = over_a_store(history=1)
     cache, kind = caches.of[type(obj)], type(obj)
     assumed = with_annotations(cache.get(obj.key), {"some": "thing"})
     cache.assume(assumed)
@@ -187,9 +172,7 @@ def test_a_watch_that_is_too_old(obj: Any, happens: str) -> None:
         expected = store.create(at(obj, "")) if happens == "another of the name" else None
     for name in NAMES:
         store.create(make(kind, name, "x"))
-    watch = caches.informers.informer(kind)._watch
     caches.informers.run_once()
-    assert caches.informers.informer(kind)._watch is not watch
     if expected is None:
         with pytest.raises(VolumeError):
             cache.get(obj.key)

@@ -61,11 +61,14 @@ def scale_to(client: ObjectClient, bound: Bound) -> Change:
     """
     wanted: dict[tuple[type[Object], str, str], tuple[Object, int]] = {}
     kept: dict[str, str] = {}
-    for one in autoscalers(client):
-        namespace, number = one.autoscaler.namespace, one.least if bound == "min" else one.most
-        target = _target(client, one, namespace)
+    for autoscaler in autoscalers(client):
+        namespace, number = (
+            autoscaler.autoscaler.namespace,
+            autoscaler.least if bound == "min" else autoscaler.most,
+        )
+        target = _target(client, autoscaler, namespace)
         if isinstance(target, str):
-            kept[full_name(one.autoscaler)] = target
+            kept[full_name(autoscaler.autoscaler)] = target
             continue
         key = type(target), namespace, target.name
         _, other = wanted.get(key, (target, number))

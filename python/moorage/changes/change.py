@@ -110,10 +110,12 @@ def with_own_uids(client: ObjectClient, objects: Sequence[Object]) -> list[Objec
     out = []
     for obj in objects:
         meta = obj.metadata
-        for one in meta.owner_references:
-            if one.uid not in uids and one.uid == stable_uid(one.kind, meta.namespace, one.name):
-                uids[one.uid] = stored(one.kind, meta.namespace, one.name) or one.uid
-        owners = [structs.replace(one, uid=uids.get(one.uid, one.uid)) for one in meta.owner_references]
+        for owner in meta.owner_references:
+            if owner.uid not in uids and owner.uid == stable_uid(owner.kind, meta.namespace, owner.name):
+                uids[owner.uid] = stored(owner.kind, meta.namespace, owner.name) or owner.uid
+        owners = [
+            structs.replace(owner, uid=uids.get(owner.uid, owner.uid)) for owner in meta.owner_references
+        ]
         meta = structs.replace(meta, uid=uids.get(meta.uid, meta.uid), owner_references=tuple(owners))
         out.append(structs.replace(obj, metadata=meta))
     return out

@@ -145,13 +145,13 @@ def run_cron_jobs(scheduler: SchedulerParts) -> Change:
         crons = [one for one in stored if not (one.spec.suspend or one.metadata.deletion_timestamp)]
         busy, taken = runs_under_way(jobs), {job.key for job in jobs}
         new, kept, replaced = list[Job](), dict[str, str](), list[Job]()
-        for one in crons:
-            running = busy.get(one.key, [])
-            if running and one.spec.concurrency_policy == "Forbid":
-                kept[full_name(one)] = f"Job {running[0].name} has not finished, and its policy is Forbid"
+        for entry in crons:
+            running = busy.get(entry.key, [])
+            if running and entry.spec.concurrency_policy == "Forbid":
+                kept[full_name(entry)] = f"Job {running[0].name} has not finished, and its policy is Forbid"
             else:
-                new.append(next_run(one, taken))
-                replaced += running if one.spec.concurrency_policy == "Replace" else []
+                new.append(next_run(entry, taken))
+                replaced += running if entry.spec.concurrency_policy == "Replace" else []
         for job in replaced:
             client.delete(Job, job.name, job.namespace)
         made = apply_objects.apply(client, scheduler.controllers, new)

@@ -51,7 +51,7 @@ def with_cordon(node: Node, value: bool) -> Node:
     value : bool
         True to cordon.
     """
-    kept = [one for one in node.spec.taints if (one.key, one.effect) != _TAINT]
+    kept = [taint for taint in node.spec.taints if (taint.key, taint.effect) != _TAINT]
     taints = (*kept, UNSCHEDULABLE) if value else tuple(kept)
     return replace(node, spec=replace(node.spec, unschedulable=value, taints=taints))
 

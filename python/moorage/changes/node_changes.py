@@ -137,7 +137,7 @@ def _check_taint(taint: Taint) -> None:
 
 def _removed(taints: Sequence[Taint], key: str, effect: str) -> list[Taint]:
     """Return the taints without those of a key, and of an effect unless it is empty."""
-    left = [one for one in taints if one.key != key or effect not in ("", one.effect)]
+    left = [taint for taint in taints if taint.key != key or effect not in ("", taint.effect)]
     if len(left) == len(taints):
         raise InputError(f'taint "{shorten(key, 80)}{f":{effect}" if effect else ""}" not found')
     return left

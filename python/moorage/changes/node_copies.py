@@ -131,12 +131,16 @@ class NodeCopies:
         """The labels by which drivers tell where volumes can be, and volumes where they are."""
         of_drivers = {
             key
-            for one in self._csi_nodes.values()
-            for driver in one.spec.drivers
+            for csi_node in self._csi_nodes.values()
+            for driver in csi_node.spec.drivers
             for key in driver.topology_keys
         }
-        affinities = (one.spec.node_affinity for one in self._volumes)
-        required = (one.required for one in affinities if one is not None and one.required is not None)
+        affinities = (volume.spec.node_affinity for volume in self._volumes)
+        required = (
+            affinity.required
+            for affinity in affinities
+            if affinity is not None and affinity.required is not None
+        )
         terms = (term for selector in required for term in selector.node_selector_terms)
         of_volumes = {rule.key for term in terms for rule in term.match_expressions}
         return frozenset((of_drivers | of_volumes) - _PLACES)
@@ -177,8 +181,8 @@ class NodeCopies:
         copy = self.copy(like, f"{like.name}-1", labels)
         _, doubts = self._labels(like, copy.name, labels)
         capacities = *self._capacities, *self.storage(like, copy)
-        reached = {one.storage_class_name for one in capacities if has_access(copy, one)}
-        for name in sorted({one.storage_class_name for one in self._capacities} - reached):
+        reached = {capacity.storage_class_name for capacity in capacities if has_access(copy, capacity)}
+        for name in sorted({capacity.storage_class_name for capacity in self._capacities} - reached):
             doubts.append(
                 f'How much storage of the class "{name}" copies of {like.name} have is unknown, because no '
                 "CSIStorageCapacity tells it: no volume of the class is made on them."
@@ -212,9 +216,9 @@ class NodeCopies:
         old = {mine[one] for one in (ZONE, OLD_ZONE) if one in mine}
         if not zone or zone in old:
             near = [
-                one.metadata.labels.get(key)
-                for one in self._nodes
-                if one.name != like.name and one.metadata.labels.get(ZONE) == mine.get(ZONE)
+                node.metadata.labels.get(key)
+                for node in self._nodes
+                if node.name != like.name and node.metadata.labels.get(ZONE) == mine.get(ZONE)
             ]
             is_odd = any(near) and value not in near
             doubt = f"keep its label {key}={value}, which no other node of the zone has"
@@ -222,9 +226,9 @@ class NodeCopies:
         if value in old or (not old and key.endswith("/zone")):
             return zone, ""
         others = {
-            one.metadata.labels[key]
-            for one in self._nodes
-            if one.metadata.labels.get(ZONE) == zone and key in one.metadata.labels
+            node.metadata.labels[key]
+            for node in self._nodes
+            if node.metadata.labels.get(ZONE) == zone and key in node.metadata.labels
         }
         if len(others) == 1:
             return others.pop(), ""
@@ -235,8 +239,8 @@ class NodeCopies:
     def _is_everywhere(self, key: str, value: str, old: set[str]) -> bool:
         """Whether nodes of other zones than the old ones have the value of a label, too."""
         return any(
-            one.metadata.labels.get(key) == value and one.metadata.labels.get(ZONE) not in (None, *old)
-            for one in self._nodes
+            node.metadata.labels.get(key) == value and node.metadata.labels.get(ZONE) not in (None, *old)
+            for node in self._nodes
         )
 
     # ---- what describes it ---------------------------------------------------------------------------------
@@ -259,21 +263,21 @@ class NodeCopies:
         such as the storage of a zone, is there already, or unknown.
         """
         own = {key for key, value in copy.metadata.labels.items() if value == copy.name}
-        for one in self._capacities:
-            new = _of_copy(one, own, copy.name)
-            if new.node_topology == one.node_topology or not (
-                has_access(like, one) and has_access(copy, new)
+        for capacity in self._capacities:
+            new = _of_copy(capacity, own, copy.name)
+            if new.node_topology == capacity.node_topology or not (
+                has_access(like, capacity) and has_access(copy, new)
             ):
                 continue
             used = sum(
                 storage_capacity(volume)
                 for volume in self._volumes
-                if volume_class(volume) == one.storage_class_name
+                if volume_class(volume) == capacity.storage_class_name
                 and reaches_node(volume, like.metadata.labels)
                 and not reaches_node(volume, copy.metadata.labels)
             )
-            name = _renamed(one.name, like.name, copy.name)
-            new = replace(new, metadata=ObjectMeta(name=name, namespace=one.namespace))
+            name = _renamed(capacity.name, like.name, copy.name)
+            new = replace(new, metadata=ObjectMeta(name=name, namespace=capacity.namespace))
             yield _with_more(new, used)
 
 
@@ -309,7 +313,7 @@ def slices_of(slices: Iterable[ResourceSlice], node: str) -> Iterator[ResourceSl
     node : str
         Name of the node.
     """
-    return (one for one in slices if one.spec.node_name == node)
+    return (slice_ for slice_ in slices if slice_.spec.node_name == node)
 
 
 def slices_for(slices: Iterable[ResourceSlice], like: str, node: str) -> Iterator[ResourceSlice]:

@@ -93,20 +93,20 @@ def set_requests(client: ObjectClient, found: RequestFile) -> Change:
     """
     kept = dict(found.without)
     wanted: dict[str, tuple[Any, dict[str, Mapping[str, str]]]] = {}
-    for one in found.requests:
-        for resource, amount in one.requests.items():
-            with located(obj=one.workload, path=f"{one.container}.{resource}"):
+    for request in found.requests:
+        for resource, amount in request.requests.items():
+            with located(obj=request.workload, path=f"{request.container}.{resource}"):
                 quantity(amount)
         try:
-            obj = _workload(client, one.workload)
+            obj = _workload(client, request.workload)
             containers = wanted.setdefault(full_name(obj), (obj, {}))[1]
-            _check_container(obj, one, containers)
+            _check_container(obj, request, containers)
         except InputError as error:
-            if not one.by:
+            if not request.by:
                 raise
-            kept[one.by] = str(error)
+            kept[request.by] = str(error)
             continue
-        containers[one.container] = one.requests
+        containers[request.container] = request.requests
     changed = []
     for name, (obj, containers) in wanted.items():
         with located(obj=name):
@@ -167,7 +167,7 @@ def _with_requests(template: PodTemplateSpec, wanted: Mapping[str, Mapping[str, 
     spec = template.spec
 
     def changed(containers: Iterable[Container]) -> tuple[Container, ...]:
-        return tuple(_requesting(one, wanted.get(one.name, {})) for one in containers)
+        return tuple(_requesting(container, wanted.get(container.name, {})) for container in containers)
 
     containers, first = changed(spec.containers), changed(spec.init_containers)
     return replace(template, spec=replace(spec, containers=containers, init_containers=first))

@@ -208,8 +208,8 @@ def _explained_group(group: ExplainedGroup | None, limit: int | None) -> Json | 
         "domain": group.domain,
         "next": group.next,
         "message": group.message,
-        "nodes": [_group(one, limit) for one in group.nodes],
-        "changes": [_group_change(one) for one in group.changes],
+        "nodes": [_group(node, limit) for node in group.nodes],
+        "changes": [_group_change(change) for change in group.changes],
         "evictions": _group_evictions(group.evictions),
     }
 
@@ -255,9 +255,9 @@ def _group(group: NodeGroup, limit: int | None) -> Json:
         "nodes": len(group.nodes),
         "names": group.nodes if limit is None else group.nodes[:EXAMPLES],
         "verdicts": [_status(status) for status in group.verdicts],
-        "needs": [_evidence(one) for one in needs[:most]],
+        "needs": [_evidence(need) for need in needs[:most]],
         "otherNeeds": 0 if limit is None else max(len(needs) - MOST_FACTS, 0),
-        "blockers": [_evidence(one) for one in blockers[:most]],
+        "blockers": [_evidence(blocker) for blocker in blockers[:most]],
         "otherBlockers": 0 if limit is None else max(len(blockers) - MOST_FACTS, 0),
     }
 
@@ -294,7 +294,7 @@ def _comparison(comparison: NodeComparison) -> Json:
         "chosen": comparison.chosen,
         "chosenTotal": comparison.chosen_total,
         "total": comparison.asked_total,
-        "plugins": [asdict(one) for one in comparison.differences],
+        "plugins": [asdict(difference) for difference in comparison.differences],
         "turningWeights": comparison.turning,
     }
 
@@ -402,6 +402,7 @@ def _step(step: SurveyStep) -> Json:
         "nodesWithEnough": step.nodes,
         "error": step.error,
         "holders": [
-            {"claim": one.claim, "users": list(one.users), "devices": one.devices} for one in step.holders
+            {"claim": holder.claim, "users": list(holder.users), "devices": holder.devices}
+            for holder in step.holders
         ],
     }

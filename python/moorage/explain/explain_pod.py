@@ -102,13 +102,13 @@ def groups_instead(client: ObjectClient, namespace: str, name: str) -> str:
         "" for all namespaces.
     """
     composites: list[CompositePodGroup] = client.list(CompositePodGroup, namespace)[0]
-    level = {one.unit for one in composites if one.name == name}
+    level = {composite.unit for composite in composites if composite.name == name}
     inside = set(level)
     while level:
-        level = {one.unit for one in composites if one.parent in level} - inside
+        level = {composite.unit for composite in composites if composite.parent in level} - inside
         inside |= level
     groups: list[PodGroup] = client.list(PodGroup, namespace)[0]
-    its = [f"podgroup/{one.key}" for one in groups if one.parent in inside]
+    its = [f"podgroup/{group.key}" for group in groups if group.parent in inside]
     instead = f"explain one of its groups: {examples(its, _GROUPS)}" if its else "no PodGroup belongs to it"
     return f"a CompositePodGroup has no pods of its own; {instead}"
 
@@ -164,7 +164,9 @@ def _fork_engine(engine: Engine) -> Engine:
     with engine.cache.lock:
         cache.state = engine.cache.state.fork()
     handle = engine.handle.over(cache)
-    plugins = [one.another() if isinstance(one, VolumePlugin) else one for one in engine.profile.plugins]
+    plugins = [
+        plugin.another() if isinstance(plugin, VolumePlugin) else plugin for plugin in engine.profile.plugins
+    ]
     profile = replace(engine.profile, plugins=plugins)  # their handle becomes that of the fork
     return Engine(profile, handle, engine.decider.tie_break, engine.decider.percentage, 0)
 
@@ -231,7 +233,7 @@ def _with_preemption(explanation: Explanation, probe: Probe) -> Explanation:
     engine, pod = probe.engine, probe.pod
     preemption = examine_preemption(engine, pod, everywhere=False)
     candidates = preemption.found.candidates
-    budgets = {one.name: budgets_of(engine, one, priority_of(pod)) for one in candidates}
+    budgets = {candidate.name: budgets_of(engine, candidate, priority_of(pod)) for candidate in candidates}
     raised, notes = None, explanation.notes
     if preemption.choice is None:
         notes = [*notes, *_of_held_devices(explanation)]

@@ -425,7 +425,8 @@ class ExplainedPod(Tabular):
         fits: list[tuple[str, int, int, str | None]]
         fits = [(each.node, each.rank, each.total, None) for each in self.ranking(limit)]
         reasons = [
-            ", ".join(reason for one in each.verdicts for reason in one.reasons) for each in self.groups
+            ", ".join(reason for verdict in each.verdicts for reason in verdict.reasons)
+            for each in self.groups
         ]
         rejected = zip(self.groups, reasons, strict=True)
         rows = [*fits, *((node, 0, 0, text) for group, text in rejected for node in group.nodes)][:limit]

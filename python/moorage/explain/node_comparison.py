@@ -63,7 +63,7 @@ class NodeComparison:
             return f"{self.asked} has the total of {self.chosen}: the order among equal ones decides"
         if behind < 0:
             return f"{self.asked} is {-behind} ahead of {self.chosen}" + (self.cause and f": {self.cause}")
-        weights = {one.plugin: one.weight for one in self.differences}
+        weights = {difference.plugin: difference.weight for difference in self.differences}
         turns = [f"{plugin} x{weight} (now x{weights[plugin]})" for plugin, weight in self.turning.items()]
         would = f"; it would win with {' or '.join(turns)}" if turns else "; no weight of one plugin turns it"
         return f"{self.asked} is {behind} behind {self.chosen}{would}"

@@ -127,7 +127,7 @@ def _of_daemon_set(client: ObjectClient, own: DaemonSet, new: str) -> OldPods | 
 
 def _pods_of(client: ObjectClient, controllers: Sequence[Object]) -> tuple[Pod, ...]:
     pods = client.list(Pod, controllers[0].namespace)[0] if controllers else ()
-    uids = [one.metadata.uid for one in controllers]
+    uids = [controller.metadata.uid for controller in controllers]
     return tuple(pod for pod in pods if any(map(pod.metadata.is_controlled_by, uids)))
 
 

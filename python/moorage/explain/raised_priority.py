@@ -89,7 +89,7 @@ def find_raised_priority(probe: Probe, classes: Sequence[PriorityClass]) -> Rais
         choice = examine_preemption(engine, raised, everywhere=False).choice
         return None if choice is None else choice.candidate
 
-    tried = ((one, candidate_with(one)) for one in priorities)
+    tried = ((priority, candidate_with(priority)) for priority in priorities)
     priority, candidate = next((one for one in tried if one[1] is not None), (0, None))
     if candidate is None:
         return None
@@ -98,9 +98,9 @@ def find_raised_priority(probe: Probe, classes: Sequence[PriorityClass]) -> Rais
     if any(owner is not None and owner.uid in own_uids for owner in owners):
         return None  # it would evict pods of its own workload, which would have the priority, too
     enough = [
-        (one.value, one.name)
-        for one in classes
-        if priority <= one.value <= HIGHEST and one.preemption_policy != "Never"
+        (pod_class.value, pod_class.name)
+        for pod_class in classes
+        if priority <= pod_class.value <= HIGHEST and pod_class.preemption_policy != "Never"
     ]
     helps = (one for one in sorted(enough) if candidate_with(one[0]) is not None)
     value, name = next(helps, (0, ""))

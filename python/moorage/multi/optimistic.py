@@ -303,8 +303,8 @@ class Rounds:
     def _record(self, proposed: Ints, outcomes: Sequence[multi.Outcome]) -> list[multi.BinderUpdate]:
         """Record the outcomes of proposals in the result; returns the update of each scheduler."""
         result, stats = self.out.result, self.out.schedulers
-        admitted = np.array([one.status is None for one in outcomes], dtype=bool)
-        waits = np.array([one.waiting for one in outcomes], dtype=bool)
+        admitted = np.array([outcome.status is None for outcome in outcomes], dtype=bool)
+        waits = np.array([outcome.waiting for outcome in outcomes], dtype=bool)
         rejected: list[list[int]] = [[] for _ in stats]
         for at in np.flatnonzero(~admitted).tolist():
             number, pod, _ = proposed[at].tolist()
@@ -315,7 +315,7 @@ class Rounds:
         result.placements.update(zip(keys_of(bound), nodes, strict=True))
         for number, count in enumerate(np.bincount(placed[:, 0], minlength=len(stats)).tolist()):
             stats[number].bound += count
-        evicted = self._record_victims([one for one in outcomes if one.placement.victims])
+        evicted = self._record_victims([outcome for outcome in outcomes if outcome.placement.victims])
         self._requeue(rejected, bool(admitted.any()))
         table = proposed[admitted]
         others = [table[table[:, 0] != number] for number in range(len(stats))]

@@ -153,7 +153,9 @@ class BinderActor:
         """
         pods, current = self._pods, self._binder.current
         wanted = [
-            Placement(pods[uid], node, tuple(current(pods[one]) for one in victims), violations, scheduler)
+            Placement(
+                pods[uid], node, tuple(current(pods[victim]) for victim in victims), violations, scheduler
+            )
             for uid, node, victims, violations, scheduler in placements
         ]
         return _decided(self._binder.bind(wanted))
@@ -217,16 +219,16 @@ class RayBinder:
         list of Outcome
             In the order of `placements`.
         """
-        by_uid = self._waiting | {one.pod.metadata.uid: one for one in placements}
+        by_uid = self._waiting | {placement.pod.metadata.uid: placement for placement in placements}
         asked = [
             (
-                one.pod.metadata.uid,
-                one.node,
-                tuple(victim.metadata.uid for victim in one.victims),
-                one.violations,
-                one.scheduler,
+                placement.pod.metadata.uid,
+                placement.node,
+                tuple(victim.metadata.uid for victim in placement.victims),
+                placement.violations,
+                placement.scheduler,
             )
-            for one in placements
+            for placement in placements
         ]
         return self._outcomes(by_uid, self._ask("bind", asked))
 
@@ -263,7 +265,7 @@ class RayBinder:
 
 
 def _decided(outcomes: Sequence[Outcome]) -> Decided:
-    return [(one.placement.pod.metadata.uid, one.status, one.waiting) for one in outcomes]
+    return [(outcome.placement.pod.metadata.uid, outcome.status, outcome.waiting) for outcome in outcomes]
 
 
 def _version(one: Object) -> int:

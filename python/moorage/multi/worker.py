@@ -119,7 +119,7 @@ class Worker:
         cluster = Cluster(nodes, init.cluster.pods, init.cluster.namespaces, init.cluster.others)
         self.scheduler = PodScheduler(cluster, **init.settings)
         if self.scheduler.queue.groups_pods and any(
-            isinstance(one, CompositePodGroup) for one in cluster.others
+            isinstance(other, CompositePodGroup) for other in cluster.others
         ):
             raise NotBuiltError("composite pod groups with several schedulers")
         for engine in self.scheduler.engines.values():

@@ -116,9 +116,9 @@ class _Rooms:
         return [self._room(name, rows, used) for name, rows in groups.items()]
 
     def _room(self, name: str, rows: list[int], names: list[str]) -> Room:
-        allocatable = {one: int(self.allocatable[one][rows].sum()) for one in names}
-        requested = {one: int(self.requested[one][rows].sum()) for one in names}
-        free = {one: sum(self._free(one, row) for row in rows) for one in names}
+        allocatable = {name: int(self.allocatable[name][rows].sum()) for name in names}
+        requested = {name: int(self.requested[name][rows].sum()) for name in names}
+        free = {name: sum(self._free(name, row) for row in rows) for name in names}
         nodes = [node for row in rows if (node := self.scheduler.table.objects[row]) is not None]
         taints = dict.fromkeys(taint for node in nodes for taint in _taints(node))
         schedulable = [row for row, node in zip(rows, nodes, strict=True) if not node.spec.unschedulable]
@@ -162,6 +162,6 @@ class _Rooms:
 
 def _taints(node: Node) -> list[str]:
     return [
-        f"{one.key}={one.value}:{one.effect}" if one.value else f"{one.key}:{one.effect}"
-        for one in node.spec.taints
+        f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
+        for taint in node.spec.taints
     ]

@@ -134,14 +134,16 @@ def reason_not_scheduled(scheduler: PodScheduler, pod: Pod) -> str:
     str
         "" where it does.
     """
-    generated = [one for one in pod.spec.resource_claims if one.resource_claim_template_name is not None]
+    generated = [
+        claim for claim in pod.spec.resource_claims if claim.resource_claim_template_name is not None
+    ]
     for use in generated:
         name = str(use.resource_claim_template_name)
         try:
             scheduler.client.get(ResourceClaimTemplate, name, pod.namespace)
         except NotFoundError:
             return f'ResourceClaimTemplate "{pod.namespace}/{name}" not found'
-    named = tuple([one for one in pod.spec.resource_claims if one not in generated])
+    named = tuple([claim for claim in pod.spec.resource_claims if claim not in generated])
     if not generated:
         return scheduler.not_ours(pod)
     return scheduler.not_ours(replace(pod, spec=replace(pod.spec, resource_claims=named)))

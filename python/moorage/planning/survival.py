@@ -139,19 +139,19 @@ class Survival(Tabular):
         losses = self.losses[:limit]
         return Table(
             {
-                "domains": [", ".join(one.domains) for one in losses],
-                "nodes": np.array([one.nodes for one in losses], dtype=np.int64),
-                "pods": np.array([one.pods for one in losses], dtype=np.int64),
-                "lost": np.array([len(one.lost) for one in losses], dtype=np.int64),
+                "domains": [", ".join(loss.domains) for loss in losses],
+                "nodes": np.array([loss.nodes for loss in losses], dtype=np.int64),
+                "pods": np.array([loss.pods for loss in losses], dtype=np.int64),
+                "lost": np.array([len(loss.lost) for loss in losses], dtype=np.int64),
             }
         )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as a JSON value."""
         losses = [
-            {"domains": list(one.domains), "nodes": one.nodes, "pods": one.pods}
-            | {"lost": [{"pod": p.pod, "workload": p.workload, "reason": p.reason} for p in one.lost]}
-            for one in self.losses
+            {"domains": list(loss.domains), "nodes": loss.nodes, "pods": loss.pods}
+            | {"lost": [{"pod": p.pod, "workload": p.workload, "reason": p.reason} for p in loss.lost]}
+            for loss in self.losses
         ]
         several = {"atOnce": self.at_once, "sets": self.sets, "possible": self.possible, "worst": self.worst}
         head = {"by": self.by, "domains": self.domains, "withoutLabel": self.without_label}
@@ -322,7 +322,7 @@ class _Trial:
     def _not_made(self) -> list[tuple[Pod, str]]:
         """Return the pods that controllers cannot make now, and why."""
         awaited = [(pod, why_awaited(pod)) for pod in self.scheduler.awaited_pods()]
-        return [*awaited, *((one.pod, one.message) for one in self.scheduler.refused_pods())]
+        return [*awaited, *((pod.pod, pod.message) for pod in self.scheduler.refused_pods())]
 
     def _lost(self, pod: Pod, why: str) -> LostPod:
         return LostPod(pod.key, self._workloads.of(pod).text, why)

@@ -178,7 +178,9 @@ class Capacity(Tabular):
         Table
             Columns template, node, replicas.
         """
-        rows = [(one.name, node, n) for one in self.templates for node, n in one.nodes.items()][:limit]
+        rows = [
+            (template.name, node, n) for template in self.templates for node, n in template.nodes.items()
+        ][:limit]
         counts = np.array([n for *_, n in rows], dtype=np.int64)
         return Table({"template": [r[0] for r in rows], "node": [r[1] for r in rows], "replicas": counts})
 

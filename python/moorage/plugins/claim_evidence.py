@@ -212,7 +212,8 @@ class Claims:
             elif not allows_topology(storage_class.allowed_topologies, node.metadata.labels):
                 terms = " or ".join(
                     " and ".join(
-                        f"{one.key} in [{', '.join(one.values)}]" for one in term.match_label_expressions
+                        f"{expression.key} in [{', '.join(expression.values)}]"
+                        for expression in term.match_label_expressions
                     )
                     for term in storage_class.allowed_topologies
                 )

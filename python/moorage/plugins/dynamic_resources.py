@@ -268,7 +268,7 @@ class DynamicResources(
             if status is not None:
                 return status
         found.claims = claims
-        if any(one.needs_allocation for one in claims):
+        if any(claim.needs_allocation for claim in claims):
             found.allocator = self._allocator()
         return None
 
@@ -312,7 +312,10 @@ class DynamicResources(
         elif not self.devices.features.prioritized_list:
             return _rejected(f"{start}: has subrequests, but the DRAPrioritizedList feature is disabled")
         else:
-            classes = {f"{request.name}/{one.name}": one.device_class_name for one in request.first_available}
+            classes = {
+                f"{request.name}/{subrequest.name}": subrequest.device_class_name
+                for subrequest in request.first_available
+            }
         class_of = self.devices.class_of()
         for name, class_name in classes.items():
             if not class_name:
@@ -445,13 +448,13 @@ class DynamicResources(
         if found.allocator is None or node_info.node is None:
             return None
         requests = []
-        for one in found.to_allocate():
-            if one.is_shared and one.allocation is not None:
-                on_node.shared.append(one.allocation)
-            elif one.is_extended:
-                requests.append(ClaimRequests.of(on_node.extended or one.claim))
-            elif one.requests is not None:
-                requests.append(one.requests)
+        for claim in found.to_allocate():
+            if claim.is_shared and claim.allocation is not None:
+                on_node.shared.append(claim.allocation)
+            elif claim.is_extended:
+                requests.append(ClaimRequests.of(on_node.extended or claim.claim))
+            elif claim.requests is not None:
+                requests.append(claim.requests)
         try:
             results = found.allocator.allocate(node_info.node, requests)
         except AllocationError as error:
@@ -516,7 +519,7 @@ class DynamicResources(
         for at in sorted(found.unavailable):
             claim = found.claims[at].claim
             users = claim.status.reserved_for
-            if found.claims[at].is_extended or any(one.uid != pod.metadata.uid for one in users):
+            if found.claims[at].is_extended or any(user.uid != pod.metadata.uid for user in users):
                 continue
             if len(users) <= 1:
                 status = replace(claim.status, allocation=None, reserved_for=(), devices=())
@@ -618,7 +621,7 @@ class DynamicResources(
         if found is None or not found.nodes:
             return np.zeros(len(nodes), dtype=np.int64)
         scores = [self.score(state, pod, info) for info in nodes]
-        errors = (one for one in scores if isinstance(one, fwk.Status))
+        errors = (score for score in scores if isinstance(score, fwk.Status))
         return next(errors, None) or np.array(scores, dtype=np.int64)
 
     def normalize_score(
@@ -635,7 +638,7 @@ class DynamicResources(
             return None
         on_node = found.nodes.get(node_name)
         if on_node is None:
-            if all(one.is_extended for one in found.to_allocate()):
+            if all(claim.is_extended for claim in found.to_allocate()):
                 return None  # the node has all extended resources itself
             return fwk.as_status(MoorageError("claim allocation not found for node"))
         try:
@@ -707,16 +710,16 @@ class DynamicResources(
             return None
         bound: list[ClaimOfCycle] = []
         try:
-            for one in found.claims:
-                if not self.devices.consumers.is_reserved_for(one.claim, pod):
-                    self._bind_claim(found, one, pod, node_name)
-                    bound.append(one)
+            for claim in found.claims:
+                if not self.devices.consumers.is_reserved_for(claim.claim, pod):
+                    self._bind_claim(found, claim, pod, node_name)
+                    bound.append(claim)
             on_node = found.nodes.get(node_name)
             if on_node is not None and on_node.statuses:
                 self._writer().tell_statuses(pod, on_node.statuses)
         except ClaimWriteError as error:
             return fwk.as_status(error)
-        waits = any(has_conditions(one.claim) for one in found.claims)
+        waits = any(has_conditions(claim.claim) for claim in found.claims)
         if not waits or not self.devices.features.binding_conditions:
             self._end_flight(bound)
             return None
@@ -754,7 +757,7 @@ class DynamicResources(
         waited = 0.0
         while True:
             try:
-                if all(self._is_claim_ready(one) for one in found.claims):
+                if all(self._is_claim_ready(claim) for claim in found.claims):
                     self._end_flight(bound)
                     return None
             except (BindingError, VolumeError) as error:

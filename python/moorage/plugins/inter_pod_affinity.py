@@ -327,7 +327,7 @@ class _Terms:
         classes, found = self._state.classes, list[tuple[Pod, int, str]]()
         gaps = {number: self._gap(classes.labels_of(number)) for number in range(len(classes.keys))}
         keys = {term.topology_key for term in self._required}
-        for row in self._state.view.rows().tolist() if any(one is not None for one in gaps.values()) else ():
+        for row in self._state.view.rows().tolist() if any(gap is not None for gap in gaps.values()) else ():
             has_keys = keys <= self._inquiry.node(row).metadata.labels.keys()
             for pod in self._inquiry.pods_on(row):
                 gap = gaps[classes.intern(pod)]
@@ -344,7 +344,7 @@ class _Terms:
         if len(lacking) != 1:
             return None
         key, _, values = lacking[0]
-        met = {one[1] for one in self._requirements if one != lacking[0]}
+        met = {requirement[1] for requirement in self._requirements if requirement != lacking[0]}
         if met.isdisjoint(("In", "Exists")) and set(values).isdisjoint(labels.values()):
             return None
         return f"its label {key} is {labels[key]}" if key in labels else f"it has no label {key}"
@@ -354,8 +354,12 @@ class _Terms:
         """The requirements of all terms of required affinity, as key, operator and values."""
         selectors = [term.label_selector for term in self._objects[0] if term.label_selector is not None]
         wanted: list[tuple[str, str, tuple[str, ...]]]
-        wanted = [(key, "In", (value,)) for one in selectors for key, value in one.match_labels.items()]
-        wanted += [(it.key, it.operator, it.values) for one in selectors for it in one.match_expressions]
+        wanted = [
+            (key, "In", (value,)) for selector in selectors for key, value in selector.match_labels.items()
+        ]
+        wanted += [
+            (it.key, it.operator, it.values) for selector in selectors for it in selector.match_expressions
+        ]
         return {
             one: LabelSelectorMatcher(LabelSelector(match_expressions=(LabelSelectorRequirement(*one),)))
             for one in wanted
@@ -373,8 +377,8 @@ def _selector_text(term: PodTerm, written: PodAffinityTerm) -> str:
         for key, values in term.selector.asked_values()
     ]
     expressions = written.label_selector.match_expressions if written.label_selector is not None else ()
-    for one in expressions:
-        is_merged = one.operator == "NotIn" and one.key in written.mismatch_label_keys
-        if one.operator != "In":
-            wanted.append(requirement_text(one) + (" by mismatchLabelKeys" if is_merged else ""))
+    for expression in expressions:
+        is_merged = expression.operator == "NotIn" and expression.key in written.mismatch_label_keys
+        if expression.operator != "In":
+            wanted.append(requirement_text(expression) + (" by mismatchLabelKeys" if is_merged else ""))
     return f"with {', '.join(wanted) or 'any labels'}"

@@ -167,7 +167,9 @@ class NodeResourcesFit(
             or name == "ephemeral-storage"
         ):
             return False
-        return any(name in _names(one) for one in self.handle.informers.lister(DeviceClass).list())
+        return any(
+            name in _names(device_class) for device_class in self.handle.informers.lister(DeviceClass).list()
+        )
 
     @of_class
     def after_device_class_change(

@@ -222,9 +222,9 @@ class NodeVolumeLimits(VolumePlugin, EvidencePlugin):
             return frozenset()
         needs_all = self.required_handle().release.all_drivers_are_needed
         return frozenset(
-            one.name
-            for one in self.lister(CSIDriver).list()
-            if needs_all or one.spec.prevent_pod_scheduling_if_missing
+            driver.name
+            for driver in self.lister(CSIDriver).list()
+            if needs_all or driver.spec.prevent_pod_scheduling_if_missing
         )
 
     # ---- the queue -----------------------------------------------------------------------------------------

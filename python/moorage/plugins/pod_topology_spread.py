@@ -141,7 +141,7 @@ class PodTopologySpread(
 
     def evidence(self, inquiry: Inquiry) -> FindEvidence:
         constraints = inquiry.state.shape.spread or self.default_constraints
-        hard = [one for one in constraints if one.when_unsatisfiable == HARD]
+        hard = [constraint for constraint in constraints if constraint.when_unsatisfiable == HARD]
         read = inquiry.state.terms.hard_counts()
         spreads = [_Spread(inquiry, one, *counts) for one, counts in zip(hard, read, strict=True)]
 
@@ -202,7 +202,9 @@ class PodTopologySpread(
         constraints: Sequence[TopologySpreadConstraint] = pod.spec.topology_spread_constraints
         selector = None
         if not constraints:
-            constraints = [one for one in self.default_constraints if one.when_unsatisfiable == HARD]
+            constraints = [
+                constraint for constraint in self.default_constraints if constraint.when_unsatisfiable == HARD
+            ]
             if not constraints or (selector := self._default_selector(pod)) is None:
                 return []
         constraints_of, labels, hard = self._latest
@@ -211,12 +213,12 @@ class PodTopologySpread(
         with_keys = self.required_handle().feature_gates["MatchLabelKeysInPodTopologySpread"]
         hard = [
             Hard(
-                one.topology_key,
-                selector or _selector(one, pod, with_keys),
-                one.node_taints_policy == "Honor",
+                constraint.topology_key,
+                selector or _selector(constraint, pod, with_keys),
+                constraint.node_taints_policy == "Honor",
             )
-            for one in constraints
-            if one.when_unsatisfiable == HARD
+            for constraint in constraints
+            if constraint.when_unsatisfiable == HARD
         ]
         if selector is None:
             self._latest = constraints, pod.metadata.labels, hard

@@ -150,13 +150,13 @@ def _registered_by(
     is_list = isinstance(events, Sequence)
     if not (is_list and all(map(isinstance, events, repeat(ClusterEventWithHint)))):
         raise InputError(f"{at} returned {events!r}, not a sequence of ClusterEventWithHint")
-    for one in events:
-        if one.event.resource in unknown:
-            raise InputError(f"{at}: Kubernetes {release.version} has no events of {one.event.resource}")
+    for event in events:
+        if event.event.resource in unknown:
+            raise InputError(f"{at}: Kubernetes {release.version} has no events of {event.event.resource}")
     actions = 0
-    for one in events if release.taints_wake_for_new_nodes else ():
-        if one.event.resource == NODE:
-            actions |= int(one.event.action)
+    for event in events if release.taints_wake_for_new_nodes else ():
+        if event.event.resource == NODE:
+            actions |= int(event.event.action)
     # A new node may have a taint that is removed later.
     return [*events, TAINT_REMOVED] if actions & ADD and not actions & TAINT else list(events)
 

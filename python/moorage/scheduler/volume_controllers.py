@@ -63,7 +63,9 @@ class SimulatedController:
 
     def save(self) -> object:
         """Return the time, the provisioned volumes and the state of the controller, for `undo`."""
-        volumes = [(one, one.volumes.copy(), one.segments.copy()) for one in self._plugins.values()]
+        volumes = [
+            (plugin, plugin.volumes.copy(), plugin.segments.copy()) for plugin in self._plugins.values()
+        ]
         controller = self._controller
         times = self._time.now, self._ahead
         return times, volumes, self._provisioners, controller, controller and controller.save()
@@ -127,7 +129,7 @@ class SimulatedController:
         if self._resource_claims.settle():
             self._sync()
         volumes: list[PersistentVolume] = self._client.list(PersistentVolume)[0]
-        if self._client.list(PersistentVolumeClaim)[0] or any(one.spec.claim_ref for one in volumes):
+        if self._client.list(PersistentVolumeClaim)[0] or any(volume.spec.claim_ref for volume in volumes):
             self._at_work().settle()
             self._sync()
 

@@ -66,7 +66,7 @@ def patch_pod_status(client: PodPatcher, current: Pod, status: PodStatus) -> Non
     """
     old = current.status
     node = None if status.nominated_node_name == old.nominated_node_name else status.nominated_node_name
-    conditions = [one for one in status.conditions if one not in old.conditions]
+    conditions = [condition for condition in status.conditions if condition not in old.conditions]
     if node is None and not conditions:
         return
     if isinstance(client, ObjectStore):
@@ -74,7 +74,9 @@ def patch_pod_status(client: PodPatcher, current: Pod, status: PodStatus) -> Non
         return
     changes: dict[str, Any] = {} if node is None else {"nominatedNodeName": node}
     if conditions:
-        changes["conditions"] = [condition_value(one, current.metadata.generation) for one in conditions]
+        changes["conditions"] = [
+            condition_value(condition, current.metadata.generation) for condition in conditions
+        ]
     patch = {"metadata": {"uid": current.metadata.uid}, "status": changes}
     client.patch(Pod, current.name, current.namespace, patch, type="strategic", subresource="status")
 

@@ -135,7 +135,7 @@ class PodClaims:
     def kinds_of(self, node: Node) -> tuple[tuple[bytes, int], ...]:
         """Return the kinds of devices of a node with their numbers, to tell nodes with others apart."""
         pools = self.state.slices().pools_of(node)
-        return tuple(Counter(one.properties for pool in pools for one in pool.devices).items())
+        return tuple(Counter(device.properties for pool in pools for device in pool.devices).items())
 
     def named(self) -> Iterator[tuple[str, ResourceClaim]]:
         """Yield the existing claims of the pod's spec by their names in the spec."""
@@ -179,7 +179,7 @@ class PodClaims:
 
     @cached_property
     def _problems(self) -> dict[tuple[str, str], str]:
-        return {one.pool: one.text for one in find_pool_problems(self.published())}
+        return {problem.pool: problem.text for problem in find_pool_problems(self.published())}
 
     def pool_problems(self, node: Node) -> list[tuple[str, str]]:
         """Return the pools of a node that cannot be used, and why."""
@@ -208,8 +208,8 @@ def surveys(
     """
     requests = ClaimRequests.of(claim)
     for alternatives in requests.alternatives:
-        for one in alternatives:
-            yield survey.request(nodes, one, class_of(one.class_name), requests.constraints)
+        for alternative in alternatives:
+            yield survey.request(nodes, alternative, class_of(alternative.class_name), requests.constraints)
 
 
 def with_claims(pod: Pod, uses: Iterable[PodResourceClaim]) -> Pod:
@@ -220,8 +220,10 @@ def with_claims(pod: Pod, uses: Iterable[PodResourceClaim]) -> Pod:
 def _explanation(use: str, claim: ResourceClaim) -> ClaimExplanation:
     allocation = claim.status.allocation
     results = () if allocation is None else allocation.devices.results
-    devices = tuple([f"{one.driver}/{one.pool}/{one.device}" for one in results])
-    return ClaimExplanation(claim.key, use, devices, tuple([one.name for one in claim.status.reserved_for]))
+    devices = tuple([f"{result.driver}/{result.pool}/{result.device}" for result in results])
+    return ClaimExplanation(
+        claim.key, use, devices, tuple([consumer.name for consumer in claim.status.reserved_for])
+    )
 
 
 # ---- claims of a pod that is explained as if it were pending -----------------------------------------------
@@ -239,7 +241,7 @@ def released_claims(devices: PodClaims) -> list[ResourceClaim]:
     return [
         replace(claim, status=ResourceClaimStatus())
         for claim in claims.values()
-        if all(one.uid == uid for one in claim.status.reserved_for)
+        if all(consumer.uid == uid for consumer in claim.status.reserved_for)
     ]
 
 
@@ -260,12 +262,14 @@ def generated_claims(
     """
     made: list[ResourceClaim] = []
     statuses = list(pod.status.resource_claim_statuses)
-    known = {one.name for one in statuses}
+    known = {status.name for status in statuses}
     for use in pod.spec.resource_claims:
         if use.resource_claim_template_name is None or use.name in known:
             continue
         owner = group if group is not None and use in group.spec.resource_claims else pod
-        ready = next((one for one in owner.status.resource_claim_statuses if one.name == use.name), None)
+        ready = next(
+            (status for status in owner.status.resource_claim_statuses if status.name == use.name), None
+        )
         if ready is not None:
             statuses.append(ready)
             continue

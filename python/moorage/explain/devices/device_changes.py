@@ -68,15 +68,15 @@ class _AskedRequest:
 
     def edited(self, **fields: object) -> ResourceClaim:
         """Return the claim with fields of the request changed."""
-        requests = tuple([self._edited(one, fields) for one in self.claim.spec.devices.requests])
+        requests = tuple([self._edited(request, fields) for request in self.claim.spec.devices.requests])
         return _with_devices(self.claim, requests=requests)
 
     def _edited(self, request: DeviceRequest, fields: Mapping[str, object]) -> DeviceRequest:
         if request.exactly is not None and request.name == self.name:
             return replace(request, exactly=replace(request.exactly, **fields))
         alternatives = [
-            replace(one, **fields) if f"{request.name}/{one.name}" == self.name else one
-            for one in request.first_available
+            replace(subrequest, **fields) if f"{request.name}/{subrequest.name}" == self.name else subrequest
+            for subrequest in request.first_available
         ]
         return replace(request, first_available=tuple(alternatives))
 
@@ -172,7 +172,7 @@ def _tolerations(probe: Probe, devices: PodClaims, asked: _AskedRequest) -> Iter
 def _without_selectors(probe: Probe, asked: _AskedRequest) -> Iterator[Change]:
     selectors = asked.survey.request.selectors
     for dropped in dict.fromkeys(selectors):
-        claim = asked.edited(selectors=tuple([one for one in selectors if one != dropped]))
+        claim = asked.edited(selectors=tuple([selector for selector in selectors if selector != dropped]))
         expression = "" if dropped.cel is None else dropped.cel.expression
         text = f"drop the selector {expression} of {asked.where}"
         yield from _tried(probe, DROP_DEVICE_RULE, text, claim, asked.values(expression, ""))
@@ -190,7 +190,7 @@ def _one_value(probe: Probe, devices: PodClaims, asked: _AskedRequest) -> Iterat
         attribute = constraint.match_attribute or ""
         if not attribute or (constraint.requests and names.isdisjoint(constraint.requests)):
             continue
-        found = [find_attribute(one, attribute) for one in devices.state.slices().devices()]
+        found = [find_attribute(device, attribute) for device in devices.state.slices().devices()]
         typed = [comparable_value(one) for one in found if one is not None]
         values = Counter([one for one in typed if one is not None and one[0] != "version"])
         domain, _, identifier = attribute.partition("/")
@@ -233,7 +233,7 @@ def _freed(probe: Probe, devices: PodClaims, explained: list[ClaimExplanation]) 
     keys |= {one.claim for one in explained if one.devices}
     held = [claim for key in sorted(keys) if (claim := devices.state.claim_cache.find(key)) is not None]
     for claim in sorted(held, key=_devices_of)[:MOST_CLAIMS]:
-        users = ", ".join(one.name for one in claim.status.reserved_for)
+        users = ", ".join(consumer.name for consumer in claim.status.reserved_for)
         count = number_of(_devices_of(claim), "device", "devices")
         text = f"free claim {claim.key} ({count}, {f'used by {users}' if users else 'unused'})"
         freed = replace(claim, status=ResourceClaimStatus())

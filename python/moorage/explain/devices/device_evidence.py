@@ -50,7 +50,7 @@ def _of_node(
         return
     for name, problem in devices.pool_problems(node):
         yield "pool", name, problem
-    lacking = [one for claim in claims for one in lacking_requests(claim, node.name)]
+    lacking = [request for claim in claims for request in lacking_requests(claim, node.name)]
     yield from (("request", *one) for one in lacking)
     if not lacking and status.reasons == CANNOT_ALLOCATE.reasons:
         asking = [claim for claim in claims if claim.requests]

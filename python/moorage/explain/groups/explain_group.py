@@ -173,7 +173,7 @@ def _explain_invalid(trial: GroupTrial, tree: str, error: str) -> ExplainedGroup
     """Explain a group whose pods cannot form one. Where priorities differ, try one priority for all."""
     own = trial.group.spec.priority or 0
     others = [one for pod in (*trial.pods, *trial.scheduled) if (one := pod.spec.priority or 0) != own]
-    if error not in [OTHER_PRIORITY.format(one, own) for one in others]:
+    if error not in [OTHER_PRIORITY.format(other, own) for other in others]:
         return _told(trial, tree, message=error)
     found = [*_group_like_pods(trial), *_pods_like_group(trial, others[0])]
     return _told(trial, tree, message=f"{error}; the priority of the PodGroup is {own}", changes=found)

@@ -66,6 +66,6 @@ def _evictions(
             handle.on_eviction[:] = callbacks
     if not victims:
         return None
-    nominated = [one.nominating for one in result.failures.values()]
+    nominated = [failure.nominating for failure in result.failures.values()]
     placed = sum(bool(one and one.nominated_node_name) for one in nominated)
     return tuple(victims), placed

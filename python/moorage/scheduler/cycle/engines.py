@@ -214,7 +214,8 @@ def make_engines(
     if options.threads is not None:
         threads = options.threads
     profiles = [
-        one if one.release is handle.release else replace(one, release=handle.release) for one in profiles
+        profile if profile.release is handle.release else replace(profile, release=handle.release)
+        for profile in profiles
     ]
     owned: list[Profile] = []
     engines = []

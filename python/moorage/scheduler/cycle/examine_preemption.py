@@ -43,7 +43,7 @@ class PreemptionExamination:
             Largest number of candidates; None for all.
         """
         chosen = [] if self.choice is None else [self.choice.candidate]
-        others = [one for one in self.found.candidates if one not in chosen]
+        others = [candidate for candidate in self.found.candidates if candidate not in chosen]
         return (chosen + others)[:limit]
 
     def rejections(self) -> dict[str, int]:

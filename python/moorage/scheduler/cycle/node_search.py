@@ -80,7 +80,9 @@ class NodeSearch:
         self.plan = profile.compile(self.cache.state, self.bridge)
         self.placer = Placer(self.cache.state, self.plan, tie_break, percentage, seed & 0xFFFFFFFFFFFFFFFF)
         self.search, self.decider = self.placer.search, self.placer.decider
-        self.decider.has_extenders = any(one.is_filter or one.is_prioritizer for one in handle.extenders)
+        self.decider.has_extenders = any(
+            extender.is_filter or extender.is_prioritizer for extender in handle.extenders
+        )
         self.search.invalid_score, self.search.nominator = out_of_range, handle.nominator
         self.framework.attach(self.decider)
         self.search.on_nominated = self.bridge.set_nominated_pods

@@ -74,9 +74,11 @@ class GroupBatch:
             check_readable(pods)
             raise
         self.result = ScheduleResult(context.cache.state, len(self.batch), self.batch)
-        self._trees = [None if one is None else context.groups.tree_of(one) for one in groups]
-        self._suit = [places_by_topology(one) and not one.plan.follows for one in context.rotation.engines]
-        self._counts_members = [counts_members(one) for one in context.rotation.engines]
+        self._trees = [None if group is None else context.groups.tree_of(group) for group in groups]
+        self._suit = [
+            places_by_topology(engine) and not engine.plan.follows for engine in context.rotation.engines
+        ]
+        self._counts_members = [counts_members(engine) for engine in context.rotation.engines]
         self._routes: list[int] = []  # by group, of those that were asked for
         self._further_routes = self._read_routes()
         self._limit = len(groups)  # groups to try at once: few after one that does not fit

@@ -147,7 +147,7 @@ class FailedAttempt:
     @lazy_attribute
     def reads_rows_alone(self) -> bool:
         """Whether decisions about the pods of the group read the usage of rows, and no pods."""
-        leaves = (one for one in self._members if not one.is_composite)
+        leaves = (member for member in self._members if not member.is_composite)
         return all(
             places_by_topology(engine) and engine.placer.reads_rows_alone(leaf.batch, first, end)
             for leaf in leaves
@@ -180,12 +180,12 @@ class FailedAttempt:
                     known[engine, target] = filters
                 else:
                     cache.state.assume_pod(bound(pod, cache.state.table.row_name(row)))
-        for one in self._assignments:
-            self._by_row.setdefault(one.row, []).append(one)
-            if one.filters.is_told:
-                self._told.append(one)
+        for assignment in self._assignments:
+            self._by_row.setdefault(assignment.row, []).append(assignment)
+            if assignment.filters.is_told:
+                self._told.append(assignment)
         # Nominated pods of the group may be in the way, on rows that no unit returns to.
-        read_rows = all(one.filters.reads_row for one in self._assignments)
+        read_rows = all(assignment.filters.reads_row for assignment in self._assignments)
         self._rows_decide = read_rows and (self.searches() is not None or self._fit(self._assignments))
 
     def decisive_rows(self) -> Collection[int] | None:
@@ -194,7 +194,7 @@ class FailedAttempt:
 
     def searches(self) -> list[tuple[Search, int, Target, int]] | None:
         """Return how the core checks each pod; see `FailedGroup`."""
-        found = [one.search for one in self._assignments if one.search is not None]
+        found = [assignment.search for assignment in self._assignments if assignment.search is not None]
         return found if len(found) == len(self._assignments) and not self._told else None
 
     def readmit(self, pods: Sequence[Pod]) -> bool:
@@ -237,7 +237,7 @@ class FailedAttempt:
     def nominations(self) -> dict[int, NominatingInfo]:
         """Return the nominations of the pods to the nodes that were found for them."""
         row_name = self._members.context.cache.state.table.row_name
-        return {one.at: NominatingInfo(row_name(one.row)) for one in self._assignments}
+        return {assignment.at: NominatingInfo(row_name(assignment.row)) for assignment in self._assignments}
 
 
 def _filters(engine: Engine, target: Target, pod: Pod) -> Filters:

@@ -73,7 +73,7 @@ def ignored_groups(handle: FrameworkHandle, objects: Iterable[Object]) -> dict[s
 
 def ignored_topologies(handle: FrameworkHandle, groups: Iterable[AnyGroup]) -> dict[str, int]:
     """Return what a scheduler ignores of groups that it places as groups; see `ignored_groups`."""
-    bound = 0 if handle.places_groups else sum(bool(one.topology_keys) for one in groups)
+    bound = 0 if handle.places_groups else sum(bool(group.topology_keys) for group in groups)
     return {f"group{' has' if bound == 1 else 's have'} {TOPOLOGIES}": bound} if bound else {}
 
 

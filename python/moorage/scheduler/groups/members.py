@@ -194,7 +194,7 @@ class Members:
 def in_cycle(engines: Sequence[Engine]) -> Iterator[None]:
     """Configure engines for the cycle of a group: no remembered failures, and no PostFilter for single
     pods."""
-    before = [(one, one.runs_post_filter, one.search.states.open_scope()) for one in engines]
+    before = [(engine, engine.runs_post_filter, engine.search.states.open_scope()) for engine in engines]
     for one in engines:
         one.runs_post_filter = False
     try:

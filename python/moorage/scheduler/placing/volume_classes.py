@@ -186,7 +186,9 @@ class VolumeClasses:
             state.view.refresh()
             delegated = profile.delegated_resources()
             engine.delegate(engine.plan, delegated)
-            limits = next((one for one in profile.volume_plugins if type(one) is NodeVolumeLimits), None)
+            limits = next(
+                (plugin for plugin in profile.volume_plugins if type(plugin) is NodeVolumeLimits), None
+            )
             limited = None if limits is None else limits.known_of(self._batch, nodes)
             version = (
                 *(state.classes.generation, state.view.static_version, *profile.demand_versions()),
@@ -202,9 +204,9 @@ class VolumeClasses:
             return memory
 
     def _bound_claims(self, engine: Engine, profile: Profile, limited: LimitsOfBatch) -> BoundClaims | None:
-        if limited.is_unsure or not all(one.needs_are_described for one in profile.volume_plugins):
+        if limited.is_unsure or not all(plugin.needs_are_described for plugin in profile.volume_plugins):
             return None
-        binding = next((one for one in profile.volume_plugins if type(one) is VolumeBinding), None)
+        binding = next((plugin for plugin in profile.volume_plugins if type(plugin) is VolumeBinding), None)
         sources = None if binding is None else binding.sources
         if sources is None:
             return None

@@ -86,13 +86,13 @@ class ApiClient:
     def reflectors(self) -> list[Reflector[Any]]:
         """What follows a kind each, and is not closed."""
         with self._lock:
-            return [one for one in self._reflectors if not one.is_closed]
+            return [reflector for reflector in self._reflectors if not reflector.is_closed]
 
     def await_lists(self, stop: Event) -> bool:
         """Wait until all reflectors have listed their objects; False if an event is set before."""
         while not stop.is_set():
             seen = self.arrivals.count
-            if all(one.is_listed for one in self.reflectors):
+            if all(reflector.is_listed for reflector in self.reflectors):
                 return True
             self.arrivals.wait(seen, LOOK)
         return False
@@ -170,7 +170,9 @@ class ApiClient:
 
         reflector = Reflector(struct.__name__, find, self.connection, self.arrivals)
         with self._lock:
-            self._reflectors = [one for one in self._reflectors if not one.is_closed] + [reflector]
+            self._reflectors = [reflector for reflector in self._reflectors if not reflector.is_closed] + [
+                reflector
+            ]
         return reflector
 
     # ---- writing ----

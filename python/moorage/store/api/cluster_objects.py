@@ -29,7 +29,11 @@ _NOT_SERVED = (AdmissionPlugins,)
 
 def kinds_of_clusters() -> list[type[Object]]:
     """Return the kinds that scheduling reads: namespaces, nodes, and pods last."""
-    others = [one for one in structs() if one not in (*REQUIRED, *_NOT_SERVED) and is_known(one.__name__, "")]
+    others = [
+        struct
+        for struct in structs()
+        if struct not in (*REQUIRED, *_NOT_SERVED) and is_known(struct.__name__, "")
+    ]
     return [Namespace, Node, *sorted(others, key=lambda one: one.__name__), Pod]
 
 

@@ -91,7 +91,7 @@ def _told(cluster: Cluster) -> dict[str, Any]:
     authority = cluster.certificate_authority_data
     if not authority and cluster.certificate_authority:
         authority = base64.b64encode(Path(cluster.certificate_authority).read_bytes()).decode()
-    extensions = {one["name"]: one.get("extension") for one in cluster.extensions or ()}
+    extensions = {extension["name"]: extension.get("extension") for extension in cluster.extensions or ()}
     told = {
         "server": cluster.server,
         "tls-server-name": cluster.tls_server_name,

@@ -119,9 +119,9 @@ def read_kubeconfig(path: str | None, context: str | None) -> ServerConfig:
     """
     given = os.environ.get("KUBECONFIG") or DEFAULT_KUBECONFIG
     paths = [path] if path else [one for one in given.split(os.pathsep) if one]
-    files = [Path(one).expanduser() for one in paths]
+    files = [Path(path).expanduser() for path in paths]
     source = os.pathsep.join(paths)
-    found = [one for one in files if one.is_file()]
+    found = [file for file in files if file.is_file()]
     if not found:
         raise InputError(f"Configuration file {source} not found", source=source)
     values = [(file, _read(file)) for file in found]

@@ -82,7 +82,7 @@ _BOOKMARK = msgspec.json.Decoder(_Bookmark)
 _ITEMS = msgspec.json.Decoder(ObjectList[Any])
 _STATUS = msgspec.json.Decoder(StatusAnswer)
 _OBJECTS: dict[type[Object], msgspec.json.Decoder[Any]] = {
-    one: msgspec.json.Decoder(one) for one in structs()
+    struct: msgspec.json.Decoder(struct) for struct in structs()
 }
 _DEFAULTS = {one: one() for one in _OBJECTS}
 _HEAD = msgspec.json.Decoder(Head)

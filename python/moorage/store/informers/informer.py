@@ -317,14 +317,19 @@ class Informer(Generic[T]):
         """Whether a run without new events changes nothing."""
         if self._watch is None or self._notices:
             return False
-        return all(one.is_synced and not one.pending for one in self._registrations)
+        return all(
+            registration.is_synced and not registration.pending for registration in self._registrations
+        )
 
     def save(self) -> object:
         """Return the copy and the pending notices, for `undo`. The client must be an ObjectStore."""
         with self._lock:
             if self._saved is None or not self._is_at(self._saved):
                 watch = cast("Watch[T] | None", self._watch)
-                handlers = [(one, one.is_synced, one.pending.copy()) for one in self._registrations]
+                handlers = [
+                    (registration, registration.is_synced, registration.pending.copy())
+                    for registration in self._registrations
+                ]
                 rest = self._synced, self._begin, self._notices.copy()
                 self._saved = self.indexer.save(), watch, watch and watch.save(), handlers, rest
             return self._saved

@@ -26,8 +26,13 @@ from moorage.explain.explain_pod import explain
 from moorage.explain.explanation import ExplainedGroup, GroupChange, NodeGroup
 from moorage.explain.probe import Probe, largest
 from moorage.framework.plugin.amounts import quantity_text
-from moorage.objects import Node, Pod, PodGroup, group_of
-from moorage.objects.model.pod_group import GangSchedulingPolicy, PodGroupSchedulingPolicy, unit_name
+from moorage.objects import Node, Pod, PodGroup, PodSpec, group_of
+from moorage.objects.model.pod_group import (
+    GangSchedulingPolicy,
+    PodGroupSchedulingPolicy,
+    PodGroupSpec,
+    unit_name,
+)
 from moorage.plugins.node_resources_fit import resource_of
 from moorage.scheduler.groups.group_attempt import Attempt
 from moorage.scheduler.groups.members import places_by_topology
@@ -116,9 +121,9 @@ class GroupTrial:
         self.context, self.group, self.pods, self.scheduled = context, group, pods, scheduled
         self.engine = context.engine_of(pods[0])
 
-    def other(self, group: PodGroup) -> GroupTrial:
-        """Return the trial of another group with the same pods."""
-        return GroupTrial(self.context, group, self.pods, self.scheduled)
+    def other(self, group: PodGroup, pods: Sequence[Pod] | None = None) -> GroupTrial:
+        """Return the trial of another group, and of other pending pods if some are given."""
+        return GroupTrial(self.context, group, pods or self.pods, self.scheduled)
 
     def kind(self) -> Hashable | None:
         """Return what is equal for groups that fit alike; None where their pods have to be tried."""
@@ -134,12 +139,12 @@ class GroupTrial:
         """Whether the group is placed in one domain of a topology."""
         return bool(self.group.topology_keys) and self.context.handle.places_groups
 
-    def attempt(self, minimum: int, pods: Sequence[Pod] | None = None) -> Attempt:
-        """Try the group with another minimum, and other pods if some are given."""
+    def attempt(self, minimum: int) -> Attempt:
+        """Try the group with another minimum."""
         policy = PodGroupSchedulingPolicy(gang=GangSchedulingPolicy(min_count=minimum))
         spec = replace(self.group.spec, scheduling_policy=policy, min_member=None)
         group = replace(self.group, spec=spec)
-        return try_group(self.context, self.engine, group, pods or self.pods, self.scheduled)
+        return try_group(self.context, self.engine, group, self.pods, self.scheduled)
 
     def placed(self, attempt: Attempt) -> int:
         """Return how many members have a node after an attempt."""
@@ -156,9 +161,9 @@ class GroupTrial:
             attempt = more
         return attempt
 
-    def places(self, pods: Sequence[Pod] | None = None) -> int:
+    def places(self) -> int:
         """Return how many members have a node if the group, with its own minimum, is placed; else 0."""
-        attempt = self.attempt(max(1, self.group.min_count), pods)
+        attempt = self.attempt(max(1, self.group.min_count))
         return self.placed(attempt) if attempt.succeeded else 0
 
 
@@ -175,38 +180,32 @@ def _explain_invalid(trial: GroupTrial, tree: str, error: str) -> ExplainedGroup
     others = [one for pod in (*trial.pods, *trial.scheduled) if (one := pod.spec.priority or 0) != own]
     if error not in [OTHER_PRIORITY.format(other, own) for other in others]:
         return _told(trial, tree, message=error)
-    found = [*_group_like_pods(trial), *_pods_like_group(trial, others[0])]
+    found = list(_one_priority(trial, others[0]))
     return _told(trial, tree, message=f"{error}; the priority of the PodGroup is {own}", changes=found)
 
 
-def _group_like_pods(trial: GroupTrial) -> Iterator[GroupChange]:
-    """Yield the change that gives a group the priority of its pods, if that places it."""
-    group, spec = trial.group, trial.pods[0].spec
-    changed = replace(group.spec, priority=spec.priority, priority_class_name=spec.priority_class_name)
-    same = trial.other(replace(group, spec=changed))
-    if not why_invalid(same.group, (*trial.pods, *trial.scheduled)) and (placed := same.places()):
-        values = str(group.spec.priority or 0), str(spec.priority or 0)
-        text = f"give the PodGroup the priority of its pods: {values[1]}, not {values[0]}"
-        if spec.priority_class_name:
-            text = f"set priorityClassName {spec.priority_class_name} in the PodGroup (priority {values[1]})"
-        yield GroupChange(PRIORITY, text, placed, {"from": values[0], "to": values[1]})
+def _one_priority(trial: GroupTrial, other: int) -> Iterator[GroupChange]:
+    """Yield the changes with which all have one priority, each if it places the group: the group gets that of
+    its pods, or the pending pods get that of their group."""
+    its, theirs = trial.group.spec, trial.pods[0].spec
+    like_pods = trial.other(_with_priority(trial.group, theirs))
+    like_group = trial.other(trial.group, [_with_priority(pod, its) for pod in trial.pods])
+    for kind, who, whose, same, before, after in (
+        (PRIORITY, "the PodGroup", "its pods", like_pods, its.priority, theirs),
+        (POD_PRIORITY, "each pod", "the PodGroup", like_group, other, its),
+    ):
+        if why_invalid(same.group, (*same.pods, *trial.scheduled)) or not (placed := same.places()):
+            continue
+        values = {"from": str(before or 0), "to": str(after.priority or 0)}
+        text = f"give {who} the priority of {whose}: {values['to']}, not {values['from']}"
+        if after.priority_class_name:
+            text = f"set priorityClassName {after.priority_class_name} in {who} (priority {values['to']})"
+        yield GroupChange(kind, text, placed, values)
 
 
-def _pods_like_group(trial: GroupTrial, other: int) -> Iterator[GroupChange]:
-    """Yield the change that gives the pending pods the priority of their group, if that places it."""
-    its = trial.group.spec
-    same = [
-        replace(
-            pod, spec=replace(pod.spec, priority=its.priority, priority_class_name=its.priority_class_name)
-        )
-        for pod in trial.pods
-    ]
-    if not why_invalid(trial.group, (*same, *trial.scheduled)) and (placed := trial.places(same)):
-        values = str(other), str(its.priority or 0)
-        text = f"give each pod the priority of the PodGroup: {values[1]}, not {values[0]}"
-        if its.priority_class_name:
-            text = f"set priorityClassName {its.priority_class_name} in each pod (priority {values[1]})"
-        yield GroupChange(POD_PRIORITY, text, placed, {"from": values[0], "to": values[1]})
+def _with_priority(obj: Any, spec: PodSpec | PodGroupSpec) -> Any:
+    same = {"priority": spec.priority, "priority_class_name": spec.priority_class_name}
+    return replace(obj, spec=replace(obj.spec, **same))
 
 
 class Fit(NamedTuple):
@@ -369,7 +368,7 @@ def _lower(trial: GroupTrial, probe: Probe, resource: str) -> Iterator[GroupChan
 
     def count(steps: int) -> int:
         pods = at_most(steps * step)
-        return 0 if pods is None else trial.places(pods)
+        return 0 if pods is None else trial.other(trial.group, pods).places()
 
     found = largest((most - 1) // step, lambda steps: bool(count(steps)))
     if found:
@@ -427,7 +426,7 @@ def _same_for_all(trial: GroupTrial, probe: Probe, change: Change) -> Iterator[G
     values = {}
     if change.edit is not None and change.kind != LOWER:  # see `_lower`
         pods = [change.edit(pod) for pod in trial.pods]
-        placed, text = trial.places(pods), f"in each pod: {change.text}"
+        placed, text = trial.other(trial.group, pods).places(), f"in each pod: {change.text}"
     elif change.kind in (UNCORDON, LABEL) and change.node is not None:
         text, values = change.text, {"node": change.node.name}
         with probe.changed(change.node):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from contextlib import suppress
 from hashlib import sha256
-from typing import Any
 
 from moorage.objects import CSINode, ObjectMeta, PersistentVolume, PersistentVolumeClaim, Pod
 from moorage.objects.model.storage import (
@@ -51,20 +50,6 @@ class AttachDetachController:
         self._attachments: Indexer[VolumeAttachment] = informers.informer(VolumeAttachment).indexer
         self._attachments.add_index(_NODE, lambda one: [one.spec.node_name])
         self.changed: dict[tuple[str, str], None] = {}
-
-    def save(self) -> object:
-        """Return the state, for `undo`."""
-        return self.changed.copy()
-
-    def undo(self, saved: Any) -> None:
-        """Restore the state of `save`.
-
-        Parameters
-        ----------
-        saved : object
-            The result of `save`.
-        """
-        self.changed = saved.copy()
 
     @property
     def is_needed(self) -> bool:

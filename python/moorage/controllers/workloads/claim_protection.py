@@ -18,19 +18,17 @@ from moorage.objects.workloads.ownership import FINISHED
 from moorage.store import Indexer, NotFoundError, ObjectStore
 
 PROTECTION = "kubernetes.io/pvc-protection"
-_OF_VOLUMES = frozenset(
-    {
+CLAIM, _GROUP = "claim", "pod group"
+_FINALIZERS = {
+    PersistentVolumeClaim: (PROTECTION,),
+    PodGroup: ("scheduling.k8s.io/podgroup-protection",),
+    PersistentVolume: (
         "kubernetes.io/pv-protection",
         "kubernetes.io/pv-controller",
         "external-provisioner.volume.kubernetes.io/finalizer",
-    }
-)
-"""Finalizers of simulated controllers, which volumes keep until no claim has them."""
-CLAIM, _GROUP = "claim", "pod group"
-_FINALIZERS = {
-    PersistentVolumeClaim: PROTECTION,
-    PodGroup: "scheduling.k8s.io/podgroup-protection",
+    ),
 }
+"""Finalizers of simulated controllers, which objects keep while they are used."""
 Used = PersistentVolumeClaim | PodGroup
 Protected = Used | PersistentVolume
 
@@ -112,44 +110,28 @@ class ClaimProtection:
         """Let the claims and groups go that no pod uses any more, and the volumes that no claim has."""
         changed, self.changed = self.changed, {}
         for obj in changed.values():
-            if isinstance(obj, PersistentVolume):
-                self._release_volume(obj)
-            else:
-                self.release(obj)
+            self.release(obj)
 
     def protect(self, obj: Used) -> None:
         """Have a claim or a group that a pod uses outlast its deletion, which comes next."""
-        meta, finalizer = obj.metadata, _FINALIZERS[type(obj)]
-        if finalizer not in meta.finalizers and self._is_used(obj):
-            finalizers = (*meta.finalizers, finalizer)
+        meta, own = obj.metadata, _FINALIZERS[type(obj)]
+        if not set(own).issubset(meta.finalizers) and self._is_used(obj):
+            finalizers = (*meta.finalizers, *own)
             self._client.update(replace(obj, metadata=replace(meta, finalizers=finalizers)))
 
-    def release(self, obj: Used) -> None:
-        """Let a claim or a group go that is being deleted, unless a pod uses it.
-
-        Parameters
-        ----------
-        obj : PersistentVolumeClaim or PodGroup
-            Its kind, name and namespace count.
-        """
+    def release(self, obj: Protected) -> None:
+        """Let an object go that is being deleted, unless it is used; its kind, name and namespace count."""
         with suppress(NotFoundError):
-            current = cast(Used, self._client.get(type(obj), obj.name, obj.namespace))
-            meta, finalizer = current.metadata, _FINALIZERS[type(obj)]
-            is_candidate = meta.deletion_timestamp is not None and finalizer in meta.finalizers
+            current = cast(Protected, self._client.get(type(obj), obj.name, obj.namespace))
+            meta, own = current.metadata, _FINALIZERS[type(obj)]
+            finalizers = tuple(finalizer for finalizer in meta.finalizers if finalizer not in own)
+            is_candidate = meta.deletion_timestamp is not None and finalizers != meta.finalizers
             if is_candidate and not self._is_used(current):
-                finalizers = tuple(one for one in meta.finalizers if one != finalizer)
                 self._client.update(replace(current, metadata=replace(meta, finalizers=finalizers)))
 
-    def _release_volume(self, volume: PersistentVolume) -> None:
-        with suppress(NotFoundError):
-            current = self._client.get(PersistentVolume, volume.name)
-            meta = current.metadata
-            finalizers = tuple(finalizer for finalizer in meta.finalizers if finalizer not in _OF_VOLUMES)
-            is_free = meta.deletion_timestamp is not None and current.status.phase != "Bound"
-            if is_free and finalizers != meta.finalizers:
-                self._client.update(replace(current, metadata=replace(meta, finalizers=finalizers)))
-
-    def _is_used(self, obj: Used) -> bool:
+    def _is_used(self, obj: Protected) -> bool:
+        if isinstance(obj, PersistentVolume):
+            return obj.status.phase == "Bound"
         if isinstance(obj, PodGroup):
             pods = () if self._groups is None else self._pods.by_index(_GROUP, obj.key)
             return any(pod.status.phase not in FINISHED for pod in pods)

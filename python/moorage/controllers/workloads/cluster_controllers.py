@@ -212,7 +212,7 @@ class ClusterControllers:
         """Return the state, for `undo`."""
         queues = self._changed.copy(), self._nodes.copy(), self._deleted.copy(), self.claims.save()
         control = self.control.refusals.copy(), self.control.has_new_claims, self._replacements.copy()
-        pods = self.jobs.save(), self.kubelets.save(), self.attachments.save()
+        pods = self.jobs.save(), self.kubelets.due.copy(), self.attachments.changed.copy()
         as_read = self._going, self.control.unready  # the same objects: they do not change after `start`
         return queues, self.availability.save(), self.budgets.save(), control, pods, as_read
 
@@ -229,8 +229,7 @@ class ClusterControllers:
         refusals, self.control.has_new_claims, replacements = control
         self._replacements = replacements.copy()
         self.jobs.undo(jobs)
-        self.kubelets.undo(pods)
-        self.attachments.undo(attachments)
+        self.kubelets.due, self.attachments.changed = pods.copy(), attachments.copy()
         changed, nodes, deleted, claims = queues
         self.control.refusals = refusals.copy()
         self._changed, self._nodes, self._deleted = changed.copy(), nodes.copy(), deleted.copy()
@@ -254,11 +253,6 @@ class ClusterControllers:
         owner = obj.metadata.controller()
         if owner is not None and owner.kind in KINDS:
             self._changed.setdefault((owner.kind, f"{obj.namespace}/{owner.name}"), LATER)
-
-    def note_end(self, pod: Pod) -> None:
-        """Let a pod end that is being deleted, and look at its owner in the next round."""
-        self.kubelets.note(pod)
-        self.note_owner(pod)
 
     def note_lost_pod(self, pod: Pod) -> None:
         """Make the pod in the next round that an operator makes in place of one that is gone.
@@ -347,8 +341,7 @@ class ClusterControllers:
             Whether anything was written.
         """
         due = self._wake() if self.availability.waiting else []
-        if self.control.refusals and self.control.may_be_admitted():
-            self._look_at(self.control.refused())
+        self._look_at(self.control.to_try_again())
         queues = (
             *(self._changed, self._nodes, self._deleted, self.budgets.changed, self.claims.changed),
             *(self._replacements, self.attachments.changed),
@@ -705,7 +698,8 @@ class PodEvents:
         if old.metadata.labels != new.metadata.labels:
             self._controllers.budgets.note(old)
         if new.metadata.deletion_timestamp is not None:
-            self._controllers.note_end(new)
+            self._controllers.kubelets.note(new)
+            self._controllers.note_owner(new)
         if is_active(old) != is_active(new):
             self._controllers.claims.note_lost_pod(new)
             self._controllers.attachments.note(new)

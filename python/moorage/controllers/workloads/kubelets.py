@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from math import inf
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -62,20 +61,6 @@ class Kubelets:
         self._now = now
         self._times = times
         self.due: dict[str, float] = {}
-
-    def save(self) -> object:
-        """Return the state, for `undo`."""
-        return self.due.copy()
-
-    def undo(self, saved: Any) -> None:
-        """Restore the state of `save`.
-
-        Parameters
-        ----------
-        saved : object
-            The result of `save`.
-        """
-        self.due = saved.copy()
 
     def note(self, pod: Pod, least: float = 0.0) -> None:
         """Remember a pod that is being deleted, or one that its kubelet is about to start, for `work`.

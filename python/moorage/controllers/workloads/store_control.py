@@ -93,12 +93,11 @@ class StoreControl:
         """Forget what admission depends on: policies, and the usage of quotas."""
         self._admission, self._asked = None, 0
 
-    def may_be_admitted(self) -> bool:
-        """Whether something that admission reads has changed since a pod was refused."""
-        return bool(self.refusals) and not ADMISSION_READS.isdisjoint(self.client.changed_since(self._read))
-
-    def refused(self) -> list[tuple[str, str]]:
-        """Return kind and ``namespace/name`` of the workloads whose next pod was refused."""
+    def to_try_again(self) -> list[tuple[str, str]]:
+        """Return kind and ``namespace/name`` of the workloads whose next pod was refused, if something that
+        admission reads has changed since."""
+        if not self.refusals or ADMISSION_READS.isdisjoint(self.client.changed_since(self._read)):
+            return []
         return [(kind, key) for kind, _, key in (name.partition(" ") for name in self.refusals)]
 
     def refuse(self, owner: Object, message: str) -> None:

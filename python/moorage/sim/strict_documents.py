@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
 from moorage.errors import InputError
+from moorage.objects.read.files import read_file, source_name
+from moorage.objects.read.yaml_reader import read_yaml
 
 T = TypeVar("T")
 
@@ -33,6 +36,14 @@ def decode_document(document: Any, struct: type[T], api_version: str, kind: str)
         if head.get(field) != expected:
             raise InputError(f"must be {expected}, not {head.get(field)!r}", path=field)
     return decode_part(document, struct)
+
+
+def read_document(path: str | Path, struct: type[T], api_version: str, kind: str) -> T:
+    """Read a YAML file of one document, as `decode_document` does; the caller names the file in errors."""
+    documents = list(read_yaml(read_file(str(path)).decode("utf-8", "replace"), source_name(str(path))))
+    if len(documents) != 1:
+        raise InputError(f"must be one document, not {len(documents)}")
+    return decode_document(documents[0], struct, api_version, kind)
 
 
 def decode_part(value: Any, struct: type[T]) -> T:

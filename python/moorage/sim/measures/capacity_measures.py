@@ -69,7 +69,7 @@ def fragmentation(
         Columns time, and ``fragmented_RESOURCE`` and ``stranded_RESOURCE`` in per cent of the allocatable
         amount of the nodes that are there.
     """
-    typical = _frequent(history) if pods is None else _typical(pods)
+    typical = _frequent(history) if pods is None else list(_checked(pods))
     names = list(dict.fromkeys([*resources, *(name for shape, _ in typical for name in shape), "pods"]))
     time, node, free, room, is_open = _by_node(history, names)
     parts = {f"{kind}_{name}": np.zeros(len(time)) for kind in _KINDS for name in resources}
@@ -209,10 +209,6 @@ def _frequent(history: History) -> list[tuple[Shape, float]]:
         covered += count
         typical.append((shape, count))
     return [(dict(zip(names, shape, strict=True)) | {"pods": 1}, count / covered) for shape, count in typical]
-
-
-def _typical(pods: Sequence[Mapping[str, Any]]) -> list[tuple[Shape, float]]:
-    return list(_checked(pods))
 
 
 def _checked(pods: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Shape, float]]:

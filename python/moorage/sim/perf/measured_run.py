@@ -178,7 +178,7 @@ def _run(workload: Workload, rate: Fraction, timer: Timer, tie_break: str) -> Wo
     try:
         run.advance()
     except NotBuiltError as error:
-        status = _not_built(str(error).removeprefix("not built yet: "))
+        status = f"{FAILURE}: {str(error).removeprefix('not built yet: ')} not built yet"
     except WorkloadStuckError as error:
         status = f"{STUCK}: {error}"
     except WorkloadFailedError as error:
@@ -186,7 +186,3 @@ def _run(workload: Workload, rate: Fraction, timer: Timer, tie_break: str) -> Wo
     finally:
         run.meter.close()
     return make_report(workload, run.meter, status, tie_break=tie_break, **run.operations.counts())
-
-
-def _not_built(what: str) -> str:
-    return f"{FAILURE}: {what} not built yet"

@@ -17,7 +17,7 @@ from moorage._version import __version__
 from moorage.errors import InputError, located
 from moorage.objects.read.files import read_file, source_name
 from moorage.objects.read.yaml_reader import read_yaml
-from moorage.sim.strict_documents import decode_document
+from moorage.sim.strict_documents import decode_document, read_document
 
 API_VERSION, KIND = "sweep.moorage.dev/v1", "Sweep"
 Seed = Annotated[int, msgspec.Meta(ge=0)]
@@ -135,12 +135,8 @@ def read_sweep(path: str | Path) -> Sweep:
     InputError
         The file cannot be read or is no sweep; names the field.
     """
-    source = source_name(str(path))
-    with located(source=source):
-        documents = list(read_yaml(read_file(str(path)).decode("utf-8", "replace"), source))
-        if len(documents) != 1:
-            raise InputError(f"must be one document, not {len(documents)}")
-        return decode_sweep(documents[0])
+    with located(source=source_name(str(path))):
+        return read_document(path, Sweep, API_VERSION, KIND)
 
 
 def decode_sweep(document: Any) -> Sweep:

@@ -13,11 +13,10 @@ import numpy as np
 from moorage.errors import InputError, located
 from moorage.objects import Cluster, Object, Pod
 from moorage.objects.read.decode import decode_object
-from moorage.objects.read.files import read_file, source_name
+from moorage.objects.read.files import source_name
 from moorage.objects.read.load import load
 from moorage.objects.read.write import dump_yaml, object_to_dict
-from moorage.objects.read.yaml_reader import read_yaml
-from moorage.sim.strict_documents import decode_document, decode_part
+from moorage.sim.strict_documents import decode_part, read_document
 
 from . import arrivals as draw
 from .autoscaler_spec import AutoscalerSpec, checked, spec_value
@@ -137,12 +136,9 @@ def read_scenario(timeline: EventColumns, paths: Sequence[str | Path]) -> None:
     """
     if len(paths) != 1:
         raise InputError(f"a scenario is one file, not {len(paths)}")
-    path, source = paths[0], source_name(str(paths[0]))
-    with located(source=source):
-        documents = list(read_yaml(read_file(str(path)).decode("utf-8", "replace"), source))
-        if len(documents) != 1:
-            raise InputError(f"must be one document, not {len(documents)}")
-        scenario = decode_scenario(documents[0])
+    path = paths[0]
+    with located(source=source_name(str(path))):
+        scenario = read_document(path, Scenario, API_VERSION, KIND)
         spec = scenario.spec
         folder = Path(path).parent
         if spec.cluster:
@@ -176,22 +172,6 @@ def add_events(timeline: EventColumns, items: Sequence[Mapping[str, Any]]) -> No
     for at, item in enumerate(items):
         with located(path=f"events[{at}]"):
             _add_event(timeline, decode_part(item, EventItem), {})
-
-
-def decode_scenario(document: Any) -> Scenario:
-    """Decode a scenario.
-
-    Parameters
-    ----------
-    document : object
-        A JSON value.
-
-    Raises
-    ------
-    InputError
-        It is no scenario of a known version, or a field is unknown or has a wrong type.
-    """
-    return decode_document(document, Scenario, API_VERSION, KIND)
 
 
 def _object(value: Mapping[str, Any], path: str) -> Object:

@@ -113,9 +113,10 @@ class Quotas:
     def _root(self, cohort: str) -> str:
         """Return the cohort at the top of the tree of a cohort."""
         seen: set[str] = set()
-        while cohort not in seen and (above := _parent(self._cohorts.get(cohort, {}))):
+        while cohort not in seen:
             seen.add(cohort)
-            cohort = above
+            spec = self._cohorts.get(cohort, {})
+            cohort = str(spec.get("parentName") or spec.get("parent") or cohort)
         return cohort
 
 
@@ -134,10 +135,6 @@ def _fewest(job: Job) -> int:
 
 def _cohort(spec: Values) -> str:
     return str(spec.get("cohortName") or spec.get("cohort") or "")
-
-
-def _parent(spec: Values) -> str:
-    return str(spec.get("parentName") or spec.get("parent") or "")
 
 
 def _quota(spec: Values, flavor: str, resource: str) -> Values:

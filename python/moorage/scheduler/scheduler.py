@@ -144,12 +144,13 @@ class PodScheduler(SchedulerParts):
             self.store.siblings = cluster.siblings
             # After the first sync, so that handlers receive the objects in this order, not in that of a list.
             turns = cluster.turns if self.controllers is not None else {}
+            in_turn = [pod for pod in cluster.pods if pod.key in turns] if turns else []
             pods = [pod for pod in cluster.pods if pod.key not in turns] if turns else cluster.pods
             objects = *cluster.namespaces, *cluster.nodes, *cluster.others, *pods, *cluster.finished
             self.store.create_many(objects)
             if self.controllers is not None:
                 self.sync(with_controllers=False)
-                self.controllers.start([pod for pod in cluster.pods if pod.key in turns], turns)
+                self.controllers.start(in_turn, turns)
             self.store.names = Names()
             for key in turns:
                 self.store.names.take(Pod.__name__, *key.split("/"))

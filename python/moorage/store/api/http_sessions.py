@@ -163,8 +163,9 @@ class HttpSessions:
         return self._is_renewable
 
     def close(self) -> None:
-        """Close all connections; no more are made."""
+        """Close all connections, those in use after their requests; no more are made."""
         with self._lock:
-            self._is_closed = True
-        if self._current is not None:
-            self._current.close()
+            self._is_closed, session = True, self._current
+            is_idle = session is not None and not session.users
+        if session is not None and is_idle:
+            session.close()

@@ -21,7 +21,7 @@ cdef enum:
 cdef Field NOMINATED_NODE_NAME = Field("nominated_node_name"), LABELS = Field("labels")
 cdef Field OWNER_REFERENCES = Field("owner_references")
 
-cdef struct Read:  # what the span of a pod depends on: its spec (NULL: no pod), status, labels and annotations
+cdef struct Read:  # what the span of a pod depends on: spec (NULL: no pod), status, labels and annotations
     PyObject* spec  # (None without)
     PyObject* status
     PyObject* labels

@@ -47,9 +47,8 @@ cdef class InFlight:
     cdef list since(self, int64_t number):
         """Return the events from a number on, as (ClusterEvent, old object, new object)."""
         cdef Notice change
-        return [
-            (event, change.old, change.new) for event, change in self.log[<Py_ssize_t>(number - self.dropped) :]
-        ]
+        cdef Py_ssize_t first = number - self.dropped
+        return [(event, change.old, change.new) for event, change in self.log[first:]]
 
     @property
     def events(self):

@@ -10,7 +10,6 @@ from itertools import chain
 
 cimport cython
 from libc.math cimport INFINITY, NAN, isnan
-from libc.stdint cimport int64_t
 
 from moorage._core.base cimport METADATA, SPEC, UID, Field
 from moorage._core.base.fields cimport key_of
@@ -113,7 +112,8 @@ cdef class QueuedPodInfo:
         self.place, self.origin = other.place, other.origin
         self.unschedulable_plugins, self.pending_plugins = other.unschedulable_plugins, other.pending_plugins
         self.gating_plugin, self.was_flushed = other.gating_plugin, other.was_flushed
-        self.timestamp, self.first_ready, self.flushed_at = other.timestamp, other.first_ready, other.flushed_at
+        self.timestamp, self.first_ready = other.timestamp, other.first_ready
+        self.flushed_at = other.flushed_at
         self.attempts, self.order, self.until = other.attempts, other.order, other.until
         self.group, self.size = other.group, other.size
         self.unschedulable_count = other.unschedulable_count

@@ -15,6 +15,15 @@ from prometheus_client.registry import Collector
 
 from .constants import VOLUME_SCHEDULER_SUBSYSTEM
 
+__all__ = [
+    "VOLUME_BINDING_REQUEST_SCHEDULER_BINDER_CACHE",
+    "VOLUME_OPERATION_ERRORS",
+    "VOLUME_OPERATION_SECONDS",
+    "VOLUME_SCHEDULING_STAGE_FAILED",
+    "VOLUME_SCHEDULING_STAGE_LATENCY",
+    "register_volume_scheduling_metrics",
+]
+
 VOLUME_BINDING_REQUEST_SCHEDULER_BINDER_CACHE = Counter(
     "binder_cache_requests_total",
     "Total number for request volume binding cache",

@@ -77,7 +77,7 @@ class RunningPreemptions:
         """
         now, preemption = self._handle.clock(), Preemption(victims)
         preemption.until = now + UNSEEN
-        evicted = {uid for preemption in self._running for uid in preemption.victims}
+        evicted = {uid for earlier in self._running for uid in earlier.victims}
         self._running.append(preemption)
         self.hold([preemptor] if isinstance(preemptor, Pod) else [])
         for victim in victims:
@@ -95,9 +95,9 @@ class RunningPreemptions:
         now = self._handle.clock()
         preemption.unanswered -= 1
         preemption.until = now + UNSEEN
-        for one in self._running if error is not None else ():
-            if one.victims.pop(uid, None) is not None:
-                one.has_failed, one.until = True, now + RETRY
+        for running in self._running if error is not None else ():
+            if running.victims.pop(uid, None) is not None:
+                running.has_failed, running.until = True, now + RETRY
 
     def next_time(self) -> float | None:
         """Return when a preemption is over in any case, in seconds; None without one."""
@@ -116,5 +116,5 @@ class RunningPreemptions:
         now = self._handle.clock()
         over = [preemption for preemption in self._running if preemption.follow(known, now)]
         self._running = [preemption for preemption in self._running if preemption not in over]
-        self.held -= {pod.metadata.uid for one in over for pod in one.preemptors}
+        self.held -= {pod.metadata.uid for preemption in over for pod in preemption.preemptors}
         return over

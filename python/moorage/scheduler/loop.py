@@ -12,7 +12,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 from operator import attrgetter, itemgetter
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from moorage._core.decide.bulk_operations import not_assumed, terminating_or_known
 from moorage._core.decide.pod_batch import PodBatch
@@ -38,9 +38,6 @@ from .placing.binding_cycle import BindingOutcome
 from .placing.place import CLAIMS, Placing
 from .placing.routes import SEGMENTS, WHOLE_CYCLE
 from .scheduler_parts import GATED_WITH_GROUP, TERMINATING, SchedulerParts
-
-if TYPE_CHECKING:
-    pass
 
 ALL = 1 << 62
 GONE = "pod group object not found for the pod group of the pods"

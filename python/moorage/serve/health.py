@@ -16,7 +16,7 @@ from .live_metrics import LiveMetrics
 from .writer import NOTHING, Writer
 
 WATCH_LIMIT = 300.0
-"""Seconds that a watch may be without a word of the server: the longest backoff fits in several times."""
+"""Seconds that a kind may be without a word of the server: the longest backoff fits in several times."""
 REFUSED_LIMIT = 120.0
 """Seconds for which credentials may be refused, or not be had."""
 STEP_LIMIT = 300.0
@@ -40,7 +40,7 @@ def liveness_checks(
     Parameters
     ----------
     client : ApiClient
-        Whose watches are looked at.
+        Whose reflectors are looked at.
     connections : sequence of Connection
         Whose credentials are looked at.
 
@@ -48,22 +48,19 @@ def liveness_checks(
     -------
     mapping of str to callable
         By name; each returns whether it passes. ``leaderElection`` is kube-scheduler's, ``watches`` fails if
-        the thread of a watch is dead or has not heard from the server for `WATCH_LIMIT`, ``credentials`` if
-        they have been refused for `REFUSED_LIMIT`.
+        nothing was heard from the server about a kind for `WATCH_LIMIT`, ``credentials`` if they have been
+        refused for `REFUSED_LIMIT`.
     """
 
     def are_accepted() -> bool:
-        times = [(one.clock(), one.refused_since) for one in connections]
+        times = [(connection.clock(), connection.refused_since) for connection in connections]
         return all(since is None or now - since <= REFUSED_LIMIT for now, since in times)
 
     def are_heard() -> bool:
         now = client.connection.clock()
-        return all(now - one.heard <= WATCH_LIMIT for one in client.reflectors)
+        return all(now - reflector.heard <= WATCH_LIMIT for reflector in client.reflectors)
 
-    checks: dict[str, Check] = {
-        "watches": are_heard,
-        "credentials": are_accepted,
-    }
+    checks: dict[str, Check] = {"watches": are_heard, "credentials": are_accepted}
     if election is not None:
         checks["leaderElection"] = lambda: not election.is_overdue(LEASE_TOLERANCE)
     return checks

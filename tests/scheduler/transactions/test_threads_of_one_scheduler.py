@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from itertools import combinations_with_replacement
-from threading import Barrier, Thread
+from threading import Barrier, Event, Thread
 
 import pytest
 from msgspec.structs import replace
@@ -95,3 +95,28 @@ def test_a_plugin_that_the_queue_asks_may_take_the_lock_of_the_cache() -> None:
     asks.append(lambda: took.append(one.cache.lock.acquire(False)))
     one.queue.add([SMALL])
     assert took == [False]
+
+
+@pytest.mark.parametrize(
+    "act",
+    [lambda one: one.preempt_pods([SMALL]).undo(), lambda one: one.schedule_pods([SMALL])],
+)
+def test_a_pod_that_another_thread_tries_out_can_be_placed(act: Callable[[Scheduler], object]) -> None:
+    """The call waits for the end of the trial, rather than find the pod in the cache."""
+    one, errors, begun = world(), list[BaseException](), Event()
+
+    def place() -> None:
+        begun.set()
+        try:
+            act(one)
+        except BaseException as error:
+            errors.append(error)
+
+    trial, other = one.preempt_pods([SMALL]), Thread(target=place)
+    other.start()
+    begun.wait(LIMIT)
+    other.join(0.1)  # time enough to be refused
+    assert other.is_alive()
+    trial.undo()
+    other.join(LIMIT)
+    assert not errors

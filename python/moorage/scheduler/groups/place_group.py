@@ -312,7 +312,8 @@ def schedule_workload(
     """
     groups, unit = context.groups, group.unit
     pending = groups.pending(unit) if pods is None else pods
-    check_new(context.cache.state, pending)
+    with context.cache.lock:  # what another thread has tried out and not yet undone is not seen
+        check_new(context.cache.state, pending)
     engines = context.engines_of(pending)
     if len(engines) > 1:
         raise MoorageError(why_invalid(group, pending))

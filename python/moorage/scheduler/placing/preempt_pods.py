@@ -188,29 +188,30 @@ def preempt_pods(context: SchedulingContext, pods: Sequence[Pod], offsets: Seque
         A plugin of a pod's profile is not in the core, or there are extenders; or plugins decide about the
         volumes or claims of a pod node by node, once the pods before it are placed.
     """
-    check_pods(context.cache.state, pods)
-    if offsets and len(offsets) != len(pods):
-        raise ValueError("give an offset for each pod")
-    begin = np.array(offsets or [0] * len(pods), dtype=np.int64)
-    try:
-        runs = [_run_of(context.engine_of(pod), pod, at) for at, pod in enumerate(pods)]
-    except ValueError:
-        check_readable(pods)
-        raise
-    out, at = Preemption(context, pods), 0
-    try:
-        for _, equal in groupby(runs):
-            end, engine = at + len(list(equal)), context.engine_of(pods[at])
-            target = _target_at_once(engine, pods[at])
-            if target is None:
-                raise MoorageError(why_not_at_once(engine, pods[at]))
-            if engine.passes(target, pods[at]):  # otherwise PreFilter rejects it, whichever pods are evicted
-                out.place(context.rotation.take(engine), target, at, end, begin[at:end])
-            at = end
-    except BaseException:
-        out.undo()
-        raise
-    return out
+    with context.cache.lock:  # what another thread has tried out and not yet undone is not seen
+        check_pods(context.cache.state, pods)
+        if offsets and len(offsets) != len(pods):
+            raise ValueError("give an offset for each pod")
+        begin = np.array(offsets or [0] * len(pods), dtype=np.int64)
+        try:
+            runs = [_run_of(context.engine_of(pod), pod, at) for at, pod in enumerate(pods)]
+        except ValueError:
+            check_readable(pods)
+            raise
+        out, at = Preemption(context, pods), 0
+        try:
+            for _, equal in groupby(runs):
+                end, engine = at + len(list(equal)), context.engine_of(pods[at])
+                target = _target_at_once(engine, pods[at])
+                if target is None:
+                    raise MoorageError(why_not_at_once(engine, pods[at]))
+                if engine.passes(target, pods[at]):  # else PreFilter rejects it, whichever pods are evicted
+                    out.place(context.rotation.take(engine), target, at, end, begin[at:end])
+                at = end
+        except BaseException:
+            out.undo()
+            raise
+        return out
 
 
 def why_not_at_once(engine: Engine, pod: Pod) -> str:

@@ -119,14 +119,15 @@ def schedule_pods(
         A pod has something else where a quantity belongs.
     """
     state = context.cache.state
-    check_pods(state, pods)
-    if context.cache.transactions:
-        context.enlist_if_possible()
-    try:
-        batch = PodBatch(state, pods, context.routes)
-    except ValueError:
-        check_readable(pods)
-        raise
+    with context.cache.lock:  # what another thread has tried out and not yet undone is not seen
+        check_pods(state, pods)
+        if context.cache.transactions:
+            context.enlist_if_possible()
+        try:
+            batch = PodBatch(state, pods, context.routes)
+        except ValueError:
+            check_readable(pods)
+            raise
     result = ScheduleResult(state, len(batch), batch)
     try:
         for first, end, route in batch.cut(SEGMENTS):

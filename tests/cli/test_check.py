@@ -445,7 +445,7 @@ def test_wide_names_the_pods_that_have_found_a_node(file: Any, capsys: pytest.Ca
     assert check(*file(*ROOM, pod("p1")), "-o", "wide") == 0
     assert capsys.readouterr().out.splitlines() == [
         *("PASS: 1 pod has found a node", ""),
-        "NAMESPACE  WORKLOAD  POD  NODE  REASON",
+        "NAMESPACE  WORKLOAD  POD  NODE",
         *("default    pod/p1    p1   b", ""),
     ]
 

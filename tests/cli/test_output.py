@@ -7,12 +7,13 @@ import json
 import sys
 from io import StringIO
 from pathlib import Path
+from threading import Event
 
 import pytest
 
-from moorage.cli import main
+from moorage.cli import main, messages
 from moorage.cli.messages import Stages
-from moorage.cli.output.printing import Table, csv_text, markdown_text, print_lines
+from moorage.cli.output.printing import Table, csv_text, markdown_text, print_lines, print_table
 from moorage.objects.read.yaml_reader import read_yaml
 from tests.cli.test_simulate import FULL, ITEMS, TABLE, moorage, node, pod, simulate
 
@@ -155,29 +156,97 @@ def test_a_dump_is_read_from_standard_input(
 
 def test_progress_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setattr(messages, "DELAY", 0.0)
+    shown = Event()
+
+    def poll() -> int:
+        shown.set()
+        return 3
+
     with Stages("reading", "scheduling") as stage:
         stage()
-        stage.count(8, lambda: 3)
+        stage.count(8, poll)
+        assert shown.wait(60)
     out, err = capsys.readouterr()
     assert out == ""
-    assert "scheduling" in err
-    assert "3/8" in err
+    assert "scheduling 3 of 8 (" in err
+    assert err.endswith("\r\x1b[K")
 
 
-def test_no_progress_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_progress_of_a_short_command(capsys: pytest.CaptureFixture[str]) -> None:
     with Stages("reading", "scheduling") as stage:
         stage()
     assert capsys.readouterr() == ("", "")
 
 
-def test_the_bar_changes_nothing_on_stdout(
+def test_on_a_terminal_stderr_has_the_number_of_notes(
     dump: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    items = [*ITEMS, {"apiVersion": "v1", "kind": "Event", "metadata": {"name": "e"}}]
+    Path(dump).write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
     assert simulate("-f", dump) == 0
-    out, err = capsys.readouterr()
-    assert out == TABLE
-    assert err.rstrip().endswith(" s")
+    all_notes = capsys.readouterr().err
+    assert all_notes.startswith("warning: Left out")
+    for arguments, expected in (([], "1 note; -v shows it\n"), (["-q"], ""), (["-v"], "warning: Left out")):
+        monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+        assert simulate("-f", dump, *arguments) == 0
+        out, err = capsys.readouterr()
+        assert out == TABLE
+        assert err == expected or (arguments == ["-v"] and err.startswith(expected))
+    assert simulate("-f", dump, "-q", "-n", "nowhere") == 2
+    assert capsys.readouterr().err == 'error: --namespace: namespaces "nowhere" not found\n'
+
+
+# ---- tables on a terminal ----------------------------------------------------------------------------------
+
+TAINT = "node-role.kubernetes.io/control-plane:NoSchedule"
+HEADINGS = "NODE", "ZONE", "TAINT", "REASON"
+CELLS = [["ip-10-0-129-220.ec2.internal", "", TAINT, "0/6 nodes are available: too few of them"]]
+FOLDED = f"""\
+NODE
+    TAINT
+    REASON
+ip-10-0-129-220.ec2.internal
+    {TAINT}
+    0/6 nodes are available: too few of
+    them
+
+"""
+
+
+def shown_on(width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
+    """What a terminal of a width shows of a table."""
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", str(width))
+    print_table(HEADINGS, CELLS)
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("width", [1, 30, 40, 60, 80, 100, 120, 200])
+def test_no_name_is_cut(
+    width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown = shown_on(width, monkeypatch, capsys)
+    assert sorted(shown.split()) == sorted(["NODE", "TAINT", "REASON", *" ".join(CELLS[0]).split()])
+    assert {"ip-10-0-129-220.ec2.internal", TAINT} <= set(shown.split())
+    assert all(len(line) <= max(width, len(TAINT) + 4) for line in shown.splitlines())
+
+
+def test_a_long_row_continues_on_lines_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert shown_on(40, monkeypatch, capsys) == FOLDED
+    wide = shown_on(150, monkeypatch, capsys).splitlines()
+    assert [line.split("  ")[0] for line in wide] == ["NODE", CELLS[0][0], ""]
+
+
+def test_a_line_of_prose_folds_at_its_spaces(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "20")
+    print_lines([f"  it is {TAINT} here", "", "short"])
+    assert capsys.readouterr().out == f"  it is\n    {TAINT}\n    here\n\nshort\n"
 
 
 @pytest.mark.parametrize("text", ["=1+1", "+1+1", "-cmd|'/c calc'!a1", "@SUM(A1)", "-3", "+3.5%", "-", "a=b"])

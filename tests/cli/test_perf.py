@@ -111,7 +111,7 @@ def test_a_failed_workload_is_told_and_the_others_run(
         "Case": "failed: startCollectingProfile not built yet",
         "Good": "done",
     }
-    assert err.endswith("\n1 of 2 workloads failed\n")
+    assert err.startswith("1 of 2 workloads failed\n")
 
 
 def test_a_workload_whose_cluster_has_no_room_has_not_failed(
@@ -138,7 +138,7 @@ def test_a_workload_whose_cluster_has_no_room_has_not_failed(
     assert json.loads(out)["workloads"][0]["status"] == (
         "stuck: no node has the devices of ResourceClaim n/x; 1 of 1 ResourceSlices select no node"
     )
-    assert err.splitlines()[1:] == ["1 of 1 workloads are stuck: their clusters have no room"]
+    assert err.startswith("1 of 1 workloads are stuck: their clusters have no room\n")
 
 
 @pytest.mark.parametrize(

@@ -370,9 +370,12 @@ def test_tables_on_a_terminal(
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "200")
     assert simulate("-f", dump) == 0
+    assert capsys.readouterr().out == TABLE
+    monkeypatch.setenv("COLUMNS", "70")
+    assert simulate("-f", dump) == 0
     out = capsys.readouterr().out
-    assert "┃" in out
-    assert SHORT in " ".join(out.replace("│", " ").split())
+    assert SHORT not in out
+    assert SHORT in " ".join(out.split())
 
 
 @pytest.mark.parametrize(

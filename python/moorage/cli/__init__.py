@@ -19,9 +19,8 @@ def main(arguments: list[str] | None = None) -> int:
     int
         Exit code: 0 done; 1 ``check`` and ``explain`` answer no; 2 bad input; 130 interrupted.
     """
-    missing = [name for name in ("click", "rich") if find_spec(name) is None]
-    if missing:
-        print(f"error: {' and '.join(missing)} missing: pip install 'moorage[cli]'", file=sys.stderr)
+    if find_spec("click") is None:
+        print("error: click is missing: pip install 'moorage[cli]'", file=sys.stderr)
         return 2
     from moorage.cli.app import run
 

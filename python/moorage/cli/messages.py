@@ -1,38 +1,81 @@
-"""Messages of one line and a progress bar on stderr."""
+"""What a command says on stderr: errors, notes, and what it does for so long."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Self
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from shutil import get_terminal_size
+from threading import Event, Thread
+from typing import Any, NamedTuple, Self
 
-from moorage.errors import printable
+import click
 
-if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
+from moorage.errors import number_of, printable
+
+_NOTES = "moorage.notes"
+QUIET, VERBOSE = "moorage.quiet", "moorage.verbose"
+"""Of the context of a command: whether it has -q, or -v."""
+DELAY = 0.5
+"""Seconds after which a command says what it does."""
+TICK, TICK_OF_A_LOG = 0.1, 30.0
+"""Seconds between two looks at it, on a terminal and where stderr is kept."""
+
+
+class Note(NamedTuple):
+    """What a command has to say about its answer. Timings are no warnings, and do not count."""
+
+    kind: str
+    text: str
 
 
 def print_message(kind: str, message: str) -> None:
-    """Print an error or a warning on stderr in one line.
+    """Print an error or a note on stderr in one line."""
+    print(*filter(None, (kind and f"{kind}:", printable(" ".join(message.split())))), file=sys.stderr)
 
-    Parameters
-    ----------
-    kind : str
-        ``error`` or ``warning``.
-    message : str
-        The message.
-    """
-    print(f"{kind}:", printable(" ".join(message.split())), file=sys.stderr)
+
+def note(kind: str, message: str) -> None:
+    """Say something about an answer, below it; in a command that has none, as those that serve, at once."""
+    notes = _meta().get(_NOTES)
+    if notes is None:
+        print_message(kind, message)
+    else:
+        notes.append(Note(kind, message))
 
 
 def print_warnings(warnings: Iterable[str]) -> None:
-    """Print warnings on stderr, one line each."""
+    """Say warnings, one line each."""
     for warning in warnings:
-        print_message("warning", warning)
+        note("warning", warning)
+
+
+@contextmanager
+def notes_below() -> Iterator[None]:
+    """Print the notes of a command after it has ended, on a terminal only their number."""
+    meta = _meta()
+    notes: list[Note] = []
+    meta[_NOTES] = notes
+    try:
+        yield
+    finally:
+        del meta[_NOTES]
+        shows_all = meta.get(VERBOSE) or not sys.stderr.isatty()
+        for one in () if meta.get(QUIET) or not shows_all else notes:
+            print_message(*one)
+        number = sum(bool(one.kind) for one in notes)
+        if number and not (shows_all or meta.get(QUIET)):
+            pronoun = "it" if number == 1 else "them"
+            print(f"{number_of(number, 'note', 'notes')}; -v shows {pronoun}", file=sys.stderr)
+
+
+def _meta() -> dict[str, Any]:
+    context = click.get_current_context(silent=True)
+    return {} if context is None else context.meta
 
 
 class Stages:
-    """A progress bar on stderr, which is shown on a terminal only.
+    """Says on stderr what a command does, if it takes long: on a terminal in one line that comes and goes.
 
     Parameters
     ----------
@@ -42,60 +85,53 @@ class Stages:
 
     def __init__(self, *names: str) -> None:
         self._names = iter(names)
-        self._progress: Progress | None = None
-        self._task: TaskID
-        self._poll: Callable[[], int] | None = None
+        self._began = time.monotonic()
+        self._name = ""
+        self._total = 0
+        self._poll: Callable[[], int] = int
+        self._ended = Event()
+        self._thread = Thread(target=self._watch, daemon=True)
+        self._is_on_terminal = sys.stderr.isatty()
 
     def __enter__(self) -> Self:
-        if sys.stderr.isatty():
-            self._progress = _progress(self._refresh)
-            self._task = self._progress.add_task(next(self._names), total=None)
-            self._progress.start()
+        self()
+        if not _meta().get(QUIET):
+            self._thread.start()
         return self
 
     def __exit__(self, *exception: object) -> None:
-        if self._progress is not None:
-            self._progress.stop()
+        self._ended.set()
+        if self._thread.ident is not None:
+            self._thread.join()
 
     def __call__(self) -> None:
         """Begin the next stage."""
-        self._poll = None
-        if self._progress is not None:
-            self._progress.reset(self._task, total=None, description=next(self._names))
+        self._name, self._total, self._poll = next(self._names), 0, int
 
     def count(self, total: int, poll: Callable[[], int]) -> None:
-        """Show how much of the stage is done, and how long the rest takes.
+        """Show how much of the stage is done.
 
         Parameters
         ----------
         poll : callable
             Returns the number of what is done; it is called from another thread.
         """
-        self._poll = poll
-        if self._progress is not None:
-            self._progress.update(self._task, total=total)
+        self._total, self._poll = total, poll
 
-    def _refresh(self) -> None:
-        """Read the number of what is done, before the bar is drawn."""
-        if self._poll is not None and self._progress is not None:
-            self._progress.tasks[0].completed = self._poll()
+    def text(self) -> str:
+        """Return what the command does, in one line."""
+        number = f" {self._poll()} of {self._total}" if self._total else ""
+        return f"{self._name}{number} ({time.monotonic() - self._began:.0f} s)"
 
-
-def _progress(refresh: Callable[[], None]) -> Progress:
-    """Return a bar that calls a function before it is drawn."""
-    from rich import progress
-    from rich.console import Console, RenderableType
-
-    class Polling(progress.Progress):
-        def get_renderables(self) -> Iterable[RenderableType]:
-            refresh()
-            return super().get_renderables()
-
-    columns = (
-        progress.TextColumn("{task.description}"),
-        progress.BarColumn(),
-        progress.MofNCompleteColumn(),
-        progress.TimeElapsedColumn(),
-        progress.TimeRemainingColumn(),
-    )
-    return Polling(*columns, console=Console(stderr=True), transient=True)
+    def _watch(self) -> None:
+        """Write the line, and remove it at the end, until the command has ended."""
+        delay = DELAY if self._is_on_terminal else TICK_OF_A_LOG
+        while not self._ended.wait(delay):
+            if self._is_on_terminal:
+                line = self.text()[: get_terminal_size().columns - 1]
+                print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
+                delay = TICK
+            else:
+                print(self.text(), file=sys.stderr, flush=True)
+        if delay == TICK:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)

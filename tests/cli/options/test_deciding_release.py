@@ -127,7 +127,6 @@ def test_a_release_that_is_not_there_is_decided_by_the_nearest_with_a_warning(
     assert main(["nodes", "-f", path]) == 0
     minor = kubelet[1:5]
     assert capsys.readouterr().err.splitlines() == [
-        f"release: Kubernetes {release} decides (kubelet of node n: {kubelet})",
         f"warning: moorage has no release {minor} (kubelet of node n: {kubelet}); "
         f"the nearest, {release}, decides. --kubernetes-version chooses another.",
     ]

@@ -11,13 +11,13 @@ from moorage.cli import main
 from moorage.cli.app import app
 
 CHANGES = "Changes of the cluster, in the order given"
-ALL = ["Input", "Options", CHANGES, "Output", "Scheduler"]
+ALL = ["Options", CHANGES, "Input", "Scheduler", "Output"]
 GROUPED = dict.fromkeys(("check", "simulate", "explain", "capacity", "nodes"), ALL) | {
-    "compare": ["Input", "Options", "Output", "Scheduler"],
-    "dump": ["Input", "Options"],
-    "perf": ["Options", "Output", "Scheduler"],
-    "replay": ["Input", "Options", "Output", "Scheduler"],
-    "sweep": ["Input", "Options", "Output"],
+    "compare": ["Options", "Input", "Scheduler", "Output"],
+    "dump": ["Options", "Input", "Output"],
+    "perf": ["Options", "Scheduler", "Output"],
+    "replay": ["Options", "Input", "Scheduler", "Output"],
+    "sweep": ["Options", "Input", "Output"],
 }
 
 

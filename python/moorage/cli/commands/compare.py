@@ -11,13 +11,13 @@ from click.core import ParameterSource
 from moorage.cli.messages import Stages, print_warnings
 from moorage.cli.options.decorators import output_option
 from moorage.cli.options.inputs import input_or_synthetic_options, scheduler_options
-from moorage.cli.options.option_groups import GroupedCommand
+from moorage.cli.options.option_groups import AnsweringCommand
 
 if TYPE_CHECKING:
     from moorage.cli.runs.comparison import Alternative
 
 
-@click.command(cls=GroupedCommand)
+@click.command(cls=AnsweringCommand)
 @click.argument("alternatives", nargs=-1, required=True, metavar="A B…")
 @input_or_synthetic_options
 @click.option("--from-scratch", is_flag=True, help="Place bound pods anew; only mirror pods stay.")

@@ -7,11 +7,11 @@ from typing import Any
 import click
 
 from moorage.cli.options.inputs import connection_options, listed_objects
-from moorage.cli.options.option_groups import GroupedCommand
+from moorage.cli.options.option_groups import AnsweringCommand
 from moorage.errors import located
 
 
-@click.command(cls=GroupedCommand)
+@click.command(cls=AnsweringCommand)
 @connection_options
 @click.option(
     "--anonymize",

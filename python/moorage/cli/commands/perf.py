@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from moorage.cli.messages import Stages, print_message, print_warnings
+from moorage.cli.messages import Stages, note, print_warnings
 from moorage.cli.options.decorators import output_option, tie_break_option
-from moorage.cli.options.option_groups import GroupedCommand
+from moorage.cli.options.option_groups import AnsweringCommand
 from moorage.cli.options.release_choice import ReleaseChoice
 from moorage.errors import InputError, number_of
 from moorage.releases import DEFAULT
@@ -33,7 +33,7 @@ def _rate(context: click.Context, option: click.Parameter, value: str | None) ->
     return rate
 
 
-@click.command(cls=GroupedCommand)
+@click.command(cls=AnsweringCommand)
 @click.argument("file", metavar="FILE.yaml")
 @click.option(
     "--case", "only", metavar="NAME[/WORKLOAD]", default="", help="Run only this case, or only this workload."
@@ -107,4 +107,4 @@ def _print_releases(versions: list[str]) -> None:
         workloads = number_of(number, "workload", "workloads")
         why = "the default" if version == DEFAULT else "the first with pod groups"
         text = f"Kubernetes {version} decides for {workloads} ({why}; --kubernetes-version chooses another)"
-        print_message("release", text)
+        note("release", text)

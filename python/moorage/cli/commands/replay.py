@@ -12,7 +12,7 @@ from click.core import ParameterSource
 from moorage.cli.messages import Stages, print_warnings
 from moorage.cli.options.decorators import output_option
 from moorage.cli.options.inputs import NO_NODE, file_named, scheduler_options, scheduler_settings
-from moorage.cli.options.option_groups import GroupedCommand
+from moorage.cli.options.option_groups import AnsweringCommand
 from moorage.errors import InputError
 
 OPERATIONS = "scheduler_perf"
@@ -98,7 +98,7 @@ class Format(click.ParamType[str]):
         return "|".join(("auto", *(name for name in FORMATS if name != OPERATIONS)))
 
 
-@click.command(cls=GroupedCommand)
+@click.command(cls=AnsweringCommand)
 @click.argument("files", nargs=-1, required=True, metavar="FILE…")
 @click.option(
     "--format", "form", type=Format(), default="auto", show_default=True, help="The format of the files."

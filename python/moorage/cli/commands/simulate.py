@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from moorage.cli.messages import Stages, print_warnings
+from moorage.cli.messages import Stages, note, print_warnings
 from moorage.cli.options.change_options import ChangingCommand, change_options, requested_changes
 from moorage.cli.options.deciding_release import print_release
 from moorage.cli.options.decorators import output_option
@@ -134,9 +133,9 @@ def simulate(
     else:
         write_simulation(output, done, None if summary_only else shown)
     seconds = done.result.seconds
-    print(f"loaded in {preparing:.3f} s, scheduled in {seconds:.3f} s", file=sys.stderr)
+    note("", f"loaded in {preparing:.3f} s, scheduled in {seconds:.3f} s")
     if done.several is not None:
-        print(throughput(done.several), file=sys.stderr)
+        note("", throughput(done.several))
 
 
 def _annotated_run() -> AnnotatedRun:

@@ -9,10 +9,10 @@ import click
 from moorage.cli.messages import Stages
 from moorage.cli.options.decorators import output_option
 from moorage.cli.options.number_ranges import WholeNumber
-from moorage.cli.options.option_groups import GroupedCommand
+from moorage.cli.options.option_groups import AnsweringCommand
 
 
-@click.command(cls=GroupedCommand)
+@click.command(cls=AnsweringCommand)
 @click.argument("file", metavar="FILE.yaml")
 @click.option(
     "--data", metavar="DIR", help="Folder of the files that FILE names; default: the folder of FILE."

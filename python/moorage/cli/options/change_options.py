@@ -11,7 +11,7 @@ import click
 from moorage.errors import InputError, either, located
 
 from .number_ranges import WholeNumber
-from .option_groups import GroupedCommand
+from .option_groups import AnsweringCommand
 
 if TYPE_CHECKING:
     from moorage.changes.change import Change
@@ -210,7 +210,7 @@ _MAKERS: dict[str, Callable[..., Change]] = {
 }
 
 
-class ChangingCommand(GroupedCommand):
+class ChangingCommand(AnsweringCommand):
     """A command that knows in which order the options of changes were given."""
 
     changes = frozenset(option.name.removeprefix("--").replace("-", "_") for option in OPTIONS)

@@ -6,8 +6,10 @@ import click
 
 from moorage.errors import nearest
 
+from .option_groups import WithExamples
 
-class CommandGroup(click.Group):
+
+class CommandGroup(WithExamples, click.Group):
     """A group whose errors have one line, and whose help has the whole texts of its commands."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from moorage.cli.messages import print_message
+from moorage.cli.messages import note
 from moorage.objects import Cluster, Pod
 from moorage.objects.model.cluster import DecidingRelease
 from moorage.releases import DEFAULT, Version, nearest_release, parse_version
@@ -14,6 +14,7 @@ COMPONENTS = ("kube-scheduler", "kube-apiserver", "kube-controller-manager")
 ALL_IN_ONE = ("hardened-kubernetes", "hyperkube")
 """Images that have all components (RKE2, RKE): the name of the container says which one runs."""
 NAMED = "--kubernetes-version"
+NEAREST = "the nearest, {}, decides"
 NOT_TOLD = "the input does not say its release"
 
 
@@ -40,7 +41,7 @@ def deciding_release(cluster: Cluster, named: str | None) -> DecidingRelease:
     if not is_its_own:
         cluster.warnings.append(
             f"moorage has no release {version.major}.{version.minor} ({reason}); "
-            f"the nearest, {release.version}, decides. {NAMED} chooses another."
+            f"{NEAREST.format(release.version)}. {NAMED} chooses another."
         )
     return DecidingRelease(release.version, reason)
 
@@ -76,18 +77,19 @@ def _images(pod: Pod, component: str) -> Iterator[tuple[Version, str]]:
 
 
 def print_release(*clusters: Cluster, is_asked: bool = False) -> None:
-    """Say on stderr which release decides for each cluster and why, if the input has told it.
+    """Say which release decides for each cluster and why, if the input has told it and no warning says so.
 
     Parameters
     ----------
     is_asked : bool, optional
         Whether the question is about releases, so that the default is told as well.
     """
+    warnings = " ".join(text for cluster in clusters for text in cluster.warnings)
     for release in dict.fromkeys(cluster.release for cluster in clusters):
-        if release is None or release.reason == NAMED:
+        if release is None or release.reason == NAMED or NEAREST.format(release.version) in warnings:
             continue
         if release.reason != NOT_TOLD:
-            print_message("release", f"Kubernetes {release.version} decides ({release.reason})")
+            note("release", f"Kubernetes {release.version} decides ({release.reason})")
         elif is_asked:
             hint = f"{NAMED} chooses another"
-            print_message("release", f"Kubernetes {release.version} decides ({NOT_TOLD}; {hint})")
+            note("release", f"Kubernetes {release.version} decides ({NOT_TOLD}; {hint})")

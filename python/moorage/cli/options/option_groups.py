@@ -1,35 +1,57 @@
-"""The options of a command by group in ``--help``, the most used groups first."""
+"""``--help`` of a command: its text, examples, and its options by group, the most used groups first."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
+from typing import Any
 
 import click
 from click.core import ParameterSource
 
-INPUT = (
-    *("files", "recursive", "namespace", "validate", "kubeconfig", "context", "in_cluster", "synthetic"),
-    *("form", "pairs", "cluster", "data"),
-)
-SCHEDULER = ("config", "version", "upgrade_from", "gates", "percentage", "tie_break", "seed")
-OUTPUT = (
-    *("output", "verbose", "all_namespaces", "selector", "summary_only", "annotate", "help"),
-    *("show", "resource", "measures", "folder", "histories"),
-)
-GROUPS = (
-    ("Input", INPUT),
-    ("Options", ()),
-    ("Changes of the cluster, in the order given", ()),
-    ("Output", OUTPUT),
-    ("Scheduler", SCHEDULER),
-)
-"""Headings, and the parameters below them; of the second and third those that are in no other group."""
+from moorage.cli.messages import QUIET, VERBOSE, notes_below
+
+CHANGES = "Changes of the cluster, in the order given"
+GROUPS = {
+    "Options": (),
+    CHANGES: (),
+    "Input": (
+        *("files", "recursive", "namespace", "validate", "kubeconfig", "context", "in_cluster", "synthetic"),
+        *("admission", "siblings", "form", "pairs", "cluster", "data"),
+    ),
+    "Scheduler": ("config", "version", "upgrade_from", "gates", "percentage", "tie_break", "seed"),
+    "Output": (
+        *("output", "verbose", "all_namespaces", "selector", "summary_only", "annotate"),
+        *("show", "resource", "measures", "folder", "histories", "quiet", "notes", "help"),
+    ),
+}
+"""Headings, and the parameters below them; of the first two those that are in no other group."""
 MAY_BE_EMPTY = {"namespace", "selector", "gates"}
 """Lists and selectors, of which an empty one says nothing; every other argument that is empty, as an unset
 variable of a shell is, is an error."""
 
 
-class GroupedCommand(click.Command):
+class WithExamples(click.Command):
+    """A command whose help shows how it is called, below its first sentence."""
+
+    examples: tuple[str, ...] = ()
+
+    def __init__(self, *args: Any, examples: tuple[str, ...] = (), **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.examples = examples or self.examples
+
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the text and the examples; see `click.Command`."""
+        first, _, rest = inspect.cleandoc(self.help or "").partition("\n\n")
+        _write_text(formatter, first)
+        if self.examples:
+            with formatter.section("Examples"):
+                for example in self.examples:
+                    formatter.write(f"{' ' * formatter.current_indent}{example}\n")
+        _write_text(formatter, rest)
+
+
+class GroupedCommand(WithExamples):
     """A command whose help has its options by group.
 
     Attributes
@@ -57,17 +79,47 @@ class GroupedCommand(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options; see `click.Command`."""
-        groups: dict[str, list[tuple[str, str]]] = {heading: [] for heading, _ in GROUPS}
-        of_name = {name: heading for heading, names in GROUPS for name in names}
-        of_name |= dict.fromkeys(self.changes, GROUPS[2][0])
+        groups: dict[str, list[tuple[str, str]]] = {heading: [] for heading in GROUPS}
+        of_name = {name: heading for heading, names in GROUPS.items() for name in names}
+        of_name |= dict.fromkeys(self.changes, CHANGES)
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
             if record is not None and record[1]:  # an argument without a text is in the usage
-                groups[of_name.get(parameter.name or "", GROUPS[1][0])].append(record)
+                groups[of_name.get(parameter.name or "", "Options")].append(record)
         for heading, records in groups.items():
             if records:
                 with formatter.section(heading):
                     formatter.write_dl(records)
+
+
+class AnsweringCommand(GroupedCommand):
+    """A command that ends with an answer, below which are its notes."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.params += [_flag("-q", "quiet", "Say nothing on stderr but errors.", QUIET)]
+        self.params += [_flag("-v", "notes", "Show the notes on a terminal, too, not their number.", VERBOSE)]
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; see `click.Command`."""
+        with notes_below():
+            return super().invoke(ctx)
+
+
+def _write_text(formatter: click.HelpFormatter, text: str) -> None:
+    if text:
+        formatter.write_paragraph()
+        with formatter.indentation():
+            formatter.write_text(text)
+
+
+def _flag(name: str, parameter: str, text: str, key: str) -> click.Option:
+    """Return a flag of every command that answers, which its context keeps."""
+
+    def keep(context: click.Context, _option: click.Parameter, is_given: bool) -> None:
+        context.meta[key] = is_given
+
+    return click.Option([name, parameter], is_flag=True, expose_value=False, callback=keep, help=text)
 
 
 def _texts(value: object) -> Iterator[str]:

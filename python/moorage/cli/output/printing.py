@@ -6,9 +6,12 @@ import csv
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import StringIO
+from itertools import compress, zip_longest
+from shutil import get_terminal_size
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -21,8 +24,10 @@ if TYPE_CHECKING:
 
     from moorage.objects.model.cluster import Cluster, LeftOut
 
-RICH_ROWS = 1000
-"""Maximum rows of a formatted table on a terminal; longer ones are plain, since rich lays out each cell."""
+GAP, INDENT = "  ", "    "
+"""Between two columns, and before the lines on which a row continues."""
+FOLDED = 24
+"""Width below which no column is folded."""
 NUMBER_WIDTH = 9
 _NUMBER = re.compile(r"[+-]?[0-9.,]+(e[+-]?[0-9]+)? ?[%A-Za-z]*")
 PICTURES = ("png", "svg")
@@ -72,7 +77,8 @@ def _csv_cell(text: str) -> str:
 
 def markdown_text(table: Table) -> str:
     """Return a table as GitHub shows tables in Markdown."""
-    rows = [table.headings, ["---"] * len(table.headings), *table.cells]
+    headings, *cells = _filled(table.headings, table.cells)
+    rows = [headings, ["---"] * len(headings), *cells]
     return "".join(f"| {' | '.join(map(_markdown, row))} |\n" for row in rows)
 
 
@@ -84,54 +90,83 @@ def _markdown(text: str) -> str:
 
 
 def print_table(headings: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
-    """Print a table, with lines on a terminal.
+    """Print a table in plain columns, those that are empty in all rows left out.
 
-    Parameters
-    ----------
-    headings : sequence of str
-        Headings of the columns.
-    cells : sequence of sequence of str
-        Cells by row.
+    On a terminal a row that is too long folds where a text has spaces, and continues with its last columns on
+    lines of their own, below their headings. A name is never cut.
     """
-    headings, cells = [*map(printable, headings)], [[*map(printable, row)] for row in cells]
-    if sys.stdout.isatty() and len(cells) <= RICH_ROWS:
-        _rich_table(headings, cells)
-        return
-    widths = [max(map(len, column)) for column in zip(headings, *cells, strict=True)]
-    for row in (headings, *cells):
-        print("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
+    rows = [[*map(printable, row)] for row in _filled(headings, cells)]
+    width = get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
+    parts = [*_parts(rows, width)]
+    for row in rows:
+        for indent, columns in parts:
+            folded = [_folded(row[at], size) for at, size in columns.items()]
+            for texts in zip_longest(*folded, fillvalue=""):
+                padded = (f"{text:<{size}}" for text, size in zip(texts, columns.values(), strict=True))
+                print(f"{indent}{GAP.join(padded)}".rstrip())
     print()
 
 
-def _rich_table(headings: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
-    from rich.console import Console
-    from rich.table import Table as RichTable
+def _filled(headings: Sequence[str], cells: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Return headings and rows without the columns in which no row has a text."""
+    filled = [any(column) for column in zip(*cells, strict=True)]
+    return [[*compress(row, filled)] for row in (headings, *cells)]
 
-    table = RichTable(*headings)
-    for row in cells:
-        table.add_row(*row)
-    Console(markup=False, highlight=False).print(table)
+
+def _parts(rows: Sequence[Sequence[str]], width: int) -> Iterator[tuple[str, dict[int, int]]]:
+    """Yield the lines of each row of a table: how far a line is indented, and the widths of its columns by
+    their positions."""
+    whole = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    if sum(whole) + len(GAP) * (len(whole) - 1) <= width:
+        yield "", dict(enumerate(whole))
+        return
+    least = [
+        min(size, max(FOLDED, *(len(word) for text in column for word in text.split(" "))))
+        for size, column in zip(whole, zip(*rows, strict=True), strict=True)
+    ]
+    indent, columns, room = "", dict[int, int](), width
+    for at, size in enumerate(least):
+        if columns and size + len(GAP) > room:
+            yield indent, _widened(columns, whole, room)
+            indent, columns, room = INDENT, {}, width - len(INDENT)
+        room -= size + len(GAP) * bool(columns)
+        columns[at] = size
+    yield indent, _widened(columns, whole, room)
+
+
+def _widened(columns: Mapping[int, int], whole: Sequence[int], room: int) -> dict[int, int]:
+    """Give the columns of a line the room that is left, those first that lack least."""
+    widths = dict(columns)
+    lacking = sorted(columns, key=lambda at: whole[at] - widths[at])
+    for rank, at in enumerate(lacking):
+        more = min(whole[at] - widths[at], max(room, 0) // (len(lacking) - rank))
+        widths[at] += more
+        room -= more
+    return widths
+
+
+def _folded(text: str, width: int) -> list[str]:
+    """Fold a text at its spaces; a word that is longer than the width stays whole."""
+    if len(text) <= width:
+        return [text]
+    return wrap(text, width, break_long_words=False, break_on_hyphens=False)
 
 
 def print_lines(lines: Iterable[str], form: str = "table") -> None:
-    """Print lines of prose, wrapped to the width of a terminal.
+    """Print lines of prose, folded to the width of a terminal.
 
     Parameters
     ----------
     form : str, optional
         Format of the output: "markdown" has what Markdown would read as markup escaped.
     """
-    if form == "markdown" or not sys.stdout.isatty():
-        shown = _markdown if form == "markdown" else printable
-        print(*(f"{shown(line)}\n" for line in lines), sep="", end="")
-        return
-    import shutil
-    import textwrap
-
-    width = shutil.get_terminal_size().columns
+    shown = _markdown if form == "markdown" else printable
+    width = get_terminal_size().columns if sys.stdout.isatty() and form != "markdown" else sys.maxsize
     for line in lines:
-        indent = " " * (len(line) - len(line.lstrip()))
-        print(textwrap.fill(printable(line), width, subsequent_indent=f"{indent}  ") if line else "")
+        text = line.lstrip()
+        indent = line[: len(line) - len(text)]
+        folded = _folded(shown(text), width - len(indent) - len(GAP)) or [""]
+        print(*(f"{indent}{GAP * bool(at)}{part}\n" for at, part in enumerate(folded)), sep="", end="")
 
 
 def row_printer(headings: Sequence[str], names: Sequence[str]) -> Callable[[Sequence[str]], None]:

@@ -178,7 +178,10 @@ def test_fields_of_a_newer_server_are_told_once(tmp_path: Path) -> None:
 
 def test_kinds_that_are_not_known(tmp_path: Path) -> None:
     """The pod on its node counts with its requests."""
-    items = [item("ResourcePoolStatusRequest", {"driver": "d"}, "v1alpha3", uid="a"), item("Later", {}, "v2")]
+    items = [
+        item("ResourcePoolStatusRequest", {"driver": "d"}, "v1alpha3", uid="a"),
+        item("Later", {}, "v2", uid="b"),
+    ]
     cluster = load(tmp_path, NODE, *items, running([]))
     assert cluster.warnings == [
         "Left out, because scheduling does not read these kinds: Later.resource.k8s.io (1), "

@@ -486,7 +486,7 @@ def test_replicas_of_unknown_kinds_are_told(tmp_path: Path) -> None:
         "controller": True,
     }
     owned["metadata"] |= {"namespace": "shop", "uid": "p", "ownerReferences": [reference]}
-    widget = {"apiVersion": "x/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": {"size": 3}}
+    widget = {"apiVersion": "x.io/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": {"size": 3}}
     items = [rollout("a", 5), rollout("b", 4), rollout("c", 0), owned, widget]
     (tmp_path / "f.json").write_text(json.dumps({"kind": "List", "items": items}))
     cluster = load(tmp_path / "f.json")
@@ -503,21 +503,21 @@ def test_replicas_of_unknown_kinds_are_told(tmp_path: Path) -> None:
 def test_what_an_unknown_workload_has_made_counts_for_it(tmp_path: Path) -> None:
     """A later file scales it; a workload that it controls has as many pods as replicas."""
     first, second = tmp_path / "dump.json", tmp_path / "change.json"
-    reference = {"apiVersion": "x/v1", "kind": "Database", "name": "d", "uid": "u", "controller": True}
+    reference = {"apiVersion": "x.io/v1", "kind": "Database", "name": "d", "uid": "u", "controller": True}
     owned = {"ownerReferences": [reference], "uid": "s", "name": "d", "namespace": "shop"}
     made = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": owned}
     made["spec"] = {"replicas": 2, "template": {"spec": {"containers": [{"name": "c"}]}}}
-    database = rollout("d", 2) | {"apiVersion": "x/v1", "kind": "Database"}
+    database = rollout("d", 2) | {"apiVersion": "x.io/v1", "kind": "Database"}
     first.write_text(json.dumps({"kind": "List", "items": [database, made]}))
     second.write_text(json.dumps(database | {"spec": {"replicas": 5}}))
     assert load(first).left_out == []
-    why = "but moorage does not know whether Database.x makes pods"
+    why = "but moorage does not know whether Database.x.io makes pods"
     (left_out,) = load(first, second).left_out
-    assert left_out[:6] == ("x", "Database", "shop", "d", 3, why)
+    assert left_out[:6] == ("x.io", "Database", "shop", "d", 3, why)
     del database["metadata"]["namespace"]
     second.write_text(json.dumps(database | {"spec": {"replicas": 3}}))
     (left_out,) = load(first, second, namespace="shop").left_out
-    assert left_out[:6] == ("x", "Database", "shop", "d", 1, why)
+    assert left_out[:6] == ("x.io", "Database", "shop", "d", 1, why)
 
 
 # ---- what is told or refused by name -----------------------------------------------------------------------
@@ -664,6 +664,7 @@ def test_a_version_that_is_gone_is_left_out_with_the_one_to_write(tmp_path: Path
         ("Pod", "v7", "v1"),
         ("PodGroup", "scheduling.k8s.io/v1", "scheduling.k8s.io/v1beta1"),
         ("PodGroup", "scheduling.k8s.io/v1alpha1", "scheduling.k8s.io/v1beta1"),
+        ("Secret", "v2", "v1"),
     ],
 )
 def test_a_version_that_never_was_is_refused(kind: str, version: str, instead: str, tmp_path: Path) -> None:
@@ -672,6 +673,59 @@ def test_a_version_that_never_was_is_refused(kind: str, version: str, instead: s
     text = f'apiVersion: no matches for kind "{kind}" in version "{version}"; write {instead}'
     with pytest.raises(InputError, match=rf"a\.json: .*{kind} .*a.*: {re.escape(text)}$"):
         load(tmp_path / "a.json")
+
+
+@pytest.mark.parametrize(
+    ("kind", "version", "asked"),
+    [
+        ("pod", "v1", "Pod"),
+        ("Pods", "v1", "Pod"),
+        ("pod", "", "Pod"),
+        ("ResourceQuotaa", "v1", "ResourceQuota"),
+        ("Deploymnet", "apps/v1", "Deployment"),
+        ("Deploy", "apps/v1", "Deployment"),
+        ("Deployment", "v1", "Deployment of apps/v1"),
+        ("Deployment", "extensions/v1", "Deployment of apps/v1"),
+        ("Job", "apps/v1", "Job of batch/v1"),
+        ("Pod", "core/v1", "Pod of v1"),
+        ("ingres", "networking.k8s.io/v1", "Ingress"),
+        ("Zork", "v1", ""),
+        ("PodSecurityPolicy", "policy/v1", ""),
+    ],
+)
+def test_a_kind_that_kubernetes_does_not_have_is_refused(kind: str, version: str, asked: str) -> None:
+    """In files and values alike, and in the objects that a custom one has in it."""
+    value = {"kind": kind, "metadata": {"name": "a"}} | ({"apiVersion": version} if version else {})
+    text = f'kind: no matches for kind "{kind}"' + (f' in version "{version}"' if version else "")
+    text += f"; did you mean {asked}?" if asked else ""
+    with pytest.raises(InputError, match=rf"^input: {kind} a: {re.escape(text)}$"):
+        load(value)
+    wrapper = {
+        "apiVersion": "workload.codeflare.dev/v1beta2",
+        "kind": "AppWrapper",
+        "metadata": {"name": "w"},
+    }
+    with pytest.raises(InputError, match=re.escape(text.removeprefix("kind: "))):
+        load(wrapper | {"spec": {"components": [{"template": value}]}})
+
+
+@pytest.mark.parametrize(
+    ("kind", "version", "more"),
+    [
+        ("Secret", "v1", {}),
+        ("Secret", "", {}),
+        ("PodSecurityPolicy", "policy/v1beta1", {}),
+        ("Ingress", "extensions/v1beta1", {}),
+        ("Role", "rbac.authorization.k8s.io/v1beta1", {}),
+        ("pod", "example.com/v1", {}),
+        ("Pod", "metrics.k8s.io/v1", {}),
+        ("Later", "resource.k8s.io/v2", {"uid": "of a server that is newer"}),
+        ("HelmChart", "", {}),
+    ],
+)
+def test_kinds_of_others_and_of_other_releases_are_counted(kind: str, version: str, more: Any) -> None:
+    value = {"kind": kind, "metadata": {"name": "a"} | more} | ({"apiVersion": version} if version else {})
+    assert sum(load(value).skipped.values()) == 1
 
 
 def test_versions_of_earlier_releases_are_read(tmp_path: Path) -> None:

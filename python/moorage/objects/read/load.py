@@ -22,7 +22,7 @@ from moorage.objects.model.cluster import Cluster
 from moorage.objects.model.meta import Object
 from moorage.objects.model.other_workloads import full_kind
 from moorage.objects.validate.field_validation import FieldValidation, ValidationMode
-from moorage.objects.validate.unknown_fields import check_version, has_version
+from moorage.objects.validate.unknown_fields import check_kind, has_version
 from moorage.objects.workloads.kinds.custom_objects import makes_pods, read_custom
 from moorage.objects.workloads.other_kinds import is_simulated
 
@@ -543,7 +543,7 @@ class _Reader:
             return [(item, kind, origin._replace(item=at)) for at, item in enumerate(items)][::-1]
         obj = None
         if is_known(kind, head.api_version):
-            check_version(kind, head.api_version)
+            check_kind(kind, head.api_version)
             obj = decode_kind(document, kind)
         if obj is not None and is_simulated(obj):
             version = head.api_version or obj.api_version  # as it was before a conversion
@@ -554,6 +554,8 @@ class _Reader:
             if has_version(kind, head.api_version):  # fields of versions that are gone are not known
                 self.fields.check(document, kind, head.api_version, origin.source)
             custom = read_custom(document, kind, head.api_version)
+            if custom is None or not (custom.metadata.uid or custom.metadata.resource_version):
+                check_kind(kind, head.api_version)  # a server may be newer than the table
             if custom is None or not custom.document:
                 self.skipped[full_kind(kind, head.api_version)] += 1
             if custom is not None and (custom.document or custom.wanted or custom.metadata.owner_references):

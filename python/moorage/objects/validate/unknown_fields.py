@@ -1,33 +1,67 @@
-"""Finds fields that the built-in kinds of Kubernetes have neither in v1.36 nor in v1.37, as clusters of
-both are read. The table is field_names.json.
+"""Finds kinds, versions and fields that Kubernetes does not have, neither in v1.36 nor in v1.37, as clusters
+of both are read. The table is field_names.json.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cache
+from itertools import product
 from typing import Any
 
 import msgspec
 
-from moorage.errors import InputError
+from moorage.errors import InputError, shorten
 
 LISTS, MAPS = "[]", "{}"
 Path = tuple[str | int, ...]
 """Field names, keys and indices from an object to a field."""
-_ENDED = {
-    "apps": ("v1beta1", "v1beta2"),
-    "autoscaling": ("v2beta1", "v2beta2"),
-    "batch": ("v1beta1", "v2alpha1"),
-    "node.k8s.io": ("v1alpha1", "v1beta1"),
-    "policy": ("v1beta1",),
-    "resource.k8s.io": ("v1alpha1", "v1alpha2", "v1alpha3"),
-    "scheduling.k8s.io": ("v1alpha1", "v1beta1"),
-    "storage.k8s.io": ("v1alpha1", "v1beta1"),
+_PAST: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "": (("v1",), ("APIGroup", "APIVersions", "Config", "DeleteOptions", "WatchEvent")),
+    "admissionregistration.k8s.io": (
+        ("v1alpha1", "v1beta1"),
+        ("InitializerConfiguration", "ExternalAdmissionHookConfiguration"),
+    ),
+    "apiextensions.k8s.io": (("v1beta1",), ()),
+    "apiregistration.k8s.io": (("v1alpha1", "v1beta1"), ()),
+    "apps": (("v1alpha1", "v1beta1", "v1beta2"), ("PetSet", "DeploymentRollback", "Scale")),
+    "authentication.k8s.io": (("v1alpha1", "v1beta1"), ()),
+    "authorization.k8s.io": (("v1beta1",), ()),
+    "autoscaling": (("v2alpha1", "v2beta1", "v2beta2"), ()),
+    "batch": (("v1beta1", "v2alpha1"), ("ScheduledJob",)),
+    "certificates.k8s.io": (("v1alpha1", "v1beta1"), ()),
+    "coordination.k8s.io": (("v1alpha1", "v1beta1"), ()),
+    "discovery.k8s.io": (("v1alpha1", "v1beta1"), ()),
+    "events.k8s.io": (("v1beta1",), ()),
+    "extensions": (
+        ("v1beta1",),
+        (
+            *("DaemonSet", "Deployment", "DeploymentRollback", "HorizontalPodAutoscaler", "Ingress", "Job"),
+            *("NetworkPolicy", "PodSecurityPolicy", "ReplicaSet", "Scale", "ThirdPartyResource"),
+        ),
+    ),
+    "flowcontrol.apiserver.k8s.io": (("v1alpha1", "v1beta1", "v1beta2", "v1beta3"), ()),
+    "networking.k8s.io": (("v1alpha1", "v1beta1"), ("ClusterCIDR",)),
+    "node.k8s.io": (("v1alpha1", "v1beta1"), ()),
+    "policy": (("v1alpha1", "v1beta1"), ("PodSecurityPolicy",)),
+    "rbac.authorization.k8s.io": (("v1alpha1", "v1beta1"), ()),
+    "resource.k8s.io": (
+        ("v1alpha1", "v1alpha2", "v1alpha3"),
+        (
+            *("PodScheduling", "PodSchedulingContext", "ResourceClass"),
+            *("ResourceClaimParameters", "ResourceClassParameters"),
+        ),
+    ),
+    "scheduling.k8s.io": (("v1alpha1", "v1beta1"), ()),
+    "storage.k8s.io": (("v1alpha1", "v1beta1"), ()),
+    "storagemigration.k8s.io": (("v1alpha1",), ()),
 }
-"""Versions by API group that earlier releases served, and that the table of fields does not have."""
+"""By API group, versions that only earlier releases served, and kinds that only these versions have. In the
+core group: what API servers and kubectl write that are no objects."""
 _WITHOUT_PAST = ("PodGroup", "CompositePodGroup")
 """Kinds that are younger than the versions of their group that ended."""
+_ALIKE = (1.0, 0.85, 0.6)
+"""How alike a kind is that an error proposes: of that name, misspelt, at last somewhat like it."""
 
 
 class _Table(msgspec.Struct):
@@ -68,7 +102,7 @@ def struct_of(kind: str, api_version: str) -> str:
     kinds = _table().kinds
     if (exact := f"{api_version}/{kind}") in kinds:
         return kinds[exact]
-    others = _versions(kind, api_version.rpartition("/")[0])
+    others = _names((api_version.rpartition("/")[0],), kind)
     return kinds[others[0]] if others else ""
 
 
@@ -94,35 +128,58 @@ def has_version(kind: str, api_version: str) -> bool:
 
 
 @cache
-def check_version(kind: str, api_version: str) -> None:
-    """Refuse a version that no release of Kubernetes has served.
+def check_kind(kind: str, api_version: str) -> None:
+    """Refuse a kind or a version of Kubernetes' own API groups that no release has served.
 
-    Versions that ended pass: dumps of old clusters and old manifests have them.
+    What ended passes: dumps of old clusters and old manifests have it. Groups of others pass, too; they have
+    a dot, as the group of a CustomResourceDefinition must.
 
     Parameters
     ----------
     kind, api_version : str
-        Kinds that are not built in pass.
+        Without a version, only a kind that is misspelt is refused, since any group may have the others.
 
     Raises
     ------
     InputError
-        The version does not exist; names the one to write. The text is kubectl's.
+        It does not exist; names what to write. The text is kubectl's.
     """
     group, _, version = api_version.rpartition("/")
-    known = _versions(kind, group)
-    ended = () if kind in _WITHOUT_PAST else _ENDED.get(group, ())
-    if not known or not version or f"{api_version}/{kind}" in known or version in ended:
+    groups = {*map(_group, _table().kinds), *_PAST}
+    if ("." in group and group not in groups) or kind.endswith("List"):
         return
-    instead = known[0].rpartition("/")[0]
-    text = f'no matches for kind "{kind}" in version "{api_version}"; write {instead}'
-    raise InputError(text, path="apiVersion")
+    known = _names((group,) if version else groups, kind)
+    versions, kinds = _PAST.get(group, ((), ()))
+    past = () if kind in _WITHOUT_PAST else versions
+    is_past = version in past and bool(known or kind in kinds)
+    if is_past or (f"{api_version}/{kind}" in known if version else known):
+        return
+    where = f' in version "{shorten(api_version)}"' if version else ""
+    text = f'no matches for kind "{shorten(kind)}"{where}'
+    if known:
+        raise InputError(f"{text}; write {known[0].rpartition('/')[0]}", path="apiVersion")
+    proposal = _proposal(kind, group, groups, _ALIKE if version else _ALIKE[:2])
+    if version or proposal:
+        raise InputError(text + proposal, path="kind")
 
 
-def _versions(kind: str, group: str) -> list[str]:
-    """Return the names in the table of a kind of an API group, the newest version first."""
-    names = [name for name in _table().kinds if name.rpartition("/")[2] == kind and _group(name) == group]
-    return sorted(names, key=_age)
+def _proposal(kind: str, group: str, groups: Collection[str], ratios: Sequence[float]) -> str:
+    """Return a question that names the built-in kind that is most like one; "" if none is."""
+    from difflib import get_close_matches  # only errors need it
+
+    for ratio, within in product(ratios, ((group,), groups)):
+        names = {name.rpartition("/")[2].casefold(): name for name in reversed(_names(within))}
+        if found := get_close_matches(kind.casefold(), names, 1, ratio):
+            version, _, right = names[found[0]].rpartition("/")
+            of = "" if _group(names[found[0]]) == group else f" of {version}"
+            return f"; did you mean {right}{of}?"
+    return ""
+
+
+def _names(groups: Collection[str], kind: str = "") -> list[str]:
+    """Return the names in the table of a kind, or of all, in API groups, the newest version first."""
+    names = [name for name in _table().kinds if _group(name) in groups]
+    return sorted((name for name in names if name.rpartition("/")[2] == kind or not kind), key=_age)
 
 
 def _group(name: str) -> str:

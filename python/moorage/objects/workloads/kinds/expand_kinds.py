@@ -17,6 +17,7 @@ from moorage.objects.model.other_workloads import CustomObject
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.workload import Job
 from moorage.objects.read.decode import Head, decode, decode_kind, is_known
+from moorage.objects.validate.unknown_fields import check_kind
 from moorage.objects.validate.validate_object import validate
 from moorage.objects.workloads.ownership import controller_reference, is_active
 
@@ -260,6 +261,7 @@ class _Expansion:
         for where, _, item in select(value, path):
             head = decode(item, Head[Any])
             with located(path=where):
+                check_kind(head.kind, head.api_version)
                 known = is_known(head.kind, head.api_version)
                 one = (
                     decode_kind(item, head.kind) if known else read_custom(item, head.kind, head.api_version)

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from bench import kubectl_dump
 
-from moorage import Scheduler
-from moorage.objects import Cluster, load, write_cluster
+from moorage import Scheduler, edit
+from moorage.objects import Cluster, Pod, load, read_object, write_cluster
 from moorage.objects.read.write import dump_yaml
 from moorage.sim.synthetic import synthetic
 
@@ -112,6 +112,23 @@ def test_load_of_yaml_twin(benchmark: Any, report: Any, listed: dict[str, Any]) 
     text = json.dumps(listed)
     report(YAML, twin=True)
     benchmark.pedantic(json.loads, args=(text,), rounds=20)
+
+
+WEB = {
+    "kind": "Pod",
+    "metadata": {"name": "web"},
+    "spec": {"containers": [{"name": "main", "image": "web:1"}]},
+}
+
+
+def test_read_object(benchmark: Any, report: Any) -> None:
+    report("`read_object` of a pod like the last one")
+    benchmark(read_object, WEB, Pod)
+
+
+def test_edit(benchmark: Any, report: Any) -> None:
+    report("`edit` of a pod's node")
+    benchmark(edit, read_object(WEB, Pod), {"spec.nodeName": "n"})
 
 
 def test_scheduler_of_a_dump(benchmark: Any, report: Any, tmp_path: Path) -> None:

@@ -67,6 +67,8 @@ def test_structs_and_their_json_are_values() -> None:
         ("spec.nodeName.x", "x", 'has no field "x"'),
         ("", 1, "is not a path"),
         ("spec..x", 1, "is not a path: there is no name at character 5"),
+        ("metadata.labels.x.io/app", 1, "there is no name at character 21; write labels[x.io/app]"),
+        ("metadata.annotations.a.b", "x", 'has no field "b"; write annotations[a.b]'),
         ("metadata.labels[app]", "!", 'metadata.labels[app]: "!" is not a label value'),
     ],
 )

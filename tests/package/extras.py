@@ -37,12 +37,6 @@ timeline = mo.Timeline(mo.synthetic(nodes=3))
 timeline.add_pods(mo.synthetic(nodes=1, pods=1).pods[0], [1.0, 2.0], [5.0, 5.0], name="web")
 assert report.picture(report.history_figure(mo.replay(timeline)), "png").startswith(b"\\x89PNG")
 """,
-    "devices": """
-from moorage.devices.device_selector import compile_selector, device_value
-from moorage.objects.model.resource_slices import Device
-device = device_value("d", Device(name="d"))
-assert compile_selector('"gpu-1".matches("^gpu-[0-9]$")').matches(device)
-""",
     "lp": f"""{LOADED}
 limit = scheduler.bound()
 assert limit.bound >= limit.placed, limit

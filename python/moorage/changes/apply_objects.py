@@ -101,7 +101,7 @@ def _completed(
         for at, obj in enumerate(named[: len(read.objects)])
     ]
     given = named[len(read.objects) :]
-    found = complete([*stored, *objects, *given], origins, classes, texts=texts, admitted=True, check=check)
+    found = complete([*stored, *objects, *given], origins, classes, texts=texts, check=check)
     left_out = [one for one in found.left_out if one.group != "batch"]  # Jobs wait in their queues
     if left_out:
         one = left_out[0]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cache, lru_cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
 import msgspec
-from msgspec.structs import FieldInfo, fields, replace
+from msgspec.structs import fields, replace
 
 from moorage.errors import InputError, shorten
 
@@ -18,6 +19,10 @@ from .validate.validate_object import validate
 S = TypeVar("S", bound=Struct)
 
 _STEP = re.compile(r"""\.?([A-Za-z_]\w*)|\[(\d+)\]|\[(["'])(.+?)\3\]|\[([^\]]+)\]""")
+_KEY_OF_MAP = re.compile(
+    r"\b((?:labels|annotations|matchLabels|nodeSelector|requests|limits|capacity|allocatable|overhead))"
+    r"\.([^\[\]]*[./][^\[\]]*)$"
+)
 
 
 def edit(obj: S, changes: Mapping[str, Any] | None = None, /, **paths: Any) -> S:
@@ -55,7 +60,8 @@ def edit(obj: S, changes: Mapping[str, Any] | None = None, /, **paths: Any) -> S
         try:
             edited = _set(edited, type(edited), _steps(path), value)
         except InputError as error:
-            raise error.located(obj=_label(obj), path=shorten(path, 120)) from None
+            told = InputError(error.message + _in_brackets(path), obj=error.obj, path=error.path)
+            raise told.located(obj=_label(obj), path=shorten(path, 120)) from None
     if isinstance(edited, Object):
         validate(edited)
     result: S = edited
@@ -66,7 +72,8 @@ def _label(obj: Struct) -> str:
     return f"{obj.kind} {obj.key}" if isinstance(obj, Object) else type(obj).__name__
 
 
-def _steps(path: str) -> list[str | int]:
+@lru_cache(maxsize=1024)
+def _steps(path: str) -> tuple[str | int, ...]:
     """Return the names, keys and indexes of a path."""
     steps: list[str | int] = []
     at = 0
@@ -77,20 +84,28 @@ def _steps(path: str) -> list[str | int]:
         name, index, _, quoted, key = match.groups()
         steps.append(int(index) if index else name or quoted or key)
         at = match.end()
-    return steps
+    return tuple(steps)
 
 
-def _set(value: Any, type_: Any, steps: list[str | int], new: Any) -> Any:
+def _in_brackets(path: str) -> str:
+    """How an error goes on about a path that has a key of a map with dots or slashes outside brackets."""
+    match = _KEY_OF_MAP.search(path)
+    return f"; write {match[1]}[{match[2]}]" if match else ""
+
+
+def _set(value: Any, type_: Any, steps: tuple[str | int, ...], new: Any) -> Any:
     """Return a value with what the steps name replaced."""
     if not steps:
         return _converted(new, type_)
     step, rest = steps[0], steps[1:]
     kinds = _alternatives(type_)
-    struct = next((one for one in kinds if isinstance(one, type) and issubclass(one, Struct)), None)
+    struct = next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Struct)), None)
     if struct is not None:
-        field = _field(struct, step)
+        if step not in (known := _fields(struct)):
+            raise InputError(f'unknown field "{step}" of {struct.__name__}')
+        name, type_ = known[step]
         value = struct() if value is None else value
-        return replace(value, **{field.name: _set(getattr(value, field.name), field.type, rest, new)})
+        return replace(value, **{name: _set(getattr(value, name), type_, rest, new)})
     for kind in kinds:
         items = get_args(kind)
         if get_origin(kind) is dict:
@@ -102,7 +117,9 @@ def _set(value: Any, type_: Any, steps: list[str | int], new: Any) -> Any:
     raise InputError(f'has no field "{step}"')
 
 
-def _set_item(value: tuple[Any, ...], type_: Any, step: str | int, rest: list[str | int], new: Any) -> Any:
+def _set_item(
+    value: tuple[Any, ...], type_: Any, step: str | int, rest: tuple[str | int, ...], new: Any
+) -> Any:
     """Return a list with an item replaced or appended."""
     if not isinstance(step, int) or step > len(value):
         raise InputError(f"has {len(value)} items: [{step}] is not one of them")
@@ -110,20 +127,22 @@ def _set_item(value: tuple[Any, ...], type_: Any, step: str | int, rest: list[st
     return (*value[:step], _set(old, type_, rest, new), *value[step + 1 :])
 
 
-def _field(struct: type[Struct], step: str | int) -> FieldInfo:
-    for field in fields(struct):
-        if step in (field.encode_name, field.name):
-            return field
-    raise InputError(f'unknown field "{step}" of {struct.__name__}')
+@cache
+def _fields(struct: type[Struct]) -> dict[str | int, tuple[str, Any]]:
+    """Attributes of a struct and their types, by their names in manifests and in Python; msgspec evaluates
+    the annotations whenever it is asked."""
+    listed = fields(struct)
+    return {key: (field.name, field.type) for field in listed for key in (field.name, field.encode_name)}
 
 
-def _alternatives(type_: Any) -> list[Any]:
+@cache
+def _alternatives(type_: Any) -> tuple[Any, ...]:
     """Return the types of a union, without annotations and None."""
     if get_origin(type_) is Annotated:
         return _alternatives(get_args(type_)[0])
     if get_origin(type_) in (Union, UnionType):
-        return [kind for one in get_args(type_) for kind in _alternatives(one)]
-    return [] if type_ is NoneType else [type_]
+        return tuple([kind for option in get_args(type_) for kind in _alternatives(option)])
+    return () if type_ is NoneType else (type_,)
 
 
 def _converted(value: Any, type_: Any) -> Any:

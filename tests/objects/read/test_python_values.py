@@ -239,13 +239,25 @@ GOLD = read_object({"kind": "PriorityClass", "metadata": {"name": "gold"}, "valu
         (NODE, r"^Node n: must be a Pod$"),
         (
             WEB | {"spec": {"containers": [CONTAINER], "priorityClassName": "x"}},
-            r"^Pod web: .*: there is no",
+            r"^Pod default/web: .*: there is no",
         ),
     ],
 )
 def test_one_object_is_refused(value: Any, text: str) -> None:
     with pytest.raises(InputError, match=text):
         read_object(value, Pod)
+
+
+def test_one_object_of_another_project_is_not_its_first_pod() -> None:
+    template = {"spec": {"containers": [CONTAINER]}}
+    tasks = {"tasks": [{"name": "w", "replicas": 2, "template": template}]}
+    job = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": "j"}, "spec": tasks}
+    assert read_object(job).full_kind == "Job.batch.volcano.sh"
+
+
+def test_pods_that_are_read_one_by_one_share_their_spec() -> None:
+    first, second = (read_object(WEB | {"metadata": {"name": name}}, Pod) for name in ("a", "b"))
+    assert first.spec is second.spec
 
 
 def test_an_object_goes_out_as_it_came_in() -> None:

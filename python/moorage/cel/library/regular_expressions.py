@@ -6,9 +6,6 @@ from functools import lru_cache
 from typing import Any
 
 from moorage.cel.cel_errors import EvaluationError
-from moorage.errors import NotBuiltError
-
-_MISSING = "regular expressions in CEL need google-re2: pip install 'moorage[devices]'"
 
 _CODES = {
     "missing )": "missing closing )",
@@ -30,13 +27,9 @@ def compiled(pattern: str) -> Any:
     ------
     EvaluationError
         The pattern is malformed.
-    NotBuiltError
-        google-re2 is not installed.
     """
-    try:
-        import re2
-    except ImportError:
-        raise NotBuiltError(_MISSING) from None
+    import re2  # takes long to import, and few selectors match texts
+
     options = re2.Options()
     options.log_errors = False
     try:

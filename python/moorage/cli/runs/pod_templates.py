@@ -228,7 +228,7 @@ def _read(
     if any(one.metadata.resource_version for one in default):  # of a server, not implied by objects
         own = [obj for obj in objects if isinstance(obj, Namespace)]
         check_namespaces(objects, read.origins, [*own, *cluster.namespaces])
-    completed = complete(objects, read.origins, classes, admitted=True)
+    completed = complete(objects, read.origins, classes)
     tops = _tops([obj for obj in completed.objects if isinstance(obj, _COUNTED)])
     if not tops:
         left_out = f"; left out: {', '.join(read.skipped)}" if read.skipped else ""
@@ -256,7 +256,7 @@ def _job_of(cron_job: CronJob, others: Iterable[Object]) -> Object:
     classes = [one for one in others if isinstance(one, PriorityClass)]
     job = next_run(cron_job)
     meta = replace(job.metadata, name=cron_job.name, owner_references=())
-    return complete([replace(job, metadata=meta)], known=classes, admitted=True).objects[0]
+    return complete([replace(job, metadata=meta)], known=classes).objects[0]
 
 
 def _pod_of(obj: Object, cluster: Cluster) -> Pod:

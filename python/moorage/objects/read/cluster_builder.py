@@ -95,7 +95,7 @@ def build_cluster(
         An object is invalid, or another one has its name and differs (see `Overlay`), or an API server would
         refuse it; the first error is reported.
     """
-    completed = complete(objects, origins, texts=texts, admitted=True, check=check)
+    completed = complete(objects, origins, texts=texts, check=check)
     cluster = Cluster(skipped=dict(sorted((skipped or {}).items())), left_out=completed.left_out)
     cluster.suspended = completed.suspended
     for obj in completed.objects:
@@ -145,10 +145,9 @@ def complete(
     known: Iterable[PriorityClass] = (),
     *,
     texts: Mapping[int, bytes] = NO_TEXTS,
-    admitted: bool = False,
     check: Check | None = None,
 ) -> Completed:
-    """Validate objects, put later ones over earlier ones, and set defaults.
+    """Validate objects, put later ones over earlier ones, and set defaults; new pods are admitted later.
 
     Parameters
     ----------
@@ -158,8 +157,6 @@ def complete(
         Priority classes besides those among the objects.
     texts : mapping of int to bytes
         See `build_cluster`.
-    admitted : bool
-        Whether new pods are admitted later; see `default_object`.
     check : callable, optional
         Raises an InputError about an object that is valid otherwise.
 
@@ -196,14 +193,14 @@ def complete(
     shown, told = shown_classes(listed, classes)
     if shown:
         listed, places = [*listed, *shown], [*places, *[Origin()] * len(shown)]
-        classes |= priority_classes(shown)
+        classes = {**classes, **priority_classes(shown)}
     before = {
-        name: default_object(obj, classes, Names(), admitted=admitted) for name, obj in overlay.before.items()
+        name: default_object(obj, classes, Names(), admitted=True) for name, obj in overlay.before.items()
     }
     uids: set[str] = set()
     for at, obj in enumerate(listed):
         try:
-            one = default_object(obj, classes, names, admitted=admitted)
+            one = default_object(obj, classes, names, admitted=True)
             if overlay.applied and (key := key_of(one)) in overlay.applied:
                 check_update(before[key], one)
             if one.metadata.uid in uids:

@@ -45,7 +45,7 @@ from .files import (
 from .object_defaults import default_namespace
 from .origins import Origin, Origins, label
 from .parts_reader import Parts, PartsReader
-from .python_values import Source, is_path, text_of
+from .python_values import Source, is_manifest, is_path, text_of
 from .snapshots import TABLE, read_server_version, read_snapshot, refuse_answers
 from .unpacking import unpack
 
@@ -226,6 +226,7 @@ def read_objects(
     recursive: bool = False,
     namespace: str = "default",
     all_texts: bool = False,
+    parts: PartsReader | None = None,
 ) -> ReadObjects:
     """Read the objects of files, directories and values as they are; see `load`.
 
@@ -236,6 +237,8 @@ def read_objects(
         As for `load`.
     all_texts : bool
         Whether the texts of all objects are kept, not only of those that change an object of an earlier one.
+    parts : PartsReader, optional
+        What pods and nodes are decoded with, if it is kept from call to call.
 
     Returns
     -------
@@ -247,7 +250,7 @@ def read_objects(
     InputError
         The input cannot be decoded.
     """
-    reader = _Reader(FieldValidation(validate), all_texts)
+    reader = _Reader(FieldValidation(validate), all_texts, parts)
     for at, source in enumerate(sources, 1):
         reader.begin_argument()
         if isinstance(source, Listed):
@@ -299,7 +302,7 @@ class ReadObjects(NamedTuple):
 class _Reader:
     """Collects the objects of all files, in reading order."""
 
-    def __init__(self, fields: FieldValidation, all_texts: bool) -> None:
+    def __init__(self, fields: FieldValidation, all_texts: bool, parts: PartsReader | None) -> None:
         self.objects: list[Object] = []
         self.origins = Origins()
         self.texts: dict[int, bytes] = {}
@@ -314,7 +317,7 @@ class _Reader:
         self._own_kind = ""  # of the last document of the present path that is one of moorage's own
         self.fields = fields
         self._source = self._kind = ""  # of the present file, and the kind that its place in an archive tells
-        self._parts = PartsReader(
+        self._parts = parts or PartsReader(
             lambda kind, metadata, spec: fields.check_spec(spec, kind, metadata, self._source)
         )
 
@@ -343,7 +346,11 @@ class _Reader:
         """Read a text or values of Python; errors call them by a name."""
         self._kind = ""
         data, source = text_of(value, name)
-        self._read_file(BytesIO(unpack(data, source)), source, False)
+        if is_manifest(value):
+            self._source = source
+            self._read_whole(data, Origin(source, 1))
+        else:
+            self._read_file(BytesIO(unpack(data, source)), source, False)
 
     def read_path(self, path: str | Path, recursive: bool) -> None:
         """Read a file, a directory or an archive."""

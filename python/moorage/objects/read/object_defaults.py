@@ -91,7 +91,7 @@ _WITH_TEMPLATE = (Deployment, ReplicaSet, StatefulSet, DaemonSet, ReplicationCon
 PriorityClasses = Mapping[str, PriorityClass]
 
 
-def priority_classes(objects: Iterable[Object]) -> dict[str, PriorityClass]:
+def priority_classes(objects: Iterable[Object]) -> Mapping[str, PriorityClass]:
     """Return priority classes by name, including the two built-in ones.
 
     Parameters
@@ -100,7 +100,7 @@ def priority_classes(objects: Iterable[Object]) -> dict[str, PriorityClass]:
         Objects of any kinds.
     """
     listed = {obj.name: obj for obj in objects if isinstance(obj, PriorityClass)}
-    return BUILT_IN_CLASSES | listed
+    return BUILT_IN_CLASSES | listed if listed else BUILT_IN_CLASSES
 
 
 def defaults(objects: Iterable[Object]) -> list[Object]:

@@ -8,13 +8,19 @@ from typing import TypeVar, overload
 from moorage.errors import InputError
 from moorage.objects.model.meta import Object
 from moorage.objects.model.workload import PriorityClass
+from moorage.objects.validate.validate_object import validate
+from moorage.objects.workloads.naming import Names
 
-from .cluster_builder import complete
 from .decode import versions_gone
 from .load import read_objects
+from .object_defaults import default_object, priority_classes
+from .parts_reader import PartsReader
 from .python_values import Source
 
 T = TypeVar("T", bound=Object)
+
+_PARTS = PartsReader()
+"""Pods that are read one by one and have the same template share what was decoded and checked of it."""
 
 
 @overload
@@ -88,7 +94,7 @@ def read_one(source: Source) -> Object:
     """
     if isinstance(source, Object):
         return source
-    read = read_objects(source)
+    read = read_objects(source, parts=_PARTS)
     if read.skipped:
         kind = next(iter(read.skipped))
         raise InputError(versions_gone().get(kind) or f"scheduling does not read this kind: {kind}")
@@ -110,4 +116,5 @@ def with_defaults(obj: Object, classes: Iterable[PriorityClass] = ()) -> Object:
     InputError
         The object is invalid.
     """
-    return complete([obj], known=classes).objects[0]
+    validate(obj)
+    return default_object(obj, priority_classes(classes), Names())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import cache
 from typing import Any, NamedTuple
 
 import msgspec
@@ -78,11 +79,17 @@ class _NodeStatus(msgspec.Struct, rename="camel", gc=False):
     node_info: NodeSystemInfo = NodeSystemInfo()
 
 
+@cache
+def _decoder(type_: Any) -> msgspec.json.Decoder[Any]:
+    """A decoder, which takes longer to make than a small object to decode."""
+    return msgspec.json.Decoder(type_)
+
+
 class _Shared(dict[bytes, Any]):
     """Decoded values of one type by their JSON text."""
 
     def __init__(self, type_: Any) -> None:
-        self._decode = msgspec.json.Decoder(type_).decode
+        self._decode = _decoder(type_).decode
         self._room = _MAX_TEXT
 
     def __missing__(self, text: bytes) -> Any:
@@ -142,9 +149,8 @@ class PartsReader:
 
     def __init__(self, on_spec: Callable[[str, Raw, Raw], None] = lambda *_: None) -> None:
         self._on_spec = on_spec
-        decoder = msgspec.json.Decoder
-        self._parts, self._metadata, self._status = decoder(Parts), decoder(_Metadata), decoder(PodStatus)
-        self._node = decoder(ObjectMeta), decoder(NodeSpec), decoder(_NodeStatus)
+        self._parts, self._metadata, self._status = _decoder(Parts), _decoder(_Metadata), _decoder(PodStatus)
+        self._node = _decoder(ObjectMeta), _decoder(NodeSpec), _decoder(_NodeStatus)
         self._resources, self._images = _Shared(dict[str, QuantityLike]), _Shared(ContainerImage)
         self._texts: dict[str, str] = {}
         self._labels, self._annotations = _Shared(dict[str, str]), _Shared(dict[str, str])

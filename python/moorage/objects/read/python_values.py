@@ -77,6 +77,11 @@ def is_single(source: object) -> bool:
     return single or _is_readable(source) or _is_of_client(source) or not isinstance(source, Iterable)
 
 
+def is_manifest(source: object) -> bool:
+    """Whether a source is one value of Python, of which `text_of` makes one JSON text."""
+    return isinstance(source, Mapping | Object) or _is_of_client(source)
+
+
 def text_of(source: object, name: str) -> tuple[bytes, str]:
     """Return the text of a source that is no path.
 
@@ -107,11 +112,10 @@ def text_of(source: object, name: str) -> tuple[bytes, str]:
         return source.encode(errors="surrogatepass"), name
     if isinstance(source, bytes | bytearray | memoryview):
         return bytes(source), name
-    is_value = isinstance(source, Mapping | Object) or _is_of_client(source)
-    if not is_value:
+    if not is_manifest(source):
         source = {"apiVersion": "v1", "kind": "List", "items": _listed(source)}
     try:
-        return json.dumps(_manifest(source), default=_manifest, allow_nan=False).encode(), name
+        return _TO_JSON(_manifest(source)).encode(), name
     except (TypeError, ValueError, RecursionError) as error:
         reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise InputError(reason, source=name, obj=_label(source)) from None
@@ -130,7 +134,7 @@ def _listed(source: object) -> list[Any]:
         raise TypeError(f"must be {wanted}, not {type(source).__name__}")
     items = list(source)
     for item in items:
-        if not (isinstance(item, Mapping | Object) or _is_of_client(item)):
+        if not is_manifest(item):
             hint = "paths and texts are arguments of their own"
             raise TypeError(f"a list holds dicts and objects, not {type(item).__name__}: {hint}")
     return items
@@ -173,6 +177,9 @@ def _manifest(value: Any) -> Any:
     if isinstance(value, list | tuple | str | int | float | None):
         return value
     raise TypeError(f"a value of type {type(value).__name__} is not a JSON value")
+
+
+_TO_JSON = json.JSONEncoder(default=_manifest, allow_nan=False).encode
 
 
 def _with_kind(value: Any, manifest: dict[str, Any]) -> dict[str, Any]:

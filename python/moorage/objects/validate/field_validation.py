@@ -24,7 +24,9 @@ from .unknown_fields import (
 ValidationMode = Literal["strict", "warn", "ignore"]
 MODES: tuple[ValidationMode, ...] = ("strict", "warn", "ignore")
 _NAMES = re.compile(rb'"(name|generateName|nodeName|hostname|kubernetes\.io/hostname)"\s*:\s*"[ !#-\[\]-~]*"')
-_MAX_SKELETONS = 1 << 14
+_MAX_SKELETONS = 1 << 12
+_sound: set[tuple[str, tuple[bytes, ...]]] = set()
+"""Kind and text without names of manifests without problems; they are so for all readers."""
 _SHOWN = 10
 """Maximum number of fields that an error names."""
 
@@ -48,24 +50,19 @@ class FieldValidation:
             raise InputError(f"must be one of {', '.join(MODES)}, not {mode!r}", source="validate")
         self.mode = mode
         self._found: dict[tuple[str, str, str], str] = {}
-        self._sound: set[tuple[str, tuple[bytes, ...]]] = set()
 
     def is_sound(self, document: bytes | msgspec.Raw, kind: str) -> bool:
-        """Whether a manifest that differs in names alone was checked without a problem.
-
-        Parameters
-        ----------
-        document : bytes or msgspec.Raw
-            The JSON text of a manifest.
-        kind : str
-            Its kind.
-
-        Returns
-        -------
-        bool
-            If true, `check` would find no problem.
-        """
-        return (kind, _skeleton(document)) in self._sound
+        """Whether `check` would find no problem in a manifest of the core's v1; manifests that differ in
+        names alone are looked at once."""
+        skeleton = kind, _skeleton(document)
+        if skeleton in _sound:
+            return True
+        if not has_only_known_fields(document, f"core.v1.{kind}") or _duplicates(document):
+            return False
+        if len(_sound) >= _MAX_SKELETONS:
+            _sound.clear()
+        _sound.add(skeleton)
+        return True
 
     def check(
         self, document: Any, kind: str, api_version: str, source: str, meta: ObjectMeta | None = None
@@ -99,8 +96,6 @@ class FieldValidation:
         if is_manifest and is_json(document):
             problems += [(path, "duplicate") for path in _duplicates(document)]
         if not problems:
-            if is_manifest and is_json(document):
-                self._add_sound(document, kind)
             return
         problems.sort()
         if is_manifest and self.mode == "strict":
@@ -109,12 +104,6 @@ class FieldValidation:
             raise InputError(", ".join(texts + more))
         for path, what in problems:
             self._warn(kind, path, what, f"{source}: {label(kind, meta.namespace, meta.name, Origin())}")
-
-    def _add_sound(self, document: bytes | msgspec.Raw, kind: str) -> None:
-        """Record a manifest without problems."""
-        if len(self._sound) >= _MAX_SKELETONS:
-            self._sound.clear()
-        self._sound.add((kind, _skeleton(document)))
 
     def check_spec(self, spec: bytes, kind: str, metadata: bytes, source: str) -> None:
         """Check the spec of a pod or node, unless it is a manifest.

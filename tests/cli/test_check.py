@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import html
 import io
 import json
+import re
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -65,9 +68,10 @@ def test_without_pods_it_says_that_nothing_was_checked(file: Any, capsys: pytest
 
 
 def test_it_fails_with_pods_and_reasons(file: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    assert check(*file(*ROOM, *map(pod, ("p1", "p2", "p3", "p4")))) == 1
+    arguments = file(*ROOM, *map(pod, ("p1", "p2", "p3", "p4")))
+    assert check(*arguments) == 1
     assert capsys.readouterr().out == (
-        "FAIL: 1 pod has no node\n\n"
+        f"FAIL: 1 pod has no node\nwhy: moorage explain pod/default/p4 {shlex.join(arguments)}\n\n"
         "NAMESPACE  WORKLOAD  WITH NODE  PODS  PROBLEM        COUNTS              REASON\n"
         f"default    pod/p4    0/1        1     unschedulable  yes, waited before  {SHORT}\n\n"
     )
@@ -162,11 +166,11 @@ def test_a_workload_is_one_finding(file: Any, capsys: pytest.CaptureFixture[str]
     spec = {"replicas": 5, "selector": {"matchLabels": labels}, "template": template}
     web = {"kind": "Deployment", "metadata": {"name": "web"}, "spec": spec}
     assert check(*file(*ROOM), *file(web, name="web")) == 1
-    row = capsys.readouterr().out.splitlines()[3]
+    row = capsys.readouterr().out.splitlines()[4]
     assert row.split()[:6] == ["default", "deployment/web", "3/5", "2", "unschedulable", "yes"]
     assert row.endswith(SHORT)
     assert check(*file(*ROOM), *file(web, name="web"), "-o", "wide") == 1
-    head, row = capsys.readouterr().out.splitlines()[2:4]
+    head, row = capsys.readouterr().out.splitlines()[3:5]
     assert "NAMES" in head
     assert row.count("web-") == 2
     assert row.endswith(FULL)
@@ -229,7 +233,7 @@ def test_a_refused_pod_has_no_node(file: Any, capsys: pytest.CaptureFixture[str]
     spec = {"hard": {"pods": "1"}}
     quota = {"kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "default"}, "spec": spec}
     assert check(*file(node("a", "z1"), quota, pod("p1"), pod("p2"))) == 1
-    (row,) = [line for line in capsys.readouterr().out.splitlines() if "p2" in line]
+    (row,) = [line for line in capsys.readouterr().out.splitlines() if "pod/p2 " in line]
     assert 'refused  yes     pods "p2" is forbidden: exceeded quota: q' in row
 
 
@@ -388,7 +392,8 @@ def removed(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[list[s
     check(*arguments)
     lines = capsys.readouterr().out.partition("\n\n")[0].splitlines()[1:]
     check(*arguments, "-o", "json")
-    return lines, json.loads(capsys.readouterr().out)["removed"]
+    told = [line for line in lines if not line.startswith("why: ")]
+    return told, json.loads(capsys.readouterr().out)["removed"]
 
 
 def test_a_rollout_is_told(file: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -476,7 +481,7 @@ def test_a_loss_that_leaves_pods_out_fails_the_gate(file: Any, capsys: pytest.Ca
     out = capsys.readouterr().out
     assert out.startswith(
         "FAIL: 2 losses leave pods without a place\ntried: each of 2 alone\n"
-        "before any loss: every pod that should run has a node\n\n"
+        "before any loss: every pod that should run has a node\nwhy: moorage explain --all-pending -f "
     )
     assert (
         "z2                           1      2     1         default    replicaset/web  1      0/1 nodes"
@@ -575,7 +580,8 @@ def test_a_junit_report_has_failures_and_skipped_cases(file: Any, capsys: pytest
         ("default/pod/p4", "failure"),
         ("default/pod/gated", "skipped"),
     ]
-    assert suite[0][0].get("message") == f"1 pod unschedulable: {FULL}"
+    message = str(suite[0][0].get("message"))
+    assert message.startswith(f"1 pod unschedulable: {FULL} why: moorage explain pod/default/p4 -f ")
     assert check(*file(*ROOM), "-o", "junit") == 0
     suite = ElementTree.fromstring(
         capsys.readouterr().out.removeprefix('<?xml version="1.0" encoding="UTF-8"?>')
@@ -585,9 +591,11 @@ def test_a_junit_report_has_failures_and_skipped_cases(file: Any, capsys: pytest
 
 def test_annotations_of_github_are_errors_and_warnings(file: Any, capsys: pytest.CaptureFixture[str]) -> None:
     pods = [pod("p1"), pod("p2"), pod("p3"), pod("p4"), pod("gated", schedulingGates=[{"name": "wait"}])]
-    assert check(*file(*ROOM, *pods), "--allow", "gated", "-o", "github") == 1
+    arguments = file(*ROOM, *pods)
+    assert check(*arguments, "--allow", "gated", "-o", "github") == 1
+    command = f"moorage explain pod/default/p4 {shlex.join(arguments)}"
     assert capsys.readouterr().out == (
-        f"::error title=default/pod/p4::1 pod unschedulable: {FULL}\n"
+        f"::error title=default/pod/p4::1 pod unschedulable: {FULL} why: {command}\n"
         "::warning title=default/pod/gated::1 pod gated: waiting for scheduling gates: [wait]\n"
     )
     full = [node("a", "z1"), node("b", "z2"), *(owned(f"p{at}", "b") for at in range(2)), owned("q", "a")]
@@ -630,3 +638,52 @@ def test_an_admission_plugin_that_is_off_by_default(file: Any, capsys: pytest.Ca
     capsys.readouterr()
     assert check(*arguments, "--admission", "NodeRestriction") == 2
     assert "must be some of ExtendedResourceToleration, not 'NodeRestriction'" in capsys.readouterr().err
+
+
+# ---- the command that says why -----------------------------------------------------------------------------
+
+SHOP = "-f", "examples/shop/cluster.yaml"
+RELEASE = *SHOP, "-f", "examples/shop/release.yaml"
+
+
+def why(*words: str, capsys: pytest.CaptureFixture[str]) -> str:
+    """The command that a failed check names; it is run, and explains why a pod has no node."""
+    assert main(["check", *words]) == 1
+    (command,) = re.findall(r"why: `?(moorage [^`\"\n]*)", capsys.readouterr().out)
+    unescaped = html.unescape(command)
+    assert main(shlex.split(unescaped)[1:]) == 1
+    assert "nodes are available" in capsys.readouterr().out
+    return unescaped
+
+
+@pytest.mark.parametrize("form", ["table", "wide", "markdown", "github", "junit"])
+def test_a_failure_names_the_command_that_says_why(
+    form: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(ROOT)
+    named = why(*RELEASE, "--new-only", "-o", form, capsys=capsys)
+    assert named == f"moorage explain deployment/shop/web {' '.join(RELEASE)}"
+
+
+def test_that_command_has_all_that_the_state_depends_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(ROOT)
+    before = *RELEASE, "--ignore-siblings", "--kubernetes-version", "1.35", "--seed"
+    after = "--cordon", "pool=old", "--label", "new-a", "x=y", "--restart-all", "--pod-times", "1", "2", "3"
+    named = why(*before, "1", *after, "--seed", "2", "-q", "--allow", "gated", capsys=capsys)
+    assert shlex.split(named)[3:] == [*before, "2", *after]
+
+
+def test_after_a_loss_that_command_removes_the_nodes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(ROOT)
+    named = why(*SHOP, "--scale", "deploy/shop/web=8", "--survive", "zone", capsys=capsys)
+    assert named.startswith("moorage explain --all-pending -f ")
+    assert re.search(r" --remove-nodes \S*zone=[abc]$", named)
+
+
+def test_without_a_failure_no_command_is_named(capsys: pytest.CaptureFixture[str], file: Any) -> None:
+    assert check(*file(*ROOM, pod("p1"))) == 0
+    assert "why:" not in capsys.readouterr().out

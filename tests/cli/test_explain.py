@@ -331,10 +331,9 @@ def test_budgets_that_evictions_violate_are_named(capsys: pytest.CaptureFixture[
 
 def test_evicted_pods_that_nobody_makes_again_are_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert explain("--all-pending", "-f", BUDGETS) == 1
-    out, err = capsys.readouterr()
-    assert out == ""
-    told = [line for line in err.splitlines() if "1 evicted: preempted by default/imp-" in line]
-    assert [line.split()[1] for line in told] == ["pod/a1:", "pod/a2:", "pod/b1:"]
+    out = capsys.readouterr().out
+    told = [line for line in out.splitlines() if "1 evicted: preempted by default/imp-" in line]
+    assert [line.split()[0] for line in told] == ["pod/a1:", "pod/a2:", "pod/b1:"]
 
 
 # ---- workloads and all pending pods ------------------------------------------------------------------------
@@ -555,7 +554,7 @@ def test_every_subject_that_check_prints_can_be_explained(
             assert explain(subject, *dump, "-n", one["namespace"]) in (0, 1), subject
             captured = capsys.readouterr()
             if one["status"] in ("refused", "skipped-kind"):
-                assert captured.err.endswith(
+                assert captured.out.endswith(
                     f"{one['workload']}: {one['pods']} {one['status']}: {one['reason']}\n"
                 )
 

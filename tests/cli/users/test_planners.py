@@ -213,9 +213,9 @@ def test_pods_that_nobody_makes_are_told(run: Any, tmp_path: Path) -> None:
     found = {(one["workload"], one["status"]): one["pods"] for one in json.loads(said)["findings"]}
     wanted = {("statefulset/db", "unschedulable"): 1, ("statefulset/db", "waiting"): 2}
     assert found == wanted | {("deployment/bad", "refused"): 2, ("database.example.com/d", "skipped-kind"): 3}
-    code, said, warned = run("explain", "--all-pending", *file)
+    code, said, _ = run("explain", "--all-pending", *file)
     assert (code, "default/db-0: fits 0 of 1 nodes" in said) == (1, True)
-    assert "statefulset/db: 2 waiting: waits until the pods before it are available" in warned
+    assert "statefulset/db: 2 waiting: waits until the pods before it are available" in said
     change: dict[str, Any] = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "db"}}
     template = {"metadata": {"labels": {"a": "c"}}, "spec": {"containers": [{"name": "c"} | NINE]}}
     selector = {"matchLabels": {"a": "c"}}
@@ -225,8 +225,8 @@ def test_pods_that_nobody_makes_are_told(run: Any, tmp_path: Path) -> None:
     _, said, _ = run("check", *file, "-f", str(tmp_path / "change.json"), *allow)
     counted = [one for one in json.loads(said)["findings"] if one["counts"] and one["status"] == "waiting"]
     assert [one["names"] for one in counted] == [["db-3", "db-4"]]  # the others waited before
-    code, said, warned = run("explain", "deployment/bad", *file)
-    assert (code, said, "deployment/bad: 2 refused: pods " in warned) == (1, "", True)
+    code, said, _ = run("explain", "deployment/bad", *file)
+    assert (code, said.startswith("deployment/bad: 2 refused: pods ")) == (1, True)
 
 
 def test_14_directories_and_archives(run: Any, tmp_path: Path) -> None:
@@ -241,7 +241,8 @@ def test_14_directories_and_archives(run: Any, tmp_path: Path) -> None:
     assert warned.count("there are no objects in these files (1)") == 1
     with tarfile.open(tmp_path / "all.tar.gz", "w:gz") as archive:
         archive.add(tmp_path / "must-gather", "must-gather")
-    assert run("check", "-f", str(tmp_path / "all.tar.gz"))[:2] == (code, said)
+    code, again, _ = run("check", "-f", str(tmp_path / "all.tar.gz"))
+    assert (code, again.split("\n\n", 1)[1]) == (1, said.split("\n\n", 1)[1])
 
 
 def test_15_tables_to_pass_on(run: Any) -> None:

@@ -109,9 +109,9 @@ def capacity(  # noqa: PLR0913
         stage()
         scheduler.apply(read.others)
         without_effect, nodes = list[str](), {node.name for node in cluster.nodes}
-        for change in requested_changes(options):
+        for change in requested_changes():
             without_effect += left_as_is(change, change.make(scheduler, nodes), scheduler)
-        if places_first(options):
+        if places_first(options["after_run"]):
             scheduler.run()
         label = {} if by is None else {"by": by}
         pods = read.pods if gang is None else as_gang(scheduler, read.pods)

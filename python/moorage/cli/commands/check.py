@@ -118,7 +118,7 @@ def check(
             if CONFIGURATION in after.skipped:
                 hint += "; a KubeSchedulerConfiguration is given with --config"
             raise InputError(f"{NO_NODE}, {hint}", source="-f")
-        changes, causes, told = requested_changes(options), dict[str, str](), list[str]()
+        changes, causes, told = requested_changes(), dict[str, str](), list[str]()
         if options["upgrade_from"] is None:
             preparation = Preparation(after, scheduler_settings(options, after), changes)
             stage()

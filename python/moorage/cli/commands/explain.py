@@ -92,7 +92,7 @@ def explain(
     Exit codes: 0 if every explained pod gets a node; 1 if not; 2 for bad input.
     """
     from moorage.cli.output.explain_output import write_explanations
-    from moorage.cli.output.printing import told
+    from moorage.cli.output.printing import ignore_broken_pipe, print_lines, told
     from moorage.cli.runs.alike_targets import merge_alike
     from moorage.explain.explanation import AFTER_RUN, ALONE, IN_TURN
     from moorage.explain.situations import SITUATIONS
@@ -113,13 +113,16 @@ def explain(
     situation = ALONE if alone else AFTER_RUN if after_run else IN_TURN
     explanations = SITUATIONS[situation](preparation.make, keys)
     unmade_texts = [f"{one.workload.text}: {len(one.outcomes)} {one.status}: {one.reason}" for one in unmade]
-    warnings = [*preparation.warnings, *unmade_texts]
+    warnings = [*preparation.warnings, *([] if output == "table" else unmade_texts)]
     print_release(preparation.cluster)
     print_warnings(warnings)
     explained = merge_alike([(one, explanations[one.key]) for one in targets])
     if explained or not unmade or output != "table":
         about = told(preparation.cluster, warnings)
         write_explanations(output, explained, limit, names, is_list, about)
+    if output == "table":
+        with ignore_broken_pipe():
+            print_lines(unmade_texts)
     return 0 if all(one.has_place for one in explanations.values()) and not unmade else 1
 
 
@@ -127,7 +130,7 @@ def _prepare(options: dict[str, Any]) -> Preparation:
     from moorage.cli.runs.simulation import Preparation
 
     cluster = load_input(options)
-    return Preparation(cluster, scheduler_settings(options, cluster), requested_changes(options))
+    return Preparation(cluster, scheduler_settings(options, cluster), requested_changes())
 
 
 def _targets(

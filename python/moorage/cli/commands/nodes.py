@@ -79,9 +79,9 @@ def nodes(by: str | None, selector: str, sort_by: str, output: str, **options: A
         cluster = load_input(options)
         if not cluster.nodes:
             raise InputError(f"{NO_NODE}; kubectl get nodes -o json lists nodes", source="-f")
-        preparation = Preparation(cluster, scheduler_settings(options, cluster), requested_changes(options))
+        preparation = Preparation(cluster, scheduler_settings(options, cluster), requested_changes())
         scheduler = preparation.make()
-        if places_first(options):
+        if places_first(options["after_run"]):
             scheduler.run()
         stage()
         if of_namespaces:

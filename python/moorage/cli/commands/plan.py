@@ -210,14 +210,14 @@ def _answer(options: dict[str, Any], ask: Question, source: str) -> None:
 
     with Stages("reading", "planning") as stage:
         cluster = load_input(options)
-        preparation = Preparation(cluster, scheduler_settings(options, cluster), requested_changes(options))
+        preparation = Preparation(cluster, scheduler_settings(options, cluster), requested_changes())
         place = options["namespace"] or "default"
         scheduler = preparation.make()
         there = with_objects(cluster, scheduler.client)
         read = read_templates(options.get("templates", ()), there, options["validate"], place)
         scheduler.apply(read.others)
         asks_of_pending = options.get("templates") == ()  # they are what a bound or new nodes are for
-        if options["after_run"] or (places_first(options) and not asks_of_pending):
+        if options["after_run"] or (places_first(options["after_run"]) and not asks_of_pending):
             scheduler.run()
         stage()
         notes = [*_notes(scheduler, read.pods)] if "templates" in options else []

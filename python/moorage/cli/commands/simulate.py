@@ -106,7 +106,7 @@ def simulate(
         raise click.UsageError("--annotate needs -o json or -o yaml")
     if annotate and (schedulers is not None or summary_only or selector):
         raise click.UsageError("--annotate cannot be combined with --schedulers, --summary or --selector")
-    matcher, changes = _matcher(selector), requested_changes(options)
+    matcher, changes = _matcher(selector), requested_changes()
     if schedulers is not None and changes:
         raise click.UsageError(f"{changes[0].option} cannot be combined with --schedulers")
     annotated, began = _annotated_run() if annotate else None, time.perf_counter()

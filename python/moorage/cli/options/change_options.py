@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Mapping, Sequence
+import shlex
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -11,14 +12,14 @@ import click
 from moorage.errors import InputError, either, located
 
 from .number_ranges import WholeNumber
-from .option_groups import AnsweringCommand
+from .option_groups import CHANGES, GROUPS, AnsweringCommand
 
 if TYPE_CHECKING:
     from moorage.changes.change import Change
     from moorage.facade import Scheduler
 
 NODES = "NODE|LABEL=VALUE"
-_ORDER = "moorage.changes"
+_GIVEN = "moorage.given"
 
 
 class ChangeOption(NamedTuple):
@@ -210,16 +211,51 @@ _MAKERS: dict[str, Callable[..., Change]] = {
 }
 
 
+class Given(NamedTuple):
+    """An option as it was given on the command line: its parameter, how it is written, and its arguments."""
+
+    name: str
+    option: str
+    words: tuple[str, ...]
+
+
 class ChangingCommand(AnsweringCommand):
-    """A command that knows in which order the options of changes were given."""
+    """A command that knows in which order options were given."""
 
     changes = frozenset(option.name.removeprefix("--").replace("-", "_") for option in OPTIONS)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments; see `click.Command`."""
-        _, _, order = self.make_parser(ctx).parse_args(args=list(args))
-        ctx.meta[_ORDER] = [option.name for option in order]
+        values, _, order = self.make_parser(ctx).parse_args(args=list(args))
+        ctx.meta[_GIVEN] = [*_given(values, order)]
         return super().parse_args(ctx, args)
+
+
+def _given(values: Mapping[str, Any], order: Iterable[click.Parameter]) -> Iterator[Given]:
+    """Yield options as they were given; of one that is not repeatable its last value, at its first place."""
+    left = {name: iter(value if isinstance(value, list) else [value]) for name, value in values.items()}
+    for option in order:
+        name = option.name or ""
+        counted = isinstance(option, click.Option) and option.count
+        value = () if counted else next(left[name], None)
+        if value is not None and isinstance(option, click.Option):
+            words = () if isinstance(value, bool) else (value,) if isinstance(value, str) else tuple(value)
+            yield Given(name, (option.secondary_opts if value is False else option.opts)[0], words)
+
+
+def explain_command(target: str, changes: Iterable[RequestedChange] = ()) -> str:
+    """Return the command that explains a target in the cluster of the current command.
+
+    Parameters
+    ----------
+    changes : iterable of RequestedChange, optional
+        Beside those of the current command.
+    """
+    taken = {*GROUPS[CHANGES], *GROUPS["Input"], *GROUPS["Scheduler"]} - {"upgrade_from"}
+    taken |= ChangingCommand.changes
+    given = [one for one in click.get_current_context().meta[_GIVEN] if one.name in taken]
+    words = [word for one in (*given, *changes) for word in (one.option, *one.words)]
+    return shlex.join(["moorage", "explain", target, *words])
 
 
 def change_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -250,40 +286,23 @@ after_run_option = click.option(
 )
 
 
-def places_first(options: Mapping[str, Any]) -> bool:
+def places_first(after_run: bool) -> bool:
     """Tell whether the pending pods are placed before the question of the current command is answered.
 
     A change may make pods, or evict some, and these hold no room as long as they are pending.
 
     Parameters
     ----------
-    options : mapping of str to object
-        The values of `after_run_option` and `change_options`.
+    after_run : bool
+        Whether the command says so.
     """
-    return bool(options["after_run"] or requested_changes(options))
+    return after_run or bool(requested_changes())
 
 
-def requested_changes(options: Mapping[str, Any]) -> list[RequestedChange]:
-    """Return the changes that the current command asks for, in the order given.
-
-    Parameters
-    ----------
-    options : mapping of str to object
-        The values of `change_options`.
-    """
-    names = {option.name.removeprefix("--").replace("-", "_"): option for option in OPTIONS}
-    values = {
-        name: iter(options[name] if option.words else [()] * options[name]) for name, option in names.items()
-    }
-    return [
-        _requested(names[name], next(values[name]))
-        for name in click.get_current_context().meta[_ORDER]
-        if name in names
-    ]
-
-
-def _requested(option: ChangeOption, value: str | Sequence[str]) -> RequestedChange:
-    return RequestedChange(option.name, (value,) if isinstance(value, str) else tuple(value))
+def requested_changes() -> list[RequestedChange]:
+    """Return the changes that the current command asks for, in the order given."""
+    given = click.get_current_context().meta[_GIVEN]
+    return [RequestedChange(one.option, one.words) for one in given if one.name in ChangingCommand.changes]
 
 
 def parse_changes(text: str) -> list[RequestedChange]:

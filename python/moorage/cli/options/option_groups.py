@@ -14,10 +14,10 @@ from moorage.cli.messages import QUIET, VERBOSE, notes_below
 CHANGES = "Changes of the cluster, in the order given"
 GROUPS = {
     "Options": (),
-    CHANGES: (),
+    CHANGES: ("pod_times",),
     "Input": (
         *("files", "recursive", "namespace", "validate", "kubeconfig", "context", "in_cluster", "synthetic"),
-        *("admission", "siblings", "form", "pairs", "cluster", "data"),
+        *("admission", "like_siblings", "form", "pairs", "cluster", "data"),
     ),
     "Scheduler": ("config", "version", "upgrade_from", "gates", "percentage", "tie_break", "seed"),
     "Output": (
@@ -25,7 +25,8 @@ GROUPS = {
         *("show", "resource", "measures", "folder", "histories", "quiet", "notes", "help"),
     ),
 }
-"""Headings, and the parameters below them; of the first two those that are in no other group."""
+"""Headings, and the parameters below them; of the first those that are in no other group, and of the second
+what changes the cluster."""
 MAY_BE_EMPTY = {"namespace", "selector", "gates"}
 """Lists and selectors, of which an empty one says nothing; every other argument that is empty, as an unset
 variable of a shell is, is an error."""

@@ -10,11 +10,11 @@ from moorage.cli.runs.gate import Finding, Verdict
 from moorage.cli.runs.group_fits import GroupFit, group_fits
 from moorage.cli.runs.removed_pods import Removed
 from moorage.cli.runs.simulation import KEPT, PLACED, Outcome, Simulation
-from moorage.errors import examples, number_of
+from moorage.errors import examples, number_of, printable
 from moorage.objects.workloads.top_controller import Workload
 from moorage.planning.survival import Survival
 
-from .ci_output import ci_text
+from .ci_output import ci_text, why
 from .printing import Table, ignore_broken_pipe, print_lines, told, write_tables, write_value
 from .run_output import by_workload, group_tables, unplaced_document
 from .survival_output import survival_document, survival_lines, survival_table
@@ -59,6 +59,8 @@ def write_verdict(
         else:
             if form != "csv":
                 print_lines(chain(_head(verdict, survival), _changes(removed, form == "wide")), form)
+                if command := printable(why(verdict, survival)):
+                    print(f"why: `{command}`" if form == "markdown" else f"why: {command}")
                 print()
             tables = [_table(simulation, verdict, form in ("wide", "csv"))]
             tables += () if form == "csv" else group_tables(_groups(simulation, verdict))

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import NamedTuple
 from xml.etree import ElementTree
 
+import click
+
+from moorage.cli.options.change_options import RequestedChange, explain_command
 from moorage.cli.runs.gate import Verdict
+from moorage.cli.runs.simulation import KEPT
 from moorage.errors import number_of, printable
-from moorage.planning.survival import Survival, lost_by_workload
+from moorage.planning.survival import NODE, Survival, lost_by_workload
 
 
 class Case(NamedTuple):
@@ -20,11 +25,25 @@ class Case(NamedTuple):
     message : str
     counts : bool
         Whether it fails the gate.
+    why : str
+        The command that says why.
     """
 
     title: str
     message: str
     counts: bool
+    why: str
+
+    @property
+    def text(self) -> str:
+        """The message, and the command that says why."""
+        return f"{self.message} why: {self.why}" if self.why else self.message
+
+
+def why(verdict: Verdict, survival: Survival | None) -> str:
+    """Return the command that explains the first failure; "" where nothing fails."""
+    cases = chain(_findings(verdict), () if survival is None else _losses(survival))
+    return next((case.why for case in cases if case.counts and case.why), "")
 
 
 def ci_text(form: str, verdict: Verdict, survival: Survival | None) -> str:
@@ -45,7 +64,16 @@ def _findings(verdict: Verdict) -> Iterator[Case]:
         title = f"{workload.namespace}/{workload.text}"
         pods = number_of(finding.pods, "pod", "pods")
         because = f" Because of {', '.join(finding.because)}." if finding.because else ""
-        yield Case(title, f"{pods} {status}: {reason}{because}", finding.counts)
+        kind, _, name = workload.text.partition("/")
+        target = f"{kind}/{workload.namespace}/{name}"
+        explains = finding.counts and status != KEPT and _shows(workload.namespace)
+        command = explain_command(target) if explains else ""
+        yield Case(title, f"{pods} {status}: {reason}{because}", finding.counts, command)
+
+
+def _shows(namespace: str) -> bool:
+    """Whether the command that explains shows the pods of a namespace, with -n as in this command."""
+    return click.get_current_context().params["namespace"] in (None, namespace)
 
 
 def _losses(survival: Survival) -> Iterator[Case]:
@@ -56,7 +84,11 @@ def _losses(survival: Survival) -> Iterator[Case]:
         ]
         pods = number_of(len(loss.lost), "pod finds", "pods find")
         title = f"loss of {survival.by} {', '.join(loss.domains)}"
-        yield Case(title, f"{pods} no place: {'; '.join(parts)}", True)
+        lost = [name if survival.by == NODE else f"{survival.by}={name}" for name in loss.domains]
+        removed = [RequestedChange("--remove-nodes", (name,)) for name in lost]
+        is_shown = any(_shows(namespace) for namespace, *_ in lost_by_workload(loss))
+        command = explain_command("--all-pending", removed) if is_shown else ""
+        yield Case(title, f"{pods} no place: {'; '.join(parts)}", True, command)
 
 
 def _junit(cases: list[Case]) -> str:
@@ -69,7 +101,7 @@ def _junit(cases: list[Case]) -> str:
         names = {"classname": "moorage check", "name": printable(case.title)}
         one = ElementTree.SubElement(suite, "testcase", names)
         tag = "failure" if case.counts else "skipped"
-        ElementTree.SubElement(one, tag, {"message": printable(case.message)})
+        ElementTree.SubElement(one, tag, {"message": printable(case.text)})
     if not cases:
         names = {"classname": "moorage check", "name": "every pod has a node"}
         ElementTree.SubElement(suite, "testcase", names)
@@ -84,7 +116,7 @@ def _github(cases: list[Case]) -> str:
     lines = []
     for case in cases:
         title = _escaped(case.title).replace(":", "%3A").replace(",", "%2C")
-        lines.append(f"::{'error' if case.counts else 'warning'} title={title}::{_escaped(case.message)}\n")
+        lines.append(f"::{'error' if case.counts else 'warning'} title={title}::{_escaped(case.text)}\n")
     return "".join(lines)
 
 

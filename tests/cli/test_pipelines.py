@@ -30,7 +30,17 @@ def commands(value: Any) -> Iterator[list[str]]:
             yield from commands(part)
 
 
-@pytest.mark.parametrize("recipe", RECIPES, ids=["github", "gitlab", "argo"])
+def test_the_recipes_give_what_action_and_template_read() -> None:
+    job = RECIPES[0]["jobs"]["fits"]
+    inputs = yaml.safe_load((ROOT / "action.yml").read_text())["inputs"]
+    required = {name for name, value in inputs.items() if value.get("required")}
+    assert required <= set(job["steps"][-1]["with"]) <= set(inputs)
+    included = ROOT / RECIPES[1]["include"][0]["file"]
+    template = yaml.safe_load(included.read_text())[RECIPES[1]["fits"]["extends"]]
+    assert all(f'"${name}"' in template["script"][-1] for name in RECIPES[1]["fits"]["variables"])
+
+
+@pytest.mark.parametrize("recipe", RECIPES[2:], ids=["junit", "argo"])
 def test_the_commands_of_a_recipe_can_be_parsed(recipe: Any) -> None:
     found = list(commands(recipe))
     assert len(found) == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from moorage.cli.commands.live_command import extender, scheduler
 from moorage.plugins.registry import read_configuration
 from moorage.serve import LiveScheduler
 from moorage.serve.http_server import HEALTH
+from moorage.serve.live_scheduler import END
 from moorage.store import ObjectStore
 from moorage.store.api import ApiClient
 
@@ -233,6 +234,16 @@ def test_the_only_folder_that_can_be_written_is_that_of_temporary_files(file: st
     assert volume["emptyDir"]["medium"] == "Memory"
 
 
+def test_the_scheduler_ends_in_the_time_that_it_is_given() -> None:
+    """It is told by the manifest and by the page, from one figure."""
+    file = DEPLOY / "base/deployment.yaml"
+    given = find(file, "Deployment")["spec"]["template"]["spec"]["terminationGracePeriodSeconds"]
+    assert given >= END + 5.0  # for the step in which the signal comes, and the end of the interpreter
+    told = f"within {END:.0f} s"
+    assert f"terminationGracePeriodSeconds: {given}  # it ends {told} (docs/live.md)" in file.read_text()
+    assert told in (ROOT / "docs/live.md").read_text()
+
+
 def test_pods_are_selected_by_labels_that_they_have() -> None:
     files = [*DEPLOY.rglob("*.yaml")]
     labels: list[dict[str, str]] = []
@@ -285,26 +296,38 @@ def test_metrics_are_scraped_where_they_are_served(monitor: str, deployment: str
     assert rule == {"nonResourceURLs": ["/metrics"], "verbs": ["get"]}
 
 
+def panels() -> dict[str, list[str]]:
+    """The queries of the dashboard."""
+    dashboard = json.loads((DEPLOY / "monitoring/dashboard.json").read_text())
+    return {panel["title"]: [target["expr"] for target in panel["targets"]] for panel in dashboard["panels"]}
+
+
 def expressions() -> dict[str, list[str]]:
     """The queries of the dashboard, and of each alert."""
-    dashboard = json.loads((DEPLOY / "monitoring/dashboard.json").read_text())
-    found = {panel["title"]: [target["expr"] for target in panel["targets"]] for panel in dashboard["panels"]}
     (group,) = find(DEPLOY / "monitoring/alerts.yaml", "PrometheusRule")["spec"]["groups"]
-    return found | {one["alert"]: [one["expr"]] for one in group["rules"]}
+    return panels() | {one["alert"]: [one["expr"]] for one in group["rules"]}
+
+
+def asked_for(texts: Iterable[str]) -> set[str]:
+    return {metric for text in texts for metric in re.findall(r"(?:scheduler|moorage)_\w+", text)}
+
+
+SUFFIXES = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count"), "gauge": ("",)}
 
 
 def test_dashboard_and_alerts_ask_for_metrics_that_exist(live: LiveScheduler) -> None:
-    shown = {
-        name: re.findall(r"(?:scheduler|moorage)_\w+", text)
-        for name, texts in expressions().items()
-        for text in texts
-    }
+    shown = {name: asked_for(texts) for name, texts in expressions().items()}
     assert {name for name, metrics in shown.items() if not metrics} == {"MoorageSchedulerDown"}
-    suffixes = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count"), "gauge": ("",)}
     known = {
-        one.name + suffix for one in live.run.metrics.registry.collect() for suffix in suffixes[one.type]
+        one.name + suffix for one in live.run.metrics.registry.collect() for suffix in SUFFIXES[one.type]
     }
-    assert {one for metrics in shown.values() for one in metrics} <= known
+    assert set().union(*shown.values()) <= known
+
+
+def test_the_dashboard_shows_each_metric_of_reading_and_writing(live: LiveScheduler) -> None:
+    shown = asked_for(text for texts in panels().values() for text in texts)
+    for one in live.metrics.collect():
+        assert shown & {one.name + suffix for suffix in SUFFIXES[one.type]}, one.name
 
 
 def test_dashboard_and_alerts_take_no_metrics_of_kube_scheduler() -> None:

@@ -39,6 +39,7 @@ def test_what_is_too_much_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     server.answers.set()
     recorder.flush()
     recorder.event(pod("f"), "Normal", "Scheduled", "Binding", "note")
+    recorder.flush()
     recorder.close()
     assert (len(server.requests), recorder.dropped) == (4, 2)
 

@@ -172,6 +172,7 @@ def test_equal_events_become_a_series(client: ApiClient, server: WireServer) -> 
     recorder.flush()
     server.faults.append(cuts)
     recorder.event(make_pod("b", uid="v"), "Normal", "Scheduled", "Binding", "lost")
+    recorder.flush()
     recorder.close()
     (written,) = events(server)
     assert written["series"]["count"] == 4

@@ -144,7 +144,7 @@ def test_pods_are_bound_as_they_come(live: LiveScheduler, store: ObjectStore, se
         )
         == 3
     )
-    live.recorder.close()
+    live.recorder.flush()
     written = {one["regarding"]["name"]: one for one in events(server)}
     assert written.keys() == {"a", "b", "c"}
     one = written["c"]
@@ -177,7 +177,7 @@ def test_a_pod_that_does_not_fit_waits_for_a_node(
     clock.now += 60.0  # over the backoff
     until(live, lambda: nodes_of(store)["big"] == "large")
     until(live, lambda: live.run.bound == 1)
-    live.recorder.close()
+    live.recorder.flush()
     assert [one["reason"] for one in events(server)] == ["FailedScheduling", "Scheduled"]
 
 
@@ -327,7 +327,7 @@ def test_a_refused_binding_is_told_as_kube_scheduler_tells_it(
     (condition,) = store.get(Pod, "a", "default").status.conditions
     text = 'running Bind plugin "DefaultBinder": not this one'
     assert (condition.status, condition.reason, condition.message) == ("False", "SchedulerError", text)
-    live.recorder.close()
+    live.recorder.flush()
     assert [(one["reason"], one["note"]) for one in events(server)] == [("FailedScheduling", text)]
 
 
@@ -342,7 +342,7 @@ def test_preemption_deletes_and_nominates(
     clock.now += 60.0
     until(live, lambda: bool(nodes_of(store).get("high")))
     until(live, lambda: live.run.bound == 1)
-    live.recorder.close()
+    live.recorder.flush()
     assert {one["reason"] for one in events(server)} == {"FailedScheduling", "Preempted", "Scheduled"}
     lines = live.run.metrics.text().decode().splitlines()
     assert "scheduler_preemption_victims_count 1.0" in lines
@@ -621,6 +621,29 @@ def test_the_end_without_the_lease_waits_for_nothing(client: ApiClient, server: 
         live.work(Event())
     assert not finished
     live.recorder.close()
+    lease.connection.close()
+
+
+def test_the_end_does_not_wait_for_a_release_that_hangs(
+    client: ApiClient, server: WireServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("moorage.serve.live_scheduler.RELEASE", 0.0)
+    lease = LeaderLease(of_its_own(server), "one", clock=lambda: 0.0, now=lambda: 0.0)
+    election = Election(lease, 10.0, 0.0, lambda: 0.0)
+    live = LiveScheduler(client, client.connection, election=election)
+    began, answer, stop, released = Event(), Event(), Event(), list[bool]()
+
+    def release() -> None:
+        began.set()
+        released.append(answer.wait(LIMIT))
+
+    lease.release = release  # type: ignore[method-assign]
+    live.step = lambda _: stop.set()  # type: ignore[method-assign,assignment]
+    election.step()
+    live.work(stop)
+    assert began.wait(LIMIT)
+    assert not released
+    answer.set()
     lease.connection.close()
 
 

@@ -76,7 +76,6 @@ def test_an_informer() -> None:
         "begin_empty": lambda: one.begin_empty(str(FIRST_VERSION)),
         "run_once": one.run_once,
         "add_event_handler": lambda: one.add_event_handler(Recorder()),
-        "handlers": lambda: one.handlers,
         "save": one.save,
         "undo": lambda: one.undo(empty),
         "copy_from": lambda: one.copy_from(Informer(store, Pod)),

@@ -31,6 +31,8 @@ SERIES = 360.0
 """Seconds after which an equal event begins a new object, not a series."""
 MAX_KNOWN = 4096
 """Events that are remembered for series at most."""
+LAST_EVENTS = 5.0
+"""Seconds that events have at the end."""
 THREADS = 2
 """Threads while a server is fast: on a machine that is busy with bindings, these go first."""
 
@@ -91,9 +93,9 @@ class EventBroadcaster(EventRecorder):
             else:
                 self.dropped += 1
 
-    def close(self, timeout: float = 5.0) -> None:
-        """Write what waits for so many seconds, and no more."""
-        self.writer.finish(timeout)
+    def close(self) -> None:
+        """Write what waits for some seconds, and no more."""
+        self.writer.finish(LAST_EVENTS)
 
     def flush(self) -> None:
         """Wait until the events that were recorded are written or have failed."""

@@ -12,9 +12,10 @@ from typing import Any
 from moorage.facade import Scheduler
 from moorage.store import ApiError
 from moorage.store.api import ApiClient, Connection
+from moorage.store.api.api_client import CLOSE_TIMEOUT
 
 from .election import Election, LostLeaseError
-from .event_broadcaster import EventBroadcaster
+from .event_broadcaster import LAST_EVENTS, EventBroadcaster
 from .health import STEP_LIMIT, liveness_checks, readiness_checks
 from .live_metrics import LiveMetrics
 from .live_run import LiveRun
@@ -26,8 +27,10 @@ IDLE = 1.0
 """Seconds at most between two looks at the clock."""
 RETRY = 1.0
 """Seconds after which a step is repeated that the server has refused."""
-FINISH = 10.0
-"""Seconds that bindings in flight have at the end."""
+FINISH, RELEASE = 10.0, 5.0
+"""Seconds that writes about pods have at the end, and the Lease, after events (`LAST_EVENTS`)."""
+END = FINISH + LAST_EVENTS + RELEASE + CLOSE_TIMEOUT
+"""Seconds after which a scheduler that was stopped ends, although no request is answered any more."""
 
 
 class LiveScheduler:
@@ -118,9 +121,7 @@ class LiveScheduler:
                 self._finish()
             self._ended.set()
         if self._election is not None:
-            renewer.join()
-            self._election.lease.release()
-            logger.info("lease given up: holder=%s", self._election.lease.identity)
+            renewer.join(RELEASE)
 
     def await_cluster(self, stop: Event) -> None:
         """Take in what there is, once all of it was listed, unless an event is set before."""
@@ -131,7 +132,7 @@ class LiveScheduler:
             logger.info("cluster listed: leader_election=%s", str(self._election is not None).lower())
 
     def _renew(self) -> None:
-        """Acquire and renew the Lease, whatever the other threads wait for."""
+        """Acquire and renew the Lease, whatever the other threads wait for; at the end, give it up."""
         election = self._election
         assert election is not None
         try:
@@ -142,6 +143,9 @@ class LiveScheduler:
                     logger.info("lease gained: holder=%s", election.lease.identity)
                     self.client.arrivals.wake()
                 self._ended.wait(election.pause())
+            if election.holds():
+                election.lease.release()
+                logger.info("lease given up: holder=%s", election.lease.identity)
             return
         except LostLeaseError:
             logger.error("lease lost: holder=%s", election.lease.identity)

@@ -155,7 +155,7 @@ def dump(kubeconfig: str, file: Path) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     ("user", "more", "error"),
     [
-        ("token: admin-token, as: nobody", "", 'User "nobody" cannot watch resource'),
+        ("token: admin-token, as: nobody", "", 'User "nobody" cannot list resource'),
         ("token: admin-token", ", tls-server-name: kubernetes.default.svc", ""),
         ("token: admin-token", ", tls-server-name: other.example", "certificate"),
         ("token: admin-token", ", proxy-url: 'http://127.0.0.1:1'", "refused"),

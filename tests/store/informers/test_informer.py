@@ -239,14 +239,10 @@ def test_what_handlers_write_is_for_the_next_time() -> None:
 
 def test_one_informer_per_kind() -> None:
     factory = InformerFactory(ObjectStore())
-    pods = factory.informer(Pod, field_selector="status.phase!=Failed")
+    pods = factory.informer(Pod)
     assert factory.informer("Pod") is factory.informer(Pod) is pods
     assert factory.lister(Pod) is pods.lister
     assert factory.informer(Node) is not pods
-    assert factory.informer(Pod, field_selector="status.phase!=Failed") is pods
-    message = "^the informer of Pod has the field selector 'status.phase!=Failed'$"
-    with pytest.raises(ValueError, match=message):
-        factory.informer(Pod, field_selector="")
 
 
 def test_an_informer_that_a_caller_was_given_runs_once_more(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from threading import Event, Lock
+from threading import Event, RLock
 from types import TracebackType
 from typing import Any, Self, TypeVar, overload
 
@@ -76,7 +76,7 @@ class ApiClient:
         self._clock = clock
         self._discovery = Discovery(connection)
         self._reflectors: list[Reflector[Any]] = []
-        self._lock = Lock()
+        self._lock = RLock()
 
     def now(self) -> float:
         """Return the time in seconds since 1970."""
@@ -170,9 +170,7 @@ class ApiClient:
 
         reflector = Reflector(struct.__name__, find, self.connection, self.arrivals)
         with self._lock:
-            self._reflectors = [reflector for reflector in self._reflectors if not reflector.is_closed] + [
-                reflector
-            ]
+            self._reflectors = [*self.reflectors, reflector]
         return reflector
 
     # ---- writing ----

@@ -45,10 +45,9 @@ def server_version(client: ApiClient) -> str:
     str
         For example "v1.36.2".
     """
-    try:
+    with suppress(ApiError):
         return asked_version(client)
-    except ApiError:
-        return ""
+    return ""
 
 
 def asked_version(client: ApiClient) -> str:

@@ -119,10 +119,10 @@ class Collection(Generic[T]):
                 continue
             self._heard()
             page = decode_list(self._struct, body, converts=self._endpoint.converts)
-            objects += page.items or ()
-            if not page.metadata.continue_:
-                return objects, page.metadata.resource_version
-            params = params | {"continue": page.metadata.continue_}
+            objects += page.objects
+            if not page.next:
+                return objects, page.version
+            params = params | {"continue": page.next}
 
     @contextmanager
     def _open(self, params: Mapping[str, str]) -> Iterator[Iterator[Event[T]]]:

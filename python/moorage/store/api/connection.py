@@ -211,34 +211,28 @@ class Connection:
             See `request`. Nothing is repeated.
         """
         self._send_off("GET")
-        with self._session() as session, self._opened(session, path, params) as response:
-            self._judge(response.status_code)
+        with self._session() as session, ExitStack() as opened:
+            try:
+                response = session.send("GET", path, params, silence=STREAM_TIMEOUT)
+                opened.callback(_close, response)
+                self._judge(response.status_code)
+                body = b"" if response.is_success else response.read()
+            except Exception as error:
+                raise _unreachable(f"GET {path}", error) from None
             if not response.is_success:
                 if response.status_code == _UNAUTHORIZED:
                     self._sessions.renew(session)
-                try:
-                    body = response.read()
-                except Exception as error:
-                    raise _unreachable(f"GET {path}", error) from None
                 raise error_of(status_of(body, response.status_code))
             yield Stream(response)
-
-    @contextmanager
-    def _opened(self, session: Session, path: str, params: Params) -> Iterator[httpx2.Response]:
-        """Keep an answer open during the block."""
-        try:
-            response = session.send("GET", path, params, silence=STREAM_TIMEOUT)
-        except Exception as error:
-            raise _unreachable(f"GET {path}", error) from None
-        try:
-            yield response
-        finally:
-            with suppress(Exception):
-                response.close()
 
     def close(self) -> None:
         """Close all connections."""
         self._sessions.close()
+
+
+def _close(response: httpx2.Response) -> None:
+    with suppress(Exception):
+        response.close()
 
 
 def _unreachable(what: str, error: Exception) -> ApiError:

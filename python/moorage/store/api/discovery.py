@@ -15,26 +15,20 @@ from .connection import Connection
 from .server_errors import read_answer
 
 
-class _Version(msgspec.Struct):
+class _Served(msgspec.Struct):
+    name: str = ""
     version: str = ""
 
 
-class _Group(msgspec.Struct):
+class _Answer(msgspec.Struct):
+    """What is read of an APIGroup, which has versions, and of an APIResourceList."""
+
     kind: str
-    versions: list[_Version] = []
+    versions: list[_Served] = []
+    resources: list[_Served] = []
 
 
-class _Resource(msgspec.Struct):
-    name: str = ""
-
-
-class _Resources(msgspec.Struct):
-    kind: str
-    resources: list[_Resource] = []
-
-
-_GROUP = msgspec.json.Decoder(_Group)
-_RESOURCES = msgspec.json.Decoder(_Resources)
+_ANSWER = msgspec.json.Decoder(_Answer)
 
 
 class Endpoint(msgspec.Struct, frozen=True):
@@ -95,19 +89,16 @@ class Discovery:
         """Yield a version, then the others of its group."""
         yield wanted
         group = wanted.rpartition("/")[0]
-        body = self._get(f"/apis/{group}")
-        for one in () if body is None else read_answer(_GROUP, body).versions:
+        for one in self._ask(f"/apis/{group}").versions:
             if f"{group}/{one.version}" != wanted:
                 yield f"{group}/{one.version}"
 
     def _serves(self, api_version: str, resource: str) -> bool:
-        body = self._get(f"/apis/{api_version}")
-        return body is not None and any(
-            one.name == resource for one in read_answer(_RESOURCES, body).resources
-        )
+        return any(one.name == resource for one in self._ask(f"/apis/{api_version}").resources)
 
-    def _get(self, path: str) -> bytes | None:
+    def _ask(self, path: str) -> _Answer:
+        """Return what the server says of a group or a version; nothing of one that it does not serve."""
         try:
-            return self._connection.request("GET", path)
+            return read_answer(_ANSWER, self._connection.request("GET", path))
         except NotFoundError:
-            return None
+            return _Answer("")

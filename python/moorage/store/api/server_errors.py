@@ -67,13 +67,8 @@ def status_of(body: bytes, code: int = 0) -> StatusAnswer:
     return status if status.code else msgspec.structs.replace(status, code=code)
 
 
-def read_answer(decoder: msgspec.json.Decoder[T], body: bytes | msgspec.Raw) -> T:
-    """Decode an answer that is no object of a kind.
-
-    Returns
-    -------
-    object
-        Of the decoder's type.
+def read_answer(decoder: msgspec.json.Decoder[T], body: bytes | msgspec.Raw, what: str = "an answer") -> T:
+    """Decode an answer that is no object of a kind, or a part of one.
 
     Raises
     ------
@@ -83,7 +78,7 @@ def read_answer(decoder: msgspec.json.Decoder[T], body: bytes | msgspec.Raw) -> 
     try:
         return decoder.decode(body)
     except UNREADABLE as error:
-        raise ServerError(f"an answer of the API server cannot be read: {error}") from None
+        raise ServerError(f"{what} of the API server cannot be read: {error}") from None
 
 
 def error_of(status: StatusAnswer) -> ApiError:

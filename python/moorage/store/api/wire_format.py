@@ -6,7 +6,6 @@ type without a lock). Therefore the decoders of all kinds are made when this mod
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -31,19 +30,18 @@ class _ListMeta(Struct, frozen=True):
     continue_: str = msgspec.field(default="", name="continue")
 
 
-class ObjectList(Struct, Generic[T], frozen=True):
-    """A page of a list.
-
-    Attributes
-    ----------
-    metadata : ListMeta
-        The resource version, and the token of the next page, "" without one.
-    items : tuple of Object
-    """
-
+class _List(Struct, frozen=True):
     kind: str = ""
     metadata: _ListMeta = _ListMeta()
-    items: tuple[T, ...] | None = ()
+    items: tuple[msgspec.Raw, ...] | None = ()
+
+
+class Page(NamedTuple, Generic[T]):
+    """A page of a list: the resource version, and the token of the next page, "" without one."""
+
+    objects: tuple[T, ...]
+    version: str
+    next: str
 
 
 class RawEvent(msgspec.Struct):
@@ -79,7 +77,7 @@ class _Bookmark(Struct, frozen=True):
 
 _EVENT = msgspec.json.Decoder(RawEvent)
 _BOOKMARK = msgspec.json.Decoder(_Bookmark)
-_ITEMS = msgspec.json.Decoder(ObjectList[Any])
+_LIST = msgspec.json.Decoder(_List)
 _STATUS = msgspec.json.Decoder(StatusAnswer)
 _OBJECTS: dict[type[Object], msgspec.json.Decoder[Any]] = {
     struct: msgspec.json.Decoder(struct) for struct in structs()
@@ -90,10 +88,6 @@ _WITH_TEMPLATE = {
     one for one in _OBJECTS if "template" in getattr(getattr(one(), "spec", None), "__struct_fields__", ())
 }
 """Kinds with a pod template, whose fields that scheduling does not read are kept (see `decode_as`)."""
-_OF_KIND: Any = ObjectList  # for types that are known when this runs
-_LISTS: dict[type[Object], msgspec.json.Decoder[Any]] = {
-    struct: msgspec.json.Decoder(_OF_KIND[struct]) for struct in _OBJECTS
-}
 
 
 def decode_object_of(struct: type[T], body: bytes | msgspec.Raw, *, converts: bool = False) -> T:
@@ -148,7 +142,7 @@ def _checked(struct: type[T], obj: Any) -> T:
     raise ServerError(f"the API server has sent, as a {struct.__name__}, {wrong}")
 
 
-def decode_list(struct: type[T], body: bytes, *, converts: bool = False) -> ObjectList[T]:
+def decode_list(struct: type[T], body: bytes, *, converts: bool = False) -> Page[T]:
     """Decode a page of a list, and check its objects.
 
     Parameters
@@ -163,23 +157,11 @@ def decode_list(struct: type[T], body: bytes, *, converts: bool = False) -> Obje
     ServerError
         It is no list of this kind.
     """
-    page: ObjectList[Any] | None = None
-    if not converts and struct not in _WITH_TEMPLATE:
-        with suppress(*UNREADABLE):
-            page = _LISTS[struct].decode(body)
-            for obj in page.items or ():
-                _checked(struct, obj)
-    if page is None:
-        try:
-            page = _ITEMS.decode(body)
-        except UNREADABLE as error:
-            raise ServerError(f"a list of the API server cannot be read: {error}") from None
-        texts = map(msgspec.json.encode, page.items or ())
-        items = tuple([decode_object_of(struct, text, converts=converts) for text in texts])
-        page = msgspec.structs.replace(page, items=items)
+    page = read_answer(_LIST, body, "a list")
     if page.kind != f"{struct.__name__}List" or not page.metadata.resource_version:
         raise ServerError(f"the API server has sent {page.kind!r} as a list of {struct.__name__}")
-    return page
+    objects = tuple([decode_object_of(struct, item, converts=converts) for item in page.items or ()])
+    return Page(objects, page.metadata.resource_version, page.metadata.continue_)
 
 
 def decode_event(line: bytes) -> RawEvent:
@@ -190,10 +172,7 @@ def decode_event(line: bytes) -> RawEvent:
     ServerError
         It is no event.
     """
-    try:
-        return _EVENT.decode(line)
-    except UNREADABLE as error:
-        raise ServerError(f"an event of the API server cannot be read: {error}") from None
+    return read_answer(_EVENT, line, "an event")
 
 
 def decode_bookmark(struct: type[Object], event: RawEvent) -> Bookmark:
@@ -204,10 +183,7 @@ def decode_bookmark(struct: type[Object], event: RawEvent) -> Bookmark:
     ServerError
         It is none of this kind.
     """
-    try:
-        bookmark = _BOOKMARK.decode(event.object)
-    except UNREADABLE as error:
-        raise ServerError(f"a bookmark of the API server cannot be read: {error}") from None
+    bookmark = read_answer(_BOOKMARK, event.object, "a bookmark")
     meta = bookmark.metadata
     if bookmark.kind != struct.__name__ or not meta.resource_version:
         raise ServerError(f"the API server has sent a bookmark of {bookmark.kind!r} for {struct.__name__}")

@@ -34,12 +34,7 @@ class InformerFactory:
         server may keep an informer waiting: over another client each informer has a lock of its own.
     """
 
-    def __init__(
-        self,
-        client: ObjectClient,
-        *,
-        lock: FastRLock | None = None,
-    ) -> None:
+    def __init__(self, client: ObjectClient, *, lock: FastRLock | None = None) -> None:
         self._client = client
         self._lock = lock if isinstance(client, ObjectStore) else None
         self._store = client if isinstance(client, ObjectStore) else None
@@ -48,35 +43,13 @@ class InformerFactory:
         # Kinds whose informer a caller was given since: it may run the informer or add handlers to it.
         self._given: dict[type[Object], None] = {}
 
-    def informer(self, kind: type[T] | str, *, field_selector: str | None = None) -> Informer[T]:
-        """Return the informer of a kind, made on the first call.
-
-        Parameters
-        ----------
-        kind : type or str
-            The struct of a kind, or its name.
-        field_selector : str, optional
-            Of a new informer, "" by default.
-
-        Raises
-        ------
-        ValueError
-            The informer exists with another selector.
-        """
+    def informer(self, kind: type[T] | str) -> Informer[T]:
+        """Return the informer of all objects of a kind, made on the first call."""
         struct: type[T] = struct_named(kind) if isinstance(kind, str) else kind
         self._given[struct] = None
         if struct not in self._informers:
-            self._informers[struct] = Informer(
-                self._client,
-                struct,
-                field_selector=field_selector or "",
-                lock=self._lock,
-            )
-        informer: Informer[T] = self._informers[struct]
-        if field_selector is not None and informer.field_selector != field_selector:
-            actual = informer.field_selector
-            raise ValueError(f"the informer of {struct.__name__} has the field selector {actual!r}")
-        return informer
+            self._informers[struct] = Informer(self._client, struct, lock=self._lock)
+        return self._informers[struct]
 
     def lister(self, kind: type[T] | str) -> Lister[T]:
         """Return the lister of a kind's informer, which is made if it does not exist.
@@ -150,8 +123,7 @@ class InformerFactory:
     def copy_from(self, other: InformerFactory) -> None:
         """Take the copies of the informers of another store; see `Informer.copy_from`."""
         for kind, informer in other._informers.items():
-            mine = self.informer(kind, field_selector=informer.field_selector or None)
-            mine.copy_from(informer)
+            self.informer(kind).copy_from(informer)
 
     def save(self) -> object:
         """Return the state of all informers, for `undo`. The client must be an ObjectStore."""

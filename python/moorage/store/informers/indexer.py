@@ -388,8 +388,8 @@ class Indexer(Generic[T]):
                     self._log.forget()
                 raise
 
-    def put(self, key: str, obj: T) -> T | None:
-        """Store an object.
+    def put(self, key: str, obj: T | None) -> T | None:
+        """Store an object; None removes it.
 
         Parameters
         ----------
@@ -402,7 +402,10 @@ class Indexer(Generic[T]):
             The object that it replaces.
         """
         with self.lock:
-            return self._put(key, obj)
+            self.changes += 1
+            if self._log is not None:
+                self._log.extend([key])
+            return self._objects.put(key, obj)
 
     def put_newer(self, objects: Iterable[T], assumed: dict[str, T]) -> list[str | None]:
         """Store objects that are newer than those of their keys, up to one that needs a closer look; see
@@ -434,15 +437,7 @@ class Indexer(Generic[T]):
         key : str
             ``namespace/name``, or the name where the kind has no namespaces.
         """
-        with self.lock:
-            return self._put(key, None)
-
-    def _put(self, key: str, obj: T | None) -> T | None:
-        """Set or remove the object of a key; return what it was."""
-        self.changes += 1
-        if self._log is not None:
-            self._log.extend([key])
-        return self._objects.put(key, obj)
+        return self.put(key, None)
 
     def replace(self, objects: dict[str, T]) -> None:
         """Replace the contents.

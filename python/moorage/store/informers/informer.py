@@ -114,9 +114,6 @@ class Registration(Generic[T]):
         while pending:
             if on_run is not None and not pending[0].is_deletion:
                 received = on_run(pending)
-                if received == len(pending):
-                    pending.clear()
-                    break
                 for _ in range(received):
                     pending.popleft()
                 if received:
@@ -163,7 +160,6 @@ class Informer(Generic[T]):
     ----------
     indexer : Indexer
         The copy.
-    field_selector : str
     """
 
     def __init__(  # noqa: PLR0913
@@ -181,7 +177,7 @@ class Informer(Generic[T]):
         self._struct: type[T] = struct_named(kind) if isinstance(kind, str) else kind
         self._namespace = namespace
         self._label_selector = label_selector
-        self.field_selector = field_selector
+        self._field_selector = field_selector
         self._watch: Watcher[T] | None = None
         self._registrations: tuple[Registration[T], ...] = ()
         self._synced = False
@@ -229,12 +225,6 @@ class Informer(Generic[T]):
             self._registrations = tuple(r for r in self._registrations if r is not registration)
             registration.pending.clear()
 
-    @property
-    def handlers(self) -> list[ResourceEventHandler[T]]:
-        """The registered handlers, in the order in which they are notified."""
-        with self._lock:
-            return [registration.handler for registration in self._registrations]
-
     def begin_empty(self, version: str) -> None:
         """Begin with an empty copy, as `run_once` does for an ObjectStore without objects, but make the watch
         in the next run: most kinds never have an object.
@@ -261,7 +251,7 @@ class Informer(Generic[T]):
                     self._struct,
                     self._namespace,
                     label_selector=self._label_selector,
-                    field_selector=self.field_selector,
+                    field_selector=self._field_selector,
                 )
             return self._watch
 

@@ -67,9 +67,9 @@ class Lister(Generic[T]):
 
     def list(self, selector: LabelSelectorMatcher | None = None) -> Objects[T]:
         """Return the objects whose labels match a selector; without one, all objects."""
-        if self._namespace:
-            return self._select(self._indexer.by_index(NAMESPACE_INDEX, self._namespace), selector)
-        return self._select(self._indexer.values(), selector)
+        indexer, namespace = self._indexer, self._namespace
+        objects = indexer.by_index(NAMESPACE_INDEX, namespace) if namespace else indexer.values()
+        return [obj for obj in objects if selector is None or selector.matches(obj.metadata.labels)]
 
     def by_index(self, name: str, value: str) -> Objects[T]:
         """Return the objects of the lister's namespace that have a value in an index.
@@ -86,9 +86,3 @@ class Lister(Generic[T]):
         """
         objects = self._indexer.by_index(name, value)
         return [obj for obj in objects if obj.namespace == self._namespace] if self._namespace else objects
-
-    def _select(self, objects: Objects[T], selector: LabelSelectorMatcher | None) -> Objects[T]:
-        """Return the objects whose labels match a selector; all without one."""
-        if selector is None:
-            return objects
-        return [obj for obj in objects if selector.matches(obj.metadata.labels)]

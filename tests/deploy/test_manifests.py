@@ -355,7 +355,7 @@ def test_the_image_has_the_extras_and_no_rights() -> None:
     lines = (DEPLOY / "Dockerfile").read_text().splitlines()
     assert lines[0] == f"# docker build -f deploy/Dockerfile -t moorage:{__version__} ."
     extras = {one for line in lines for one in re.findall(r"\[([a-z,]+)\]", line)}
-    assert extras == {"cli,devices,kube"}
+    assert extras == {"cli,kube"}
     (user,) = [line for line in lines if line.startswith("USER ")]
     assert int(user.split()[1].partition(":")[0]) > 0
     assert lines[-1] == 'ENTRYPOINT ["moorage"]'

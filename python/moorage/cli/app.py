@@ -110,7 +110,10 @@ def _print_version(context: click.Context, option: click.Parameter, is_given: bo
 
 
 @click.group(
-    cls=Commands, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]}
+    cls=Commands,
+    examples=("moorage demo", "moorage check -f examples/shop/cluster.yaml --drain pool=old"),
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.option(
     "--version",

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
 
 import click
 import pytest
+from tests.house.source import ROOT
 
 from moorage.cli import main
 from moorage.cli.app import app
@@ -26,13 +30,67 @@ def test_each_option_is_below_one_heading(name: str, capsys: pytest.CaptureFixtu
     assert main([name, "--help"]) == 0
     out = capsys.readouterr().out
     headings = re.findall(r"^(\w.*):$", out, re.MULTILINE)
-    assert headings == GROUPED[name]
+    assert headings == ["Examples", *GROUPED[name]]
     command = app.get_command(click.Context(app), name)
     assert command is not None
     shown = [one for one in command.params if isinstance(one, click.Option) and not one.hidden]
     for option in shown:
         first = max(option.opts, key=len)
         assert len(re.findall(rf"^  (?:-\w, )?(?:--\w+, )?{first}\b", out, re.MULTILINE)) >= 1, first
+
+
+def leaves(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """The commands that have no commands, with what is typed for them."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield from leaves(command, (*path, name))
+        elif command is not None:
+            yield (*path, name), command
+
+
+LEAVES = dict(leaves(app))
+EXAMPLES = [one for command in (app, *LEAVES.values()) for one in getattr(command, "examples", ())]
+
+
+@pytest.mark.parametrize("path", [(), *LEAVES])
+def test_help_begins_with_two_examples_and_ends_with_help(
+    path: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*path, "--help"]) == 0
+    out = capsys.readouterr().out
+    headings = re.findall(r"^(\w.*):$", out, re.MULTILINE)
+    assert headings[0] == "Examples"
+    shown = out.split("Examples:\n")[1].split("\n\n")[0].splitlines()
+    assert len(shown) == 2
+    assert all(line.startswith("  moorage ") and line[2:] in EXAMPLES for line in shown)
+    texts = re.split(r"\n\n(?=\w.*:\n)", out)
+    assert any(re.search(r"-h, --help +Show this message and exit.$", text.rstrip()) for text in texts)
+
+
+@pytest.mark.parametrize("example", sorted(set(EXAMPLES)))
+def test_an_example_of_help_runs_as_it_stands(
+    example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("examples", "tests"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    monkeypatch.chdir(tmp_path)
+    words = shlex.split(example)[1:]
+    if words[0] in ("dump", "serve"):  # they need a cluster
+        at = 1 + (words[0] == "serve")
+        LEAVES[tuple(words[:at])].make_context(words[0], words[at:], help_option_names=["-h", "--help"])
+        return
+    assert main(words) < 2
+    assert capsys.readouterr().out
+
+
+def test_no_range_has_bounds_that_nobody_meets(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "--help"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "--seed N Seed for random choices. [default: 0]" in out
+    assert "[default: 1; at least 1]" in out
+    assert "[from 0 to 100]" in out
 
 
 def test_made_up_clusters_are_shown_where_a_command_is_tried_out(capsys: pytest.CaptureFixture[str]) -> None:

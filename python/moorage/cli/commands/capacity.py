@@ -25,7 +25,13 @@ if TYPE_CHECKING:
     from moorage.objects import Cluster
 
 
-@click.command(cls=ChangingCommand)
+@click.command(
+    cls=ChangingCommand,
+    examples=(
+        "moorage capacity -f examples/shop/cluster.yaml --pod deploy/shop/web",
+        "moorage capacity -f examples/gpu/cluster.yaml --pod examples/gpu/quarter.yaml",
+    ),
+)
 @input_options
 @click.option(
     "--pod",

@@ -35,7 +35,13 @@ NO_POD = (
 ALLOWABLE = ("gated", "other-scheduler", "skipped-kind", "evicted")
 
 
-@click.command(cls=ChangingCommand)
+@click.command(
+    cls=ChangingCommand,
+    examples=(
+        "moorage check -f examples/shop/cluster.yaml -f examples/shop/release.yaml --new-only",
+        "moorage check -f examples/shop/cluster.yaml --drain pool=old --survive zone",
+    ),
+)
 @input_options
 @click.option(
     "--new-only",

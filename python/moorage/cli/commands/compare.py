@@ -17,7 +17,13 @@ if TYPE_CHECKING:
     from moorage.cli.runs.comparison import Alternative
 
 
-@click.command(cls=AnsweringCommand)
+@click.command(
+    cls=AnsweringCommand,
+    examples=(
+        'moorage compare as-is "drain pool=old" -f examples/shop/cluster.yaml',
+        'moorage compare "kubernetes 1.35" "kubernetes 1.37" -f examples/upgrade/cluster.yaml',
+    ),
+)
 @click.argument("alternatives", nargs=-1, required=True, metavar="A B…")
 @input_or_synthetic_options
 @click.option("--from-scratch", is_flag=True, help="Place bound pods anew; only mirror pods stay.")

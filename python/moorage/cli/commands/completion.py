@@ -5,8 +5,16 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
+from moorage.cli.options.option_groups import GroupedCommand
 
-@click.command()
+
+@click.command(
+    cls=GroupedCommand,
+    examples=(
+        "moorage completion bash",
+        "moorage completion zsh",
+    ),
+)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:

@@ -6,13 +6,20 @@ import click
 
 from moorage.cli.options.decorators import output_option
 from moorage.cli.options.inputs import gate_options, selected_gates
+from moorage.cli.options.option_groups import GroupedCommand
 from moorage.errors import InputError, shorten
 
 SHOWN = 4000
 """Maximum length of an error; upstream quotes the whole text of an object without a kind."""
 
 
-@click.command()
+@click.command(
+    cls=GroupedCommand,
+    examples=(
+        "moorage config tests/data/scheduler_perf/excerpt/scheduler-config-no-topology.yaml",
+        "moorage config --effective tests/data/scheduler_perf/excerpt/scheduler-config-no-topology.yaml",
+    ),
+)
 @click.argument("file", metavar="FILE|-")
 @click.option(
     "--effective",

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import click
 
+from moorage.cli.options.option_groups import GroupedCommand
+
 FILES = ("cluster.yaml", "web.yaml")
 """The bundled files of the tour, in ``cli/tour``."""
 PAGE = "report.html"
@@ -44,7 +46,13 @@ STEPS = (
 REPORT = "simulate -f cluster.yaml -o html"
 
 
-@click.command()
+@click.command(
+    cls=GroupedCommand,
+    examples=(
+        "moorage demo",
+        "moorage demo --folder tour",
+    ),
+)
 @click.option(
     "--folder",
     type=click.Path(file_okay=False, path_type=Path),

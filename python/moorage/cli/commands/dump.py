@@ -11,7 +11,10 @@ from moorage.cli.options.option_groups import AnsweringCommand
 from moorage.errors import located
 
 
-@click.command(cls=AnsweringCommand)
+@click.command(
+    cls=AnsweringCommand,
+    examples=("moorage dump cluster.json.gz", "moorage dump --context prod --anonymize cluster.json.gz"),
+)
 @connection_options
 @click.option(
     "--anonymize",

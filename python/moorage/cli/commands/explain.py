@@ -11,7 +11,12 @@ from moorage.cli.messages import print_warnings
 from moorage.cli.options.change_options import ChangingCommand, change_options, requested_changes
 from moorage.cli.options.deciding_release import print_release
 from moorage.cli.options.decorators import output_option
-from moorage.cli.options.inputs import input_options, load_input, scheduler_options, scheduler_settings
+from moorage.cli.options.inputs import (
+    explanation_input_options,
+    load_input,
+    scheduler_options,
+    scheduler_settings,
+)
 from moorage.errors import InputError, nearest, shorten
 
 if TYPE_CHECKING:
@@ -30,14 +35,20 @@ def _count(context: click.Context, option: click.Parameter, value: str) -> int |
     return int(value)
 
 
-@click.command(cls=ChangingCommand)
+@click.command(
+    cls=ChangingCommand,
+    examples=(
+        "moorage explain deploy/shop/web -f examples/shop/cluster.yaml -f examples/shop/release.yaml",
+        "moorage explain --all-pending -f examples",
+    ),
+)
 @click.argument("target", required=False)
 @click.option(
     "--all-pending",
     is_flag=True,
     help="Explain every pod that gets no node. Pods of a workload that fail alike share one explanation.",
 )
-@input_options
+@explanation_input_options
 @output_option(["table", "json", "yaml", "html"])
 @click.option(
     "--nodes",

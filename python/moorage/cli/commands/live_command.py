@@ -17,13 +17,20 @@ from moorage.cli.options.inputs import (
     seed_option,
 )
 from moorage.cli.options.logs import end_at_once, logging_to_stderr, verbosity_option
+from moorage.cli.options.option_groups import GroupedCommand
 from moorage.cli.options.serving import extender_options, serving_options
 
 if TYPE_CHECKING:
     from moorage.store.api import ApiClient
 
 
-@click.command()
+@click.command(
+    cls=GroupedCommand,
+    examples=(
+        "moorage serve scheduler --kubeconfig ~/.kube/config",
+        "moorage serve scheduler --in-cluster --config scheduler.yaml",
+    ),
+)
 @connection_options
 @click.option("--config", metavar="FILE", help="A KubeSchedulerConfiguration, as kube-scheduler takes it.")
 @click.option(
@@ -97,7 +104,13 @@ def serve() -> None:
 serve.add_command(scheduler)
 
 
-@serve.command()
+@serve.command(
+    cls=GroupedCommand,
+    examples=(
+        "moorage serve extender --kubeconfig ~/.kube/config",
+        "moorage serve extender -f examples --port 8888",
+    ),
+)
 @input_options
 @scheduler_options
 @verbosity_option

@@ -29,7 +29,13 @@ if TYPE_CHECKING:
     from moorage.planning.node_room import Room
 
 
-@click.command(cls=ChangingCommand)
+@click.command(
+    cls=ChangingCommand,
+    examples=(
+        "moorage nodes -f examples/shop/cluster.yaml --by pool",
+        "moorage nodes -f examples/shop/cluster.yaml --fail-zone a --sort-by cpu",
+    ),
+)
 @input_options
 @click.option(
     "--by",

@@ -33,7 +33,13 @@ def _rate(context: click.Context, option: click.Parameter, value: str | None) ->
     return rate
 
 
-@click.command(cls=AnsweringCommand)
+@click.command(
+    cls=AnsweringCommand,
+    examples=(
+        "moorage perf tests/data/scheduler_perf/excerpt/performance-config.yaml --case SchedulingBasic",
+        "moorage perf tests/data/scheduler_perf/excerpt/performance-config.yaml --case TopologySpreading",
+    ),
+)
 @click.argument("file", metavar="FILE.yaml")
 @click.option(
     "--case", "only", metavar="NAME[/WORKLOAD]", default="", help="Run only this case, or only this workload."

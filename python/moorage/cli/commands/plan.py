@@ -60,7 +60,14 @@ planning_options = all_of(
 )
 
 
-@plan.command("nodes", cls=ChangingCommand)
+@plan.command(
+    "nodes",
+    cls=ChangingCommand,
+    examples=(
+        "moorage plan nodes -f examples --like node-1",
+        "moorage plan nodes -f examples/shop/cluster.yaml -f examples/shop/release.yaml --like new-a",
+    ),
+)
 @click.option(
     "--like",
     multiple=True,
@@ -123,7 +130,13 @@ def _check_names(scheduler: Scheduler, like: Sequence[str]) -> None:
             raise InputError(f'there is no Node "{shorten(name, 80)}"{nearest(name, nodes)}; {hint}')
 
 
-@plan.command(cls=ChangingCommand)
+@plan.command(
+    cls=ChangingCommand,
+    examples=(
+        "moorage plan drain pool=old -f examples/shop/cluster.yaml",
+        "moorage plan drain --count 2 -f examples/shop/cluster.yaml",
+    ),
+)
 @click.argument("names", nargs=-1, metavar="[NODE|LABEL=VALUE]…")
 @click.option(
     "--count",
@@ -146,7 +159,13 @@ def drain(names: tuple[str, ...], count: int | None, force: bool, **options: Any
     _answer(options, lambda scheduler, _: scheduler.drain_plan(which, force), source)
 
 
-@plan.command(cls=ChangingCommand)
+@plan.command(
+    cls=ChangingCommand,
+    examples=(
+        "moorage plan defragment --nodes 2 -f examples/shop/cluster.yaml",
+        "moorage plan defragment --gpus 4 --resource example.com/gpu -f examples/gpu/cluster.yaml",
+    ),
+)
 @click.option(
     "--nodes", type=WholeNumber(1), help="Number of nodes to have empty, with those that are empty already."
 )
@@ -175,7 +194,13 @@ def defragment(
     _answer(options, ask, "--gpus" if nodes is None else "--nodes")
 
 
-@plan.command(cls=ChangingCommand)
+@plan.command(
+    cls=ChangingCommand,
+    examples=(
+        "moorage plan bound -f examples",
+        "moorage plan bound -f examples/shop/cluster.yaml --pod deploy/shop/web=40",
+    ),
+)
 @pod_option
 @planning_options
 def bound(**options: Any) -> None:

@@ -98,7 +98,13 @@ class Format(click.ParamType[str]):
         return "|".join(("auto", *(name for name in FORMATS if name != OPERATIONS)))
 
 
-@click.command(cls=AnsweringCommand)
+@click.command(
+    cls=AnsweringCommand,
+    examples=(
+        "moorage replay examples/autoscaling.yaml",
+        "moorage replay tests/data/openb/nodes.csv tests/data/openb/pods.csv --show pods",
+    ),
+)
 @click.argument("files", nargs=-1, required=True, metavar="FILE…")
 @click.option(
     "--format", "form", type=Format(), default="auto", show_default=True, help="The format of the files."

@@ -12,10 +12,10 @@ from moorage.cli.options.change_options import ChangingCommand, change_options, 
 from moorage.cli.options.deciding_release import print_release
 from moorage.cli.options.decorators import output_option
 from moorage.cli.options.inputs import (
-    input_or_synthetic_options,
     load_input,
     scheduler_options,
     scheduler_settings,
+    simulation_input_options,
 )
 from moorage.cli.options.number_ranges import WholeNumber
 from moorage.errors import located
@@ -29,8 +29,14 @@ DEFAULT_MULTI = {"partition": "none", "chunk": 256, "executor": "threads"}
 WITHOUT_SUMMARY = ("name", "csv", "png", "svg")
 
 
-@click.command(cls=ChangingCommand)
-@input_or_synthetic_options
+@click.command(
+    cls=ChangingCommand,
+    examples=(
+        "moorage simulate -f examples -n default",
+        "moorage simulate -f examples/shop/cluster.yaml --drain pool=old -o wide",
+    ),
+)
+@simulation_input_options
 @output_option(
     ["table", "wide", "json", "yaml", "csv", "markdown", "name", "html", "png", "svg"],
     "table and markdown have a row for each workload; wide and csv a row for each pod, "

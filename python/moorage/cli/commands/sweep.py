@@ -12,7 +12,13 @@ from moorage.cli.options.number_ranges import WholeNumber
 from moorage.cli.options.option_groups import AnsweringCommand
 
 
-@click.command(cls=AnsweringCommand)
+@click.command(
+    cls=AnsweringCommand,
+    examples=(
+        "moorage sweep tests/data/openb/sweep.yaml",
+        "moorage sweep tests/data/openb/sweep.yaml --executor serial --folder results -o csv",
+    ),
+)
 @click.argument("file", metavar="FILE.yaml")
 @click.option(
     "--data", metavar="DIR", help="Folder of the files that FILE names; default: the folder of FILE."

@@ -44,7 +44,7 @@ connection_options = all_of(
 )
 
 
-def _input_options(shows_synthetic: bool) -> Decorator:
+def _input_options(shows_synthetic: bool = False, shows_namespace: str = "") -> Decorator:
     """Return the options of the cluster, for `load_input`; ``--synthetic`` is for trying a command out."""
     return all_of(
         click.option(
@@ -65,13 +65,13 @@ def _input_options(shows_synthetic: bool) -> Decorator:
             type=click.Choice(["strict", "warn", "ignore"]),
             default="strict",
             show_default=True,
-            help="How to treat unknown and duplicate fields: strict, warn or ignore, as in kubectl apply.",
+            help="How to treat unknown and duplicate fields, as in kubectl apply.",
         ),
         click.option(
             "-n",
             "--namespace",
             metavar="NAME",
-            help="The namespace of objects that name none; simulate and explain show only its pods.",
+            help=f"The namespace of objects that name none{shows_namespace}.",
         ),
         click.option(
             "--synthetic",
@@ -98,8 +98,11 @@ def _input_options(shows_synthetic: bool) -> Decorator:
     )
 
 
-input_options = _input_options(False)
-input_or_synthetic_options = _input_options(True)
+SHOWS_NAMESPACE = "; only its pods are shown"
+input_options = _input_options()
+input_or_synthetic_options = _input_options(shows_synthetic=True)
+simulation_input_options = _input_options(shows_synthetic=True, shows_namespace=SHOWS_NAMESPACE)
+explanation_input_options = _input_options(shows_namespace=SHOWS_NAMESPACE)
 
 
 def load_input(options: Mapping[str, Any]) -> Cluster:

@@ -7,6 +7,9 @@ from typing import Any
 
 import click
 
+MANY = 2**31
+"""A bound of a whole number that nobody meets."""
+
 
 class WholeNumber(click.IntRange):
     """A whole number within bounds."""
@@ -19,9 +22,17 @@ class WholeNumber(click.IntRange):
         """Return what ``--help`` shows; see `click.ParamType`."""
         return "N"
 
+    def _describe_range(self) -> str:
+        """Return what ``--help`` adds; bounds that nobody meets say nothing."""
+        return "" if self.max is not None and self.max >= MANY else _range(self).removeprefix(" of").strip()
+
 
 class Number(click.FloatRange):
     """A number within bounds."""
+
+    def _describe_range(self) -> str:
+        """Return what ``--help`` adds."""
+        return _range(self).removeprefix(" of").strip()
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the number; see `click.ParamType`."""

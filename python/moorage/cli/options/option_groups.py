@@ -22,7 +22,7 @@ GROUPS = {
     "Scheduler": ("config", "version", "upgrade_from", "gates", "percentage", "tie_break", "seed"),
     "Output": (
         *("output", "verbose", "all_namespaces", "selector", "summary_only", "annotate"),
-        *("show", "resource", "measures", "folder", "histories", "quiet", "notes", "help"),
+        *("show", "resource", "measures", "folder", "histories", "quiet", "notes"),
     ),
 }
 """Headings, and the parameters below them; of the first those that are in no other group, and of the second
@@ -86,7 +86,8 @@ class GroupedCommand(WithExamples):
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
             if record is not None and record[1]:  # an argument without a text is in the usage
-                groups[of_name.get(parameter.name or "", "Options")].append(record)
+                is_help = parameter is self.get_help_option(ctx)
+                groups["Output" if is_help else of_name.get(parameter.name or "", "Options")].append(record)
         for heading, records in groups.items():
             if records:
                 with formatter.section(heading):

@@ -6,13 +6,15 @@ import sys
 from importlib.util import find_spec
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main(arguments: list[str] | None = None, as_plugin: bool = False) -> int:
     """Run the command line.
 
     Parameters
     ----------
     arguments : list of str, optional
         Arguments of the command; by default those of the process.
+    as_plugin : bool, optional
+        Whether kubectl runs it: commands then read the cluster of the current context before other input.
 
     Returns
     -------
@@ -24,4 +26,9 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     from moorage.cli.app import run
 
-    return run(arguments)
+    return run(arguments, as_plugin)
+
+
+def plugin() -> int:
+    """Run the command line as a plugin of kubectl."""
+    return main(as_plugin=True)

@@ -7,7 +7,7 @@ from importlib import import_module
 import click
 
 from moorage._version import __version__
-from moorage.cli.options.command_groups import CommandGroup
+from moorage.cli.options.command_groups import PLUGIN, CommandGroup
 from moorage.errors import MoorageError
 
 COMMANDS = {
@@ -35,13 +35,15 @@ _MODULES = {"scheduler": "live_command", "serve": "live_command"}
 """Modules of commands whose name another module has."""
 
 
-def run(arguments: list[str] | None) -> int:
+def run(arguments: list[str] | None, as_plugin: bool = False) -> int:
     """Parse the arguments and run a command; an error becomes one line on stderr and an exit code.
 
     Parameters
     ----------
     arguments : list of str or None
         Arguments of the command; by default those of the process.
+    as_plugin : bool, optional
+        Whether kubectl runs it.
 
     Returns
     -------
@@ -49,7 +51,7 @@ def run(arguments: list[str] | None) -> int:
         Exit code.
     """
     try:
-        code = app.main(arguments, prog_name="moorage", standalone_mode=False)
+        code = app.main(arguments, prog_name=PLUGIN if as_plugin else "moorage", standalone_mode=False)
     except (click.Abort, KeyboardInterrupt):
         return 130
     except click.UsageError as error:

@@ -115,6 +115,21 @@ def test_files_change_the_cluster_that_was_read(
     assert {method for method, _, _ in server.requests} == {"GET"}
 
 
+def test_a_plugin_of_kubectl_reads_the_current_context(
+    server: WireServer, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("moorage.store.api.kubeconfig_file.DEFAULT_KUBECONFIG", str(tmp_path / "config"))
+    change = tmp_path / "change.json"
+    change.write_text(json.dumps(pod("new")))
+    arguments = ["check", "-f", str(change), "-o", "json"]
+    assert main(arguments, as_plugin=True) == 1
+    as_plugin = capsys.readouterr()
+    assert run(capsys, *arguments, "--context", "one")[1] == as_plugin.out
+    assert main([*arguments, "--context", "none"], as_plugin=True) == 2
+    assert main(["check", "--help"], as_plugin=True) == 0
+    assert "Usage: kubectl moorage check" in capsys.readouterr().out
+
+
 def test_a_dump_has_no_secrets(
     server: WireServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -8,6 +8,9 @@ from moorage.errors import nearest
 
 from .option_groups import WithExamples
 
+PLUGIN = "kubectl moorage"
+"""The name of the program as a plugin of kubectl: commands then read the cluster of the current context."""
+
 
 class CommandGroup(WithExamples, click.Group):
     """A group whose errors have one line, and whose help has the whole texts of its commands."""

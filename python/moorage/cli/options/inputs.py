@@ -15,6 +15,7 @@ from moorage.errors import InputError, located
 from moorage.releases import DEFAULT, RELEASES, FeatureGates, feature_gates
 from moorage.releases.admission_plugins import OPTIONAL_PLUGINS
 
+from .command_groups import PLUGIN
 from .configuration_kind import naming_other_kinds
 from .decorators import Decorator, all_of, some_of, tie_break_option
 from .number_ranges import WholeNumber
@@ -29,6 +30,15 @@ if TYPE_CHECKING:
 
 
 NO_NODE = "The input has no node"
+CURRENT = ""
+"""In place of the name of a context: the current one."""
+
+
+def _current_for_kubectl(context: click.Context, _option: click.Parameter, given: str | None) -> str | None:
+    """Return the context of ``--context``; as a plugin of kubectl, the current one by default."""
+    return CURRENT if given is None and context.find_root().info_name == PLUGIN else given
+
+
 connection_options = all_of(
     click.option(
         "--kubeconfig",
@@ -38,6 +48,7 @@ connection_options = all_of(
     click.option(
         "--context",
         metavar="NAME",
+        callback=_current_for_kubectl,
         help="The context of the kubeconfig ($KUBECONFIG or ~/.kube/config); default: the current one.",
     ),
     click.option("--in-cluster", is_flag=True, help="Use the cluster in which this process runs as a pod."),
@@ -184,7 +195,7 @@ def names_server(options: Mapping[str, Any]) -> bool:
     options : mapping of str to object
         The values of `input_options`.
     """
-    return bool(options["kubeconfig"] or options["context"] or options["in_cluster"])
+    return bool(options["kubeconfig"] or options["context"] is not None or options["in_cluster"])
 
 
 def listed_once(options: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -232,7 +243,9 @@ def connected(options: Mapping[str, Any], timeout: float | None = None) -> ApiCl
     from moorage.store.api import connect
 
     limit = {} if timeout is None else {"timeout": timeout}
-    return connect(options["kubeconfig"], options["context"], in_cluster=options["in_cluster"], **limit)
+    return connect(
+        options["kubeconfig"], options["context"] or None, in_cluster=options["in_cluster"], **limit
+    )
 
 
 def listed_objects(options: Mapping[str, Any]) -> Listed:

@@ -135,6 +135,7 @@ def test_a_fault_of_cython_that_is_gone_is_told_once(tree: Path) -> None:
     assert (done.returncode, done.stderr.count("0 of 1 variants")) == (1, 1), done.stderr
 
 
+@pytest.mark.nightly  # it translates twice
 def test_a_variant_has_a_folder_of_its_own_and_is_up_to_date_there(tree: Path) -> None:
     ordinary = built(tree, "build")
     assert built(tree, "build", MOORAGE_VARIANT="asan") == ordinary

@@ -402,23 +402,23 @@ def feature_case(seed: int) -> Counter[str]:
 
 
 def many(clusters: int) -> settings:
-    """Thirty times as many clusters in nightly runs."""
-    return settings(max_examples=30 * clusters if NIGHTLY else SHARE * clusters)
+    """Sixty times as many clusters in nightly runs."""
+    return settings(max_examples=60 * clusters if NIGHTLY else SHARE * clusters)
 
 
-@many(40)
+@many(20)
 @given(st.integers(0, 2**32))
 def test_what_is_said_of_volumes(seed: int) -> None:
     storage_case(seed)
 
 
-@many(40)
+@many(20)
 @given(st.integers(0, 2**32))
 def test_what_is_said_of_other_pods(seed: int) -> None:
     neighbour_case(seed)
 
 
-@many(20)
+@many(10)
 @given(st.integers(0, 2**32))
 def test_what_is_said_of_features(seed: int) -> None:
     feature_case(seed)

@@ -23,9 +23,11 @@ from moorage.objects import (
     Taint,
     load,
 )
+from tests.conftest import NIGHTLY, SHARE
 from tests.core.make import ZONE, node, pinned, pod, port
 
 ORDERS = 3
+EXAMPLES = settings(max_examples=2000 if NIGHTLY else 20 * SHARE)
 
 
 def what_pods_ask(draw: st.DrawFn) -> dict[str, Any]:
@@ -93,7 +95,9 @@ def most_placed(scheduler: Scheduler, pods: list[Pod], seed: int) -> int:
     return max(len(pods) - len(result.failures) for result in results)
 
 
-def proofs_hold(cluster: Cluster, seed: int) -> None:
+@EXAMPLES
+@given(clusters(), st.integers(0, 9))
+def test_proofs_hold_in_every_order(cluster: Cluster, seed: int) -> None:
     """The bound of a cluster, and what it says of new nodes, against some orders."""
     pending = [one for one in cluster.pods if not one.spec.node_name]
     template = replace(cluster.nodes[0], metadata=replace(cluster.nodes[0].metadata, name="new"))
@@ -114,20 +118,9 @@ def proofs_hold(cluster: Cluster, seed: int) -> None:
                 assert most_placed(scheduler, pending, seed) < len(pending)
 
 
-@settings(max_examples=120)
-@given(clusters(), st.integers(0, 9))
-def test_proofs_hold_in_every_order(cluster: Cluster, seed: int) -> None:
-    proofs_hold(cluster, seed)
-
-
-@pytest.mark.nightly
-@settings(max_examples=2000)
-@given(clusters(), st.integers(0, 9))
-def test_proofs_hold_in_thousands_of_clusters(cluster: Cluster, seed: int) -> None:
-    proofs_hold(cluster, seed)
-
-
-def a_run_places_all(cluster: Cluster, agent: int) -> None:
+@EXAMPLES
+@given(clusters(), st.integers(0, 4).map(lambda at: at * 400))
+def test_a_run_places_all_pods_on_the_nodes_of_a_plan(cluster: Cluster, agent: int) -> None:
     """On as many nodes as a plan says, a run places all pods, and no fewer than the bound are packed."""
     changed = load(AGENT % agent) if agent else Cluster()
     large = node("large", "z", {"disk": "ssd", "host": "large"}, cpu="3", pods="4")
@@ -146,16 +139,3 @@ def a_run_places_all(cluster: Cluster, agent: int) -> None:
         assert (result.unschedulable, result.evicted, result.waiting) == ({}, {}, {})
     elif plan.status == "not found":
         assert plan.unplaced
-
-
-@settings(max_examples=120)
-@given(clusters(), st.integers(0, 4).map(lambda at: at * 400))
-def test_a_run_places_all_pods_on_the_nodes_of_a_plan(cluster: Cluster, agent: int) -> None:
-    a_run_places_all(cluster, agent)
-
-
-@pytest.mark.nightly
-@settings(max_examples=2000)
-@given(clusters(), st.integers(0, 4).map(lambda at: at * 400))
-def test_a_run_places_all_pods_of_thousands_of_clusters(cluster: Cluster, agent: int) -> None:
-    a_run_places_all(cluster, agent)

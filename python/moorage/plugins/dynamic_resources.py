@@ -74,7 +74,7 @@ from moorage.framework.runtime.steps import StatusSteps
 from moorage.go_texts import parse_duration
 from moorage.objects import CompositePodGroup, Pod, group_of
 from moorage.objects.model.resource_claims import DeviceClass, DeviceRequest, ResourceClaim
-from moorage.store import ApiError, ObjectClient, ObjectStore
+from moorage.store import ApiError, ObjectClient
 from moorage.store.clock import timestamp
 from moorage.volume.binding.claims import VolumeError
 
@@ -161,7 +161,7 @@ class DynamicResources(
         return _KnownOfBatch(
             devices=devices,
             requests=devices.requests_of_pods(),
-            is_store=isinstance(handle.client, ObjectStore),
+            is_store=self._writer().store is not None,
             scored=None if kernels is None else kernels.search.plan.scored,
             table=handle.cache.state.table,
         )
@@ -506,7 +506,7 @@ class DynamicResources(
             return None, fwk.as_status(error)
         finally:
             handle = self.required_handle()
-            if isinstance(handle.client, ObjectStore):
+            if self._writer().store is not None:
                 handle.informers.run_kind(ResourceClaim)  # the next pod finds the devices free
 
     def _free_claim(self, found: DeviceCycleState, pod: Pod) -> fwk.Status:
@@ -548,7 +548,7 @@ class DynamicResources(
             status = self._unreserve_group(failed.pods[0]) if None in freed else None
         except (ApiError, ClaimWriteError) as error:
             status = fwk.as_status(error)
-        if found and isinstance(handle.client, ObjectStore):
+        if found and self._writer().store is not None:
             handle.informers.run_kind(ResourceClaim)  # the next pod finds the devices free
         return None, status or _unschedulable("deallocation and deletion of ResourceClaims completed")
 

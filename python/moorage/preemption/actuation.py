@@ -112,13 +112,14 @@ def evict_victims(
         _evict_beside(handle, node_name, preemptor, victims, plugin_name)
         return
     # A store of this process evicts them in one write. Any other client may refuse each of them.
-    batches = [victims] if isinstance(handle.client, ObjectStore) else [(victim,) for victim in victims]
+    store = handle.client if isinstance(handle.client, ObjectStore) else None
+    batches = [(victim,) for victim in victims] if store is None else [victims]
     for batch in batches:
         rejected = fail_in_memory(handle, batch, plugin_name)
         others = batch
         if rejected:
             others = selected(batch, [victim.metadata.uid not in rejected for victim in batch])
-        gone = selected(others, _delete(handle, preemptor, others))
+        gone = selected(others, _delete(handle, store, preemptor, others))
         for callback in handle.on_eviction if gone else ():
             callback(gone, node_name, preemptor)
         if gone is not batch:
@@ -200,11 +201,13 @@ def fail_in_memory(handle: FrameworkHandle, victims: Sequence[Pod], plugin_name:
     return failed
 
 
-def _delete(handle: FrameworkHandle, preemptor: Pod | AnyGroup, victims: Sequence[Pod]) -> list[bool]:
+def _delete(
+    handle: FrameworkHandle, store: ObjectStore | None, preemptor: Pod | AnyGroup, victims: Sequence[Pod]
+) -> list[bool]:
     """Delete victims in the store; return for each whether it was deleted here and not by another client."""
-    client, condition = handle.client, disruption_target(handle, preemptor)
-    if isinstance(client, ObjectStore):
-        found = client.evict(held_of(victims), condition)
+    condition = disruption_target(handle, preemptor)
+    if store is not None:
+        found = store.evict(held_of(victims), condition)
         return [is_deleted or _remove_from_cache(handle, victims[at]) for at, is_deleted in enumerate(found)]
     return [_delete_by_client(handle, victim, preemptor, condition) for victim in victims]
 

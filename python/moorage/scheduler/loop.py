@@ -24,7 +24,6 @@ from moorage.plugins.gang_scheduling import GangScheduling
 from moorage.preemption.eviction_units import priority_of, violations_on
 from moorage.queue import Place, QueuedPodInfo
 from moorage.store import ApiError, ObjectStore
-from moorage.store.clock import timestamp
 
 from .cycle.engine import Engine
 from .cycle.results import Decision, Eviction, Failure, ScheduleResult, evictions_of, in_one
@@ -473,7 +472,7 @@ class Loop:
         scheduler, pods = self.scheduler, range(batch.begin(first), batch.begin(end))
         self._assumed(infos[pods.start : pods.stop], batch.result.nodes_of(pods))
         self.queue.end_attempts(infos[pods.start : pods.stop])
-        since, writes = self._condition_time(), scheduler.handle.writes
+        since, writes = scheduler.bindings.condition_time(scheduler.handle), scheduler.handle.writes
         patch_groups(scheduler.client, batch.groups_of(first, end), since=since, writes=writes)
         for scheduled in batch.scheduled[first:end]:
             self._allow(scheduled)
@@ -504,18 +503,13 @@ class Loop:
                     self._assumed([infos[at]], [scheduler.table.row_name(done.rows[at])])
                 else:
                     self._record(cycle.binding_cycle(context.bindings, done.started[at]))
-        since, writes = self._condition_time(), scheduler.handle.writes
+        since, writes = scheduler.bindings.condition_time(scheduler.handle), scheduler.handle.writes
         patch_outcomes(scheduler.client, done.outcomes, done.is_error, since=since, writes=writes)
         if done.succeeded:
             self._allow(scheduled)
         elif not self.policy.time_passes:
             self._failed_groups[unit] = infos[0].pod
         self.queue.end_attempts(infos, done.succeeded, done.is_error)
-
-    def _condition_time(self) -> str | None:
-        """Return the time for conditions; None for those of a store, which have none."""
-        scheduler = self.scheduler
-        return None if scheduler.store is not None else timestamp(int(scheduler.handle.now()))
 
     def _allow(self, pods: Sequence[Pod]) -> None:
         """Allow pods of a group that were placed before the others and wait for them on Permit."""

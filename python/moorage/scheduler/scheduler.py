@@ -107,6 +107,8 @@ class PodScheduler(SchedulerParts):
         nominator = PodNominator(self.is_waiting, gates.release.empty_nominations_are_kept)
         self.volumes = volume_controller(client, self.sync, options, self._time)
         self.handle = make_handle(cache, client, self.informers, nominator, options, self.volumes)
+        if self.store is not None:
+            self.handle.now = self.store.now
         self.metrics = None
         signs = gates["OpportunisticBatching"] and not self.handle.extenders
         batching = Batching(signs, clock or (lambda: 0.0), gates.release.last_node_is_rescored)
@@ -118,7 +120,7 @@ class PodScheduler(SchedulerParts):
             self.profile, self.plan, self.placer = engines[0].profile, engines[0].plan, engines[0].placer
             nominates = gates["NominatedNodeNameForExpectation"]
             self.bindings = BindingCycles(
-                client, cache.clock, self.volumes, options.binding_threads, nominates
+                client, self.store, cache.clock, self.volumes, options.binding_threads, nominates
             )
             ages = self._time if clock is None else None
             self.queue = make_queue(engines, configuration, gates, clock or self._time, nominator)

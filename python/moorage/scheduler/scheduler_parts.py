@@ -142,7 +142,7 @@ class SchedulerParts:
         """
         has_events = False
         if self.cache.transactions:
-            if not self.context.transaction_parts.can_undo:
+            if self.store is None:
                 return False  # events are received after the transaction
             self.context.enlist()
         try:

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +22,7 @@ from moorage.framework.runtime.runtime import Target
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.pod_group import group_of
 from moorage.objects.model.resource_claims import DeviceClass
-from moorage.store import Lister
+from moorage.store import Lister, ObjectStore
 from moorage.store.quantities import why_unreadable
 
 from .cycle.engine import Engine
@@ -35,15 +34,6 @@ from .placing.volume_classes import VolumeClasses
 PROFILE = int(Route.PROFILE)
 EXTENDERS, WAITS = int(Route.EXTENDERS), int(Route.WAITS)
 SIGNED, SIGNATURE = int(Route.SIGNED), int(Route.SIGNATURE)
-
-
-class WritesOfScheduler(Enlisted, Protocol):
-    """Store, informers and queue as a participant of transactions (`transaction_parts.TransactionParts`)."""
-
-    @property
-    def can_undo(self) -> bool:
-        """Whether writes to the store can be undone."""
-        ...
 
 
 @dataclass
@@ -61,7 +51,7 @@ class SchedulingContext:
         Scheduler name to the engine of its profile.
     bindings : BindingCycles
         The pods that wait on Permit or are being bound.
-    transaction_parts : WritesOfScheduler
+    transaction_parts : Enlisted
         Store, informers and queue as a participant of transactions.
     sync : callable
         Has the scheduler process the new events of the store; returns whether there were any.
@@ -84,7 +74,7 @@ class SchedulingContext:
     rotation: Rotation
     by_name: dict[str, Engine]
     bindings: BindingCycles
-    transaction_parts: WritesOfScheduler
+    transaction_parts: Enlisted
     sync: Callable[[], bool]
     current: Callable[[Pod], Pod | None]
     finish_binding: Callable[[Sequence[Pod]], dict[str, Failure]]
@@ -106,6 +96,11 @@ class SchedulingContext:
         self.routes_of_members = self.routes = Routes(self._route_of_class, of_pod, repeats)
         if any(engine.profile.has_units for engine in engines):
             self.routes = Routes(self._route_of_class, self._route_of_pod, repeats)
+
+    @property
+    def store(self) -> ObjectStore | None:
+        """The scheduler's client if it is a store of this process, whose writes can be undone."""
+        return self.bindings.store
 
     @property
     def groups(self) -> PodGroups:
@@ -276,7 +271,7 @@ class SchedulingContext:
     def enlist_if_possible(self) -> None:
         """Enlist store, informers and queue in the open transactions, if writes to the store can be
         undone."""
-        if self.cache.transactions and self.transaction_parts.can_undo:
+        if self.cache.transactions and self.store is not None:
             self.cache.enlist(self.transaction_parts)
 
     def take_back(self, pods: Iterable[Pod]) -> None:

@@ -100,11 +100,6 @@ class TransactionParts:
         self._scheduler = scheduler
         self._shared = SharedPluginData(scheduler)
 
-    @property
-    def can_undo(self) -> bool:
-        """Whether writes to the client can be undone: it is an ObjectStore."""
-        return self._scheduler.store is not None
-
     def _parts(self) -> list[Undoable]:
         """Return the parts to save, in the order in which they are restored."""
         scheduler = self._scheduler

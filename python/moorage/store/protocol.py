@@ -57,7 +57,7 @@ class Watcher(Protocol[T]):
 class ObjectClient(Protocol):
     """Reads and writes of an API server. `kind` is the struct of a kind, or its name.
 
-    `ObjectStore` describes the parameters and the errors of each method.
+    Any method may raise an `ApiError`; the errors of each method are those that a caller can tell apart.
     """
 
     def list(
@@ -74,8 +74,10 @@ class ObjectClient(Protocol):
         ----------
         namespace : str
             "" for all namespaces.
+        label_selector : str or LabelSelectorMatcher
+            "" for all labels.
         field_selector : str
-            "" for all objects.
+            Terms such as ``spec.nodeName=n``, separated by commas; "" for all objects.
 
         Returns
         -------
@@ -83,6 +85,11 @@ class ObjectClient(Protocol):
             In the order of their keys, ``namespace/name``.
         resource_version : str
             At which they were read.
+
+        Raises
+        ------
+        BadRequestError
+            A selector is malformed, or names a field that the kind cannot be selected by.
         """
 
     def follow(
@@ -121,11 +128,39 @@ class ObjectClient(Protocol):
         Parameters
         ----------
         obj : Object, dict, str, bytes, Path, file object, or object of a Kubernetes client
-            What is no `Object` is read as by `load`.
+            What is no `Object` is read and validated as by `load`, and gets the API server's defaults.
+            Without a name it gets `generateName` and a suffix.
+
+        Raises
+        ------
+        AlreadyExistsError
+            An object of that name exists.
+        InvalidObjectError
+            It has no name, or a namespace where its kind has none.
+        InputError
+            It is no `Object`, and `load` would refuse it.
         """
 
     def update(self, obj: T) -> T:
-        """Replace an object; return it as stored."""
+        """Replace an object, its status included; return it as stored.
+
+        UID, creation time and the fields about a deletion stay as they are. An object that is being deleted
+        is removed with its last finalizer.
+
+        Parameters
+        ----------
+        obj : Object
+            Its UID and its resource version, where it has them, are preconditions.
+
+        Raises
+        ------
+        NotFoundError
+            The object does not exist.
+        ConflictError
+            The stored object has another UID or another resource version.
+        InvalidObjectError
+            It adds finalizers to an object that is being deleted.
+        """
 
     def patch(
         self,
@@ -137,20 +172,26 @@ class ObjectClient(Protocol):
         type: PatchType = "merge",
         subresource: str = "",
     ) -> T:
-        """Change parts of an object.
+        """Change parts of an object; return it as stored.
 
         Parameters
         ----------
         patch : dict or list of dict
-            JSON values with the field names of the API.
+            JSON values with the field names of the API. A ``resourceVersion`` or ``uid`` is a precondition.
         type : {"merge", "strategic", "json"}
+            JSON merge patch (RFC 7386), strategic merge patch (see `strategic_merge`), or JSON patch (RFC
+            6902).
         subresource : {"", "status"}
             "status" changes the status alone, "" everything else.
 
-        Returns
-        -------
-        Object
-            As stored.
+        Raises
+        ------
+        NotFoundError
+            The object does not exist, or its kind has no such subresource.
+        ConflictError, InvalidObjectError
+            As for `update`; also where the patch does not fit the object, or the result its kind.
+        BadRequestError
+            The patch is malformed, or changes the name, the namespace or the kind.
         """
 
     def delete(
@@ -177,6 +218,13 @@ class ObjectClient(Protocol):
         Object
             The last state, or the state in which the object waits for finalizers or for the end of its grace
             period.
+
+        Raises
+        ------
+        NotFoundError
+            The object does not exist.
+        ConflictError
+            A precondition is not met.
         """
 
     def bind(self, pod: Pod, node: str) -> None:
@@ -184,6 +232,17 @@ class ObjectClient(Protocol):
 
         Parameters
         ----------
+        pod : Pod
+            Its name, namespace and UID count.
         node : str
             The node's name.
+
+        Raises
+        ------
+        NotFoundError
+            The pod does not exist.
+        ConflictError
+            The pod has another UID, is bound or gated, or is being deleted.
+        InvalidObjectError
+            `node` is empty.
         """

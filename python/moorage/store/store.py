@@ -121,20 +121,7 @@ class ObjectStore:
     # ---- reading ----
 
     def get(self, kind: type[T] | str, name: str, namespace: str = "") -> T:
-        """Return one object.
-
-        Parameters
-        ----------
-        kind : type or str
-            The struct of a kind, or its name.
-        namespace : str
-            "" for kinds without namespaces.
-
-        Raises
-        ------
-        NotFoundError
-            The object does not exist.
-        """
+        """Return one object; see `ObjectClient.get`."""
         with self._lock:
             return self._tables.find(kind, _key(name, namespace))
 
@@ -146,31 +133,7 @@ class ObjectStore:
         label_selector: Selector = "",
         field_selector: str = "",
     ) -> ListResult[T]:
-        """List the objects of a kind.
-
-        Parameters
-        ----------
-        kind : type or str
-            The struct of a kind, or its name.
-        namespace : str
-            "" for all namespaces.
-        label_selector : str or LabelSelectorMatcher
-            "" for all labels.
-        field_selector : str
-            Terms such as ``spec.nodeName=n``, separated by commas; "" for all objects.
-
-        Returns
-        -------
-        objects : list of Object
-            In the order of their keys, ``namespace/name``.
-        resource_version : str
-            That of the store.
-
-        Raises
-        ------
-        BadRequestError
-            A selector is malformed, or names a field that the kind cannot be selected by.
-        """
+        """List the objects of a kind; see `ObjectClient.list`."""
         with self._lock:
             table = self._tables[kind]
             is_whole = label_selector == field_selector == "" and not (namespace and table.objects)
@@ -260,29 +223,10 @@ class ObjectStore:
     def create(self, obj: Source) -> Object: ...
 
     def create(self, obj: Object | Source) -> Object:
-        """Store a new object.
+        """Store a new object; see `ObjectClient.create`.
 
-        Parameters
-        ----------
-        obj : Object, dict, str, bytes, Path, file object, or object of a Kubernetes client
-            What is no `Object` is read and validated as by `load`, and gets the API server's defaults, with
-            the priority classes of the store. Its resource version is replaced. Without a name it gets
-            `generateName` and a suffix that follows from the store's resource version.
-
-        Returns
-        -------
-        Object
-            As stored.
-
-        Raises
-        ------
-        AlreadyExistsError
-            An object of that name exists.
-        InvalidObjectError
-            It has no name, or a namespace where its kind has none; or it is a pod or node that has something
-            else where a quantity belongs.
-        InputError
-            It is no `Object`, and `load` would refuse it.
+        Its defaults come with the priority classes of the store, the suffix of a generated name from the
+        store's resource version. A pod or node that has something else where a quantity belongs is invalid.
         """
         with self._lock:
             new = obj if isinstance(obj, Object) else self._completed(obj)
@@ -355,30 +299,10 @@ class ObjectStore:
         return self.names is None or self.names.take(obj.kind, obj.namespace, name)
 
     def update(self, obj: T) -> T:
-        """Replace an object.
+        """Replace an object; see `ObjectClient.update`.
 
-        UID, creation time and the fields about a deletion stay as they are. An object that is being deleted
-        is removed with its last finalizer.
-
-        Parameters
-        ----------
-        obj : Object
-            Its UID and its resource version, where it has them, are preconditions.
-
-        Returns
-        -------
-        Object
-            As stored.
-
-        Raises
-        ------
-        NotFoundError
-            The object does not exist.
-        ConflictError
-            The stored object has another UID or another resource version.
-        InvalidObjectError
-            It adds finalizers to an object that is being deleted, or sets a deletion time itself; or it is a
-            pod or node that has something else where a quantity belongs.
+        An object that sets a deletion time itself is invalid, and so is a pod or node that has something else
+        where a quantity belongs.
         """
         with self._lock:
             stored = self._update(obj)
@@ -412,34 +336,7 @@ class ObjectStore:
         type: PatchType = "merge",
         subresource: str = "",
     ) -> T:
-        """Change parts of an object, as `update` would.
-
-        Parameters
-        ----------
-        kind : type or str
-            The struct of a kind, or its name.
-        patch : dict or list of dict
-            JSON values with the field names of the API. A ``resourceVersion`` or ``uid`` is a precondition.
-        type : {"merge", "strategic", "json"}
-            JSON merge patch (RFC 7386), strategic merge patch (see `strategic_merge`), or JSON patch (RFC
-            6902).
-        subresource : {"", "status"}
-            "status" changes the status alone, "" everything else.
-
-        Returns
-        -------
-        Object
-            As stored.
-
-        Raises
-        ------
-        NotFoundError
-            The object does not exist, or its kind has no such subresource.
-        ConflictError, InvalidObjectError
-            As for `update`; also where the patch does not fit the object, or the result its kind.
-        BadRequestError
-            The patch is malformed, or changes the name, the namespace or the kind.
-        """
+        """Change parts of an object, as `update` would; see `ObjectClient.patch`."""
         with self._lock:
             current = self._tables.find(kind, _key(name, namespace))
             stored = self._update(apply_patch(current, patch, type, subresource))
@@ -523,32 +420,16 @@ class ObjectStore:
         resource_version: str = "",
         grace_period_seconds: int | None = None,
     ) -> T:
-        """Remove an object.
+        """Remove an object; see `ObjectClient.delete`.
 
         An object with finalizers stays, marked by a deletion time, until an update removes the last
         finalizer; a second deletion changes nothing. A pod is removed at once, like any other object.
 
         Parameters
         ----------
-        kind : type or str
-            The struct of a kind, or its name.
-        uid, resource_version : str, optional
-            Preconditions.
         grace_period_seconds : int, optional
             The object stays, marked by a deletion time, until it is deleted again with 0. A later deletion
             can only shorten the period. Without one the object is removed at once.
-
-        Returns
-        -------
-        Object
-            The last state, with the resource version of the deletion; or the marked object.
-
-        Raises
-        ------
-        NotFoundError
-            The object does not exist.
-        ConflictError
-            A precondition is not met.
         """
         with self._lock:
             current = self._tables.find(kind, _key(name, namespace))
@@ -582,25 +463,10 @@ class ObjectStore:
         return found
 
     def bind(self, pod: Pod, node: str) -> None:
-        """Bind a pod to a node, as the subresource ``pods/binding`` does (kube-apiserver v1.36).
+        """Bind a pod to a node; see `ObjectClient.bind`.
 
-        The pod gets the condition PodScheduled and loses its nomination.
-
-        Parameters
-        ----------
-        pod : Pod
-            Its name, namespace and UID count.
-        node : str
-            The node's name. The node need not exist.
-
-        Raises
-        ------
-        NotFoundError
-            The pod does not exist.
-        ConflictError
-            The pod has another UID, is bound or gated, or is being deleted.
-        InvalidObjectError
-            `node` is empty.
+        The pod gets the condition PodScheduled and loses its nomination (kube-apiserver v1.36). The node need
+        not exist.
         """
         with self._lock:
             self._tables.bind([pod], [node], [pod.key], self._now())

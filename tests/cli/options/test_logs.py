@@ -99,10 +99,8 @@ def test_an_extender_with_a_time_limit_that_no_socket_has_is_refused(
     capsys: pytest.CaptureFixture[str], seconds: str
 ) -> None:
     code, _, err = run(capsys, "serve", "extender", "--timeout", seconds)
-    assert code == 2
-    assert err.splitlines()[-1].startswith(
-        f"error: Invalid value for '--timeout': must be a number above 0 and up to 3600, not '{seconds}'."
-    )
+    text = f"error: Invalid value for '--timeout': must be a number above 0 and up to 3600, not '{seconds}'."
+    assert (code, text in err) == (2, True), err  # a thread of a closed server may write after it
 
 
 @pytest.mark.parametrize(

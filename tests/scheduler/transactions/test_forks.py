@@ -10,6 +10,7 @@ from random import Random
 from types import BuiltinFunctionType, FunctionType, ModuleType
 
 import pytest
+from tests.conftest import NIGHTLY
 from tests.core.make import node, pod
 from tests.plugins.volume_binding_kit import LATE, MADE, asking, disk, waiting
 from tests.preemption.world import budget
@@ -65,7 +66,7 @@ class ForkMachine(Machine):
         return super()._step()
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(6 if NIGHTLY else 2))
 def test_a_fork_decides_as_the_original_would(seed: int) -> None:
     ForkMachine(seed).go(150)
 

@@ -39,6 +39,7 @@ class ResourceClaimController:
 
     def __init__(self, client: ObjectClient, for_groups: bool = False) -> None:
         self._client = client
+        self._store = client if isinstance(client, ObjectStore) else None
         self._for_groups = for_groups
         self._rest: int | None = None  # `changes` of the store when there was nothing to do
 
@@ -50,7 +51,7 @@ class ResourceClaimController:
         bool
             Whether the store may have changed.
         """
-        store = self._client if isinstance(self._client, ObjectStore) else None
+        store = self._store
         if store is None:
             return self._release_and_make()
         if self._rest is not None and _KINDS.isdisjoint(store.changed_since(self._rest)):

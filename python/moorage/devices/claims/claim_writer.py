@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, cast
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -41,10 +41,16 @@ class ClaimWriter:
     ----------
     timestamp : callable
         Returns the time for `allocationTimestamp`, or None where it is not written.
+
+    Attributes
+    ----------
+    store : ObjectStore or None
+        The client if it is a store of this process: the writes to it are not split, and take no time.
     """
 
     def __init__(self, client: ObjectClient, timestamp: Callable[[], str | None]) -> None:
         self._client = client
+        self.store = client if isinstance(client, ObjectStore) else None
         self._timestamp = timestamp
 
     @lazy_attribute
@@ -99,8 +105,8 @@ class ClaimWriter:
         is_protected = written.metadata is claim.metadata
         what = _what(allocation) if is_protected else "add finalizer to"
         try:
-            if isinstance(self._client, ObjectStore):
-                return self._client.update(written)
+            if self.store is not None:
+                return self.store.update(written)
             if not is_protected:
                 claim = self._client.update(replace(claim, metadata=written.metadata))
                 what = _what(allocation)
@@ -123,8 +129,8 @@ class ClaimWriter:
         ResourceClaim
             As written.
         """
-        if isinstance(self._client, ObjectStore):
-            return self._client.update(replace(claim, status=status))
+        if self.store is not None:
+            return self.store.update(replace(claim, status=status))
         fields = ("allocation", "reservedFor", "devices")
         value = plain(status)
         meta = {"uid": claim.metadata.uid, "resourceVersion": claim.metadata.resource_version}
@@ -197,7 +203,8 @@ class ClaimWriter:
         ApiError
             Nothing is written.
         """
-        store = cast(ObjectStore, self._client)
+        store = self.store
+        assert store is not None
         names = store.names_of_new(claims, keeps=False)
         named = [
             replace(one, metadata=replace(one.metadata, name=name, uid=""))
@@ -267,7 +274,8 @@ class ClaimWriter:
         ApiError
             Nothing is written.
         """
-        store = cast(ObjectStore, self._client)
+        store = self.store
+        assert store is not None
         changed: list[Pod] = []
         for pod, claim, mappings in told:
             status = PodExtendedResourceClaimStatus(request_mappings=mappings, resource_claim_name=claim.name)
@@ -281,10 +289,10 @@ class ClaimWriter:
         ------
         ClaimWriteError
         """
-        client = self._client
+        client, store = self._client, self.store
         try:
-            if isinstance(client, ObjectStore):
-                client.update(with_statuses(client.get(Pod, pod.name, pod.namespace), statuses))
+            if store is not None:
+                store.update(with_statuses(store.get(Pod, pod.name, pod.namespace), statuses))
                 return
             value = [plain(status) for status in statuses] or None
             patch: dict[str, Any] = {"status": {"nodeAllocatableResourceClaimStatuses": value}}
@@ -294,9 +302,9 @@ class ClaimWriter:
             raise ClaimWriteError(text) from None
 
     def _set_extended_claim(self, pod: Pod, status: PodExtendedResourceClaimStatus) -> None:
-        client = self._client
-        if isinstance(client, ObjectStore):
-            client.update(_with_extended_claim(client.get(Pod, pod.name, pod.namespace), status))
+        client, store = self._client, self.store
+        if store is not None:
+            store.update(_with_extended_claim(store.get(Pod, pod.name, pod.namespace), status))
             return
         patch: dict[str, Any] = {"status": {"extendedResourceClaimStatus": plain(status)}}
         client.patch(Pod, pod.name, pod.namespace, patch, type="strategic", subresource="status")

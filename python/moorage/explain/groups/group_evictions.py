@@ -32,7 +32,7 @@ def find_evictions(
     GroupEvictions or None
         None if no priority helps, or evictions cannot be undone: the client is no ObjectStore.
     """
-    if not context.transaction_parts.can_undo:
+    if context.store is None:
         return None
     own = group.spec.priority or 0
     # Nobody can raise the priority of pods that have a node. More priority can help less: a pod that the

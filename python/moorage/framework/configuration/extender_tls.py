@@ -46,7 +46,7 @@ def tls_context(extender: Extender) -> ssl.SSLContext:
     elif not has_authority and (config.insecure or extender.enable_https):
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
-    else:
+    elif extender.url_prefix.lower().startswith("https:"):  # they take long to read
         context.load_default_certs()
     if (config.cert_data or config.cert_file) and (config.key_data or config.key_file):
         _show(context, certificate, key)

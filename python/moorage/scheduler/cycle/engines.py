@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
-from time import time as seconds_since_1970
 from typing import Any
 
 from moorage._core.decide.decider import TieBreak
@@ -25,7 +24,7 @@ from moorage.plugins.registry import IN_TREE_CLASSES, all_plugins
 from moorage.preemption.evaluator import set_up_preemption
 from moorage.scheduler.options import Options
 from moorage.scheduler.volume_controllers import ExternalController, SimulatedController
-from moorage.store import InformerFactory, ObjectClient, ObjectStore
+from moorage.store import InformerFactory, ObjectClient
 
 from .engine import Engine
 from .opportunistic_batching import Batching
@@ -67,7 +66,6 @@ def make_handle(
         has_trees=gates["CompositePodGroup"],
         clock=time.now,
         wait=time.wait,
-        now=client.now if isinstance(client, ObjectStore) else seconds_since_1970,
     )
     handle.plugin_errors.fail_fast = options.fail_fast
     set_up_preemption(handle, options.seed if options.tie_break == "random" else None)

@@ -17,6 +17,7 @@ from typing import Any
 from msgspec import Struct
 
 from moorage.framework.plugin.cycle_state import CycleState
+from moorage.framework.plugin.handle import FrameworkHandle
 from moorage.framework.plugin.status import Status
 from moorage.framework.plugin.waiting_pods import NEVER, PodInPreBind, WaitingPod
 from moorage.framework.plugin.writes import AT_ONCE
@@ -27,6 +28,7 @@ from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.results import Failure
 from moorage.scheduler.volume_controllers import ExternalController, SimulatedController
 from moorage.store import ObjectClient, ObjectStore
+from moorage.store.clock import timestamp
 
 logger = logging.getLogger("moorage.scheduler")
 
@@ -157,6 +159,8 @@ class BindingCycles:
     ----------
     client : ObjectClient
         Where pods are bound.
+    store : ObjectStore or None
+        The client if it is a store of this process.
     clock : callable
         Returns seconds; for the timeouts of Permit.
     time : SimulatedController or ExternalController
@@ -183,12 +187,14 @@ class BindingCycles:
     def __init__(
         self,
         client: ObjectClient,
+        store: ObjectStore | None,
         clock: Callable[[], float],
         time: SimulatedController | ExternalController,
         threads: int = 0,
         nominates: bool = True,
     ) -> None:
         self.client = client
+        self.store = store
         self.clock = clock
         self.time = time
         self.nominates = nominates
@@ -274,6 +280,10 @@ class BindingCycles:
     def is_running(self, pod: Pod) -> bool:
         """Whether a pod is being bound."""
         return pod.metadata.uid in self.running
+
+    def condition_time(self, handle: FrameworkHandle) -> str | None:
+        """Return the time for conditions; None for those of a store, which have none."""
+        return None if self.store is not None else timestamp(int(handle.now()))
 
     def let_time_pass(self) -> bool:
         """Let time pass until a binding cycle can go on.

@@ -38,8 +38,7 @@ from moorage.scheduler.cycle.extended_search import ExtendedSearch, bind_by_exte
 from moorage.scheduler.cycle.node_search import NO_ROWS
 from moorage.scheduler.cycle.results import Decision, Failure, after_binding
 from moorage.scheduler.scheduling_context import SchedulingContext
-from moorage.store import ApiError, ObjectStore
-from moorage.store.clock import timestamp
+from moorage.store import ApiError
 
 from .binding_cycle import BindingCycles, BindingOutcome, Running, Started, Step
 from .scheduled_condition import not_scheduled, patch_pod
@@ -379,12 +378,9 @@ def bind(cycles: BindingCycles, started: Started) -> Status | None:
     try:
         if not bind_by_extender(engine.interested(assumed), assumed, node):
             return engine.framework.run_bind_plugins(started.state, assumed, node)
-        client = cycles.client
-        if (
-            isinstance(client, ObjectStore)
-            and not client.get(Pod, assumed.name, assumed.namespace).spec.node_name
-        ):
-            client.bind(assumed, node)
+        store = cycles.store
+        if store is not None and not store.get(Pod, assumed.name, assumed.namespace).spec.node_name:
+            store.bind(assumed, node)
     except (ExtenderError, ApiError) as error:
         return as_status(error)
     return None
@@ -482,8 +478,7 @@ def handle_scheduling_failure(
     handle.nominator.add_nominated_pod(pod, nominating)
     handle.recorder.event(pod, "Warning", "FailedScheduling", "Scheduling", failure.message)
     reason = "Unschedulable" if failure.diagnosis or failure.group_failure else "SchedulerError"
-    since = None if isinstance(cycles.client, ObjectStore) else timestamp(int(handle.now()))
-    condition = not_scheduled(reason, failure.message, since)
+    condition = not_scheduled(reason, failure.message, cycles.condition_time(handle))
     patch_pod(cycles.client, pod, condition, nominating, cycles.writes)
 
 

@@ -86,8 +86,8 @@ def must_be_stored(context: SchedulingContext, pod: Pod) -> bool:
 
 def is_missing(context: SchedulingContext, pod: Pod) -> bool:
     """Whether the scheduler works on an `ObjectStore` that does not have a pod, nor has the cache."""
-    store = context.handle.client
-    if not isinstance(store, ObjectStore) or context.cache.state.has_pod(pod):
+    store = context.store
+    if store is None or context.cache.state.has_pod(pod):
         return False
     try:
         store.get(Pod, pod.name, pod.namespace)

@@ -60,14 +60,15 @@ class StatusPatch(Struct, frozen=True):
 
     def __call__(self) -> None:
         client, pod, nominating = self.client, self.pod, self.nominating
-        is_store, nominates = isinstance(client, ObjectStore), nominating is not None and not nominating.noop
+        store = client if isinstance(client, ObjectStore) else None
+        nominates = nominating is not None and not nominating.noop
         node = nominating.nominated_node_name if nominating is not None else ""
         try:
-            if self.condition is None and isinstance(client, ObjectStore):
+            if self.condition is None and store is not None:
                 if nominates:
-                    client.patch_pod_status(pod, node, ())
+                    store.patch_pod_status(pod, node, ())
                 return
-            current = client.get(Pod, pod.name, pod.namespace) if is_store else pod
+            current = pod if store is None else store.get(Pod, pod.name, pod.namespace)
             if current.metadata.uid != pod.metadata.uid:
                 return
             status = replace(current.status, nominated_node_name=node) if nominates else current.status

@@ -100,12 +100,7 @@ class ApiClient:
     # ---- reading ----
 
     def get(self, kind: type[T] | str, name: str, namespace: str = "") -> T:
-        """Return one object; see `ObjectClient.get`.
-
-        Raises
-        ------
-        ApiError
-        """
+        """Return one object; see `ObjectClient.get`."""
         struct: type[T] = _struct(kind)
         endpoint = self._endpoint(struct)
         body = self.connection.request("GET", endpoint.path(namespace, name))
@@ -122,15 +117,6 @@ class ApiClient:
         """List the objects of a kind: as a stream where the server has that, else page by page.
 
         The result is not older than the call.
-
-        Returns
-        -------
-        objects : list of Object
-            In the order of their keys.
-
-        Raises
-        ------
-        ApiError
         """
         struct: type[T] = _struct(kind)
         endpoint = self._discovery.endpoint(struct)
@@ -182,24 +168,7 @@ class ApiClient:
     def create(self, obj: Source) -> Object: ...
 
     def create(self, obj: Object | Source) -> Object:
-        """Store a new object; see `ObjectClient.create`.
-
-        Parameters
-        ----------
-        obj : Object, dict, str, bytes, Path, file object, or object of a Kubernetes client
-            What is no `Object` is read as by `load`; the server validates it and sets defaults.
-
-        Returns
-        -------
-        Object
-            As stored.
-
-        Raises
-        ------
-        ApiError
-        InputError
-            It is no `Object`, and cannot be read.
-        """
+        """Store a new object; see `ObjectClient.create`. The server validates it and sets defaults."""
         obj = read_one(obj)
         struct = type(obj)
         endpoint = self._endpoint(struct)
@@ -211,24 +180,10 @@ class ApiClient:
         return self._decoded(struct, endpoint, body, obj.namespace, obj.name)
 
     def update(self, obj: T) -> T:
-        """Replace what the struct has of an object, its status included; see `ObjectClient.update`.
+        """Replace what the struct has of an object; see `ObjectClient.update`.
 
         The stored object is read first, and the difference is sent as a merge patch: what the struct does not
         have stays as it is.
-
-        Parameters
-        ----------
-        obj : Object
-            Its UID and its resource version, where it has them, are preconditions.
-
-        Returns
-        -------
-        Object
-            As stored.
-
-        Raises
-        ------
-        NotFoundError, ConflictError, ApiError
         """
         struct = type(obj)
         current = self.get(struct, obj.name, obj.namespace)
@@ -262,21 +217,7 @@ class ApiClient:
         type: PatchType = "merge",
         subresource: str = "",
     ) -> T:
-        """Change parts of an object; see `ObjectClient.patch`.
-
-        Parameters
-        ----------
-        type : {"merge", "strategic", "json"}, optional
-
-        Returns
-        -------
-        Object
-            As stored.
-
-        Raises
-        ------
-        ApiError
-        """
+        """Change parts of an object; see `ObjectClient.patch`."""
         struct: Any = _struct(kind)
         endpoint = self._endpoint(struct)
         path = endpoint.path(namespace, name, subresource)
@@ -296,19 +237,7 @@ class ApiClient:
     ) -> T:
         """Remove an object; see `ObjectClient.delete`.
 
-        Parameters
-        ----------
-        uid, resource_version : str, optional
-            Preconditions.
-
-        Returns
-        -------
-        Object
-            As the server answers. For kinds whose objects it does not return, name and namespace alone.
-
-        Raises
-        ------
-        NotFoundError, ConflictError, ApiError
+        For kinds whose objects the server does not return, the result has name and namespace alone.
         """
         struct: type[T] = _struct(kind)
         endpoint = self._endpoint(struct)
@@ -329,23 +258,12 @@ class ApiClient:
         If the answer is lost or no Status, or the server has failed, the pod is read: a caller that took it
         for unbound would give its room to another pod.
 
-        Parameters
-        ----------
-        pod : Pod
-            Its name, namespace and UID count.
-
         Raises
         ------
-        NotFoundError
-            There is no such pod.
-        ConflictError
-            It has a node already, or another UID.
         InvalidObjectError
             The node has no name.
         ServerError
             The server has failed or sent no Status, and the pod is not on the node.
-        ApiError
-            The server refuses, or cannot be reached.
         """
         if not node:
             raise InvalidObjectError("target.name: Required value")

@@ -123,7 +123,11 @@ def tls_context(cluster: Cluster, user: User, told: ExecStatus | None) -> ssl.SS
             context = ssl.create_default_context(cadata=authorities)
     else:
         with _reading("certificate-authority", cluster.certificate_authority):
-            context = ssl.create_default_context(cafile=cluster.certificate_authority or None)
+            authority = cluster.certificate_authority or None
+            if authority or cluster.server.lower().startswith("https:"):
+                context = ssl.create_default_context(cafile=authority)
+            else:  # unused; the authorities of the system take long to read
+                context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     # httpcore sets the protocols again for each connection. OpenSSL frees the old ones while another thread
     # begins a connection with them, so that now and then a server would get a broken greeting.
     context.set_alpn_protocols(["http/1.1"])

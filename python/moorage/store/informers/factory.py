@@ -36,8 +36,8 @@ class InformerFactory:
 
     def __init__(self, client: ObjectClient, *, lock: FastRLock | None = None) -> None:
         self._client = client
-        self._lock = lock if isinstance(client, ObjectStore) else None
         self._store = client if isinstance(client, ObjectStore) else None
+        self._lock = None if self._store is None else lock
         self._informers: dict[type[Object], Informer[Any]] = {}
         self._changes: int | None = None  # value of ObjectStore.changes at the last run
         # Kinds whose informer a caller was given since: it may run the informer or add handlers to it.

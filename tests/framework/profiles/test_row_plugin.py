@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from tests.scheduler.groups.gang_kit import GATES
+from tests.scheduler.transactions.interrupts import check_usage, struck
 from tests.sim.policies.test_gpu_share import configuration, free, node, pod, scheduler
 
 import moorage as mo
@@ -119,6 +123,27 @@ def test_pods_of_a_group_see_the_gpus_of_its_other_members(tmp_path: Path) -> No
     assert free(made) == {"a": [1000] * 3}
 
 
+VERBS: dict[str, Callable[[mo.Scheduler], object]] = {
+    "run": mo.Scheduler.run,
+    "schedule_pods": lambda one: one.schedule_pods(list(one.pods.pending.values())),
+    "capacity": lambda one: one.capacity(next(iter(one.pods.pending.values())), max=3),
+    "explain": lambda one: one.explain("default/p0"),
+}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_no_interrupt_in_a_policy_is_lost(tmp_path: Path, verb: str) -> None:
+    """At any line of it, whatever calls it back."""
+    config = configuration("BestFit", {"resources": {"cpu": 64_000}})
+    objects = [node("a", 0), node("b", 0), *(pod(f"p{at}", 0) for at in range(2))]
+    room, at = str(Path(inspect.getfile(policies)).parent), 1
+    one = scheduler(tmp_path, objects, config)
+    while struck(partial(VERBS[verb], one), at, room):
+        check_usage(one)
+        one, at = scheduler(tmp_path, objects, config), at + 9
+    assert at > 9
+
+
 @pytest.mark.parametrize("method", ["filter_rows", "score_rows", "begin"])
 def test_an_interrupt_in_a_plugin_ends_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
@@ -133,3 +158,27 @@ def test_an_interrupt_in_a_plugin_ends_the_run(
             one.run()
     assert not one.cache.state.pods()
     assert len(one.run().placements) == 3
+
+
+def test_an_exception_names_the_pod(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    one = made(tmp_path, [pod("p", 0), pod("three", 0, cpu="3"), pod("q", 0)])
+    one.run()
+    assert caplog.records[0].getMessage().startswith('pod default/three: plugin "Numbered" raised')
+    assert not one.handle.plugin_errors.untold
+
+
+def test_an_exception_that_does_not_come_again_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As that of a timer: the pod is decided again, and the log has it."""
+    answers = [TimeoutError("too slow")]
+    score_rows = Numbered.score_rows
+
+    def once(self: Numbered, rows: Rows) -> Scores:
+        if answers:
+            raise answers.pop()
+        return score_rows(self, rows)
+
+    monkeypatch.setattr(Numbered, "score_rows", once)
+    assert len(made(tmp_path, [pod("p", 0), pod("q", 0, cpu="2")]).run().placements) == 2
+    assert "pod default/p: " in caplog.text

@@ -49,6 +49,7 @@ def struck(action: Callable[[], object], at: int, room: str = PACKAGE) -> bool:
         return True
     finally:
         sys.settrace(before)
+    assert events < at, "the interrupt was lost"
     return False
 
 

@@ -154,6 +154,24 @@ def test_a_measure_of_ones_own() -> None:
     assert all(value > 1 for value in found.runs().to_dict()["busiest"])
 
 
+def interrupted(history: History) -> dict[str, float]:
+    """Ends the third replay as Ctrl-C does."""
+    interrupted.replays += 1  # type: ignore[attr-defined]
+    if interrupted.replays == 3:  # type: ignore[attr-defined]
+        raise KeyboardInterrupt
+    return {"replay": float(interrupted.replays)}  # type: ignore[attr-defined]
+
+
+def test_a_serial_sweep_that_is_stopped_keeps_what_it_has(tmp_path: Path) -> None:
+    interrupted.replays = 0  # type: ignore[attr-defined]
+    measures = [f"{__name__}:interrupted"]
+    with pytest.raises(KeyboardInterrupt):
+        run(folder=tmp_path, measures=measures)
+    assert len([*(tmp_path / "cells").iterdir()]) == 2
+    again = run(folder=tmp_path, measures=measures)
+    assert again.runs().to_dict()["replay"] == [1, 2, 4, 5]
+
+
 @pytest.mark.parametrize(
     ("spec", "text"),
     [

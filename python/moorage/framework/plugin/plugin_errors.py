@@ -29,21 +29,20 @@ class PluginErrors:
         self.fail_fast = fail_fast
         self.counts: Counter[Kind] = Counter()
         self._silent: Counter[Kind] = Counter()
+        self.untold: list[tuple[str, str, Exception]] = []
 
     def note(self, plugin: str, about: str, text: str, error: Exception) -> None:
         """Log the first exception of each plugin and type with its traceback, and count the others.
 
         Parameters
         ----------
-        plugin : str
-            Name of the plugin.
         about : str
-            The object of the call, for example ``pod default/p``.
-        text : str
-            The message to log.
-        error : Exception
-            The exception.
+            The object of the call, for example ``pod default/p``; "" for a pod that only the core knows: the
+            exception is kept until `tell` names it.
         """
+        if not about:
+            self.untold.append((plugin, text, error))
+            return
         kind = plugin, type(error).__name__
         self.counts[kind] += 1
         if self.fail_fast:
@@ -52,6 +51,12 @@ class PluginErrors:
             logger.error("%s: %s", about, text, exc_info=error)
         else:
             self._silent[kind] += 1
+
+    def tell(self, about: str) -> None:
+        """Note the exceptions that were kept, now that their pod is known."""
+        while self.untold:
+            plugin, text, error = self.untold.pop(0)
+            self.note(plugin, about, text, error)
 
     def summarize(self) -> None:
         """Log the number of exceptions since the last summary that were only counted."""

@@ -26,7 +26,6 @@ Rows = npt.NDArray[np.int32]
 Scores = npt.NDArray[np.int64]
 SUCCESS, UNSCHEDULABLE = 0, 2
 NO_SCORES = np.zeros(0, dtype=np.int64)
-NO_POD = Pod()  # exceptions are told without their pod: the core knows its class alone
 
 
 class RowPlugin(NativePlugin):
@@ -129,10 +128,10 @@ class RowPlugin(NativePlugin):
 
     def _begin(self, pod_class: int) -> None:
         self.shape = self.required_handle().cache.state.classes.shape_of(pod_class)
-        self._failed = answer_of(self, NO_POD, self.begin)
+        self._failed = answer_of(self, self._pod(), self.begin)
 
     def _follow(self) -> None:
-        answer_of(self, NO_POD, self.follow)  # an exception is told; `begin` meets it again
+        answer_of(self, self._pod(), self.follow)  # an exception is told; `begin` meets it again
 
     def _codes(self, rows: Rows) -> npt.NDArray[np.uint8]:
         fits = self._ask(f'running "{self.name}" filter plugin', partial(self.filter_rows, rows))
@@ -152,9 +151,14 @@ class RowPlugin(NativePlugin):
             check_range({self.name: scores})
         return raw, scores
 
+    def _pod(self) -> Pod | None:
+        """The pod of the search; None in the loop of the core, which knows the class alone."""
+        framework = self._framework()
+        return None if framework.decider.search.is_placing else framework.pod
+
     def _ask(self, text: str, function: Callable[[], Any]) -> Any:
         """Call a method; StatusError where it or `begin` raised."""
-        answer = self._failed or answer_of(self, NO_POD, function)
+        answer = self._failed or answer_of(self, self._pod(), function)
         if isinstance(answer, Status):
             raise StatusError(error_status(text, answer, self.name))
         return answer

@@ -45,7 +45,6 @@ class Bridge:
     def __init__(self, framework: Framework) -> None:
         self.framework = framework
         self._state = CycleState()
-        self._pod = Pod()
         self._scoring = False
         self._caches: dict[str, StatusCache] = {}
         self._alone = self._state, self._caches
@@ -67,13 +66,17 @@ class Bridge:
         pod : Pod
             The pod that is being scheduled.
         """
-        self._state, self._pod = state, pod
+        self._state, self.framework.pod = state, pod
         self._alone = state, self._caches
         for cached in self._caches.values():
             cached.begin()
         self._pending_nominated = None
         self._rejected_with_nominated.clear()
         self._scoring = False
+
+    @property
+    def _pod(self) -> Pod:
+        return self.framework.pod
 
     def forget_failures(self) -> None:
         """Have plugins asked again about the rows for which they failed."""

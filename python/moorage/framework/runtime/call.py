@@ -58,8 +58,8 @@ def ask(plugin: Plugin, pod: Pod, function: Callable[..., Any], *arguments: Any)
         raise StatusError(_raised(plugin, pod, error)) from error
 
 
-def _raised(plugin: Plugin, pod: Pod, error: Exception) -> Status:
-    raised = PluginError(note_exception(plugin, f"pod {pod.key}", error))
+def _raised(plugin: Plugin, pod: Pod | None, error: Exception) -> Status:
+    raised = PluginError(note_exception(plugin, "" if pod is None else f"pod {pod.key}", error))
     raised.__cause__ = error
     return Status(Code.ERROR, err=raised)
 
@@ -87,24 +87,13 @@ def note_exception(plugin: Plugin, about: str, error: Exception) -> str:
     return text
 
 
-def answer_of(plugin: Plugin, pod: Pod, function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a method of a plugin, and return an Error status in place of an exception.
+def answer_of(plugin: Plugin, pod: Pod | None, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a method of a plugin, and return its result, or an Error status in place of an exception.
 
     Parameters
     ----------
-    plugin : Plugin
-        The plugin.
-    pod : Pod
-        The pod of the call, for the log.
-    function : callable
-        The bound method.
-    *arguments : object
-        Its arguments.
-
-    Returns
-    -------
-    object
-        The result of the method, or the Error.
+    pod : Pod or None
+        The pod of the call, for the log; None where only the core knows it (`PluginErrors.tell`).
     """
     handle = plugin.handle
     try:

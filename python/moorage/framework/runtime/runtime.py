@@ -106,6 +106,8 @@ class Framework:
     ----------
     decider : Decider or None
         The decider of the engine.
+    pod : Pod
+        Of the search that has begun last.
     kernels : Kernels or None
         Runs native plugins on single nodes; None without a decider.
     plugins : CalledPlugins
@@ -126,6 +128,7 @@ class Framework:
             if plugin.handle is None:
                 plugin.handle = handle
         self.decider: Decider | None = None
+        self.pod = Pod()
         self.kernels: Kernels | None = None
         self._preemptor: Preemptor | None = None
         self.columns = CycleColumns(handle.cache.state)

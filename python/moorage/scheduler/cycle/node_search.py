@@ -121,6 +121,8 @@ class NodeSearch:
             The result of PreFilter for the pod.
         """
         self._narrow(ran, self.profile_of(state.target))
+        if self.handle.plugin_errors.untold:  # the core, which knows no pod, has just asked about this one
+            self.handle.plugin_errors.tell(f"pod {pod.key}")
         self.bridge.begin(state, pod)
         self._nominate(pod)
 

@@ -91,19 +91,26 @@ def _run(
     """Run the cells without a result, and then raise the error of the first of them that has failed."""
     shared = _Shared(runner, [cells[at] for at in missing])
     futures: dict[Future[dict[str, float]], int] = {}
-    for at in missing:
-        timeline = shared.timeline(cells[at])
-        futures[runner.submit(run_cell, cells[at], timeline, kept.history(cells[at]))] = at
     failures: dict[int, BaseException] = {}
-    for future in as_completed(futures):
-        at = futures[future]
+
+    def settle(future: Future[dict[str, float]], at: int) -> None:
         if (error := future.exception()) is not None:
             failures[at] = error
-            continue
+            return
         results[at] = future.result()
         kept.write(cells[at], results[at])
         if progress is not None:
             progress(len(results), len(cells))
+
+    for at in missing:
+        timeline = shared.timeline(cells[at])
+        future = runner.submit(run_cell, cells[at], timeline, kept.history(cells[at]))
+        if future.done():  # a serial one: kept before the next begins, which may be interrupted
+            settle(future, at)
+        else:
+            futures[future] = at
+    for future in as_completed(futures):
+        settle(future, futures[future])
     if failures:
         raise failures[min(failures)]
 

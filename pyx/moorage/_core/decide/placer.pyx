@@ -157,11 +157,15 @@ cdef class Placer:
             return end
         # Host ports, devices, Python and open transactions take memory for each pod, which can run out in the
         # middle of a run.
-        if self.state.journal.depth or self.search.plan.needs_python \
-                or batch.until(PORTS | DEVICES, first, end) < end:
-            end = self.state.atomically(self._place, batch, out, first, end, sink, on_unschedulable)
-        else:
-            end = self._place(batch, out, first, end, sink, on_unschedulable)
+        self.search.is_placing = True
+        try:
+            if self.state.journal.depth or self.search.plan.needs_python \
+                    or batch.until(PORTS | DEVICES, first, end) < end:
+                end = self.state.atomically(self._place, batch, out, first, end, sink, on_unschedulable)
+            else:
+                end = self._place(batch, out, first, end, sink, on_unschedulable)
+        finally:
+            self.search.is_placing = False
         if self.decider.failed:
             self.search.plan.raise_interrupt()
         return end

@@ -31,6 +31,7 @@ cdef class Search:
     cdef readonly ClassStates states
     cdef Nominations nominations
     cdef public object node_names, invalid_score, on_nominated, nominator
+    cdef readonly bint is_placing  # `Placer.place` runs, whose pods plugins do not know
 
     cdef int _prepare(self, int32_t pod_class, int32_t node_name, int32_t pinned) except -1
     cpdef Plan plan_of(self, int32_t pod_class)

@@ -30,6 +30,7 @@ FRONT_DOORS = (
     "moorage.devices",
     "moorage.preemption",
     "moorage.planning",
+    "moorage.autoscaling",
     "moorage.sim",
     "moorage.sim.timeline",
     "moorage.sim.replay",

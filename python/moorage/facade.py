@@ -11,6 +11,8 @@ from functools import partial
 from typing import Literal
 
 from moorage.arguments import typed
+from moorage.autoscaling.karpenter import KarpenterOptions, Provisioning
+from moorage.autoscaling.pending_provisioning import Types, provision_pods
 from moorage.changes import cluster_changes as changes
 from moorage.changes.change import Change
 from moorage.changes.drain import reason_to_stay
@@ -149,6 +151,39 @@ class Scheduler(PodScheduler):
             There is no pod of this name, and no workload with a pod.
         """
         return explain_now(self, pod)
+
+    @typed
+    def provision(
+        self,
+        pods: Sequence[Source] | None = None,
+        types: Types | None = None,
+        options: KarpenterOptions | None = None,
+        seed: int = 0,
+    ) -> Provisioning:
+        """Decide which nodes Karpenter would make for pods that wait; nothing is changed.
+
+        Pods that fit nodes that are there go to these. Run the scheduler first: Karpenter only takes up pods
+        that kube-scheduler has tried.
+
+        Parameters
+        ----------
+        pods : sequence of Pod or str, or of what `load` reads as one, optional
+            By default all pods without a node and without scheduling gates.
+        types : sequence of InstanceType, or mapping of str to such, optional
+            For all pools, or by pool, in the order of the provider; see `read_instance_types`. By default
+            those that the nodes of each pool show, without prices.
+        options : KarpenterOptions, optional
+            Flags of Karpenter.
+        seed : int
+            Karpenter draws among domains that nothing else orders; 0 takes them by name.
+
+        Returns
+        -------
+        Provisioning
+            Claims with their pods, requirements, instance types and prices; pods for nodes that are there;
+            and why the others get none, in Karpenter's words.
+        """
+        return provision_pods(self, pods, types, options, seed)
 
     @typed
     def diff(self, other: Scheduler) -> Difference:

@@ -12,6 +12,8 @@ from .clusters.cluster_mode import record_failures
 from .compare import differences
 from .configurations import check
 from .extenders import served
+from .karpenter_mode import check as check_karpenter
+from .karpenter_mode import is_karpenter
 from .modes import Mode
 from .replay import BETWEEN, ONE_BY_ONE, replay
 from .vectors import MalformedError, decode, files, is_record, lines
@@ -35,6 +37,8 @@ def _failures(line: bytes, how: Mode, replayed: Replay) -> list[str]:
         name = str(vector.get("scenario", {}).get("name") or vector.get("name", name))
         if "yaml" in vector:
             return [f"{name}: {one}" for one in islice(check(vector), SHOWN)]
+        if is_karpenter(vector):
+            return [f"{name}: {one}" for one in check_karpenter(vector, SHOWN)]
         if vector.keys() != {"scenario", "result"}:
             return [f"{name}: malformed line: fields {', '.join(sorted(vector))}"]
         return [f"{name}: {one}" for one in _compare(vector, how, replayed)]

@@ -35,6 +35,16 @@ from .model.autoscaling import VerticalPodAutoscaler as VerticalPodAutoscaler
 from .model.autoscaling import VerticalPodAutoscalerSpec as VerticalPodAutoscalerSpec
 from .model.autoscaling import VerticalPodAutoscalerStatus as VerticalPodAutoscalerStatus
 from .model.cluster import Cluster as Cluster
+from .model.karpenter import NodeClaim as NodeClaim
+from .model.karpenter import NodeClaimRequirement as NodeClaimRequirement
+from .model.karpenter import NodeClaimSpec as NodeClaimSpec
+from .model.karpenter import NodeClaimStatus as NodeClaimStatus
+from .model.karpenter import NodeClaimTemplate as NodeClaimTemplate
+from .model.karpenter import NodeClaimTemplateMeta as NodeClaimTemplateMeta
+from .model.karpenter import NodeClassReference as NodeClassReference
+from .model.karpenter import NodePool as NodePool
+from .model.karpenter import NodePoolSpec as NodePoolSpec
+from .model.karpenter import NodePoolStatus as NodePoolStatus
 from .model.meta import Condition as Condition
 from .model.meta import LabelSelector as LabelSelector
 from .model.meta import LabelSelectorRequirement as LabelSelectorRequirement
@@ -172,6 +182,7 @@ from .model.storage import CSINodeDriver as CSINodeDriver
 from .model.storage import CSINodeSpec as CSINodeSpec
 from .model.storage import CSIPersistentVolumeSource as CSIPersistentVolumeSource
 from .model.storage import CSIStorageCapacity as CSIStorageCapacity
+from .model.storage import LocalVolumeSource as LocalVolumeSource
 from .model.storage import ObjectReference as ObjectReference
 from .model.storage import PersistentVolume as PersistentVolume
 from .model.storage import PersistentVolumeClaim as PersistentVolumeClaim

@@ -63,6 +63,12 @@ class VolumeNodeAffinity(Struct, frozen=True):
     required: NodeSelector | None = None
 
 
+class LocalVolumeSource(Struct, frozen=True):
+    """A directory or disk of one node."""
+
+    path: str = ""
+
+
 class PersistentVolumeSpec(Struct, frozen=True):
     """Spec of a persistent volume."""
 
@@ -81,6 +87,8 @@ class PersistentVolumeSpec(Struct, frozen=True):
     azure_disk: DiskVolumeSource | None = None
     cinder: DiskVolumeSource | None = None
     portworx_volume: DiskVolumeSource | None = None
+    local: LocalVolumeSource | None = None
+    host_path: LocalVolumeSource | None = None
 
 
 class PersistentVolumeStatus(Struct, frozen=True):

@@ -16,6 +16,7 @@ from moorage.errors import InputError
 from moorage.objects.model import (
     admission_policies,
     autoscaling,
+    karpenter,
     node,
     other_workloads,
     pod,
@@ -43,7 +44,7 @@ _KINDS: dict[str, type[Object]] = {
     struct.__name__: struct
     for module in (
         *(node, pod, pod_group, policy, resource_claims, resource_slices, storage, workload),
-        *(admission_policies, autoscaling, other_workloads),
+        *(admission_policies, autoscaling, karpenter, other_workloads),
     )
     for struct in module.KINDS
 }
@@ -61,7 +62,7 @@ CLUSTER_SCOPED = frozenset(
     {
         *("Node", "Namespace", "PriorityClass", "DeviceClass", "ResourceSlice", "DeviceTaintRule"),
         *("RuntimeClass", "PersistentVolume", "StorageClass", "CSINode", "CSIDriver", "VolumeAttachment"),
-        *("Scheduler", "AdmissionPlugins"),
+        *("Scheduler", "AdmissionPlugins", "NodePool", "NodeClaim"),
     }
 )
 

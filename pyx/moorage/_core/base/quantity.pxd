@@ -11,7 +11,7 @@ cdef class Quantity:
     cpdef object milli_value(self)
     cpdef int sign(self) except -2
     cdef object scaled(self, int scale)
-    cdef object _nanos(self)
+    cpdef object nanos(self)
 
 
 cdef Quantity compared(Quantity q, Quantity other)

@@ -244,7 +244,7 @@ cdef class Quantity:
         quotient = abs(number) // divisor
         return (-quotient if number < 0 else quotient) + (number % divisor != 0)
 
-    cdef object _nanos(self):
+    cpdef object nanos(self):
         """Return the amount in units of 10**-9."""
         return self._unscaled * ten_to(self._scale - NANO)
 
@@ -258,13 +258,13 @@ cdef class Quantity:
         return multiply(self, <Quantity>other) if isinstance(other, Quantity) else NotImplemented
 
     def __eq__(self, other: object) -> bool:
-        return self._nanos() == (<Quantity>other)._nanos() if isinstance(other, Quantity) else NotImplemented
+        return self.nanos() == (<Quantity>other).nanos() if isinstance(other, Quantity) else NotImplemented
 
     def __lt__(self, other: object) -> bool:
-        return self._nanos() < (<Quantity>other)._nanos() if isinstance(other, Quantity) else NotImplemented
+        return self.nanos() < (<Quantity>other).nanos() if isinstance(other, Quantity) else NotImplemented
 
     def __hash__(self) -> int:
-        return hash(self._nanos())
+        return hash(self.nanos())
 
     def __str__(self) -> str:
         return self._text or canonical(self)
@@ -349,7 +349,7 @@ cdef str canonical(Quantity q):
     """
     if not q._unscaled:
         return "0"
-    nanos = q._nanos()
+    nanos = q.nanos()
     if q._format == BINARY_SI and abs(nanos) >= 1024 * NANOS and nanos % NANOS == 0:
         return binary(nanos // NANOS)
     amount, exponent = q._unscaled, q._scale

@@ -31,7 +31,7 @@ cdef object nanos_of(mr_amount amount):
 
 cdef object nanos(quantity):
     """The number of 10**-9 of a quantity."""
-    return (<Quantity?>quantity)._nanos()
+    return (<Quantity?>quantity).nanos()
 
 
 cdef class DeviceView:

@@ -1,0 +1,1 @@
+"""Instance types of providers, and where they are read from."""

@@ -1,0 +1,177 @@
+"""Reads instance types from a file, in the format of Karpenter's kwok provider, as JSON or YAML."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import msgspec
+
+from moorage._core.base.quantity import Quantity
+from moorage.errors import InputError, located, shorten
+from moorage.objects import NodeSelectorRequirement
+from moorage.objects.model.field_rules import quantity
+from moorage.objects.read.decode import decode
+from moorage.objects.read.files import read_file, source_name
+
+from .instance_type import RESERVED, InstanceType, Offering
+
+ZONE, CAPACITY_TYPE = "topology.kubernetes.io/zone", "karpenter.sh/capacity-type"
+RESERVATION = "karpenter.k8s.aws/capacity-reservation-id"
+_KINDS = ("on-demand", "spot", RESERVED)
+_ARCHITECTURES = {"x86_64": "amd64", "i386": "386"}
+"""Names of machines in such files, and the values of the label."""
+_KUBELET = {"cpu": Quantity("100m"), "memory": Quantity("10Mi")}
+"""What the provider keeps of each node."""
+_PODS = Quantity("110")
+_SIZE = re.compile(r"\w+\.(nano|micro|small|medium|large|\d*xlarge|metal)")
+_KWOK = "karpenter.kwok.sh/instance-"
+
+
+class _Offering(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    price: Annotated[float, msgspec.Meta(ge=0)] = msgspec.field(name="Price")
+    requirements: tuple[NodeSelectorRequirement, ...] = msgspec.field(name="Requirements")
+    available: bool = msgspec.field(default=True, name="Available")
+    reservation_capacity: Annotated[int, msgspec.Meta(ge=0)] = msgspec.field(
+        default=0, name="ReservationCapacity"
+    )
+
+
+class _Type(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    name: str
+    offerings: tuple[_Offering, ...]
+    architecture: str
+    operating_systems: tuple[str, ...]
+    resources: dict[str, str | int | float]
+
+
+def read_instance_types(file: str) -> list[InstanceType]:
+    """Read instance types.
+
+    Parameters
+    ----------
+    file : str
+        A list of types with ``name``, ``architecture``, ``operatingSystems``, ``resources``, ``offerings``;
+        these have ``Price`` and ``Requirements`` for zone and capacity type. JSON or YAML, also compressed.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, or a type is not as it should be; the message names type, offering and field.
+    """
+    source = source_name(file)
+    with located(UnicodeDecodeError, source=source):
+        text = read_file(file).decode()
+    with located(source=source):
+        value = _parsed(text, source)
+        if not isinstance(value, list) or not value:
+            raise InputError("expected a list of instance types, as Karpenter's kwok provider has them")
+        found: list[InstanceType] = []
+        names: set[tuple[str, str, frozenset[str]]] = set()
+        for at, one in enumerate(value):
+            name = one.get("name") if isinstance(one, dict) else None
+            about = f"instance type {shorten(name)}" if isinstance(name, str) and name else ""
+            with located(obj=about, path="" if about else f"[{at}]"):
+                made = _instance_type(one)
+                key = made.name, one["architecture"], frozenset(one["operatingSystems"])
+                if key in names:
+                    raise InputError("it is there twice, with the same architecture and operating systems")
+                names.add(key)
+                found.append(made)
+        return found
+
+
+def _parsed(text: str, source: str) -> Any:
+    if text.lstrip().startswith("["):
+        try:
+            return msgspec.json.decode(text)
+        except msgspec.DecodeError:
+            pass  # a list in YAML's form, or an error that the reader of YAML locates
+    from moorage.objects.read.yaml_reader import read_first  # few need it, and it imports PyYAML
+
+    return read_first(text, source)[0]
+
+
+def _instance_type(value: Any) -> InstanceType:
+    given = decode(value, _Type)
+    if not given.name:
+        raise InputError("required", path="name")
+    if not given.offerings:
+        raise InputError("at least one offering is required", path="offerings")
+    if not given.operating_systems:
+        raise InputError("at least one is required", path="operatingSystems")
+    for resource, amount in given.resources.items():
+        with located(path=f"resources.{resource}"):
+            quantity(amount)
+    for resource in ("cpu", "memory"):
+        if resource not in given.resources:
+            raise InputError("required", path=f"resources.{resource}")
+    offerings = []
+    for at, one in enumerate(given.offerings):
+        with located(path=f"offerings[{at}]"):
+            offerings.append(_offering(one))
+    capacity = {"pods": _PODS} | {name: Quantity(amount) for name, amount in given.resources.items()}
+    return InstanceType(given.name, capacity, tuple(offerings), _labels(given, capacity), (_KUBELET,))
+
+
+def _labels(given: _Type, capacity: Mapping[str, Quantity]) -> tuple[NodeSelectorRequirement, ...]:
+    cpu, name = str(capacity["cpu"]), given.name
+    size = _SIZE.fullmatch(name)
+    architecture = _ARCHITECTURES.get(given.architecture, given.architecture)
+    parts = re.split("[.-]", name, maxsplit=1)
+    labels = {
+        "kubernetes.io/arch": (architecture,),
+        "kubernetes.io/os": given.operating_systems,
+        f"{_KWOK}size": (size[1] if size else cpu,),
+        f"{_KWOK}family": (parts[0] if len(parts) > 1 else name[0],),
+        f"{_KWOK}cpu": (cpu,),
+        f"{_KWOK}memory": (str(capacity["memory"]),),
+    }
+    return tuple(
+        [NodeSelectorRequirement(key=key, operator="In", values=values) for key, values in labels.items()]
+    )
+
+
+def _offering(given: _Offering) -> Offering:
+    if not math.isfinite(given.price):
+        raise InputError(f"must be a number, not {given.price}", path="Price")
+    others = []
+    named: dict[str, str] = {}
+    for at, one in enumerate(given.requirements):
+        if one.key not in (ZONE, CAPACITY_TYPE, RESERVATION):
+            with located(path=f"Requirements[{at}]"):
+                _check(one)
+            others.append(one)
+            continue
+        if one.operator != "In" or len(one.values) != 1:
+            raise InputError(f"{one.key} needs the operator In and one value", path=f"Requirements[{at}]")
+        named[one.key] = one.values[0]
+    for key in (ZONE, CAPACITY_TYPE):
+        if not named.get(key):
+            raise InputError(f"a requirement for {key} is required", path="Requirements")
+    kind = named[CAPACITY_TYPE]
+    if kind not in _KINDS:
+        text = f'{CAPACITY_TYPE} must be one of {", ".join(_KINDS)}, not "{shorten(kind)}"'
+        raise InputError(text, path="Requirements")
+    reservation = named.get(RESERVATION, "")
+    if (kind == RESERVED) != bool(reservation):
+        text = f"{RESERVATION} is required for reserved capacity, and for no other"
+        raise InputError(text, path="Requirements")
+    return Offering(
+        named[ZONE],
+        kind,
+        given.price,
+        given.available,
+        reservation,
+        given.reservation_capacity,
+        tuple(others),
+    )
+
+
+def _check(one: NodeSelectorRequirement) -> None:
+    if one.operator not in ("In", "NotIn", "Exists", "DoesNotExist"):
+        raise InputError(f'must be In, NotIn, Exists or DoesNotExist, not "{one.operator}"', path="operator")
+    if not one.key:
+        raise InputError("required", path="key")

@@ -1,0 +1,80 @@
+"""The instance types that the nodes of pools show, for clusters whose provider's list is not at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from moorage._core.base.quantity import Quantity, parse
+from moorage.objects import Node, NodeSelectorRequirement
+
+from .instance_type import InstanceType, Offering
+from .read_types import CAPACITY_TYPE, ZONE
+
+INSTANCE_TYPE = "node.kubernetes.io/instance-type"
+POOL = "karpenter.sh/nodepool"
+UNKNOWN = float("inf")
+"""The price of an offering of which none is known."""
+_OF_ONE_NODE = (
+    *("kubernetes.io/hostname", "karpenter.sh/registered", "karpenter.sh/initialized"),
+    *(INSTANCE_TYPE, ZONE, CAPACITY_TYPE, POOL, "topology.kubernetes.io/region"),
+)
+_PROVIDERS = (
+    *("kubernetes.io/arch", "kubernetes.io/os"),
+    *("karpenter.k8s.aws/", "karpenter.azure.com/", "karpenter.kwok.sh/"),
+)
+"""How labels begin that follow from an instance type."""
+
+
+def seen_types(nodes: Iterable[Node]) -> dict[str, list[InstanceType]]:
+    """Return the types of each pool's nodes, without prices, in the zones and of the capacity types that they
+    have there."""
+    found: dict[str, dict[str, list[Node]]] = {}
+    for node in nodes:
+        labels = node.metadata.labels
+        if labels.get(POOL) and labels.get(INSTANCE_TYPE):
+            found.setdefault(labels[POOL], {}).setdefault(labels[INSTANCE_TYPE], []).append(node)
+    return {
+        pool: [_type(name, of_type) for name, of_type in sorted(types.items())]
+        for pool, types in sorted(found.items())
+    }
+
+
+def _type(name: str, nodes: list[Node]) -> InstanceType:
+    """What nodes of a type have in common; the least capacity of them."""
+    labels = nodes[0].metadata.labels
+    common = {
+        key: value
+        for key, value in labels.items()
+        if key not in _OF_ONE_NODE
+        and key.startswith(_PROVIDERS)
+        and all(node.metadata.labels.get(key) == value for node in nodes)
+    }
+    offerings = {
+        (node.metadata.labels.get(ZONE, ""), node.metadata.labels.get(CAPACITY_TYPE) or "on-demand")
+        for node in nodes
+    }
+    capacity = _least([_amounts(node.status.capacity or node.status.allocatable) for node in nodes])
+    left = _least([_amounts(node.status.allocatable or node.status.capacity) for node in nodes])
+    overhead = {key: amount - left[key] for key, amount in capacity.items() if key in left}
+    return InstanceType(
+        name,
+        capacity,
+        tuple([Offering(zone, kind, UNKNOWN) for zone, kind in sorted(offerings)]),
+        tuple(
+            [
+                NodeSelectorRequirement(key=key, operator="In", values=(value,))
+                for key, value in common.items()
+            ]
+        ),
+        (overhead,),
+    )
+
+
+def _amounts(resources: Mapping[str, str | int | float]) -> dict[str, Quantity]:
+    return {name: parse(raw) for name, raw in resources.items()}
+
+
+def _least(amounts: list[dict[str, Quantity]]) -> dict[str, Quantity]:
+    return {
+        name: min(one[name] for one in amounts) for name in amounts[0] if all(name in one for one in amounts)
+    }

@@ -1,0 +1,1 @@
+"""Claims in the making, and what they are made of."""

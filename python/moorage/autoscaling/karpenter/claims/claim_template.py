@@ -1,0 +1,128 @@
+"""What the claims of a pool begin with: requirements, taints, instance types, and what limits leave.
+
+Rules: Karpenter v1.15.0, nodeclaimtemplate.go and scheduler.go (limits).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from moorage._core.base.quantity import parse
+from moorage.autoscaling.karpenter.pods.pod_validation import GROUP, NODEPOOL
+from moorage.autoscaling.karpenter.requirements.requirement_set import RequirementSet, Vocabulary
+from moorage.objects import NodePool, Taint
+
+from .daemon_overhead import Daemon, OverheadGroup, overhead_groups
+from .type_columns import KnownType, TypeColumns, lacking_values
+
+SIMULATED = (f"{GROUP}/registered", f"{GROUP}/initialized")
+"""Labels that a template has only so that daemons that ask for them count."""
+NO_TYPES = "NodePool requirements filtered out all compatible available instance types"
+_NODES = "nodes"
+
+
+class Limits:
+    """What the limits of a pool leave.
+
+    Attributes
+    ----------
+    left : dict of str to int
+        By resource that is limited, in units of 10**-9.
+    """
+
+    def __init__(self, pool: NodePool) -> None:
+        self.left = {name: parse(raw).nanos() for name, raw in pool.spec.limits.items()}
+        self._known: tuple[TypeColumns, int] | None = None
+
+    def use(self, capacity: Mapping[str, int]) -> None:
+        for name in self.left:
+            self.left[name] -= capacity.get(name, 0)
+        self._known = None
+
+    @property
+    def has_no_node(self) -> bool:
+        return self.left.get(_NODES) == 0
+
+    def allowed(self, columns: TypeColumns) -> int:
+        """The types whose capacity the limits allow."""
+        if self._known is None or self._known[0] is not columns:
+            found = columns.all
+            for name, amount in self.left.items():
+                found &= columns.capacity.at_most(name, amount)
+            self._known = columns, found
+        return self._known[1]
+
+
+@dataclass(eq=False)
+class ClaimTemplate:
+    """A pool as its claims begin.
+
+    Attributes
+    ----------
+    min_values_relaxed : bool
+        Whether the last claim of the pool was made with fewer values than minValues asks for.
+    """
+
+    pool: NodePool
+    labels: dict[str, str]
+    requirements: RequirementSet
+    taints: tuple[Taint, ...]
+    columns: TypeColumns
+    groups: list[OverheadGroup]
+    min_values_relaxed: bool = False
+    created: int = field(default=0)
+
+    @property
+    def name(self) -> str:
+        return self.pool.name
+
+
+def by_weight(pools: Iterable[NodePool]) -> list[NodePool]:
+    """Pools in the order in which they are asked: of equal weight the last name comes first."""
+    by_name = sorted(pools, key=lambda pool: pool.name, reverse=True)
+    return sorted(by_name, key=lambda pool: -(pool.spec.weight or 0))
+
+
+def is_dynamic(pool: NodePool) -> bool:
+    """Whether pods make nodes of a pool."""
+    ready = all(one.status == "True" for one in pool.status.conditions if one.type == "Ready")
+    return pool.spec.replicas is None and pool.metadata.deletion_timestamp is None and ready
+
+
+def pool_requirements(pool: NodePool, vocabulary: Vocabulary, labels: Mapping[str, str]) -> RequirementSet:
+    """Requirements of the template of a pool, with labels."""
+    written = [
+        vocabulary.requirement(one.key, one.operator, one.values, one.min_values)
+        for one in pool.spec.template.spec.requirements
+    ]
+    return vocabulary.set_of([*written, *vocabulary.of_labels(labels).by_key.values()])
+
+
+def claim_template(
+    pool: NodePool, types: Sequence[KnownType], daemons: Sequence[Daemon], best_effort: bool
+) -> ClaimTemplate | str:
+    """The template of a pool; or Karpenter's event, if no instance type is left.
+
+    Parameters
+    ----------
+    best_effort : bool
+        Whether minValues may be lowered to what there is.
+    """
+    vocabulary = types[0].requirements.vocabulary if types else Vocabulary(())
+    spec = pool.spec.template.spec
+    node_class = spec.node_class_ref
+    labels = {
+        **pool.spec.template.metadata.labels,
+        NODEPOOL: pool.name,
+        f"{node_class.group}/{node_class.kind.lower()}": node_class.name,
+    }
+    requirements = pool_requirements(pool, vocabulary, labels | dict.fromkeys(SIMULATED, "true"))
+    columns = TypeColumns(types)
+    left = columns.compatible(requirements) & columns.fitting({}, requirements)
+    if not left:
+        return NO_TYPES
+    if not best_effort and lacking_values(columns, left, requirements):
+        return f"{NO_TYPES} due to minValues incompatibility"
+    order, groups = overhead_groups(columns.chosen(left), spec.taints, requirements, daemons)
+    return ClaimTemplate(pool, labels, requirements, spec.taints, TypeColumns(order), groups)

@@ -1,0 +1,85 @@
+"""Instances that were paid for before: how many of each reservation are left, and who holds them.
+
+Rules: Karpenter v1.15.0, reservationmanager.go and nodeclaim.go (offeringsToReserve).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from moorage.autoscaling.karpenter.requirements.requirement_set import RequirementSet
+
+from .type_columns import RESERVED, KnownOffering, KnownType
+
+UNAVAILABLE = (
+    "one or more instance types with compatible reserved offerings are available, but could not be reserved"
+)
+FULL = "all compatible reserved offerings are full and no on-demand or spot fallback is available"
+WOULD_LOSE = "satisfying updated nodeclaim constraints would remove all compatible reserved offering options"
+
+
+class ReservationError(str):
+    """Why a pod has to wait for a reservation; it gives up no preference, and no lower pool is asked."""
+
+    __slots__ = ()
+
+
+class Reservations:
+    """What is left of each reservation, and which claims hold one."""
+
+    def __init__(self, types: Iterable[KnownType]) -> None:
+        self._left: dict[str, int] = {}
+        self._held: dict[str, set[str]] = {}
+        for one in types:
+            for known in one.offerings:
+                offering = known.offering
+                if offering.capacity_type == RESERVED:
+                    before = self._left.get(offering.reservation_id, offering.reservation_capacity)
+                    self._left[offering.reservation_id] = min(before, offering.reservation_capacity)
+
+    def _can(self, host: str, reservation: str) -> bool:
+        return reservation in self._held.get(host, ()) or self._left[reservation] != 0
+
+    def choose(
+        self, host: str, types: Iterable[KnownType], requirements: RequirementSet, holds: bool
+    ) -> list[KnownOffering] | ReservationError:
+        """The offerings that a claim would reserve; all that are compatible and have an instance left.
+
+        Parameters
+        ----------
+        host : str
+            The claim.
+        holds : bool
+            Whether the claim holds a reservation now.
+        """
+        left, full, others = False, False, False
+        found: list[KnownOffering] = []
+        for one in types:
+            for known in one.offerings:
+                offering = known.offering
+                if not offering.available or requirements.refusal(known.requirements, undefined=True):
+                    continue
+                if offering.capacity_type != RESERVED:
+                    others = True
+                elif offering.reservation_capacity == 0:
+                    full = True
+                else:
+                    left = True
+                    if self._can(host, offering.reservation_id):
+                        found.append(known)
+        if left and not found:
+            return ReservationError(UNAVAILABLE)
+        if full and not left and not others:
+            return ReservationError(FULL)
+        return ReservationError(WOULD_LOSE) if holds and not found else found
+
+    def take(self, host: str, before: Iterable[KnownOffering], offerings: Iterable[KnownOffering]) -> None:
+        """Reserve offerings for a claim in place of those that it held."""
+        held = self._held.setdefault(host, set())
+        wanted = {known.offering.reservation_id for known in offerings}
+        for reservation in wanted - held:
+            self._left[reservation] -= 1
+        for reservation in {known.offering.reservation_id for known in before} & held - wanted:
+            self._left[reservation] += 1
+            held.discard(reservation)
+        held |= wanted

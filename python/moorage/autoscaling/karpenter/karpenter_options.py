@@ -1,0 +1,53 @@
+"""How Karpenter is set up: its flags, gates and what its provider knows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from moorage.objects import TopologySpreadConstraint
+
+VERSION = "1.15.0"
+"""The release of Karpenter whose decisions are made."""
+WELL_KNOWN = frozenset(
+    {
+        *("karpenter.sh/nodepool", "karpenter.sh/capacity-type", "kubernetes.io/arch", "kubernetes.io/os"),
+        *("topology.kubernetes.io/zone", "topology.kubernetes.io/region"),
+        *("node.kubernetes.io/instance-type", "node.kubernetes.io/windows-build"),
+    }
+)
+"""Labels that Karpenter knows, whatever the provider."""
+MOST_TYPES = 600
+
+
+@dataclass(frozen=True)
+class KarpenterOptions:
+    """Flags of Karpenter.
+
+    Attributes
+    ----------
+    ignores_preferences : bool
+        ``--preference-policy=Ignore``.
+    best_effort : bool
+        ``--min-values-policy=BestEffort``.
+    reserved_capacity : bool
+        The feature gate ReservedCapacity.
+    default_spreads : tuple of TopologySpreadConstraint
+        Of ``--scheduler-config``: for pods without constraints of their own.
+    most_types : int
+        So many instance types a NodeClaim names.
+    well_known : frozenset of str
+        Labels of the provider.
+    reservation_label : str
+        The provider's label for the reservation of a node.
+    seed : int
+        Chooses among domains that nothing else orders; 0 takes them by name.
+    """
+
+    ignores_preferences: bool = False
+    best_effort: bool = False
+    reserved_capacity: bool = True
+    default_spreads: tuple[TopologySpreadConstraint, ...] = ()
+    most_types: int = MOST_TYPES
+    well_known: frozenset[str] = field(default_factory=frozenset)
+    reservation_label: str = "karpenter.k8s.aws/capacity-reservation-id"
+    seed: int = 0

@@ -1,0 +1,153 @@
+"""A node that is there, and what is free on it.
+
+Rules: Karpenter v1.15.0, pkg/controllers/provisioning/scheduling/existingnode.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from moorage.autoscaling.instance_types.instance_type import InstanceType
+from moorage.autoscaling.karpenter.claims.claim import Candidate, refusal_of
+from moorage.autoscaling.karpenter.claims.daemon_overhead import Daemon
+from moorage.autoscaling.karpenter.claims.type_filter import UsedPorts, conflicts
+from moorage.autoscaling.karpenter.pods.pod_shape import host_ports, requests_of
+from moorage.autoscaling.karpenter.pods.pod_validation import is_terminal, owned_by
+from moorage.autoscaling.karpenter.pods.volume_alternatives import Storage, Volumes, joined, volumes_of
+from moorage.autoscaling.karpenter.requirements.requirement_set import HOSTNAME, RequirementSet, Vocabulary
+from moorage.autoscaling.karpenter.topology.topology import Host, Topology
+from moorage.objects import CSINode, Pod
+
+from .state_nodes import StateNode
+
+
+@dataclass(eq=False)
+class ExistingNode:
+    """A node as pods can go there.
+
+    Attributes
+    ----------
+    free : dict of str to int
+        What is left of each resource, in units of 10**-9.
+    """
+
+    state: StateNode
+    host: RequirementSet
+    requirements: RequirementSet
+    free: dict[str, int]
+    ports: list[tuple[str, tuple[object, ...]]]
+    volumes: Volumes
+    volume_limits: Mapping[str, int]
+    pods: list[Candidate] = field(default_factory=list)
+
+    def as_host(self, requirements: RequirementSet) -> Host:
+        return Host(self.state.host, self.state.taints, requirements, self.host, False)
+
+    def placement(self, candidate: Candidate, topology: Topology) -> RequirementSet | None:
+        """What the node would have to have with a pod; None if it cannot take it."""
+        shape = candidate.shape
+        if shape.taint_refusal(self.state.taints):
+            return None
+        volumes = joined(self.volumes, candidate.volumes)
+        if any(len(claims) > self.volume_limits.get(name, len(claims)) for name, claims in volumes.items()):
+            return None
+        used: UsedPorts = self.ports  # type: ignore[assignment]
+        if shape.ports and conflicts(candidate.pod.key, shape.ports, used):
+            return None
+        free = self.free
+        if any(amount > free.get(name, 0) for name, amount in shape.amounts.items()):
+            return None
+        if min(free.values(), default=0) < 0:
+            return None
+        host = self.as_host(self.requirements)
+        if refusal_of(host, shape.requirements):
+            return None
+        base = self.requirements.meet(shape.requirements).without(HOSTNAME)
+        for alternative in candidate.alternatives or (None,):
+            requirements = base
+            if alternative is not None:
+                if refusal_of(self.as_host(base), alternative):
+                    continue
+                requirements = base.meet(alternative).without(HOSTNAME)
+            narrowed = topology.narrow(candidate.uid, shape, self.as_host(requirements))
+            if isinstance(narrowed, RequirementSet):
+                return narrowed
+        return None
+
+    def add(self, candidate: Candidate, requirements: RequirementSet, topology: Topology) -> None:
+        """Take a pod."""
+        shape = candidate.shape
+        self.pods.append(candidate)
+        for name, amount in shape.amounts.items():
+            self.free[name] = self.free.get(name, 0) - amount
+        self.requirements = requirements
+        topology.record(candidate.uid, shape, self.as_host(requirements))
+        if shape.ports:
+            self.ports.append((candidate.pod.key, shape.ports))
+        self.volumes = joined(self.volumes, candidate.volumes)
+
+
+@dataclass(frozen=True)
+class NodeContents:
+    """What is on nodes when a pass begins: pods by node, CSI nodes by name."""
+
+    pods: Mapping[str, Sequence[Pod]]
+    csi_nodes: Mapping[str, CSINode]
+    storage: Storage
+
+
+def existing_node(
+    state: StateNode,
+    contents: NodeContents,
+    daemons: Sequence[Daemon],
+    of_type: InstanceType | None,
+    vocabulary: Vocabulary,
+) -> ExistingNode:
+    """What is free on a node: daemons that are still to come have their room."""
+    labels = vocabulary.of_labels(state.labels)
+    coming: dict[str, int] = {}
+    for daemon in daemons:
+        if daemon.runs_there(state.taints, labels):
+            _add(coming, daemon.shape.amounts)
+    there = (
+        [pod for pod in contents.pods.get(state.node.name, ()) if not is_terminal(pod)] if state.node else []
+    )
+    used: dict[str, int] = {}
+    for pod in there:
+        amounts = {name: amount.nanos() for name, amount in requests_of(pod).items()}
+        _add(used, amounts)
+        if owned_by(pod, "DaemonSet", "apps/v1"):
+            _add(coming, {name: -amount for name, amount in amounts.items()})
+    free = {
+        name: amount.nanos() - used.get(name, 0) - max(coming.get(name, 0), 0)
+        for name, amount in state.allocatable.items()
+    }
+    volumes: Volumes = {}
+    for pod in there:
+        volumes = joined(volumes, volumes_of(pod, contents.storage))
+    return ExistingNode(
+        state,
+        vocabulary.set_of([vocabulary.key(HOSTNAME).one_of(state.host)]),
+        labels.without(HOSTNAME),
+        free,
+        [(pod.key, ports) for pod in there if (ports := host_ports(pod))],
+        volumes,
+        _volume_limits(state, contents, of_type),
+    )
+
+
+def _add(amounts: dict[str, int], more: Mapping[str, int]) -> None:
+    for name, amount in more.items():
+        amounts[name] = amounts.get(name, 0) + amount
+
+
+def _volume_limits(state: StateNode, contents: NodeContents, of_type: InstanceType | None) -> dict[str, int]:
+    """Limits by driver: those that the CSINode states; of drivers that it does not name the type's."""
+    limits = dict(of_type.volume_limits) if of_type is not None else {}
+    csi_node = contents.csi_nodes.get(state.node.name) if state.node is not None else None
+    for driver in csi_node.spec.drivers if csi_node is not None else ():
+        limits.pop(driver.name, None)
+        if driver.allocatable is not None and driver.allocatable.count is not None:
+            limits[driver.name] = driver.allocatable.count
+    return limits

@@ -1,0 +1,1 @@
+"""What Karpenter reads of pods."""

@@ -1,0 +1,160 @@
+"""Which pods Karpenter takes up, and which it ignores and why.
+
+Rules: Karpenter v1.15.0, pkg/utils/pod/scheduling.go, pkg/controllers/provisioning/provisioner.go (Validate),
+pkg/apis/v1/nodeclaim_validation.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from moorage._core.base.label_syntax import requirement_errors
+from moorage.autoscaling.karpenter.requirements.requirement import NORMALIZED, go_integer
+from moorage.autoscaling.karpenter.requirements.requirement_set import HOSTNAME, Vocabulary
+from moorage.autoscaling.karpenter.texts import with_values
+from moorage.go_texts import parse_duration
+from moorage.objects import (
+    LabelSelectorMatcher,
+    NodeSelectorRequirement,
+    Pod,
+    PodDisruptionBudget,
+    PodSpec,
+    Taint,
+)
+from moorage.objects.workloads.ages import seconds
+
+from .pod_shape import PodShape, untolerated
+from .volume_alternatives import Storage, claim_problems
+
+GROUP = "karpenter.sh"
+NODEPOOL = f"{GROUP}/nodepool"
+CAPACITY_TYPE = f"{GROUP}/capacity-type"
+CAPACITY_TYPES = ("on-demand", "reserved", "spot")
+DO_NOT_DISRUPT = f"{GROUP}/do-not-disrupt"
+_OPERATORS = ("DoesNotExist", "Exists", "Gt", "Gte", "In", "Lt", "Lte", "NotIn")
+_BOUNDS = ("Gt", "Lt", "Gte", "Lte")
+DISRUPTED = Taint(key=f"{GROUP}/disrupted", effect="NoSchedule")
+"""The taint that Karpenter gives to nodes that it removes."""
+
+
+def owned_by(pod: Pod, kind: str, api_version: str) -> bool:
+    return any(one.kind == kind and one.api_version == api_version for one in pod.metadata.owner_references)
+
+
+def is_terminal(pod: Pod) -> bool:
+    return pod.status.phase in ("Failed", "Succeeded")
+
+
+def failed_to_schedule(pod: Pod) -> bool:
+    """Whether kube-scheduler has said that the pod fits nowhere."""
+    return any(one.type == "PodScheduled" and one.reason == "Unschedulable" for one in pod.status.conditions)
+
+
+def is_provisionable(pod: Pod) -> bool:
+    """Whether a pod without a node is one that nodes may come for."""
+    daemon = owned_by(pod, "DaemonSet", "apps/v1") or owned_by(pod, "Node", "v1")
+    return not (pod.spec.node_name or pod.status.nominated_node_name or daemon)
+
+
+def problems(pod: Pod, shape: PodShape, storage: Storage) -> str:
+    """Why Karpenter ignores a pod; "" if it does not."""
+    found = []
+    pool = shape.requirements.by_key.get(NODEPOOL)
+    if pool is not None and pool.operator == "DoesNotExist":
+        text = "configured to not run on a Karpenter provisioned node"
+        found.append(with_values(text, requirement=f"{NODEPOOL} DoesNotExist"))
+    found += _selector_problems(pod.spec, shape.vocabulary)
+    found.append(claim_problems(pod, storage))
+    return "; ".join(filter(None, found))
+
+
+def _selector_problems(spec: PodSpec, vocabulary: Vocabulary) -> Iterator[str]:
+    for key, value in sorted((spec.node_selector or {}).items()):
+        selected = NodeSelectorRequirement(key=key, operator="In", values=(value,))
+        yield from _requirement_problems(selected, vocabulary)
+    affinity = spec.affinity.node_affinity if spec.affinity is not None else None
+    for term in affinity.required.node_selector_terms if affinity and affinity.required else ():
+        if term.match_fields:
+            yield "node selector term with matchFields is not supported"
+        for one in term.match_expressions:
+            yield from _requirement_problems(one, vocabulary)
+
+
+def _requirement_problems(one: NodeSelectorRequirement, vocabulary: Vocabulary) -> Iterator[str]:
+    key, operator = NORMALIZED.get(one.key, one.key), one.operator
+    if operator not in _OPERATORS:
+        yield f"key {key} has an unsupported operator {operator} not in [{' '.join(_OPERATORS)}]"
+    yield from _restricted(key, vocabulary.well_known)
+    if key == CAPACITY_TYPE and operator == "In" and not set(one.values) & set(CAPACITY_TYPES):
+        known = " ".join(f"{name}:{{}}" for name in CAPACITY_TYPES)
+        values = f"[{' '.join(one.values)}]"
+        yield f"no valid values found in {values} for {key}, expected one of: map[{known}], got: {values}"
+    for field, _, detail in requirement_errors(key, "Exists", ()):
+        if field == "key":
+            yield f"key {key} is not a qualified name, {detail}"
+    for value in one.values:
+        for field, _, detail in requirement_errors("a", "In", (value,)):
+            if field.startswith("values["):
+                yield f"invalid value {value} for key {key}, {detail}"
+    if operator == "In" and not one.values:
+        yield f"key {key} with operator In must have a value defined"
+    if operator in _BOUNDS:
+        number = go_integer(one.values[0]) if len(one.values) == 1 else None
+        if number is None or number < 0:
+            yield f"key {key} with operator {operator} must have a single positive integer value"
+
+
+def _restricted(key: str, well_known: Iterable[str]) -> Iterator[str]:
+    """Labels that only Karpenter or a node sets."""
+    domain = key.partition("/")[0] if "/" in key else ""
+    reserved = domain == GROUP or domain.endswith(f".{GROUP}") or key == HOSTNAME
+    if reserved and key not in well_known:
+        yield (
+            f"using label {key} is not allowed as it might interfere with the internal provisioning logic; "
+            f"specify a well known label: [{' '.join(sorted(well_known))}], or a custom label that does not "
+            f"use a restricted domain: [{GROUP}]"
+        )
+
+
+def moves_from_deleting(pod: Pod, budgets: Sequence[PodDisruptionBudget], now: float) -> bool:
+    """Whether a pod of a node that is being deleted needs another node now (seconds since 1970)."""
+    terminating = pod.metadata.deletion_timestamp is not None
+    active = not is_terminal(pod) and not terminating
+    if not active and not (terminating and owned_by(pod, "StatefulSet", "apps/v1")):
+        return False
+    if owned_by(pod, "DaemonSet", "apps/v1") or owned_by(pod, "Node", "v1"):
+        return False
+    if not active:
+        return True
+    if _is_protected(pod, now):
+        return False
+    return not untolerated((DISRUPTED,), pod.spec.tolerations) or not _blocked(pod, budgets)
+
+
+def _is_protected(pod: Pod, now: float) -> bool:
+    value = pod.metadata.annotations.get(DO_NOT_DISRUPT, "")
+    if value in ("", "true"):
+        return value == "true"
+    try:
+        duration = parse_duration(value) / 1e9
+    except ValueError:
+        return False
+    start = pod.status.start_time
+    return duration > 0 and (start is None or now - seconds(start) < duration)
+
+
+def _blocked(pod: Pod, budgets: Sequence[PodDisruptionBudget]) -> bool:
+    """Whether budgets can never let a pod go."""
+    matching = [
+        budget
+        for budget in budgets
+        if budget.namespace == pod.namespace
+        and LabelSelectorMatcher(budget.spec.selector).matches(pod.metadata.labels)
+    ]
+    if len(matching) != 1:
+        return len(matching) > 1
+    spec = matching[0].spec
+    unready = any(one.type == "Ready" and one.status == "False" for one in pod.status.conditions)
+    if spec.unhealthy_pod_eviction_policy == "AlwaysAllow" and unready:
+        return False
+    return spec.max_unavailable in (0, "0%") or spec.min_available == "100%"

@@ -1,0 +1,1 @@
+"""Requirements on labels: algebra over sets of values."""

@@ -1,0 +1,1 @@
+"""Pods counted by domain: spread, affinity, anti-affinity."""

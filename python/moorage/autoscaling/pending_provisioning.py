@@ -1,0 +1,87 @@
+"""Which nodes Karpenter would make for the pods of a scheduler."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+
+from moorage.errors import InputError
+from moorage.objects import Node, NodePool, Object, Pod
+from moorage.objects.read.python_values import Source
+from moorage.objects.workloads.ages import seconds
+from moorage.scheduler import PodScheduler
+from moorage.scheduler.check_arguments import pods_of
+
+from .instance_types.instance_type import InstanceType
+from .instance_types.seen_types import seen_types
+from .karpenter.karpenter_options import KarpenterOptions
+from .karpenter.new_nodes_result import Provisioning
+from .karpenter.provision import KINDS, ClusterObjects, Situation, provision
+
+Types = Sequence[InstanceType] | Mapping[str, Sequence[InstanceType]]
+"""Instance types: of all pools, or by pool."""
+
+
+def provision_pods(
+    scheduler: PodScheduler,
+    pods: Sequence[Source] | None = None,
+    types: Types | None = None,
+    options: KarpenterOptions | None = None,
+    seed: int = 0,
+) -> Provisioning:
+    """Decide which nodes would be made for pods that wait; see `Scheduler.provision`."""
+    scheduler.sync()
+    client = scheduler.client
+    stored: dict[type[Object], list[Object]] = {kind: list(client.list(kind)[0]) for kind in KINDS}
+    given = None
+    if pods is not None:
+        known = {pod.key: pod for pod in stored[Pod]}
+        named = [known.get(pod, pod) if isinstance(pod, str) else pod for pod in pods]
+        given = pods_of(client, named)
+        stored[Pod] += [pod for pod in given if pod.key not in known]
+    waiting = stored[Pod] if given is None else given
+    chosen = frozenset(
+        pod.key
+        for pod in waiting
+        if isinstance(pod, Pod) and not (pod.spec.node_name or pod.spec.scheduling_gates)
+    )
+    pools = [one.name for one in stored[NodePool]]
+    nodes = [one for one in stored[Node] if isinstance(one, Node)]
+    by_pool = _types_of(pools, types, nodes)
+    settings = replace(options or KarpenterOptions(), seed=seed)
+    labels = settings.well_known | _provider_labels(by_pool)
+    objects = ClusterObjects(chain.from_iterable(stored.values()))
+    situation = Situation(by_pool, _newest(stored), frozenset(), chosen)
+    return provision(objects, situation, replace(settings, well_known=labels))
+
+
+def _types_of(
+    pools: Sequence[str], types: Types | None, nodes: Sequence[Node]
+) -> Mapping[str, Sequence[InstanceType]]:
+    """Types by pool; without any those that the nodes of each pool show."""
+    if types is None:
+        return seen_types(nodes)
+    if not isinstance(types, Mapping):
+        return dict.fromkeys(pools, types)
+    for name in types:
+        if name not in pools:
+            raise InputError(f"types: there is no NodePool {name}")
+    return types
+
+
+def _provider_labels(types: Mapping[str, Sequence[InstanceType]]) -> frozenset[str]:
+    """The labels that the provider knows: those that its types and their offerings name."""
+    every = chain.from_iterable(types.values())
+    return frozenset(
+        requirement.key
+        for one in every
+        for requirements in (one.requirements, *(each.requirements for each in one.offerings))
+        for requirement in requirements
+    )
+
+
+def _newest(stored: Mapping[type[Object], Iterable[Object]]) -> float:
+    """The time of the youngest object, which stands for now."""
+    times = (one.metadata.creation_timestamp for objects in stored.values() for one in objects)
+    return max((seconds(time) for time in times if time), default=0.0)

@@ -1,0 +1,103 @@
+"""NodePool and NodeClaim of Karpenter (karpenter.sh/v1)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import field
+
+from .field_rules import between, labels, one_of
+from .meta import Condition, Int32, Object, Resources, Struct
+from .node import Taint
+
+_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "Gte", "Lte")
+
+
+class NodeClassReference(Struct, frozen=True):
+    """The object of a provider that says how its nodes are made."""
+
+    group: str = ""
+    kind: str = ""
+    name: str = ""
+
+
+class NodeClaimRequirement(Struct, frozen=True):
+    """A requirement on a label of new nodes, and how many of its values must be left to choose from."""
+
+    key: str = ""
+    operator: Annotated[str, one_of(*_OPERATORS, required=True)] = ""
+    values: tuple[str, ...] = ()
+    min_values: Annotated[Int32 | None, between(1, 50)] = None
+
+
+class NodeClaimSpec(Struct, frozen=True):
+    """Spec of a NodeClaim, and of the template of a pool."""
+
+    taints: tuple[Taint, ...] = ()
+    startup_taints: tuple[Taint, ...] = ()
+    requirements: tuple[NodeClaimRequirement, ...] = ()
+    node_class_ref: NodeClassReference = NodeClassReference()
+    expire_after: str | None = None
+    termination_grace_period: str | None = None
+
+
+class NodeClaimStatus(Struct, frozen=True):
+    """Status of a NodeClaim."""
+
+    provider_id: str = field(default="", name="providerID")
+    node_name: str = ""
+    image_id: str = field(default="", name="imageID")
+    capacity: Resources = {}
+    allocatable: Resources = {}
+    conditions: tuple[Condition, ...] = ()
+
+
+class NodeClaim(Object, frozen=True):
+    """A machine that Karpenter has asked for."""
+
+    kind: str = "NodeClaim"
+    api_version: str = "karpenter.sh/v1"
+    spec: NodeClaimSpec = NodeClaimSpec()
+    status: NodeClaimStatus = NodeClaimStatus()
+
+
+class NodeClaimTemplateMeta(Struct, frozen=True):
+    """Metadata of the nodes of a pool."""
+
+    labels: Annotated[dict[str, str], labels] = {}
+    annotations: dict[str, str] = {}
+
+
+class NodeClaimTemplate(Struct, frozen=True):
+    """What the nodes of a pool are made from."""
+
+    metadata: NodeClaimTemplateMeta = NodeClaimTemplateMeta()
+    spec: NodeClaimSpec = NodeClaimSpec()
+
+
+class NodePoolSpec(Struct, frozen=True):
+    """Spec of a NodePool; one with `replicas` is static."""
+
+    template: NodeClaimTemplate = NodeClaimTemplate()
+    limits: Resources = {}
+    weight: Annotated[Int32 | None, between(1, 100)] = None
+    replicas: Annotated[Int32 | None, between(0)] = None
+
+
+class NodePoolStatus(Struct, frozen=True):
+    """Status of a NodePool."""
+
+    conditions: tuple[Condition, ...] = ()
+
+
+class NodePool(Object, frozen=True):
+    """A pool of nodes that come and go with the pods."""
+
+    kind: str = "NodePool"
+    api_version: str = "karpenter.sh/v1"
+    spec: NodePoolSpec = NodePoolSpec()
+    status: NodePoolStatus = NodePoolStatus()
+
+
+KINDS = (NodePool, NodeClaim)
+"""The kinds of this module that files are decoded to."""

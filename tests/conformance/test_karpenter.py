@@ -1,0 +1,69 @@
+"""The committed vectors of Karpenter pass; a change of one of them is noticed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conformance import karpenter_mode
+from tests.conformance.runner import failures
+from tests.conformance.test_vectors import changes
+from tests.conformance.vectors import lines
+
+SHARE = Path(__file__).parent / "data/karpenter/share.jsonl.gz"
+LINES = list(lines(SHARE))
+
+
+def test_claims_pods_and_texts_are_those_of_karpenter() -> None:
+    assert [one for line in LINES for one in failures(line)] == []
+
+
+def small(seeded: bool) -> dict[str, Any]:
+    vectors = [json.loads(line) for line in sorted(LINES, key=len)]
+    return next(one for one in vectors if ("seeded" in one) == seeded and one["result"]["claims"])
+
+
+@pytest.mark.parametrize("seeded", [False, True])
+def test_a_spoilt_vector_fails(seeded: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    vector = small(seeded)
+    scenario = vector["scenario"]
+    produced = {seed: karpenter_mode.played(scenario, seed) for seed in (0, 1, 2)}
+    monkeypatch.setattr(karpenter_mode, "played", lambda scenario, seed: produced[seed])
+
+    def wrong() -> list[str]:
+        return failures(json.dumps(vector | {"scenario": {"name": "x"}}).encode())
+
+    assert wrong() == []
+    for part in [vector["result"], *vector.get("seeded", {}).values()]:
+        count = 0
+        for change in changes(part):
+            assert wrong() != [], change
+            count += 1
+        assert count > 30
+    assert wrong() == [], "the last change was not undone"
+
+
+def test_other_ties_are_played_where_something_is_left_to_chance() -> None:
+    vector = small(True)
+    vector["seeded"]["2"]["cost"] = 77
+    assert any("ties 2: cost" in one for one in failures(json.dumps(vector).encode()))
+    del vector["seeded"]
+    assert "seeded goes with undetermined" in failures(json.dumps(vector).encode())[0]
+
+
+@pytest.mark.parametrize(
+    ("where", "name", "value", "message"),
+    [
+        ("scenario", "mode", "disrupt", "unknown mode 'disrupt'"),
+        ("scenario", "more", 1, "unknown fields in the scenario: more"),
+        ("scenario", "options", {"workers": 3}, "unknown fields in the scenario: workers"),
+        ("", "more", 1, "malformed line: fields more"),
+    ],
+)
+def test_what_is_not_known_is_refused(where: str, name: str, value: Any, message: str) -> None:
+    vector = small(False)
+    (vector[where] if where else vector)[name] = value
+    assert message in failures(json.dumps(vector).encode())[0]

@@ -218,7 +218,8 @@ def test_the_user_s_rights(server: WireServer, tmp_path: Path, capsys: pytest.Ca
     assert (code, err) == (0, "warning: Left out, because the user may not list them: services.\n")
     assert "kind: Node" in (tmp_path / "out.yaml").read_text()
     server.faults += [forbidden("nodes")] * 2
-    assert run(capsys, "dump", *there)[::2] == (2, "error: nodes is forbidden\n")
+    text = f"error: --kubeconfig {there[1]}: nodes is forbidden\n"
+    assert run(capsys, "dump", *there)[::2] == (2, text)
 
 
 @pytest.mark.parametrize(
@@ -324,7 +325,7 @@ def test_a_server_that_is_away(
     server.close()
     code, _, err = run(capsys, "simulate", "--kubeconfig", tmp_path / "config")
     assert code == 2
-    assert err.startswith("error: GET /api/v1/namespaces: ")
+    assert err.startswith(f"error: --kubeconfig {tmp_path}/config: GET /api/v1/namespaces: ")
 
 
 def test_the_service_account_of_a_pod(

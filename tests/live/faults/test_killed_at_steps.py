@@ -10,6 +10,7 @@ import pytest
 from tests.live.kit.cluster_workload import create, local_volumes, node, objects, pod, priority_classes
 from tests.live.kit.control_plane import ControlPlane, await_all
 from tests.live.kit.cutting_proxy import CuttingProxy
+from tests.live.kit.fake_kubelet import FakeKubelet
 from tests.live.kit.followed_pods import FollowedPods
 from tests.live.kit.live_process import CONFIGURATION, Process, await_bound, volume_controller
 
@@ -56,12 +57,11 @@ def test_a_scheduler_killed_at_a_step_is_continued(planes: Callable[[], ControlP
         first = Process(plane, "first", killed_at=STEPS[step])
         create(admin, claimed + more)
         assert first.process.wait(120) == -signal.SIGKILL, first.log.read_text()
-        second = Process(plane, "second")
+        second, kubelet = Process(plane, "second"), FakeKubelet(admin, followed)
 
         def all_bound() -> bool:
-            followed.informer.run_once()
-            pods = followed.informer.indexer.values()
-            return all(one.spec.node_name for one in pods if not one.name.startswith("low"))
+            kubelet.step()  # a deletion whose client was killed may have only marked the victim
+            return all(one.spec.node_name for one in followed.pods() if not one.name.startswith("low"))
 
         await_all([all_bound], lambda: time.sleep(0.2))
         assert second.end() == 0, second.log.read_text()

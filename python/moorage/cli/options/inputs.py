@@ -260,9 +260,12 @@ def listed_objects(options: Mapping[str, Any]) -> Listed:
     from moorage.objects.read.load import Listed
 
     with connected(options) as client:
+        from moorage.store import ApiError
         from moorage.store.api.cluster_objects import list_cluster, server_version
 
-        objects, warnings = list_cluster(client)
+        named = f"--kubeconfig {options['kubeconfig']}" if options["kubeconfig"] else "API server"
+        with located(ApiError, source=named):
+            objects, warnings = list_cluster(client)
         version = server_version(client)
     print_warnings(warnings)
     return Listed("API server", objects, version)

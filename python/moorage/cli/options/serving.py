@@ -175,7 +175,7 @@ def serve_extender(options: Mapping[str, Any], stop: Event) -> None:
         service = ExtenderService(scheduler, arrivals)
         certificate, address = options["tls_cert_file"], options["bind_address"]
         tls = f"--tls-cert-file {certificate}, " if certificate else ""
-        with located(OSError, source=f"{tls}--bind-address {address}"):
+        with located(OSError, source=f"{tls}--bind-address {address}, --port {options['port']}"):
             server = ExtenderServer(
                 (address, options["port"]),
                 service.answer,

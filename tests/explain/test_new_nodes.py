@@ -24,7 +24,7 @@ from moorage.objects import (
     Toleration,
 )
 
-SEEDS = range(600 if NIGHTLY else 60)
+SEEDS = range(600 if NIGHTLY else 30)
 
 
 def daemon_set(name: str, spec: PodSpec) -> DaemonSet:

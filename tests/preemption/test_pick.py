@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.preemption.world import victim
 
 from moorage.framework.plugin.extender import Victims
@@ -33,53 +34,27 @@ def test_a_single_candidate_is_taken() -> None:
     assert choose(candidate("a", (1, 0), violations=9)) == ("a", "only candidate", ("a",))
 
 
-def test_fewest_violations_go_before_all_else() -> None:
-    assert choose(candidate("a", (0, 0), violations=1), candidate("b", (9, 0), (9, 0))) == (
-        *("b", "pdb violations"),
-        ("b",),
-    )
+UNSTARTED = Candidate("b", Victims((victim("v", priority=5, start=None),)))
 
 
-def test_then_the_lowest_highest_priority() -> None:
-    assert choose(candidate("a", (5, 0)), candidate("b", (4, 0), (4, 0))) == ("b", "highest priority", ("b",))
-
-
-def test_then_the_smallest_sum_of_priorities() -> None:
-    assert choose(candidate("a", (5, 0), (4, 0)), candidate("b", (5, 0), (3, 0))) == (
-        *("b", "sum of priorities"),
-        ("b",),
-    )
-
-
-def test_more_victims_of_negative_priority_are_not_cheaper() -> None:
-    assert choose(candidate("a", (-1, 0), (-9, 0)), candidate("b", (-1, 0))) == (
-        "b",
-        "sum of priorities",
-        ("b",),
-    )
-
-
-def test_the_number_of_victims_is_in_their_sum_already() -> None:
-    """The sum adds 2**31 per victim, so that only a priority of -2**31 lets it be equal."""
-    assert choose(candidate("a", (5, 0), (-(2**31), 0)), candidate("b", (5, 0))) == (
-        *("b", "number of victims"),
-        ("b",),
-    )
-
-
-def test_then_the_latest_start_among_the_most_important_victims() -> None:
-    assert choose(candidate("a", (5, 1), (1, 9)), candidate("b", (5, 2), (1, 0))) == (
-        "b",
-        "start time",
-        ("b",),
-    )
-    assert choose(candidate("a", (5, 1), (5, 9)), candidate("b", (5, 2), (5, 3))) == (
-        "b",
-        "start time",
-        ("b",),
-    )
-    unstarted = Candidate("b", Victims((victim("v", priority=5, start=None),)))
-    assert choose(candidate("a", (5, 59)), unstarted) == ("b", "start time", ("b",)), "the youngest of all"
+@pytest.mark.parametrize(
+    ("criterion", "worse", "better"),
+    [
+        ("pdb violations", candidate("a", (0, 0), violations=1), candidate("b", (9, 0), (9, 0))),
+        ("highest priority", candidate("a", (5, 0)), candidate("b", (4, 0), (4, 0))),
+        ("sum of priorities", candidate("a", (5, 0), (4, 0)), candidate("b", (5, 0), (3, 0))),
+        # More victims of negative priority are not cheaper.
+        ("sum of priorities", candidate("a", (-1, 0), (-9, 0)), candidate("b", (-1, 0))),
+        # The sum adds 2**31 per victim, so that only a priority of -2**31 lets it be equal.
+        ("number of victims", candidate("a", (5, 0), (-(2**31), 0)), candidate("b", (5, 0))),
+        # The latest start among the most important victims, and of those the earliest.
+        ("start time", candidate("a", (5, 1), (1, 9)), candidate("b", (5, 2), (1, 0))),
+        ("start time", candidate("a", (5, 1), (5, 9)), candidate("b", (5, 2), (5, 3))),
+        ("start time", candidate("a", (5, 59)), UNSTARTED),
+    ],
+)
+def test_criteria_in_their_order(criterion: str, worse: Candidate, better: Candidate) -> None:
+    assert choose(worse, better) == ("b", criterion, ("b",))
 
 
 def test_of_equal_ones_the_first() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +11,6 @@ import pytest
 
 from tests.conformance.compare import differences
 from tests.conformance.configurations import outcome as decided
-from tests.conformance.extenders import served
 from tests.conformance.modes import Mode
 from tests.conformance.replay import replay
 from tests.conformance.upstream.configuring import configurations, configured
@@ -41,15 +39,6 @@ def bred(families: tuple[str, ...], seed: int) -> list[dict[str, Any]]:
 @pytest.mark.nightly  # of the breeding alone
 def test_a_seed_gives_the_same_scenarios(families: tuple[str, ...]) -> None:
     assert bred(families, 7) == bred(families, 7) != bred(families, 8)
-
-
-@pytest.mark.parametrize("families", [FULL, DRA, SAMPLED, GANG], ids=["full", "dra", "sampled", "gang"])
-@pytest.mark.parametrize("how", [Mode(candidates=False), Mode(threads=2)], ids=str)
-@pytest.mark.nightly  # test_vectors.py compares the ways on the vectors themselves
-def test_every_way_comes_to_the_same_decisions(families: tuple[str, ...], how: Mode) -> None:
-    with served(json.dumps(bred(families, 1)).encode()) as text:
-        for scenario in json.loads(text):
-            assert list(replay(scenario, how)) == list(replay(scenario, Mode()))
 
 
 @pytest.mark.parametrize(

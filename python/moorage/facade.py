@@ -8,32 +8,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from moorage.arguments import typed
 from moorage.autoscaling.karpenter import KarpenterOptions, Provisioning
 from moorage.autoscaling.pending_provisioning import Types, provision_pods
 from moorage.changes import cluster_changes as changes
-from moorage.changes.change import Change
 from moorage.changes.drain import reason_to_stay
 from moorage.changes.node_copies import ZONE
-from moorage.changes.node_upgrades import upgrade_nodes
 from moorage.changes.requested_resources import ResourceRequest
 from moorage.changes.suspended_workloads import still_suspended
-from moorage.explain.explain_document import Explanation
-from moorage.explain.situations import explain_now
-from moorage.objects.model.cluster import Suspended
 from moorage.objects.model.pod import Pod
 from moorage.objects.read.python_values import Source
-from moorage.planning.bounds.placement_bound import Bound, bound
-from moorage.planning.new_nodes.node_demand import NodesNeeded, nodes_needed
-from moorage.planning.node_emptying import Aim, EmptyingPlan, defragment, drain_plan
-from moorage.planning.node_room import Room, node_room
-from moorage.planning.survival import Survival, survive
-from moorage.planning.template_capacity import Capacity, capacity
 from moorage.scheduler.check_arguments import Counted, counted_pods, nodes_like, pods_of
-from moorage.scheduler.difference import Difference, difference
 from moorage.scheduler.scheduler import PodScheduler
+
+if TYPE_CHECKING:
+    from moorage.changes.change import Change
+    from moorage.explain.explain_document import Explanation
+    from moorage.objects.model.cluster import Suspended
+    from moorage.planning.bounds.placement_bound import Bound
+    from moorage.planning.new_nodes.node_demand import NodesNeeded
+    from moorage.planning.node_emptying import EmptyingPlan
+    from moorage.planning.node_room import Room
+    from moorage.planning.survival import Survival
+    from moorage.planning.template_capacity import Capacity
+    from moorage.scheduler.difference import Difference
 
 
 class Scheduler(PodScheduler):
@@ -150,6 +150,8 @@ class Scheduler(PodScheduler):
         NotFoundError
             There is no pod of this name, and no workload with a pod.
         """
+        from moorage.explain.situations import explain_now
+
         return explain_now(self, pod)
 
     @typed
@@ -196,6 +198,8 @@ class Scheduler(PodScheduler):
         Difference
             From this scheduler to the other.
         """
+        from moorage.scheduler.difference import difference
+
         return difference(self, other)
 
     # ---- changes of objects --------------------------------------------------------------------------------
@@ -472,6 +476,8 @@ class Scheduler(PodScheduler):
         InputError
             There is no such node, or `surge` is not between 0 and the number of nodes.
         """
+        from moorage.changes.node_upgrades import upgrade_nodes
+
         return upgrade_nodes(self, nodes, surge)
 
     @typed
@@ -643,6 +649,8 @@ class Scheduler(PodScheduler):
         TypeError
             A template is no pod.
         """
+        from moorage.planning.template_capacity import capacity
+
         return capacity(self, counted_pods(self.client, template, "template"), max, by, gang)
 
     @typed
@@ -670,6 +678,8 @@ class Scheduler(PodScheduler):
         TypeError
             Something is no pod.
         """
+        from moorage.planning.bounds.placement_bound import bound
+
         return bound(self, None if pods is None else pods_of(self.client, pods), weights)
 
     @typed
@@ -702,6 +712,8 @@ class Scheduler(PodScheduler):
         MoorageError
             The client is no ObjectStore, or pods are being bound.
         """
+        from moorage.planning.node_emptying import drain_plan
+
         return drain_plan(self, nodes, force)
 
     @typed
@@ -739,6 +751,8 @@ class Scheduler(PodScheduler):
         MoorageError
             The client is no ObjectStore, or pods are being bound.
         """
+        from moorage.planning.node_emptying import Aim, defragment
+
         return defragment(self, Aim(nodes, gpus, resource, max_moves, force))
 
     @typed
@@ -785,6 +799,8 @@ class Scheduler(PodScheduler):
         TypeError
             Something is no pod or no node.
         """
+        from moorage.planning.new_nodes.node_demand import nodes_needed
+
         asked = None if workload is None else counted_pods(self.client, workload, "workload")
         return nodes_needed(self, asked, nodes_like(like), max)
 
@@ -823,6 +839,8 @@ class Scheduler(PodScheduler):
         MoorageError
             The client is no ObjectStore, or pods are being bound.
         """
+        from moorage.planning.survival import survive
+
         return survive(self, by, at_once, go_on)
 
     @typed
@@ -843,4 +861,6 @@ class Scheduler(PodScheduler):
         InputError
             No node has the label.
         """
+        from moorage.planning.node_room import node_room
+
         return node_room(self, nodes, by)

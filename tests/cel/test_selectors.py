@@ -11,7 +11,8 @@ from tests.devices.make import DRIVER
 from moorage.cel.cel_errors import CompileError
 from moorage.devices import SelectorCache
 from moorage.devices.allocation.device_pools import PublishedSlice, SliceKinds
-from moorage.devices.device_selector import Selector, SelectorError, compile_selector, device_value
+from moorage.devices.device_selector import Selector, compile_selector, device_value
+from moorage.devices.selector_error import SelectorError
 from moorage.objects import Device, DeviceAttribute, ResourceSlice, ResourceSliceSpec
 from moorage.objects.read.decode import decode
 from moorage.releases import RELEASES

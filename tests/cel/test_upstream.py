@@ -28,11 +28,11 @@ from moorage.cel.work import begin_work
 from moorage.devices.device_selector import (
     FIELDS,
     Selector,
-    SelectorError,
     compile_selector,
     device_value,
     library,
 )
+from moorage.devices.selector_error import SelectorError
 
 from .test_selectors import DEVICE
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -56,6 +57,26 @@ def test_without_the_extra(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     monkeypatch.setattr(cli, "find_spec", lambda name: None)
     assert cli.main(["version"]) == 2
     assert capsys.readouterr().err == "error: click is missing: pip install 'moorage[cli]'\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "rooms"),
+    [
+        ("check -f {} -o table", {"planning", "explain", "multi", "cel.program", "report", "serve"}),
+        ("nodes -f {} -o json", {"multi", "cel.program", "report", "serve"}),
+    ],
+)
+def test_imports_follow_the_command(command: str, rooms: set[str], tmp_path: Path) -> None:
+    file = tmp_path / "nodes.json"
+    status = {"allocatable": {"cpu": "1", "pods": "9"}}
+    file.write_text(json.dumps({"kind": "Node", "metadata": {"name": "n"}, "status": status}))
+    few = {f"moorage.{room}" for room in rooms} | {"yaml", "xml.etree", "rich"}
+    code = (
+        f"import sys; from moorage.cli import main; main({command.format(file).split()}); "
+        f"print(*({few} & sys.modules.keys()), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stderr.splitlines()[-1] == ""
 
 
 def test_an_unknown_command_is_refused_with_the_nearest_one(capsys: pytest.CaptureFixture[str]) -> None:

@@ -202,7 +202,7 @@ def read_requests(file: str) -> RequestFile:
     InputError
         The file cannot be read, or has something else.
     """
-    from moorage.objects.read.yaml_reader import read_yaml  # few need it, and it imports PyYAML
+    from moorage.objects.read.yaml_reader import read_yaml  # few need it
 
     source = source_name(file)
     with located(UnicodeDecodeError, source=source):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from importlib import import_module
 
 import click
@@ -31,6 +32,9 @@ COMMANDS = {
 }
 """The commands and what ``--help`` says of them. Each is in the module of its name, which is imported when
 the command runs."""
+MANY_OBJECTS = 100_000, 10, 10
+"""Thresholds of the garbage collector. With those of Python it looks for cycles at every 700th object, which
+takes a tenth of a short command."""
 _MODULES = {"scheduler": "live_command", "serve": "live_command"}
 """Modules of commands whose name another module has."""
 
@@ -50,6 +54,7 @@ def run(arguments: list[str] | None, as_plugin: bool = False) -> int:
     int
         Exit code.
     """
+    gc.set_threshold(*MANY_OBJECTS)
     try:
         code = app.main(arguments, prog_name=PLUGIN if as_plugin else "moorage", standalone_mode=False)
     except (click.Abort, KeyboardInterrupt):

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from moorage.cel.cel_errors import CompileError
 from moorage.devices.allocation.allocator import AllocatedDevices
 from moorage.devices.allocation.device_pools import DeviceId, DeviceSlices, PublishedDevice
-from moorage.devices.device_selector import SelectorError
+from moorage.devices.selector_error import SelectorError
 from moorage.objects import Node
 from moorage.objects.model.resource_claims import DeviceClass
 

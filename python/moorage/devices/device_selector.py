@@ -34,6 +34,7 @@ from moorage.cel.syntax.parser import TOO_DEEP, parse
 from moorage.cel.type_checker import TypeChecker
 from moorage.cel.values import MapValue, type_of_value
 from moorage.cel.work import begin_work
+from moorage.devices.selector_error import SelectorError
 from moorage.objects.model.resource_slices import Device, DeviceAttribute
 
 FIELDS = {
@@ -43,10 +44,6 @@ FIELDS = {
     "capacity": map_of(STRING, map_of(STRING, QUANTITY)),
 }
 LISTS = {"attributes": map_of(STRING, map_of(STRING, DYN))}
-
-
-class SelectorError(Exception):
-    """An expression cannot be evaluated for a device; the message is upstream's."""
 
 
 class Selector:

@@ -27,9 +27,9 @@ from .allocation.claim_requests import Request
 from .allocation.device_capacity import CapacityError, has_capacity
 from .allocation.device_pools import DeviceId, DevicePool, DeviceSlices, PublishedDevice
 from .device_properties import comparable_value, find_attribute, tolerates_taints
-from .device_selector import SelectorError
 from .features import Features
 from .selector_cache import SelectorCache
+from .selector_error import SelectorError
 
 PUBLISHED, CLASS, SELECTOR, TAINT, IN_USE, CAPACITY, COUNTER, CONSTRAINT = (
     *("published", "class-selector", "request-selector", "taint", "in-use"),

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from moorage.cel.cel_errors import CompileError
 from moorage.devices.allocation.device_pools import PublishedDevice
-from moorage.devices.device_selector import (
-    SelectorError,
-    check_values,
-    compile_selector,
-    device_value,
-    library,
-)
+from moorage.devices.selector_error import SelectorError
 
 _LIMIT = 1 << 20
 
@@ -31,7 +25,6 @@ class SelectorCache:
     ) -> None:
         self._list_attributes, self._multiple_allocations = list_attributes, multiple_allocations
         self._includes = includes
-        library()  # kube-scheduler, too, has its environment before the first expression
         self._results: dict[tuple[str, bytes], bool | SelectorError] = {}
         self._by_driver: dict[tuple[str, str], bool] = {}  # of expressions that read nothing else
 
@@ -58,6 +51,8 @@ class SelectorCache:
         return found
 
     def _evaluate(self, expression: str, device: PublishedDevice) -> bool | SelectorError:
+        from .device_selector import check_values, compile_selector, device_value
+
         selector = compile_selector(
             expression, list_attributes=self._list_attributes, includes=self._includes
         )

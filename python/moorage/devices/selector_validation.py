@@ -15,8 +15,6 @@ from moorage.objects.model.resource_claims import (
     ResourceClaimTemplate,
 )
 
-from .device_selector import compile_selector
-
 
 class SelectorValidation:
     """Refuses manifests with expressions that do not compile.
@@ -45,6 +43,8 @@ class SelectorValidation:
             The object is a manifest, and an expression does not compile.
         """
         for path, selector in _selectors(obj):
+            from .device_selector import compile_selector
+
             expression = "" if selector.cel is None else selector.cel.expression
             found = compile_selector(expression, list_attributes=True)  # gates are not known here
             if not isinstance(found, CompileError):

@@ -19,7 +19,8 @@ from moorage._core.base.label_syntax import requirement_error, requirement_error
 from moorage._core.base.quantity import Quantity
 from moorage._core.base.selectors import parse_selector
 from moorage.cel.cel_errors import CompileError
-from moorage.devices.device_selector import SelectorError, compile_selector, device_value
+from moorage.devices.device_selector import compile_selector, device_value
+from moorage.devices.selector_error import SelectorError
 from moorage.errors import ExtenderError, InputError, MoorageError
 from moorage.extenders import extender_wire
 from moorage.framework.configuration.load_configuration import load_configuration
@@ -27,7 +28,9 @@ from moorage.go_texts import parse_duration
 from moorage.objects import Device, Node, Pod, decode_object, dump, load
 from moorage.objects.read.block_yaml import read_block_style
 from moorage.objects.read.decode import decode
-from moorage.objects.read.yaml_reader import MAX_DEPTH, _documents, _RefusedError, read_yaml, resolve_plain
+from moorage.objects.read.plain_scalars import MAX_DEPTH, RefusedError, resolve_plain
+from moorage.objects.read.yaml_events import documents
+from moorage.objects.read.yaml_reader import read_yaml
 from moorage.plugins.registry import IN_TREE
 from moorage.sim.loaders.formats import FORMATS
 from moorage.sim.perf import read_workloads
@@ -91,7 +94,7 @@ def yaml(data: bytes) -> None:
     """The fast reader of block style reads what the reader of all of YAML does, or stands back."""
     text = text_of(data)
     try:
-        expected: Any = [one for one in _documents(text, "f") if one is not None]
+        expected: Any = [one for one in documents(text, "f") if one is not None]
     except InputError:
         expected = None
     try:
@@ -99,7 +102,7 @@ def yaml(data: bytes) -> None:
     except InputError:
         found = None
     assert repr(found) == repr(expected), (found, expected)
-    with suppress(_RefusedError):
+    with suppress(RefusedError):
         read_block_style(text, resolve_plain, MAX_DEPTH)
 
 

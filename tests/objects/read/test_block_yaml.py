@@ -15,10 +15,11 @@ from tests.objects.refusal import refusal
 
 from moorage.errors import InputError
 from moorage.objects import load
-from moorage.objects.read import yaml_reader
+from moorage.objects.read import yaml_events
 from moorage.objects.read.block_yaml import read_block_style
+from moorage.objects.read.plain_scalars import MAX_DEPTH, RefusedError, resolve_plain
 from moorage.objects.read.write import dump_yaml
-from moorage.objects.read.yaml_reader import MAX_DEPTH, read_yaml, resolve_plain
+from moorage.objects.read.yaml_reader import read_yaml
 
 ROOT = Path(__file__).parents[3]
 
@@ -27,14 +28,14 @@ def by_lines(text: str) -> list[Any] | None:
     """The documents as read line by line; None where that is refused."""
     try:
         return read_block_style(text, resolve_plain, MAX_DEPTH)
-    except yaml_reader._RefusedError:
+    except RefusedError:
         return None
 
 
 def as_all_of_yaml(text: str) -> list[Any] | None:
     """The documents as the reader of all of YAML gives them; None where the text is invalid."""
     try:
-        return list(yaml_reader._documents(text, "f"))
+        return list(yaml_events.documents(text, "f"))
     except InputError:
         return None
 

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moorage.errors import InputError
-from moorage.objects.read.yaml_reader import MAX_DEPTH, read_first, read_yaml
+from moorage.objects.read.plain_scalars import MAX_DEPTH
+from moorage.objects.read.yaml_reader import read_first, read_yaml
 
 
 def read(text: str) -> Any:

@@ -105,7 +105,6 @@ def check(
     """
     from moorage.cli.output.check_output import write_verdict
     from moorage.cli.runs.gate import judge, waiting_pods
-    from moorage.cli.runs.release_comparison import compare_releases, sides_of_upgrade
     from moorage.cli.runs.removed_pods import removed_pods
     from moorage.cli.runs.simulation import Preparation
     from moorage.objects.read.cluster_builder import CONFIGURATION
@@ -131,6 +130,8 @@ def check(
             waiting = waiting_pods(expanded(before, **preparation.settings))
             done = preparation.run(stage)
         else:
+            from moorage.cli.runs.release_comparison import compare_releases, sides_of_upgrade
+
             stage()
             assert after.release is not None
             releases = _two_releases(options, after.release)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from moorage.cli.runs.gate import Finding, Verdict
 from moorage.cli.runs.group_fits import GroupFit, group_fits
@@ -12,12 +12,14 @@ from moorage.cli.runs.removed_pods import Removed
 from moorage.cli.runs.simulation import KEPT, PLACED, Outcome, Simulation
 from moorage.errors import examples, number_of, printable
 from moorage.objects.workloads.top_controller import Workload
-from moorage.planning.survival import Survival
 
 from .ci_output import ci_text, why
 from .printing import Table, ignore_broken_pipe, print_lines, told, write_tables, write_value
 from .run_output import by_workload, group_tables, unplaced_document
 from .survival_output import survival_document, survival_lines, survival_table
+
+if TYPE_CHECKING:
+    from moorage.planning.survival import Survival
 
 API_VERSION = "check.moorage.dev/v1"
 _EXAMPLES = 5

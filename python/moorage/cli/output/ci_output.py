@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain
-from typing import NamedTuple
-from xml.etree import ElementTree
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -13,7 +12,9 @@ from moorage.cli.options.change_options import RequestedChange, explain_command
 from moorage.cli.runs.gate import Verdict
 from moorage.cli.runs.simulation import KEPT
 from moorage.errors import number_of, printable
-from moorage.planning.survival import NODE, Survival, lost_by_workload
+
+if TYPE_CHECKING:
+    from moorage.planning.survival import Survival
 
 
 class Case(NamedTuple):
@@ -77,6 +78,8 @@ def _shows(namespace: str) -> bool:
 
 
 def _losses(survival: Survival) -> Iterator[Case]:
+    from moorage.planning.survival import NODE, lost_by_workload
+
     for loss in survival.losses:
         parts = [
             f"{namespace}/{workload} ({count}): {reason}"
@@ -93,6 +96,8 @@ def _losses(survival: Survival) -> Iterator[Case]:
 
 def _junit(cases: list[Case]) -> str:
     """Return a report of one suite; each case that counts is a failure, the others are skipped."""
+    from xml.etree import ElementTree
+
     failures, skipped = sum(case.counts for case in cases), sum(not case.counts for case in cases)
     numbers = {"tests": str(max(len(cases), 1)), "failures": str(failures), "skipped": str(skipped)}
     suites = ElementTree.Element("testsuites")

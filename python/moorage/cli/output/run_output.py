@@ -6,22 +6,23 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from moorage.cli.runs.group_fits import GroupFit, group_fits
 from moorage.cli.runs.simulation import KEPT, PLACED, REPLACED, Group, Outcome, Simulation, group_outcomes
 from moorage.errors import first_of
-from moorage.explain.explain_document import document
 from moorage.framework.plugin.amounts import held_by, unit
-from moorage.multi.optimistic import Optimistic
 from moorage.objects import Node
 from moorage.objects.workloads.top_controller import Workload
 from moorage.scheduler.cycle.results import Failure
 from moorage.sim.summary import Summary, Use, by_count, zone_of
 
 from .printing import PICTURES, Table, ignore_broken_pipe, told, write_picture, write_tables, write_value
+
+if TYPE_CHECKING:
+    from moorage.multi.optimistic import Optimistic
 
 API_VERSION = "simulate.moorage.dev/v1"
 NODES = 3
@@ -65,6 +66,7 @@ def write_simulation(form: str, simulation: Simulation, outcomes: list[Outcome] 
         elif form == "csv":
             write_tables(form, [_pod_table(simulation, shown)])
         elif form == "html":
+            from moorage.explain.explain_document import document
             from moorage.report import current_use, simulation_page
 
             page = simulation_page(

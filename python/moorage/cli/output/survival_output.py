@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from moorage.errors import number_of
-from moorage.planning.survival import NODE, Survival, lost_by_workload
 
 from .printing import Table
+
+if TYPE_CHECKING:
+    from moorage.planning.survival import Survival
 
 
 def survival_lines(survival: Survival, all_have_node: bool) -> Iterator[str]:
@@ -33,6 +35,8 @@ def survival_lines(survival: Survival, all_have_node: bool) -> Iterator[str]:
 
 def survival_table(survival: Survival) -> Table:
     """Return a row for each loss, workload and reason, those that leave most pods out first."""
+    from moorage.planning.survival import NODE, lost_by_workload
+
     rows = []
     for loss in survival.losses:
         for (namespace, workload, reason), count in lost_by_workload(loss).items():

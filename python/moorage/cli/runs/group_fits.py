@@ -5,15 +5,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from moorage.explain.groups.explain_group import Fit, fit_of_group
 from moorage.objects import Pod, group_of
 from moorage.objects.workloads.ownership import FINISHED
 
 from .simulation import EVICTED, PLACED, REFUSED, Outcome, Simulation
+
+if TYPE_CHECKING:
+    from moorage.explain.groups.explain_group import Fit
 
 
 class GroupFit(msgspec.Struct, frozen=True, rename="camel"):
@@ -68,7 +70,8 @@ def group_fits(simulation: Simulation, outcomes: Iterable[Outcome]) -> list[Grou
     pods = Counter(map(group_of, stored))
     with_node = Counter(group_of(pod) for pod in stored if pod.spec.node_name)
     gone = Counter(group_of(one.pod) for one in simulation.outcomes if one.status in (EVICTED, REFUSED))
-    found, known = list[GroupFit](), dict[Hashable, Fit]()
+    found: list[GroupFit] = []
+    known: dict[Hashable, Fit] = {}
     for unit, members in of_units.items():
         group = scheduler.context.groups.get(unit)
         minimum = 0 if group is None else group.min_count
@@ -81,6 +84,8 @@ def _stop(
     simulation: Simulation, members: Iterable[Outcome], minimum: int, known: dict[Hashable, Fit]
 ) -> dict[str, Any]:
     """Return how many pods of a group fit at once, and what stops the next one; nothing if all are placed."""
+    from moorage.explain.groups.explain_group import fit_of_group
+
     left = next((one for one in members if one.status != PLACED), None)
     seen = None if left is None else fit_of_group(simulation.scheduler.context, left.pod, known)
     if left is None:

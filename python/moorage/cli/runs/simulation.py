@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from moorage.changes.change import Change
 from moorage.changes.drain import LASTING
@@ -17,7 +17,6 @@ from moorage.controllers.persistent_volume.driver_topology import unknown_topolo
 from moorage.controllers.workloads.awaited_pods import why_awaited
 from moorage.errors import examples, number_of
 from moorage.facade import Scheduler
-from moorage.multi.optimistic import Optimistic
 from moorage.objects import Cluster, Object, ObjectMeta, Pod
 from moorage.objects.model.cluster import RefusedPod
 from moorage.objects.model.storage import PersistentVolumeClaim
@@ -35,6 +34,9 @@ from moorage.scheduler.loop import Loop
 from moorage.scheduler.scheduler_parts import TERMINATING as TERMINATING
 from moorage.sim.summary import Summary, summarize
 from moorage.store.errors import NotFoundError
+
+if TYPE_CHECKING:
+    from moorage.multi.optimistic import Optimistic
 
 PLACED, UNSCHEDULABLE, EVICTED, REPLACED = "placed", "unschedulable", "evicted", "replaced"
 WAITING, KEPT, REFUSED = "waiting", "kept", "refused"

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from moorage._core.base.quantity import Quantity
 from moorage.cel.cel_errors import CompileError
-from moorage.devices.device_selector import SelectorError
 from moorage.devices.features import Features
 from moorage.devices.selector_cache import SelectorCache
+from moorage.devices.selector_error import SelectorError
 from moorage.objects.model.resource_claims import EXACT_COUNT, DeviceSelector, DeviceToleration
 from moorage.objects.model.resource_slices import DeviceTaint
 

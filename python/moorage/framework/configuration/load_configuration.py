@@ -188,7 +188,7 @@ def _parse(text: str) -> tuple[Any, list[str]]:
             return parse(text), []
         except DecodeError as error:
             raise DecodeError(f"couldn't get version/kind; json parse error: {error}") from None
-    from moorage.objects.read.yaml_reader import read_first  # the library of YAML takes long to import
+    from moorage.objects.read.yaml_reader import read_first
 
     try:
         value, duplicates = read_first(text, "yaml")

@@ -9,24 +9,42 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import cache
 from typing import Any, NamedTuple
 
 # The printable characters of YAML beyond ASCII, without line breaks and the byte order mark; of all printable
 # characters those besides blank, # and :.
 _OTHERS = r"\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff"
-_DARK = rf'[!"$-9;-~{_OTHERS}]'
-_DOUBLE, _SINGLE = rf'"[ !#-\[\]-~{_OTHERS}]*+"', rf"'(?:[ -&(-~{_OTHERS}]|'')*+'"
-# A plain scalar contains neither ": " nor " #". Quantifiers are possessive, so that time is linear.
-_PLAIN = (
-    rf"(?:[A-Za-z0-9_./+=~^$(<;]|-(?=[^ ])){_DARK}*+"
-    rf"(?:(?::(?=[^ ])|\#| ++(?=[^ #])){_DARK}*+)*+"
-)
-_KEY = rf"""[A-Za-z_][\w./-]*+(?::{_DARK}[\w./-]*+)*+|"[\w ./:-]*+"|'[\w ./:-]*+'"""
-_VALUE = rf"{_PLAIN}|{_DOUBLE}|{_SINGLE}|\{{\}}|\[\]|\|-?"
-_ENTRY = re.compile(rf"( *+)((?:- ++)*+)(?:({_KEY}):(?: ++|$))?+({_VALUE})?", re.ASCII)
 _MAX_KEY = 250  # of 1,024 characters that YAML has between the beginning of a key and its colon
-_COMMENT = re.compile(rf" *#[ -~{_OTHERS}]*")
-_LITERAL = re.compile(rf"( *)([!-~{_OTHERS}][ -~{_OTHERS}]*)")
+
+
+class _Patterns(NamedTuple):
+    """Patterns of an entry, of a comment, and of the first line of a literal block."""
+
+    entry: re.Pattern[str]
+    comment: re.Pattern[str]
+    literal: re.Pattern[str]
+
+
+@cache
+def _patterns(others: str) -> _Patterns:
+    """Return the patterns for texts that have some characters beyond ASCII. Those for all of them take
+    20 ms to compile, and few texts have any."""
+    dark = rf'[!"$-9;-~{others}]'
+    double, single = rf'"[ !#-\[\]-~{others}]*+"', rf"'(?:[ -&(-~{others}]|'')*+'"
+    # A plain scalar contains neither ": " nor " #". Quantifiers are possessive, so that time is linear.
+    plain = (
+        rf"(?:[A-Za-z0-9_./+=~^$(<;]|-(?=[^ ])){dark}*+"
+        rf"(?:(?::(?=[^ ])|\#| ++(?=[^ #])){dark}*+)*+"
+    )
+    key = rf"""[A-Za-z_][\w./-]*+(?::{dark}[\w./-]*+)*+|"[\w ./:-]*+"|'[\w ./:-]*+'"""
+    value = rf"{plain}|{double}|{single}|\{{\}}|\[\]|\|-?"
+    return _Patterns(
+        re.compile(rf"( *+)((?:- ++)*+)(?:({key}):(?: ++|$))?+({value})?", re.ASCII),
+        re.compile(rf" *#[ -~{others}]*"),
+        re.compile(rf"( *)([!-~{others}][ -~{others}]*)"),
+    )
+
 
 _Frame = tuple[int, Any]
 """A list or map that is being read, and the column of its entries."""
@@ -74,6 +92,7 @@ class _BlockReader:
 
     def __init__(self, text: str, resolve: Callable[[str], Any], max_depth: int) -> None:
         self._lines = text.split("\n")
+        self._patterns = _patterns("" if text.isascii() else _OTHERS)
         self._resolve = resolve
         self._max_depth = max_depth
         self._entries: dict[str, _Entry] = {}  # by line, since the lines of like objects are the same
@@ -83,13 +102,13 @@ class _BlockReader:
     def read(self) -> list[Any]:
         documents: list[Any] = []
         has_document = False
-        lines, at, entries = self._lines, 0, self._entries
+        lines, at, entries, patterns = self._lines, 0, self._entries, self._patterns
         while at < len(lines):
             line = lines[at]
             at += 1
             entry = entries.get(line)
             if entry is None:
-                found = _ENTRY.fullmatch(line)
+                found = patterns.entry.fullmatch(line)
                 if line == "---":
                     if has_document:
                         documents.append(self._root())
@@ -97,7 +116,7 @@ class _BlockReader:
                     self._frames.clear()
                     self._pending.clear()
                     continue
-                if not line or (found is None and _COMMENT.fullmatch(line)):
+                if not line or (found is None and patterns.comment.fullmatch(line)):
                     continue
                 if found is None:
                     raise _OtherError
@@ -192,21 +211,21 @@ class _BlockReader:
     def _literal(self, at: int, column: int, style: str) -> tuple[str, int]:
         """Return the text of a literal block below an entry at a column, and the number of the next line."""
         lines, kept, end = self._lines, list[str](), 0
-        first = _LITERAL.fullmatch(lines[at]) if at < len(lines) else None
+        first = self._patterns.literal.fullmatch(lines[at]) if at < len(lines) else None
         if first is None or (indent := first.end(1)) <= column:
             raise _OtherError
         for end in range(at, len(lines)):
             line = lines[end]
             if line and line[:indent].strip(" "):
                 break
-            if line and not _LITERAL.fullmatch(line):
+            if line and not self._patterns.literal.fullmatch(line):
                 raise _OtherError
             kept.append(line[indent:])
         else:
             end = len(lines)
             if kept[-1]:  # the last line has no end
                 raise _OtherError
-        if end < len(lines) and _COMMENT.fullmatch(lines[end]):
+        if end < len(lines) and self._patterns.comment.fullmatch(lines[end]):
             raise _OtherError
         while not kept[-1]:
             kept.pop()

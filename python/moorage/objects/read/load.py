@@ -10,7 +10,7 @@ from contextlib import closing, suppress
 from functools import cached_property, partial
 from io import BytesIO
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import msgspec
 from msgspec import UNSET
@@ -48,6 +48,10 @@ from .parts_reader import Parts, PartsReader
 from .python_values import Source, is_manifest, is_path, text_of
 from .snapshots import TABLE, read_server_version, read_snapshot, refuse_answers
 from .unpacking import unpack
+from .yaml_reader import read_yaml
+
+if TYPE_CHECKING:
+    from .yaml_events import DuplicateKey
 
 _PEEK = 4096
 _EXAMPLES = 5
@@ -621,8 +625,6 @@ class _Reader:
 
     def _of_yaml(self, text: str, source: str) -> Iterator[Any]:
         """Read YAML documents; with duplicate keys, unless they are refused."""
-        from .yaml_reader import DuplicateKey, read_yaml  # the library of YAML takes long to import
-
         duplicates: list[DuplicateKey] = []
         yield from read_yaml(text, source, None if self.fields.mode == "strict" else duplicates)
         for duplicate in duplicates:

@@ -20,8 +20,8 @@ from moorage.devices.allocation.claim_requests import (
 )
 from moorage.devices.allocation.device_capacity import CapacityError, consumed_amounts, has_capacity
 from moorage.devices.allocation.device_pools import DeviceId, DevicePool, PublishedDevice
-from moorage.devices.device_selector import SelectorError
 from moorage.devices.features import Features
+from moorage.devices.selector_error import SelectorError
 from moorage.objects import DeviceClass, DeviceSelector, DeviceTaint, DeviceToleration, Node
 from moorage.objects.model.resource_claims import EXACT_COUNT
 

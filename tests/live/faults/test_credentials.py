@@ -133,16 +133,19 @@ def test_a_client_certificate_is_read_again_before_it_runs_out(
     cluster: ControlPlane, scheduler: Scheduler, admin: ApiClient, pods: FollowedPods
 ) -> None:
     folder, issue = cluster.folder, cluster.authority.issue
-    issue("client", "system:kube-scheduler", seconds=45.0)
-    for end in ("crt", "key"):
-        shutil.copy(folder / f"client.{end}", folder / f"first.{end}")
+    issue("client", "system:kube-scheduler")
     user = f"client-certificate: {folder}/client.crt, client-key: {folder}/client.key"
     process = scheduler(kubeconfig=cluster.write_kubeconfig(folder / "files.kubeconfig", "files", user))
     pods.await_bound(5)
-    issue("client", "system:kube-scheduler")
-    await_all([lambda: is_refused(cluster, "first")], lambda: time.sleep(0.5))
+    issue("client", "system:kube-scheduler", seconds=45.0)
+    for end in ("crt", "key"):
+        shutil.copy(folder / f"client.{end}", folder / f"short.{end}")
     create(admin, [pod(f"q{at}") for at in range(5)])
     pods.await_bound(10)
+    issue("client", "system:kube-scheduler")
+    await_all([lambda: is_refused(cluster, "short")], lambda: time.sleep(0.5))
+    create(admin, [pod(f"r{at}") for at in range(5)])
+    pods.await_bound(15)
     assert process.end() == 0, process.log.read_text()
 
 

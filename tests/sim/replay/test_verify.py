@@ -26,19 +26,22 @@ def test_a_record_of_this_scheduler_agrees() -> None:
     assert verification.headline() == "60 of 60 recorded bindings are decided alike"
 
 
-def test_a_record_tells_another_configuration_apart() -> None:
-    timeline = recorded(busy())
-    assert list(mo.replay(timeline).record()) == list(timeline)
+@pytest.fixture(scope="module")
+def record() -> Timeline:
+    return recorded(busy())
+
+
+def test_a_record_tells_another_configuration_apart(record: Timeline) -> None:
+    assert list(mo.replay(record).record()) == list(record)
     profiles = [{"plugins": {"score": {"disabled": [{"name": "NodeResourcesFit"}]}}}]
     config = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
-    other = mo.verify(timeline, config=config | {"profiles": profiles})
+    other = mo.verify(record, config=config | {"profiles": profiles})
     assert 0 < len(other.divergences) < other.bindings == 955
 
 
-def test_pods_that_waited_are_tried_when_they_were_bound() -> None:
-    timeline = recorded(busy())
-    verification = mo.verify(timeline)
-    assert verification.bindings == sum(event.verb is Verb.BIND for event in timeline) > 900
+def test_pods_that_waited_are_tried_when_they_were_bound(record: Timeline) -> None:
+    verification = mo.verify(record)
+    assert verification.bindings == sum(event.verb is Verb.BIND for event in record) > 900
     assert (verification.agrees, verification.left_out) == (True, {})
 
 

@@ -34,7 +34,7 @@ def place_run(  # noqa: PLR0913
     state = placer.search.state
     pods = [pod_of(state, pod_class, pinned, node_name)] * tries
     out, batch = Placements(state, tries), PodBatch(state, pods)
-    placer.place(batch, out, on_unschedulable=lambda at: stops)
+    placer.place(batch, out, on_unschedulable=lambda at: None if stops else "full")
     rows = out.rows
     placed = tries if (rows >= 0).all() else int(np.argmin(rows >= 0))
     if placed < tries and not (stops or placer.decider.failed):

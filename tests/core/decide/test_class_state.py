@@ -115,7 +115,7 @@ def test_pods_of_a_class_that_failed_are_not_searched_for_until_something_change
     def place(n: int) -> list[int]:
         out = Placements(state, n)
         batch = PodBatch(state, [pod_of(state, pod_class)] * n)
-        placer.place(batch, out, on_unschedulable=told.append)
+        placer.place(batch, out, on_unschedulable=lambda at: told.append(at) or "full")
         return [int(row >= 0) for row in out.rows]
 
     placer.search.states.set_failure((pod_class, 0, 0), "why", state.log.head)
@@ -140,13 +140,14 @@ def test_what_is_noted_of_a_failure(calls_back: bool) -> None:
     state.set_node(node("n0", cpu=1, labels={"a": "b"}))
     out, batch = Placements(state, 2), PodBatch.of_template(state, pod("p", requests={"cpu": 1}), 2)
 
-    def ask(at: int) -> None:
+    def ask(at: int) -> str:
         assert states.failure_of(target, state.log.head) is None
-        states.set_failure(target, f"pod {at}", state.log.head)
+        return f"pod {at}"
 
     placer.place(batch, out, on_unschedulable=ask if calls_back else None)
     assert out.rows.tolist() == [0, -1]
     assert states.failure_of(target, state.log.head) == ("pod 1" if calls_back else None)
+    assert out.failures == ({1: "pod 1"} if calls_back else {})
 
 
 def test_failures_of_pods_that_are_pinned_are_those_of_one_node() -> None:

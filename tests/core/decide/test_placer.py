@@ -50,11 +50,12 @@ class Placing:
         self.failed: list[int] = []
         self.why: list[dict[int, int]] = []
 
-    def note(self, at: int) -> None:
+    def note(self, at: int) -> int:
         self.failed.append(at)
         target = self.batch.target(at)
         self.why.append(self.placer.decider.rejections(*target))
         assert self.why[-1] == count_verdicts(self.placer.search.verdicts(*target)[1])
+        return at
 
     def place(self, first: int, end: int) -> None:
         """The pods from `first` to `end` in one call."""
@@ -97,7 +98,10 @@ def test_many_are_placed_as_one_after_the_other(
     each.each()
     assert many.rows.tolist() == each.rows.tolist()
     assert many.starts == {end: each.starts[end] for end in many.starts}
-    assert set(many.failed) <= set(np.flatnonzero(many.rows < 0).tolist())
+    assert sorted(many.out.failures) == np.flatnonzero(many.rows < 0).tolist()
+    for at, why in many.out.failures.items():  # that of the latest pod of the target about which it was asked
+        told = [one for one in many.failed if one <= at and many.batch.target(one) == many.batch.target(at)]
+        assert why == told[-1]
 
 
 GPU, FPGA = "example.com/gpu", "example.com/fpga"
@@ -292,9 +296,9 @@ def test_it_ends_before_the_pod_that_it_is_told_to_stop_at(ports: str) -> None:
     placing, pods = Placing(NODES, kinds(ports)), kinds(ports)
     told = list[int]()
 
-    def stop(at: int) -> bool:
+    def stop(at: int) -> str | None:
         told.append(at)
-        return at == 5
+        return None if at == 5 else "full"
 
     sink = LedgerSink()
     assert placing.placer.place(placing.batch, placing.out, 0, -1, sink, stop) == 5
@@ -349,8 +353,9 @@ def test_a_sink_has_taken_the_placed_pods_when_one_fits_nowhere(ports: str) -> N
     placing = Placing(NODES, kinds(ports))
     sink, told = Note(placing), list[tuple[int, int]]()
 
-    def tell(at: int) -> None:
+    def tell(at: int) -> str:
         told.append((at, sum(row >= 0 for *_, rows in sink.taken for row in rows)))
+        return "full"
 
     assert placing.placer.place(placing.batch, placing.out, 0, -1, sink, tell) == 8
     assert told == [(1, 1), (5, 3)]

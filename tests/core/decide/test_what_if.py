@@ -243,12 +243,12 @@ def test_a_batch_stops_where_it_is_told_to() -> None:
     rows = np.full(5, -1, dtype=np.int32)
     told: list[int] = []
 
-    def stop(at: int) -> bool:
+    def stop(at: int) -> str | None:
         told.append(at)
-        return len(told) == 2
+        return None if len(told) == 2 else "full"
 
     none = np.zeros(5, dtype=np.int32)
-    assert place_many(placer, classes, none, rows, 0, lambda at: True) == 1
+    assert place_many(placer, classes, none, rows, 0, lambda at: None) == 1
     start = placer.decider.start
     assert place_many(placer, classes, none, rows, 1, stop) == 4
     assert (told, rows.tolist()[1:4]) == ([1, 4], [-1, -1, 1])
@@ -266,5 +266,5 @@ def test_pods_among_named_nodes_move_the_rotation_unless_they_are_stopped_at() -
     assert placer.decider.start == 1, "three searches over one node each, of two"
     classes, pinned_to = np.full(3, pod_class, np.int32), np.full(3, symbol, np.int32)
     rows = np.full(3, -1, dtype=np.int32)
-    assert place_many(placer, classes, pinned_to, rows, 0, lambda at: True) == 0
+    assert place_many(placer, classes, pinned_to, rows, 0, lambda at: None) == 0
     assert placer.decider.start == 1

@@ -44,9 +44,6 @@ class Engine(NodeSearch):
         Index of the profile in the configuration.
     runs_post_filter : bool
         Whether PostFilter is run for pods that fit nowhere. Without it no pod is evicted.
-    last_preemptor : (int, int, int) or None
-        Target of the last pod for which PostFilter was run after a search of the placing loop, if it
-        nominated the pod. It may help the next such pod, too.
 
     Raises
     ------
@@ -65,7 +62,6 @@ class Engine(NodeSearch):
     ) -> None:
         super().__init__(profile, handle, tie_break, percentage, seed)
         self.runs_post_filter = True
-        self.last_preemptor: Target | None = None
         self.number = 0
         self.batching = batching or Batching(False, self.cache.clock)
         self.signs = self.batching.is_on and bool(self.framework.signer.plugins)
@@ -166,36 +162,6 @@ class Engine(NodeSearch):
         return self.framework.sign_pod(pod) if self.signs else None
 
     # ---- why not -------------------------------------------------------------------------------------------
-
-    def fails_again(self, target: Target, diagnosis: Diagnosis) -> bool:
-        """Whether a search that has found no node is rejected as an earlier one was, and PostFilter can help
-        neither.
-
-        Parameters
-        ----------
-        target : (int, int, int)
-            Class of the pod, symbol of spec.nodeName, symbol of the node it is pinned to; 0 for none.
-        diagnosis : Diagnosis
-            Of the earlier search for the target, with the plugins of `core_post_filters` in `futile_plugins`.
-
-        Returns
-        -------
-        bool
-            False where it is not known without a new diagnosis.
-        """
-        plugins = self.core_post_filters
-        called = self.framework.plugins_of(target)
-        if plugins is None or not (called.pre_filters_are_native and called.profile.filters_in_core):
-            return False
-        if diagnosis.futile_plugins is not plugins or diagnosis.profile is not called.profile:
-            return False
-        return (
-            diagnosis.nodes == self.nodes_in_view()
-            and diagnosis.pre_filter is None
-            and diagnosis.chosen is None
-            and diagnosis.verdicts == self.decider.rejections(*target)
-            and self.preemption_is_futile(diagnosis)
-        )
 
     def post_filter_failure(self, state: CycleState) -> Status | None:
         """Return the Error of the first PostFilter plugin that misses the state which its PreFilter would

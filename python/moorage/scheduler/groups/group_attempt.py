@@ -293,18 +293,15 @@ class MemberPlacing(Placing, kw_only=True):
             # the kind, so that it may only be given as many pods as may fail.
             limit = min(end, at + attempt.spare + 1) if self.result.failures else end
             done = super().place_together(at, limit)
-            self._latest = {}
             attempt.note(done)
             if done < limit:
                 return done if attempt.status is None else end
             at = done
         return end
 
-    def _needs_post_filter(self, at: int) -> bool:
-        """Have the core stop before a pod that fits nowhere. `_place_one` finds the failure again."""
-        super()._needs_post_filter(at)
-        self.result.failures.pop(at, None)
-        return True
+    def _failure_of(self, at: int) -> Failure | None:
+        """Have the core stop before a pod that fits nowhere; `_place_one` finds out why."""
+        return None
 
     def _place_nominated(self, first: int, end: int) -> int:
         """Place no pod: the attempt follows each cycle."""
@@ -312,11 +309,9 @@ class MemberPlacing(Placing, kw_only=True):
 
     def _place_one(self, at: int) -> bool:
         """Run the cycle of one pod up to Reserve; return whether the attempt is over."""
-        attempt, context, target = self.attempt, self.context, self.batch.target(at)
+        attempt, context = self.attempt, self.context
         is_plain = not (self.segment.whole_cycle or context.nominator or self.batch.route(at) & ALONE)
-        known = (
-            self.engine.search.states.failure_of(target, context.cache.state.log.head) if is_plain else None
-        )
+        known = self._known_failure(self.batch.target(at)) if is_plain else None
         if known is not None:
             self.result.failures[at] = known
         else:

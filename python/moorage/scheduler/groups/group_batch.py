@@ -199,7 +199,7 @@ class GroupBatch:
         """
         begin, end = self.begin(first), self.ends[stop - 1]
         with self.context.cache.transaction() as transaction:
-            at = engine.placer.place(self.batch, self.result, begin, end, Sink(), _stop)
+            at = engine.placer.place(self.batch, self.result, begin, end, Sink(), lambda at: None)
             done = stop if at == end else bisect_right(self.ends, at)
             if done > first:
                 view = self.context.cache.state.view
@@ -257,8 +257,3 @@ class GroupBatch:
         return not (
             self.scheduled[at] and why_invalid(group, (self.batch.pod(self.begin(at)), *self.scheduled[at]))
         )
-
-
-def _stop(at: int) -> bool:
-    """Stop before the unschedulable pod."""
-    return True

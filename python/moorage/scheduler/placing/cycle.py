@@ -210,7 +210,6 @@ def run_post_filter_after(engine: Engine, pod: Pod, searched: FailedSearch, orde
     engine.begin_search(state, pod, searched.ran)
     statuses = NodeToStatus(searched.diagnosis.nodes, searched.by_node, True)
     result, status = engine.framework.run_post_filter_plugins(state, pod, statuses)
-    engine.last_preemptor = state.target if result and result.nominated_node_name else None
     diagnosis, message = searched.diagnosis, message_of(status)
     if message:
         diagnosis = replace(diagnosis, post_filter=message)

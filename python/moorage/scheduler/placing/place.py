@@ -9,7 +9,6 @@ from moorage._core.decide.batch_rows import LedgerSink, Sink
 from moorage._core.decide.pod_batch import PodBatch, Route
 from moorage.framework.runtime.filtering import PreFilterRun
 from moorage.framework.runtime.runtime import Target
-from moorage.scheduler.cycle.diagnosis import Diagnosis
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.results import Decision, Failure, ScheduleResult
 from moorage.scheduler.scheduling_context import SchedulingContext
@@ -53,7 +52,6 @@ class Placing(Struct):
     result: ScheduleResult
     sink: Sink = LEDGER
     writes_nominations: bool = True
-    _latest: dict[Target, Failure] = {}  # latest failure of each target, for `_complete_failures`
     _failed_search: tuple[int, FailedSearch] | None = None  # with the pod's index
 
     def place(self, first: int, end: int, until_evicts: bool = False) -> int:
@@ -127,12 +125,9 @@ class Placing(Struct):
             `end`, or the index of the first pod that needs a cycle of its own: see `Placer.place`, or it fits
             nowhere and PostFilter has to run for it.
         """
-        placer = self.engine.placer
-        done = placer.place(self.batch, self.result, first, end, self.sink, self._needs_post_filter)
+        done = self.engine.placer.place(self.batch, self.result, first, end, self.sink, self._failure_of)
         if done > first:
             self.engine.batching.scored = None
-            if placer.unplaced:
-                self._complete_failures(first, done)
         return done
 
     def _place_nominated(self, first: int, end: int) -> int:
@@ -185,84 +180,37 @@ class Placing(Struct):
         engine.batching.scored = scored
         return at
 
-    def _needs_post_filter(self, at: int) -> bool:
-        """Whether PostFilter has to run for a pod that fits nowhere; otherwise record its failure. Called for
-        the first failing pod of a target since the cluster changed."""
+    def _failure_of(self, at: int) -> Failure | None:
+        """Return why a pod fits nowhere, which the core calls for the first failing pod of a target since the
+        cluster changed; None where a cycle has to find it, as plugins decide or PostFilter has to run."""
         if self.batch.route(at) & CLAIMS:
-            return True
-        target = self.batch.target(at)
-        known: Failure | None = self.engine.search.states.state_of(*target).failure
-        failure = self._failure_of(target, at)
-        if failure is None:
-            return True
-        if known is not None:
-            self._latest.setdefault(target, known)
-        self.result.failures[at] = failure
-        return False
-
-    def _complete_failures(self, first: int, end: int) -> None:
-        """Give each failed pod without a failure of its own the failure of the pod of its target before
-        it."""
-        failures, latest, states = self.result.failures, self._latest, self.engine.search.states
-        for at in self.result.unplaced(first, end):
-            target = self.batch.target(at)
-            if at in failures:
-                latest[target] = failures[at]
-            else:
-                failures[at] = latest.get(target) or states.state_of(*target).failure
-        self._latest = {}
-
-    def _failure_of(self, target: Target, at: int) -> Failure | None:
-        """Return why a pod fits nowhere in the cluster as it is now; None where PostFilter has to run for
-        it."""
-        engine, head = self.engine, self.context.cache.state.log.head
-        search = engine.search
-        known: Failure | None = None if search.has_nominated else search.states.failure_of(target, head)
+            return None
+        engine, target, pod = self.engine, self.batch.target(at), self.batch.pod(at)
+        known = None if engine.search.has_nominated else self._known_failure(target)
         if known is not None:
             return known
-        known = search.states.state_of(*target).failure
-        if known is not None and self._fails_again(target, known):
-            return known
-        framework, pod = engine.framework, self.batch.pod(at)
-        shape = framework.shape_of(target)
+        framework = engine.framework
         state, ran = (
             framework.pre_filtered(target, pod) if framework.may_narrow(target) else (None, ALL_NODES)
         )
-        diagnosis, by_node = engine.diagnose(target, shape, ran)
-        if target == engine.last_preemptor or not engine.preemption_is_futile(diagnosis):
-            if state is None:
-                state, ran = framework.pre_filtered(target, pod)
-            self._failed_search = at, FailedSearch(state, ran, diagnosis, by_node)
-            return None
-        failure = Failure(engine.with_futile_messages(diagnosis)[0])
-        self._keep(target, failure, diagnosis)
+        diagnosis, by_node = engine.diagnose(target, framework.shape_of(target), ran)
+        if engine.preemption_is_futile(diagnosis):
+            return Failure(engine.with_futile_messages(diagnosis)[0])
+        if state is None:
+            state, ran = framework.pre_filtered(target, pod)
+        self._failed_search = at, FailedSearch(state, ran, diagnosis, by_node)
+        return None
+
+    def _known_failure(self, target: Target) -> Failure | None:
+        """Return why pods of a target fit nowhere, if that is known of the cluster as it is now."""
+        failure: Failure | None = self.engine.search.states.failure_of(
+            target, self.context.cache.state.log.head
+        )
         return failure
-
-    def _fails_again(self, target: Target, last: Failure) -> bool:
-        """Whether a search that PostFilter cannot help fails as the last one of the target did."""
-        diagnosis = last.diagnosis
-        if diagnosis is None or last.error or last.group_failure or last.nominating is not None:
-            return False
-        if target == self.engine.last_preemptor or not self.engine.fails_again(target, diagnosis):
-            return False
-        self._keep(target, last, diagnosis)
-        return True
-
-    def _keep(self, target: Target, failure: Failure, diagnosis: Diagnosis) -> None:
-        """Remember why pods of a target fit nowhere, while the cluster stays as it is."""
-        search = self.engine.search
-        # A search among named nodes advances the rotation even without a result, so it has to be repeated.
-        if diagnosis.absent is None and not search.has_nominated:
-            search.states.set_failure(target, failure, self.context.cache.state.log.head)
 
     def _place_one(self, at: int) -> bool:
         """Schedule one pod in a cycle of its own; return whether pods were evicted for it."""
         is_plain = not (self.context.nominator or self.batch.route(at) & ALONE)
-        if is_plain:
-            states, log = self.engine.search.states, self.context.cache.state.log
-            if (known := states.failure_of(self.batch.target(at), log.head)) is not None:
-                self.result.failures[at] = known
-                return False
         decision = self.cycle(at)
         if decision.node is not None:
             self.result.rows[at] = self.engine.row_in_view(decision.node)

@@ -80,12 +80,7 @@ class PodsAhead:
                 return -1
             engine = context.engine_of_route(route)
             sink = BOUND if alone else LEDGER
-            if engine.placer.place(batch, self._result, at, at + 1, sink, _stop) == at:
+            if engine.placer.place(batch, self._result, at, at + 1, sink, lambda at: None) == at:
                 return -1
             engine.batching.scored = None
         return self._rows[at]
-
-
-def _stop(at: int) -> bool:
-    """Stop at a pod that fits nowhere."""
-    return True

@@ -23,7 +23,7 @@ cdef class Placements:
     Attributes
     ----------
     failures : dict of int to object
-        Why pods are unschedulable, by the index of the pod. Filled by callers.
+        Why pods are unschedulable, by the index of the pod. Filled by `Placer.place` and its callers.
     """
 
     def __cinit__(self, ClusterState state not None, Py_ssize_t n, PodBatch batch=None):

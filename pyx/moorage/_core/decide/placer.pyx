@@ -87,15 +87,12 @@ cdef class Placer:
         The search of the profile.
     decider : Decider
         Chooses nodes by `search`.
-    unplaced : int
-        The number of unschedulable pods in the last call of `place`.
     """
 
     cdef readonly Search search
     cdef readonly Decider decider
     cdef ClusterState state
     cdef int32_t placed
-    cdef readonly int32_t unplaced
     cdef Buffer searches  # ClassSearch* of each run that is placed without Python
     cdef int32_t* rows    # of the pods of the batch
     cdef const SharedVolume* shared  # of the next pod that has any
@@ -126,14 +123,15 @@ cdef class Placer:
             None: the caller enters them in the ledger.
         on_unschedulable : callable, optional
             Called with the index of each unschedulable pod, while the cluster is as in that pod's cycle; of
-            equal pods in the same state of the cluster only for the first. If it returns true, the loop stops
-            before that pod, and the rotation is as before its search.
+            equal pods in the same state of the cluster only for the first. It returns why, for `failures` of
+            `out`. If it returns None, the loop stops before that pod, and the rotation is as before its
+            search.
 
         Returns
         -------
         int
             `end`, or the index of the pod before which it stopped: the pod needs a cycle of its own, a plugin
-            failed for it (`Decider.failed`), or `on_unschedulable` returned true.
+            failed for it (`Decider.failed`), or `on_unschedulable` returned None.
 
         Raises
         ------
@@ -146,7 +144,7 @@ cdef class Placer:
             end = <int32_t>min(len(batch), out.n)
         if not 0 <= first or end > len(batch) or end > out.n:
             raise ValueError("a row for each pod is wanted, and a pod to begin with")
-        self.decider.failed, self.unplaced = False, 0
+        self.decider.failed = False
         self.rows, self.shared = out.data, &NO_SHARED_VOLUMES
         if batch.shared is not None:
             self.shared = <const SharedVolume*>batch.shared.data
@@ -402,7 +400,7 @@ cdef class Placer:
                              object on_unschedulable) except -1:
         """Place the pods from `first` to `end` by `searches`. Returns the index where it stops."""
         cdef Runs runs
-        cdef int32_t entered = first
+        cdef int32_t entered = first, at
         cdef bint is_new
         runs.searches, runs.spans = <ClassSearch**>self.searches.data, batch.spans + batch.span_at(first)
         runs.begin = runs.at = first
@@ -416,13 +414,17 @@ cdef class Placer:
             if self.decider.failed:  # for the pod after those that were placed
                 runs.at = runs.begin + self.placed
             sink.enter(batch, out, entered, runs.at)
-            entered = runs.at
+            at = runs.begin + self.placed if is_new else runs.at
+            if on_unschedulable is not None:
+                self._note_failures(batch, out, entered, at)
             if self.decider.failed:
-                return entered
-            if is_new and self._handle_unschedulable((runs.searches - 1)[0], runs.begin + self.placed,
-                                                     on_unschedulable):
-                self._skip(1 + runs.begin + self.placed - runs.at)
-                return runs.begin + self.placed
+                return runs.at
+            if is_new and self._handle_unschedulable((runs.searches - 1)[0], at, on_unschedulable):
+                self._skip(1 + at - runs.at)
+                return at
+            if on_unschedulable is not None:
+                self._note_failures(batch, out, at, runs.at)
+            entered = runs.at
         if out.data[end - 1] < 0:
             self.state.view.refresh()
         return end
@@ -459,13 +461,22 @@ cdef class Placer:
     cdef bint _handle_unschedulable(self, ClassSearch* class_search, int32_t at,
                                     object on_unschedulable) except -1:
         """Report an unschedulable pod, and note its class as failed. Returns whether to stop before it."""
-        if on_unschedulable is not None and on_unschedulable(at):
+        cdef object failure = None if on_unschedulable is None else on_unschedulable(at)
+        if failure is None and on_unschedulable is not None:
             return True
+        (<ClassState>class_search.owner).failure = failure
         if self._searches_all_nodes(class_search) and not self.search.nominations.rows:
             self.search.states.note_failure(class_search, self.state.log.head)
-            if on_unschedulable is None:
-                (<ClassState>class_search.owner).failure = None  # it is of an earlier state of the cluster
         return False
+
+    cdef int _note_failures(self, PodBatch batch, Placements out, int32_t first, int32_t end) except -1:
+        """Give the unschedulable pods from `first` to `end` of the present runs the failures of their
+        classes."""
+        cdef int32_t at
+        for at in range(first, end):
+            if out.data[at] < 0:
+                out.failures[at] = self.search.states.used(batch.spans[batch.span_at(at)].pod_class).failure
+        return 0
 
     cdef bint _is_known_failure(self, ClassSearch* class_search, const PodSpan* span) noexcept nogil:
         """Whether nothing has changed since a pod of the class was unschedulable, as the pods of the run
@@ -492,7 +503,6 @@ cdef class Placer:
         if self.placed == n or self.decider.failed:
             return False
         self._skip(n - self.placed)
-        self.unplaced += n - self.placed
         for at in range(self.placed, n):
             rows[at] = -1
         return not known
@@ -628,12 +638,13 @@ cdef class Placer:
         if at == end or self.decider.failed:
             return at
         self._skip(end - at)
-        self.unplaced += end - at
         self.state.view.refresh()  # the failed cycle took a snapshot after the last placement
         memset(out.data + at, -1, (end - at) * sizeof(int32_t))
         if is_new and self._handle_unschedulable(&class_state.c, at, on_unschedulable):
             self._skip(1 + at - end)
             return at
+        if on_unschedulable is not None:
+            self._note_failures(batch, out, at, end)
         return end
 
     cdef bint _must_filter_each(self) noexcept:

@@ -15,13 +15,13 @@ from moorage.objects import AllocatedDeviceStatus, Condition, ResourceClaim, dec
 from moorage.objects.plain import plain
 from moorage.objects.read.decode import decode
 from moorage.plugins.dynamic_resources import STATE, DynamicResources
-from moorage.scheduler.cycle.engine import Engine
-from moorage.scheduler.placing.binding_cycle import Started
-from moorage.scheduler.placing.cycle import (
+from moorage.scheduler.cycle.binding_cycle import Started
+from moorage.scheduler.cycle.cycle import (
     binding_cycle,
     prepare_for_binding_cycle,
     resume_binding_cycles,
 )
+from moorage.scheduler.cycle.engine import Engine
 from moorage.store import ApiError, ObjectStore
 from moorage.store.errors import conflict
 

@@ -18,10 +18,10 @@ from moorage.framework.runtime.runtime import Target
 from moorage.objects import Cluster, CompositePodGroup, Pod, UnitKey, group_of
 from moorage.preemption.eviction_units import Unit, violations
 from moorage.scheduler import PodScheduler
+from moorage.scheduler.cycle.cycle import schedule_pod
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.results import ScheduleResult
 from moorage.scheduler.groups.place_group import place_group
-from moorage.scheduler.placing.cycle import schedule_pod
 from moorage.scheduler.placing.place import Placing
 from moorage.scheduler.placing.preempt_pods import why_not_at_once
 from moorage.scheduler.placing.routes import SEGMENTS, WHOLE_CYCLE

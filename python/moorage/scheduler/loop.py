@@ -25,6 +25,8 @@ from moorage.preemption.eviction_units import priority_of, violations_on
 from moorage.queue import Place, QueuedPodInfo
 from moorage.store import ApiError, ObjectStore
 
+from .cycle import cycle
+from .cycle.binding_cycle import BindingOutcome
 from .cycle.engine import Engine
 from .cycle.results import Decision, Eviction, Failure, ScheduleResult, evictions_of, in_one
 from .groups.group_attempt import GroupResult
@@ -32,8 +34,6 @@ from .groups.group_batch import GroupBatch
 from .groups.group_status import patch_groups, patch_outcomes
 from .groups.members import in_order
 from .groups.place_group import place_group, rejected, why_invalid
-from .placing import cycle
-from .placing.binding_cycle import BindingOutcome
 from .placing.place import CLAIMS, Placing
 from .placing.routes import SEGMENTS, WHOLE_CYCLE
 from .scheduler_parts import GATED_WITH_GROUP, TERMINATING, SchedulerParts
@@ -423,7 +423,7 @@ class Loop:
         if self.metrics is not None:
             self.metrics.begin([info])
         context, began = self.scheduler.context, time.perf_counter()
-        decision = cycle.schedule_one(context, engine, info.pod, context.target_of(info.pod))
+        decision = cycle.schedule_one_pod(context, engine, info.pod, context.target_of(info.pod))
         self._spent(began)
         if decision.node is None:
             self._failed([info], [decision.failure])
@@ -497,7 +497,7 @@ class Loop:
                     cycle.report_failure(context, engine, infos[at].pod, failures[at])
                 self._failed([infos[at] for at in part], [failures[at] for at in part])
                 for at in () if is_live else part:
-                    cycle.nominate(context, infos[at].pod, failures[at].nominating)
+                    context.nominate(infos[at].pod, failures[at].nominating)
             for at in () if fails else part:
                 if at not in done.started:
                     self._assumed([infos[at]], [scheduler.table.row_name(done.rows[at])])

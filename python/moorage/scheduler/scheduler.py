@@ -28,6 +28,7 @@ from moorage.store import InformerFactory, ObjectClient, ObjectStore
 
 from .check_arguments import check_readable, group_like, pod_of, pods_of
 from .checked_clock import checked
+from .cycle.binding_cycle import BindingCycles, threads_for
 from .cycle.engines import (
     TIE_BREAKS,
     Rotation,
@@ -50,7 +51,6 @@ from .groups.place_group import schedule_workload
 from .kind_handlers import watch_taint_rules
 from .loop import Loop
 from .options import Options, SchedulerOptions, check_names
-from .placing.binding_cycle import BindingCycles, threads_for
 from .placing.preempt_pods import Preemption, preempt_pods
 from .placing.schedule_pods import schedule_by_template, schedule_one, schedule_pods
 from .queueing import make_queue, time_of

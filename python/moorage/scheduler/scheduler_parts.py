@@ -21,10 +21,10 @@ from moorage.queue import SchedulingQueue
 from moorage.store import InformerFactory, ObjectClient, ObjectStore
 
 from .check_arguments import check_readable
+from .cycle.binding_cycle import BindingCycles
 from .cycle.engine import Engine
 from .event_handlers import PodHandler
 from .options import Options
-from .placing.binding_cycle import BindingCycles
 from .scheduling_context import SchedulingContext
 from .volume_controllers import ExternalController, SimulatedController
 

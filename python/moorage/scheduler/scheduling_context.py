@@ -16,6 +16,7 @@ from moorage.cache import SchedulerCache
 from moorage.cache.cluster_cache import Enlisted
 from moorage.framework.plugin.group_index import PodGroups
 from moorage.framework.plugin.handle import FrameworkHandle
+from moorage.framework.plugin.interface import NominatingInfo
 from moorage.framework.plugin.lazy_attribute import lazy_attribute
 from moorage.framework.profiles.in_core import NO_RESOURCES
 from moorage.framework.runtime.runtime import Target
@@ -25,10 +26,11 @@ from moorage.objects.model.resource_claims import DeviceClass
 from moorage.store import Lister, ObjectStore
 from moorage.store.quantities import why_unreadable
 
+from .cycle.binding_cycle import BindingCycles
 from .cycle.engine import Engine
 from .cycle.engines import Rotation
 from .cycle.results import Failure
-from .placing.binding_cycle import BindingCycles
+from .cycle.scheduled_condition import patch_pod
 from .placing.volume_classes import VolumeClasses
 
 PROFILE = int(Route.PROFILE)
@@ -239,6 +241,22 @@ class SchedulingContext:
             follow()
         if pod.metadata.uid in self.nominator.nodes:
             self.nominator.delete_nominated_pod_if_exists(pod)
+
+    def nominate(self, pod: Pod, info: NominatingInfo | None, *, writes: bool = True) -> None:
+        """Record a change of nomination by PostFilter, for a pod whose failure is not reported otherwise.
+
+        Parameters
+        ----------
+        info : NominatingInfo or None
+            None, or `noop`, leaves the nomination as it is.
+        writes : bool, optional
+            Whether the status of the pod is written, and not only the nominator.
+        """
+        if info is None or info.noop or not self.nominator.is_changed_by(pod, info):
+            return
+        self.nominator.add_nominated_pod(pod, info)
+        if writes:
+            patch_pod(self.bindings.client, pod, None, info, self.bindings.writes)
 
     # ---- the node list -------------------------------------------------------------------------------------
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from moorage.framework import Code, NominatingInfo
 from moorage.preemption.running_preemptions import RunningPreemptions
 from moorage.queue import QueuedPodInfo
+from moorage.scheduler.cycle.cycle import report_failure
 from moorage.scheduler.cycle.results import Failure, ScheduleResult
 from moorage.scheduler.loop import Loop, Policy
-from moorage.scheduler.placing.cycle import report_failure
 
 from .writer import Writer
 

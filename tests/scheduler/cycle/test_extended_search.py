@@ -23,7 +23,7 @@ from moorage import Scheduler
 from moorage.errors import ExtenderError
 from moorage.framework.plugin.extender import Victims
 from moorage.objects import Node, Pod, PodStatus, Taint, decode_object
-from moorage.scheduler.placing.cycle import schedule_pod
+from moorage.scheduler.cycle.cycle import schedule_pod
 from moorage.scheduler.placing.schedule_pods import schedule_one
 
 # ---- Filter

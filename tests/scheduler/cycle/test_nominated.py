@@ -28,9 +28,9 @@ from moorage.objects import (
     PodStatus,
     TopologySpreadConstraint,
 )
+from moorage.scheduler.cycle.cycle import schedule_pod
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.placing import place
-from moorage.scheduler.placing.cycle import schedule_pod
 from moorage.scheduler.placing.place import Placing
 from moorage.scheduler.placing.schedule_pods import schedule_one
 

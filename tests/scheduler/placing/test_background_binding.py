@@ -33,7 +33,7 @@ from moorage.objects import (
 )
 from moorage.plugins.registry import default_profile
 from moorage.scheduler import Profile
-from moorage.scheduler.placing.binding_cycle import THREADS, threads_for
+from moorage.scheduler.cycle.binding_cycle import THREADS, threads_for
 from moorage.scheduler.placing.schedule_pods import schedule_one
 from moorage.store import InformerFactory, ObjectStore
 

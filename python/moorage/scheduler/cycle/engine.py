@@ -1,4 +1,4 @@
-"""Engine: what the scheduling cycles of one profile over the cache need (`placing.cycle`)."""
+"""Engine: what the scheduling cycles of one profile over the cache need (`cycle.cycle`)."""
 
 from __future__ import annotations
 

@@ -30,10 +30,10 @@ from moorage.framework import (
 )
 from moorage.framework.runtime.placements import make_placements, score_placements
 from moorage.objects import Pod, PodGroup
+from moorage.scheduler.cycle.binding_cycle import Started
+from moorage.scheduler.cycle.cycle import assumed_on, prepare_for_binding_cycle, schedule_pod
 from moorage.scheduler.cycle.diagnosis import Diagnosis
 from moorage.scheduler.cycle.results import Failure, ScheduleResult
-from moorage.scheduler.placing.binding_cycle import Started
-from moorage.scheduler.placing.cycle import assumed_on, prepare_for_binding_cycle, schedule_pod
 from moorage.scheduler.placing.place import ALONE, LEDGER, Placing
 
 from .members import Members, Segment

@@ -14,9 +14,9 @@ from moorage._core.decide.bulk_operations import check_new
 from moorage.errors import MoorageError
 from moorage.framework import Code, NominatingInfo, Status
 from moorage.objects import AnyGroup, Pod, PodGroup
+from moorage.scheduler.cycle.cycle import binding_cycle
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.results import Failure
-from moorage.scheduler.placing.cycle import binding_cycle
 from moorage.scheduler.scheduling_context import SchedulingContext
 
 from .group_attempt import UNSCHEDULABLE, Attempt, GroupResult, decide_whole

@@ -3,17 +3,24 @@ cycles."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from msgspec import Struct
 
 from moorage._core.decide.batch_rows import LedgerSink, Sink
 from moorage._core.decide.pod_batch import PodBatch, Route
+from moorage.framework.plugin.cycle_state import CycleState
+from moorage.framework.plugin.status import NodeToStatus, Status
 from moorage.framework.runtime.filtering import PreFilterRun
 from moorage.framework.runtime.runtime import Target
+from moorage.objects.model.pod import Pod
+from moorage.scheduler.cycle.cycle import run_post_filter, schedule_pod
+from moorage.scheduler.cycle.diagnosis import Diagnosis
 from moorage.scheduler.cycle.engine import Engine
+from moorage.scheduler.cycle.node_search import NO_ROWS
 from moorage.scheduler.cycle.results import Decision, Failure, ScheduleResult
 from moorage.scheduler.scheduling_context import SchedulingContext
 
-from .cycle import FailedSearch, nominate, run_post_filter_after, schedule_pod
 from .listed_nodes import place_listed
 
 OWN_CYCLE = int(Route.ALONE | Route.CLAIMS | Route.VOLUMES)
@@ -29,6 +36,28 @@ LISTED = 1024
 ALONE, CLAIMS = int(Route.ALONE), int(Route.CLAIMS)
 BY_POD = ALONE | int(Route.SHARES)
 """Route bits of pods that may fit where others of their target do not."""
+
+
+class FailedSearch(Struct, frozen=True):
+    """A search of the placing loop that found no feasible node, kept for PostFilter.
+
+    Attributes
+    ----------
+    at : int
+        Index of the pod.
+    state : CycleState
+        State of the cycle after PreFilter.
+    diagnosis : Diagnosis
+        The rejections, without the message of PostFilter.
+    by_node : callable
+        Returns the status of each node by name.
+    """
+
+    at: int
+    state: CycleState
+    ran: PreFilterRun
+    diagnosis: Diagnosis
+    by_node: Callable[[], dict[str, Status]]
 
 
 class Placing(Struct):
@@ -52,7 +81,7 @@ class Placing(Struct):
     result: ScheduleResult
     sink: Sink = LEDGER
     writes_nominations: bool = True
-    _failed_search: tuple[int, FailedSearch] | None = None  # with the pod's index
+    _failed_search: FailedSearch | None = None
 
     def place(self, first: int, end: int, until_evicts: bool = False) -> int:
         """Place the pods from `first` up to, but not including, `end`.
@@ -198,7 +227,7 @@ class Placing(Struct):
             return Failure(engine.with_futile_messages(diagnosis)[0])
         if state is None:
             state, ran = framework.pre_filtered(target, pod)
-        self._failed_search = at, FailedSearch(state, ran, diagnosis, by_node)
+        self._failed_search = FailedSearch(at, state, ran, diagnosis, by_node)
         return None
 
     def _known_failure(self, target: Target) -> Failure | None:
@@ -251,12 +280,24 @@ class Placing(Struct):
         context, pod = self.context, self.batch.pod(at)
         context.enlist_if_possible()
         searched, self._failed_search = self._failed_search, None
-        if searched is not None and searched[0] == at:
-            decision = run_post_filter_after(self.engine, pod, searched[1], context.view_order)
+        if searched is not None and searched.at == at:
+            decision = self._run_post_filter(pod, searched)
         else:
             decision, _ = schedule_pod(self.engine, pod, self.batch.target(at), context.view_order)
         if decision.node is not None:
             context.assume(pod, decision.node)
         else:
-            nominate(context, pod, decision.nominating, writes=self.writes_nominations)
+            context.nominate(pod, decision.nominating, writes=self.writes_nominations)
         return decision
+
+    def _run_post_filter(self, pod: Pod, searched: FailedSearch) -> Decision:
+        """Run PostFilter for a pod after its search. The rotation advances as that search would have advanced
+        it."""
+        engine, diagnosis = self.engine, searched.diagnosis
+        start, evaluated = engine.decider.start, sum(diagnosis.verdicts.values())
+        engine.placer.skip(1)
+        engine.begin_search(searched.state, pod, searched.ran)
+        order, end = self.context.view_order, engine.decider.start
+        decision = Decision(None, start, end, evaluated, NO_ROWS, None, order, diagnosis)
+        statuses = NodeToStatus(diagnosis.nodes, searched.by_node, True)
+        return run_post_filter(engine, searched.state, pod, decision, statuses)

@@ -12,12 +12,12 @@ from moorage._core.decide.pod_batch import PodBatch
 from moorage.errors import CacheError
 from moorage.objects.model.pod import Pod
 from moorage.scheduler.check_arguments import check_pod, check_pods, check_readable
+from moorage.scheduler.cycle import cycle
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.results import Decision, Failure, ScheduleResult, after_binding
 from moorage.scheduler.scheduling_context import SchedulingContext
 from moorage.store import NotFoundError, ObjectStore
 
-from . import cycle
 from .place import Placing
 from .routes import APART, SEGMENTS, WHOLE_CYCLE
 
@@ -67,7 +67,7 @@ def schedule_apart(context: SchedulingContext, pod: Pod, *, is_new: bool) -> Dec
         context.sync()
         pod = context.current(pod) or pod  # with the claims that controllers made
     batch = context.batch_of([pod])
-    decision = cycle.schedule_one(context, context.engine_of_route(batch.route(0)), pod, batch.target(0))
+    decision = cycle.schedule_one_pod(context, context.engine_of_route(batch.route(0)), pod, batch.target(0))
     if decision.binding:
         failures = context.finish_binding([pod])
         is_running = context.bindings.is_running(pod)
@@ -165,7 +165,7 @@ def _place_each(
         if must_be_stored(context, pod):
             decision = schedule_apart(context, pod, is_new=True)
         else:
-            decision = cycle.schedule_one(context, engine, pod, batch.target(at))
+            decision = cycle.schedule_one_pod(context, engine, pod, batch.target(at))
         if decision.node is None:
             result.failures[at] = Failure.of(decision)
         else:

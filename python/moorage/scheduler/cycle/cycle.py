@@ -8,13 +8,10 @@ binds those together. A pod that needs more goes through the functions here by i
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from functools import partial
 from time import perf_counter
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from moorage._core.decide.scored_nodes import ScoredNodes
@@ -32,24 +29,22 @@ from moorage.framework.runtime.runtime import Target
 from moorage.framework.runtime.steps import Ended, StatusSteps, take_step
 from moorage.objects.model.pod import Pod
 from moorage.plugins.dynamic_resources import DynamicResources
-from moorage.scheduler.cycle.diagnosis import Diagnosis
-from moorage.scheduler.cycle.engine import Engine
-from moorage.scheduler.cycle.extended_search import ExtendedSearch, bind_by_extender
-from moorage.scheduler.cycle.node_search import NO_ROWS
-from moorage.scheduler.cycle.results import Decision, Failure, after_binding
 from moorage.scheduler.scheduling_context import SchedulingContext
 from moorage.store import ApiError
 
 from .binding_cycle import BindingCycles, BindingOutcome, Running, Started, Step
+from .diagnosis import Diagnosis
+from .engine import Engine
+from .extended_search import ExtendedSearch, bind_by_extender
+from .node_search import NO_ROWS
+from .results import Decision, Failure, after_binding
 from .scheduled_condition import not_scheduled, patch_pod
-
-logger = logging.getLogger("moorage.scheduler")
 
 Order = Callable[[], list[str]]
 """Returns the node names in list order."""
 
 
-def schedule_one(context: SchedulingContext, engine: Engine, pod: Pod, target: Target) -> Decision:
+def schedule_one_pod(context: SchedulingContext, engine: Engine, pod: Pod, target: Target) -> Decision:
     """Run the scheduling cycle and the binding cycle of a pod in the store, with all plugins and extenders.
 
     Returns
@@ -183,42 +178,6 @@ def run_post_filter(
     return replace(decision, diagnosis=diagnosis, nominating=result)
 
 
-class FailedSearch(Struct, frozen=True):
-    """A search of the placing loop that found no feasible node, kept for PostFilter.
-
-    Attributes
-    ----------
-    state : CycleState
-        State of the cycle after PreFilter.
-    diagnosis : Diagnosis
-        The rejections, without the message of PostFilter.
-    by_node : callable
-        Returns the status of each node by name.
-    """
-
-    state: CycleState
-    ran: PreFilterRun
-    diagnosis: Diagnosis
-    by_node: Callable[[], dict[str, Status]]
-
-
-def run_post_filter_after(engine: Engine, pod: Pod, searched: FailedSearch, order: Order) -> Decision:
-    """Run PostFilter for a pod after a search of the placing loop. The rotation advances as that search would
-    have advanced it."""
-    state, start = searched.state, engine.decider.start
-    engine.placer.skip(1)
-    engine.begin_search(state, pod, searched.ran)
-    statuses = NodeToStatus(searched.diagnosis.nodes, searched.by_node, True)
-    result, status = engine.framework.run_post_filter_plugins(state, pod, statuses)
-    diagnosis, message = searched.diagnosis, message_of(status)
-    if message:
-        diagnosis = replace(diagnosis, post_filter=message)
-    evaluated = sum(diagnosis.verdicts.values())
-    return Decision(
-        None, start, engine.decider.start, evaluated, NO_ROWS, None, order, diagnosis, nominating=result
-    )
-
-
 def assumed_on(engine: Engine, state: CycleState, pod: Pod, node: str) -> Pod:
     """Return a pod as it is assumed on a node, with what the devices of its claims take of the node."""
     if engine.handle.feature_gates["DRANodeAllocatableResources"]:
@@ -244,7 +203,7 @@ def prepare_for_binding_cycle(
         engine.cache.assume_pod(assumed)
     except CacheError as error:
         return _failed(cycles, started, Status(Code.ERROR, err=error))
-    with _forgotten_on_error(cycles, started):
+    with cycles.forgetting_on_error(started):
         engine.handle.nominator.delete_nominated_pod_if_exists(pod)
         framework = engine.framework
         status, timeouts = framework.run_reserve_plugins_reserve(state, assumed, node), None
@@ -253,7 +212,7 @@ def prepare_for_binding_cycle(
         if status is None:
             return started
         if timeouts is None or not status.is_wait:
-            unreserve_and_forget(started)
+            started.unreserve_and_forget()
             return _failed(cycles, started, status)
         return replace(started, waiting=framework.add_waiting_pod(assumed, timeouts, cycles.clock()))
 
@@ -264,7 +223,7 @@ def prepare_for_binding_cycle(
 def binding_cycle(cycles: BindingCycles, started: Started) -> BindingOutcome:
     """Run the binding cycle of an assumed pod until the pod is bound, fails, or has to wait."""
     framework, node, uid = started.engine.framework, started.node, started.pod.metadata.uid
-    with _forgotten_on_error(cycles, started):
+    with cycles.forgetting_on_error(started):
         if cycles.nominates:
             status = framework.run_pre_bind_pre_flights(started.state, started.assumed, node)
             if status is not None and not status.is_skip:
@@ -303,7 +262,7 @@ def resume_binding_cycles(cycles: BindingCycles, now: float) -> list[BindingOutc
 def wait_on_permit(cycles: BindingCycles, started: Started) -> BindingOutcome:
     """End the wait on Permit of a pod, and go on with PreBind, Bind and PostBind."""
     framework, uid = started.engine.framework, started.pod.metadata.uid
-    with _forgotten_on_error(cycles, started):
+    with cycles.forgetting_on_error(started):
         if started.waiting is not None and started.waiting.signal is not None:
             framework.handle.waiting_pods.remove(uid)
             if (observer := framework.handle.observer) is not None:
@@ -325,13 +284,13 @@ def _take_step(cycles: BindingCycles, running: Running) -> BindingOutcome:
     if cycles.beside is None:
         return _process(cycles, running, lambda: take_step(running.steps))
     running.future = cycles.beside(running.started.pod, partial(take_step, running.steps))
-    return _note_running(cycles, running)
+    return cycles.note_running(running)
 
 
 def _process(cycles: BindingCycles, running: Running, get_step: Callable[[], Step]) -> BindingOutcome:
     """Process the result of a step. A pod whose step raises is unreserved and forgotten."""
     started = running.started
-    with _forgotten_on_error(cycles, started):
+    with cycles.forgetting_on_error(started):
         step = get_step()
         while cycles.time.is_instant and not isinstance(step, Ended):
             cycles.time.wait(step)
@@ -340,14 +299,7 @@ def _process(cycles: BindingCycles, running: Running, get_step: Callable[[], Ste
         cycles.running.pop(started.pod.metadata.uid, None)
         return post_bind(cycles, started, step.result)
     running.due = cycles.time.now() + step
-    return _note_running(cycles, running)
-
-
-def _note_running(cycles: BindingCycles, running: Running) -> BindingOutcome:
-    """Keep a running binding cycle and return its outcome so far."""
-    started = running.started
-    cycles.running[started.pod.metadata.uid] = running
-    return BindingOutcome(started.pod, started.node, binding=True)
+    return cycles.note_running(running)
 
 
 def pre_bind_and_bind(
@@ -408,40 +360,9 @@ def handle_binding_cycle_error(cycles: BindingCycles, started: Started, status: 
     reject one another on Permit would be retried without end.
     """
     is_announced = not status.is_rejected or not started.engine.handle.nominator.is_current(started.pod)
-    if unreserve_and_forget(started) and is_announced:
+    if started.unreserve_and_forget() and is_announced:
         cycles.freed.append(started.assumed)
     return _failed(cycles, started, status)
-
-
-def unreserve_and_forget(started: Started) -> bool:
-    """Unreserve and forget an assumed pod; return whether the cache had it."""
-    engine, assumed = started.engine, started.assumed
-    try:
-        engine.framework.run_reserve_plugins_unreserve(started.state, assumed, started.node)
-    finally:
-        try:
-            is_forgotten = engine.cache.is_assumed_pod(assumed)  # not if `preempt_pods` has evicted it
-            if is_forgotten:
-                engine.cache.forget_pod(assumed)
-        except CacheError as error:
-            logger.error("ForgetPod failed: %s", error)
-            is_forgotten = False
-    return is_forgotten
-
-
-@contextmanager
-def _forgotten_on_error(cycles: BindingCycles, started: Started) -> Iterator[None]:
-    """Unreserve and forget the pod if an exception ends the block."""
-    try:
-        yield
-    except BaseException:
-        uid = started.pod.metadata.uid
-        cycles.waiting.pop(uid, None)
-        cycles.running.pop(uid, None)
-        started.engine.handle.waiting_pods.remove(uid)
-        if started.engine.cache.is_assumed_pod(started.assumed):
-            unreserve_and_forget(started)
-        raise
 
 
 def _failed(cycles: BindingCycles, started: Started, status: Status) -> BindingOutcome:
@@ -479,23 +400,3 @@ def handle_scheduling_failure(
     reason = "Unschedulable" if failure.diagnosis or failure.group_failure else "SchedulerError"
     condition = not_scheduled(reason, failure.message, cycles.condition_time(handle))
     patch_pod(cycles.client, pod, condition, nominating, cycles.writes)
-
-
-def nominate(
-    context: SchedulingContext, pod: Pod, info: NominatingInfo | None, *, writes: bool = True
-) -> None:
-    """Record a change of nomination by PostFilter, for a pod whose failure is not reported otherwise.
-
-    Parameters
-    ----------
-    info : NominatingInfo or None
-        None, or `noop`, leaves the nomination as it is.
-    writes : bool, optional
-        Whether the status of the pod is written, and not only the nominator.
-    """
-    if info is None or info.noop:
-        return
-    if context.nominator.is_changed_by(pod, info):
-        context.nominator.add_nominated_pod(pod, info)
-        if writes:
-            patch_pod(context.bindings.client, pod, None, info, context.bindings.writes)

@@ -12,10 +12,12 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent import futures
+from contextlib import contextmanager
 from typing import Any
 
 from msgspec import Struct
 
+from moorage.errors import CacheError
 from moorage.framework.plugin.cycle_state import CycleState
 from moorage.framework.plugin.handle import FrameworkHandle
 from moorage.framework.plugin.status import Status
@@ -24,11 +26,12 @@ from moorage.framework.plugin.writes import AT_ONCE
 from moorage.framework.runtime.steps import Ended, StatusSteps
 from moorage.objects.model.cluster import Cluster
 from moorage.objects.model.pod import Pod
-from moorage.scheduler.cycle.engine import Engine
-from moorage.scheduler.cycle.results import Failure
 from moorage.scheduler.volume_controllers import ExternalController, SimulatedController
 from moorage.store import ObjectClient, ObjectStore
 from moorage.store.clock import timestamp
+
+from .engine import Engine
+from .results import Failure
 
 logger = logging.getLogger("moorage.scheduler")
 
@@ -93,6 +96,20 @@ class Started(Struct, frozen=True):
     def node(self) -> str:
         """Name of the node on which the pod is assumed."""
         return self.assumed.spec.node_name
+
+    def unreserve_and_forget(self) -> bool:
+        """Unreserve and forget the pod; return whether the cache had it."""
+        try:
+            self.engine.framework.run_reserve_plugins_unreserve(self.state, self.assumed, self.node)
+        finally:
+            try:  # `preempt_pods` may have evicted it
+                is_forgotten = self.engine.cache.is_assumed_pod(self.assumed)
+                if is_forgotten:
+                    self.engine.cache.forget_pod(self.assumed)
+            except CacheError as error:
+                logger.error("ForgetPod failed: %s", error)
+                is_forgotten = False
+        return is_forgotten
 
 
 class BindingOutcome(Struct, frozen=True):
@@ -272,6 +289,26 @@ class BindingCycles:
         """Return the running binding cycles whose next step is due, in the order of time."""
         now = self.time.now() if self.running else 0.0
         return sorted((one for one in self.running.values() if one.is_ready(now)), key=lambda one: one.due)
+
+    def note_running(self, running: Running) -> BindingOutcome:
+        """Keep a running binding cycle and return its outcome so far."""
+        started = running.started
+        self.running[started.pod.metadata.uid] = running
+        return BindingOutcome(started.pod, started.node, binding=True)
+
+    @contextmanager
+    def forgetting_on_error(self, started: Started) -> Iterator[None]:
+        """Unreserve and forget a pod if an exception ends the block."""
+        try:
+            yield
+        except BaseException:
+            uid = started.pod.metadata.uid
+            self.waiting.pop(uid, None)
+            self.running.pop(uid, None)
+            started.engine.handle.waiting_pods.remove(uid)
+            if started.engine.cache.is_assumed_pod(started.assumed):
+                started.unreserve_and_forget()
+            raise
 
     def has(self, pod: Pod) -> bool:
         """Whether a pod waits on Permit or is being bound."""

@@ -403,8 +403,9 @@ class DeviceDemands:
             requests = ClaimRequests.of(claim)
             key = self._key(requests)
             number = None if key is None else self._numbers.setdefault(key, len(self._numbers))
-            flat, class_of = [one for some in requests.alternatives for one in some], self._state.class_of()
-            classes = [class_of(one.class_name) for one in flat]
+            class_of = self._state.class_of()
+            flat = [request for choices in requests.alternatives for request in choices]
+            classes = [class_of(request.class_name) for request in flat]
             configures = bool(claim.spec.devices.config) or any(
                 device_class and device_class.spec.config for device_class in classes
             )
@@ -470,7 +471,7 @@ class DeviceDemands:
         state = self._state
         requests = [claim.requests for claim in claims]
         found = claim_results(requests, taken.view, taken.found, state.class_of(), state.features)
-        return [allocation_of(one, node, state.features) for one in found]
+        return [allocation_of(result, node, state.features) for result in found]
 
     def _allocation_on(
         self, node: str, taken: TakenDevices, requests: Sequence[Request]
@@ -496,9 +497,9 @@ class DeviceDemands:
     def give_back(self, taken: Iterable[TakenDevices]) -> None:
         """Give back what pods have taken that were refused afterwards."""
         cache = self._state.claim_cache
-        for one in taken:
-            for _, devices in one.found:
-                cache.note_changes(one.view.id_of(number) for _, number, _ in devices)
+        for demand in taken:
+            for _, devices in demand.found:
+                cache.note_changes(demand.view.id_of(number) for _, number, _ in devices)
 
 
 def _asked(request: Request, class_of: Callable[[str], DeviceClass | None]) -> Hashable:
@@ -516,9 +517,9 @@ def _only_name(selector: NodeSelector) -> str | None:
     terms = selector.node_selector_terms
     if len(terms) != 1 or terms[0].match_expressions or len(terms[0].match_fields) != 1:
         return None
-    (one,) = terms[0].match_fields
-    is_name = one.key == "metadata.name" and one.operator == "In" and len(one.values) == 1
-    return one.values[0] if is_name else None
+    (field,) = terms[0].match_fields
+    is_name = field.key == "metadata.name" and field.operator == "In" and len(field.values) == 1
+    return field.values[0] if is_name else None
 
 
 class _Pools:

@@ -153,20 +153,20 @@ def _reads_driver_alone(root: Expression) -> bool:
     """Whether an expression reads nothing of a device but its driver."""
     left: list[Any] = [root]
     while left:
-        one = left.pop()
-        if isinstance(one, list | tuple):
-            left += one
-        elif isinstance(one, Select) and _is_device(one.operand) and one.name == "driver":
+        node = left.pop()
+        if isinstance(node, list | tuple):
+            left += node
+        elif isinstance(node, Select) and _is_device(node.operand) and node.name == "driver":
             continue
-        elif _is_device(one):
+        elif _is_device(node):
             return False
-        elif isinstance(one, Expression):
-            left += [getattr(one, part.name) for part in parts_of(one)]
+        elif isinstance(node, Expression):
+            left += [getattr(node, part.name) for part in parts_of(node)]
     return True
 
 
-def _is_device(one: object) -> bool:
-    return isinstance(one, Identifier) and one.name == "device"
+def _is_device(node: object) -> bool:
+    return isinstance(node, Identifier) and node.name == "device"
 
 
 def check_values(device: Device, list_attributes: bool = False) -> None:

@@ -107,8 +107,8 @@ def _resources(device_class: DeviceClass) -> list[str]:
     return [*([name] if name else ()), f"{OF_DEVICE_CLASS}{device_class.name}"]
 
 
-def _created(one: DeviceClass) -> str:
-    return one.metadata.creation_timestamp or ""
+def _created(device_class: DeviceClass) -> str:
+    return device_class.metadata.creation_timestamp or ""
 
 
 def find_claim(pod: Pod, claims: Iterable[ResourceClaim]) -> ResourceClaim | None:
@@ -160,7 +160,7 @@ def claim_spec(
     mappings: list[ContainerExtendedResourceRequest] = []
     for name in sorted(names):
         _ResourceRequests(pod, name, classes[name].name).extend(requests, mappings)
-    requests.sort(key=lambda one: one.name)
+    requests.sort(key=lambda request: request.name)
     devices = DeviceClaim(requests=tuple(requests))
     return ResourceClaimSpec(devices=devices), tuple(mappings)
 
@@ -278,10 +278,10 @@ class _ResourceRequests:
         if largest is not None:
             requests.append(largest)
             of_passing = [
-                replace(one, request_name=largest.name) if one.request_name in own else one
-                for one in of_passing
+                replace(mapping, request_name=largest.name) if mapping.request_name in own else mapping
+                for mapping in of_passing
             ]
-        requests += [one for one in lasting if one is not None]
+        requests += [request for request in lasting if request is not None]
         mappings += of_passing
 
     def _request(
@@ -294,10 +294,10 @@ class _ResourceRequests:
         if not wanted:
             return None, mappings
         shared = 0
-        for one in reusable:
-            if one is not None:
-                shared += _count(one)
-                mappings.append(self._mapping(container, one.name))
+        for request in reusable:
+            if request is not None:
+                shared += _count(request)
+                mappings.append(self._mapping(container, request.name))
                 if shared >= wanted:
                     return None, mappings
         name = f"container-{at}-request-{sorted(asked).index(self.resource)}"

@@ -196,7 +196,7 @@ class DeviceSurvey:
                     error, current[name] = error or str(failed), []
                 left[name].append(len(current[name]))
             enough = [name for name in left if left[name][-1] >= _wanted(request, rules, left[name])]
-            known = {one.id for devices in current.values() for _, one in devices}
+            known = {device.id for devices in current.values() for _, device in devices}
             most = max(map(len, current.values()), default=0)
             holders = self._holders_of(rule.kind, before, current)
             steps.append(SurveyStep(rule.kind, rule.text, len(known), most, len(enough), error, holders))
@@ -227,9 +227,9 @@ class DeviceSurvey:
         yield from self._selector_rules(CLASS, device_class.spec.selectors)
         yield from self._selector_rules(SELECTOR, request.selectors)
         if self._features.taints:
-            yield _each(TAINT, lambda _, one: tolerates_taints(request.tolerations, one.device.taints))
+            yield _each(TAINT, lambda _, device: tolerates_taints(request.tolerations, device.device.taints))
         if not request.admin_access:
-            yield _each(IN_USE, lambda _, one: one.id not in self._allocated.devices)
+            yield _each(IN_USE, lambda _, device: device.id not in self._allocated.devices)
         if self._features.consumable_capacity:
             asked = ", ".join(f"{name} {amount}" for name, amount in sorted(request.capacity.items()))
             yield _each(CAPACITY, partial(self._has_capacity, request), asked)
@@ -295,7 +295,7 @@ class DeviceSurvey:
         """The claims that have the devices which a rule takes away, or their counters."""
         if kind not in (IN_USE, CAPACITY, COUNTER):
             return ()
-        kept = {name: {one.id for _, one in devices} for name, devices in after.items()}
+        kept = {name: {device.id for _, device in devices} for name, devices in after.items()}
         taken = {
             device.id: (pool, device)
             for name, devices in before.items()
@@ -359,7 +359,7 @@ def _distinct(attribute: str, from_all: bool) -> Callable[[Devices], Devices]:
 
     def keep(devices: Devices) -> Devices:
         valued = [(_value(device, attribute), (pool, device)) for pool, device in devices]
-        having = [(value, one) for value, one in valued if value is not None]
+        having = [(value, device) for value, device in valued if value is not None]
         if from_all:
             return list(dict(having).values())
         return [one for _, one in having[: 1 if len({value for value, _ in having}) == 1 else None]]

@@ -77,8 +77,8 @@ class Claims:
 
         def find(rows: Rows, status: Status) -> Iterator[Evidence]:
             if self.found is None or self.found.unbound_immediate:
-                for one in self._of_pod():
-                    yield replace(one, nodes=len(rows))
+                for fact in self._of_pod():
+                    yield replace(fact, nodes=len(rows))
                 return
             for row in rows.tolist():
                 yield from self._of_node(self.found, self.inquiry.node(row), status.reasons)
@@ -173,9 +173,9 @@ class Claims:
         requested = requested_storage(claim)
         listed: list[CSIStorageCapacity] = self.listers(CSIStorageCapacity).list()
         here = [
-            (largest_volume(one), one.key)
-            for one in listed
-            if one.storage_class_name == name and volume_binder.has_access(node, one)
+            (largest_volume(volume), volume.key)
+            for volume in listed
+            if volume.storage_class_name == name and volume_binder.has_access(node, volume)
         ]
         values: dict[str, Any] = {"driver": driver, "requested": quantity_text(STORAGE, requested)}
         asks = f"asks for {values['requested']} of class {name}"
@@ -202,7 +202,7 @@ class Claims:
             storage_class = self.listers(StorageClass).get(name)
             if storage_class.provisioner in ("", NO_PROVISIONER):
                 of_class = claims.volumes.get(name, ())
-                free = sum(one.spec.claim_ref is None for one in of_class)
+                free = sum(volume.spec.claim_ref is None for volume in of_class)
                 size = quantity_text(STORAGE, requested_storage(claim))
                 text = f"not bound, class {name}: none of its {len(of_class)} volumes ({free} free) fits"
                 kept = list(_kept(of_class, claim))

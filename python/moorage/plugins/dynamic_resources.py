@@ -258,13 +258,13 @@ class DynamicResources(
             users = devices.consumers.consumers_of(pod)
         except ClaimError as error:
             return _rejected(str(error))
-        for one, user in zip(claims, users, strict=False):
-            one.user = user
+        for asked, user in zip(claims, users, strict=False):
+            asked.user = user
         if not claims:
             return fwk.SKIP
-        for one in claims:
-            one.uid = one.claim.metadata.uid
-            status = self._examine(one)
+        for asked in claims:
+            asked.uid = asked.claim.metadata.uid
+            status = self._examine(asked)
             if status is not None:
                 return status
         found.claims = claims
@@ -272,30 +272,30 @@ class DynamicResources(
             found.allocator = self._allocator()
         return None
 
-    def _examine(self, one: ClaimOfCycle) -> fwk.Status | None:
+    def _examine(self, asked: ClaimOfCycle) -> fwk.Status | None:
         """Prepare a claim for Filter; a status if the pod cannot be scheduled with it."""
-        claim = one.claim
+        claim = asked.claim
         if claim.status.allocation is not None:
             selector = claim.status.allocation.node_selector
             if selector is not None:
                 try:
-                    one.nodes = NodeSelectorMatcher(selector)
+                    asked.nodes = NodeSelectorMatcher(selector)
                 except (MoorageError, ValueError) as error:
                     return fwk.as_status(MoorageError(str(error)))
             return None
-        one.allocation = self.devices.claim_cache.pending_of(one.uid, self._group_cycle)
-        if one.allocation is not None:
-            one.is_shared = True
+        asked.allocation = self.devices.claim_cache.pending_of(asked.uid, self._group_cycle)
+        if asked.allocation is not None:
+            asked.is_shared = True
             return None
-        if self.devices.claim_cache.is_pending(one.uid):
+        if self.devices.claim_cache.is_pending(asked.uid):
             return _rejected(f"resource claim {claim.key} is in the process of being allocated")
-        if one.is_extended:
+        if asked.is_extended:
             return None
         for request in claim.spec.devices.requests:
             status = self._examine_request(claim, request)
             if status is not None:
                 return status
-        one.requests = ClaimRequests.of(claim)
+        asked.requests = ClaimRequests.of(claim)
         return None
 
     @property
@@ -664,12 +664,12 @@ class DynamicResources(
         if found is None:
             return
         cache = self.devices.claim_cache
-        for one in found.claims:
-            if cache.remove_pending(one.uid):
-                cache.restore(one.claim.key)
-            claim = one.claim
-            if one.is_extended:
-                self._write_beside(pod, partial(self._drop_extended, one))
+        for asked in found.claims:
+            claim = asked.claim
+            if cache.remove_pending(asked.uid):
+                cache.restore(claim.key)
+            if asked.is_extended:
+                self._write_beside(pod, partial(self._drop_extended, asked))
             elif claim.status.allocation is not None and is_reserved_for(claim, pod):
                 self._write_beside(pod, partial(self._writer().unreserve, claim, pod.metadata.uid))
         on_node = found.nodes.get(node_name)
@@ -727,9 +727,9 @@ class DynamicResources(
 
     def _end_flight(self, bound: Sequence[ClaimOfCycle]) -> None:
         """Note that the allocations of claims are in flight no more, now that PreBind has succeeded."""
-        for one in bound:
-            if one.allocation is not None:
-                self.devices.claim_cache.remove_pending(one.uid, is_written=True)
+        for claim in bound:
+            if claim.allocation is not None:
+                self.devices.claim_cache.remove_pending(claim.uid, is_written=True)
 
     def _bind_claim(self, found: DeviceCycleState, one: ClaimOfCycle, pod: Pod, node_name: str) -> None:
         """Write the allocation and the reservation of a claim."""

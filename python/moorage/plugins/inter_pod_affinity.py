@@ -176,8 +176,10 @@ class InterPodAffinity(
         if old is None:
             return queue_if(anti_affinity or any(term.topology_key in now for term in affinity))
         was = old.metadata.labels
-        joins = any(now.get(one.topology_key) not in (None, was.get(one.topology_key)) for one in affinity)
-        leaves = (was.get(one.topology_key) not in (None, now.get(one.topology_key)) for one in anti_affinity)
+        joins = any(now.get(term.topology_key) not in (None, was.get(term.topology_key)) for term in affinity)
+        leaves = (
+            was.get(term.topology_key) not in (None, now.get(term.topology_key)) for term in anti_affinity
+        )
         return queue_if(joins or any(leaves))
 
     def _required(self, pod: Pod) -> tuple[tuple[PodTerm, ...], tuple[PodTerm, ...]]:
@@ -218,7 +220,7 @@ class _Terms:
         self._required, self._required_anti = inquiry.state.shape.terms[:2]
         affinity = inquiry.pod.spec.affinity
         listed = (affinity.pod_affinity, affinity.pod_anti_affinity) if affinity is not None else ()
-        self._objects = [() if one is None else one.required for one in listed] or [(), ()]
+        self._objects = [() if affinity is None else affinity.required for affinity in listed] or [(), ()]
         self._near = dict[str, dict[str | None, list[tuple[Pod, int, str]]]]()  # by topology key and domain
 
     def _domains_of(self, rows: Rows, key: str) -> Counter[str | None]:
@@ -310,10 +312,10 @@ class _Terms:
         label of their node, which is then in no domain."""
         if key not in self._near:
             self._near[key] = {}
-            for one in self._alike:
-                domain = self._inquiry.node(one[1]).metadata.labels.get(key)
-                if domain is not None or not one[2]:
-                    self._near[key].setdefault(domain, []).append(one)
+            for like in self._alike:
+                domain = self._inquiry.node(like[1]).metadata.labels.get(key)
+                if domain is not None or not like[2]:
+                    self._near[key].setdefault(domain, []).append(like)
         there, nowhere = (self._near[key].get(domain, []) for domain in (value, None))
         for pod, _, gap in sorted(there, key=lambda one: one[2] != "")[:MOST_NEAR]:
             yield f"pod {pod.key} is there, but " + (gap or f"namespace {pod.namespace} is not meant")
@@ -361,13 +363,13 @@ class _Terms:
             (it.key, it.operator, it.values) for selector in selectors for it in selector.match_expressions
         ]
         return {
-            one: LabelSelectorMatcher(LabelSelector(match_expressions=(LabelSelectorRequirement(*one),)))
-            for one in wanted
+            rule: LabelSelectorMatcher(LabelSelector(match_expressions=(LabelSelectorRequirement(*rule),)))
+            for rule in wanted
         }
 
     def _is_meant(self, pod: Pod) -> bool:
         meant = map(self._inquiry.state.terms.namespaces_of, self._required)
-        return all(one is None or pod.namespace in one for one in meant)
+        return all(namespaces is None or pod.namespace in namespaces for namespaces in meant)
 
 
 def _selector_text(term: PodTerm, written: PodAffinityTerm) -> str:

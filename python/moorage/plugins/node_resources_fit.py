@@ -135,7 +135,7 @@ class NodeResourcesFit(
         v1.36, isSchedulableAfterPodScaleDown)."""
         gates = DEFAULT_GATES if self.handle is None else self.handle.feature_gates
         counted = gates_of_changes(gates)
-        was, now, wanted = (pod_requests(one, counted) for one in (old, new, pod))
+        was, now, wanted = (pod_requests(each, counted) for each in (old, new, pod))
         return any(
             _counted_amount(name, now) < _counted_amount(name, was)
             for name, amount in wanted.items()

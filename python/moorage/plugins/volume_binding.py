@@ -355,7 +355,7 @@ class VolumeBinding(
         self, pod: Pod, old: CSIStorageCapacity | None, new: CSIStorageCapacity
     ) -> fwk.QueueingHint:
         """Queue if a CSIStorageCapacity was added or reports more capacity."""
-        was, now = (None if one is None else _limit(one) for one in (old, new))
+        was, now = (None if capacity is None else _limit(capacity) for capacity in (old, new))
         return queue_if(old is None or (now is not None and (was is None or was < now)))
 
 

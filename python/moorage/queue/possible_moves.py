@@ -58,8 +58,8 @@ def _add_moves_of_class(
     """Add the pods of one class and one rejection that an event may move. The hints are called for one of
     them, and for the pod that the event is about; for each if they fail."""
     about: set[str] = set()
-    for one in (old, new):
-        if one is not None and (uid := one.metadata.uid) in alike and uid not in about:
+    for obj in (old, new):
+        if obj is not None and (uid := obj.metadata.uid) in alike and uid not in about:
             about.add(uid)
             moves.append((alike[uid].order, alike[uid], None))
     failures = hints.failures

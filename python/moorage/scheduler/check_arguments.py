@@ -135,10 +135,10 @@ def counted_pods(
     is_one = is_single(given) or _is_counted(given)
     listed = [cast("Counted", given)] if is_one else list(cast("Sequence[Counted]", given))
     return [
-        (pod_of(client, one[0], name), one[1])
-        if _is_counted(one)
-        else pod_of(client, cast("Source", one), name)
-        for one in listed
+        (pod_of(client, listed_pod[0], name), listed_pod[1])
+        if _is_counted(listed_pod)
+        else pod_of(client, cast("Source", listed_pod), name)
+        for listed_pod in listed
     ]
 
 
@@ -175,7 +175,7 @@ def nodes_like(like: Source | Sequence[Source]) -> list[str | Node]:
         As for `node_like`.
     """
     listed = cast("Sequence[Source]", [like] if is_single(like) else like)
-    return [node_like(one) for one in listed]
+    return [node_like(node) for node in listed]
 
 
 def group_like(client: ObjectClient, group: Source) -> AnyGroup:

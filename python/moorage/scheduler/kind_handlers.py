@@ -125,7 +125,11 @@ def watch_taint_rules(informers: InformerFactory, queue: SchedulingQueue, gates:
     rules, event = informers.lister(DeviceTaintRule), ClusterEvent(RESOURCE_SLICE, ActionType.UPDATE)
 
     def change(old: DeviceTaintRule | None, new: DeviceTaintRule | None) -> None:
-        others = [one for one in rules.list() if one.name != (old or new or one).name]
+        others = [
+            listed_rule
+            for listed_rule in rules.list()
+            if listed_rule.name != (old or new or listed_rule).name
+        ]
         published = slices.list()
         versions = [tainted(published, [*others, rule] if rule else others, features) for rule in (old, new)]
         for before, after in zip(*versions, strict=True):

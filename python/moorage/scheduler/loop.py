@@ -579,7 +579,7 @@ class Loop:
         parts = [list(zip(infos, nodes, strict=True)) for infos, nodes in self._placed]
         dropped = [info for part in parts for info, _ in part if info.key in keys]
         if dropped:
-            kept = [one for part in parts for one in part if one[0].key not in keys]
+            kept = [entry for part in parts for entry in part if entry[0].key not in keys]
             self._placed = [([info for info, _ in kept], [node for _, node in kept])] if kept else []
         return dropped
 

@@ -302,10 +302,14 @@ class SchedulerMetrics(Observer):
         root = self._context.groups.root
         # Those whose group, or one above it, does not exist. PreEnqueue rejects them; upstream does not ask.
         incomplete = [
-            one for one in pending.gated if one.unit and root(group_of(one.pod) or one.unit) is None
+            entity
+            for entity in pending.gated
+            if entity.unit and root(group_of(entity.pod) or entity.unit) is None
         ]
         if incomplete:
-            pending = pending._replace(gated=[one for one in pending.gated if one not in set(incomplete)])
+            pending = pending._replace(
+                gated=[entity for entity in pending.gated if entity not in set(incomplete)]
+            )
         yield self._pending(pending, len(incomplete))
         if self._context.handle.release.counts_entities:
             yield _entities(pending)

@@ -135,12 +135,7 @@ class TransactionParts:
         MoorageError
             The client is no ObjectStore, or pods are being bound.
         """
-        scheduler = self._scheduler
-        if scheduler.store is None:
-            raise MoorageError(FOREIGN.format(type(scheduler.client).__name__))
-        if scheduler.bindings.running:
-            raise MoorageError(RUNNING)
-        return scheduler.store.save(), [(part, part.save()) for part in self._parts()]
+        return self._store_to(FOREIGN, RUNNING).save(), [(part, part.save()) for part in self._parts()]
 
     def copyable_store(self) -> ObjectStore:
         """Return the store of a scheduler that can be forked.
@@ -150,11 +145,15 @@ class TransactionParts:
         MoorageError
             The client is no ObjectStore, or pods are being bound.
         """
+        return self._store_to(NO_COPY, NO_FORK)
+
+    def _store_to(self, foreign: str, running: str) -> ObjectStore:
+        """Return the store, or raise the errors for that of others, and while pods are being bound."""
         scheduler = self._scheduler
         if scheduler.store is None:
-            raise MoorageError(NO_COPY.format(type(scheduler.client).__name__))
+            raise MoorageError(foreign.format(type(scheduler.client).__name__))
         if scheduler.bindings.running:
-            raise MoorageError(NO_FORK)
+            raise MoorageError(running)
         return scheduler.store
 
     def copy_from(self, other: TransactionParts) -> None:

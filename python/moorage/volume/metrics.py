@@ -77,7 +77,7 @@ class Shown(Collector):
         """Yield the metric families."""
         for metric in self._metrics:
             for family in metric.collect():
-                family.samples = [one for one in family.samples if not one.name.endswith("_created")]
+                family.samples = [value for value in family.samples if not value.name.endswith("_created")]
                 yield family
 
 

@@ -255,7 +255,7 @@ def _translated(
     added: tuple[NodeSelectorRequirement, ...] = ()
     if _has_values(rules, zone):
         new_keys[zone] = zone_key
-    elif zones := {name for one in labels.get(zone, "").split(ZONES_DELIMITER) if (name := one.strip())}:
+    elif zones := {name for text in labels.get(zone, "").split(ZONES_DELIMITER) if (name := text.strip())}:
         added = (NodeSelectorRequirement(key=zone_key, operator="In", values=tuple(sorted(zones))),)
     if not new_keys and not added:
         return required

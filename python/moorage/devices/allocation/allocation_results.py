@@ -33,7 +33,7 @@ def allocation_of(found: ClaimResult, node_name: str, features: Features) -> All
     claim = found.claim.claim
     # Shares have IDs of their own in each allocation of the claim, which is another state of it.
     allocated = f"{claim.metadata.uid}/{claim.metadata.resource_version}"
-    results = [_result(allocated, at, one, features) for at, one in enumerate(found.devices)]
+    results = [_result(allocated, at, allocation, features) for at, allocation in enumerate(found.devices)]
     configurations = tuple(_configurations(found, features.release.configures_once))
     devices = DeviceAllocationResult(results=tuple(results), config=configurations)
     selector = _node_selector([device.device for device in found.devices], node_name, claim.name)
@@ -78,7 +78,7 @@ def _configurations(found: ClaimResult, once: bool) -> Iterable[DeviceAllocation
         device_class.spec.config for device_class in found.classes
     ):
         return
-    names = [{one.parent or one.name, one.full_name} for one in found.chosen]
+    names = [{choice.parent or choice.name, choice.full_name} for choice in found.chosen]
 
     def named(requests: Sequence[str]) -> Sequence[str]:
         """The requests that a configuration names which is for these."""
@@ -140,9 +140,9 @@ def only(node_name: str) -> NodeSelector:
 
 
 def _extend(known: list[NodeSelectorRequirement], more: Sequence[NodeSelectorRequirement]) -> None:
-    def key(one: NodeSelectorRequirement) -> tuple[str, str, frozenset[str]]:
-        return one.key, one.operator, frozenset(one.values)
+    def key(requirement: NodeSelectorRequirement) -> tuple[str, str, frozenset[str]]:
+        return requirement.key, requirement.operator, frozenset(requirement.values)
 
-    for one in more:
-        if key(one) not in map(key, known):
-            known.append(one)
+    for requirement in more:
+        if key(requirement) not in map(key, known):
+            known.append(requirement)

@@ -94,12 +94,12 @@ class AllocationRules:
     def constraints(self, claim: ClaimRequests) -> tuple[list[Constraint], AllocationError | None]:
         """Return the constraints of a claim, and the error of one that is not supported."""
         found: list[Constraint] = []
-        for at, one in enumerate(claim.constraints):
-            requests = frozenset(one.requests)
-            if one.match_attribute is not None:
-                found.append(("match", one.match_attribute, requests))
-            elif one.distinct_attribute is not None and not self.features.is_stable:
-                found.append(("distinct", one.distinct_attribute, requests))
+        for at, constraint in enumerate(claim.constraints):
+            requests = frozenset(constraint.requests)
+            if constraint.match_attribute is not None:
+                found.append(("match", constraint.match_attribute, requests))
+            elif constraint.distinct_attribute is not None and not self.features.is_stable:
+                found.append(("distinct", constraint.distinct_attribute, requests))
             else:
                 text = "empty constraint (unsupported constraint type?)"
                 return found, AllocationError(f"claim {claim.claim.key}, constraint #{at}: {text}")

@@ -147,7 +147,7 @@ def claim_results(
     class_of : callable
         Returns the device class of a name, or None.
     """
-    out, of_all = [], [one for claim in claims for request in claim.alternatives for one in request]
+    out, of_all = [], [choice for claim in claims for request in claim.alternatives for choice in request]
     for claim, (choices, devices) in zip(claims, found, strict=True):
         chosen = [claim.alternatives[at][choice] for at, choice in enumerate(choices)]
         results = [

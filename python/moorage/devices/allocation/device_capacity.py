@@ -65,7 +65,7 @@ def _up_to_step(requested: Quantity, valid: CapacityRequestPolicyRange, features
             raise CapacityError(f"{_UNREPRESENTABLE}: request {requested} is not a representable milli value")
         if not in_thousandths and requested > _MOST:
             raise CapacityError(f"{_UNREPRESENTABLE}: request {requested} exceeds MaxInt64")
-    start, wanted, by = [_units(one, in_thousandths) for one in (least, requested, step)]
+    start, wanted, by = [_units(amount, in_thousandths) for amount in (least, requested, step)]
     rounded = start - (start - wanted) // by * by
     if not features.release.checks_amounts:
         return _written_like(Quantity("1Ki"), f"{rounded}")
@@ -95,7 +95,7 @@ def _is_in_thousandths(valid: CapacityRequestPolicyRange, features: Features) ->
     """Whether a range is one of thousandths: all of its bounds are."""
     if not features.fractional_capacity:
         return False
-    bounds = [_thousandths(Quantity(one)) for one in (valid.min, valid.max, valid.step) if one is not None]
+    bounds = [_thousandths(Quantity(text)) for text in (valid.min, valid.max, valid.step) if text is not None]
     return None not in bounds and (valid.step is None or Quantity(valid.step).milli_value() >= 1)
 
 
@@ -163,7 +163,7 @@ def possible_amounts(device: PublishedDevice, requests: Amounts, features: Featu
     policies = [capacity.request_policy for capacity in capacities.values()]
     if not requests and not any(policies):
         return []
-    is_forbidden = any(violates(*one, features) for one in zip(amounts, policies, strict=True))
+    is_forbidden = any(violates(*pair, features) for pair in zip(amounts, policies, strict=True))
     return None if is_forbidden else amounts
 
 

@@ -73,7 +73,7 @@ class PublishedDevice:
     @lazy_attribute
     def capacity(self) -> dict[str, Quantity]:
         """The capacities of the device."""
-        return {name: Quantity(one.value) for name, one in self.device.capacity.items()}
+        return {name: Quantity(capacity.value) for name, capacity in self.device.capacity.items()}
 
     def attribute_value(self, name: str) -> tuple[str, object] | tuple[()] | None:
         """Return type and value of an attribute.
@@ -349,8 +349,8 @@ class DeviceSlices:
         )
         # Whether a slice has devices that select nodes each.
         self._select_nodes = bool([spec for spec in specs if spec.per_device_node_selection])
-        self.have_conditions = bool([one for one in known if one.waits])
-        consumes = bool([one for one in known if one.consumes])
+        self.have_conditions = bool([device for device in known if device.waits])
+        consumes = bool([device for device in known if device.consumes])
         self.have_counters = consumes or bool([spec for spec in specs if spec.shared_counters])
         for at, spec in enumerate(specs):
             if spec.node_name:  # as most slices have
@@ -361,8 +361,8 @@ class DeviceSlices:
         # Whether slices with the name of a node are all that it can use, each by itself.
         self._are_plain = not (self._everywhere or self._selected or needs_partitions)
 
-    def _note_places(self, at: int, one: PublishedSlice) -> None:
-        for place in one.places:
+    def _note_places(self, at: int, slice_: PublishedSlice) -> None:
+        for place in slice_.places:
             if place.node_name:
                 self._named.setdefault(place.node_name, []).append(at)
             elif place.all_nodes:
@@ -387,9 +387,9 @@ class DeviceSlices:
     def _counting(self) -> dict[tuple[str, str], list[PublishedSlice]]:
         """The slices of each pool that have shared counters."""
         out: dict[tuple[str, str], list[PublishedSlice]] = {}
-        for one in self._published if self._features.partitionable and self.have_counters else ():
-            if one.slice.spec.shared_counters:
-                out.setdefault(one.pool, []).append(one)
+        for slice_ in self._published if self._features.partitionable and self.have_counters else ():
+            if slice_.slice.spec.shared_counters:
+                out.setdefault(slice_.pool, []).append(slice_)
         return out
 
     def offered(self, node: Node) -> list[PublishedSlice]:
@@ -428,8 +428,8 @@ class DeviceSlices:
         named = self._named.get(node.metadata.name, ()) if self._are_plain else ()
         if len(named) != 1:
             return None
-        one = self._published[named[0]]
-        return one if one.slice.spec.pool.resource_slice_count == 1 else None
+        slice_ = self._published[named[0]]
+        return slice_ if slice_.slice.spec.pool.resource_slice_count == 1 else None
 
     def view_key(self, node: Node, pools: Sequence[DevicePool]) -> Hashable:
         """Return what nodes with equal views have in common.
@@ -492,9 +492,9 @@ class DeviceSlices:
         """The pools of nodes that can use devices of the same slices."""
         by_pool: dict[tuple[str, str], list[PublishedSlice]] = {}
         has_partitions = self._features.partitionable
-        for one in offered:
-            if has_partitions or not _needs_partitions(one.slice.spec):
-                by_pool.setdefault(one.pool, []).append(one)
+        for slice_ in offered:
+            if has_partitions or not _needs_partitions(slice_.slice.spec):
+                by_pool.setdefault(slice_.pool, []).append(slice_)
         found: list[DevicePool] = []
         for key, usable in by_pool.items():
             pool = self._pool(key, usable)
@@ -549,8 +549,8 @@ class DeviceSlices:
             return None
         if of_pool.generations[generation] != count:
             return DevicePool(*key, is_incomplete=True)
-        here = {*slices, *[one for one in counting if one.generation == generation]}
-        others = [one for one in of_pool.consuming if one.generation == generation and one not in here]
+        here = {*slices, *[part for part in counting if part.generation == generation]}
+        others = [part for part in of_pool.consuming if part.generation == generation and part not in here]
         return self._join(key, usable, _in_order(here), others)
 
     def _join(
@@ -561,11 +561,8 @@ class DeviceSlices:
         others: list[PublishedSlice],
     ) -> DevicePool:
         """The pool of its slices for a node, of those of them with devices for it, and of other slices."""
-        if len(usable) > 1 and _share_names(usable):
+        if (len(usable) > 1 and _share_names(usable)) or any(slice_.kind.repeats for slice_ in usable):
             return DevicePool(*key, is_invalid=True)
-        for one in usable:
-            if one.kind.repeats:
-                return DevicePool(*key, is_invalid=True)
         if not (self._features.partitionable and (key in self._counting or self._of_pool[key].consuming)):
             return DevicePool(*key, usable)
         invalid = DevicePool(*key, is_invalid=True)
@@ -579,7 +576,9 @@ class DeviceSlices:
                 for name, counter in counter_set.counters.items():
                     counters[counter_set.name, name] = Quantity(counter.value)
         every = [device for slice_ in (*slices, *others) for device in slice_.devices]
-        if not all(_counters_exist(one, sets, counters) for one in every if one.device.consumes_counters):
+        if not all(
+            _counters_exist(device, sets, counters) for device in every if device.device.consumes_counters
+        ):
             return invalid
         return DevicePool(*key, usable, others, counters)
 

@@ -23,12 +23,12 @@ def tainted(
     return [_tainted(slice_, rules, features) for slice_ in slices]
 
 
-def _tainted(one: ResourceSlice, rules: Sequence[DeviceTaintRule], features: Features) -> ResourceSlice:
-    chosen = [rule for rule in rules if _may_select(rule, one, features)]
+def _tainted(published: ResourceSlice, rules: Sequence[DeviceTaintRule], features: Features) -> ResourceSlice:
+    chosen = [rule for rule in rules if _may_select(rule, published, features)]
     if not chosen:
-        return one
-    devices = tuple([_with_taints(device, chosen) for device in one.spec.devices])
-    return replace(one, spec=replace(one.spec, devices=devices))
+        return published
+    devices = tuple([_with_taints(device, chosen) for device in published.spec.devices])
+    return replace(published, spec=replace(published.spec, devices=devices))
 
 
 def _with_taints(device: Device, rules: Sequence[DeviceTaintRule]) -> Device:
@@ -36,12 +36,13 @@ def _with_taints(device: Device, rules: Sequence[DeviceTaintRule]) -> Device:
     return replace(device, taints=(*device.taints, *taints)) if taints else device
 
 
-def _may_select(rule: DeviceTaintRule, one: ResourceSlice, features: Features) -> bool:
+def _may_select(rule: DeviceTaintRule, published: ResourceSlice, features: Features) -> bool:
     """Whether a rule selects devices of the pool of a slice."""
     selector = rule.spec.device_selector
     if selector is None:
         return features.release.taint_rules_taint_all
-    return selector.driver in (None, one.spec.driver) and selector.pool in (None, one.spec.pool.name)
+    spec = published.spec
+    return selector.driver in (None, spec.driver) and selector.pool in (None, spec.pool.name)
 
 
 def _selects_device(rule: DeviceTaintRule, device: Device) -> bool:

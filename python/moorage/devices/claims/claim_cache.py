@@ -61,8 +61,8 @@ class ClaimCache(AssumeCache[ResourceClaim]):
         found = self._observed
         if self._in_flight:
             found = found.copy()
-            for one in self._in_flight.values():
-                found.add(one.allocation)
+            for claim in self._in_flight.values():
+                found.add(claim.allocation)
         return AllocatedDevices(found.devices, found.consumed)
 
     @property

@@ -207,8 +207,8 @@ class ClaimWriter:
         assert store is not None
         names = store.names_of_new(claims, keeps=False)
         named = [
-            replace(one, metadata=replace(one.metadata, name=name, uid=""))
-            for one, name in zip(claims, names, strict=True)
+            replace(claim, metadata=replace(claim.metadata, name=name, uid=""))
+            for claim, name in zip(claims, names, strict=True)
         ]
         store.create_many(named)
         return named

@@ -214,7 +214,7 @@ class CommonDemand(Struct, frozen=True):
         found = self.demand.found_on(row)
         if found is None:
             return None
-        requests = [one.requests for one in self.asking]
+        requests = [claim.requests for claim in self.asking]
         return claim_results(requests, view, found, devices.class_of(), devices.features)
 
 

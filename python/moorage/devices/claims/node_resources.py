@@ -122,15 +122,15 @@ def claim_statuses(
     """
     out: dict[str, NodeAllocatableResourceClaimStatus] = {}
     for claim, of_claim in taken:
-        known = [devices.get((one.pool, one.name)) for one in of_claim]
+        known = [devices.get((result.pool, result.name)) for result in of_claim]
         if not any(device is not None and device.node_allocatable_resource_mappings for device in known):
             continue
         total: dict[str, Quantity] = {}
-        for one, device in zip(of_claim, known, strict=True):
+        for result, device in zip(of_claim, known, strict=True):
             if device is None:
-                text = f"device {one.name} not found in pool {one.pool}"
-                raise MoorageError(f"claim {claim.key}, device {one.name}: {text}")
-            for resource, amount in _amounts(claim, one, device):
+                text = f"device {result.name} not found in pool {result.pool}"
+                raise MoorageError(f"claim {claim.key}, device {result.name}: {text}")
+            for resource, amount in _amounts(claim, result, device):
                 total[resource] = total[resource] + amount if resource in total else amount
         if total:
             resources: dict[str, str | int | float] = {key: str(amount) for key, amount in total.items()}

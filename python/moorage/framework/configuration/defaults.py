@@ -83,7 +83,8 @@ def _profile(profile: types.KubeSchedulerProfile, in_tree: Sequence[type[Plugin]
         if isinstance(config.args, types.Typed):
             _args(config.args, gates)
     configured = {config.name for config in profile.plugin_config}
-    for name in sorted({plugin.name for one in sets.values() for plugin in one.enabled or ()} - configured):
+    enabled = {plugin.name for plugins in sets.values() for plugin in plugins.enabled or ()}
+    for name in sorted(enabled - configured):
         args = default_args(name, gates)
         if args is not None:
             profile.plugin_config.append(types.PluginConfig(name=name, args=args))

@@ -168,7 +168,7 @@ def enabled_plugins(configuration: types.KubeSchedulerConfiguration) -> list[dic
     for profile, args in zip(configuration.profiles or (), _all_args(configuration), strict=True):
         plugins = profile.plugins or types.Plugins()
         sets = [plugins.multi_point, *(_plugin_set(plugins, point) for point in POINTS)]
-        names = {plugin.name for one in sets for plugin in one.enabled or ()}
+        names = {plugin.name for plugin_set in sets for plugin in plugin_set.enabled or ()}
         profiles.append({name: args.get(name) for name in sorted(names)})
     return profiles
 

@@ -215,7 +215,7 @@ def merge_evidence(found: Iterable[Evidence]) -> list[Evidence]:
         Facts of equally many nodes in the order of their first appearance.
     """
     merged: dict[object, Evidence] = {}
-    for one in found:
-        known = merged.get(one.key)
-        merged[one.key] = one if known is None else known.merged(one)
-    return sorted(merged.values(), key=lambda one: -one.nodes)
+    for fact in found:
+        known = merged.get(fact.key)
+        merged[fact.key] = fact if known is None else known.merged(fact)
+    return sorted(merged.values(), key=lambda fact: -fact.nodes)

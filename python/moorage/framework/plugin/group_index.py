@@ -155,8 +155,8 @@ class GroupTree:
         """
         then = Counter(pending)
         then.update(placed)
-        waiting = (one for one in self if one is self or any(map(pending.get, one.leaves)))
-        return all(one.has_enough(then) for one in waiting)
+        waiting = (group for group in self if group is self or any(map(pending.get, group.leaves)))
+        return all(group.has_enough(then) for group in waiting)
 
 
 class PodGroups:

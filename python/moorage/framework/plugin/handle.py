@@ -110,11 +110,11 @@ class EventRecorder:
     def events(self) -> list[Event]:
         """The events: a new list."""
         events = list[Event]()
-        for one in self._recorded:
-            if isinstance(one, Event):
-                events.append(one)
+        for recorded in self._recorded:
+            if isinstance(recorded, Event):
+                events.append(recorded)
             else:
-                events += (Event(regarding, *one[1:]) for regarding in one.regarding)
+                events += (Event(regarding, *recorded[1:]) for regarding in recorded.regarding)
         return events
 
     def save(self) -> int:

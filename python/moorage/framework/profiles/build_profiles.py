@@ -42,7 +42,7 @@ def make_profiles(
     named = profile_plugins.enabled_plugins(configuration)
     all_of = zip(configuration.profiles or (), named, handles or [None] * len(named), strict=True)
     made = [_make(registry, args, one.scheduler_name or "", handle) for one, args, handle in all_of]
-    every = {name: plugin for one in made for name, plugin in one.items()}
+    every = {name: plugin for by_name in made for name, plugin in by_name.items()}
     points = profile_plugins.build_profiles(configuration, every)
     return [_profile(plugins, one) for plugins, one in zip(points, made, strict=True)]
 

@@ -23,24 +23,8 @@ class StatusError(MoorageError):
         super().__init__(status.message())
 
 
-def ask(plugin: Plugin, pod: Pod, function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a method of a plugin.
-
-    Parameters
-    ----------
-    plugin : Plugin
-        The plugin.
-    pod : Pod
-        The pod of the call, for the log.
-    function : callable
-        The bound method.
-    *arguments : object
-        Its arguments.
-
-    Returns
-    -------
-    object
-        The result of the method.
+def ask(plugin: Plugin, pod: Pod | None, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a method of a plugin; the pod is for the log.
 
     Raises
     ------
@@ -65,22 +49,8 @@ def _raised(plugin: Plugin, pod: Pod | None, error: Exception) -> Status:
 
 
 def note_exception(plugin: Plugin, about: str, error: Exception) -> str:
-    """Log and count an exception of a plugin.
-
-    Parameters
-    ----------
-    plugin : Plugin
-        The plugin.
-    about : str
-        The object of the call, for example ``pod default/p``.
-    error : Exception
-        The exception.
-
-    Returns
-    -------
-    str
-        Message of the Error: ``plugin "X" raised ValueError: …``.
-    """
+    """Log and count an exception of a plugin in a call about something, for example ``pod default/p``; return
+    the message of the Error: ``plugin "X" raised ValueError: …``."""
     text = f'plugin "{plugin.name}" raised {type(error).__name__}: {error}'
     errors = PluginErrors() if plugin.handle is None else plugin.handle.plugin_errors
     errors.note(plugin.name, about, text, error)
@@ -88,20 +58,14 @@ def note_exception(plugin: Plugin, about: str, error: Exception) -> str:
 
 
 def answer_of(plugin: Plugin, pod: Pod | None, function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a method of a plugin, and return its result, or an Error status in place of an exception.
+    """Call a method of a plugin as `ask` does, and return an Error status in place of an exception.
 
-    Parameters
-    ----------
-    pod : Pod or None
-        The pod of the call, for the log; None where only the core knows it (`PluginErrors.tell`).
+    The pod is None where only the core knows it (`PluginErrors.tell`).
     """
-    handle = plugin.handle
     try:
-        if handle is not None and handle.observer is not None:
-            return handle.observer.call(plugin, function, arguments)
-        return function(*arguments)
-    except Exception as error:  # an exception of a plugin never ends the process
-        return _raised(plugin, pod, error)
+        return ask(plugin, pod, function, *arguments)
+    except StatusError as failed:
+        return failed.status
 
 
 def ask_status(plugin: Plugin, pod: Pod, function: Callable[..., Any], *arguments: Any) -> Status | None:

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent import futures
 from contextlib import contextmanager
+from operator import attrgetter
 from typing import Any
 
 from msgspec import Struct
@@ -288,7 +289,8 @@ class BindingCycles:
     def ready(self) -> list[Running]:
         """Return the running binding cycles whose next step is due, in the order of time."""
         now = self.time.now() if self.running else 0.0
-        return sorted((one for one in self.running.values() if one.is_ready(now)), key=lambda one: one.due)
+        ready = (running for running in self.running.values() if running.is_ready(now))
+        return sorted(ready, key=attrgetter("due"))
 
     def note_running(self, running: Running) -> BindingOutcome:
         """Keep a running binding cycle and return its outcome so far."""

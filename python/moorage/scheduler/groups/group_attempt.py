@@ -219,8 +219,10 @@ class Attempt:
     def unreserve(self) -> None:
         """Run Unreserve for all reserved pods in reverse order; `start` reserves them again if the group
         succeeded."""
-        for one in reversed(self.reserved.values()):
-            one.engine.framework.run_reserve_plugins_unreserve(one.state, one.assumed, one.node)
+        for started in reversed(self.reserved.values()):
+            started.engine.framework.run_reserve_plugins_unreserve(
+                started.state, started.assumed, started.node
+            )
 
     def nominate_again(self) -> None:
         """Nominate the placed pods to the nodes of their statuses, the last pod first, after the attempt has
@@ -249,13 +251,13 @@ class Attempt:
         started: dict[int, Started] = {}
         for at, child in zip(self.members.indexes, self.children, strict=False):
             if child.succeeded:
-                started |= {at[index]: one for index, one in child.start().items()}
+                started |= {at[index]: binding for index, binding in child.start().items()}
                 self.rows[at] = child.rows
-        for one in reversed(self.reserved.values()):
-            self.context.cache.forget_pod(one.assumed)
-        for index, one in self.reserved.items():
+        for reserved in reversed(self.reserved.values()):
+            self.context.cache.forget_pod(reserved.assumed)
+        for index, reserved in self.reserved.items():
             outcome = prepare_for_binding_cycle(
-                self.context.bindings, one.engine, one.state, one.pod, one.node
+                self.context.bindings, reserved.engine, reserved.state, reserved.pod, reserved.node
             )
             if isinstance(outcome, Started):
                 started[index] = outcome

@@ -92,7 +92,7 @@ class GroupBatch:
             Index of the first group, and index after the last.
         """
         trees = [tree for tree in self._trees[first:end] if tree is not None]
-        return [one.group for tree in trees for one in tree if isinstance(one.group, PodGroup)]
+        return [members.group for tree in trees for members in tree if isinstance(members.group, PodGroup)]
 
     def begin(self, group: int) -> int:
         """Return the index of the first pod of a group.
@@ -243,7 +243,7 @@ class GroupBatch:
             return not self._counts_members[profile] or end - begin + len(scheduled) >= tree.minimum
         pending = Counter(map(leaf_of, map(self.batch.pod, range(begin, end))))
         placed = Counter(map(leaf_of, scheduled)) if scheduled else {}
-        if tree.is_bound and not all(one.children or pending.get(one.key) for one in tree):
+        if tree.is_bound and not all(member.children or pending.get(member.key) for member in tree):
             return False
         return self._counts_members[profile] and tree.succeeds_whole(pending, placed)
 

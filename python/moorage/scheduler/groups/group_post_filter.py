@@ -206,7 +206,7 @@ class FailedAttempt:
         looked_at = self._assignments
         if self._rows_decide:
             rows = dict.fromkeys(state.table.find_row(pod.spec.node_name) for pod in pods)
-            looked_at = [one for row in rows if row is not None for one in self._by_row.get(row, ())]
+            looked_at = [told for row in rows if row is not None for told in self._by_row.get(row, ())]
         if self._fit(looked_at):
             return True
         for pod in pods:
@@ -216,10 +216,10 @@ class FailedAttempt:
 
     def _tell(self, pod: Pod, extension: Extension) -> None:
         """Call an extension of PreFilter plugins outside the core."""
-        for one in self._told:
+        for told in self._told:
             info = self._members.context.cache.node_info(pod.spec.node_name)
             assert info is not None
-            extension(one.filters.engine.framework, one.filters.state, one.pod, pod, info)
+            extension(told.filters.engine.framework, told.filters.state, told.pod, pod, info)
 
     def _fit(self, assignments: Sequence[Assignment]) -> bool:
         """Whether each pod fits on its node, with those before it."""

@@ -116,10 +116,10 @@ def _phase(group: PodGroup, condition: GroupCondition) -> dict[str, Any]:
 def _conditions(group: PodGroup, condition: GroupCondition) -> dict[str, Any]:
     """Return the change of the conditions of a Kubernetes group; empty for none."""
     condition = replace(condition, observed_generation=_generation(group) or None)
-    latest = next((one for one in group.status.conditions if one.type == condition.type), None)
+    latest = next((entry for entry in group.status.conditions if entry.type == condition.type), None)
     conditions = with_condition(group.status.conditions, condition)
     stays = condition.status != "True" and latest is not None and latest.status == "True"
     if stays or conditions == group.status.conditions:
         return {}
-    (new,) = [one for one in conditions if one.type == condition.type]
+    (new,) = [entry for entry in conditions if entry.type == condition.type]
     return {"conditions": [condition_value(new, _generation(group))]}

@@ -57,8 +57,8 @@ def ignored_groups(handle: FrameworkHandle, objects: Iterable[Object]) -> dict[s
         What comes after the number in a sentence, to the number. One sentence at most is about pod groups:
         where they are ignored, so is all that they say.
     """
-    listed = [one for one in objects if isinstance(one, PodGroup | CompositePodGroup)]
-    groups = sum(isinstance(one, PodGroup) for one in listed)
+    listed = [obj for obj in objects if isinstance(obj, PodGroup | CompositePodGroup)]
+    groups = sum(isinstance(group, PodGroup) for group in listed)
     trees = len(listed) - groups
     found: dict[str, int] = {}
     if not handle.groups_pods:

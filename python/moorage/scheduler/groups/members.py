@@ -185,8 +185,8 @@ class Members:
     def engines(self) -> list[Engine]:
         """The engines that schedule the members."""
         found = [self.engine]
-        for one in self:
-            found += [] if one.is_composite else [segment.engine for segment in one.segments]
+        for members in self:
+            found += [] if members.is_composite else [segment.engine for segment in members.segments]
         return list(dict.fromkeys(found))
 
 
@@ -195,11 +195,11 @@ def in_cycle(engines: Sequence[Engine]) -> Iterator[None]:
     """Configure engines for the cycle of a group: no remembered failures, and no PostFilter for single
     pods."""
     before = [(engine, engine.runs_post_filter, engine.search.states.open_scope()) for engine in engines]
-    for one in engines:
-        one.runs_post_filter = False
+    for engine in engines:
+        engine.runs_post_filter = False
     try:
         yield
     finally:
-        for one, runs, scope in before:
-            one.runs_post_filter, one.search.states.scope = runs, scope
-            one.search.search_in(None)
+        for engine, runs, scope in before:
+            engine.runs_post_filter, engine.search.states.scope = runs, scope
+            engine.search.search_in(None)

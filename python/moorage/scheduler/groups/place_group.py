@@ -99,7 +99,7 @@ def rejected(
     result.failures.update(dict.fromkeys(range(len(pods)), Failure(error=error, nominating=CLEAR)))
     result.message, result.is_error = error, True
     tree = () if group is None else context.groups.tree_of(group)
-    result.outcomes = [(one.group, error) for one in tree if isinstance(one.group, PodGroup)]
+    result.outcomes = [(members.group, error) for members in tree if isinstance(members.group, PodGroup)]
     return result
 
 
@@ -190,7 +190,7 @@ def why_invalid(group: AnyGroup, pods: Sequence[Pod]) -> str:
         assert first is not None
         spec = pod.spec
         if spec.scheduler_name != first.scheduler_name:
-            names = [f'"{one.scheduler_name or DEFAULT}"' for one in (spec, first)]
+            names = [f'"{each.scheduler_name or DEFAULT}"' for each in (spec, first)]
             return OTHER_SCHEDULER.format(*names)
         if (spec.priority or 0) != priority:
             return OTHER_PRIORITY.format(spec.priority or 0, priority)
@@ -225,26 +225,26 @@ def _result(
     if attempt.succeeded:
         result.started = attempt.start()
         result.rows[:] = attempt.rows
-    found = list(outcomes_of(members, attempt, range(len(members.pods))))
-    for one in found:
-        status = _after(one.status, post_filter, found)
-        if isinstance(one.members.group, PodGroup):
-            _add(result, one, status, nominations)
-            result.outcomes.append((one.members.group, "" if status is None else status.message()))
+    outcomes = list(outcomes_of(members, attempt, range(len(members.pods))))
+    for outcome in outcomes:
+        status = _after(outcome.status, post_filter, outcomes)
+        if isinstance(outcome.members.group, PodGroup):
+            _add(result, outcome, status, nominations)
+            result.outcomes.append((outcome.members.group, "" if status is None else status.message()))
             result.is_error |= status is not None and status.code == Code.ERROR
-    root = _after(attempt.status, post_filter, found)
+    root = _after(attempt.status, post_filter, outcomes)
     result.message = "" if root is None else root.message()
     return result
 
 
-def _after(status: Status | None, post_filter: Status | None, found: Sequence[Outcome]) -> Status | None:
+def _after(status: Status | None, post_filter: Status | None, outcomes: Sequence[Outcome]) -> Status | None:
     """Return the status of a group after PostFilter. Groups that have one status in common add the reason to
     it once each, as upstream."""
     if status is None or post_filter is None:
         return status
     if post_filter.code == Code.ERROR:
         return post_filter
-    times = sum(one.status is status for one in found)
+    times = sum(outcome.status is status for outcome in outcomes)
     for _ in range(times):
         status = status.append_reason(post_filter.message())
     return status
@@ -330,7 +330,7 @@ def schedule_workload(
                 result.rows[at], result.failures[at] = -1, failure
         context.sync()
         result.note_names()
-        tree = [one.group for one in groups.tree_of(group) if one.group is not None]
+        tree = [node.group for node in groups.tree_of(group) if node.group is not None]
         texts = ignored_topologies(context.handle, tree).items()
         result.warnings = [f"{number} {text}." for text, number in texts]
         return result

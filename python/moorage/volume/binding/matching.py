@@ -118,7 +118,7 @@ class ClaimMatcher:
         suitable = list(suitable_volumes(claim, volumes))
         self.claim = claim
         self._bound_before = [volume for volume, _, was_bound in suitable if was_bound]
-        free = sorted((one for one in suitable if not one[2]), key=lambda one: one[1])
+        free = sorted((ranked for ranked in suitable if not ranked[2]), key=lambda one: one[1])
         self._anywhere: list[_Ranked] = []
         self._by_label: dict[str, dict[str, list[_Ranked]]] = {}
         self._others: list[_Ranked] = []
@@ -153,7 +153,9 @@ class ClaimMatcher:
         for volume in self._bound_before:
             if volume.name not in excluded:
                 return volume if reaches_node(volume, labels) else None
-        best: _Ranked | None = next((one for one in self._anywhere if one[1].name not in excluded), None)
+        best: _Ranked | None = next(
+            (ranked_volume for ranked_volume in self._anywhere if ranked_volume[1].name not in excluded), None
+        )
         for ranked in self._lists(labels):
             for rank, volume in ranked:
                 if best is not None and rank > best[0]:

@@ -806,7 +806,14 @@ class Scheduler(PodScheduler):
 
     @typed
     def survive(
-        self, by: str = "node", at_once: int = 1, go_on: Callable[[], bool] = lambda: True
+        self,
+        by: str = "node",
+        at_once: int = 1,
+        go_on: Callable[[], bool] = lambda: True,
+        *,
+        only: str = "",
+        within_budgets: bool = False,
+        before: PodScheduler | None = None,
     ) -> Survival:
         """Return which nodes, zones or pools can be lost with every pod that runs there finding a place.
 
@@ -826,6 +833,14 @@ class Scheduler(PodScheduler):
         go_on : callable, optional
             Is asked before each set of several domains; False ends the search, and the answer says how far it
             came. By default all sets are tried.
+        only : str, optional
+            A namespace, or a selector such as ``app=web``: only its pods are asked about. The others move as
+            well.
+        within_budgets : bool
+            Whether pods may have no place as long as their PodDisruptionBudgets hold.
+        before : PodScheduler, optional
+            A scheduler of the cluster before a change: each loss is compared with the same loss there, and
+            one that leaves no more pods of any workload without a place is survived.
 
         Returns
         -------
@@ -835,13 +850,13 @@ class Scheduler(PodScheduler):
         Raises
         ------
         InputError
-            No node has the label, or there are not so many domains.
+            No node has the label, or there are not so many domains, or `only` selects nothing.
         MoorageError
             The client is no ObjectStore, or pods are being bound.
         """
-        from moorage.planning.survival import survive
+        from moorage.planning.survival import SurvivalQuestion, survive
 
-        return survive(self, by, at_once, go_on)
+        return survive(self, SurvivalQuestion(by, at_once, go_on, only, within_budgets, before))
 
     @typed
     def node_room(self, nodes: Sequence[str] | None = None, by: str = "") -> list[Room]:

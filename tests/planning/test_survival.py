@@ -36,7 +36,7 @@ def test_nodes_whose_pods_fit_elsewhere_can_be_lost() -> None:
     (loss,) = found.losses
     assert (loss.nodes, loss.pods, loss.lost[0].workload) == (1, 1, "replicaset/web")
     assert loss.lost[0].reason == "0/2 nodes are available: 2 Insufficient cpu."
-    assert found.headline() == "1 losses leave pods out; tried each of 3 alone"
+    assert found.headline() == "1 loss leaves pods out; tried each of 3 alone"
     assert one.client.get(Pod, "p", "default").spec.node_name == "a"  # nothing has changed
 
 
@@ -161,12 +161,69 @@ def test_the_table_and_the_document_have_the_losses() -> None:
         "pod": "default/p",
         "workload": "replicaset/web",
         "reason": "no nodes available to schedule pods",
+        "problem": "unschedulable",
+        "asBefore": False,
     }
     assert found.to_dict() == {
         "by": "node",
         "domains": 1,
         "withoutLabel": 0,
+        "only": "",
+        "withinBudgets": False,
+        "isCompared": False,
         "survived": False,
         "losses": [{"domains": ["a"], "nodes": 1, "pods": 1, "lost": [lost_pod]}],
         "searched": {"atOnce": 1, "sets": 0, "possible": 0, "worst": 0},
     }
+
+
+# ---- beside the cluster before a change --------------------------------------------------------------------
+
+
+def full(*on: str) -> list[Pod]:
+    return [pod(f"p-{name}", on=name, requests={"cpu": 4}, owner="web") for name in on]
+
+
+def test_a_domain_that_is_new_is_compared_with_the_worst_loss() -> None:
+    before = scheduler([node("a"), node("b")], full("a", "b"))
+    after = scheduler([node("a"), node("c")], full("a", "c"))
+    found = after.survive(before=before)
+    assert found
+    assert lost(found) == {"a": ["default/p-a"], "c": ["default/p-c"]}
+    assert found.headline().startswith(
+        "the loss of no node leaves more pods out than before; tried each of 2"
+    )
+    assert not after.survive(before=scheduler([node("a"), node("b")], full("a")))
+
+
+def test_a_pod_that_waited_before_may_wait_after_a_loss() -> None:
+    waiting = [pod("p-c", requests={"cpu": 4}, owner="job")]
+    before = scheduler([node("a"), node("b")], [*full("a", "b"), *waiting])
+    after = scheduler([node("a"), node("b"), node("c")], [*full("a", "b"), *waiting])
+    found = after.survive(before=before)
+    (loss,) = [one for one in found.losses if one.domains == ("c",)]
+    assert [(one.pod, one.as_before) for one in loss.lost] == [("default/p-c", True)]
+    assert not after.survive()
+
+
+def test_losses_by_a_label_that_no_node_had_are_new() -> None:
+    before = scheduler([node("a"), node("b")], [])
+    after = scheduler([node("a", "z"), node("b", "y")], full("a", "b"))
+    assert [loss.is_worse for loss in after.survive("zone", before=before).losses] == [True, True]
+
+
+def test_pods_may_be_lost_while_their_budget_holds() -> None:
+    budget = {
+        "kind": "PodDisruptionBudget",
+        "apiVersion": "policy/v1",
+        "metadata": {"name": "b", "namespace": "default"},
+    }
+    pods = [
+        pod(name, on=name, requests={"cpu": 4}, owner="web", labels={"app": "web"})
+        for name in ("a", "b", "c")
+    ]
+    for least, holds in ((2, True), (3, False)):
+        spec = {"selector": {"matchLabels": {"app": "web"}}, "minAvailable": least}
+        found = scheduler([node("a"), node("b"), node("c")], pods, [decode_object(budget | {"spec": spec})])
+        assert bool(found.survive(within_budgets=True)) == holds
+        assert not found.survive()

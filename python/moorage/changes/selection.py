@@ -13,7 +13,7 @@ from moorage.objects.workloads.other_kinds import PARENTS
 from moorage.store import NotFoundError, ObjectClient, parse_reference
 
 T = TypeVar("T", bound=Object)
-_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
+NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _OPERATOR = re.compile(r"[=!,()\s]")
 WORKLOADS = (Deployment, StatefulSet, DaemonSet, Job, CronJob, *PARENTS)
 _MOST = 3
@@ -45,7 +45,7 @@ def select_nodes(
     """
     if isinstance(nodes, str) and not nodes.strip():
         raise InputError("the name or selector of nodes is empty")
-    if isinstance(nodes, str) and _NAME.fullmatch(nodes) is None:
+    if isinstance(nodes, str) and NAME.fullmatch(nodes) is None:
         listed: list[Node] = client.list(Node)[0]
         return _selected([node for node in listed if among is None or node.name in among], nodes)
     return [get(client, Node, name) for name in ([nodes] if isinstance(nodes, str) else dict.fromkeys(nodes))]
@@ -126,11 +126,11 @@ def select_objects(client: ObjectClient, kind: type[T], namespace: str, selector
     InputError
         The selector is malformed.
     """
-    objects: list[T] = client.list(kind, namespace, label_selector=_parsed(selector))[0]
+    objects: list[T] = client.list(kind, namespace, label_selector=parsed(selector))[0]
     return objects
 
 
-def _parsed(selector: str) -> LabelSelectorMatcher:
+def parsed(selector: str) -> LabelSelectorMatcher:
     try:
         return parse_selector(selector)
     except ValueError as error:
@@ -138,7 +138,7 @@ def _parsed(selector: str) -> LabelSelectorMatcher:
 
 
 def _selected(nodes: Sequence[Node], text: str) -> list[Node]:
-    matcher, selected = _parsed(text), []
+    matcher, selected = parsed(text), []
     for node in nodes:
         labels = node.metadata.labels
         aliases = {name: labels[key] for name, key in _TOPOLOGY.items() if key in labels}

@@ -4,23 +4,29 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import combinations, islice
+from dataclasses import dataclass, field, replace
+from functools import cached_property, reduce
+from itertools import combinations
 from math import comb
+from operator import or_
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from moorage.changes.cluster_changes import remove_nodes
 from moorage.changes.drain import NO_CONTROLLER
+from moorage.changes.selection import NAME, get, parsed
 from moorage.controllers.workloads.awaited_pods import why_awaited
-from moorage.errors import InputError
+from moorage.errors import InputError, located, number_of, shorten
+from moorage.objects import Namespace, PodDisruptionBudget
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.workload import Job, ReplicaSet
+from moorage.objects.workloads.disruption import BudgetSelectors
 from moorage.objects.workloads.kinds.replacements import replacement
 from moorage.objects.workloads.top_controller import Workloads
 from moorage.scheduler import PodScheduler
+from moorage.scheduler.scheduler_parts import WAITING, problem_of
 from moorage.tables import Table, Tabular
 
 from .node_groups import grouped_rows
@@ -32,6 +38,7 @@ if TYPE_CHECKING:
 
 NODE = "node"
 """Stands for each node by itself."""
+UNSCHEDULABLE, EVICTED, REFUSED = "unschedulable", "evicted", "refused"
 
 
 class LostPod(Struct, frozen=True):
@@ -45,11 +52,18 @@ class LostPod(Struct, frozen=True):
     workload : str
         Such as ``deployment/web``.
     reason : str
+    problem : str
+        The reason in a word, as in ``moorage check``: "unschedulable"; "waiting", "refused", "gated" or
+        "other-scheduler", of a pod that is not tried; "evicted" where no controller makes it again.
+    as_before : bool
+        Whether no more pods of its workload have no place than after this loss before a change.
     """
 
     pod: str
     workload: str
     reason: str
+    problem: str
+    as_before: bool = False
 
 
 class Loss(Struct, frozen=True):
@@ -71,6 +85,23 @@ class Loss(Struct, frozen=True):
     nodes: int
     pods: int
     lost: tuple[LostPod, ...]
+
+    @property
+    def is_worse(self) -> bool:
+        """Whether it leaves more pods without a place than before a change."""
+        return not all(pod.as_before for pod in self.lost)
+
+
+@dataclass(frozen=True)
+class SurvivalQuestion:
+    """What `survive` is asked; see `Scheduler.survive`."""
+
+    by: str
+    at_once: int
+    go_on: Callable[[], bool]
+    only: str = ""
+    within_budgets: bool = False
+    before: PodScheduler | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -94,6 +125,12 @@ class Survival(Tabular):
         alone are combined: sets with another one fail anyway.
     worst : int
         All sets among so many of the domains were tried: those with the largest share of a resource.
+    only : str
+        The namespace, or the labels, of the pods that were asked about; "" for all.
+    within_budgets : bool
+        Whether pods may have no place as long as their PodDisruptionBudgets hold.
+    is_compared : bool
+        Whether the losses were compared with those before a change.
     """
 
     by: str
@@ -104,9 +141,12 @@ class Survival(Tabular):
     sets: int = 0
     possible: int = 0
     worst: int = 0
+    only: str = ""
+    within_budgets: bool = False
+    is_compared: bool = False
 
     def __bool__(self) -> bool:
-        return not self.losses
+        return not any(loss.is_worse for loss in self.losses)
 
     @property
     def searched(self) -> str:
@@ -116,11 +156,19 @@ class Survival(Tabular):
             sets = f"{self.sets} of {self.possible} sets of 2" + (f" to {self.at_once}" * (self.at_once > 2))
             whole = self.sets == self.possible
             text += f", and {sets}" + ("" if whole else f": all among the {self.worst} fullest")
-        return text
+        text += f"; for pods of {self.only}" if self.only else ""
+        text += "; pods may be lost while their PodDisruptionBudgets hold" if self.within_budgets else ""
+        return text + ("; compared with the same losses before the change" if self.is_compared else "")
 
     def headline(self) -> str:
         """Return the answer and what was tried in one line."""
-        what = f"survives the loss of any {self.by}" if self else f"{len(self.losses)} losses leave pods out"
+        worse = sum(loss.is_worse for loss in self.losses)
+        if worse:
+            what = number_of(worse, "loss leaves pods out", "losses leave pods out")
+        elif self.losses:
+            what = f"the loss of no {self.by} leaves more pods out than before"
+        else:
+            what = f"survives the loss of any {self.by}"
         return f"{what}; tried {self.searched}"
 
     def table(self, limit: int | None = None) -> Table:
@@ -150,17 +198,24 @@ class Survival(Tabular):
         """Return the answer as a JSON value."""
         losses = [
             {"domains": list(loss.domains), "nodes": loss.nodes, "pods": loss.pods}
-            | {"lost": [{"pod": p.pod, "workload": p.workload, "reason": p.reason} for p in loss.lost]}
+            | {"lost": [_lost_document(pod) for pod in loss.lost]}
             for loss in self.losses
         ]
         several = {"atOnce": self.at_once, "sets": self.sets, "possible": self.possible, "worst": self.worst}
         head = {"by": self.by, "domains": self.domains, "withoutLabel": self.without_label}
-        return head | {"survived": bool(self), "losses": losses, "searched": several}
+        asked = {"only": self.only, "withinBudgets": self.within_budgets, "isCompared": self.is_compared}
+        return head | asked | {"survived": bool(self), "losses": losses, "searched": several}
 
 
-def survive(scheduler: PodScheduler, by: str, at_once: int, go_on: Callable[[], bool]) -> Survival:
+def _lost_document(pod: LostPod) -> dict[str, Any]:
+    told = {"pod": pod.pod, "workload": pod.workload, "reason": pod.reason, "problem": pod.problem}
+    return told | {"asBefore": pod.as_before}
+
+
+def survive(scheduler: PodScheduler, question: SurvivalQuestion) -> Survival:
     """Return which domains can be lost; see `Scheduler.survive`."""
     scheduler.sync()
+    by, at_once = question.by, question.at_once
     label, domains = _domains(scheduler, by)
     without = len(scheduler.context.view_order()) - sum(map(len, domains.values()))
     if not 1 <= at_once <= max(len(domains), 1):
@@ -169,7 +224,7 @@ def survive(scheduler: PodScheduler, by: str, at_once: int, go_on: Callable[[], 
             f"must be from 1 to {len(domains)}, the number of {what}, not {at_once}", path="at_once"
         )
     with scheduler.transaction():
-        trial = _Trial(scheduler, domains)
+        trial = _Trial(scheduler, domains, question)
         single = [loss for name in domains if (loss := trial.lose((name,))) is not None]
         failed = {loss.domains[0] for loss in single}
         left = [name for name in trial.fullest_first() if name not in failed]
@@ -177,15 +232,51 @@ def survive(scheduler: PodScheduler, by: str, at_once: int, go_on: Callable[[], 
         found, sets, worst = list(single), 0, min(len(left), 1)
         for at, names in _sets(left, at_once):
             worst = at  # all sets of the domains before this one were tried
-            if not go_on():
+            if not question.go_on():
                 break
             sets += 1
             if (loss := trial.lose(names)) is not None:
                 found.append(loss)
         else:
             worst = len(left)
-    found.sort(key=lambda loss: -len(loss.lost))  # stable: equal ones in list order
-    return Survival(label, len(domains), without, tuple(found), at_once, sets, possible, worst)
+    if question.before is not None:
+        found = _compared(found, trial, question.before)
+    found.sort(key=lambda loss: (not loss.is_worse, -len(loss.lost)))  # stable: equal ones in list order
+    numbers = at_once, sets, possible, worst
+    asked = question.only, question.within_budgets, question.before is not None
+    return Survival(label, len(domains), without, tuple(found), *numbers, *asked)
+
+
+def _compared(losses: list[Loss], trial: _Trial, scheduler: PodScheduler) -> list[Loss]:
+    """Return losses with the pods marked whose workloads were not better off before a change.
+
+    A pod that waited before may wait after a loss, too. A domain that there was not is compared with the loss
+    before the change that was worst for the workload. The loss of all nodes is never worse.
+    """
+    scheduler.sync()
+    nodes = len(trial.scheduler.context.view_order())
+    try:
+        domains = _domains(scheduler, trial.question.by)[1]
+    except InputError:  # no node had the label
+        domains = {}
+    with scheduler.transaction():
+        before = _Trial(scheduler, domains, replace(trial.question, only=""))
+        waited = before.waiting - trial.waiting
+        losses = [
+            _marked(loss, before.number_lost(loss.domains) + waited, Counter(map(_name, loss.lost)))
+            for loss in losses
+        ]
+    return [_marked(loss, Counter(), Counter()) if loss.nodes == nodes else loss for loss in losses]
+
+
+def _marked(loss: Loss, before: Counter[str], now: Counter[str]) -> Loss:
+    lost = [structs.replace(pod, as_before=now[_name(pod)] <= before[_name(pod)]) for pod in loss.lost]
+    return structs.replace(loss, lost=tuple(lost))
+
+
+def _name(pod: LostPod) -> str:
+    """Return namespace and name of the workload of a pod."""
+    return f"{pod.pod.partition('/')[0]}/{pod.workload}"
 
 
 def _sets(names: Sequence[str], most: int) -> Iterator[tuple[int, tuple[str, ...]]]:
@@ -218,10 +309,19 @@ class _Trial:
         In a transaction. Its pending pods are placed first.
     domains : dict of str to list of str
         The nodes of each.
+    question : SurvivalQuestion
+
+    Attributes
+    ----------
+    waiting : Counter of str
+        Number of pods without a node before any loss, by workload; only where losses are compared.
     """
 
     scheduler: PodScheduler
     domains: dict[str, list[str]]
+    question: SurvivalQuestion
+    waiting: Counter[str] = field(init=False)
+    _is_asked: Callable[[Pod], bool] = field(init=False)
     _before: set[str] = field(init=False)
     _unmade: int = field(init=False)
     _workloads: Workloads = field(init=False)
@@ -230,8 +330,14 @@ class _Trial:
         scheduler = self.scheduler
         result = scheduler.run()
         self._before = {*result.unschedulable, *result.skipped}
-        self._unmade = len(self._not_made())
+        unmade = self._not_made()
+        self._unmade = len(unmade)
         self._workloads = Workloads([*scheduler.client.list(ReplicaSet)[0], *scheduler.client.list(Job)[0]])
+        self._is_asked = asked_about(scheduler, self.question.only)
+        without = [pod for pod, _, _ in unmade]
+        if self.question.before is not None:
+            without += [scheduler.client.get(Pod, *key.split("/")[::-1]) for key in self._before]
+        self.waiting = Counter(_name(self._lost(pod, "", "")) for pod in without)
 
     def fullest_first(self) -> list[str]:
         """Return the domains by the largest share that their pods have of a resource of the cluster."""
@@ -258,11 +364,36 @@ class _Trial:
             return None
         with self.scheduler.transaction():
             remove_nodes(self.scheduler, nodes)
-            lost = self._place_elsewhere(moving)
-        return Loss(names, len(nodes), len(moving), tuple(lost)) if lost else None
+            without = self._place_elsewhere(moving)
+            lost = tuple([self._lost(*each) for each in without if self._matters(each[0])])
+        return Loss(names, len(nodes), len(moving), lost) if lost else None
 
-    def _place_elsewhere(self, gone: list[Pod]) -> list[LostPod]:
-        """Place lost pods elsewhere, and what is evicted for them; return those without a place.
+    def number_lost(self, names: tuple[str, ...]) -> Counter[str]:
+        """Return how many pods a loss leaves without a place, by workload; the most of any loss, if there is
+        none of these domains."""
+        if not self.domains.keys() >= {*names}:
+            return self._most_lost
+        loss = self.lose(names)
+        return Counter(map(_name, loss.lost if loss else ()))
+
+    @cached_property
+    def _most_lost(self) -> Counter[str]:
+        return reduce(or_, [self.number_lost((name,)) for name in self.domains], Counter[str]())
+
+    def _matters(self, pod: Pod) -> bool:
+        """Whether a pod without a place was asked about, and its budgets do not allow it."""
+        if not self._is_asked(pod):
+            return False
+        if not self.question.within_budgets:
+            return True
+        budgets = BudgetSelectors(self.scheduler.client.list(PodDisruptionBudget)[0]).of(pod)
+        statuses = [one.status for one in budgets]
+        hold = (one.expected_pods and one.current_healthy >= one.desired_healthy for one in statuses)
+        return not budgets or not all(hold)
+
+    def _place_elsewhere(self, gone: list[Pod]) -> list[tuple[Pod, str, str]]:
+        """Place lost pods elsewhere, and what is evicted for them; return those without a place, why they
+        have none, and this reason in a word.
 
         It ends: each round makes pods of lower priority again than those that were placed in the one before.
         """
@@ -270,17 +401,17 @@ class _Trial:
         lost = []
         while True:
             evicted: list[Pod] = []
-            lost += [self._lost(pod, NO_CONTROLLER) for pod in gone if pod.metadata.controller() is None]
+            lost += [(pod, NO_CONTROLLER, EVICTED) for pod in gone if pod.metadata.controller() is None]
             self._make_again(gone)
             result = self._run(evicted)
             gone = evicted
             if not any(self._is_ours(pod) or pod.metadata.controller() is None for pod in gone):
                 break
         lost += [
-            self._lost(scheduler.client.get(Pod, *key.split("/")[::-1]), why)
-            for key, why in self._failed(result)
+            (scheduler.client.get(Pod, *key.split("/")[::-1]), why, problem)
+            for key, why, problem in self._failed(result)
         ]
-        return lost + [self._lost(pod, why) for pod, why in islice(self._not_made(), self._unmade, None)]
+        return lost + self._not_made()[self._unmade :]
 
     def _run(self, evicted: list[Pod]) -> ScheduleResult:
         """Run the scheduler, and note the pods that it evicts."""
@@ -310,30 +441,45 @@ class _Trial:
             make_again(scheduler, missing)
             scheduler.sync()
 
-    def _failed(self, result: ScheduleResult) -> Iterator[tuple[str, str]]:
-        """Yield the pods without a node that had one, and why."""
+    def _failed(self, result: ScheduleResult) -> Iterator[tuple[str, str, str]]:
+        """Yield the pods without a node that had one, why, and this in a word."""
         for key, failure in result.unschedulable.items():
             if key not in self._before:
-                yield key, failure.search_message
+                yield key, failure.search_message, UNSCHEDULABLE
         for key, why in result.skipped.items():
             if key not in self._before:
-                yield key, f"not scheduled: {why}"
+                yield key, f"not scheduled: {why}", problem_of(why)
 
-    def _not_made(self) -> list[tuple[Pod, str]]:
-        """Return the pods that controllers cannot make now, and why."""
-        awaited = [(pod, why_awaited(pod)) for pod in self.scheduler.awaited_pods()]
-        return [*awaited, *((pod.pod, pod.message) for pod in self.scheduler.refused_pods())]
+    def _not_made(self) -> list[tuple[Pod, str, str]]:
+        """Return the pods that controllers cannot make now, why, and this in a word."""
+        awaited = [(pod, why_awaited(pod), WAITING) for pod in self.scheduler.awaited_pods()]
+        return [*awaited, *((pod.pod, pod.message, REFUSED) for pod in self.scheduler.refused_pods())]
 
-    def _lost(self, pod: Pod, why: str) -> LostPod:
-        return LostPod(pod.key, self._workloads.of(pod).text, why)
+    def _lost(self, pod: Pod, why: str, problem: str) -> LostPod:
+        return LostPod(pod.key, self._workloads.of(pod).text, why, problem)
 
 
-def lost_by_workload(loss: Loss) -> dict[tuple[str, str, str], int]:
-    """Count the lost pods by namespace, workload and reason.
+def asked_about(scheduler: PodScheduler, only: str) -> Callable[[Pod], bool]:
+    """Return whether a pod is in a namespace, or has labels.
 
-    Returns
-    -------
-    dict of (str, str, str) to int
-        In the order of the first pods.
+    Parameters
+    ----------
+    only : str
+        A text that can be a name is one; any other is a selector. "" is for all pods.
+
+    Raises
+    ------
+    InputError
+        There is no such namespace, or no such pod.
     """
-    return Counter((one.pod.partition("/")[0], one.workload, one.reason) for one in loss.lost)
+    if not only:
+        return lambda pod: True
+    if NAME.fullmatch(only):
+        with located(path="only"):
+            get(scheduler.client, Namespace, only)
+        return lambda pod: pod.namespace == only
+    with located(path="only"):
+        matcher = parsed(only)
+    if not any(matcher.matches(pod.metadata.labels) for pod in scheduler.client.list(Pod)[0]):
+        raise InputError(f'no pod has the labels "{shorten(only, 80)}"', path="only")
+    return lambda pod: matcher.matches(pod.metadata.labels)

@@ -16,6 +16,7 @@ from moorage.framework.plugin.handle import FrameworkHandle
 from moorage.objects import group_of
 from moorage.objects.model.node import Node
 from moorage.objects.model.pod import Pod
+from moorage.plugins.gang_scheduling import GangScheduling
 from moorage.plugins.scheduling_gates import SchedulingGates
 from moorage.queue import SchedulingQueue
 from moorage.store import InformerFactory, ObjectClient, ObjectStore
@@ -32,7 +33,16 @@ if TYPE_CHECKING:
     from .scheduler_metrics import SchedulerMetrics
 
 TERMINATING = "terminating"
+WAITING, GATED, OTHER_SCHEDULER = "waiting", "gated", "other-scheduler"
+SKIPPED = {"gated": GATED, "other scheduler": OTHER_SCHEDULER, TERMINATING: TERMINATING}
+"""The problem of a pod that a run has not tried, by the scheduler's word for it. A plugin gates the others;
+those that GangScheduling gates wait for their group."""
 GATED_WITH_GROUP = "another pod of its group is gated"
+
+
+def problem_of(skipped: str) -> str:
+    """Return the problem of a pod that a run has not tried, by what `SchedulerParts.not_ours` says."""
+    return WAITING if skipped.startswith(f"{GangScheduling.name}: ") else SKIPPED.get(skipped, GATED)
 
 
 class SchedulerParts:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,6 +16,7 @@ from moorage.cli.options.inputs import (
     NO_NODE,
     input_options,
     load_before_and_after,
+    names_server,
     scheduler_options,
     scheduler_settings,
 )
@@ -26,12 +27,18 @@ from moorage.releases import RELEASES
 
 if TYPE_CHECKING:
     from moorage.facade import Scheduler
+    from moorage.objects import Cluster
     from moorage.objects.model.cluster import DecidingRelease
     from moorage.planning.survival import Survival
 
 NO_POD = (
     "The input has no pod that should run, so nothing was checked; kubectl get pods -A -o json lists them."
 )
+_OF_LOSSES: dict[str, Callable[[Mapping[str, Any]], bool]] = {
+    "--at-once": lambda options: options["at_once"] > 1,
+    "--survive-only": lambda options: bool(options["survive_only"]),
+    "--within-budgets": lambda options: options["within_budgets"],
+}
 ALLOWABLE = ("gated", "other-scheduler", "skipped-kind", "evicted")
 
 
@@ -46,7 +53,8 @@ ALLOWABLE = ("gated", "other-scheduler", "skipped-kind", "evicted")
 @click.option(
     "--new-only",
     is_flag=True,
-    help="Pods that already wait in the first -f are listed, but do not fail the gate.",
+    help="Pods that already wait in the first -f, and losses that it does not survive either, are listed, "
+    "but do not fail the gate.",
 )
 @click.option(
     "--allow",
@@ -71,6 +79,17 @@ ALLOWABLE = ("gated", "other-scheduler", "skipped-kind", "evicted")
     "--survive",
     metavar="node|zone|LABEL",
     help="Also lose each node, zone, or value of a node label in turn: its pods must find room elsewhere.",
+)
+@click.option(
+    "--survive-only",
+    metavar="NAMESPACE|LABEL=VALUE",
+    default="",
+    help="With --survive, ask only about the pods of a namespace, or with these labels.",
+)
+@click.option(
+    "--within-budgets",
+    is_flag=True,
+    help="With --survive, pods may be lost as long as their PodDisruptionBudgets hold.",
 )
 @click.option(
     "--at-once",
@@ -104,30 +123,28 @@ def check(
     Exit codes: 0 if every pod that should run has a node; 1 if not; 2 for bad input.
     """
     from moorage.cli.output.check_output import write_verdict
-    from moorage.cli.runs.gate import judge, waiting_pods
+    from moorage.cli.runs.gate import Compared, judge, waiting_pods
     from moorage.cli.runs.removed_pods import removed_pods
     from moorage.cli.runs.simulation import Preparation
-    from moorage.objects.read.cluster_builder import CONFIGURATION
+    from moorage.facade import Scheduler
     from moorage.scheduler import expanded
 
-    if options["survive"] is None and options["at_once"] > 1:
-        raise click.UsageError("--at-once needs --survive")
+    for option, is_given in _OF_LOSSES.items():
+        if options["survive"] is None and is_given(options):
+            raise click.UsageError(f"{option} needs --survive")
     if options["survive"] is not None and output == "name":
         raise click.UsageError("--survive does not write -o name")
+    names = options["files"] if names_server(options) else options["files"][1:]
     with Stages("reading", "scheduling", "judging", "losing nodes") as stage:
         before, after = load_before_and_after(options)
-        if not after.nodes:
-            hint = "so no pod can have one; kubectl get nodes -o json lists nodes"
-            if {"Event", "Event.events.k8s.io"} & after.skipped.keys():
-                hint += "; to replay events as a trace, use moorage replay --format kubectl-events"
-            if CONFIGURATION in after.skipped:
-                hint += "; a KubeSchedulerConfiguration is given with --config"
-            raise InputError(f"{NO_NODE}, {hint}", source="-f")
+        _check_nodes(after)
         changes, causes, told = requested_changes(), dict[str, str](), list[str]()
+        compared = Compared([*names, *(change.text for change in changes)])
         if options["upgrade_from"] is None:
-            preparation = Preparation(after, scheduler_settings(options, after), changes)
+            settings: Mapping[str, Any] = scheduler_settings(options, after)
+            preparation = Preparation(after, settings, changes)
             stage()
-            waiting = waiting_pods(expanded(before, **preparation.settings))
+            waiting = waiting_pods(expanded(before, **settings))
             done = preparation.run(stage)
         else:
             from moorage.cli.runs.release_comparison import compare_releases, sides_of_upgrade
@@ -137,32 +154,55 @@ def check(
             releases = _two_releases(options, after.release)
             first, last, told = sides_of_upgrade(*releases, options["gates"])
             common = {**options, "gates": ""}  # each side has its own
-            compared = compare_releases((first, last), after, common, changes, stages=stage)
+            both = compare_releases((first, last), after, common, changes, stages=stage)
             settings = scheduler_settings({**options, "gates": ""}, before)
-            waiting = waiting_pods(expanded(before, **settings)) & compared.without_node()
-            done, causes = compared.after.simulation, compared.losses()
+            waiting = waiting_pods(expanded(before, **settings)) & both.without_node()
+            done, causes = both.after.simulation, both.losses()
+            settings = both.before.simulation.preparation.settings
+            compared = compared._replace(releases=releases, lost=len(causes))
         stage()
-        verdict = judge(done, waiting, allowed, new_only, causes)
+        verdict = judge(done, waiting, allowed, new_only, causes)._replace(compared=compared)
         stage()
-        survival = _survival(done.scheduler, options)
+        if options["survive"] is not None:
+            earlier = Scheduler(before, **settings) if new_only else None
+            verdict = verdict.with_losses(_survival(done.scheduler, options, earlier), allowed)
     warnings = [*told, *done.warnings()]  # after the losses: pods were made for them
     if not verdict.is_about_pods:
         warnings.append(NO_POD)
     print_release(after, is_asked=options["upgrade_from"] is not None)
     print_warnings(warnings)
-    write_verdict(output, done, verdict, removed_pods(done, before.pods), survival, warnings)
-    return 0 if verdict.passed and (survival is None or survival) else 1
+    write_verdict(output, done, verdict, removed_pods(done, before.pods), warnings)
+    return 0 if verdict.passed else 1
 
 
-def _survival(scheduler: Scheduler, options: Mapping[str, Any]) -> Survival | None:
-    """Return what can be lost; None without --survive."""
-    if options["survive"] is None:
-        return None
+def _check_nodes(cluster: Cluster) -> None:
+    """Refuse a cluster without a node; say what may be meant."""
+    if cluster.nodes:
+        return
+    from moorage.objects.read.cluster_builder import CONFIGURATION
+
+    hint = "so no pod can have one; kubectl get nodes -o json lists nodes"
+    if {"Event", "Event.events.k8s.io"} & cluster.skipped.keys():
+        hint += "; to replay events as a trace, use moorage replay --format kubectl-events"
+    if CONFIGURATION in cluster.skipped:
+        hint += "; a KubeSchedulerConfiguration is given with --config"
+    raise InputError(f"{NO_NODE}, {hint}", source="-f")
+
+
+def _survival(scheduler: Scheduler, options: Mapping[str, Any], before: Scheduler | None) -> Survival:
+    """Return what can be lost."""
     end = time.monotonic() + options["time_limit"]
     try:
-        return scheduler.survive(options["survive"], options["at_once"], lambda: time.monotonic() < end)
+        return scheduler.survive(
+            options["survive"],
+            options["at_once"],
+            lambda: time.monotonic() < end,
+            only=options["survive_only"],
+            within_budgets=options["within_budgets"],
+            before=before,
+        )
     except InputError as error:
-        option = "--at-once" if error.path == "at_once" else "--survive"
+        option = {"at_once": "--at-once", "only": "--survive-only"}.get(error.path, "--survive")
         raise InputError(error.message, source=option) from None
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from moorage.cli.messages import note
 from moorage.cli.runs.gate import Finding, Verdict
 from moorage.cli.runs.group_fits import GroupFit, group_fits
 from moorage.cli.runs.removed_pods import Removed
@@ -16,10 +17,7 @@ from moorage.objects.workloads.top_controller import Workload
 from .ci_output import ci_text, why
 from .printing import Table, ignore_broken_pipe, print_lines, told, write_tables, write_value
 from .run_output import by_workload, group_tables, unplaced_document
-from .survival_output import survival_document, survival_lines, survival_table
-
-if TYPE_CHECKING:
-    from moorage.planning.survival import Survival
+from .survival_output import compared_lines, counts_text, survival_lines, survival_table
 
 API_VERSION = "check.moorage.dev/v1"
 _EXAMPLES = 5
@@ -30,7 +28,6 @@ def write_verdict(
     simulation: Simulation,
     verdict: Verdict,
     removed: Sequence[Removed],
-    survival: Survival | None,
     warnings: Sequence[str],
 ) -> None:
     """Print the answer of the gate.
@@ -40,28 +37,31 @@ def write_verdict(
     form : {"table", "wide", "json", "yaml", "csv", "markdown", "name", "junit", "github"}
         ``wide`` names all pods, with the nodes of those that have found one, and has whole messages;
         ``name`` prints ``pod/NAME`` of each pod that is a failure.
-    survival : Survival or None
-        Has a table of its own; a CSV file has this one alone.
+        A CSV file has the losses of ``--survive`` alone.
     warnings : sequence of str
         All that the command prints.
     """
+    if form in ("csv", "name"):  # which have rows alone
+        for line in compared_lines(verdict):
+            note("compared", line)
     with ignore_broken_pipe():
         if form == "name":
             failed = (finding.group.outcomes for finding in verdict.findings if finding.counts)
             print(*(f"pod/{one.pod.name}\n" for outcomes in failed for one in outcomes), sep="", end="")
         elif form in ("json", "yaml"):
             about = told(simulation.cluster, warnings)
-            document = _document(verdict, survival) | {"removed": list(map(_removed, removed))} | about
+            document = _document(verdict) | {"removed": list(map(_removed, removed))} | about
             document["groups"] = _groups(simulation, verdict)
-            write_value(form, document | survival_document(survival))
+            write_value(form, document)
         elif form in ("junit", "github"):
-            print(ci_text(form, verdict, survival), end="")
-        elif form == "csv" and survival is not None:
-            write_tables(form, [survival_table(survival)])
+            print(ci_text(form, verdict), end="")
+        elif form == "csv" and verdict.survival is not None:
+            write_tables(form, [survival_table(verdict.survival, verdict.losses)])
         else:
             if form != "csv":
-                print_lines(chain(_head(verdict, survival), _changes(removed, form == "wide")), form)
-                if command := printable(why(verdict, survival)):
+                lines = chain(_head(verdict), _changes(removed, form == "wide"), verdict.compared.lines())
+                print_lines(lines, form)
+                if command := printable(why(verdict)):
                     print(f"why: `{command}`" if form == "markdown" else f"why: {command}")
                 print()
             tables = [_table(simulation, verdict, form in ("wide", "csv"))]
@@ -70,8 +70,8 @@ def write_verdict(
                 tables.append(_placed(simulation))
             tables_form = "table" if form == "wide" else form
             write_tables(tables_form, tables)
-            if survival is not None:
-                write_tables(tables_form, [survival_table(survival)])
+            if verdict.survival is not None:
+                write_tables(tables_form, [survival_table(verdict.survival, verdict.losses)])
 
 
 def _groups(simulation: Simulation, verdict: Verdict) -> list[GroupFit]:
@@ -79,7 +79,7 @@ def _groups(simulation: Simulation, verdict: Verdict) -> list[GroupFit]:
     return group_fits(simulation, [one for finding in verdict.findings for one in finding.group.outcomes])
 
 
-def _head(verdict: Verdict, survival: Survival | None) -> Iterator[str]:
+def _head(verdict: Verdict) -> Iterator[str]:
     """Yield the answer: first what fails, and PASS only where nothing does."""
     kept = sum(one.pods for one in verdict.findings if one.counts and one.group.status == KEPT)
     failed = verdict.failed - kept
@@ -87,12 +87,11 @@ def _head(verdict: Verdict, survival: Survival | None) -> Iterator[str]:
         yield f"FAIL: {number_of(failed, 'pod has', 'pods have')} no node"
     if kept:
         yield f"FAIL: {number_of(kept, 'pod stays', 'pods stay')} on a drained node"
-    losses = [] if survival is None else [*survival_lines(survival, verdict.passed)]
-    fails_by_loss = survival is not None and not survival
-    yield from losses if fails_by_loss else ()
-    if verdict.passed:
-        yield f"{'before any loss' if fails_by_loss else 'PASS'}: {_placed_text(verdict)}"
-    yield from () if fails_by_loss else losses
+    losses = [] if verdict.survival is None else [*survival_lines(verdict.survival, verdict)]
+    yield from losses if verdict.failed_losses else ()
+    if not verdict.failed:
+        yield f"{'before any loss' if verdict.failed_losses else 'PASS'}: {_placed_text(verdict)}"
+    yield from () if verdict.failed_losses else losses
     others = sum(finding.pods for finding in verdict.findings if not finding.counts)
     if others:
         yield f"not counted: {others}"
@@ -105,13 +104,6 @@ def _placed_text(verdict: Verdict) -> str:
         return number_of(verdict.placed, "pod has found a node", "pods have found a node")
     which = "counts" if verdict.findings else "should run"
     return f"every pod that {which} has a node"
-
-
-def counts_text(finding: Finding) -> str:
-    """Return whether the pods of a finding are a failure, and if not, why."""
-    if finding.counts:
-        return "yes, waited before" if finding.waited else "yes"
-    return "no, allowed" if finding.allowed else "no, waited before"
 
 
 def _table(simulation: Simulation, verdict: Verdict, whole: bool) -> Table:
@@ -176,15 +168,23 @@ def _placed(simulation: Simulation) -> Table:
     return Table(("NAMESPACE", "WORKLOAD", "POD", "NODE", "REASON"), rows)
 
 
-def _document(verdict: Verdict, survival: Survival | None) -> dict[str, Any]:
-    return {
+def _document(verdict: Verdict) -> dict[str, Any]:
+    document: dict[str, Any] = {
         "apiVersion": API_VERSION,
         "kind": "Check",
-        "passed": verdict.passed and (survival is None or bool(survival)),
+        "passed": verdict.passed,
         "placed": verdict.placed,
         "failed": verdict.failed,
         "findings": [_finding(finding) for finding in verdict.findings],
+        "changes": verdict.compared.changes,
     }
+    releases = verdict.compared.releases
+    if releases is not None:
+        document["upgrade"] = {"from": releases[0], "to": releases[1], "lost": verdict.compared.lost}
+    if verdict.survival is not None:
+        losses = {"failed": verdict.failed_losses, **verdict.survival.to_dict()}
+        document["survival"] = losses
+    return document
 
 
 def _finding(finding: Finding) -> dict[str, Any]:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import click
 
 from moorage.cli.options.change_options import RequestedChange, explain_command
-from moorage.cli.runs.gate import Verdict
+from moorage.cli.runs.gate import LossFinding, Verdict
 from moorage.cli.runs.simulation import KEPT
 from moorage.errors import number_of, printable
 
-if TYPE_CHECKING:
-    from moorage.planning.survival import Survival
+from .survival_output import compared_lines
 
 
 class Case(NamedTuple):
@@ -41,13 +40,13 @@ class Case(NamedTuple):
         return f"{self.message} why: {self.why}" if self.why else self.message
 
 
-def why(verdict: Verdict, survival: Survival | None) -> str:
+def why(verdict: Verdict) -> str:
     """Return the command that explains the first failure; "" where nothing fails."""
-    cases = chain(_findings(verdict), () if survival is None else _losses(survival))
+    cases = chain(_findings(verdict), _losses(verdict))
     return next((case.why for case in cases if case.counts and case.why), "")
 
 
-def ci_text(form: str, verdict: Verdict, survival: Survival | None) -> str:
+def ci_text(form: str, verdict: Verdict) -> str:
     """Return the answer of the gate for a CI system.
 
     Parameters
@@ -55,8 +54,8 @@ def ci_text(form: str, verdict: Verdict, survival: Survival | None) -> str:
     form : {"junit", "github"}
         A JUnit report in XML, or workflow commands of GitHub Actions, which make annotations.
     """
-    cases = [*_findings(verdict), *(() if survival is None else _losses(survival))]
-    return _junit(cases) if form == "junit" else _github(cases)
+    cases, compared = [*_findings(verdict), *_losses(verdict)], [*compared_lines(verdict)]
+    return _junit(cases, compared) if form == "junit" else _github(cases, compared)
 
 
 def _findings(verdict: Verdict) -> Iterator[Case]:
@@ -77,31 +76,42 @@ def _shows(namespace: str) -> bool:
     return click.get_current_context().params["namespace"] in (None, namespace)
 
 
-def _losses(survival: Survival) -> Iterator[Case]:
-    from moorage.planning.survival import NODE, lost_by_workload
+def _losses(verdict: Verdict) -> Iterator[Case]:
+    """Yield the losses, each once for the pods that count and once for the others."""
+    from moorage.planning.survival import NODE
 
-    for loss in survival.losses:
-        parts = [
-            f"{namespace}/{workload} ({count}): {reason}"
-            for (namespace, workload, reason), count in lost_by_workload(loss).items()
+    parts: dict[tuple[tuple[str, ...], bool], list[LossFinding]] = {}
+    for finding in verdict.losses:
+        parts.setdefault((finding.loss.domains, finding.counts), []).append(finding)
+    for (domains, counts), findings in parts.items():
+        number = sum(len(finding.lost) for finding in findings)
+        texts = [
+            f"{finding.namespace}/{pod.workload} ({len(finding.lost)}): {pod.reason}"
+            for finding in findings
+            for pod in finding.lost[:1]
         ]
-        pods = number_of(len(loss.lost), "pod finds", "pods find")
-        title = f"loss of {survival.by} {', '.join(loss.domains)}"
-        lost = [name if survival.by == NODE else f"{survival.by}={name}" for name in loss.domains]
+        assert verdict.survival is not None
+        by, pods = verdict.survival.by, number_of(number, "pod finds", "pods find")
+        lost = [name if by == NODE else f"{by}={name}" for name in domains]
         removed = [RequestedChange("--remove-nodes", (name,)) for name in lost]
-        is_shown = any(_shows(namespace) for namespace, *_ in lost_by_workload(loss))
+        is_shown = counts and any(_shows(finding.namespace) for finding in findings)
         command = explain_command("--all-pending", removed) if is_shown else ""
-        yield Case(title, f"{pods} no place: {'; '.join(parts)}", True, command)
+        title = f"loss of {by} {', '.join(domains)}"
+        yield Case(title, f"{pods} no place: {'; '.join(texts)}", counts, command)
 
 
-def _junit(cases: list[Case]) -> str:
-    """Return a report of one suite; each case that counts is a failure, the others are skipped."""
+def _junit(cases: list[Case], compared: list[str]) -> str:
+    """Return a report of one suite; each case that counts is a failure, the others are skipped. What was
+    compared are its properties."""
     from xml.etree import ElementTree
 
     failures, skipped = sum(case.counts for case in cases), sum(not case.counts for case in cases)
     numbers = {"tests": str(max(len(cases), 1)), "failures": str(failures), "skipped": str(skipped)}
     suites = ElementTree.Element("testsuites")
     suite = ElementTree.SubElement(suites, "testsuite", {"name": "moorage check", "errors": "0"} | numbers)
+    properties = ElementTree.SubElement(suite, "properties") if compared else suite
+    for line in compared:
+        ElementTree.SubElement(properties, "property", {"name": "compared", "value": printable(line)})
     for case in cases:
         names = {"classname": "moorage check", "name": printable(case.title)}
         one = ElementTree.SubElement(suite, "testcase", names)
@@ -114,15 +124,14 @@ def _junit(cases: list[Case]) -> str:
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(suites, "unicode") + "\n"
 
 
-def _github(cases: list[Case]) -> str:
+def _github(cases: list[Case], compared: list[str]) -> str:
     """Return a line for each case. ``%`` and line ends are escaped, in titles ``:`` and ``,`` too."""
-    if not cases:
-        return "::notice title=moorage check::every pod has a node\n"
     lines = []
     for case in cases:
         title = _escaped(case.title).replace(":", "%3A").replace(",", "%2C")
         lines.append(f"::{'error' if case.counts else 'warning'} title={title}::{_escaped(case.text)}\n")
-    return "".join(lines)
+    told = [*([] if cases else ["every pod has a node"]), *compared]
+    return "".join([*lines, *(f"::notice title=moorage check::{_escaped(line)}\n" for line in told)])
 
 
 def _escaped(text: str) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import TYPE_CHECKING
 
+from moorage.cli.runs.gate import Finding, LossFinding, Verdict
 from moorage.errors import number_of
 
 from .printing import Table
@@ -13,40 +15,48 @@ if TYPE_CHECKING:
     from moorage.planning.survival import Survival
 
 
-def survival_lines(survival: Survival, all_have_node: bool) -> Iterator[str]:
-    """Yield the answer and what was tried.
+def compared_lines(verdict: Verdict) -> Iterator[str]:
+    """Yield what was compared: changes, releases, losses; without what failed."""
+    yield from verdict.compared.lines()
+    if verdict.survival is not None:
+        yield from islice(survival_lines(verdict.survival, verdict), bool(verdict.failed_losses), None)
 
-    Parameters
-    ----------
-    all_have_node : bool
-        Whether the gate passes before any loss, without which nothing is a PASS.
-    """
-    if survival:
-        head = "PASS" if all_have_node else "losses"
-        yield f"{head}: every pod finds a place after the loss of any {survival.by}"
+
+def survival_lines(survival: Survival, verdict: Verdict) -> Iterator[str]:
+    """Yield the answer and what was tried; nothing is a PASS where pods have no node before any loss."""
+    if failed := verdict.failed_losses:
+        yield f"FAIL: {number_of(failed, 'loss leaves', 'losses leave')} pods without a place"
     else:
-        losses = number_of(len(survival.losses), "loss leaves", "losses leave")
-        yield f"FAIL: {losses} pods without a place"
+        head = "losses" if verdict.failed else "PASS"
+        which = "that counts " if survival.losses else ""
+        yield f"{head}: every pod {which}finds a place after the loss of any {survival.by}"
     yield f"tried: {survival.searched}"
     if survival.without_label:
         nodes = number_of(survival.without_label, "node has", "nodes have")
         yield f"not tried: {nodes} no label {survival.by}"
 
 
-def survival_table(survival: Survival) -> Table:
-    """Return a row for each loss, workload and reason, those that leave most pods out first."""
-    from moorage.planning.survival import NODE, lost_by_workload
+def survival_table(survival: Survival, losses: Iterable[LossFinding]) -> Table:
+    """Return a row for each loss, workload and reason: first those that count, and that leave most pods
+    out."""
+    from moorage.planning.survival import NODE
 
     rows = []
-    for loss in survival.losses:
-        for (namespace, workload, reason), count in lost_by_workload(loss).items():
-            numbers = str(loss.nodes), str(loss.pods), str(len(loss.lost))
-            rows.append((", ".join(loss.domains), *numbers, namespace, workload, str(count), reason))
+    for finding in losses:
+        loss, pod = finding.loss, finding.lost[0]
+        numbers = str(loss.nodes), str(loss.pods), str(len(loss.lost))
+        of_it = str(len(finding.lost)), counts_text(finding)
+        rows.append((", ".join(loss.domains), *numbers, finding.namespace, pod.workload, *of_it, pod.reason))
     first = "NODE" if survival.by == NODE else survival.by
-    headings = first, "NODES", "PODS", "NO PLACE", "NAMESPACE", "WORKLOAD", "OF IT", "REASON"
+    headings = first, "NODES", "PODS", "NO PLACE", "NAMESPACE", "WORKLOAD", "OF IT", "COUNTS", "REASON"
     return Table(headings, rows)
 
 
-def survival_document(survival: Survival | None) -> dict[str, Any]:
-    """Return the field of a document about losses; none without an answer."""
-    return {} if survival is None else {"survival": survival.to_dict()}
+def counts_text(finding: Finding | LossFinding) -> str:
+    """Return whether the pods of a finding are a failure, and if not, why."""
+    if isinstance(finding, LossFinding):
+        why = "allowed" if finding.allowed else "as before"
+        return "yes" if finding.counts else f"no, {why}"
+    if finding.counts:
+        return "yes, waited before" if finding.waited else "yes"
+    return "no, allowed" if finding.allowed else "no, waited before"

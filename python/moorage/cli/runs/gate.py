@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec import structs
+
+from moorage.errors import number_of
 from moorage.objects import Cluster
 from moorage.objects.model.workload import StatefulSet
 from moorage.objects.workloads.stateful_pods import ordinals
 
 from .simulation import PLACED, REPLACED, TERMINATING, WAITING, Group, Outcome, Simulation, group_outcomes
+
+if TYPE_CHECKING:
+    from moorage.planning import Loss, LostPod, Survival
 
 
 class Finding(NamedTuple):
@@ -41,6 +47,63 @@ class Finding(NamedTuple):
         return len(self.group.outcomes)
 
 
+class LossFinding(NamedTuple):
+    """Pods of one workload that a loss leaves without a place for one reason.
+
+    Attributes
+    ----------
+    lost : list of LostPod
+        At least one.
+    allowed : bool
+        Whether ``--allow`` names the problem.
+    """
+
+    loss: Loss
+    lost: list[LostPod]
+    allowed: bool
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of the pods."""
+        return self.lost[0].pod.partition("/")[0]
+
+    @property
+    def as_before(self) -> bool:
+        """Whether the change made it no worse."""
+        return self.lost[0].as_before
+
+    @property
+    def counts(self) -> bool:
+        """Whether the pods are a failure."""
+        return not (self.as_before or self.allowed)
+
+
+class Compared(NamedTuple):
+    """What the gate has looked at.
+
+    Attributes
+    ----------
+    changes : list of str
+        The files and options that change the cluster.
+    releases : (str, str) or None
+        That of ``--upgrade-from``, and the one that decides.
+    lost : int
+        Number of pods that only have a node in the first one.
+    """
+
+    changes: Sequence[str] = ()
+    releases: tuple[str, str] | None = None
+    lost: int = 0
+
+    def lines(self) -> Iterator[str]:
+        """Yield what was changed, and what becomes of the pods by an upgrade."""
+        if self.changes:
+            yield f"changes: {', '.join(self.changes)}"
+        if self.releases is not None:
+            what = number_of(self.lost, "pod loses its node", "pods lose their nodes")
+            yield f"{' to '.join(self.releases)}: {what if self.lost else 'no pod loses its node'}"
+
+
 class Verdict(NamedTuple):
     """The answer of the gate.
 
@@ -52,21 +115,45 @@ class Verdict(NamedTuple):
         Number of pods that had no node before the run and have one now.
     is_about_pods : bool
         Whether there is any pod that should run.
+    survival : Survival or None
+        The answer of ``--survive``.
+    losses : list of LossFinding
+        Those that count first.
+    compared : Compared
     """
 
     findings: list[Finding]
     placed: int
     is_about_pods: bool = True
+    survival: Survival | None = None
+    losses: Sequence[LossFinding] = ()
+    compared: Compared = Compared()
 
     @property
     def failed(self) -> int:
-        """Number of pods that are a failure."""
+        """Number of pods that are a failure before any loss."""
         return sum(finding.pods for finding in self.findings if finding.counts)
 
     @property
+    def failed_losses(self) -> int:
+        """Number of losses that are a failure."""
+        return len({finding.loss.domains for finding in self.losses if finding.counts})
+
+    @property
     def passed(self) -> bool:
-        """Whether no pod is a failure."""
-        return not self.failed
+        """Whether neither a pod nor a loss is a failure."""
+        return not (self.failed or self.failed_losses)
+
+    def with_losses(self, survival: Survival, allowed: Collection[str]) -> Verdict:
+        """Return the answer with that of ``--survive``."""
+        found: dict[tuple[object, ...], LossFinding] = {}
+        for loss in survival.losses:
+            for pod in loss.lost:
+                finding = LossFinding(loss, [], pod.problem in allowed)
+                namespace, what = pod.pod.partition("/")[0], structs.astuple(pod)[1:]
+                found.setdefault((loss.domains, namespace, *what), finding).lost.append(pod)
+        losses = sorted(found.values(), key=lambda finding: not finding.counts)
+        return self._replace(survival=survival, losses=losses)
 
 
 def waiting_pods(cluster: Cluster) -> set[str]:

@@ -25,13 +25,16 @@ from moorage.objects.read.cluster_builder import idle_warnings, refusal_warnings
 from moorage.objects.workloads.jobs.job_state import verdict_of
 from moorage.objects.workloads.ownership import FINISHED
 from moorage.objects.workloads.top_controller import Workload, Workloads, group_to_show
-from moorage.plugins.gang_scheduling import GangScheduling
 from moorage.scheduler import ScheduleResult
 from moorage.scheduler.cycle.results import Failure
 from moorage.scheduler.expanded import admission_warnings, with_objects
 from moorage.scheduler.groups.ignored_groups import group_warnings
 from moorage.scheduler.loop import Loop
+from moorage.scheduler.scheduler_parts import GATED as GATED
+from moorage.scheduler.scheduler_parts import OTHER_SCHEDULER as OTHER_SCHEDULER
+from moorage.scheduler.scheduler_parts import SKIPPED, problem_of
 from moorage.scheduler.scheduler_parts import TERMINATING as TERMINATING
+from moorage.scheduler.scheduler_parts import WAITING as WAITING
 from moorage.sim.summary import Summary, summarize
 from moorage.store.errors import NotFoundError
 
@@ -39,14 +42,7 @@ if TYPE_CHECKING:
     from moorage.multi.optimistic import Optimistic
 
 PLACED, UNSCHEDULABLE, EVICTED, REPLACED = "placed", "unschedulable", "evicted", "replaced"
-WAITING, KEPT, REFUSED = "waiting", "kept", "refused"
-SKIPPED_KIND = "skipped-kind"
-GATED, OTHER_SCHEDULER = "gated", "other-scheduler"
-SKIPPED = {"gated": GATED, "other scheduler": OTHER_SCHEDULER, TERMINATING: TERMINATING}
-"""The status of a pod that the run has not tried, by the scheduler's word for it. A plugin gates the others;
-those that GangScheduling gates wait for their group."""
-
-
+KEPT, REFUSED, SKIPPED_KIND = "kept", "refused", "skipped-kind"
 POD = "Pod "
 """What precedes the names of pods in a `Change`."""
 
@@ -241,9 +237,7 @@ class Simulation:
         skipped = result.skipped.get(key, "")
         if not skipped and not self.exists(pod):
             return None
-        waits = skipped.startswith(f"{GangScheduling.name}: ")
-        status = WAITING if waits else SKIPPED.get(skipped, GATED)
-        return Outcome(pod, workload, status, "", skip_reason(pod, skipped))
+        return Outcome(pod, workload, problem_of(skipped), "", skip_reason(pod, skipped))
 
     def exists(self, pod: Pod) -> bool:
         """Whether a pod is there after the run."""

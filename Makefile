@@ -14,7 +14,7 @@ export PYTHONPYCACHEPREFIX := $(CURDIR)/build/pycache
 
 COMPILED = python/moorage/_core/*.so python/moorage/_core/*/*.so tests/core/*.so
 
-.PHONY: demo build test lint docs bench clean help jobs tools check FORCE
+.PHONY: demo build test lint reference docs bench clean help jobs tools check FORCE
 
 demo: build ## schedules a small cluster and 20,000 pods
 	$(PY) -m moorage simulate -f examples
@@ -38,6 +38,9 @@ lint: tools ## style, types and arrows between rooms
 		--allowlist tests/house/stubtest.txt --ignore-unused-allowlist --ignore-disjoint-bases --concise
 
 # A warning is an error.
+reference: tools ## docs/reference from docstrings, --help and schemas
+	$(PY) docs/make_reference.py
+
 docs: tools ## the guide and the reference, as HTML in build/docs
 	$(PY) -m sphinx -W --keep-going -q -b html docs build/docs
 

@@ -56,6 +56,15 @@ UNIT = re.compile(
 )
 """Words that tell what a number counts or measures."""
 
+LONGEST = 100
+"""Characters of a signature in one line."""
+
+RULE = re.compile(
+    r"(?:typing\.)?Annotated\[((?:[^\[\]]|\[[^\]]*\])*?), "
+    r"(?:<function .*? at \w+>|(?:\w+\.)*Meta\([^()]*\))\]"
+)
+"""A type with a rule that its values keep."""
+
 SOURCES = Path(__file__).parent.parent / "pyx"
 """The Cython of the compiled modules."""
 
@@ -104,40 +113,115 @@ def homes() -> dict[int, str]:
     return found
 
 
-def reference(module_name: str) -> list[str]:
-    """Return the lines of reStructuredText that document the public names of a module.
-
-    Parameters
-    ----------
-    module_name : str
-
-    Returns
-    -------
-    list of str
-        What an earlier front door has too is named there alone.
-    """
+def reference(module_name: str) -> Iterator[str]:
+    """Iterate over the lines of Markdown that document the public names of a module. What an earlier front
+    door has too is named there alone."""
     module = import_module(module_name)
     names = sorted(public_names(module), key=str.lower)
-    values = {name: getattr(module, name) for name in names}
+    values: dict[str, Any] = {name: getattr(module, name) for name in names}
     places = {name: homes()[id(value)] for name, value in values.items() if callable(value)}
     own = [name for name, place in places.items() if place == f"{module_name}.{name}"]
-    lines = [f".. currentmodule:: {module_name}", "", ".. autosummary::", "   :nosignatures:", ""]
-    lines += [f"   {name}" for name in own]
     if elsewhere := [place for name, place in places.items() if name not in own]:
-        lines += ["", "Also: " + ", ".join(f":py:obj:`{name}`" for name in elsewhere) + "."]
+        yield from ("", "Also: " + ", ".join(f"`{name}`" for name in elsewhere) + ".")
     for name in own:
-        lines += ["", *_directive(f"{module_name}.{name}", values[name])]
-    for name in names:
-        if name not in places:
-            lines += ["", f".. py:data:: {module_name}.{name}"]
-    return lines
+        yield from ("", f"### {module_name}.{name}", "")
+        yield from _of_object(name, values[name])
+    if constants := [name for name in names if name not in places]:
+        yield from ("", "**Constants:** " + ", ".join(f"`{name}`" for name in constants) + ".")
 
 
-def _directive(name: str, value: Any) -> list[str]:
+def _of_object(name: str, value: Any) -> Iterator[str]:
+    """Iterate over the lines of a class with its members, or of a function."""
+    yield from _signature(f"class {name}" if inspect.isclass(value) else name, value)
+    yield from _markdown(inspect.getdoc(value) or "")
     if not inspect.isclass(value):
-        return [f".. autofunction:: {name}"]
-    foreign = [base.__name__ for base in value.__mro__ if not base.__module__.startswith("moorage")]
-    return [f".. autoclass:: {name}", "   :members:", f"   :inherited-members: {', '.join(foreign)}"]
+        return
+    whole = inspect.getdoc(value) or ""
+    bases = [homes()[id(base)] for base in value.__mro__[1:] if id(base) in homes()]
+    if bases:
+        yield from (
+            "",
+            "Inherits what it does not define from " + ", ".join(f"`{base}`" for base in bases) + ".",
+        )
+    for key, member in sorted(_members(value).items()):
+        text, is_called = inspect.getdoc(member) or "", inspect.isroutine(member)
+        is_told = is_called or (inspect.isdatadescriptor(member) and not _has(whole, "Attributes", key))
+        if text and is_told:
+            yield from ("", f"#### {name}.{key}", "")
+            yield from _signature(key, member) if is_called else ()
+            yield from _markdown(text)
+
+
+def _members(kind: type[Any]) -> dict[str, Any]:
+    """Return the public members of a class that are not documented with a public base."""
+    return {
+        key: getattr(kind, key)
+        for base in kind.__mro__
+        if base.__module__.startswith("moorage") and (base is kind or id(base) not in homes())
+        for key in vars(base)
+        if not key.startswith("_")
+    }
+
+
+def _parameter(parameter: inspect.Parameter) -> str:
+    """Return how a signature shows a parameter."""
+    default = parameter.default
+    shown = str(parameter.replace(annotation=parameter.empty, default=parameter.empty))
+    if parameter.annotation is not parameter.empty:
+        shown += f": {_type(parameter.annotation)}"
+    if default is not parameter.empty:
+        is_simple = isinstance(default, _SIMPLE)
+        shown += f" = {getattr(default, '__name__', repr(default)) if is_simple else '...'}"
+    return shown
+
+
+def _type(annotation: Any) -> str:
+    """Return an annotation without modules, and without the rules that its values keep."""
+    text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+    before = ""
+    while text != before:
+        before, text = text, RULE.sub(r"\1", text)
+    return re.sub(r"\b(?:[a-z_]\w*\.)+(?=[A-Z])", "", text)
+
+
+_SIMPLE = (int, float, str, tuple, type(None), type)  # what a signature shows of default values
+
+
+def _signature(name: str, value: Any) -> Iterator[str]:
+    """Iterate over the lines of a signature, one for each parameter where one line is too long."""
+    try:
+        signature = inspect.signature(value)
+    except (TypeError, ValueError):
+        yield from ("```python", name, "```", "")
+        return
+    parameters = [one for key, one in signature.parameters.items() if key not in ("self", "cls")]
+    shown, by_name = [_parameter(one) for one in parameters], inspect.Parameter.KEYWORD_ONLY
+    kinds = [one.kind for one in parameters]
+    if by_name in kinds and inspect.Parameter.VAR_POSITIONAL not in kinds:
+        shown.insert(kinds.index(by_name), "*")
+    is_class = signature.return_annotation is signature.empty or inspect.isclass(value)
+    line = f"{name}({', '.join(shown)})" + ("" if is_class else f" -> {_type(signature.return_annotation)}")
+    if len(line) > LONGEST:
+        line = "\n".join((f"{name}(", *(f"    {one}," for one in shown), line[line.rindex(")") :]))
+    yield from ("```python", line, "```", "")
+
+
+def _markdown(text: str) -> Iterator[str]:
+    """Iterate over the lines of a docstring in numpy's style, as Markdown."""
+    lines = text.splitlines()
+    section = False
+    for at, line in enumerate(lines):
+        after = lines[at + 1] if at + 1 < len(lines) else ""
+        if line.startswith("---") and not line.strip("-"):
+            continue
+        if after.startswith("---") and not after.strip("-"):
+            section = line not in ("Notes", "Examples", "References", "See Also")
+            yield from (f"**{line}**", "")
+        elif section and line and not line.startswith(" "):
+            name, colon, rest = line.partition(" : ")
+            yield f"- `{name}`{colon}{rest}".replace("``", "`")
+        else:
+            yield (f"  {line.strip()}" if section and line else line).replace("``", "`")
 
 
 def undocumented(module_name: str) -> Iterator[str]:

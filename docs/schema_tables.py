@@ -1,4 +1,4 @@
-"""Tables of the fields of JSON schemas, in reStructuredText."""
+"""Tables of the fields of JSON schemas, in Markdown."""
 
 from __future__ import annotations
 
@@ -12,23 +12,19 @@ _MOST_LEVELS = 6
 
 
 def table(file: Path) -> Iterator[str]:
-    """Iterate over the lines of a table with one row for each field of a schema.
-
-    Parameters
-    ----------
-    file : Path
-
-    Yields
-    ------
-    str
-    """
+    """Iterate over the lines of a table with one row for each field of a schema."""
     schema = json.loads(file.read_text())
-    yield from (f".. rubric:: {file.name}: {schema['title']}", "")
-    yield from (".. list-table::", "   :header-rows: 1", "   :widths: 40 15 45", "")
-    yield from ("   * - field", "     - type", "     - meaning")
+    yield from (
+        "",
+        f"## {file.name}",
+        "",
+        schema["title"],
+        "",
+        "| field | type | meaning |",
+        "|---|---|---|",
+    )
     for path, kind, meaning in _fields(schema, schema, "", 0):
-        yield from (f"   * - ``{path}``", f"     - {kind}", f"     - {meaning}")
-    yield ""
+        yield f"| `{path}` | {kind} | {meaning} |"
 
 
 def _fields(schema: Mapping[str, Any], root: Mapping[str, Any], path: str, level: int) -> Iterator[list[str]]:
@@ -63,7 +59,7 @@ def _resolved(field: Mapping[str, Any], root: Mapping[str, Any]) -> Mapping[str,
 
 def _type(field: Mapping[str, Any]) -> str:
     if "const" in field or "enum" in field:
-        return ", ".join(f"``{json.dumps(one)}``" for one in field.get("enum", [field.get("const")]))
+        return ", ".join(f"`{json.dumps(one)}`" for one in field.get("enum", [field.get("const")]))
     kinds = field.get("type", "any")
     return " or ".join(kinds) if isinstance(kinds, list) else str(kinds)
 

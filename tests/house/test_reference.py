@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Iterator
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -38,19 +39,22 @@ def doors() -> Iterator[ModuleType]:
 
 
 def test_every_front_door_has_its_place(doors: ModuleType) -> None:
-    found = re.findall(r"^\.\. front-door:: (\S+)$", "\n".join(page.read_text() for page in PAGES), re.M)
+    found = re.findall(
+        r"^<!-- made from module: (\S+) -->$", "\n".join(page.read_text() for page in PAGES), re.M
+    )
     assert sorted(found) == sorted(doors.FRONT_DOORS)
 
 
 def test_every_public_name_is_documented_once(doors: ModuleType) -> None:
     lines = [line for door in doors.FRONT_DOORS for line in doors.reference(door)]
-    places = re.findall(r"^\.\. (?:auto\w+|py:data):: (moorage\S+)$", "\n".join(lines), re.M)
+    places = re.findall(r"^### (moorage\S+)$", "\n".join(lines), re.M)
     assert len(places) == len(set(places)) > 400
     public: set[str] = set()
     for door in doors.FRONT_DOORS:
         module = import_module(door)
         for name in doors.public_names(module):
-            public.add(doors.homes().get(id(getattr(module, name)), f"{door}.{name}"))
+            if callable(value := getattr(module, name)):
+                public.add(doors.homes()[id(value)])
     assert public == set(places)
 
 
@@ -152,5 +156,36 @@ def test_every_schema_is_shown_with_its_fields(doors: ModuleType) -> None:
     schemas = import_module("schema_tables")
     for file in schemas.SCHEMAS.glob("*.json"):
         lines = list(schemas.table(file))
-        assert json.loads(file.read_text())["title"] in lines[0]
-        assert any(line.startswith("   * - ``") for line in lines), file.name
+        assert json.loads(file.read_text())["title"] in lines
+        assert any(line.startswith("| `") for line in lines), file.name
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_reference_is_fresh(doors: ModuleType, page: Path) -> None:
+    """`make reference` writes it anew."""
+    assert import_module("make_reference").made(page.read_text()) == page.read_text()
+
+
+def test_a_signature_shows_types_and_simple_defaults(doors: ModuleType) -> None:
+    def ask(name: str = "", *, size: float = 1.0, by: object = PAGES) -> Path:
+        """Return it.
+
+        Parameters
+        ----------
+        size : float
+            In ``seconds``.
+        """
+        return Path(name)
+
+    assert list(doors._of_object("ask", ask)) == [
+        "```python",
+        "ask(name: str = '', *, size: float = 1.0, by: object = ...) -> Path",
+        "```",
+        "",
+        "Return it.",
+        "",
+        "**Parameters**",
+        "",
+        "- `size` : float",
+        "  In `seconds`.",
+    ]

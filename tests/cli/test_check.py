@@ -183,7 +183,7 @@ def test_a_workload_is_one_finding(file: Any, capsys: pytest.CaptureFixture[str]
             ["--allow", "everything"],
             "must be some of gated, other-scheduler, skipped-kind, evicted, not 'everything'",
         ),
-        (["-o", "html"], "Invalid value for '-o' / '--output'"),
+        (["-o", "png"], "Invalid value for '-o' / '--output'"),
         (["--synthetic", "nodes=1"], "--synthetic cannot be combined with -f or --kubeconfig"),
         (["-f", "/nowhere.yaml"], "/nowhere.yaml: no such file"),
         (["--require-all"], "No such option"),

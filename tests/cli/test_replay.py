@@ -163,3 +163,17 @@ def test_options_that_the_shown_part_has_no_place_for(
 ) -> None:
     assert main(["replay", NODES, PODS, *given]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_options_that_are_true_or_false_are_so(capsys: pytest.CaptureFixture[str]) -> None:
+    """`false` is not a text, which would be true."""
+    command, shown = ["replay", NODES, PODS, "--option", "seed=42", "--show", "nodes", "-o", "csv"], []
+    for option in ([], ["--option", "shuffle_nodes=false"], ["--option", "shuffle_nodes=true"]):
+        assert main([*command, *option]) == 0
+        shown.append(capsys.readouterr().out)
+    assert shown[0] == shown[1] != shown[2]
+
+
+def test_a_trace_without_events_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["replay", NODES]) == 0
+    assert "the trace has no pod and no event" in capsys.readouterr().err

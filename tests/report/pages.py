@@ -13,6 +13,8 @@ COMMANDS = {
     "compare": ["compare", "as-is", "drain worker-1", "-f", "examples"],
     "explain": ["explain", "--all-pending", "-f", "examples"],
     "replay": ["replay", *TRACE],
+    "check": ["check", "-f", "examples"],
+    "plan": ["plan", "nodes", "-f", "examples", "--like", "node-1"],
     "sweep": ["sweep", "tests/data/openb/sweep.yaml", "--executor", "serial"],
 }
 EVIL = "</script><script>document.title='gotcha'</script><img src=x onerror=alert(1)>"
@@ -26,6 +28,8 @@ class Read(HTMLParser):
         self.tags: list[tuple[str, dict[str, str | None]]] = []
         self.texts: list[str] = []
         self.tables: dict[str, list[list[str]]] = {}
+        self.title = ""
+        self.headings: set[str] = set()
         self._open: list[str] = []
         self._rows: list[list[str]] = []
         self._scripts: list[str] = []
@@ -60,6 +64,8 @@ class Read(HTMLParser):
         elif inside == "caption":
             self._rows = self.tables.setdefault(data, [])
         elif inside != "style":
+            self.title += data if inside == "title" else ""
+            self.headings |= {data} if inside == "h2" else set()
             self.texts.append(data)
             if "td" in self._open or "th" in self._open:
                 self._rows[-1][-1] += data.strip()

@@ -6,17 +6,20 @@ import re
 import sys
 import xml.etree.ElementTree as ET
 
+import numpy as np
 import pytest
 
 from moorage.cli import main
 from moorage.errors import MoorageError
-from moorage.report import picture, sweep_figure
+from moorage.report import node_figure, picture, sweep_figure, sweep_page
+from moorage.report.node_use import NodeUse, node_grid
 from tests.conftest import NIGHTLY
 from tests.house.source import ROOT
 
 from .pages import COMMANDS
 
 MEAN = {"timeline": "t", "change": "none", "runs": 3, "least": 1.0, "greatest": 3.0, "margin": 0.5}
+OTHER = [{"configuration": name, "measure": "other", "mean": ord(name) / 50} for name in "ab"]
 
 
 @pytest.fixture(autouse=True)
@@ -51,9 +54,33 @@ def test_an_svg_has_texts_and_the_same_bytes(name: str, capfdbinary: pytest.Capt
 def test_measures_that_are_equal_everywhere_are_left_out() -> None:
     same = {"measure": "same", "mean": 2.0, "least": 2.0, "greatest": 2.0, "margin": 0.0}
     means = [MEAN | {"configuration": name} | same for name in "ab"]
-    means += [MEAN | {"configuration": name, "measure": "other", "mean": ord(name) / 50} for name in "ab"]
+    means += [MEAN | one for one in OTHER]
     text = picture(sweep_figure({"means": means}), "svg").decode()
     assert re.findall(">(same|other)<", text) == ["other"]
+
+
+def test_a_series_is_one_chart_with_a_line_for_each_configuration() -> None:
+    means = [
+        MEAN | {"configuration": name, "measure": f"use_at_{at}", "mean": float(at + (name == "b"))}
+        for at in (1, 2, 3)
+        for name in "ab"
+    ]
+    figure = sweep_figure({"means": [*means, *(MEAN | one for one in OTHER)]})
+    assert [axis.get_title(loc="left") for axis in figure.axes] == ["use", "other"]
+    lines = {line.get_label(): line.get_xydata().tolist() for line in figure.axes[0].lines}
+    assert lines == {"a": [[1, 1], [2, 2], [3, 3]], "b": [[1, 2], [2, 3], [3, 4]]}
+    block = next(iter(dict(sweep_page({"means": means, "runs": []})._data()).values()))
+    assert {(row["measure"], row["at"]) for row in block} == {("use", 1.0), ("use", 2.0), ("use", 3.0)}
+
+
+def test_a_resource_of_which_nothing_is_requested_has_no_bar() -> None:
+    amounts = {"cpu": np.array([1.0, 2.0]), "memory": np.zeros(2)}
+    room = {name: np.full(2, 4.0) for name in amounts}
+    use = NodeUse(["a", "b"], {"zone": ["x", "y"]}, {"zone": "zone"}, amounts, room)
+    assert {text.get_text() for text in node_figure(use).legends[0].get_texts()} == {"cpu"}
+    grid = node_grid(use)
+    assert grid is not None
+    assert grid.headings == ["node", "zone", "cpu"]
 
 
 def test_a_missing_library_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) -> None:

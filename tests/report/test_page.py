@@ -92,6 +92,21 @@ def test_long_tables_say_what_is_left_out(monkeypatch: pytest.MonkeyPatch) -> No
     assert "3 of 5 rows. Look there." in found.text
 
 
+def test_empty_columns_and_tables_are_left_out() -> None:
+    page = Page("t", "h")
+    page.add("s", shortened("c", ("a", "b", "c"), [["1", None, "x"], ["2", "", "y"]], (1, 2)))
+    page.add("none", shortened("n", ("a",), []))
+    found = Read(page.html())
+    assert found.tables == {"c": [["a", "c"], ["1", "x"], ["2", "y"]]}
+    assert found.headings == {"s"}
+
+
+def test_no_fact_stands_alone_in_a_row() -> None:
+    page = Page("t", "h")
+    page.add("s", Facts([Fact(str(at), "1") for at in range(7)]))
+    assert 'style="--columns:4"' in page.html()
+
+
 def test_a_number_that_json_lacks_is_an_error() -> None:
     """It would leave the page without any chart."""
     page = Page("t", "h")

@@ -25,7 +25,8 @@ def capacity_page(document: Mapping[str, Any], use: NodeUse) -> Page:
     replicas: Counter[str] = Counter()
     for each in document["templates"]:
         replicas.update(each["nodes"])
-    page = Page("Capacity", _headline(document))
+    names = ", ".join(each["name"] for each in document["templates"])
+    page = Page(f"Capacity for {names}", _headline(document))
     facts = [Fact(f"replicas of {each['name']}", amount(each["count"])) for each in document["templates"]]
     gang = document.get("gang")
     rounds = f"gangs of {amount(gang['size'])}" if gang else "rounds"

@@ -19,7 +19,7 @@ def comparison_page(document: Mapping[str, Any]) -> Page:
     """
     alternatives, differences = document["alternatives"], document["differences"]
     names = [one["name"] for one in alternatives]
-    page = Page("Comparison", _headline(alternatives, differences))
+    page = Page(f"Comparison of {' and '.join(names)}", _headline(alternatives, differences))
     facts = []
     for one in alternatives:
         missing = one["measures"].get("without a node", 0)
@@ -65,7 +65,7 @@ def _measures(alternatives: Sequence[Mapping[str, Any]]) -> Grid:
             if value is None:
                 rows[-1].append(None)
                 continue
-            change = "" if each is measures[0] or first is None else f" ({value - first:+,.6g})"
+            change = "" if first is None or value == first else f" ({value - first:+,.6g})"
             text = f"{amount(round(value, 2))}{change}"
             rows[-1].append(Bar(value, text) if name.endswith("use %") else text)
     return shortened("Measures", ["measure", *(one["name"] for one in alternatives)], rows)

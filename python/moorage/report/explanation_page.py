@@ -23,16 +23,23 @@ def explanation_page(items: Sequence[Json], told: Sequence[Iterable[Told]]) -> P
         What the command prints of each item.
     """
     failed = [one for one in items if not one["explanation"]["fits"]]
-    page = Page("Explanation", _headline(items, failed))
+    name = _subject(items[0]) if len({_subject(one) for one in items}) == 1 else "pods without a node"
+    page = Page(f"Explanation of {name}", _headline(items, failed))
     if len(items) != 1:
         rows: list[list[Cell]] = [_row(one) for one in items]
-        headings = ("workload", "pod", "pods", "fits on nodes", "what would help")
+        headings = ("workload", "pods", "fits on nodes", "what would help")
         page.add(
             "Summary", shortened("Explained pods", headings, rows) if rows else Lines(["Nothing to explain."])
         )
     for one, blocks in zip(items, told, strict=True):
-        page.add(one["explanation"]["pod"], _facts(one), *map(_block, blocks))
+        page.add(_subject(one), _facts(one), *map(_block, blocks))
     return page
+
+
+def _subject(item: Json) -> str:
+    """What was asked about, as ``deployment/shop/web``: the names of its pods may be made up."""
+    kind, _, name = item["workload"].partition("/")
+    return f"{kind}/{item['namespace']}/{name}"
 
 
 def _headline(items: Sequence[Json], failed: Sequence[Json]) -> str:
@@ -40,8 +47,9 @@ def _headline(items: Sequence[Json], failed: Sequence[Json]) -> str:
         return "Every pod has a node or gets one."
     if len(items) == 1:
         nodes = items[0]["explanation"]["nodes"]
-        pod = items[0]["explanation"]["pod"]
-        return f"{pod} fits {amount(nodes['feasible'])} of {amount(nodes['total'])} nodes."
+        pod = _subject(items[0])
+        start = pod if pod.startswith("pod/") else f"A pod of {pod}"
+        return f"{start} fits {amount(nodes['feasible'])} of {amount(nodes['total'])} nodes."
     pods = sum(len(one["pods"]) for one in failed)
     helped = sum(bool(one["explanation"]["changes"]) for one in failed)
     return (
@@ -53,8 +61,7 @@ def _headline(items: Sequence[Json], failed: Sequence[Json]) -> str:
 def _row(item: Json) -> list[Cell]:
     seen = item["explanation"]
     first = seen["changes"][0]["text"] if seen["changes"] else ""
-    workload = f"{item['namespace']}/{item['workload']}"
-    return [workload, seen["pod"], len(item["pods"]), seen["nodes"]["feasible"], first]
+    return [_subject(item), len(item["pods"]), seen["nodes"]["feasible"], first]
 
 
 def _facts(item: Json) -> Facts:

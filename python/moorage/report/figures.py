@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
@@ -10,10 +11,10 @@ import numpy as np
 
 from moorage.errors import MoorageError
 from moorage.sim.replay import History
+from moorage.sim.sweep.side_by_side import KEYS, series_of, varied_first
 
 from .node_use import NodeUse, history_use
 from .replay_page import Chart, charts
-from .sweep_page import KEYS, varied_first
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -36,6 +37,8 @@ WIDTH = 7.0
 DOTS = 200
 """Dots per inch of a PNG."""
 LABEL = 40
+SERIES_HEIGHT = 1.9
+"""Inches: the least height of panels where some have lines."""
 REQUESTED = "requested (% of allocatable)"
 TITLE: Any = {"fontsize": 8, "loc": "left"}
 MOST = 40
@@ -53,7 +56,7 @@ def node_figure(use: NodeUse) -> Figure:
     figure, (left, right) = _panels(1, 2, 2.6)
     zones = np.array(use.groupings.get("zone", [""] * len(use.names)))
     names = np.unique(zones).tolist()
-    shown = [name for name, values in use.percent.items() if np.isfinite(values).any()]
+    shown = [name for name in use.in_use if use.allocatable[name].any()]
     thickness = 0.8 / max(1, len(shown))
     for number, resource in enumerate(shown):
         parts = [_part(use, resource, zones == name) for name in names]
@@ -124,9 +127,10 @@ def _unit_of_time(seconds: float) -> tuple[str, float]:
 
 
 def sweep_figure(document: Mapping[str, Any]) -> Figure:
-    """Return the means of a sweep with their confidence intervals, a panel per measure.
+    """Return the means of a sweep with their confidence intervals, a panel for each measure, and one for all
+    measures of a series.
 
-    Measures that are equal in all replays are left out.
+    Measures that are equal for all configurations are left out.
 
     Parameters
     ----------
@@ -140,40 +144,72 @@ def sweep_figure(document: Mapping[str, Any]) -> Figure:
     """
     means = document["means"]
     varied, equal = varied_first(means)
-    panels = {name: [one for one in means if one["measure"] == name] for name in varied or equal}
-    several = [key for key in KEYS if len({one[key] for one in means}) > 1] or ["configuration"]
-    most = max((len(rows) for rows in panels.values()), default=1)
-    rows_of_panels = max(1, -(-len(panels) // 2))
-    figure, axes = _panels(rows_of_panels, 2, 0.7 + 0.17 * min(most, MOST))
+    names = varied or equal
+    by_name = {name: [one for one in means if one["measure"] == name] for name in names}
+    series = series_of(names)
+    parts = {part for numbers in series.values() for part in numbers.values()}
+    panels = [*series, *(name for name in names if name not in parts)]
+    keys = [key for key in KEYS if len({one[key] for one in means}) > 1] or ["configuration"]
+    most = max((len(rows) for rows in by_name.values()), default=1)
+    columns = min(2, max(1, len(panels)))
+    height = max(0.7 + 0.17 * min(most, MOST), SERIES_HEIGHT if series else 0)
+    figure, axes = _panels(max(1, -(-len(panels) // columns)), columns, height)
     colours = {
         name: COLOURS[at % len(COLOURS)]
         for at, name in enumerate(dict.fromkeys(one["configuration"] for one in means))
     }
-    for axis, (measure, rows) in zip(axes, panels.items(), strict=False):
-        _panel(axis, measure, rows[:MOST], several, colours)
+    for axis, name in zip(axes, panels, strict=False):
+        if name in series:
+            rows = {number: by_name[part] for number, part in series[name].items()}
+            _lines(axis, rows, keys, colours)
+        else:
+            _panel(axis, by_name[name][:MOST], keys, colours)
+        axis.set_title(name.replace("_", " "), **TITLE)
     for axis in axes[len(panels) :]:
         axis.set_visible(False)
     return figure
 
 
-def _panel(
+def _label(mean: Mapping[str, Any], keys: Sequence[str]) -> str:
+    label = " · ".join(mean[key] for key in keys)
+    return label if len(label) <= LABEL else f"{label[:LABEL]}…"
+
+
+def _lines(
     axis: Any,
-    measure: str,
-    rows: Sequence[Mapping[str, Any]],
+    rows: Mapping[float, Sequence[Mapping[str, Any]]],
     keys: Sequence[str],
     colours: Mapping[str, str],
+) -> None:
+    """Draw the means of a series over its numbers, a line for each combination, with their intervals."""
+    lines: dict[tuple[str, ...], list[tuple[float, float, float]]] = {}
+    looks: dict[tuple[str, ...], Mapping[str, Any]] = {}
+    for number, means in rows.items():
+        for one in means:
+            key = tuple(one[name] for name in KEYS)
+            looks.setdefault(key, one)
+            lines.setdefault(key, []).append((number, one["mean"], one.get("margin", 0.0)))
+    dashes: Counter[str] = Counter()
+    for key, points in [*lines.items()][:MOST]:
+        one = looks[key]
+        numbers, means_, margins = np.array(points).T
+        colour, dash = colours[one["configuration"]], DASHES[dashes[one["configuration"]] % 4]
+        dashes[one["configuration"]] += 1
+        axis.plot(numbers, means_, color=colour, linestyle=dash, linewidth=1.1, label=_label(one, keys))
+        axis.fill_between(numbers, means_ - margins, means_ + margins, color=colour, alpha=0.2, linewidth=0)
+    axis.legend(fontsize=6, frameon=False)
+
+
+def _panel(
+    axis: Any, rows: Sequence[Mapping[str, Any]], keys: Sequence[str], colours: Mapping[str, str]
 ) -> None:
     for at, one in enumerate(rows):
         colour, margin = colours[one["configuration"]], one.get("margin", 0.0)
         axis.hlines(at, one["least"], one["greatest"], color=colour, linewidth=0.8)
         axis.hlines(at, one["mean"] - margin, one["mean"] + margin, color=colour, linewidth=3)
         axis.plot(one["mean"], at, "o", color=colour, markersize=4.5, markeredgecolor="white")
-    labels = [" · ".join(one[key] for key in keys) for one in rows]
-    axis.set_yticks(
-        range(len(rows)), [label if len(label) <= LABEL else f"{label[:LABEL]}…" for label in labels]
-    )
+    axis.set_yticks(range(len(rows)), [_label(one, keys) for one in rows])
     axis.set_ylim(len(rows) - 0.4, -0.6)
-    axis.set_title(measure.replace("_", " "), **TITLE)
 
 
 def _panels(rows: int, columns: int, height: float) -> tuple[Figure, Any]:

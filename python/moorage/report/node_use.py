@@ -54,6 +54,11 @@ class NodeUse:
         """The requested part by resource, in per cent; NaN where a node has none."""
         return {name: _percent(self.requested[name], room) for name, room in self.allocatable.items()}
 
+    @property
+    def in_use(self) -> list[str]:
+        """The resources of which something is requested."""
+        return [name for name, amounts in self.requested.items() if amounts.any()]
+
     def total(self, resource: str) -> float:
         """Return the requested part of a resource on all nodes, in per cent; NaN where there is none."""
         return float(_percent(self.requested[resource].sum(), self.allocatable[resource].sum()))
@@ -237,11 +242,12 @@ def group_grid(use: NodeUse, grouping: str) -> Grid | None:
     for name in np.unique(values).tolist():
         here = values == name
         rows.append([name or "(none)", int(here.sum())])
-        for resource, room in use.allocatable.items():
-            percent = float(_percent(use.requested[resource][here].sum(), room[here].sum()))
+        for resource in use.in_use:
+            room = use.allocatable[resource][here]
+            percent = float(_percent(use.requested[resource][here].sum(), room.sum()))
             rows[-1].append(None if percent != percent else percent_bar(percent))
     caption = f"By {grouping} (label {use.labels[grouping]})"
-    return shortened(caption, [grouping, "nodes", *use.allocatable], rows)
+    return shortened(caption, [grouping, "nodes", *use.in_use], rows)
 
 
 def total_grid(use: NodeUse) -> Grid | None:
@@ -263,11 +269,10 @@ def node_grid(use: NodeUse) -> Grid | None:
     order = np.lexsort((np.arange(len(fullest)), -fullest))
     rows: list[list[Cell]] = []
     for at in order[:NODE_ROWS].tolist():
-        bars = [
-            None if values[at] != values[at] else percent_bar(values[at]) for values in use.percent.values()
-        ]
+        percents_here = (use.percent[name][at] for name in use.in_use)
+        bars = [None if percent != percent else percent_bar(percent) for percent in percents_here]
         rows.append([use.names[at], *(values[at] for values in use.groupings.values()), *bars])
-    headings = ["node", *use.groupings, *use.percent]
+    headings = ["node", *use.groupings, *use.in_use]
     choices = tuple(range(1, 1 + len(use.groupings)))
     return Grid(
         "Nodes, the fullest first", headings, rows, choices, len(order), "The heat map has all nodes."

@@ -100,14 +100,17 @@ def shortened(
     choices: Sequence[int] = (),
     more: str = "",
 ) -> Grid:
-    """Return a table of the first `ROWS` rows.
-
-    Parameters
-    ----------
-    more : str, optional
-        See `Grid`.
-    """
-    return Grid(caption, headings, rows[:ROWS], choices, len(rows), more)
+    """Return a table of the first `ROWS` rows, without columns that are empty in all of them; see `Grid`."""
+    shown = rows[:ROWS]
+    kept = [at for at in range(len(headings)) if any(row[at] not in ("", None) for row in shown)]
+    return Grid(
+        caption,
+        [headings[at] for at in kept],
+        [[row[at] for at in kept] for row in shown],
+        [kept.index(at) for at in choices if at in kept],
+        len(rows),
+        more,
+    )
 
 
 @dataclass(frozen=True)
@@ -157,15 +160,24 @@ class Page:
     title, headline : str
         The headline is the result in a sentence.
     sections : list of Section
+    about : dict of str to str
+        What the result is about, as its input and the command, by name.
+    subject : str
+        What the title in the window adds.
+    warnings : list of str
     """
 
     title: str
     headline: str
     sections: list[Section] = field(default_factory=list)
+    about: dict[str, str] = field(default_factory=dict)
+    subject: str = ""
+    warnings: list[str] = field(default_factory=list)
 
     def add(self, title: str, *blocks: Block | None) -> None:
-        """Add a section of the blocks that are not None, unless there is none."""
-        if present := [block for block in blocks if block is not None]:
+        """Add a section of the blocks that have something to show, unless there is none."""
+        present = [one for one in blocks if one is not None and not (isinstance(one, Grid) and not one.rows)]
+        if present:
             self.sections.append(Section(title, present))
 
     def html(self) -> str:
@@ -179,9 +191,13 @@ class Page:
         from markupsafe import Markup
 
         style, scripts = _assets()
+        sections = list(self.sections)
+        if self.warnings:
+            sections.append(Section(f"Warnings ({amount(len(self.warnings))})", [Lines(self.warnings)]))
         hashes = " ".join(f"'sha256-{_digest(script)}'" for script in scripts)
         text: str = _template().render(
             page=self,
+            sections=sections,
             styles=Markup(style),
             scripts=[Markup(script) for script in scripts],
             hashes=Markup(hashes),

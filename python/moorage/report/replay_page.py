@@ -111,7 +111,8 @@ def _facts(summary: Mapping[str, float], use: NodeUse) -> Facts:
     for name, value in summary.items():
         text = duration(value) if name in spans else amount(value)
         is_bad = name in ("pending", "dropped", "evicted") and value > 0
-        facts.append(Fact(spans.get(name, name), text, "warn" if is_bad else ""))
+        if text:
+            facts.append(Fact(spans.get(name, name), text, "warn" if is_bad else ""))
     return Facts([*facts, *use_facts(use)])
 
 

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from moorage.errors import number_of
+
 from .node_use import NodeUse, group_grid, heat_map, node_grid, total_grid
 from .page import Cell, Fact, Facts, Grid, Lines, Page, amount, shortened
 from .pending_causes import Cause, Explain, causes_block
@@ -61,9 +63,12 @@ def _headline(summary: Mapping[str, Any], use: NodeUse) -> str:
     if not tried:
         start = "No pod was waiting for a node."
     elif failed:
-        start = f"{amount(failed)} of {amount(tried)} pods that were scheduled fit no node."
+        fit = "fits" if failed == 1 else "fit"
+        start = f"{amount(failed)} of the {number_of(tried, 'pod', 'pods')} tried {fit} no node."
+    elif tried == 1:
+        start = "The pod that waited has found a node."
     else:
-        start = f"All {amount(tried)} pods that were scheduled have found a node."
+        start = f"All {amount(tried)} pods that waited have found a node."
     return start + use_sentence(use)
 
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from moorage.errors import first_of
+from moorage.sim.sweep.side_by_side import KEYS, series_of, side_by_side, varied_first
 
 from .page import Cell, Drawn, Fact, Facts, Grid, Page, amount, shortened
 
-KEYS = ("configuration", "timeline", "change")
 ROWS = 5_000
 """Maximum number of means that are drawn."""
 
@@ -26,8 +26,8 @@ def sweep_page(document: Mapping[str, Any]) -> Page:
     page = Page("Sweep", _headline(means, runs))
     combinations = {tuple(one[key] for key in KEYS) for one in runs}
     facts = [Fact("replays", amount(len(runs))), Fact("combinations", amount(len(combinations)))]
-    facts += [Fact(f"{key}s", amount(len({one[key] for one in runs}))) for key in KEYS]
-    facts.append(Fact("seeds", amount(len({one["seed"] for one in runs}))))
+    counts = {f"{key}s": len({one[key] for one in runs}) for key in (*KEYS, "seed")}
+    facts += [Fact(name, amount(count)) for name, count in counts.items() if count > 1]
     page.add("Summary", Facts(facts))
     page.add("Comparison", _intervals(means), _side_by_side(means))
     page.add("All means", _means(means))
@@ -46,48 +46,29 @@ def _intervals(means: Sequence[Mapping[str, Any]]) -> Drawn | None:
     if not means:
         return None
     choices = [(key.capitalize(), list(dict.fromkeys(one[key] for one in means))) for key in KEYS]
-    note = "Dot: mean over seeds. Thick line: 95 % confidence interval. Thin line: least to greatest."
+    note = "Dot or line: mean. Thick line or band: 95 % confidence interval. Thin line: all seeds."
     varied, equal = varied_first(means)
-    measures = [*varied, *equal]
+    drawn = varied or equal
+    if not varied:
+        note = f"No measure differs between the configurations. {note}"
+    places = {part: (name, at) for name, parts in series_of(drawn).items() for at, part in parts.items()}
+    measures = list(dict.fromkeys(places.get(name, (name,))[0] for name in drawn))
     texts = {"measures": measures, "choices": [one for one in choices if len(one[1]) > 1], "note": note}
     names = ("measure", *KEYS, "mean", "margin", "least", "greatest")
-    rows = [{name: one[name] for name in names if name in one} for one in means[:ROWS]]
+    rows: list[dict[str, Any]] = []
+    for one in [one for one in means if one["measure"] in drawn][:ROWS]:
+        rows.append({name: one[name] for name in names if name in one})
+        if one["measure"] in places:
+            rows[-1]["measure"], rows[-1]["at"] = places[one["measure"]]
     return Drawn("intervals", rows, texts)
 
 
-def varied_first(means: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[str]]:
-    """Return the measures that are not the same in every replay, and the others.
-
-    Parameters
-    ----------
-    means : sequence of mapping
-        Of ``sweep.moorage.dev/v1``.
-    """
-    values: dict[str, set[float]] = {}
-    for one in means:
-        values.setdefault(one["measure"], set()).update((one["least"], one["greatest"]))
-    varied = [name for name, found in values.items() if len(found) > 1]
-    return varied, [name for name in values if name not in varied]
-
-
 def _side_by_side(means: Sequence[Mapping[str, Any]]) -> Grid | None:
-    """Return a row per timeline, change and measure, a column per configuration."""
-    names = list(dict.fromkeys(one["configuration"] for one in means))
+    names = {one["configuration"] for one in means}
     if not 2 <= len(names) <= 12:
         return None
-    cells: dict[tuple[str, ...], dict[str, Mapping[str, Any]]] = {}
-    for one in means:
-        cells.setdefault((one["measure"], one["timeline"], one["change"]), {})[one["configuration"]] = one
-    rows: list[list[Cell]] = [
-        [*key, *(_with_margin(found[name]) if name in found else None for name in names)]
-        for key, found in cells.items()
-    ]
-    return shortened("Means side by side", ["measure", "timeline", "change", *names], rows, (0, 1, 2))
-
-
-def _with_margin(mean: Mapping[str, Any]) -> str:
-    margin = mean.get("margin")
-    return f"{mean['mean']:.5g}" + (f" ± {margin:.2g}" if margin else "")
+    headings, rows = side_by_side(means)
+    return shortened("Means side by side", headings, rows, range(len(headings) - len(names)))
 
 
 def _means(means: Sequence[Mapping[str, Any]]) -> Grid:

@@ -43,10 +43,28 @@ def file(tmp_path: Path) -> str:
 
 def test_a_table_of_means(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sweep", file, *DATA]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0].split()[:4] == ["CONFIGURATION", "TIMELINE", "CHANGE", "MEASURE"]
-    (placed,) = (line for line in lines if line.startswith("default") and " placed " in line)
-    assert placed.split()[:5] == ["default", "openb", "none", "placed", "2"]
+    note, _, heading, *rows = capsys.readouterr().out.splitlines()
+    assert note == "means of 2 replays, ± half the width of their 95 % confidence interval"
+    assert heading.split() == ["MEASURE", "default", "adaptive"]
+    assert "placed       208 ± 6  208 ± 6" in rows
+
+
+@pytest.mark.parametrize(
+    ("form", "lines"),
+    [
+        ("markdown", ["| MEASURE | default | adaptive |", "| placed | 208 ± 6 | 208 ± 6 |"]),
+        (
+            "latex",
+            [r"\begin{tabular}{lrr}", r"pending\_p50 & 0 & 0 \\", r"placed & 208 $\pm$ 6 & 208 $\pm$ 6 \\"],
+        ),
+        ("csv", ["configuration,timeline,change,seed,pending_p50,placed"]),
+    ],
+)
+def test_some_measures(file: str, form: str, lines: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sweep", file, *DATA, "--measures", "pending_p50, placed", "-o", form]) == 0
+    out = capsys.readouterr().out
+    assert set(lines) <= set(out.splitlines())
+    assert "dropped" not in out
 
 
 def test_csv_has_the_runs(file: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -79,6 +97,10 @@ def test_results_are_kept_and_the_output_is_the_same(
         (["examples/fgd.yaml", "--workers", "0"], "--workers"),
         (["examples/fgd.yaml", "--executor", "cluster"], "--executor"),
         (["FILE", "--histories"], "histories need a folder"),
+        (
+            ["FILE", *DATA, "--measures", "plced"],
+            '--measures: no replay has the measure "plced"; nearest: placed',
+        ),
     ],
 )
 def test_bad_input_is_one_line(

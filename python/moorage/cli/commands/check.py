@@ -65,9 +65,9 @@ ALLOWABLE = ("gated", "other-scheduler", "skipped-kind", "evicted")
     help=f"Problems that do not fail the gate: {', '.join(ALLOWABLE)}.",
 )
 @output_option(
-    ["table", "wide", "json", "yaml", "csv", "markdown", "name", "junit", "github"],
+    ["table", "wide", "json", "yaml", "csv", "markdown", "name", "junit", "github", "html"],
     "wide names all pods and their nodes; name prints pod/NAME of each pod that fails "
-    "the gate; junit writes a report and github annotations for CI.",
+    "the gate; junit writes a report, github annotations for CI, and html a page.",
 )
 @click.option(
     "--upgrade-from",

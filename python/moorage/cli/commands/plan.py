@@ -54,7 +54,7 @@ def plan() -> None:
 planning_options = all_of(
     input_options,
     after_run_option,
-    output_option(["table", "json", "yaml", "csv", "markdown"]),
+    output_option(["table", "json", "yaml", "csv", "markdown", "html"]),
     change_options,
     scheduler_options,
 )

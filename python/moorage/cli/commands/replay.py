@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -14,6 +14,9 @@ from moorage.cli.options.decorators import output_option
 from moorage.cli.options.inputs import NO_NODE, file_named, scheduler_options, scheduler_settings
 from moorage.cli.options.option_groups import AnsweringCommand
 from moorage.errors import InputError
+
+if TYPE_CHECKING:
+    from moorage.sim.replay import History, Verification
 
 OPERATIONS = "scheduler_perf"
 """The format that moorage perf alone runs."""
@@ -25,14 +28,15 @@ OF_HISTORIES = {
 
 
 def _options(pairs: tuple[str, ...]) -> dict[str, Any]:
-    """Parse options of a format, ``NAME=VALUE``; values that are numbers become numbers."""
+    """Parse options of a format, ``NAME=VALUE``; numbers, true and false become what they are."""
     out: dict[str, Any] = {}
     for pair in pairs:
         name, sign, value = pair.partition("=")
         if not (name and sign):
             raise InputError(f'must be NAME=VALUE, not "{pair}"', source="--option")
         is_number = NUMBER.fullmatch(value)
-        out[name] = (float(value) if "." in value else int(value)) if is_number else value
+        words = {"true": True, "false": False}
+        out[name] = (float(value) if "." in value else int(value)) if is_number else words.get(value, value)
     return out
 
 
@@ -193,19 +197,48 @@ def replay(files: tuple[str, ...], **options: Any) -> int:
                 checkpoints=0,
                 **scheduler_settings(options),
             )
-    notes = timeline.notes | (verification if options["verify"] else history).counts
-    print_warnings(f"{number} {what}" for what, number in notes.items())
+    counts = timeline.notes | (verification if options["verify"] else history).counts
+    notes = [f"{number} {what}" for what, number in counts.items()]
+    if not (len(timeline) or timeline.workload or timeline.cluster.pods):
+        notes.append("the trace has no pod and no event, so nothing happens: give the list of pods, too")
+    print_warnings(notes)
+    form = options["output"]
     if options["verify"]:
-        write_verification(options["output"], verification)
+        if form == "html":
+            _write_page(verification, options, notes)
+        else:
+            write_verification(form, verification)
         return int(not verification.agrees)
     if options["folder"]:
         history.write(options["folder"])
     measured = evaluate(history, *(_measure(text) for text in options["measures"]))
     if options["show"] == "measures":
-        write_measures(options["output"], measured)
+        write_measures(form, measured)
+        return 0
+    numbers = {name: value for one in measured.values() for name, value in one.numbers.items()}
+    if form == "html":
+        _write_page(history, options, notes, numbers)
     else:
-        numbers = {name: value for one in measured.values() for name, value in one.numbers.items()}
-        write_history(
-            options["output"], history, options["show"], options["resource"], options["by"], numbers
-        )
+        write_history(form, history, options["show"], options["resource"], options["by"], numbers)
     return 0
+
+
+def _write_page(
+    found: History | Verification,
+    options: dict[str, Any],
+    notes: Sequence[str],
+    numbers: dict[str, float] | None = None,
+) -> None:
+    from moorage.cli.output import ignore_broken_pipe
+    from moorage.cli.output.pages import write_page
+    from moorage.explain.explain_document import document
+    from moorage.releases import DEFAULT
+    from moorage.report import history_page, verification_page
+    from moorage.sim.replay import History
+
+    if isinstance(found, History):
+        page = history_page(found, options["by"], numbers, lambda key: document(found.scheduler.explain(key)))
+    else:
+        page = verification_page(found)
+    with ignore_broken_pipe():
+        write_page(page, [{"version": options["version"] or DEFAULT, "reason": ""}], notes)

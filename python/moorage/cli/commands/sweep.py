@@ -10,6 +10,7 @@ from moorage.cli.messages import Stages
 from moorage.cli.options.decorators import output_option
 from moorage.cli.options.number_ranges import WholeNumber
 from moorage.cli.options.option_groups import AnsweringCommand
+from moorage.errors import located
 
 
 @click.command(
@@ -42,9 +43,16 @@ from moorage.cli.options.option_groups import AnsweringCommand
 @click.option(
     "--histories", is_flag=True, help="With --folder, also keep the decisions and pods of each replay."
 )
+@click.option(
+    "--measures",
+    default="",
+    metavar="A,B",
+    help="Show only these measures; gpu_allocation stands for gpu_allocation_at_10, _at_20 and so on.",
+)
 @output_option(
-    ["table", "json", "yaml", "csv", "markdown", "html", "png", "svg"],
-    "csv has the measures of each replay, the other formats have means.",
+    ["table", "json", "yaml", "csv", "markdown", "latex", "html", "png", "svg"],
+    "csv has the measures of each replay, the other formats have means: table, markdown and latex a column "
+    "for each configuration.",
 )
 def sweep(  # noqa: PLR0913
     file: str,
@@ -53,6 +61,7 @@ def sweep(  # noqa: PLR0913
     workers: int | None,
     folder: str | None,
     histories: bool,
+    measures: str,
     output: str,
 ) -> None:
     """Replay each configuration of a file with each timeline, change and seed, and compare their measures.
@@ -82,4 +91,7 @@ def sweep(  # noqa: PLR0913
             histories=histories,
             progress=progress,
         )
+    if measures:
+        with located(source="--measures"):
+            result = result.of_measures([name for part in measures.split(",") if (name := part.strip())])
     write_sweep(output, result)

@@ -22,10 +22,23 @@ def all_of(*options: Decorator) -> Decorator:
 
 
 def output_option(forms: Sequence[str], text: str | None = None) -> Decorator:
-    """Return the option ``-o`` of a command that writes these formats, the first one by default."""
-    return click.option(
+    """Return the option ``-o`` of a command that writes these formats, the first one by default; and
+    ``--title`` of one that writes pages."""
+    output = click.option(
         "-o", "--output", type=click.Choice(forms), default=forms[0], show_default=True, help=text
     )
+    return all_of(output, _title_option) if "html" in forms else output
+
+
+def _keep_title(context: click.Context, option: click.Parameter, value: str | None) -> None:
+    context.meta[TITLE] = value
+
+
+TITLE = "moorage.title"
+"""Where a context keeps the title of a page."""
+_title_option = click.option(
+    "--title", expose_value=False, callback=_keep_title, help="The title of a page of -o html."
+)
 
 
 def tie_break_option(text: str) -> Decorator:

@@ -21,12 +21,14 @@ GROUPS = {
     ),
     "Scheduler": ("config", "version", "upgrade_from", "gates", "percentage", "tie_break", "seed"),
     "Output": (
-        *("output", "verbose", "all_namespaces", "selector", "summary_only", "annotate"),
+        *("output", "title", "verbose", "all_namespaces", "selector", "summary_only", "annotate"),
         *("show", "resource", "measures", "folder", "histories", "quiet", "notes"),
     ),
 }
 """Headings, and the parameters below them; of the first those that are in no other group, and of the second
 what changes the cluster."""
+ARGUMENTS = "moorage.arguments"
+"""Where a context keeps the arguments of the command."""
 MAY_BE_EMPTY = {"namespace", "selector", "gates"}
 """Lists and selectors, of which an empty one says nothing; every other argument that is empty, as an unset
 variable of a shell is, is an error."""
@@ -65,6 +67,7 @@ class GroupedCommand(WithExamples):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments, and refuse empty ones; see `click.Command`."""
+        ctx.meta[ARGUMENTS] = tuple(args)
         rest = super().parse_args(ctx, args)
         for parameter in self.params:
             name = parameter.name or ""

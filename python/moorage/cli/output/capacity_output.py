@@ -35,7 +35,10 @@ def write_capacity(
         elif form == "html":
             from moorage.report import capacity_page, current_use
 
-            print(capacity_page(_document(found), current_use(scheduler)).html(), end="")
+            from .pages import write_page
+
+            page = capacity_page(_document(found), current_use(scheduler))
+            write_page(page, [told["release"]], told["warnings"])
         elif form == "csv":
             write_tables(form, [_nodes(found)])
         else:

@@ -15,7 +15,15 @@ from moorage.errors import examples, number_of, printable
 from moorage.objects.workloads.top_controller import Workload
 
 from .ci_output import ci_text, why
-from .printing import Table, ignore_broken_pipe, print_lines, told, write_tables, write_value
+from .printing import (
+    Table,
+    ignore_broken_pipe,
+    print_lines,
+    release_document,
+    told,
+    write_tables,
+    write_value,
+)
 from .run_output import by_workload, group_tables, unplaced_document
 from .survival_output import compared_lines, counts_text, survival_lines, survival_table
 
@@ -34,7 +42,7 @@ def write_verdict(
 
     Parameters
     ----------
-    form : {"table", "wide", "json", "yaml", "csv", "markdown", "name", "junit", "github"}
+    form : {"table", "wide", "json", "yaml", "csv", "markdown", "name", "junit", "github", "html"}
         ``wide`` names all pods, with the nodes of those that have found one, and has whole messages;
         ``name`` prints ``pod/NAME`` of each pod that is a failure.
         A CSV file has the losses of ``--survive`` alone.
@@ -53,6 +61,8 @@ def write_verdict(
             document = _document(verdict) | {"removed": list(map(_removed, removed))} | about
             document["groups"] = _groups(simulation, verdict)
             write_value(form, document)
+        elif form == "html":
+            _write_page(simulation, verdict, removed, warnings)
         elif form in ("junit", "github"):
             print(ci_text(form, verdict), end="")
         elif form == "csv" and verdict.survival is not None:
@@ -72,6 +82,34 @@ def write_verdict(
             write_tables(tables_form, tables)
             if verdict.survival is not None:
                 write_tables(tables_form, [survival_table(verdict.survival, verdict.losses)])
+
+
+def _write_page(
+    simulation: Simulation, verdict: Verdict, removed: Sequence[Removed], warnings: Sequence[str]
+) -> None:
+    from moorage.report import Fact, Facts, answer_page
+
+    from .pages import write_page
+
+    others = sum(finding.pods for finding in verdict.findings if not finding.counts)
+    numbers = {"found a node": verdict.placed, "without a node": verdict.failed, "not counted": others}
+    tables = [("Pods without a node", *_table(simulation, verdict, True))]
+    tables += [("Pod groups", *table) for table in group_tables(_groups(simulation, verdict))]
+    if verdict.survival is not None:
+        numbers["losses that fail"] = verdict.failed_losses
+        losses = survival_table(verdict.survival, verdict.losses)
+        tables.append(("Losses that leave pods without a place", *losses))
+    bad = "without a node", "losses that fail"
+    facts = [
+        Fact(name, f"{number:,}", ("warn" if number else "good") if name in bad else "")
+        for name, number in numbers.items()
+    ]
+    command = why(verdict)
+    lines = [*_head(verdict), *([f"why: {command}"] if command else [])]
+    lines += [*_changes(removed, False), *verdict.compared.lines()]
+    write_page(
+        answer_page("Check", lines, Facts(facts), tables), [release_document(simulation.cluster)], warnings
+    )
 
 
 def _groups(simulation: Simulation, verdict: Verdict) -> list[GroupFit]:

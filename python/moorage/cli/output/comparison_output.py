@@ -46,7 +46,14 @@ def write_comparison(
         elif form == "html":
             from moorage.report import comparison_page
 
-            print(comparison_page(_document(alternatives, releases)).html(), end="")
+            from .pages import without_folders, write_page
+
+            document = _document(alternatives, releases)
+            for one in document["alternatives"]:
+                one["name"] = without_folders(one["name"])
+
+            each = [] if releases else [release_document(one.simulation.cluster) for one in alternatives]
+            write_page(comparison_page(document), each, warnings)
         elif form == "csv":
             write_tables(form, [_pods(alternatives, releases)])
         else:

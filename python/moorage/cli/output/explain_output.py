@@ -78,7 +78,9 @@ def write_explanations(
         if form == "html":
             from moorage.report import explanation_page
 
-            print(explanation_page(listed["items"], blocks).html(), end="")
+            from .pages import write_page
+
+            write_page(explanation_page(listed["items"], blocks), [told["release"]], told["warnings"])
         else:
             write_value(form, (listed if is_list else documents[0]) | dict(told))
 

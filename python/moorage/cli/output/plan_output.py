@@ -13,6 +13,12 @@ from moorage.tables import Tabular
 
 from .printing import Table, ignore_broken_pipe, print_lines, write_tables, write_value
 
+TITLES = {
+    "NodesNeeded": "New nodes that pods need",
+    "EmptyingPlan": "Moves that empty nodes",
+    "Bound": "How many pods can be placed at most",
+}
+"""Of pages, by the kind of the answer."""
 API_VERSION = "plan.moorage.dev/v1"
 
 
@@ -21,7 +27,7 @@ def write_plan(form: str, found: Tabular, told: Mapping[str, Any]) -> None:
 
     Parameters
     ----------
-    form : {"table", "json", "yaml", "csv", "markdown"}
+    form : {"table", "json", "yaml", "csv", "markdown", "html"}
     found : Tabular
         A `NodesNeeded`, an `EmptyingPlan`, or a `Bound`.
     told : mapping of str to object
@@ -37,6 +43,16 @@ def write_plan(form: str, found: Tabular, told: Mapping[str, Any]) -> None:
         table = Table([name.upper() for name in columns], rows)
         if form == "csv":
             write_tables(form, [table])
+            return
+        if form == "html":
+            from moorage.report import answer_page
+
+            from .pages import write_page
+
+            lines = [found.headline(), *_left_out(found)]
+            tables = [("Answer", *table), *((one.headings[0].capitalize(), *one) for one in _more(found))]
+            page = answer_page(TITLES[type(found).__name__], lines, None, tables)
+            write_page(page, [told["release"]], told["warnings"])
             return
         print_lines([found.headline(), *_left_out(found), ""], form)
         write_tables(form, [table, *_more(found)])

@@ -78,15 +78,13 @@ def _csv_cell(text: str) -> str:
 def markdown_text(table: Table) -> str:
     """Return a table as GitHub shows tables in Markdown."""
     headings, *cells = _filled(table.headings, table.cells)
-    rows = [headings, ["---"] * len(headings), *cells]
-    return "".join(f"| {' | '.join(map(_markdown, row))} |\n" for row in rows)
+    head, *rows = (f"| {' | '.join(map(_markdown, row))} |\n" for row in (headings, *cells))
+    return "".join([head, f"| {' | '.join(['---'] * len(headings))} |\n", *rows])
 
 
 def _markdown(text: str) -> str:
-    """A text that Markdown shows as it is: no HTML, image or link, no column."""
-    for special in "\\|<*_`[":
-        text = text.replace(special, f"\\{special}") if text != "---" else text
-    return printable(text)
+    """A text that Markdown shows as it is: no HTML, image or link, no column; `_` within a word is itself."""
+    return printable(re.sub(r"[\\|<*`[]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])", r"\\\g<0>", text))
 
 
 def print_table(headings: Sequence[str], cells: Sequence[Sequence[str]]) -> None:

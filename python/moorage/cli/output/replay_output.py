@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from moorage.explain.explain_document import document
 from moorage.sim.measures import Measurement
 from moorage.sim.replay import History, Verification
 from moorage.tables import Table as Columns
@@ -27,11 +26,11 @@ API_VERSION = "replay.moorage.dev/v1"
 def write_history(
     form: str, history: History, show: str, resource: str, by: str, numbers: dict[str, float]
 ) -> None:
-    """Print a part of a history, or all of it as a page or a picture.
+    """Print a part of a history, or all of it as a picture.
 
     Parameters
     ----------
-    form : {"table", "json", "yaml", "csv", "markdown", "html", "png", "svg"}
+    form : {"table", "json", "yaml", "csv", "markdown", "png", "svg"}
     show : {"summary", "decisions", "pods", "nodes", "usage", "scalings"}
     resource, by : str
         Of the usage; see `History.usage`.
@@ -39,12 +38,7 @@ def write_history(
         Of measures, which are added to the summary.
     """
     with ignore_broken_pipe():
-        if form == "html":
-            from moorage.report import history_page
-
-            page = history_page(history, by, numbers, lambda key: document(history.scheduler.explain(key)))
-            print(page.html(), end="")
-        elif form in PICTURES:
+        if form in PICTURES:
             from moorage.report import history_figure
 
             write_picture(form, history_figure(history, by))
@@ -101,14 +95,9 @@ def write_verification(form: str, verification: Verification) -> None:
 
     Parameters
     ----------
-    form : {"table", "json", "yaml", "csv", "markdown", "html"}
+    form : {"table", "json", "yaml", "csv", "markdown"}
     """
     with ignore_broken_pipe():
-        if form == "html":
-            from moorage.report import verification_page
-
-            print(verification_page(verification).html(), end="")
-            return
         if form in ("json", "yaml"):
             head = {"apiVersion": API_VERSION, "kind": "Verification"}
             write_value(form, head | verification.to_dict())

@@ -69,12 +69,15 @@ def write_simulation(form: str, simulation: Simulation, outcomes: list[Outcome] 
             from moorage.explain.explain_document import document
             from moorage.report import current_use, simulation_page
 
+            from .pages import write_page
+
+            found = _document(simulation, outcomes)
             page = simulation_page(
-                _document(simulation, outcomes),
+                found,
                 current_use(simulation.scheduler),
                 lambda key: document(simulation.scheduler.explain(key)),
             )
-            print(page.html(), end="")
+            write_page(page, [found["release"]], found["warnings"])
         elif form in PICTURES:
             from moorage.report import current_use, node_figure
 

@@ -226,33 +226,70 @@
 
   // ---- intervals: mean, confidence interval, least and greatest --------------------------------------------
   const ROWS = 120;
+  const ticksOf = (from, to) => {
+    const ten = 10 ** Math.floor(Math.log10((to - from) / 4)), step = [1, 2, 5, 10].find((one) => 4 * one * ten >= to - from) * ten;
+    return Array.from({length: Math.floor(to / step) - Math.ceil(from / step) + 1}, (_, at) => (Math.ceil(from / step) + at) * step);
+  };
+  function lineChart(shown, labels, colourOf, width) { // of a series: its means over its numbers, with their intervals
+    const points = new Map();
+    shown.forEach((row, order) => points.set(labels[order], [...(points.get(labels[order]) ?? []), row]));
+    const [low, high] = [Math.min(...shown.map((row) => row.mean - (row.margin ?? 0))), Math.max(...shown.map((row) => row.mean + (row.margin ?? 0)))];
+    const pad = (high - low || Math.abs(high) || 1) * 0.06, [bottom, left] = [260, 60], numbers = [...new Set(shown.map((row) => row.at))].sort((a, b) => a - b);
+    const x = (at) => left + (width - left - 20) * (at - numbers[0]) / (numbers.at(-1) - numbers[0] || 1);
+    const y = (value) => bottom - (bottom - 10) * (value - low + pad) / (high - low + 2 * pad);
+    const text = (at) => (row) => `${x(row.at)},${y(row.mean + at * (row.margin ?? 0))}`;
+    const rules = ticksOf(low - pad, high + pad).flatMap((value) => [
+      drawing("line", {x1: left, x2: width - 20, y1: y(value), y2: y(value), class: "rule"}),
+      drawing("text", {x: left - 8, y: y(value) + 4, "text-anchor": "end", class: "muted"}, number(value, 4))]);
+    const every = Math.ceil(numbers.length / Math.max(2, Math.floor((width - left) / 48)));
+    rules.push(...numbers.filter((_, at) => at % every === 0).map((at) => drawing("text", {x: x(at), y: bottom + 18, "text-anchor": "middle", class: "muted"}, number(at, 6))));
+    const lines = [...points].flatMap(([label, rows], order) => {
+      const [fill, dash] = [`var(--s${colourOf(rows[0])})`, order >= 8 ? "6 3" : "none"];
+      return [drawing("polygon", {points: [...rows.map(text(1)), ...rows.map(text(-1)).reverse()].join(" "), style: `fill:${fill};opacity:.2`}),
+        drawing("polyline", {points: rows.map(text(0)).join(" "), style: `fill:none;stroke:${fill};stroke-width:1.75;stroke-dasharray:${dash}`})];
+    });
+    const legend = element("ul", {className: "legend"}, ...[...points].map(([label, rows]) => {
+      const swatch = element("span", {className: "swatch"});
+      swatch.style.background = `var(--s${colourOf(rows[0])})`;
+      return element("li", {}, swatch, label);
+    }));
+    return [bottom + 26, [...rules, ...lines], legend];
+  }
   function intervals(box) {
     const rows = data[box.dataset.intervals], place = box.querySelector(".drawing");
     const chosen = all("select", box);
+    const configurations = [...new Set(rows.map((row) => row.configuration))];
+    const colourOf = (row) => configurations.indexOf(row.configuration) % 8;
     const draw = () => {
-      const shown = rows.filter((row) => chosen.every((one) => !one.value || row[one.name] === one.value)).slice(0, ROWS);
-      const configurations = [...new Set(rows.map((row) => row.configuration))];
+      const all_ = rows.filter((row) => chosen.every((one) => !one.value || row[one.name] === one.value));
+      const isSeries = all_.some((row) => row.at !== undefined), shown = isSeries ? all_ : all_.slice(0, ROWS);
       const labels = shown.map((row) => ["configuration", "timeline", "change"].filter((name) =>
         new Set(rows.map((one) => one[name])).size > 1).map((name) => row[name]).join(" · ") || row.configuration);
+      const picture = (width, height, what, ...parts) => drawing("svg", {width, height, viewBox: `0 0 ${width} ${height}`, role: "img",
+        "aria-label": `${chosen[0].value}: ${what}; the table below has the numbers`}, ...parts);
+      if (isSeries) {
+        const width = Math.max(560, place.clientWidth || 900), [height, parts, legend] = lineChart(shown, labels, colourOf, width);
+        place.replaceChildren(legend, picture(width, height, `means of ${new Set(labels).size} combinations over ${new Set(shown.map((row) => row.at)).size} values`, ...parts));
+        return;
+      }
       const left = Math.min(380, 16 + 7 * Math.max(0, ...labels.map((label) => label.length))), width = Math.max(560, place.clientWidth || 900);
       const low = Math.min(...shown.map((row) => row.least)), high = Math.max(...shown.map((row) => row.greatest));
       const pad = (high - low || Math.abs(high) || 1) * 0.06, [from, to] = [low - pad, high + pad];
       const x = (value) => left + (width - left - 90) * (value - from) / (to - from);
       const line = (a, b, y, at, thick) => drawing("line", {x1: x(a), x2: x(b), y1: y, y2: y, "stroke-width": thick, style: `stroke:var(--s${at})`});
       const parts = shown.flatMap((row, order) => {
-        const y = 18 + order * 22, at = configurations.indexOf(row.configuration) % 8, margin = row.margin ?? 0;
+        const y = 18 + order * 22, at = colourOf(row), margin = row.margin ?? 0;
         return [drawing("text", {x: 0, y: y + 4}, labels[order].length > 52 ? `${labels[order].slice(0, 50)}…` : labels[order]),
           line(row.least, row.greatest, y, at, 1.5), line(row.mean - margin, row.mean + margin, y, at, 6),
           drawing("circle", {cx: x(row.mean), cy: y, r: 4.5, style: `fill:var(--s${at});stroke:var(--panel)`}),
           drawing("text", {x: width - 4, y: y + 4, "text-anchor": "end"}, number(row.mean, 5))];
       });
       const bottom = 18 + shown.length * 22;
-      const ticks = [0, 1, 2, 3, 4].map((part) => from + (to - from) * (part + 0.5) / 5).flatMap((value) => [
+      const ticks = ticksOf(from, to).flatMap((value) => [
         drawing("line", {x1: x(value), x2: x(value), y1: 4, y2: bottom - 8, class: "rule"}),
         drawing("text", {x: x(value), y: bottom + 10, "text-anchor": "middle", class: "muted"}, number(value, 4))]);
-      const svg = drawing("svg", {width, height: bottom + 18, viewBox: `0 0 ${width} ${bottom + 18}`, role: "img",
-        "aria-label": `${chosen[0].value}: means of ${shown.length} combinations; the table below has the numbers`}, ...ticks, ...parts);
-      place.replaceChildren(shown.length ? svg : element("p", {className: "empty", textContent: "no such combination"}));
+      const svg = picture(width, bottom + 18, `means of ${shown.length} combinations`, ...ticks, ...parts);
+      place.replaceChildren(shown.length ? svg : element("p", {className: "note", textContent: "no such combination"}));
     };
     for (const one of chosen) one.addEventListener("input", draw);
     draw();

@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from moorage.errors import InputError, nearest
 from moorage.tables import Table, Tabular
 from moorage.tables.table import rows_of
 
 from .confidence import Spread, spread
+from .side_by_side import KEYS, series_of
 from .sweep_file import Cell
 
 Group = tuple[str, str, str]
@@ -27,12 +29,32 @@ class SweepResult(Tabular):
     Attributes
     ----------
     measures : list of str
-        Their names, in the order in which cells have them.
+        Their names, in the order in which cells have them; those of a series by their numbers.
     """
 
     def __init__(self, cells: Sequence[Cell], results: Sequence[Mapping[str, float]]) -> None:
         self._cells, self._results = cells, results
-        self.measures = list(dict.fromkeys(name for result in results for name in result))
+        names = dict.fromkeys(name for result in results for name in result)
+        whole = {part: [*parts.values()] for parts in series_of(names).values() for part in parts.values()}
+        self.measures = list(dict.fromkeys(part for name in names for part in whole.get(name, [name])))
+
+    def of_measures(self, wanted: Sequence[str]) -> SweepResult:
+        """Return some measures alone, in this order; ``gpu_allocation`` stands for all of
+        ``gpu_allocation_at_10``, ``gpu_allocation_at_20`` and so on.
+
+        Raises
+        ------
+        InputError
+            No replay has a measure.
+        """
+        series, names = series_of(self.measures), list[str]()
+        for name in wanted:
+            if name not in self.measures and name not in series:
+                near = nearest(name, [*self.measures, *series])
+                raise InputError(f'no replay has the measure "{name}"{near}')
+            names += [name] if name in self.measures else series[name].values()
+        results = [{name: one[name] for name in names if name in one} for one in self._results]
+        return SweepResult(self._cells, results)
 
     def headline(self) -> str:
         """Return the size of the sweep in one line."""
@@ -54,8 +76,7 @@ class SweepResult(Tabular):
             for measure, found in part.items()
         ][:limit]
         columns: dict[str, Any] = {
-            name: [row[at] for row in rows]
-            for at, name in enumerate(("configuration", "timeline", "change", "measure"))
+            name: [row[at] for row in rows] for at, name in enumerate((*KEYS, "measure"))
         }
         for at, name in enumerate(Spread._fields, start=4):
             kind = np.int64 if name == "runs" else np.float64
@@ -71,8 +92,7 @@ class SweepResult(Tabular):
             Columns configuration, timeline, change, seed, and one for each measure (NaN if a cell has none).
         """
         columns: dict[str, Any] = {
-            name: [cell.names[at] for cell in self._cells]
-            for at, name in enumerate(("configuration", "timeline", "change"))
+            name: [cell.names[at] for cell in self._cells] for at, name in enumerate(KEYS)
         }
         columns["seed"] = np.array([cell.seed for cell in self._cells], dtype=np.int64)
         for name in self.measures:
@@ -95,9 +115,8 @@ class SweepResult(Tabular):
 
     def to_dict(self) -> dict[str, Any]:
         """Return means and runs as a JSON value."""
-        keys = "configuration", "timeline", "change"
         runs = [
-            dict(zip(keys, cell.names, strict=True))
+            dict(zip(KEYS, cell.names, strict=True))
             | {"seed": cell.seed, "measures": dict(sorted(result.items()))}
             for cell, result in zip(self._cells, self._results, strict=True)
         ]

@@ -1,0 +1,65 @@
+"""The means of a sweep as readers compare them: a column for each configuration, and series of one name."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+KEYS = ("configuration", "timeline", "change")
+MEMBERS = 3
+"""Numbers that a name needs to be a series."""
+Mean = Mapping[str, Any]
+"""One of ``means`` of ``sweep.moorage.dev/v1``."""
+
+
+def with_error(mean: Mean) -> str:
+    """Return a mean with its margin, both to the first digit of the margin, or the second after a 1."""
+    value, margin = mean["mean"], mean.get("margin", 0.0)
+    if not margin or not math.isfinite(margin):
+        return f"{value:.5g}"
+    first = int(f"{margin:.0e}"[0])
+    digits = (1 if first == 1 else 0) - math.floor(math.log10(float(f"{margin:.0e}")))
+    places = max(0, digits)
+    return f"{round(value, digits):.{places}f} ± {round(margin, digits):.{places}f}"
+
+
+def series_of(names: Iterable[str]) -> dict[str, dict[float, str]]:
+    """Return the measures that are one measure at several numbers, as ``gpu_allocation_at_10`` to
+    ``gpu_allocation_at_130``: by name, the measure of each number, in ascending order."""
+    found: dict[str, dict[float, str]] = {}
+    for name in names:
+        if match := re.fullmatch(r"(.+?)(?:_at)?_(\d+)", name):
+            found.setdefault(match[1], {})[float(match[2])] = name
+    return {name: dict(sorted(parts.items())) for name, parts in found.items() if len(parts) >= MEMBERS}
+
+
+def varied_first(means: Sequence[Mean]) -> tuple[list[str], list[str]]:
+    """Return the measures that differ between configurations, and the others. Of one configuration, those
+    that differ between its timelines and changes; of one combination all."""
+    seen: dict[str, dict[tuple[str, ...], dict[tuple[str, ...], tuple[float, ...]]]] = {}
+    names = {one["configuration"] for one in means}
+    for one in means:
+        beside = tuple(one[key] for key in KEYS[1:]) if len(names) > 1 else ()
+        spread = (one["mean"], one["least"], one["greatest"], one.get("margin", 0.0))
+        group = seen.setdefault(one["measure"], {}).setdefault(beside, {})
+        group[tuple(one[key] for key in KEYS)] = spread
+    is_one = len({tuple(one[key] for key in KEYS) for one in means}) == 1
+    varied = [
+        name
+        for name, groups in seen.items()
+        if is_one or any(len(set(group.values())) > 1 for group in groups.values())
+    ]
+    return varied, [name for name in seen if name not in varied]
+
+
+def side_by_side(means: Sequence[Mean]) -> tuple[list[str], list[list[str]]]:
+    """Return headings and rows of a table with a row for each measure, a column for each configuration, and
+    columns of timelines and changes where there are several."""
+    names = list(dict.fromkeys(one["configuration"] for one in means))
+    keys = ["measure", *(key for key in KEYS[1:] if len({one[key] for one in means}) > 1)]
+    cells: dict[tuple[str, ...], dict[str, str]] = {}
+    for one in means:
+        cells.setdefault(tuple(one[key] for key in keys), {})[one["configuration"]] = with_error(one)
+    return [*keys, *names], [[*key, *(row.get(name, "") for name in names)] for key, row in cells.items()]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from moorage.arguments import typed
 from moorage.autoscaling.karpenter import KarpenterOptions, Provisioning
 from moorage.autoscaling.pending_provisioning import Types, provision_pods
+from moorage.autoscaling.scaling_rounds import Growth, ScaleUp, scale_up
 from moorage.changes import cluster_changes as changes
 from moorage.changes.drain import reason_to_stay
 from moorage.changes.node_copies import ZONE
@@ -186,6 +187,31 @@ class Scheduler(PodScheduler):
             and why the others get none, in Karpenter's words.
         """
         return provision_pods(self, pods, types, options, seed)
+
+    @typed
+    def scale_up(
+        self,
+        types: Types | None = None,
+        options: KarpenterOptions | None = None,
+        seed: int = 0,
+        keep: bool = False,
+    ) -> ScaleUp:
+        """Run, let Karpenter make nodes for pods that fit nowhere, each as its cheapest offering, and go on
+        in rounds until nothing changes; at most ten.
+
+        Parameters
+        ----------
+        types, options, seed
+            See `provision`.
+        keep : bool
+            Whether the nodes and placements stay. By default the scheduler is as it was.
+
+        Returns
+        -------
+        ScaleUp
+            The nodes with their prices, and the pods that wait nevertheless, each with who refuses it.
+        """
+        return scale_up(self, Growth(types, options, seed), keep)
 
     @typed
     def diff(self, other: Scheduler) -> Difference:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from moorage.autoscaling.instance_types.instance_type import total
+from moorage.autoscaling.instance_types.instance_type import InstanceType, Offering, total
 from moorage.tables import Table, Tabular
 
 from .claims.claim import Claim
@@ -68,6 +68,8 @@ class NewClaim:
         Its price is the least that the node costs.
     min_values_relaxed : bool
         Whether the last claim of the pool has fewer values than minValues asks for.
+    launched : (InstanceType, Offering) or None
+        What `cheapest` names.
     """
 
     pool: str
@@ -78,6 +80,7 @@ class NewClaim:
     types: tuple[TypePrice, ...]
     cheapest: Launch | None
     min_values_relaxed: bool = False
+    launched: tuple[InstanceType, Offering] | None = field(default=None, compare=False, repr=False)
 
     @property
     def price(self) -> float | None:
@@ -230,11 +233,13 @@ def _made(claim: Claim, types: Sequence[KnownType], requirements: RequirementSet
     if kinds:
         requirements = requirements.meet(vocabulary.set_of([vocabulary.key(CAPACITY_TYPE).one_of(*kinds)]))
     prices = [min((known.offering.price for known in of_type), default=inf) for _, of_type in offerings]
-    every = [(one.name, known.offering) for one, of_type in offerings for known in of_type]
+    every = [(one.type, known.offering) for one, of_type in offerings for known in of_type]
+    launched = min(every, key=lambda pair: pair[1].price, default=None)
     cheapest: Launch | None = None
-    if every:
-        name, best = min(every, key=lambda pair: pair[1].price)
-        cheapest = Launch(name, best.zone, best.capacity_type, best.reservation_id, _known(best.price))
+    if launched is not None:
+        best = launched[1]
+        price = _known(best.price)
+        cheapest = Launch(launched[0].name, best.zone, best.capacity_type, best.reservation_id, price)
     return NewClaim(
         template.name,
         tuple([candidate.pod.key for candidate in claim.pods]),
@@ -244,6 +249,7 @@ def _made(claim: Claim, types: Sequence[KnownType], requirements: RequirementSet
         tuple([TypePrice(one.name, _known(price)) for one, price in zip(types, prices, strict=True)]),
         cheapest,
         template.min_values_relaxed,
+        launched,
     )
 
 

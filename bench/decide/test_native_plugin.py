@@ -39,7 +39,7 @@ class GpuPack(mo.FilterPlugin, mo.ScorePlugin):
     def filter_all(self, state: Any, pod: Pod, nodes: mo.NodesView) -> Any:
         if GPU not in pod.spec.containers[0].resources.requests:
             return np.ones(len(nodes), dtype=bool)
-        return np.array([pool == "gpu" for pool in nodes.labels("pool")])
+        return nodes.labels("pool") == "gpu"
 
     def score_all(self, state: Any, pod: Pod, nodes: mo.NodesView) -> Any:
         return nodes.allocatable[GPU] - nodes.requested[GPU]

@@ -92,7 +92,7 @@ class TwoLevelQueue:
         owner = self.teams[team]
         gang = next(one for one in owner.running if one.name == name)
         owner.running.remove(gang)
-        self._delete(gang)
+        self.scheduler.release(gang.pods)
 
     def _next(self, blocked: set[str]) -> Team | None:
         """The team whose turn it is: the poorest one of the poorest department."""
@@ -111,7 +111,7 @@ class TwoLevelQueue:
             if share([team], gang) > 1:  # more than its quota: it may borrow, but not take back
                 return None
             for owner, victim in self._borrowed(team):
-                self._delete(victim)
+                self.scheduler.release(victim.pods)
                 chosen.append((owner, victim))
                 if self._fits(gang):
                     return chosen
@@ -134,22 +134,16 @@ class TwoLevelQueue:
         return not result.unschedulable
 
     def _start(self, team: Team, gang: Gang) -> None:
-        """Bind the pods of a gang to the nodes on which a trial puts them."""
-        placements = self.scheduler.schedule_pods(gang.pods, dry_run=True).placements
-        for pod in gang.pods:
-            self.scheduler.client.create(mo.edit(pod, {"spec.nodeName": placements[pod.key]}))
-        self.scheduler.sync()
+        """Place and bind the pods of a gang."""
+        self.scheduler.bind(self.scheduler.schedule_pods(gang.pods))
         team.waiting.popleft()
         team.running.append(gang)
 
     def _evict(self, owner: Team, gang: Gang) -> None:
         """End a gang, which waits again before the others of its team."""
-        self._delete(gang)
+        self.scheduler.release(gang.pods)
         owner.running.remove(gang)
         owner.waiting.appendleft(gang)
-
-    def _delete(self, gang: Gang) -> None:
-        self.scheduler.delete(*(f"pod/{pod.namespace}/{pod.name}" for pod in gang.pods))
 
 
 def gang(name: str, size: int, gpus: int) -> Gang:

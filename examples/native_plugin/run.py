@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from moorage import Profile, Scheduler, load
-from moorage.framework.profiles.native_library import load_native_plugin
-from moorage.plugins.registry import default_profile
+from moorage import Profile, Scheduler, default_profile, load, load_native_plugin
 
 
 def main(library: str, *manifests: str) -> None:

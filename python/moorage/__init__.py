@@ -1,4 +1,4 @@
-"""moorage: a scheduling engine with the exact semantics of kube-scheduler v1.36.
+"""moorage: a scheduling engine with the exact semantics of kube-scheduler 1.34 to 1.37.
 
 The public names are imported when they are first used (PEP 562).
 """
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from .framework.plugin.interface import SignPlugin as SignPlugin
     from .framework.plugin.interface import Status as Status
     from .framework.plugin.nodes_view import NodesView as NodesView
+    from .framework.profiles.native_library import load_native_plugin as load_native_plugin
     from .framework.profiles.plugin_registry import Registry as Registry
     from .objects.edit import edit as edit
     from .objects.model.cluster import Cluster as Cluster
@@ -132,6 +133,7 @@ _MODULES = {
     "expanded": "scheduler.expanded",
     "exponential": "sim.timeline",
     "load": "objects.read.load",
+    "load_native_plugin": "framework.profiles.native_library",
     "lognormal": "sim.timeline",
     "object_to_dict": "objects.read.write",
     "poisson": "sim.timeline",
@@ -151,7 +153,10 @@ if find_spec("moorage._core.decide.placer") is None:
 
 def __getattr__(name: str) -> object:
     if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from moorage.errors import nearest
+
+        hint = nearest(name, _MODULES)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}", name=name)
     value: object = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
     globals()[name] = value
     return value

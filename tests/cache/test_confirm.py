@@ -192,6 +192,6 @@ def test_new_pods_that_others_bound_are_entered_as_they_are() -> None:
 
 def test_pods_that_others_bound_are_added_once() -> None:
     one = cache()
-    with pytest.raises(CacheError, match="pod r was already in added state"):
+    with pytest.raises(CacheError, match="pod default/r was already in added state"):
         one.add_bound_pods([pod("r"), pod("r")], ["a", "b"])
     assert not one.state.has_pod(pod("r"))

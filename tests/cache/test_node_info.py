@@ -182,7 +182,7 @@ def test_a_pod_is_removed_by_its_uid_or_not_at_all() -> None:
     clone = info.clone()
     with pytest.raises(CacheError) as refusal:
         clone.remove_pod(on("x"))
-    assert refusal.value.args == ("no corresponding pod x in pods of node n",)
+    assert refusal.value.args == ("no corresponding pod default/x in pods of node n",)
     assert everything(clone) == everything(info)
 
 

@@ -118,8 +118,12 @@ NAMELESS = replace(NEW, metadata=replace(NEW.metadata, uid=""))
     ("operation", "arguments", "text"),
     [
         *REFUSED,
-        ("update_pod", (ASSUMED, ADDED), "pod assumed is not added to scheduler cache, so cannot be updated"),
-        ("update_pod", (ADDED_ON_B, ADDED), "no corresponding pod added in pods of node b"),
+        (
+            "update_pod",
+            (ASSUMED, ADDED),
+            "pod default/assumed is not added to scheduler cache, so cannot be updated",
+        ),
+        ("update_pod", (ADDED_ON_B, ADDED), "no corresponding pod default/added in pods of node b"),
         ("remove_node", (node("c"),), "node c is not found"),
     ],
 )
@@ -190,7 +194,7 @@ def test_a_confirmation_from_another_node_moves_the_pod(caplog: pytest.LogCaptur
     one = known()
     one.add_pod(pod("assumed", on="b", requests={"cpu": 2}))
     assert [(record.levelname, record.message) for record in caplog.records] == [
-        ("WARNING", "Pod assumed was assumed to be on b but got added to a")
+        ("WARNING", "Pod default/assumed was assumed to be on b but got added to a")
     ]
     assert (requested(one), names(one, "b")) == ({"a": 1000, "b": 2000}, ["assumed"])
     assert not one.is_assumed_pod(ASSUMED)
@@ -291,13 +295,17 @@ def test_operations_on_many_pods_are_those_on_each() -> None:
 @pytest.mark.parametrize(
     ("operation", "batch", "text"),
     [
-        ("assume_pods", [NEW, ADDED], "pod added is in the cache, so can't be assumed"),
-        ("assume_pods", [NEW, NEW], "pod new is in the cache, so can't be assumed"),
-        ("forget_pods", [ASSUMED, ADDED], "pod added wasn't assumed so cannot be forgotten"),
-        ("forget_pods", [ASSUMED, ASSUMED], "pod assumed wasn't assumed so cannot be forgotten"),
-        ("forget_pods", [pod("assumed", on="b")], "pod assumed was assumed on b but assigned to a"),
-        ("add_pods", [ASSUMED, NEW, ADDED], "pod added was already in added state"),
-        ("add_pods", [NEW, NEW], "pod new was already in added state"),
+        ("assume_pods", [NEW, ADDED], "pod default/added is in the cache, so can't be assumed"),
+        ("assume_pods", [NEW, NEW], "pod default/new is in the cache, so can't be assumed"),
+        ("forget_pods", [ASSUMED, ADDED], "pod default/added wasn't assumed so cannot be forgotten"),
+        ("forget_pods", [ASSUMED, ASSUMED], "pod default/assumed wasn't assumed so cannot be forgotten"),
+        (
+            "forget_pods",
+            [pod("assumed", on="b")],
+            "pod default/assumed is on a in the cache, so it cannot be forgotten on b",
+        ),
+        ("add_pods", [ASSUMED, NEW, ADDED], "pod default/added was already in added state"),
+        ("add_pods", [NEW, NEW], "pod default/new was already in added state"),
     ],
 )
 def test_a_batch_is_all_or_nothing(operation: str, batch: list[Pod], text: str) -> None:

@@ -114,7 +114,9 @@ def test_two_threads_add_one_pod_and_one_succeeds() -> None:
 
     with running(add, add):
         pass
-    assert sorted(refused) == sorted(f"pod p{n} is in the cache, so can't be assumed" for n in range(200))
+    assert sorted(refused) == sorted(
+        f"pod default/p{n} is in the cache, so can't be assumed" for n in range(200)
+    )
     assert one.snapshot().nodes["a"].requested.milli_cpu == 200_000
 
 

@@ -19,30 +19,34 @@ Refusal = tuple[str, tuple[Any, ...], str]
 
 # Of nodes a and b; on a the pod `assumed` is assumed and the pod `added` is added.
 REFUSED: list[Refusal] = [
-    ("assume_pod", (ASSUMED,), "pod assumed is in the cache, so can't be assumed"),
-    ("assume_pod", (ADDED_ON_B,), "pod added is in the cache, so can't be assumed"),
-    ("forget_pod", (pod("assumed", on="b"),), "pod assumed was assumed on b but assigned to a"),
-    ("forget_pod", (ADDED_ON_B,), "pod added was assumed on b but assigned to a"),
-    ("forget_pod", (ADDED,), "pod added wasn't assumed so cannot be forgotten"),
-    ("forget_pod", (NEW,), "pod new wasn't assumed so cannot be forgotten"),
-    ("add_pod", (ADDED,), "pod added was already in added state"),
-    ("add_pod", (ADDED_ON_B,), "pod added was already in added state"),
-    ("update_pod", (NEW, NEW), "pod new is not added to scheduler cache, so cannot be updated"),
-    ("remove_pod", (NEW,), "pod new is not found in scheduler cache, so cannot be removed from it"),
+    ("assume_pod", (ASSUMED,), "pod default/assumed is in the cache, so can't be assumed"),
+    ("assume_pod", (ADDED_ON_B,), "pod default/added is in the cache, so can't be assumed"),
+    (
+        "forget_pod",
+        (pod("assumed", on="b"),),
+        "pod default/assumed is on a in the cache, so it cannot be forgotten on b",
+    ),
+    ("forget_pod", (ADDED_ON_B,), "pod default/added is on a in the cache, so it cannot be forgotten on b"),
+    ("forget_pod", (ADDED,), "pod default/added wasn't assumed so cannot be forgotten"),
+    ("forget_pod", (NEW,), "pod default/new wasn't assumed so cannot be forgotten"),
+    ("add_pod", (ADDED,), "pod default/added was already in added state"),
+    ("add_pod", (ADDED_ON_B,), "pod default/added was already in added state"),
+    ("update_pod", (NEW, NEW), "pod default/new is not added to scheduler cache, so cannot be updated"),
+    ("remove_pod", (NEW,), "pod default/new is not found in scheduler cache, so cannot be removed from it"),
     (
         "remove_pod",
         (ASSUMED,),
-        "pod assumed is not found in scheduler cache, so cannot be removed from it",
+        "pod default/assumed is not found in scheduler cache, so cannot be removed from it",
     ),
-    ("get_pod", (NEW,), "pod new does not exist in scheduler cache"),
+    ("get_pod", (NEW,), "pod default/new does not exist in scheduler cache"),
 ]
 CORRUPTING: list[Refusal] = [
     (
         "update_pod",
         (ADDED, ADDED_ON_B),
-        "Pod added updated on a different node than previously added to.",
+        "Pod default/added updated on a different node than previously added to.",
     ),
-    ("remove_pod", (ADDED_ON_B,), "Pod added was assumed to be on b but got added to a"),
+    ("remove_pod", (ADDED_ON_B,), "Pod default/added was assumed to be on b but got added to a"),
 ]
 
 

@@ -30,6 +30,43 @@ def test_a_program_prints_what_the_page_shows(name: str, capsys: pytest.CaptureF
     assert capsys.readouterr().out == shown[1]
 
 
+# ---- fits_now ----------------------------------------------------------------------------------------------
+
+
+def test_a_batch_system_is_told_why_as_the_page_shows(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = "examples/demo.yaml examples/embed/train.yaml"
+    monkeypatch.chdir(ROOT)
+    program("fits_now")["main"](*files.split())
+    assert f"$ python examples/embed/fits_now.py {files}\n{capsys.readouterr().out}```" in PAGE
+
+
+def test_objects_of_a_client_are_asked_about() -> None:
+    size = {"cpu": "4", "pods": "10"}
+    status = {"capacity": size, "allocatable": size}
+    taints = [{"key": "gpu", "effect": "NoSchedule"}]
+    nodes = [
+        {"kind": "Node", "metadata": {"name": name}, "status": status, "spec": {"taints": taints}}
+        for name in "ab"
+    ]
+    pod = {"kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    fits = program("fits_now")["Fits"](nodes)
+    answer = fits.ask(pod)
+    assert answer.nodes == []
+    assert answer.rejections == {("TaintToleration", "node(s) had untolerated taint(s)"): 2}
+    assert any("tolerat" in change for change in answer.changes)
+    tolerant = {**pod["spec"], "tolerations": [{"key": "gpu", "operator": "Exists"}]}
+    assert fits.ask({**pod, "spec": tolerant}).nodes == ["a", "b"]
+    absent = {
+        **tolerant,
+        "nodeName": "",
+        "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "x"}}],
+    }
+    missing = ("VolumeRestrictions", 'persistentvolumeclaim "x" not found')  # at PreFilter, so of all nodes
+    assert fits.ask({**pod, "spec": absent}).rejections == {missing: 2}
+
+
 # ---- two_level_queue ---------------------------------------------------------------------------------------
 
 

@@ -135,8 +135,18 @@ def test_public_names_need_only_the_run_time_dependencies() -> None:
 
 
 def test_unknown_name_is_an_attribute_error() -> None:
-    result = run(FINDER.format(hide=False) + "moorage.Sheduler")
-    assert "AttributeError: module 'moorage' has no attribute 'Sheduler'" in result.stderr
+    result = run(FINDER.format(hide=False) + "moorage.Schedular")
+    assert (
+        "AttributeError: module 'moorage' has no attribute 'Schedular'; nearest: Scheduler" in result.stderr
+    )
+
+
+def test_the_package_names_the_releases_that_it_has() -> None:
+    import moorage
+    from moorage.releases import RELEASES
+
+    versions = sorted(RELEASES, key=Version)
+    assert f"kube-scheduler {versions[0]} to {versions[-1]}." in (moorage.__doc__ or "")
 
 
 TYPED_PLUGIN = """

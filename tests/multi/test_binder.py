@@ -99,7 +99,10 @@ def test_a_pod_is_bound_once() -> None:
     world = World(asking("p"))
     placement = world.placement("p", "a")
     assert world.binder.bind([placement])[0].is_bound
-    assert world.binder.bind([replace(placement, node="b")])[0].reason == "pod p was already in binder cache"
+    assert (
+        world.binder.bind([replace(placement, node="b")])[0].reason
+        == "pod default/p was already in binder cache"
+    )
 
 
 def test_a_binding_that_the_store_refuses_leaves_nothing() -> None:

@@ -250,7 +250,7 @@ def test_a_new_pod_that_the_cache_has_does_not_keep_the_others_out(
     one.cache.add_pod(pod("q", on="n"))
     assert one.pods.on_run([Notice(None, pod(name, on="n")) for name in ("p", "q", "r")]) == 3
     assert [one.cache.state.has_pod(pod(name)) for name in ("p", "q", "r")] == [True] * 3
-    assert caplog.messages == ["pod q was already in added state"]
+    assert caplog.messages == ["pod default/q was already in added state"]
     assert labels() == ["AssignedPodAdd"] * 3
 
 

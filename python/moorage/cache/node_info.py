@@ -270,7 +270,7 @@ class NodeInfoClone(NodeInfoLists):
                 self._account(pod, -1)
                 self.used_ports -= self._host_ports(pod)
                 return
-        raise CacheError(f"no corresponding pod {pod.name} in pods of node {self.name}")
+        raise CacheError(f"no corresponding pod {pod.key} in pods of node {self.name}")
 
     def _host_ports(self, pod: Pod) -> Ports:
         """Return the host ports of a pod."""

@@ -15,6 +15,7 @@ from typing import Any
 
 from moorage._core.base.indexed_objects import new_states
 from moorage._core.base.watch_events import Cause, Notice
+from moorage._core.decide.bulk_operations import not_assumed
 from moorage._core.decide.reported_pods import (
     enter_bindings,
     evictions,
@@ -214,18 +215,25 @@ class PodHandler:
 
     @property
     def pending(self) -> dict[str, Pod]:
-        """Pods without a node by ``namespace/name``.
+        """Pods without a node by ``namespace/name``, neither bound nor assumed on one.
 
         Waiting pods come first, in the order of the queue, then those in flight, then those of other
         schedulers.
         """
         with self.cache.lock:
             self.cache.check_whole()
-            pending = {info.pod.key: info.pod for info in chain(*self.queue.pending_pods())}
-        for info in self.queue.in_flight():
-            if (pod := self.unbound(info.pod)) is not None:
-                pending[pod.key] = pod
-        return pending | self.others
+            pods = [info.pod for info in chain(*self.queue.pending_pods())]
+            in_flight = [self.unbound(info.pod) for info in self.queue.in_flight()]
+            pods += [pod for pod in in_flight if pod is not None]
+            pods += self.others.values()
+            return {pods[at].key: pods[at] for at in not_assumed(self.cache.state, pods)}
+
+    def release(self, pod: Pod) -> None:
+        """Remove an assumed pod from its node. If the store has it, it is pending again."""
+        self._remove(pod, False)
+        latest = self.unbound(pod)
+        if latest is not None and self.is_ours(latest) and self.queue.get(pod.metadata.uid) is None:
+            self.queue.add(self._entries([latest]))
 
     def current(self, pod: Pod) -> Pod | None:
         """Return the latest state of a pod, by namespace and name; None for one that is deleted or finished.

@@ -51,6 +51,7 @@ from .groups.place_group import schedule_workload
 from .kind_handlers import watch_taint_rules
 from .loop import Loop
 from .options import Options, SchedulerOptions, check_names
+from .placing.placed_pods import bind_pods, release_pods
 from .placing.preempt_pods import Preemption, preempt_pods
 from .placing.schedule_pods import schedule_by_template, schedule_one, schedule_pods
 from .queueing import make_queue, time_of
@@ -402,7 +403,8 @@ class PodScheduler(SchedulerParts):
     def schedule_pods(
         self, pods: Sequence[Source], *, dry_run: bool = False, stop_on_failure: bool = False
     ) -> ScheduleResult:
-        """Schedule pods in the given order, and assume each on its node.
+        """Schedule pods in the given order, and assume each on its node: it takes room there, until `bind`
+        makes it real or `release` takes it back.
 
         Parameters
         ----------
@@ -435,7 +437,8 @@ class PodScheduler(SchedulerParts):
     @typed
     def schedule_workload(self, pod_group: Source, pods: Sequence[Source] | None = None) -> ScheduleResult:
         """Place the pods of a group together: all that fit, if they reach the group's minimum with the
-        members that have a node. Otherwise nothing changes. No pod is evicted.
+        members that have a node. Otherwise nothing changes. No pod is evicted. The pods are assumed, as by
+        `schedule_pods`.
 
         Parameters
         ----------
@@ -466,6 +469,53 @@ class PodScheduler(SchedulerParts):
         """
         given = None if pods is None else pods_of(self.client, pods)
         return schedule_workload(self.context, group_like(self.client, pod_group), given)
+
+    def bind(self, pods: ScheduleResult | Sequence[Source]) -> list[Pod]:
+        """Make real what `schedule_pods`, `schedule_workload` or `schedule_by_template` has placed: bind pods
+        to the nodes where they are assumed.
+
+        Pods that are in the store are bound there; others are created there with their node. Pods that are
+        bound already stay so, and those that wait on Permit go on waiting. In an `ObjectStore`, all are bound
+        or none.
+
+        Parameters
+        ----------
+        pods : ScheduleResult, or sequence of pods as `schedule_pods` takes them
+            Of a result, the pods that have a node.
+
+        Returns
+        -------
+        list of Pod
+            The bound pods, as they are in the store.
+
+        Raises
+        ------
+        CacheError
+            A pod is on no node.
+        ApiError
+            The client refused a pod. Pods before it are bound, unless the client is an `ObjectStore`.
+        """
+        return bind_pods(self.context, self.client, pods)
+
+    def release(self, pods: ScheduleResult | Sequence[Source]) -> None:
+        """End pods on their nodes, so that their room is free: what `schedule_pods`, `schedule_workload` or
+        `schedule_by_template` has assumed is taken back, and bound pods are deleted.
+
+        An assumed pod that is in the store is pending again; delete it there if it has ended.
+
+        Parameters
+        ----------
+        pods : ScheduleResult, or sequence of pods as `schedule_pods` takes them
+            Of a result, the pods that have a node.
+
+        Raises
+        ------
+        CacheError
+            A pod is on no node; no pod is released then.
+        ApiError
+            The client refused to delete a pod.
+        """
+        release_pods(self.context, self.client, self.pods, pods)
 
     @typed
     def preempt_pods(self, pods: Sequence[Source], offsets: Sequence[int] = ()) -> Preemption:

@@ -71,9 +71,9 @@ def known() -> ClusterState:
         (
             "update_pod",
             (ASSUMED, ASSUMED),
-            "pod assumed is not added to scheduler cache, so cannot be updated",
+            "pod default/assumed is not added to scheduler cache, so cannot be updated",
         ),
-        ("update_pod", (ADDED, ASSUMED), "pod assumed was already in added state"),
+        ("update_pod", (ADDED, ASSUMED), "pod default/assumed was already in added state"),
     ],
 )
 def test_a_refused_operation_changes_nothing(operation: str, arguments: tuple[Any, ...], text: str) -> None:
@@ -217,7 +217,7 @@ def test_a_batch_enters_pods_whose_usage_is_accounted_for() -> None:
     assert one.is_assumed_pod(waiting[0])
     assert one.get_pod(waiting[0]).spec.node_name == "b"
     assert cpu(one, "b") == 0
-    with pytest.raises(CacheError, match="was assumed on  but assigned to b"):
+    with pytest.raises(CacheError, match="is on b in the cache, so it cannot be forgotten on no node"):
         one.forget_pod(waiting[0])
 
 

@@ -62,7 +62,30 @@ def test_nodes_one_by_one_and_their_labels(make: Any) -> None:
     nodes = make(cache())
     assert [info.name for info in nodes] == ["c", "b"]
     assert nodes.node_info(1).pods[0].name == "p"
-    assert nodes.labels("disk") == ["", None]
+    assert nodes.labels("disk").tolist() == ["", None]
+    assert (nodes.labels("disk") == "").tolist() == [True, False]
+
+
+@pytest.mark.parametrize("make", [table_nodes, info_nodes])
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("7", 7), ("-3", -3), ("007", 7), ("", -1), ("1_0", -1), ("1.5", -1), ("٣", -1), (str(1 << 63), -1)],
+)
+def test_labels_that_are_integers_are_numbers(make: Any, text: str, number: int) -> None:
+    of = cache()
+    of.update_node(node("b"), node("b", labels={"rank": text}))
+    assert make(of).label_numbers("rank", -1).tolist() == [-1, number]
+
+
+def test_columns_of_labels_follow_the_nodes() -> None:
+    of = cache()
+    nodes = table_nodes(of)
+    assert nodes.labels("disk").tolist() == ["", None]
+    of.update_node(node("b"), node("b", labels={"disk": "3"}))
+    assert nodes.labels("disk").tolist() == ["", "3"]
+    assert nodes.label_numbers("disk", 0).tolist() == [0, 3]
+    of.assume_pod(pod("q", on="c"))
+    assert nodes.label_numbers("disk", 0).tolist() == [0, 3]
 
 
 def test_columns_follow_what_changes() -> None:

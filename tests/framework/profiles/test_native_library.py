@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.core.make import node, pod
+from tests.core.make import container, node, pod
 from tests.framework.runtime.compiled import compiled
 from tests.scheduler.make import scheduler_with
 
+from moorage import Scheduler
 from moorage.errors import InputError
 from moorage.framework import Plugin, Registry
 from moorage.framework.profiles.native_library import (
@@ -23,6 +24,7 @@ from moorage.framework.profiles.native_library import (
     include_dir,
     load_native_plugin,
 )
+from moorage.objects import Cluster, Container, ResourceRequirements
 from moorage.scheduler import Profile
 from moorage.scheduler.placing.schedule_pods import schedule_one
 
@@ -81,6 +83,68 @@ def test_a_wrong_plugin_is_refused(make: Make, macros: dict[str, Any], text: str
     with pytest.raises(InputError) as caught:
         load_native_plugin(library)
     assert str(caught.value) == f"{library}: {text}"
+
+
+@pytest.mark.parametrize(
+    ("args", "text"),
+    [
+        (None, "target - 0 mode - who -"),
+        ({"target": 40, "mode": "fast"}, "target 40 40 mode fast who -"),
+        (
+            {"target": 0.5, "mode": True, "who": ["a", {"b": 1}]},
+            'target 0.5 0.5 mode true who ["a", {"b": 1}]',
+        ),
+        ({"target": None}, "target - 0 mode - who -"),
+    ],
+)
+def test_a_plugin_gets_its_arguments(make: Make, args: dict[str, Any] | None, text: str) -> None:
+    plugin = load_native_plugin(make(FILTER="tells_arguments"), args=args)
+    decision = schedule_one(scheduler_with(plugin).context, pod("p"))
+    assert text in decision.error
+    assert text in schedule_one(scheduler_with(plugin.another()).context, pod("p")).error
+
+
+def test_a_configuration_gives_a_plugin_its_arguments(make: Make) -> None:
+    library = make(FILTER="tells_arguments")
+    registry = Registry({"Probe": lambda args, handle: load_native_plugin(library, args=args)})
+    profile = {
+        "plugins": {"filter": {"enabled": [{"name": "Probe"}]}},
+        "pluginConfig": [{"name": "Probe", "args": {"mode": "slow"}}],
+    }
+    config = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [profile],
+    }
+    of = Scheduler(Cluster(nodes=[node("a")]), config=config, registry=registry)
+    assert "mode slow" in of.schedule_one(pod("p")).error
+
+
+@pytest.mark.parametrize(
+    ("args", "text"),
+    [
+        ({"targets": 1}, 'targets: plugin "Probe" has no such argument; nearest: target'),
+        ({"mode": "a\0b"}, "mode: a plugin in C takes no text with a NUL"),
+    ],
+)
+def test_arguments_that_a_plugin_does_not_declare_are_refused(
+    make: Make, args: dict[str, Any], text: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        load_native_plugin(make(FILTER="tells_arguments"), args=args)
+    assert str(caught.value).endswith(text)
+
+
+def test_a_plugin_sees_what_each_container_asks_for(make: Make) -> None:
+    plugin = load_native_plugin(make(FILTER="tells_containers"))
+    limits = ResourceRequirements(requests={"cpu": "1", "memory": "1Gi"}, limits={"cpu": "2"})
+    containers = (container(), Container(name="d", resources=limits))
+    of = scheduler_with(plugin)
+    first = schedule_one(of.context, pod("p", containers=containers)).error
+    assert "containers 2: -1 -1 -1 -1; 1000 2000 1073741824 -1;" in first
+    more = ResourceRequirements(requests=limits.requests, limits={"cpu": "3"})
+    containers = (container(), Container(name="d", resources=more))
+    assert "1000 3000 1073741824 -1;" in schedule_one(of.context, pod("q", containers=containers)).error
 
 
 def test_a_plugin_is_loaded_by_the_symbol_that_is_named(make: Make) -> None:

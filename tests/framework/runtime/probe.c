@@ -34,6 +34,7 @@
 static const char *const resources[] = {RESOURCE, "example.com/fpga", 0};
 static const char *const labels[] = {"pool", "app", 0};
 static const char *const values[] = {"bad", "worse", "break", 0};
+static const char *const arguments[] = {"target", "mode", "who", 0};
 
 MOORAGE_EXPORT int32_t moorage_counts[64]; /* [row] pods that it was told of */
 MOORAGE_EXPORT int32_t moorage_told; /* how often */
@@ -118,6 +119,43 @@ UNUSED static int tells_pod(const moorage_context *context, const moorage_class 
              (long long)pod->nonzero_memory, (long long)pod->requests[0], (long long)pod->requests[1],
              pool ? pool : "-", app ? app : "-",
              context->struct_size == sizeof *context && pod->struct_size == sizeof *pod);
+    return 1;
+}
+
+UNUSED static int add_text(const moorage_context *context, int at, const char *text)
+{
+    return at + snprintf(context->error + at, (size_t)(MOORAGE_ERROR_SIZE - at), "%s", text);
+}
+
+UNUSED static int tells_arguments(const moorage_context *context, const moorage_class *pod, const int32_t *rows,
+                                  int32_t n, uint8_t *codes)
+{
+    const moorage_argument *target = context->arguments, *mode = target + 1, *who = target + 2;
+    (void)pod;
+    (void)rows;
+    (void)n;
+    (void)codes;
+    snprintf(context->error, MOORAGE_ERROR_SIZE, "target %s %g mode %s who %s", target->text ? target->text : "-",
+             target->is_number ? target->number : 0, mode->text ? mode->text : "-", who->text ? who->text : "-");
+    return 1;
+}
+
+UNUSED static int tells_containers(const moorage_context *context, const moorage_class *pod, const int32_t *rows,
+                                   int32_t n, uint8_t *codes)
+{
+    char text[96];
+    int at;
+    (void)rows;
+    (void)n;
+    (void)codes;
+    snprintf(text, sizeof text, "containers %d:", pod->n_containers);
+    at = add_text(context, 0, text);
+    for (int32_t i = 0; i < pod->n_containers; i++) {
+        const moorage_container *c = pod->containers + i;
+        snprintf(text, sizeof text, " %lld %lld %lld %lld;", (long long)c->cpu_request, (long long)c->cpu_limit,
+                 (long long)c->memory_request, (long long)c->memory_limit);
+        at = add_text(context, at, text);
+    }
     return 1;
 }
 
@@ -244,4 +282,5 @@ MOORAGE_EXPORT const struct moorage_plugin SYMBOL = {
     .resources = resources,
     .labels = labels,
     .values = values,
+    .arguments = arguments,
 };

@@ -113,7 +113,7 @@ def test_what_is_decided_about_a_pod_travels_with_it(kit: Kit) -> None:
 @pytest.mark.parametrize("known", ["assumed", "added"])
 def test_a_known_pod_cannot_be_assumed(kit: Kit, known: str) -> None:
     (kit.assume if known == "assumed" else kit.cache.add_pod)(member("a"))
-    refused("pod a was already in binder cache", kit.assume, member("a", "m"))
+    refused("pod default/a was already in binder cache", kit.assume, member("a", "m"))
     assert kit.used("n") == (100, 1)
     assert kit.cache.get_node_info("m") is None
     assert kit.cache.get_unit_status(GANG).running_pods == ("a",)
@@ -132,7 +132,7 @@ def test_a_pod_that_cannot_be_read_changes_no_store(gate: bool) -> None:
 
 def test_a_pod_is_forgotten_where_it_was_assumed(kit: Kit) -> None:
     kit.assume(member("a"))
-    with pytest.raises(CacheCorruptedError, match="pod a was assumed on n but forgotten on m"):
+    with pytest.raises(CacheCorruptedError, match="pod default/a was assumed on n but forgotten on m"):
         kit.forget(member("a", "m"))
     assert kit.used("n") == (100, 1)
     assert kit.cache.get_unit_status(GANG).running_pods == ("a",)
@@ -295,7 +295,7 @@ def test_a_pod_of_another_uid_takes_the_place_of_the_old_one(kit: Kit) -> None:
     assert (kit.has(pod("a")), kit.cache.is_pod_marked_to_delete(pod("a"))) == (False, False)
     assert kit.used("m") == (100, 1)
     kit.cache.add_pod(pod("a", "n"))
-    refused("pod b was already in added state", kit.cache.update_pod, pod("a", "n"), pod("b", "m"))
+    refused("pod default/b was already in added state", kit.cache.update_pod, pod("a", "n"), pod("b", "m"))
     assert (kit.used("n"), kit.used("m")) == ((100, 1), (100, 1))
 
 
@@ -311,7 +311,7 @@ def test_a_pod_of_another_uid_that_was_assumed_leaves_its_group_too(kit: Kit) ->
 
 def test_a_marked_pod_is_marked_where_it_is(kit: Kit) -> None:
     kit.cache.add_pod(pod("a", "n"))
-    with pytest.raises(CacheCorruptedError, match="pod a was added to n but marked on m"):
+    with pytest.raises(CacheCorruptedError, match="pod default/a was added to n but marked on m"):
         kit.cache.mark_pod_to_delete(pod("a", "m"), pod("p"))
     assert not kit.cache.is_pod_marked_to_delete(pod("a"))
     refused(NO_UID, kit.cache.mark_pod_to_delete, pod("", "n"), pod("p"))

@@ -23,7 +23,7 @@ def kit() -> Kit:
 
 def test_01_a_pod_is_assumed_once(kit: Kit) -> None:
     kit.assume(pod("a", "n"))
-    refused("pod a was already in binder cache", kit.assume, pod("a", "n"))
+    refused("pod default/a was already in binder cache", kit.assume, pod("a", "n"))
     assert kit.used("n") == (100, 1)
 
 
@@ -44,7 +44,7 @@ def test_03_corrected_nothing_leaks_when_it_is_deleted_then(kit: Kit) -> None:
 
 def test_04_corrected_a_second_add_on_another_node_charges_neither(kit: Kit) -> None:
     kit.cache.add_pod(pod("a", "n"))
-    refused("pod a was already in added state", kit.cache.add_pod, pod("a", "m"))
+    refused("pod default/a was already in added state", kit.cache.add_pod, pod("a", "m"))
     assert (kit.used("n"), kit.cache.get_node_info("m")) == ((100, 1), None)
 
 
@@ -55,10 +55,10 @@ def test_05_unbound_pods_are_not_added(kit: Kit) -> None:
 
 
 def test_06_an_unknown_bound_pod_cannot_be_deleted(kit: Kit) -> None:
-    text = "pod a is not found in binder cache, so cannot be removed from it"
+    text = "pod default/a is not found in binder cache, so cannot be removed from it"
     refused(text, kit.cache.delete_pod, pod("a", "n"))
     kit.cache.add_node(node("n"))
-    both = f"[no corresponding pod a in pods of node n, {text}]"
+    both = f"[no corresponding pod default/a in pods of node n, {text}]"
     refused(both, kit.cache.delete_pod, pod("a", "n"))
     kit.cache.delete_pod(pod("a"))
 
@@ -150,7 +150,7 @@ def test_17_a_finished_binding_expires_after_its_ttl_not_at_it() -> None:
 
 
 def test_18_only_confirmed_pods_are_marked(kit: Kit) -> None:
-    text = "pod a is not found in binder cache, so cannot be marked to delete"
+    text = "pod default/a is not found in binder cache, so cannot be marked to delete"
     refused(text, kit.cache.mark_pod_to_delete, pod("a", "n"), pod("p"))
     kit.assume(pod("a", "n"))
     refused(text, kit.cache.mark_pod_to_delete, pod("a", "n"), pod("p"))
@@ -303,9 +303,9 @@ def test_a_pod_is_found_by_its_namespace_and_name(kit: Kit, uid: str, assumed: b
 def test_a_pod_of_another_name_or_namespace_is_not_found(kit: Kit, name: tuple[str, str]) -> None:
     kit.cache.add_pod(pod("a", "n"))
     one = called(name[0], "a", name[1])
-    refused("pod a does not exist in binder cache", kit.cache.get_pod, one)
+    refused(f"pod {one.key} does not exist in binder cache", kit.cache.get_pod, one)
     kit.cache.delete_pod(pod("a", "n"))
-    refused("pod a does not exist in binder cache", kit.cache.get_pod, pod("a"))
+    refused("pod default/a does not exist in binder cache", kit.cache.get_pod, pod("a"))
 
 
 def test_of_pods_of_one_name_the_one_with_the_uid_is_found(kit: Kit) -> None:

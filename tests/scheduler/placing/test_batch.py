@@ -134,7 +134,7 @@ def test_nominated_pods_that_wait_count() -> None:
 def test_a_pod_comes_once(known: bool) -> None:
     one = scheduler(*([pod("p1", on="a")] if known else []))
     pods = equal(2) if known else [*equal(2), pod("p1")]
-    with pytest.raises(CacheError, match="pod p1 is in the cache, so can't be assumed"):
+    with pytest.raises(CacheError, match="pod default/p1 is in the cache, so can't be assumed"):
         one.schedule_pods(pods)
     assert not one.cache.state.has_pod(pod("p0"))
 

@@ -220,9 +220,9 @@ def test_a_group_goes_whole() -> None:
 
 def test_what_cannot_be_placed_at_once() -> None:
     one = scheduler(*LOW)
-    with pytest.raises(CacheError, match="pod h1 is in the cache"):
+    with pytest.raises(CacheError, match="pod default/h1 is in the cache"):
         one.preempt_pods([high("h1"), high("h1")])
-    with pytest.raises(CacheError, match="pod a1 is in the cache"):
+    with pytest.raises(CacheError, match="pod default/a1 is in the cache"):
         one.preempt_pods([LOW[0]])
 
     class Picky(mo.FilterPlugin):

@@ -1,4 +1,4 @@
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Self
 
 from moorage._core.decide.external import External
@@ -26,6 +26,7 @@ class NativeExternal(External):
         source: str,
         keep: object,
         explain: Callable[[str, str, str, str, int], BaseException],
+        arguments: Mapping[str, object],
     ) -> Self: ...
 
 class NativeView:

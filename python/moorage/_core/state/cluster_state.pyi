@@ -24,6 +24,7 @@ _T = TypeVar("_T")
 _Mark = tuple[int, int, int]
 
 CORRUPTED: str
+ELSEWHERE: str
 
 class ClusterState:
     @property

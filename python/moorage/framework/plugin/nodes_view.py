@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Literal
 
 import numpy as np
@@ -17,7 +18,10 @@ from .any_node_info import NodeInfo as AnyNodeInfo
 Rows = npt.NDArray[np.int32]
 Kind = Literal["allocatable", "requested", "nonzero"]
 Column = npt.NDArray[np.int64]
+Texts = npt.NDArray[np.object_]
 Read = Callable[[str], Column]
+_INTEGER = re.compile(r"[+-]?[0-9]{1,4000}")
+_LEAST, _MOST = -(1 << 63), (1 << 63) - 1
 
 
 class Columns(Mapping[str, Column]):
@@ -77,21 +81,20 @@ class NodesView:
     def __iter__(self) -> Iterator[AnyNodeInfo]:
         return (self.node_info(at) for at in range(len(self)))
 
-    def labels(self, key: str) -> list[str | None]:
-        """Return the values of a label.
+    def labels(self, key: str) -> Texts:
+        """Return the values of a label as (n,) object array, None for a node without the label:
+        ``nodes.labels("pool") == "gpu"`` is an (n,) bool array."""
+        raise NotImplementedError
+
+    def label_numbers(self, key: str, missing: int) -> Column:
+        """Return the values of a label that are decimal integers of 64 bits as (n,) int64 array.
 
         Parameters
         ----------
-        key : str
-            Key of the label.
-
-        Returns
-        -------
-        list of str or None
-            None for a node without the label.
+        missing : int
+            The value for a node without the label, or with another text.
         """
-        nodes = (info.node for info in self)
-        return [None if node is None else node.metadata.labels.get(key) for node in nodes]
+        raise NotImplementedError
 
     def node_info(self, at: int) -> AnyNodeInfo:
         """Return the NodeInfo of a node.
@@ -110,12 +113,28 @@ class NodesView:
         raise NotImplementedError
 
 
+class LabelColumn:
+    """The values of a label on all rows of the node table, and their symbols."""
+
+    def __init__(self, symbols: npt.NDArray[np.int32], names: Sequence[str | None]) -> None:
+        self.symbols = symbols
+        self.texts = _texts([names[symbol] for symbol in symbols.tolist()])
+
+    @cached_property
+    def numbers(self) -> tuple[Column, npt.NDArray[np.bool_]]:
+        """The values as integers, and whether they are some."""
+        return _numbers(self.texts)
+
+
 class CycleColumns:
-    """Columns of the node table, cached until the next change, since a search reads them in blocks."""
+    """Columns of the node table, cached until the next change, since a search reads them in blocks. Columns
+    of labels are cached until a label changes, which few changes do."""
 
     def __init__(self, state: ClusterState) -> None:
         self.state = state
         self._columns: dict[tuple[Kind, str], Column] = {}
+        self._labels: dict[str, LabelColumn] = {}
+        self._looked_at: dict[str, int] = {}  # the head at which a column of labels was compared last
         self._head = -1
 
     def column(self, kind: Kind, resource: str) -> Column:
@@ -141,6 +160,16 @@ class CycleColumns:
             self._columns[key] = self.state.table.column(kind, resource)
         return self._columns[key]
 
+    def labels(self, key: str) -> LabelColumn:
+        """Return the values of a label on all rows."""
+        known, head = self._labels.get(key), self.state.log.head
+        if known is None or self._looked_at[key] != head:
+            symbols = self.state.table.label_column(key)
+            if known is None or not np.array_equal(symbols, known.symbols):
+                known = self._labels[key] = LabelColumn(symbols, self.state.symbols.names)
+            self._looked_at[key] = head
+        return known
+
 
 class TableNodes(NodesView):
     """Rows of the node table, valid until the next change."""
@@ -163,6 +192,13 @@ class TableNodes(NodesView):
         state = self._columns.state
         return NodeInfo(state, state.table.row_name(int(self.rows[at])), state.view.images_of)
 
+    def labels(self, key: str) -> Texts:
+        return self._columns.labels(key).texts.take(self.rows)
+
+    def label_numbers(self, key: str, missing: int) -> Column:
+        numbers, are_numbers = self._columns.labels(key).numbers
+        return np.where(are_numbers.take(self.rows), numbers.take(self.rows), np.int64(missing))
+
     def _column(self, kind: Kind, resource: str) -> Column:
         return self._columns.column(kind, resource).take(self.rows)
 
@@ -180,12 +216,34 @@ class InfoNodes(NodesView):
     def node_info(self, at: int) -> AnyNodeInfo:
         return self._infos[at]
 
+    def labels(self, key: str) -> Texts:
+        nodes = (info.node for info in self)
+        return _texts([None if node is None else node.metadata.labels.get(key) for node in nodes])
+
+    def label_numbers(self, key: str, missing: int) -> Column:
+        numbers, are_numbers = _numbers(self.labels(key))
+        return np.where(are_numbers, numbers, np.int64(missing))
+
     def _column(self, kind: Kind, resource: str) -> Column:
         return np.array([_amount(info, kind, resource) for info in self._infos], dtype=np.int64)
 
     def _resources(self) -> Sequence[str]:
         others = {name for info in self._infos for name in info.allocatable.scalar_resources}
         return ["cpu", "memory", "pods", "ephemeral-storage", *sorted(others)]
+
+
+def _texts(values: list[str | None]) -> Texts:
+    texts = np.empty(len(values), dtype=object)
+    texts[:] = values
+    return texts
+
+
+def _numbers(texts: Texts) -> tuple[Column, npt.NDArray[np.bool_]]:
+    numbers, are_numbers = np.zeros(len(texts), dtype=np.int64), np.zeros(len(texts), dtype=np.bool_)
+    for at, text in enumerate(texts):
+        if text is not None and _INTEGER.fullmatch(text) and _LEAST <= (number := int(text)) <= _MOST:
+            numbers[at], are_numbers[at] = number, True
+    return numbers, are_numbers
 
 
 def _amount(info: AnyNodeInfo, kind: Kind, resource: str) -> int:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 from moorage._core.decide.native_plugin import NativeExternal, capsule_address
 from moorage._core.state.pod_class import Shape
@@ -41,7 +43,9 @@ def include_dir() -> Path:
     return Path(__file__).parents[2] / "include"
 
 
-def load_native_plugin(path: str | PathLike[str], symbol: str = SYMBOL) -> Plugin:
+def load_native_plugin(
+    path: str | PathLike[str], symbol: str = SYMBOL, args: Mapping[str, Any] | None = None
+) -> Plugin:
     """Load the plugin in a shared library.
 
     Parameters
@@ -51,11 +55,14 @@ def load_native_plugin(path: str | PathLike[str], symbol: str = SYMBOL) -> Plugi
         shared, load the library once for each.
     symbol : str
         Name of the global ``struct moorage_plugin``.
+    args : mapping of str to object, optional
+        The arguments that a configuration gives the plugin, as JSON values.
 
     Raises
     ------
     InputError
-        There is no such file, it is not a shared library, or it has no plugin of this ABI at the symbol.
+        There is no such file, it is not a shared library, or it has no plugin of this ABI at the symbol, or
+        the plugin does not declare an argument.
     """
     source = printable(str(path) or "''")
     try:
@@ -74,10 +81,10 @@ def load_native_plugin(path: str | PathLike[str], symbol: str = SYMBOL) -> Plugi
         address = ctypes.addressof(ctypes.c_char.in_dll(library, symbol))
     except ValueError as error:
         raise InputError(f"no symbol {symbol}", source=source) from error
-    return _plugin(address, source, library)
+    return _plugin(address, source, library, args)
 
 
-def from_capsule(capsule: object) -> Plugin:
+def from_capsule(capsule: object, args: Mapping[str, Any] | None = None) -> Plugin:
     """Make a plugin of a PyCapsule.
 
     Parameters
@@ -85,6 +92,8 @@ def from_capsule(capsule: object) -> Plugin:
     capsule : PyCapsule
         A capsule named ``moorage_plugin`` with a ``struct moorage_plugin``. The plugin holds a reference to
         it.
+    args : mapping of str to object, optional
+        See `load_native_plugin`.
 
     Raises
     ------
@@ -92,10 +101,10 @@ def from_capsule(capsule: object) -> Plugin:
         There is no valid plugin of this ABI.
     """
     source = "plugin in a capsule"
-    return _plugin(capsule_address(capsule, source), source, capsule)
+    return _plugin(capsule_address(capsule, source), source, capsule, args)
 
 
-def from_address(address: int, keep: object = None) -> Plugin:
+def from_address(address: int, keep: object = None, args: Mapping[str, Any] | None = None) -> Plugin:
     """Make a plugin of a struct at an address, as ctypes, cffi, numba or Cython provide it.
 
     Parameters
@@ -105,24 +114,26 @@ def from_address(address: int, keep: object = None) -> Plugin:
         the functions, strings and lists that it points to must live as long as the plugin.
     keep : object, optional
         An object to which the plugin holds a reference.
+    args : mapping of str to object, optional
+        See `load_native_plugin`.
 
     Raises
     ------
     InputError
         There is no valid plugin of this ABI.
     """
-    return _plugin(address, "plugin at an address", keep)
+    return _plugin(address, "plugin at an address", keep, args)
 
 
-def _plugin(address: int, source: str, keep: object) -> Plugin:
-    external = NativeExternal(address, source, keep, explain_failure)
+def _plugin(address: int, source: str, keep: object, args: Mapping[str, Any] | None) -> Plugin:
+    external = NativeExternal(address, source, keep, explain_failure, dict(args or {}))
     bases: list[type[Plugin]] = [LoadedPlugin]
     if external.filters:
         bases.append(FilterPlugin)
     if external.scores:
         bases.append(ScorePlugin)
     fields = {"name": external.name, "default_weight": external.weight, "external": external}
-    plugin: Plugin = type(external.name, tuple(bases), fields)()
+    plugin: Plugin = type(external.name, tuple(bases), fields)(args)
     return plugin
 
 

@@ -27,6 +27,7 @@ from .in_core import (
     split_skipping,
 )
 from .native_library import LoadedPlugin
+from .plugin_methods import misspelt_method
 from .row_plugin import RowPlugin
 
 if TYPE_CHECKING:
@@ -64,7 +65,8 @@ class Profile:
     Raises
     ------
     InputError
-        A plugin has no name, is unknown at a point, does not extend it, or is listed twice; or, without
+        A plugin has no name, or has a misspelt method, is unknown at a point, does not extend it,
+        or is listed twice; or, without
         `points`, there is a weight of a plugin that the profile does not have, or that does not score.
 
     Attributes
@@ -133,6 +135,8 @@ class Profile:
         for plugin in self.plugins:
             if not plugin.name:
                 raise InputError(f"plugin class {type(plugin).__qualname__} has no name")
+            if why := misspelt_method(type(plugin)):
+                raise InputError(f"plugin {plugin.name} {why}")
         unknown = set(self.points or ()).difference(BASES.values())
         if unknown:
             raise InputError(f"unknown extension point {min(unknown)}")

@@ -22,8 +22,8 @@
  *         .name = "GpuPack", .score = score, .resources = resources,
  *     };
  *
- * In Python, functions of `moorage.framework.profiles.native_library` load it: load_native_plugin(path), from_capsule,
- * from_address.
+ * In Python, `moorage.load_native_plugin(path)` loads it, or from_capsule or from_address of
+ * `moorage.framework.profiles.native_library`.
  *
  * Rules:
  * - Functions take and return arrays. They are called without Python's global interpreter lock and must not call
@@ -31,8 +31,8 @@
  * - Arguments are valid until the function returns. Only memory that is not const may be written.
  * - A function with the result int returns 0, or another value if it failed. It may then write a text to
  *   `context->error`, which becomes the error of the pod's scheduling cycle. Other cycles continue.
- * - A plugin declares in its struct the resources (other than cpu, memory and pods), the label keys and the strings
- *   that it reads. The context has their data in the order of the declaration.
+ * - A plugin declares in its struct the resources (other than cpu, memory and pods), the label keys, the strings and
+ *   the arguments that it reads. The context has their data in the order of the declaration.
  *
  * Versions: a change of `abi_major` means that plugins must be compiled again. Within a major version fields are only
  * added at the end of structs, and `struct_size` tells which fields exist: fields that the struct of a plugin lacks are
@@ -83,6 +83,14 @@ enum {
     MOORAGE_NONZERO_CPU, MOORAGE_NONZERO_MEMORY, MOORAGE_FIELDS
 };
 
+/* An argument of the plugin in the configuration of the scheduler. */
+typedef struct {
+    const char *text;  /* UTF-8: a string as it is, another value as JSON; NULL if the configuration does not name it */
+    double number;     /* a number; 1 for true */
+    int32_t is_number; /* 1 for a number, true or false */
+    int32_t reserved;
+} moorage_argument;
+
 /* The state of the cluster during one call. A node is a row, a number that stays the same while the node exists; the
  * argument `rows` of a function lists the rows to evaluate. A symbol is the number of a string: equal strings have equal
  * symbols; 0 means "no string". */
@@ -100,7 +108,14 @@ typedef struct {
     const int64_t *numbers;           /* [symbol]: the string as a decimal integer, */
     const uint8_t *are_numbers;       /* [symbol]: if this is 1 */
     char *error;                      /* [MOORAGE_ERROR_SIZE], initially empty: error text of a function that fails */
+    const moorage_argument *arguments; /* [declared argument]; added later */
 } moorage_context;
+
+/* What a container asks for; -1 where its spec names no amount. Requests default to limits. */
+typedef struct {
+    int64_t cpu_request, cpu_limit;       /* millicores */
+    int64_t memory_request, memory_limit; /* bytes */
+} moorage_container;
 
 /* The data of a pod. Requests are effective requests: they include init containers, overhead and pod-level
  * resources. */
@@ -111,6 +126,9 @@ typedef struct {
     int64_t nonzero_cpu, nonzero_memory;
     const int64_t *requests;          /* [declared resource] */
     const int32_t *labels;            /* [declared label key]: symbol of the pod's value; 0 without the label */
+    const moorage_container *containers; /* spec.containers in their order; added later */
+    int32_t n_containers;
+    int32_t reserved;
 } moorage_class;
 
 struct moorage_plugin {
@@ -144,6 +162,7 @@ struct moorage_plugin {
     const char *const *resources; /* resources other than cpu, memory and pods; these lists end with NULL */
     const char *const *labels;    /* label keys */
     const char *const *values;    /* strings whose symbols are needed, to compare with those of labels and names */
+    const char *const *arguments; /* names of arguments in a configuration, which refuses all others; added later */
 };
 
 /* The exact value of a field of a row. */

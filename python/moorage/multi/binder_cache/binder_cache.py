@@ -436,10 +436,10 @@ class BinderCache(ClusterCache):
 
     def _unknown(self, pod: Pod) -> str:
         """Return the error text for the deletion of an unknown pod."""
-        text = f"pod {pod.metadata.uid} is not found in binder cache, so cannot be removed from it"
+        text = f"pod {pod.key} is not found in binder cache, so cannot be removed from it"
         if self.state.table.find_row(pod.spec.node_name) is None:
             return text
-        return f"[no corresponding pod {pod.name} in pods of node {pod.spec.node_name}, {text}]"
+        return f"[no corresponding pod {pod.key} in pods of node {pod.spec.node_name}, {text}]"
 
     # ---- events of nodes
 

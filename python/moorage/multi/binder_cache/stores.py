@@ -251,5 +251,5 @@ class PodStore(Store, BinderPods):
         held = self.find_named(pod)
         if held is None:
             self.find(pod)  # raises another error text for an empty UID
-            raise CacheError(f"pod {pod.metadata.uid} does not exist in binder cache")
+            raise CacheError(f"pod {pod.key} does not exist in binder cache")
         return held

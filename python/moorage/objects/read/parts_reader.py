@@ -172,9 +172,10 @@ class PartsReader:
             None where the parts are not as expected.
         """
         try:
-            return self._parts.decode(document)
+            parts: Parts = self._parts.decode(document)
         except _ERRORS:
             return None
+        return parts
 
     def split_lines(self, lines: memoryview) -> list[Parts] | None:
         """Split objects that take one line each into parts.

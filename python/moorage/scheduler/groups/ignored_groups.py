@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from itertools import chain
 
 from moorage._core.base.fields import unfinished_group_of
+from moorage._core.decide.bulk_operations import not_assumed
 from moorage._core.queue.in_flight import pods_of
 from moorage.errors import nearest, number_of
 from moorage.framework import FrameworkHandle
@@ -25,7 +26,8 @@ TOPOLOGIES = "a topology that is ignored: the gate TopologyAwareWorkloadScheduli
 
 
 def group_warnings(scheduler: SchedulerParts) -> list[str]:
-    """Return a sentence about each part of groups that is ignored, and each group that does not exist.
+    """Return a sentence about each part of groups that is ignored while pods of groups wait, and each group
+    that does not exist.
 
     Parameters
     ----------
@@ -35,9 +37,11 @@ def group_warnings(scheduler: SchedulerParts) -> list[str]:
     handle, client = scheduler.handle, scheduler.client
     groups: list[PodGroup] = client.list(PodGroup)[0]
     every: list[AnyGroup] = [*groups, *client.list(CompositePodGroup)[0]]
-    ignored = [f"{number} {text}." for text, number in ignored_groups(handle, every).items()]
-    lost = groups_without_top(scheduler.groups, every) if every else []
     waiting = pods_of([*chain(*scheduler.queue.pending_pods())])
+    waiting = [waiting[at] for at in not_assumed(scheduler.cache.state, waiting)]
+    parts = ignored_groups(handle, every) if any(map(unfinished_group_of, waiting)) else {}
+    ignored = [f"{number} {text}." for text, number in parts.items()]
+    lost = groups_without_top(scheduler.groups, every) if every else []
     return [*ignored, *lost, *pods_without_group(handle, groups, waiting)]
 
 

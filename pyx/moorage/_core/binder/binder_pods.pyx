@@ -204,7 +204,7 @@ cdef class BinderPods(BinderStore):
         cdef int32_t pod_class
         cdef double deadline
         if _known(state, pod) >= 0:
-            raise CacheError(f"pod {pod.metadata.uid} was already in binder cache")
+            raise CacheError(f"pod {pod.key} was already in binder cache")
         pod_class = state.classes.intern(pod)
         if not node_name:
             state.atomically(_assume, state, pod, self.node_name_of(pod), pod_class, INFINITY)
@@ -366,8 +366,8 @@ cdef class BinderPods(BinderStore):
         assumed_on = state._node_of(number)
         node_name = NODE_NAME.of(SPEC.of(pod)) or self.node_name_of(pod)
         if assumed_on != node_name:
-            uid = pod.metadata.uid
-            raise CacheCorruptedError(f"pod {uid} was assumed on {assumed_on} but forgotten on {node_name}")
+            text = f"pod {pod.key} was assumed on {assumed_on} but forgotten on {node_name or 'no node'}"
+            raise CacheCorruptedError(text)
         return _leave(state, number)
 
     def add_pod(self, pod):
@@ -420,7 +420,7 @@ cdef class BinderPods(BinderStore):
         if old.metadata.uid != new.metadata.uid:
             other = _known(state, new)
             if other >= 0 and state.ledger.state_of(other) == ADDED:
-                raise CacheError(f"pod {new.metadata.uid} was already in added state")
+                raise CacheError(f"pod {new.key} was already in added state")
             if other >= 0:
                 replaced.append(state.ledger.object_of(other))
         pod_class = _class_of(state, replaced[0] if replaced else None, new)

@@ -62,11 +62,11 @@ cdef class DeletedMarkers(BinderStore):
         cdef str owner = uid_of(preemptor), uid = uid_of(pod)
         cdef int32_t number = self.state.ledger.find(uid)
         if number < 0 or self.state.ledger.state_of(number) != ADDED:
-            raise CacheError(f"pod {uid} is not found in binder cache, so cannot be marked to delete")
+            raise CacheError(f"pod {pod.key} is not found in binder cache, so cannot be marked to delete")
         added_to = self.state._node_of(number)
         node_name = NODE_NAME.of(SPEC.of(pod)) or self.node_name_of(pod)
         if added_to != node_name:
-            raise CacheCorruptedError(f"pod {uid} was added to {added_to} but marked on {node_name}")
+            raise CacheCorruptedError(f"pod {pod.key} was added to {added_to} but marked on {node_name}")
         deadline = self.handler.clock() + self.handler.deleted_marker_ttl
         self.state.journal.put(self.markers, uid, (owner, deadline))
 

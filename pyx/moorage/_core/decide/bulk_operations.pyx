@@ -14,6 +14,7 @@ from moorage._core.state cimport (
     ADDED, AHEAD, ASSUMED, INFINITY, MARKED, ClusterState, Ledger, NewPod, PodRecord, PodState, Replicas,
     Totals, prefetch, replicas_of,
 )
+from moorage._core.state.cluster_state import ELSEWHERE
 from moorage._core.state.pod_spec import bound
 
 cdef extern from "Python.h":
@@ -100,7 +101,7 @@ def check_new(ClusterState state not None, pods):
     for pod in pods:
         uid = UID.of(METADATA.of(pod))
         if seen is not None and uid in seen or state._known(pod) >= 0:
-            raise CacheError(KNOWN.format(uid))
+            raise CacheError(KNOWN.format(pod.key))
         if seen is not None:
             seen.add(uid)
 
@@ -204,10 +205,10 @@ cdef bint _prepare(ClusterState state, pods, nodes, PodState pod_state, NewPod[:
         uid = UID.of(METADATA.of(pod))
         if not uid or state.ledger.templates.find(uid) >= 0:
             state._known(pod)  # raises where there is no UID
-            raise CacheError(KNOWN.format(uid))
+            raise CacheError(KNOWN.format(pod.key))
         new[at].place = index.slot_for(uid) - index.slots
         if len(index) != known + at + 1:  # the pod is in the cache, or is listed twice
-            raise CacheError(KNOWN.format(uid))
+            raise CacheError(KNOWN.format(pod.key))
         new[at].pod_class = state.classes.intern(pod)
         name = NODE_NAME.of(SPEC.of(pod)) if nodes is None else nodes[at]
         new[at].row = state.table.find(state.symbols.find(name))
@@ -275,13 +276,11 @@ def forget_pods(ClusterState state not None, pods):
         numbers[at] = state._known(pod)
     at = _first_not_assumed(state.ledger, numbers)
     if at >= 0:
-        raise CacheError(NOT_ASSUMED.format(pods[at].metadata.uid, "forgotten"))
+        raise CacheError(NOT_ASSUMED.format(pods[at].key, "forgotten"))
     for at, pod in enumerate(pods):
         held = state._node_of(numbers[at])
         if NODE_NAME.of(SPEC.of(pod)) != held:
-            raise CacheError(
-                f"pod {pod.metadata.uid} was assumed on {pod.spec.node_name} but assigned to {held}"
-            )
+            raise CacheError(ELSEWHERE.format(pod.key, held, pod.spec.node_name or "no node"))
     _run(state, _forget, numbers)
 
 
@@ -314,7 +313,7 @@ def add_pods(ClusterState state not None, pods):
         are_new = are_new and numbers[at] < 0
         uid = UID.of(METADATA.of(pod))
         if numbers[at] >= 0 and state.ledger.state_of(numbers[at]) != ASSUMED or uid in seen:
-            raise CacheError(f"pod {uid} was already in added state")
+            raise CacheError(f"pod {pod.key} was already in added state")
         seen.add(uid)
     if are_new:
         _place_new(state, pods, ADDED)
@@ -446,7 +445,7 @@ cdef int32_t[::1] _assumed_replicas(ClusterState state, template, int64_t first,
     cdef int32_t[::1] numbers = _numbers(state.ledger, wanted)
     cdef Py_ssize_t at = _first_not_assumed(state.ledger, numbers)
     if at >= 0:
-        raise CacheError(NOT_ASSUMED.format(wanted.uid(<int32_t>(first + at)), what))
+        raise CacheError(NOT_ASSUMED.format(wanted.key(<int32_t>(first + at)), what))
     return numbers
 
 

@@ -14,6 +14,11 @@ cdef extern from "native.h" nogil:
     ctypedef struct moorage_row:
         pass
 
+    ctypedef struct moorage_argument:
+        const char* text
+        double number
+        int32_t is_number
+
     ctypedef struct moorage_context:
         uint32_t struct_size
         int32_t nodes
@@ -28,6 +33,10 @@ cdef extern from "native.h" nogil:
         const int64_t* numbers
         const uint8_t* are_numbers
         char* error
+        const moorage_argument* arguments
+
+    ctypedef struct moorage_container:
+        int64_t cpu_request, cpu_limit, memory_request, memory_limit
 
     ctypedef struct moorage_class:
         uint32_t struct_size
@@ -35,6 +44,8 @@ cdef extern from "native.h" nogil:
         int64_t cpu, memory, nonzero_cpu, nonzero_memory
         const int64_t* requests
         const int32_t* labels
+        const moorage_container* containers
+        int32_t n_containers
 
     struct moorage_plugin:
         uint32_t abi_major, struct_size
@@ -53,6 +64,7 @@ cdef extern from "native.h" nogil:
         const char** resources
         const char** labels
         const char** values
+        const char** arguments
 
     ctypedef struct mr_native_view:
         moorage_context context
@@ -74,6 +86,8 @@ cdef class NativeExternal(External):
     cdef tuple resources  # that it reads, except cpu, memory and pods
     cdef tuple labels  # the keys that it reads
     cdef tuple values  # the texts that it compares label values with
+    cdef Buffer arguments  # moorage_argument of each argument that it declares
+    cdef list texts  # of the arguments
     cdef object keep, explain
     cdef bint is_loaded  # the struct is valid, so `destroy` is called in the end
 
@@ -85,6 +99,7 @@ cdef class NativeView:
     cdef ClusterState state
     cdef list resource_ids, label_columns
     cdef Buffer resources, labels, values, requests, pod_labels, other_requests, other_labels
+    cdef Buffer containers, other_containers
     cdef int32_t pod_class  # of `c.pod`; -1: not set yet
     cdef int64_t generation  # of `pod_class`
     cdef object held        # references to the memory of symbols that `c` points to

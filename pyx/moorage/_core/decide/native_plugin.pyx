@@ -3,13 +3,15 @@
 from libc.stdint cimport uintptr_t
 from libc.string cimport memcpy, memset
 
+import json
+
 import numpy as np
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid
 
 from moorage._core.base cimport Journal, Symbols
 from moorage._core.decide.plan import KERNELS
 from moorage._core.state cimport Shape
-from moorage.errors import InputError
+from moorage.errors import InputError, nearest
 
 ABI_MAJOR = MOORAGE_ABI_MAJOR
 OWN_COLUMNS = ("cpu", "memory", "pods")
@@ -55,6 +57,8 @@ cdef class NativeExternal(External):
     explain : callable
         Returns the exception for a failure, from the plugin's name, one of `FAILURES`, the plugin's text, the
         node's name ("" if there is none) and the invalid value.
+    arguments : mapping of str to object
+        The plugin's arguments in a configuration, as JSON values.
 
     Attributes
     ----------
@@ -64,10 +68,10 @@ cdef class NativeExternal(External):
     Raises
     ------
     InputError
-        The address or the struct is invalid.
+        The address or the struct is invalid, or the plugin does not declare an argument.
     """
 
-    def __cinit__(self, address, str source not None, keep, explain):
+    def __cinit__(self, address, str source not None, keep, explain, arguments):
         self.keep = keep
         self.explain = explain
         cdef uintptr_t at = _checked_address(address, source)
@@ -84,6 +88,8 @@ cdef class NativeExternal(External):
         memcpy(&self.table, plugin, min(plugin.struct_size, sizeof(moorage_plugin)))
         self._read(source)
         self._check(source)
+        declared = _texts(<const char**>self.table.arguments, "arguments", source)
+        self._read_arguments(declared, arguments, source)
         self.is_native = True
         self.c.context = &self.table
         self.c.filter = mr_native_filter
@@ -118,6 +124,28 @@ cdef class NativeExternal(External):
                     wrong = f"declares the resource {name}, which every row has anyway"
         if wrong:
             raise InputError(f'plugin "{self.name}" {wrong}', source=source)
+
+    def _read_arguments(self, tuple declared, dict given, str source):
+        """Describe the arguments to the plugin, in the order that it declares."""
+        cdef moorage_argument* out
+        cdef bytes text
+        for name, value in given.items():
+            if name not in declared:
+                raise InputError(f'plugin "{self.name}" has no such argument{nearest(name, declared)}',
+                                 source=source, path=name)
+            if isinstance(value, str) and "\0" in value:
+                raise InputError("a plugin in C takes no text with a NUL", source=source, path=name)
+        self.arguments, self.texts = _memory(sizeof(moorage_argument), declared), []
+        for at, name in enumerate(declared):
+            value = given.get(name)
+            if value is None:
+                continue
+            text = (value if isinstance(value, str) else json.dumps(value)).encode()
+            self.texts.append(text)
+            out = <moorage_argument*>self.arguments.data + <Py_ssize_t>at
+            out.text = text
+            if isinstance(value, (bool, int, float)):
+                out.number, out.is_number = value, True
 
     def __del__(self):  # when __dealloc__ runs, the garbage collector may have cleared `keep`
         if self.is_loaded and self.table.destroy != NULL:
@@ -208,11 +236,13 @@ cdef class NativeView:
         self.c.context.labels = <const int32_t**>self.labels.data
         self.c.context.values = <const int32_t*>self.values.data
         self.c.context.error = self.c.error
+        self.c.context.arguments = <const moorage_argument*>plugin.arguments.data
 
     cdef int set_pod(self, int32_t pod_class) except -1:
         """Set the class of the pod to schedule."""
         self.c.failure = 0  # a failure of an earlier run may not have been raised
         if pod_class != self.pod_class or self.generation != self.state.classes.number:
+            self.containers = _containers(self.state, pod_class, &self.c.pod)
             _describe(self, pod_class, &self.c.pod, self.requests, self.pod_labels)
             self.pod_class, self.generation = pod_class, self.state.classes.number
 
@@ -238,6 +268,7 @@ cdef class NativeView:
 
     cdef int set_other_pod(self, int32_t pod_class) except -1:
         """Set the class of the pod that the next `notify_pod_change` adds or removes."""
+        self.other_containers = _containers(self.state, pod_class, &self.other)
         return _describe(self, pod_class, &self.other, self.other_requests, self.other_labels)
 
     cdef int notify_pod_change(self, int32_t row, bint adds) except -1:
@@ -267,6 +298,18 @@ cdef class NativeView:
         text = (<bytes>self.c.error).decode(errors="replace")
         node = self.state.table.row_name(self.c.row) if self.c.row >= 0 else ""
         return self.plugin.explain(self.plugin.name, what, text, node, self.c.value)
+
+
+cdef Buffer _containers(ClusterState state, int32_t pod_class, moorage_class* out):
+    """Describe the containers of a class of pods to the plugin; return their memory."""
+    cdef tuple containers = state.classes.shape(pod_class).containers
+    cdef Buffer memory = _memory(sizeof(moorage_container), containers)
+    cdef moorage_container* container = <moorage_container*>memory.data
+    for amounts in containers:
+        container.cpu_request, container.cpu_limit, container.memory_request, container.memory_limit = amounts
+        container += 1
+    out.containers, out.n_containers = <moorage_container*>memory.data, <int32_t>len(containers)
+    return memory
 
 
 cdef int _describe(NativeView view, int32_t pod_class, moorage_class* out, Buffer requests,

@@ -24,6 +24,7 @@ logger = logging.getLogger("moorage.cache")
 
 cdef Field LABELS = Field("labels"), ALLOCATABLE = Field("allocatable"), IMAGES = Field("images")
 
+ELSEWHERE = "pod {} is on {} in the cache, so it cannot be forgotten on {}"
 CORRUPTED = "Schedulercache is corrupted and can badly affect scheduling decisions"
 
 
@@ -412,7 +413,7 @@ cdef class ClusterState:
             If the pod is in the cache already.
         """
         if self._known(pod) >= 0:
-            raise CacheError(f"pod {pod.metadata.uid} is in the cache, so can't be assumed")
+            raise CacheError(f"pod {pod.key} is in the cache, so can't be assumed")
         self._enter(-1, pod, self.classes.intern(pod), ASSUMED)
 
     def assume_template(self, int32_t pod_class, template, int64_t first, const int32_t[::1] rows not None):
@@ -496,13 +497,12 @@ cdef class ClusterState:
             If the pod is not assumed, or is assumed on another node.
         """
         cdef int32_t number = self._known(pod)
-        cdef str uid = pod.metadata.uid
         if number >= 0:
             held = self._node_of(number)
             if pod.spec.node_name != held:
-                raise CacheError(f"pod {uid} was assumed on {pod.spec.node_name} but assigned to {held}")
+                raise CacheError(ELSEWHERE.format(pod.key, held, pod.spec.node_name or "no node"))
         if number < 0 or self.ledger.state_of(number) != ASSUMED:
-            raise CacheError(f"pod {uid} wasn't assumed so cannot be forgotten")
+            raise CacheError(f"pod {pod.key} wasn't assumed so cannot be forgotten")
         self._leave(number)
 
     def add_pod(self, pod):
@@ -520,14 +520,13 @@ cdef class ClusterState:
             If the pod has been added before.
         """
         cdef int32_t number = self._known(pod)
-        cdef str uid = pod.metadata.uid
         if number >= 0 and self.ledger.state_of(number) == ADDED:
-            raise CacheError(f"pod {uid} was already in added state")
+            raise CacheError(f"pod {pod.key} was already in added state")
         if number >= 0:
             held = self._node_of(number)
             if held != pod.spec.node_name:
                 logger.warning(  # v1.13 names the new node first
-                    "Pod %s was assumed to be on %s but got added to %s", uid, pod.spec.node_name, held
+                    "Pod %s was assumed to be on %s but got added to %s", pod.key, pod.spec.node_name, held
                 )
         if self.journal.depth == 0 and self._is_confirmed_by(number, pod):
             self._confirm(number, pod)
@@ -576,15 +575,15 @@ cdef class ClusterState:
         cdef int32_t number = self._known(old), pod_class
         cdef str uid = old.metadata.uid
         if number < 0 or self.ledger.state_of(number) != ADDED:
-            raise CacheError(f"pod {uid} is not added to scheduler cache, so cannot be updated")
+            raise CacheError(f"pod {old.key} is not added to scheduler cache, so cannot be updated")
         if new.spec.node_name != self._node_of(number):
             raise CacheCorruptedError(
-                f"Pod {uid} updated on a different node than previously added to.\n{CORRUPTED}"
+                f"Pod {old.key} updated on a different node than previously added to.\n{CORRUPTED}"
             )
         if old.spec.node_name not in ("", new.spec.node_name):
-            raise CacheError(f"no corresponding pod {old.name} in pods of node {old.spec.node_name}")
+            raise CacheError(f"no corresponding pod {old.key} in pods of node {old.spec.node_name}")
         if new.metadata.uid != uid and self._known(new) >= 0:
-            raise CacheError(f"pod {new.metadata.uid} was already in added state")
+            raise CacheError(f"pod {new.key} was already in added state")
         pod_class = self.classes.intern_after(new, old)
         if self.journal.depth == 0 and new.metadata.uid == uid and self._is_confirmed_by(number, new):
             self._confirm(number, new)
@@ -607,13 +606,13 @@ cdef class ClusterState:
             If the pod is on another node.
         """
         cdef int32_t number = self._known(pod)
-        cdef str uid = pod.metadata.uid
         if number < 0 or self.ledger.state_of(number) != ADDED:
-            raise CacheError(f"pod {uid} is not found in scheduler cache, so cannot be removed from it")
+            raise CacheError(f"pod {pod.key} is not found in scheduler cache, so cannot be removed from it")
         held = self._node_of(number)
         if pod.spec.node_name != held:
             raise CacheCorruptedError(
-                f"Pod {uid} was assumed to be on {pod.spec.node_name} but got added to {held}\n{CORRUPTED}"
+                f"Pod {pod.key} was assumed to be on {pod.spec.node_name or 'no node'} "
+                f"but got added to {held}\n{CORRUPTED}"
             )
         self._leave(number)
 
@@ -631,8 +630,7 @@ cdef class ClusterState:
         """
         cdef int32_t number = self._known(pod)
         if number < 0:
-            uid = pod.metadata.uid
-            raise CacheError(f"pod {uid} is not found in scheduler cache, so cannot be removed from it")
+            raise CacheError(f"pod {pod.key} is not found in scheduler cache, so cannot be removed from it")
         self._leave(number)
 
     def get_pod(self, pod):
@@ -653,7 +651,7 @@ cdef class ClusterState:
         """
         cdef int32_t number = self._known(pod)
         if number < 0:
-            raise CacheError(f"pod {pod.metadata.uid} does not exist in scheduler cache")
+            raise CacheError(f"pod {pod.key} does not exist in scheduler cache")
         return bound(self.ledger.object_of(number), self._node_of(number))
 
     def has_pod(self, pod):

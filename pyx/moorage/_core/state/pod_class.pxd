@@ -9,7 +9,7 @@ cdef class Shape:
     cdef list memory
     cdef readonly int32_t id
     cdef readonly str namespace, preferred_error, terms_error
-    cdef readonly tuple key, tolerations, ports, others, node_affinity, spread, terms, features
+    cdef readonly tuple key, tolerations, ports, others, containers, node_affinity, spread, terms, features
     cdef readonly frozenset carried
     cdef readonly object node_names
     cdef readonly bint has_node_affinity, is_pinned, has_preferred, names_conflict

@@ -19,6 +19,7 @@ from moorage._core.base cimport (
     ANNOTATIONS, METADATA, MR_DEBUG_BUILD, NAMESPACE, SPEC, Buffer, Field, Journal, SpecMemo, allocate,
     debug_below,
 )
+from moorage._core.base.quantity cimport parse_milli, parse_value
 from moorage._core.csrc cimport *
 from moorage._core.state.declared_features cimport feature_flags, required_features
 from moorage._core.state.pod_spec cimport resized
@@ -86,6 +87,9 @@ cdef class Shape:
         The declared features that the pod needs of a node, sorted.
     others : tuple of str
         Names of the requested resources other than cpu and memory.
+    containers : tuple of (int, int, int, int)
+        Request and limit of cpu (millicores), request and limit of memory (bytes) of each container, as
+        plugins in C see them; -1 where there is none.
 
     Raises
     ------
@@ -270,7 +274,19 @@ cdef tuple _read_requests(Shape shape, pod, PodClasses classes):
         out[at].resource = classes.resources.intern(name) - 1
         out[at].value, out[at].need, out[at].score = value, need, scoring
         classes.sums_may_wrap |= not 0 <= out[at].value <= SUMMABLE
-    return (needed, charged, scored, defaulted), others
+    shape.containers = tuple([_amounts(container.resources) for container in pod.spec.containers])
+    return (needed, charged, scored, defaulted, shape.containers), others
+
+
+cdef tuple _amounts(resources):
+    """Request and limit of cpu (millicores), request and limit of memory (bytes); -1 where there is none."""
+    requests, limits = resources.requests, resources.limits
+    return (
+        parse_milli(requests["cpu"]) if "cpu" in requests else -1,
+        parse_milli(limits["cpu"]) if "cpu" in limits else -1,
+        parse_value(requests["memory"]) if "memory" in requests else -1,
+        parse_value(limits["memory"]) if "memory" in limits else -1,
+    )
 
 
 cdef int _read_tolerations(Shape shape, spec, bint compares) except -1:
@@ -361,6 +377,7 @@ cdef Shape _copy(Shape shape, tuple key, PodClasses classes):
     cdef Shape out = Shape.__new__(Shape, None, classes)
     out.memory.append(shape.memory)
     out.c, out.key, out.others = shape.c, key, shape.others
+    out.containers = shape.containers
     out.namespace, out.preferred_error, out.terms_error = \
         shape.namespace, shape.preferred_error, shape.terms_error
     out.tolerations, out.ports, out.node_affinity = shape.tolerations, shape.ports, shape.node_affinity

@@ -13,6 +13,7 @@ cdef class Replicas:
     cdef readonly int32_t id, first
 
     cdef str uid(self, int32_t ordinal)
+    cdef str key(self, int32_t ordinal)
     cdef object make(self, int32_t ordinal)
 
 

@@ -43,6 +43,10 @@ cdef class Replicas:
         """Return the UID of a pod."""
         return f"{self.prefix}#{ordinal}"
 
+    cdef str key(self, int32_t ordinal):
+        """Return namespace and name of a pod."""
+        return f"{self.prefix}{ordinal}"
+
     cdef object make(self, int32_t ordinal):
         """Create the object of a pod, which does not name its node yet."""
         meta = replace(self.template.metadata, name=f"{self.base}{ordinal}", uid=self.uid(ordinal))
@@ -151,13 +155,12 @@ cdef class Templates:
         at = _place(listed, first)
         for entry in listed[max(0, at - 1):at + 1]:
             if first < <int64_t>entry.first + entry.count and entry.first < first + count:
-                raise CacheError(f"pods {out.uid(entry.first)} to {entry.first + entry.count - 1} are in the "
+                raise CacheError(f"pods {out.key(entry.first)} to {entry.first + entry.count - 1} are in the "
                                  f"cache, so {first} to {first + count - 1} can't be assumed")
         if out.prefix in self.strays:
             for ordinal in range(first, first + count):
-                uid = out.uid(<int32_t>ordinal)
-                if index.find(uid, -1) >= 0:
-                    raise CacheError(f"pod {uid} is in the cache, so can't be assumed")
+                if index.find(out.uid(<int32_t>ordinal), -1) >= 0:
+                    raise CacheError(f"pod {out.key(<int32_t>ordinal)} is in the cache, so can't be assumed")
         return out
 
     cdef int enter(self, Replicas replicas) except -1:

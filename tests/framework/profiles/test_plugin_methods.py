@@ -1,0 +1,52 @@
+"""A plugin with a misspelt method is refused when its profile is made."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import moorage as mo
+
+
+def answer(*given: Any) -> None:
+    """Any method of a plugin."""
+
+
+@pytest.mark.parametrize(
+    ("bases", "methods", "named"),
+    [
+        ((mo.ScorePlugin,), ["scoreall"], ("scoreall", "score_all")),
+        ((mo.ScorePlugin,), ["Score"], ("Score", "score")),
+        ((mo.ScorePlugin,), ["scor_all"], ("scor_all", "score_all")),
+        ((mo.ScorePlugin,), ["score", "NormalizeScore"], ("NormalizeScore", "normalize_score")),
+        ((mo.FilterPlugin, mo.PreFilterPlugin), ["filter", "prefilter"], ("prefilter", "pre_filter")),
+        ((mo.PermitPlugin,), ["permits"], ("permits", "permit")),
+        (
+            (mo.EnqueueExtensions, mo.FilterPlugin),
+            ["filter", "eventsToRegister"],
+            ("eventsToRegister", "events_to_register"),
+        ),
+    ],
+)
+def test_a_misspelt_method_is_named_with_the_right_one(
+    bases: tuple[type, ...], methods: list[str], named: tuple[str, str]
+) -> None:
+    plugin = type("Mine", bases, {"name": "Mine", **dict.fromkeys(methods, answer)})()
+    text = f"plugin Mine has a method {named[0]}, which nobody calls; did you mean {named[1]}?"
+    with pytest.raises(mo.InputError) as caught:
+        mo.Profile((*mo.default_profile().plugins, plugin))
+    assert str(caught.value) == text
+
+
+@pytest.mark.parametrize(
+    ("bases", "methods"),
+    [
+        ((mo.ScorePlugin,), ["score", "scores", "score_of_zone"]),
+        ((mo.FilterPlugin,), ["filter_all", "filters", "_filter"]),
+        ((mo.FilterPlugin, mo.ScorePlugin), ["filter", "score_all", "read"]),
+    ],
+)
+def test_other_methods_are_a_plugin_s_own_business(bases: tuple[type, ...], methods: list[str]) -> None:
+    plugin = type("Mine", bases, {"name": "Mine", **dict.fromkeys(methods, answer)})()
+    assert "Mine" in mo.Profile((*mo.default_profile().plugins, plugin)).names

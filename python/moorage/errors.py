@@ -103,16 +103,14 @@ def number_of(number: int, one: str, several: str) -> str:
 
 
 def nearest(text: str, names: Iterable[str]) -> str:
-    """Return what an error adds about the names that are most like one that does not exist.
+    """Return what an error adds about the names that are most like one that does not exist; "" if none is."""
+    found = _nearest(text, names)
+    return f"; nearest: {', '.join(found)}" if found else ""
 
-    Of many names, those with the most equal characters from either end are compared by their difference.
 
-    Returns
-    -------
-    str
-        "" if none is like it.
-    """
-
+def _nearest(text: str, names: Iterable[str]) -> list[str]:
+    """Return the names that are most like one. Of many, those with the most equal characters from either end
+    are compared by their difference."""
     from difflib import get_close_matches  # only errors need them
     from heapq import nlargest
     from operator import eq
@@ -121,8 +119,7 @@ def nearest(text: str, names: Iterable[str]) -> str:
         return [*map(eq, text, name), *map(eq, reversed(text), reversed(name))].count(True)
 
     candidates = nlargest(_CANDIDATES, sorted(names), key=alike)
-    found = get_close_matches(text, candidates, _NEAREST, _LEAST_RATIO)
-    return f"; nearest: {', '.join(found)}" if found else ""
+    return get_close_matches(text, candidates, _NEAREST, _LEAST_RATIO)
 
 
 def no_label(tried: Sequence[str], labels: Iterable[str]) -> str:
@@ -140,7 +137,8 @@ def no_label(tried: Sequence[str], labels: Iterable[str]) -> str:
 
 
 def same_or_nearest(name: str, references: Iterable[str], names: Iterable[str], most: int = 3) -> str:
-    """Return what an error adds about an object that does not exist: where its name stands, or names like it.
+    """Return what an error adds about an object that does not exist: where its name stands, or objects with
+    names like it, as their references where there are some.
 
     Parameters
     ----------
@@ -156,8 +154,13 @@ def same_or_nearest(name: str, references: Iterable[str], names: Iterable[str], 
     str
         "" if there is neither.
     """
-    same = [one for one in references if one.rpartition("/")[2] == name]
-    return f"; there is {examples(same, most)}" if same else nearest(name, names)
+    by_name: dict[str, list[str]] = {}
+    for one in references:
+        by_name.setdefault(one.rpartition("/")[2], []).append(one)
+    if name in by_name:
+        return f"; there is {examples(by_name[name], most)}"
+    found = [one for like in _nearest(name, set(names)) for one in by_name.get(like, [like])]
+    return f"; nearest: {examples(found, most)}" if found else ""
 
 
 class InputError(MoorageError):

@@ -11,9 +11,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from moorage.arguments import typed
-from moorage.autoscaling.karpenter import KarpenterOptions, Provisioning
-from moorage.autoscaling.pending_provisioning import Types, provision_pods
-from moorage.autoscaling.scaling_rounds import Growth, ScaleUp, scale_up
 from moorage.changes import cluster_changes as changes
 from moorage.changes.drain import reason_to_stay
 from moorage.changes.node_copies import ZONE
@@ -25,6 +22,9 @@ from moorage.scheduler.check_arguments import Counted, counted_pods, nodes_like,
 from moorage.scheduler.scheduler import PodScheduler
 
 if TYPE_CHECKING:
+    from moorage.autoscaling.karpenter import KarpenterOptions, Provisioning
+    from moorage.autoscaling.pending_provisioning import Types
+    from moorage.autoscaling.scaling_rounds import ScaleUp
     from moorage.changes.change import Change
     from moorage.explain.explain_document import Explanation
     from moorage.objects.model.cluster import Suspended
@@ -186,6 +186,8 @@ class Scheduler(PodScheduler):
             Claims with their pods, requirements, instance types and prices; pods for nodes that are there;
             and why the others get none, in Karpenter's words.
         """
+        from moorage.autoscaling.pending_provisioning import provision_pods
+
         return provision_pods(self, pods, types, options, seed)
 
     @typed
@@ -211,6 +213,8 @@ class Scheduler(PodScheduler):
         ScaleUp
             The nodes with their prices, and the pods that wait nevertheless, each with who refuses it.
         """
+        from moorage.autoscaling.scaling_rounds import Growth, scale_up
+
         return scale_up(self, Growth(types, options, seed), keep)
 
     @typed

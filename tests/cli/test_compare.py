@@ -99,15 +99,13 @@ def test_text_csv_and_markdown_name_the_pods_in_other_places(
     arguments = ["compare", files["spread"], files["pack"], "-f", files["one"]]
     assert main(arguments) == 0
     out = capsys.readouterr().out
-    assert out.startswith("MEASURE ")
+    assert out.startswith("1 pod is not in the same place\n\nMEASURE ")
     assert "POD         " in out
     assert main([*arguments, "-o", "csv"]) == 0
     (row,) = csv.DictReader(StringIO(capsys.readouterr().out))
     assert row == {"pod": "default/p1", files["spread"]: "b", files["pack"]: "a"}  # names as they were given
     assert main([*arguments, "-o", "markdown"]) == 0
-    assert capsys.readouterr().out.startswith("| MEASURE |")
-    assert main(["compare", "as-is", "as-is", "-f", files["one"]]) == 0
-    assert capsys.readouterr().out.endswith("every pod is in the same place\n")
+    assert "\n\n| MEASURE |" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -154,3 +152,19 @@ def test_a_warning_about_one_alternative_names_it(tmp_path: Path, capsys: pytest
     assert capsys.readouterr().err == f"warning: {pod}: The input has no node.\n"
     assert main(["compare", pod, pod, "--synthetic", "nodes=1,pods=1"]) == 0
     assert capsys.readouterr().err == "warning: The input has no node.\n"
+
+
+def test_a_drained_node_is_no_capacity(capsys: pytest.CaptureFixture[str]) -> None:
+    shop = str(ROOT / "examples/shop/cluster.yaml")
+    as_is, drained = compared(capsys, "as-is", "drain old-a", "-f", shop)["alternatives"]
+    assert (as_is["measures"]["cordoned nodes"], drained["measures"]["cordoned nodes"]) == (0, 1)
+    assert as_is["measures"]["cpu use %"] == 60
+    assert drained["measures"]["cpu use %"] == pytest.approx(60 * 30 / 26, abs=0.01)
+
+
+def test_the_first_line_says_how_many_pods_are_elsewhere(capsys: pytest.CaptureFixture[str]) -> None:
+    shop = str(ROOT / "examples/shop/cluster.yaml")
+    assert main(["compare", "as-is", "drain old-a", "-f", shop]) == 0
+    assert capsys.readouterr().out.startswith("3 pods are not in the same place\n\nMEASURE ")
+    assert main(["compare", "as-is", "as-is", "-f", shop]) == 0
+    assert capsys.readouterr().out.startswith("every pod is in the same place\n\nMEASURE ")

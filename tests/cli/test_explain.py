@@ -106,7 +106,7 @@ def test_naming_the_pod(text: str, dump: str, capsys: pytest.CaptureFixture[str]
     ("arguments", "message"),
     [
         ("twin", "TARGET: twin: there are several, in namespaces default, other: choose one with -n"),
-        ("none", "TARGET: none: no pod, workload or group has this name; nearest: torn"),
+        ("none", "TARGET: none: no pod, workload or group has this name; nearest: pod/default/torn"),
         ("none -n other", "TARGET: none: no pod, workload or group in namespace other has this name"),
         (
             "fits -n other",
@@ -711,7 +711,10 @@ metadata: {name: a}
         ),
         ("deploy/web", "deployment/web: it has 0 replicas; --scale deployment/default/web=N gives it some"),
         ("sts/web", "statefulset/web: there is no such workload with a pod; there is deployment/default/web"),
-        ("deploy/weeb", "deployment/weeb: there is no such workload with a pod; nearest: web"),
+        (
+            "deploy/weeb",
+            "deployment/weeb: there is no such workload with a pod; nearest: deployment/default/web",
+        ),
         ("hpa/web", "hpa/web: a HorizontalPodAutoscaler has no pods of its own; name a pod or a workload"),
         (
             "node/a",
@@ -870,7 +873,7 @@ def test_the_error_about_a_wrong_name_names_groups(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert explain("tain", *GROUPS) == 2
-    assert "nearest: train" in capsys.readouterr().err
+    assert "nearest: podgroup/default/train" in capsys.readouterr().err
     (tmp_path / "idle.yaml").write_text(
         "apiVersion: scheduling.k8s.io/v1beta1\nkind: PodGroup\n"
         "metadata: {name: idle, namespace: default}\nspec: {schedulingPolicy: {gang: {minCount: 4}}}\n"
@@ -925,3 +928,33 @@ def test_a_group_is_explained_before_the_attempt_that_evicts_pods_for_it(
 def test_a_group_that_there_is_not_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert explain("podgroup/none", *GROUPS) == 2
     assert "podgroup/none" in capsys.readouterr().err
+
+
+def test_a_missing_class_comes_with_the_command_that_gets_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "f.json"
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": pod("x", priorityClassName="vip")["spec"]}
+    spec = {"selector": {"matchLabels": {"a": "b"}}, "template": template}
+    web = {"kind": "Deployment", "metadata": {"name": "web"}, "spec": spec}
+    path.write_text(json.dumps({"kind": "List", "items": [node("a", "z1"), web]}))
+    missing = "no PriorityClass with name vip was found"
+    hint = f"{missing}; if the cluster has it, add `kubectl get priorityclass vip -o yaml`"
+    for command in (["check"], ["explain", "deploy/web"]):
+        assert main([*command, "-f", str(path)]) == 1
+        assert hint in capsys.readouterr().out
+
+
+def test_nearest_names_have_their_namespaces(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "f.json"
+    items = [node("a", "z1")]
+    for place in ("default", "more"):
+        template = {"metadata": {"labels": {"a": "b"}}, "spec": pod("x")["spec"]}
+        spec = {"selector": {"matchLabels": {"a": "b"}}, "template": template}
+        items.append(
+            {"kind": "Deployment", "metadata": {"name": "nginx-deploy", "namespace": place}, "spec": spec}
+        )
+    path.write_text(json.dumps({"kind": "List", "items": items}))
+    assert explain("deployment/nginx", "-f", str(path)) == 2
+    wanted = "; nearest: deployment/default/nginx-deploy, deployment/more/nginx-deploy\n"
+    assert capsys.readouterr().err.endswith(wanted)

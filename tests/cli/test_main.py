@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from moorage import cli
+from tests.house.source import ROOT
 
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 
@@ -62,7 +63,10 @@ def test_without_the_extra(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
 @pytest.mark.parametrize(
     ("command", "rooms"),
     [
-        ("check -f {} -o table", {"planning", "explain", "multi", "cel.program", "report", "serve"}),
+        (
+            "check -f {} -o table",
+            {"autoscaling", "planning", "explain", "multi", "cel.program", "report", "serve"},
+        ),
         ("nodes -f {} -o json", {"multi", "cel.program", "report", "serve"}),
     ],
 )
@@ -137,6 +141,35 @@ def test_completion_of_an_option() -> None:
     command = [sys.executable, "-c", "from moorage.cli import main; main([])"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | words)
     assert done.stdout == "plain,--allow\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("check -f {} --drain ", {"old-a", "new-c", "zone=b"}),
+        ("check -f {} --fail-zone ", {"a", "b", "c"}),
+        ("check -f {} --survive p", {"pool"}),
+        ("check -f {} --survive ", {"node", "zone", "pool"}),
+        ("simulate -f {} -n sh", {"shop"}),
+        ("explain -f {} dep", {"deployment/shop/web", "deployment/shop/cart"}),
+        ("simulate -f {} --restart statefulset/", {"statefulset/shop/db"}),
+        ("nodes --kubeconfig {config} --context ", {"prod", "test"}),
+        ("check -f no-such-file --drain ", set()),
+    ],
+)
+def test_completion_offers_what_the_input_has(words: str, offered: set[str], tmp_path: Path) -> None:
+    from click.shell_completion import ShellComplete
+
+    from moorage.cli.app import app
+
+    config = tmp_path / "config"
+    config.write_text("contexts: [{name: test}, {name: prod}]\n")
+    *arguments, begun = words.format(ROOT / "examples/shop/cluster.yaml", config=config).split(" ")
+    shell = ShellComplete(app, {}, "moorage", "_MOORAGE_COMPLETE")
+    found = {one.value for one in shell.get_completions(arguments, begun)}
+    assert offered <= found
+    assert bool(offered) == bool(found)
+    assert all(name.startswith(begun) for name in found)
 
 
 def test_each_command_is_in_the_help_and_has_its_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,8 +17,11 @@ from moorage.cli.output.printing import Table, csv_text, markdown_text, print_li
 from moorage.objects.read.yaml_reader import read_yaml
 from tests.cli.test_simulate import FULL, ITEMS, TABLE, moorage, node, pod, simulate
 
+HINT = "; if the cluster has it, add `kubectl get namespaces nowhere -o yaml`"
 GATED = "waiting for scheduling gates: [wait]"
 WIDE = f"""\
+3 pods have found a node, 2 have none
+
 NAMESPACE  POD    WORKLOAD   STATUS         NODE  ZONE  CPU  MEMORY  PRIORITY  REASON
 default    p1     pod/p1     placed         b     z2    1    1Gi     0
 other      p2     pod/p2     placed         a     z1    1    1Gi     0
@@ -37,7 +40,7 @@ def dump(tmp_path: Path) -> str:
 
 def test_wide_adds_zone_requests_and_priority(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert simulate("-f", dump, "-o", "wide") == 0
-    assert capsys.readouterr().out == WIDE + "\n" + TABLE.split("\n\n", 2)[2]
+    assert capsys.readouterr().out == WIDE + "\n" + TABLE.split("\n\n", 3)[3]
 
 
 def test_wide_shows_effective_requests(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -46,8 +49,8 @@ def test_wide_shows_effective_requests(tmp_path: Path, capsys: pytest.CaptureFix
     items[1]["metadata"]["uid"] = "of-a-server"
     path.write_text(json.dumps({"kind": "List", "items": items}))
     assert simulate("-f", str(path), "-o", "wide") == 0
-    row = capsys.readouterr().out.splitlines()[1]
-    assert row.split() == ["default", "p", "pod/p", "placed", "a", "z1", "1500m", "1536Mi", "7"]
+    row = capsys.readouterr().out.splitlines()[3]
+    assert row.split() == ["default", "p", "pod/p", "placed", "a", "z1", "1.5", "1.5Gi", "7"]
 
 
 def test_yaml_says_what_json_says(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -69,7 +72,7 @@ def test_name_is_what_kubectl_prints(dump: str, capsys: pytest.CaptureFixture[st
 def test_an_unknown_namespace(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
     for command in ("simulate", "check", "explain --all-pending", "compare as-is as-is"):
         assert main([*command.split(), "-f", dump, "-n", "nowhere"]) == 2
-        assert capsys.readouterr() == ("", 'error: --namespace: namespaces "nowhere" not found\n')
+        assert capsys.readouterr() == ("", f'error: --namespace: namespaces "nowhere" not found{HINT}\n')
 
 
 def test_objects_without_a_namespace_are_in_the_one_that_is_given(
@@ -104,7 +107,9 @@ def test_csv_has_a_row_per_pod(dump: str, capsys: pytest.CaptureFixture[str]) ->
 def test_markdown_has_the_tables(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert simulate("-f", dump, "-o", "markdown") == 0
     out = capsys.readouterr().out
-    assert out.startswith("| NAMESPACE | WORKLOAD | WITH NODE | PLACED ON |\n| --- | --- | --- | --- |\n")
+    assert out.partition("\n\n")[2].startswith(
+        "| NAMESPACE | WORKLOAD | WITH NODE | PLACED ON |\n| --- | --- | --- | --- |\n"
+    )
     assert "\n\n| ZONE | NODES |" in out
     assert markdown_text(Table(["A"], [["a|b`<c>"]])).splitlines()[2] == "| a\\|b\\`\\<c> |"
 
@@ -194,7 +199,7 @@ def test_on_a_terminal_stderr_has_the_number_of_notes(
         assert out == TABLE
         assert err == expected or (arguments == ["-v"] and err.startswith(expected))
     assert simulate("-f", dump, "-q", "-n", "nowhere") == 2
-    assert capsys.readouterr().err == 'error: --namespace: namespaces "nowhere" not found\n'
+    assert capsys.readouterr().err == f'error: --namespace: namespaces "nowhere" not found{HINT}\n'
 
 
 # ---- tables on a terminal ----------------------------------------------------------------------------------

@@ -51,6 +51,13 @@ def test_a_trace_is_replayed(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == out
 
 
+def test_a_trace_without_pods_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["replay", NODES]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "The trace has no pod, so there is nothing to place" in err
+
+
 def test_a_replay_to_high_demand_fills_the_gpus(capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--option", "seed=42", "--option", "demand=1.3", "--on-failure", "drop"]
     shown = ["--show", "usage", "--resource", "alibabacloud.com/gpu-milli", "-o", "csv"]

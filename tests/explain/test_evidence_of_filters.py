@@ -258,7 +258,7 @@ RESIZE: dict[str, Any] = {
 def test_a_deferred_resize_counts() -> None:
     text = node("n1") + pod("growing", "n1", "5", status=RESIZE) + pod("new", cpu="500m")
     assert facts(text)["n1"] == [
-        "1500m more cpu",
+        "1.5 more cpu",
         "resizing pod default/growing (counts 5 cpu on n1, as its resize is Deferred; it has 1)",
     ]
 
@@ -280,7 +280,7 @@ def test_an_init_container_that_has_ended_sets_the_sum() -> None:
     done = {"phase": "Running", "conditions": [{"type": "Initialized", "status": "True"}]}
     text = node("n1", allocatable={"cpu": "3500m"}) + pod("first", "n1", "30m", spec=spec, status=done)
     assert facts(text + pod("new", cpu="30m", spec=spec))["n1"] == [
-        "2500m more cpu",
+        "2.5 more cpu",
         "pod default/first (holds 3 cpu of n1 for init container initialize, which has ended; its containers "
         "ask for 30m)",
         "it asks for 3 cpu, set by init container initialize; its containers for 30m",
@@ -316,7 +316,7 @@ def test_overhead_is_part_of_the_request() -> None:
 """
     assert facts(text)["n1"] == [
         "250m more cpu",
-        "it asks for 1250m cpu, with 250m of overhead; its containers for 1",
+        "it asks for 1.25 cpu, with 250m of overhead; its containers for 1",
     ]
 
 

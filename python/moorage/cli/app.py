@@ -83,9 +83,9 @@ def _files_hint(error: click.UsageError) -> str:
 
 
 def _fail(message: str) -> int:
-    from moorage.cli.messages import print_message
+    from moorage.cli.messages import print_message, with_hint
 
-    print_message("error", message)
+    print_message("error", with_hint(message))
     return 2
 
 

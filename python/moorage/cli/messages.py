@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -21,6 +22,20 @@ DELAY = 0.5
 """Seconds after which a command says what it does."""
 TICK, TICK_OF_A_LOG = 0.1, 30.0
 """Seconds between two looks at it, on a terminal and where stderr is kept."""
+
+
+_MISSING = re.compile(
+    r'no (PriorityClass) with name (\S+) was found|(namespaces|RuntimeClass) "([^"]+)" not found'
+)
+
+
+def with_hint(message: str) -> str:
+    """Return a text of the API server, with the command that gets the object that it misses."""
+    found = _MISSING.search(message)
+    if found is None:
+        return message
+    kind, name = filter(None, found.groups())
+    return f"{message}; if the cluster has it, add `kubectl get {kind.lower()} {name} -o yaml`"
 
 
 class Note(NamedTuple):

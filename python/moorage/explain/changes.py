@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from moorage._core.base.quantity import Quantity
 from moorage._core.base.selectors import pod_matches_node_selector
 from moorage.changes.node_copies import HOSTNAME, ZONE
-from moorage.framework.plugin.amounts import quantity_text
+from moorage.framework.plugin.amounts import offered, quantity_text, readable
 from moorage.objects import Node, PersistentVolumeClaim, PodSpec
 from moorage.objects.model.storage import CSIStorageCapacity
 from moorage.plugins.claim_evidence import STORAGE, claims_of, largest_volume
@@ -125,7 +125,8 @@ def smaller_claims(probe: Probe) -> Iterator[Change]:
             with _assumed(sources.pvc_cache, changed):
                 feasible = probe.count_feasible(probe.pod)
             if feasible:
-                text = f"lower the request of claim {claim.key} from {texts[0]} to {texts[1]}"
+                sizes = offered(STORAGE, size), offered(STORAGE, smaller)
+                text = f"lower the request of claim {claim.key} from {sizes[0]} to {sizes[1]}"
                 reduction = float(Fraction(size - smaller, size))
                 values = claim_values(claim.key, *texts)
                 yield Change(SMALLER_CLAIM, text, feasible, probe.pod, amount=reduction, values=values)
@@ -299,7 +300,9 @@ def _nodes(probe: Probe) -> Iterator[Change]:
         feasible = probe.count_feasible_with(copy, slices)
         if feasible:
             done.add(alike)
-            size = ", ".join(f"{copy.status.allocatable.get(name, 0)} {name}" for name in ("cpu", "memory"))
+            room = copy.status.allocatable
+            cpu, memory = (Quantity(room.get(name, 0)) for name in ("cpu", "memory"))
+            size = f"{readable('cpu', cpu.milli_value())} cpu, {readable('memory', memory.value())} memory"
             text = f"add a node like {node.name} ({size})"
             values = {"like": node.name, "allocatable": copy.status.allocatable}
             yield Change(NODE, text, feasible, probe.pod, values=values, node=copy, slices=slices)

@@ -14,7 +14,7 @@ from msgspec.structs import asdict
 
 from moorage.changes.selection import select_nodes
 from moorage.errors import InputError, number_of
-from moorage.framework.plugin.amounts import quantity_text
+from moorage.framework.plugin.amounts import compared
 from moorage.objects.admission.admission import RefusedError
 from moorage.objects.model.pod import Pod
 from moorage.scheduler import PodScheduler
@@ -205,7 +205,7 @@ def _lack_elsewhere(scheduler: PodScheduler, mover: Mover, selected: list[str]) 
     for name, need in needs.items():
         free = int(free_amounts(scheduler, name)[others].sum())
         if need > free:
-            return ELSEWHERE.format(name, quantity_text(name, need), quantity_text(name, free))
+            return ELSEWHERE.format(name, *compared(name, need, free))
     return ""
 
 
@@ -280,9 +280,7 @@ def _lack_on_largest(scheduler: PodScheduler, mover: Mover, rows: list[int], cou
                 needs.update({name: min(need, again.get(name, 0)) for name, need in own.items()})
     for name in short:
         if needs[name] > room[name]:
-            return LARGEST.format(
-                name, quantity_text(name, needs[name]), quantity_text(name, room[name]), left
-            )
+            return LARGEST.format(name, *compared(name, needs[name], room[name]), left)
     return ""
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from moorage.errors import examples
-from moorage.framework.plugin.amounts import quantity_text
+from moorage.framework.plugin.amounts import offered, quantity_text
 from moorage.framework.plugin.evidence import Evidence, Fact, FindEvidence, Inquiry, Rows
 from moorage.framework.plugin.status import Status
 from moorage.objects import Node, NodeSelector, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
@@ -178,7 +178,7 @@ class Claims:
             if volume.storage_class_name == name and volume_binder.has_access(node, volume)
         ]
         values: dict[str, Any] = {"driver": driver, "requested": quantity_text(STORAGE, requested)}
-        asks = f"asks for {values['requested']} of class {name}"
+        asks = f"asks for {offered(STORAGE, requested)} of class {name}"
         if not here:
             problem = f"{asks}; driver {driver} has published no CSIStorageCapacity for this class and node"
             return claim_fact(claim.key, problem, name, **values)
@@ -186,7 +186,7 @@ class Claims:
         if largest >= requested:
             return None
         values |= {"largest": quantity_text(STORAGE, largest), "capacity": key}
-        problem = f"{asks}; the largest CSIStorageCapacity here is {values['largest']} ({key})"
+        problem = f"{asks}; the largest CSIStorageCapacity here is {offered(STORAGE, largest)} ({key})"
         return claim_fact(claim.key, problem, name, **values)
 
     def _of_unbound(self, claims: PodVolumeClaims, node: Node) -> Iterator[Fact]:
@@ -204,10 +204,11 @@ class Claims:
                 of_class = claims.volumes.get(name, ())
                 free = sum(volume.spec.claim_ref is None for volume in of_class)
                 size = quantity_text(STORAGE, requested_storage(claim))
+                asked = offered(STORAGE, requested_storage(claim))
                 text = f"not bound, class {name}: none of its {len(of_class)} volumes ({free} free) fits"
                 kept = list(_kept(of_class, claim))
                 why = f" ({'; '.join(kept[:MOST_KEPT])})" if kept else ""
-                problem = f"{text} {size} on this node{why}, and no driver makes any"
+                problem = f"{text} {asked} on this node{why}, and no driver makes any"
                 yield claim_fact(claim.key, problem, name, requested=size)
             elif not allows_topology(storage_class.allowed_topologies, node.metadata.labels):
                 terms = " or ".join(
@@ -239,7 +240,7 @@ def _kept(volumes: Iterable[PersistentVolume], claim: PersistentVolumeClaim) -> 
         if reference is None:
             size = parse_bytes(volume.spec.capacity.get(STORAGE, 0))
             if size < requested_storage(claim):
-                yield f"{volume.name} has {quantity_text(STORAGE, size)}"
+                yield f"{volume.name} has {offered(STORAGE, size)}"
             continue
         key = f"{reference.namespace}/{reference.name}"
         is_other = key == claim.key and reference.uid not in ("", claim.metadata.uid)

@@ -19,6 +19,7 @@ from moorage.cli.options.deciding_release import print_release
 from moorage.cli.options.decorators import output_option
 from moorage.cli.options.inputs import input_options, load_input, scheduler_options, scheduler_settings
 from moorage.cli.options.number_ranges import WholeNumber
+from moorage.cli.options.offered_names import labels, nodes, offer, workloads
 from moorage.errors import InputError, nearest, shorten
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     multiple=True,
     required=True,
     metavar="FILE|KIND/NAME[=N]",
+    shell_complete=offer(workloads),
     help="Manifests of pods and workloads, or a workload or pod group of the cluster, such as "
     "deploy/NAMESPACE/NAME or podgroup/NAME. Repeatable; =N is the number of its replicas in a round.",
 )
@@ -53,8 +55,18 @@ if TYPE_CHECKING:
     metavar="N",
     help="Count whole gangs of N pods, which are useless without one another; different pods as in --pod.",
 )
-@click.option("--exclude-nodes", metavar="NODE,…", help="Leave out these nodes and their pods.")
-@click.option("--by", metavar="LABEL", help="Count reasons by this node label; default: by zone.")
+@click.option(
+    "--exclude-nodes",
+    metavar="NODE,…",
+    shell_complete=offer(nodes),
+    help="Leave out these nodes and their pods.",
+)
+@click.option(
+    "--by",
+    metavar="LABEL",
+    shell_complete=offer(labels),
+    help="Count reasons by this node label; default: by zone.",
+)
 @after_run_option
 @click.option("--verbose", is_flag=True, help="Show the number of replicas on each node.")
 @output_option(
@@ -125,6 +137,10 @@ def capacity(  # noqa: PLR0913
             found = scheduler.capacity(pods, max=max_limit or None, gang=gang, **label)
         except InputError as error:
             raise (InputError(error.message, source="--gang") if error.path == "gang" else error) from None
+        others = (
+            [pod for pod, _ in pods if pod.key != found.failed] if found.failed and not found.rounds else []
+        )
+        alone = {} if gang else {pod.key: scheduler.capacity(pod).count for pod in others}
     warnings = [*input_warnings(cluster, scheduler), *without_effect, *read.warnings]
     warnings += [*template_group_warnings(scheduler, pods, gang), *cluster.siblings.sentences()]
     print_release(cluster)
@@ -132,7 +148,7 @@ def capacity(  # noqa: PLR0913
     if compatible:
         write_compatible(output, found, read.pods, max_limit, verbose)
     else:
-        write_capacity(output, found, verbose, scheduler, told(cluster, warnings))
+        write_capacity(output, found, verbose, scheduler, told(cluster, warnings), alone)
 
 
 def _without(cluster: Cluster, names: str) -> Cluster:

@@ -21,6 +21,7 @@ from moorage.cli.options.inputs import (
     scheduler_settings,
 )
 from moorage.cli.options.number_ranges import Number, WholeNumber
+from moorage.cli.options.offered_names import labels, offer
 from moorage.cli.options.release_choice import ReleaseChoice
 from moorage.errors import InputError
 from moorage.releases import RELEASES
@@ -78,6 +79,7 @@ ALLOWABLE = ("gated", "other-scheduler", "skipped-kind", "evicted")
 @click.option(
     "--survive",
     metavar="node|zone|LABEL",
+    shell_complete=offer(labels, "node", "zone"),
     help="Also lose each node, zone, or value of a node label in turn: its pods must find room elsewhere.",
 )
 @click.option(

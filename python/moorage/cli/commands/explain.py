@@ -17,6 +17,7 @@ from moorage.cli.options.inputs import (
     scheduler_options,
     scheduler_settings,
 )
+from moorage.cli.options.offered_names import nodes, offer, workloads
 from moorage.errors import InputError, nearest, shorten
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def _count(context: click.Context, option: click.Parameter, value: str) -> int |
         "moorage explain --all-pending -f examples",
     ),
 )
-@click.argument("target", required=False)
+@click.argument("target", required=False, shell_complete=offer(workloads))
 @click.option(
     "--all-pending",
     is_flag=True,
@@ -65,6 +66,7 @@ def _count(context: click.Context, option: click.Parameter, value: str) -> int |
     "names",
     multiple=True,
     metavar="NAME",
+    shell_complete=offer(nodes),
     help="Show this node in detail, and why the pod is not placed there; repeatable.",
 )
 @click.option(

@@ -23,6 +23,7 @@ from moorage.cli.options.inputs import (
     scheduler_options,
     scheduler_settings,
 )
+from moorage.cli.options.offered_names import labels, offer
 from moorage.errors import InputError, located
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 @click.option(
     "--by",
     metavar="zone|pool|LABEL|namespace",
+    shell_complete=offer(labels, "namespace", "pool", "zone"),
     help="Show a row for each value of a node label; or what the pods of each namespace request, and the use "
     "of its quotas, which -n shows of one.",
 )

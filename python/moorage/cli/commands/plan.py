@@ -22,6 +22,8 @@ from moorage.cli.options.deciding_release import print_release
 from moorage.cli.options.decorators import all_of, output_option
 from moorage.cli.options.inputs import input_options, load_input, scheduler_options, scheduler_settings
 from moorage.cli.options.number_ranges import WholeNumber
+from moorage.cli.options.offered_names import nodes as nodes_of
+from moorage.cli.options.offered_names import offer, workloads
 from moorage.errors import InputError, examples, located, nearest, number_of, shorten
 
 if TYPE_CHECKING:
@@ -37,6 +39,7 @@ pod_option = click.option(
     "templates",
     multiple=True,
     metavar="FILE|KIND/NAME[=N]",
+    shell_complete=offer(workloads),
     help="N pods of a manifest, or of a workload of the cluster, such as "
     "deploy/NAMESPACE/NAME=3. Repeatable; default: the pending pods.",
 )
@@ -73,6 +76,7 @@ planning_options = all_of(
     multiple=True,
     required=True,
     metavar="NODE[,zone=ZONE][,LABEL=VALUE…]|FILE",
+    shell_complete=offer(nodes_of),
     help="A template for new nodes: a node of the cluster, perhaps with another zone or labels, or a "
     "manifest; repeatable.",
 )
@@ -137,7 +141,7 @@ def _check_names(scheduler: Scheduler, like: Sequence[str]) -> None:
         "moorage plan drain --count 2 -f examples/shop/cluster.yaml",
     ),
 )
-@click.argument("names", nargs=-1, metavar="[NODE|LABEL=VALUE]…")
+@click.argument("names", nargs=-1, metavar="[NODE|LABEL=VALUE]…", shell_complete=offer(nodes_of))
 @click.option(
     "--count",
     type=WholeNumber(1),

@@ -186,6 +186,9 @@ def replay(files: tuple[str, ...], **options: Any) -> int:
         if not timeline.may_have_nodes:
             hint = "so no pod can have one; give the nodes of a cluster with -f (kubectl get nodes -o json)"
             raise InputError(f"{NO_NODE}, {hint}", source=source_name(files[0]))
+        if not timeline.may_have_pods:
+            hint = "so there is nothing to place; give a file with pods, too"
+            raise InputError(f"The trace has no pod, {hint}", source=source_name(files[0]))
         following()
         if options["verify"]:
             verification = verify(timeline, **scheduler_settings(options))

@@ -12,6 +12,7 @@ import click
 from moorage.errors import InputError, either, located
 
 from .number_ranges import WholeNumber
+from .offered_names import Complete, nodes, offer, workloads, zones
 from .option_groups import CHANGES, GROUPS, AnsweringCommand
 
 if TYPE_CHECKING:
@@ -263,10 +264,17 @@ def change_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed(OPTIONS):
         if option.words:
             taken: dict[str, Any] = {"multiple": True, "nargs": option.words, "metavar": option.metavar}
+            taken["shell_complete"] = _offered(option.metavar)
         else:
             taken = {"count": True}
         command = click.option(option.name, help=option.help, **taken)(command)
     return pod_times_option(command)
+
+
+def _offered(metavar: str) -> Complete | None:
+    """Return what completes an option, by what its metavar begins with; None for files and numbers."""
+    begins = {"NODE": offer(nodes), "ZONE": offer(zones), "KIND/NAME": offer(workloads)}
+    return next((complete for word, complete in begins.items() if metavar.startswith(word)), None)
 
 
 pod_times_option = click.option(

@@ -19,6 +19,7 @@ from .command_groups import PLUGIN
 from .configuration_kind import naming_other_kinds
 from .decorators import Decorator, all_of, some_of, tie_break_option
 from .number_ranges import WholeNumber
+from .offered_names import namespaces, offer, offer_contexts
 from .release_choice import ReleaseChoice
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ connection_options = all_of(
     click.option(
         "--context",
         metavar="NAME",
+        shell_complete=offer_contexts,
         callback=_current_for_kubectl,
         help="The context of the kubeconfig ($KUBECONFIG or ~/.kube/config); default: the current one.",
     ),
@@ -82,6 +84,7 @@ def _input_options(shows_synthetic: bool = False, shows_namespace: str = "") -> 
             "-n",
             "--namespace",
             metavar="NAME",
+            shell_complete=offer(namespaces),
             help=f"The namespace of objects that name none{shows_namespace}.",
         ),
         click.option(

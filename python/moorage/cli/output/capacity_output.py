@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from moorage.errors import number_of
 from moorage.facade import Scheduler
 from moorage.planning.template_capacity import Capacity
 
@@ -14,7 +15,12 @@ API_VERSION = "capacity.moorage.dev/v1"
 
 
 def write_capacity(
-    form: str, found: Capacity, verbose: bool, scheduler: Scheduler, told: Mapping[str, Any]
+    form: str,
+    found: Capacity,
+    verbose: bool,
+    scheduler: Scheduler,
+    told: Mapping[str, Any],
+    alone: Mapping[str, int],
 ) -> None:
     """Print a capacity.
 
@@ -28,6 +34,8 @@ def write_capacity(
         Of which the capacity is.
     told : mapping of str to object
         Fields of JSON about the input.
+    alone : mapping of str to int
+        Where no round fits, how many replicas of the templates that do not stop it fit by themselves.
     """
     with ignore_broken_pipe():
         if form in ("json", "yaml"):
@@ -42,14 +50,28 @@ def write_capacity(
         elif form == "csv":
             write_tables(form, [_nodes(found)])
         else:
-            write_tables(form, [_counts(found)])
             gangs = ", ".join(f"{number} in {domain}" for domain, number in found.domains.items())
-            print_lines([*([f"gangs: {gangs}"] if gangs else []), _end(found), ""], form)
-            write_tables(form, [_binding(found), *([_nodes(found)] if verbose else [])])
+            lines = [_headline(found), *([f"gangs: {gangs}"] if gangs else []), _end(found)]
+            print_lines([*lines, *_alone(alone), ""], form)
+            write_tables(form, [_counts(found), _binding(found), *([_nodes(found)] if verbose else [])])
 
 
 def _document(found: Capacity) -> dict[str, Any]:
     return {"apiVersion": API_VERSION, "kind": "Capacity"} | found.to_dict()
+
+
+def _headline(found: Capacity) -> str:
+    counts = ", ".join(f"{each.count} of {each.name}" for each in found.templates)
+    if found.gang:
+        return f"{number_of(found.rounds, 'gang', 'gangs')} of {found.gang} pods fit: {counts}"
+    if len(found.templates) > 1:
+        return f"{number_of(found.rounds, 'round', 'rounds')} fit: {counts}"
+    return f"{found.count} of {found.templates[0].name} fit"
+
+
+def _alone(alone: Mapping[str, int]) -> list[str]:
+    """Say how many of the other templates fit where one of them fits nowhere."""
+    return [f"alone fit: {', '.join(f'{count} of {name}' for name, count in alone.items())}"] if alone else []
 
 
 def _end(found: Capacity) -> str:

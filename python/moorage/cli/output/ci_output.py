@@ -78,6 +78,8 @@ def _shows(namespace: str) -> bool:
 
 def _losses(verdict: Verdict) -> Iterator[Case]:
     """Yield the losses, each once for the pods that count and once for the others."""
+    if not verdict.losses:
+        return
     from moorage.planning.survival import NODE
 
     parts: dict[tuple[tuple[str, ...], bool], list[LossFinding]] = {}

@@ -8,6 +8,7 @@ from typing import Any
 
 from moorage.cli.runs.comparison import Alternative, differing
 from moorage.cli.runs.release_comparison import ReleaseComparison
+from moorage.errors import number_of
 
 from .printing import (
     Table,
@@ -19,6 +20,7 @@ from .printing import (
     write_value,
 )
 
+SAME = "every pod is in the same place"
 API_VERSION = "compare.moorage.dev/v1"
 
 
@@ -57,13 +59,12 @@ def write_comparison(
         elif form == "csv":
             write_tables(form, [_pods(alternatives, releases)])
         else:
-            if releases is not None:
-                print_lines([releases.basis, ""], form)
             pods = _pods(alternatives, releases)
+            moved = number_of(len(pods.cells), "pod is not", "pods are not")
+            basis = [] if releases is None else [releases.basis]
+            print_lines([f"{moved} in the same place" if pods.cells else SAME, *basis, ""], form)
             causes = [] if releases is None else [*_causes(releases)]
             write_tables(form, [_measures(alternatives), *causes, pods])
-            if not pods.cells:
-                print("every pod is in the same place")
 
 
 def _pods(alternatives: Sequence[Alternative], releases: ReleaseComparison | None) -> Table:

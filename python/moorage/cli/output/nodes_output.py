@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from moorage.framework.plugin.amounts import readable
 from moorage.planning.namespace_use import NamespaceUse
 from moorage.planning.node_room import FIRST, PODS, Room
 
@@ -111,8 +112,8 @@ def _more(room: Room, is_wide: bool) -> list[str]:
 
 def _held_by(room: Room) -> str:
     return ", ".join(
-        f"{one.namespace}/{one.workload} ({one.pods}: {amount('cpu', one.requested.get('cpu', 0))} cpu, "
-        f"{amount('memory', one.requested.get('memory', 0))})"
+        f"{one.namespace}/{one.workload} ({one.pods}: {readable('cpu', one.requested.get('cpu', 0))} cpu, "
+        f"{readable('memory', one.requested.get('memory', 0))})"
         for one in room.holders
     )
 

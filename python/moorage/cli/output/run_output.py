@@ -10,16 +10,35 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from moorage._core.base.resources import ZERO
 from moorage.cli.runs.group_fits import GroupFit, group_fits
-from moorage.cli.runs.simulation import KEPT, PLACED, REPLACED, Group, Outcome, Simulation, group_outcomes
-from moorage.errors import first_of
-from moorage.framework.plugin.amounts import held_by, unit
+from moorage.cli.runs.simulation import (
+    KEPT,
+    PLACED,
+    REPLACED,
+    TERMINATING,
+    Group,
+    Outcome,
+    Simulation,
+    group_outcomes,
+)
+from moorage.errors import first_of, number_of
+from moorage.framework.plugin.amounts import held_by, readable, unit
 from moorage.objects import Node
 from moorage.objects.workloads.top_controller import Workload
 from moorage.scheduler.cycle.results import Failure
 from moorage.sim.summary import Summary, Use, by_count, zone_of
 
-from .printing import PICTURES, Table, ignore_broken_pipe, told, write_picture, write_tables, write_value
+from .printing import (
+    PICTURES,
+    Table,
+    ignore_broken_pipe,
+    print_lines,
+    told,
+    write_picture,
+    write_tables,
+    write_value,
+)
 
 if TYPE_CHECKING:
     from moorage.multi.optimistic import Optimistic
@@ -64,7 +83,7 @@ def write_simulation(form: str, simulation: Simulation, outcomes: list[Outcome] 
         elif form in ("json", "yaml"):
             write_value(form, _document(simulation, outcomes))
         elif form == "csv":
-            write_tables(form, [_pod_table(simulation, shown)])
+            write_tables(form, [_pod_table(simulation, shown, True)])
         elif form == "html":
             from moorage.explain.explain_document import document
             from moorage.report import current_use, simulation_page
@@ -83,14 +102,27 @@ def write_simulation(form: str, simulation: Simulation, outcomes: list[Outcome] 
 
             write_picture(form, node_figure(current_use(simulation.scheduler)))
         else:
-            by_pod = [_pod_table(simulation, shown)]
+            by_pod = [_pod_table(simulation, shown, False)]
             tables = by_pod if form == "wide" else _workload_tables(simulation, shown)
             groups = group_tables(group_fits(simulation, shown))
             several = _multi_tables(simulation.several)
+            form = "markdown" if form == "markdown" else "table"
+            print_lines([_headline(simulation, outcomes), ""], form)
             write_tables(
-                "markdown" if form == "markdown" else "table",
+                form,
                 chain(tables, groups, _summary_tables(simulation.summary), several),
             )
+
+
+def _headline(simulation: Simulation, outcomes: Sequence[Outcome] | None) -> str:
+    """Return how many of the pods that are shown have found a node; of all where none is shown."""
+    statuses = [one.status for one in (simulation.outcomes if outcomes is None else outcomes)]
+    placed = statuses.count(PLACED)
+    left = len(statuses) - sum(statuses.count(status) for status in (PLACED, REPLACED, KEPT, TERMINATING))
+    if not placed + left:
+        return "no pod waits for a node"
+    found = number_of(placed, "pod has found a node", "pods have found a node")
+    return f"{found}, {left} {'has' if left == 1 else 'have'} none" if left else found
 
 
 def _pod_row(one: Outcome) -> PodRow:
@@ -98,13 +130,15 @@ def _pod_row(one: Outcome) -> PodRow:
     return PodRow(*of, one.node, one.status, one.reason, one.victims, one.budgets)
 
 
-def _pod_table(simulation: Simulation, outcomes: Iterable[Outcome]) -> Table:
+def _pod_table(simulation: Simulation, outcomes: Iterable[Outcome], is_exact: bool) -> Table:
     """Rows with zone, effective requests (init containers and overhead included) and priority."""
     zones = {node.name: zone_of(node) for node in simulation.scheduler.client.list(Node)[0]}
     cells, gates = [], simulation.scheduler.cache.state.classes.gates
     for one in outcomes:
         row, requests = _pod_row(one), held_by(one.pod, gates)
-        quantities = [str(requests.get(name, 0)) for name in ("cpu", "memory")]
+        cpu, memory = requests.get("cpu", ZERO), requests.get("memory", ZERO)
+        shown = readable("cpu", cpu.milli_value()), readable("memory", memory.value())
+        quantities = (str(cpu), str(memory)) if is_exact else shown
         place = (row.status, row.node, zones.get(row.node, ""), *quantities, str(one.pod.spec.priority or 0))
         cells.append((row.namespace, row.pod, row.workload, *place, row.reason))
     place_of = ("STATUS", "NODE", "ZONE", "CPU", "MEMORY", "PRIORITY")

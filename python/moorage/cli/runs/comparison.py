@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from msgspec.structs import replace as with_fields
 
 from moorage.changes.drain import MIRROR_ANNOTATION
@@ -49,12 +50,15 @@ class Alternative:
         statuses = [one.status for one in done.outcomes]
         found: dict[str, float] = {
             "nodes": summary.nodes,
+            "cordoned nodes": summary.nodes - len(_open_rows(done.scheduler)),
             "nodes with pods": _nodes_with_pods(done.scheduler),
             "placed": summary.placed,
             "without a node": sum(status not in (PLACED, REPLACED) for status in statuses),
             "evicted": summary.evicted + len(done.evicted),
         }
-        found |= {f"{use.resource} use %": round(use.percent, 2) for use in summary.use if use.allocatable}
+        for use in summary.use:
+            if (percent := _use(done.scheduler, use.resource)) is not None:
+                found[f"{use.resource} use %"] = percent
         for resource in ("cpu", "memory"):
             found[f"{resource} imbalance %"] = _imbalance(done.scheduler, resource)
         return found
@@ -83,9 +87,24 @@ def _nodes_with_pods(scheduler: Scheduler) -> int:
     return int((scheduler.table.requested["pods"][rows] > 0).sum())
 
 
+def _open_rows(scheduler: Scheduler) -> npt.NDArray[np.int32]:
+    """Return the rows of the nodes that are not cordoned: what is left where some were drained."""
+    rows, objects = np.asarray(scheduler.context.view_rows()), scheduler.table.objects
+    return rows[[not objects[row].spec.unschedulable for row in rows.tolist()]]
+
+
+def _use(scheduler: Scheduler, resource: str) -> float | None:
+    """Return the requested part of a resource on the nodes that are not cordoned, in percent; None where they
+    have none."""
+    rows = _open_rows(scheduler)
+    total = int(scheduler.table.column("allocatable", resource)[rows].sum())
+    requested = int(scheduler.table.column("requested", resource)[rows].sum())
+    return round(100 * requested / total, 2) if total else None
+
+
 def _imbalance(scheduler: Scheduler, resource: str) -> float:
     """Return the standard deviation of the requested part of a resource over nodes, in percent."""
-    rows = np.asarray(scheduler.context.view_rows())
+    rows = _open_rows(scheduler)
     allocatable = scheduler.table.allocatable[resource][rows]
     parts = scheduler.table.requested[resource][rows][allocatable > 0] / allocatable[allocatable > 0]
     return round(100 * float(np.std(parts)), 2) if len(parts) else 0.0

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from moorage.changes.change import Change
 from moorage.changes.drain import LASTING
-from moorage.cli.messages import Stages
+from moorage.cli.messages import Stages, with_hint
 from moorage.cli.options.change_options import RequestedChange, left_as_is
 from moorage.controllers.persistent_volume.driver_topology import unknown_topologies
 from moorage.controllers.workloads.awaited_pods import why_awaited
@@ -179,7 +179,8 @@ class Simulation:
             for pod in self.scheduler.awaited_pods()
         ]
         refused = [
-            Outcome(one.pod, self.workloads.of(one.pod), REFUSED, "", one.message) for one in self.refused
+            Outcome(one.pod, self.workloads.of(one.pod), REFUSED, "", with_hint(one.message))
+            for one in self.refused
         ]
         return [one for one in found if one is not None] + awaited + refused + self._not_simulated()
 

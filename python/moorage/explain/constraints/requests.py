@@ -13,7 +13,7 @@ import numpy as np
 from moorage._core.base.quantity import parse_milli, parse_value
 from moorage.devices.allocation.claim_requests import MAX_RESULTS
 from moorage.framework import Plugin, Status
-from moorage.framework.plugin.amounts import quantity_text
+from moorage.framework.plugin.amounts import offered, quantity_text, readable
 from moorage.framework.plugin.evidence import Evidence, FindEvidence, Inquiry, Need, Rows
 from moorage.objects import Node, Pod
 from moorage.plugins.node_resources_fit import resource_of
@@ -62,7 +62,7 @@ class Request(Constraint):
                 for edit in edits
             ],
         }
-        text = _lower_text(resource, edits, *texts)
+        text = _lower_text(resource, edits, offered(resource, before), offered(resource, left))
         yield Change(LOWER, text, probe.count_feasible(pod), pod, lower_alike, amount, values)
 
 
@@ -132,7 +132,7 @@ class RoomEvidence(Evidence):
     def text(self) -> str:
         if self.resource == "pods":
             return self._pods()
-        least, most = (quantity_text(self.resource, amount) for amount in (self.least, self.most))
+        least, most = (readable(self.resource, amount) for amount in (self.least, self.most))
         return f"{least} more {self.resource}" if least == most else f"{least} to {most} more {self.resource}"
 
     def _pods(self) -> str:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from moorage._core.base.quantity import Quantity
 from moorage._core.base.resources import ZERO, PodGates
-from moorage.framework.plugin.amounts import asked_by, held_by, quantity_text
+from moorage.framework.plugin.amounts import asked_by, compared, held_by, quantity_text, readable
 from moorage.framework.plugin.evidence import Fact
 from moorage.objects import Container, Pod
 from moorage.objects.model.meta import Condition
@@ -50,7 +50,7 @@ class Amounts:
         """Return an amount as a quantity, with its resource."""
         if self.resource == "pods":
             return "1 of the node's pods"
-        return f"{quantity_text(self.resource, amount)} {self.resource}"
+        return f"{readable(self.resource, amount)} {self.resource}"
 
     def holder(self, pod: Pod, node: str) -> Holder | None:
         """Return a pod on a node that holds room which it does not seem to need, and how much room there
@@ -70,7 +70,7 @@ class Amounts:
         if min(now, done) < amount:
             pending = _condition(pod, PENDING)
             reason = pending.reason if pending and pending.reason else NOT_DONE
-            other = quantity_text(self.resource, min(now, done))
+            other = readable(self.resource, min(now, done))
             text = f"counts {held} on {node} until its resize to {other} is done"
             if now < amount:
                 text = f"counts {held} on {node}, as its resize is {reason}; it has {other}"
@@ -81,7 +81,7 @@ class Amounts:
             initialized = _condition(pod, INITIALIZED)
             ended = initialized is not None and initialized.status == "True"
             of = f"init container {self._largest(pod)}" + (", which has ended" if ended else "")
-            rest = quantity_text(self.resource, without)
+            rest = readable(self.resource, without)
             text = f"holds {held} of {node} for {of}; its containers ask for {rest}"
             values = {"container": self._largest(pod), "ended": ended}
             return self._holder("pod", pod, node, text, amount, without, **values)
@@ -125,9 +125,9 @@ class Amounts:
         values |= {"container": self._largest(pod)} if by_init else {}
         parts = [f"set by init container {values['container']}"] if by_init else []
         parts += ["set by spec.resources of the pod"] if level else []
-        parts += [f"with {values['overhead']} of overhead"] if overhead else []
-        text = f"it asks for {values['amount']} {self.resource}, {', '.join(parts)}"
-        text += f"; its containers for {values['containers']}"
+        asked, own = compared(self.resource, amount, containers)
+        parts += [f"with {readable(self.resource, overhead)} of overhead"] if overhead else []
+        text = f"it asks for {asked} {self.resource}, {', '.join(parts)}; its containers for {own}"
         return Fact("request", self.resource, text, text, values | {"podLevel": level})
 
     def _largest(self, pod: Pod) -> str:

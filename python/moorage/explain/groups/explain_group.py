@@ -25,7 +25,7 @@ from moorage.explain.explain_document import Explanation
 from moorage.explain.explain_pod import explain
 from moorage.explain.explanation import ExplainedGroup, GroupChange, NodeGroup
 from moorage.explain.probe import Probe, largest
-from moorage.framework.plugin.amounts import quantity_text
+from moorage.framework.plugin.amounts import offered, quantity_text
 from moorage.objects import Node, Pod, PodGroup, PodSpec, group_of
 from moorage.objects.model.pod_group import (
     GangSchedulingPolicy,
@@ -373,9 +373,10 @@ def _lower(trial: GroupTrial, probe: Probe, resource: str) -> Iterator[GroupChan
     found = largest((most - 1) // step, lambda steps: bool(count(steps)))
     if found:
         texts = quantity_text(resource, most), quantity_text(resource, found * step)
-        text = f"lower the {resource} request of each pod from {texts[0]} to {texts[1]}"
+        now, then = offered(resource, most), offered(resource, found * step)
+        text = f"lower the {resource} request of each pod from {now} to {then}"
         if len(asked) > 1:
-            text = f"lower the {resource} request of each pod to {texts[1]} at most (now up to {texts[0]})"
+            text = f"lower the {resource} request of each pod to {then} at most (now up to {now})"
         values = {"resource": resource, "from": texts[0], "to": texts[1]}
         yield GroupChange(LOWER, text, count(found), values)
 

@@ -9,6 +9,7 @@ from moorage.releases import FeatureGates
 
 _ZERO = Quantity("0")
 _BINARY = Quantity("1Ki")
+_MULTIPLES = "", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"
 
 
 def asked_by(pod: Pod, gates: PodGates) -> dict[str, Quantity]:
@@ -68,3 +69,35 @@ def quantity_text(resource: str, amount: int) -> str:
         case "bytes":
             return str(_BINARY + Quantity(amount) - _BINARY)
     return str(amount)
+
+
+def readable(resource: str, amount: int) -> str:
+    """Return an amount as people write it, in about three digits: ``3.5`` cpu, ``500m``, ``14.5Gi``.
+
+    Parameters
+    ----------
+    amount : int
+        As for `quantity_text`.
+    """
+    if unit(resource) == "millicores" and abs(amount) > 1000:
+        return f"{amount / 1000:g}"
+    if unit(resource) != "bytes" or not amount:
+        return quantity_text(resource, amount)
+    at = min((abs(amount).bit_length() - 1) // 10, len(_MULTIPLES) - 1)
+    value = amount / (1 << 10 * at)
+    digits = f"{value:.0f}" if abs(value) >= 100 else f"{value:.1f}".removesuffix(".0")
+    return f"{digits}{_MULTIPLES[at]}"
+
+
+def offered(resource: str, amount: int) -> str:
+    """Return an amount that is to be written into a manifest: as people write it if that is exactly it."""
+    text, exact = readable(resource, amount), quantity_text(resource, amount)
+    return text if Quantity(text) == Quantity(exact) else exact
+
+
+def compared(resource: str, *amounts: int) -> tuple[str, ...]:
+    """Return amounts as people write them, exactly where two that differ would read alike."""
+    texts = tuple(readable(resource, amount) for amount in amounts)
+    if len(set(texts)) == len(set(amounts)):
+        return texts
+    return tuple(quantity_text(resource, amount) for amount in amounts)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from moorage.changes.node_copies import HOSTNAME, ZONE
 from moorage.errors import examples
 from moorage.explain.constraints.other_pods import POD_TERMS, hard_spreads, pod_terms
-from moorage.framework.plugin.amounts import quantity_text
+from moorage.framework.plugin.amounts import compared
 from moorage.objects import Node, Pod
 from moorage.objects.model.pod import PodSpec
 from moorage.plugins.node_resources_fit import INSUFFICIENT
@@ -76,6 +76,6 @@ def share_of_daemons(
             taken = int(table.column("requested", resource)[row])
             lacks = re.compile(rf"{INSUFFICIENT}{re.escape(resource)}(?![\w./-]*\w)")  # no longer name
             if taken and any(map(lacks.search, texts)):
-                whole = quantity_text(resource, int(table.column("allocatable", resource)[row]))
-                share = quantity_text(resource, taken)
+                room = int(table.column("allocatable", resource)[row])
+                share, whole = compared(resource, taken, room)
                 yield f"DaemonSets take {share} of the {whole} {resource} of a new node like {name}."

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from moorage.errors import number_of
-from moorage.framework.plugin.amounts import quantity_text
+from moorage.framework.plugin.amounts import compared
 from moorage.planning.bounds.linear_program import Rows, is_installed, solve
 from moorage.planning.bounds.relaxation import Relaxation, constrain
 from moorage.scheduler import PodScheduler
@@ -70,9 +70,7 @@ def _by_resource(scheduler: PodScheduler, relaxation: Relaxation, new: Sequence[
         allocatable = scheduler.table.column("allocatable", name)[relaxation.rows[new]]
         largest = int(allocatable.max(initial=0))
         if need > free and largest == 0:
-            return NodeBound(
-                None, name, LACKS.format(name, *(quantity_text(name, amount) for amount in (need, free)))
-            )
+            return NodeBound(None, name, LACKS.format(name, *compared(name, need, free)))
         if need > free and ceil((need - free) / largest) > (best.nodes or 0):
             best = NodeBound(ceil((need - free) / largest), name)
     return best

@@ -61,6 +61,12 @@ class EventColumns(Tabular):
         makes_some = self.autoscaler is not None or self.workload is not None
         return makes_some or bool(self.cluster.nodes) or any(isinstance(one, Node) for one in self.arguments)
 
+    @property
+    def may_have_pods(self) -> bool:
+        """Whether there are pods or workloads at the start, or events or operations may add some."""
+        added = any(not isinstance(one, Node) for one in self.arguments if isinstance(one, Object))
+        return added or self.workload is not None or bool(self.cluster.pods or self.cluster.others)
+
     # ---- adding --------------------------------------------------------------------------------------------
 
     def start_with(self, cluster: Cluster) -> None:

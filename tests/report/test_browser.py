@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from moorage.cli import main
+from moorage.report import sweep_page
 from tests.house.source import ROOT
 
 from .pages import COMMANDS
@@ -218,8 +219,25 @@ def test_measures_of_a_sweep_are_chosen(page: Any) -> None:
     assert len(opened.all(".intervals circle")) == 2
     opened.choose(".intervals [name=configuration]", "default")
     assert len(opened.all(".intervals circle")) == 1
-    opened.choose(".intervals [name=measure]", "pending_max")
-    assert "pending_max" in opened.one(".intervals svg").get_attribute("aria-label")
+    opened.choose(".intervals [name=measure]", "pending")
+    assert "pending" in opened.one(".intervals svg").get_attribute("aria-label")
+
+
+def test_a_series_is_a_line_chart(browser: Any, tmp_path: Path) -> None:
+    mean = {"timeline": "t", "change": "none", "runs": 3, "least": 0.0, "greatest": 9.0, "margin": 0.5}
+    means = [
+        mean | {"configuration": name, "measure": f"use_at_{at}", "mean": float(at + (name == "b"))}
+        for at in (1, 2, 3)
+        for name in "ab"
+    ]
+    (path := tmp_path / "series.html").write_text(sweep_page({"means": means, "runs": []}).html())
+    opened = Opened(browser)
+    opened.open(path)
+    assert len(opened.all(".intervals polyline")) == 2
+    assert [one.text for one in opened.all(".intervals .legend li")] == ["a", "b"]
+    assert opened.violations() == []
+    opened.choose(".intervals [name=configuration]", "b")
+    assert len(opened.all(".intervals polyline")) == 1
 
 
 def test_texts_of_an_attacker_do_nothing(browser: Any, tmp_path: Path) -> None:

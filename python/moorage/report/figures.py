@@ -11,7 +11,7 @@ import numpy as np
 
 from moorage.errors import MoorageError
 from moorage.sim.replay import History
-from moorage.sim.sweep.side_by_side import KEYS, series_of, varied_first
+from moorage.sim.sweep.side_by_side import KEYS, drawn_measures, series_of
 
 from .node_use import NodeUse, history_use
 from .replay_page import Chart, charts
@@ -143,8 +143,7 @@ def sweep_figure(document: Mapping[str, Any]) -> Figure:
         matplotlib is not installed.
     """
     means = document["means"]
-    varied, equal = varied_first(means)
-    names = varied or equal
+    names, _ = drawn_measures(means)
     by_name = {name: [one for one in means if one["measure"] == name] for name in names}
     series = series_of(names)
     parts = {part for numbers in series.values() for part in numbers.values()}

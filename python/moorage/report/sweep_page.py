@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from moorage.errors import first_of
-from moorage.sim.sweep.side_by_side import KEYS, series_of, side_by_side, varied_first
+from moorage.sim.sweep.side_by_side import KEYS, drawn_measures, series_of, side_by_side
 
 from .page import Cell, Drawn, Fact, Facts, Grid, Page, amount, shortened
 
@@ -47,9 +47,8 @@ def _intervals(means: Sequence[Mapping[str, Any]]) -> Drawn | None:
         return None
     choices = [(key.capitalize(), list(dict.fromkeys(one[key] for one in means))) for key in KEYS]
     note = "Dot or line: mean. Thick line or band: 95 % confidence interval. Thin line: all seeds."
-    varied, equal = varied_first(means)
-    drawn = varied or equal
-    if not varied:
+    drawn, differ = drawn_measures(means)
+    if not differ and len({one["configuration"] for one in means}) > 1:
         note = f"No measure differs between the configurations. {note}"
     places = {part: (name, at) for name, parts in series_of(drawn).items() for at, part in parts.items()}
     measures = list(dict.fromkeys(places.get(name, (name,))[0] for name in drawn))

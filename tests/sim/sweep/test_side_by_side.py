@@ -8,7 +8,7 @@ import pytest
 
 import moorage as mo
 from moorage.sim.sweep import SweepResult
-from moorage.sim.sweep.side_by_side import series_of, side_by_side, varied_first, with_error
+from moorage.sim.sweep.side_by_side import drawn_measures, series_of, side_by_side, with_error
 from moorage.sim.sweep.sweep_file import Cell, ReplayOptions, TimelineSource
 
 MEAN = {"configuration": "a", "timeline": "t", "change": "none", "runs": 3, "least": 1.0, "greatest": 3.0}
@@ -55,9 +55,12 @@ def test_measures_that_differ_only_between_timelines_are_not_what_is_compared() 
     means = [
         mean(configuration=name, timeline=place, mean=len(place)) for name in "ab" for place in ("t", "uu")
     ]
-    assert varied_first(means) == ([], ["m"])
-    assert varied_first(means[:2]) == (["m"], [])
-    assert varied_first([*means, mean(measure="n"), mean(measure="n", configuration="b", mean=9.0)])[0] == [
+    assert drawn_measures(means) == (["m"], False)
+    assert drawn_measures(means[:2]) == (["m"], True)
+    same = [mean(measure="same", configuration=name, least=2.0, greatest=2.0) for name in "ab"]
+    assert drawn_measures([*same, *means]) == (["m"], False)
+    assert drawn_measures(same) == (["same"], False)
+    assert drawn_measures([*means, mean(measure="n"), mean(measure="n", configuration="b", mean=9.0)])[0] == [
         "n"
     ]
 

@@ -35,23 +35,25 @@ def series_of(names: Iterable[str]) -> dict[str, dict[float, str]]:
     return {name: dict(sorted(parts.items())) for name, parts in found.items() if len(parts) >= MEMBERS}
 
 
-def varied_first(means: Sequence[Mean]) -> tuple[list[str], list[str]]:
-    """Return the measures that differ between configurations, and the others. Of one configuration, those
-    that differ between its timelines and changes; of one combination all."""
-    seen: dict[str, dict[tuple[str, ...], dict[tuple[str, ...], tuple[float, ...]]]] = {}
-    names = {one["configuration"] for one in means}
+def drawn_measures(means: Sequence[Mean]) -> tuple[list[str], bool]:
+    """Return the measures that differ between configurations, or of one configuration between its timelines
+    and changes; or where there are none, those that differ between replays, or all.
+
+    Returns
+    -------
+    names : list of str
+    differ : bool
+        Whether there are any of the first kind.
+    """
+    spreads: dict[str, dict[tuple[str, ...], set[tuple[float, ...]]]] = {}
+    several = len({one["configuration"] for one in means}) > 1
     for one in means:
-        beside = tuple(one[key] for key in KEYS[1:]) if len(names) > 1 else ()
+        beside = tuple(one[key] for key in KEYS[1:]) if several else ()
         spread = (one["mean"], one["least"], one["greatest"], one.get("margin", 0.0))
-        group = seen.setdefault(one["measure"], {}).setdefault(beside, {})
-        group[tuple(one[key] for key in KEYS)] = spread
-    is_one = len({tuple(one[key] for key in KEYS) for one in means}) == 1
-    varied = [
-        name
-        for name, groups in seen.items()
-        if is_one or any(len(set(group.values())) > 1 for group in groups.values())
-    ]
-    return varied, [name for name in seen if name not in varied]
+        spreads.setdefault(one["measure"], {}).setdefault(beside, set()).add(spread)
+    varied = [name for name, groups in spreads.items() if any(len(found) > 1 for found in groups.values())]
+    unsteady = {one["measure"] for one in means if one["least"] != one["greatest"]}
+    return varied or [name for name in spreads if name in unsteady] or list(spreads), bool(varied)
 
 
 def side_by_side(means: Sequence[Mean]) -> tuple[list[str], list[list[str]]]:

@@ -179,8 +179,3 @@ def test_options_that_are_true_or_false_are_so(capsys: pytest.CaptureFixture[str
         assert main([*command, *option]) == 0
         shown.append(capsys.readouterr().out)
     assert shown[0] == shown[1] != shown[2]
-
-
-def test_a_trace_without_events_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["replay", NODES]) == 0
-    assert "the trace has no pod and no event" in capsys.readouterr().err

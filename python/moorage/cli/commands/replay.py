@@ -202,8 +202,6 @@ def replay(files: tuple[str, ...], **options: Any) -> int:
             )
     counts = timeline.notes | (verification if options["verify"] else history).counts
     notes = [f"{number} {what}" for what, number in counts.items()]
-    if not (len(timeline) or timeline.workload or timeline.cluster.pods):
-        notes.append("the trace has no pod and no event, so nothing happens: give the list of pods, too")
     print_warnings(notes)
     form = options["output"]
     if options["verify"]:

@@ -5,9 +5,13 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Iterator
 
+import numpy as np
 import pytest
 
-from moorage.autoscaling.karpenter.go_sort import INSERTION, go_sorted
+from moorage._core.base.go_sort import sort_order
+from moorage.autoscaling.karpenter.go_order import go_sorted
+from tests.autoscaling import sort_twin
+from tests.autoscaling.sort_twin import INSERTION
 
 WORD = 2**64 - 1
 FNV_OFFSET, FNV_PRIME = 14695981039346656037, 1099511628211
@@ -76,6 +80,23 @@ def test_few_items_keep_the_order_of_equals_and_more_do_not() -> None:
 def test_what_is_sorted_stays(length: int) -> None:
     items = [(at // 7, at) for at in range(length)]
     assert go_sorted(items, key=lambda item: item[0]) == items
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_kernel_does_what_its_twin_does(seed: int) -> None:
+    chance = random.Random(seed)
+    length = chance.choice([11, 14, 48, 51, 130, 900])
+    keys = [float(chance.randrange(chance.choice([2, 9, 10**6]))) for _ in range(length)]
+    if seed % 3 == 1:
+        keys.sort(reverse=seed % 2 == 0)
+    for _ in range(seed % 4):
+        keys[chance.randrange(length)] = -1.0
+    assert go_sorted(range(length), keys.__getitem__) == sort_twin.go_sorted(range(length), keys.__getitem__)
+
+
+def test_a_place_that_is_not_there_is_refused() -> None:
+    with pytest.raises(IndexError, match="a place that keys lacks"):
+        sort_order(np.zeros(2), np.array([0, 2], dtype=np.int32))
 
 
 def test_keys_in_an_organ_pipe_come_in_order() -> None:

@@ -20,7 +20,7 @@ from moorage.autoscaling.karpenter import (
     provision,
 )
 from moorage.autoscaling.karpenter.claims.type_columns import KnownType, known_type
-from moorage.autoscaling.karpenter.go_sort import go_sorted
+from moorage.autoscaling.karpenter.go_order import go_sorted
 from moorage.autoscaling.karpenter.karpenter_options import WELL_KNOWN
 from moorage.autoscaling.karpenter.requirements.requirement_set import RequirementSet, Vocabulary
 from moorage.objects import NodeSelectorRequirement, TopologySpreadConstraint, decode_object
@@ -213,7 +213,7 @@ class FakeProvider:
     def __init__(self, types: dict[str, list[InstanceType]], options: KarpenterOptions) -> None:
         self._vocabulary = Vocabulary(WELL_KNOWN | options.well_known | {RESERVATION})
         each = {
-            one: known_type(one, self._vocabulary, RESERVATION)
+            one: known_type(one, self._vocabulary, RESERVATION, {})
             for of_pool in types.values()
             for one in of_pool
         }

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf, nan
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
+from moorage._core.base.go_sort import sort_order
 from moorage.autoscaling.instance_types.instance_type import InstanceType, Offering, total
 from moorage.tables import Table, Tabular
 
@@ -18,14 +20,11 @@ from .claims.type_columns import (
     CAPACITY_TYPE,
     INSTANCE_TYPE,
     RESERVED,
-    KnownOffering,
-    KnownType,
     TypeColumns,
     lacking_text,
     lacking_values,
 )
 from .claims.type_filter import smallest
-from .go_sort import go_sorted
 from .karpenter_options import VERSION, KarpenterOptions
 from .requirements.requirement_set import HOSTNAME, RequirementSet
 from .texts import with_values
@@ -59,8 +58,8 @@ class NewClaim:
         Keys, in the order in which they were placed.
     requests : dict of str to str
         Requests of the pods and of the daemons, by resource.
-    requirements : dict
-        By label, values by operator, and ``minValues``.
+    others : dict
+        Requirements besides that on the instance type; see `requirements`.
     labels : dict of str to str
     types : tuple of TypePrice
         The instance types that would do, the cheapest first.
@@ -68,6 +67,8 @@ class NewClaim:
         Its price is the least that the node costs.
     min_values_relaxed : bool
         Whether the last claim of the pool has fewer values than minValues asks for.
+    least_types : int or None
+        How many instance types there must be to choose from.
     launched : (InstanceType, Offering) or None
         What `cheapest` names.
     """
@@ -75,12 +76,21 @@ class NewClaim:
     pool: str
     pods: tuple[str, ...]
     requests: dict[str, str]
-    requirements: dict[str, dict[str, Any]]
+    others: dict[str, dict[str, Any]]
     labels: dict[str, str]
     types: tuple[TypePrice, ...]
     cheapest: Launch | None
     min_values_relaxed: bool = False
     launched: tuple[InstanceType, Offering] | None = field(default=None, compare=False, repr=False)
+    least_types: int | None = None
+
+    @property
+    def requirements(self) -> dict[str, dict[str, Any]]:
+        """By label, values by operator, and ``minValues``."""
+        named: dict[str, Any] = {"In": sorted({one.name for one in self.types})}
+        if self.least_types is not None:
+            named["minValues"] = self.least_types
+        return self.others | {INSTANCE_TYPE: named}
 
     @property
     def price(self) -> float | None:
@@ -162,28 +172,75 @@ class Provisioning(Tabular):
         )
 
 
-class _Prices:
-    """Prices of the types of templates, by the requirements of a claim."""
+class _Offers:
+    """What the types of a template offer for claims with the same requirements.
 
-    def __init__(self) -> None:
-        self._known: dict[tuple[TypeColumns, RequirementSet], list[float]] = {}
+    Attributes
+    ----------
+    prices : array of float64
+        By type, of the cheapest offering that could be launched; infinite without one.
+    best : list of Offering or None
+        That offering.
+    kinds : list of int
+        By type, the capacity types that could be launched, as bits.
+    """
 
-    def of(self, columns: TypeColumns, requirements: RequirementSet) -> list[float]:
-        """By type the price of the cheapest offering that could be launched; infinite without one."""
-        found = self._known.get((columns, requirements))
+    def __init__(self, columns: TypeColumns, requirements: RequirementSet) -> None:
+        self.types = [one.type for one in columns.types]
+        self.best: list[Offering | None] = []
+        self.kinds: list[int] = []
+        key = requirements.vocabulary.key(CAPACITY_TYPE)
+        known: dict[RequirementSet, bool] = {}
+        for one in columns.types:
+            kinds, best = 0, None
+            for each in one.offerings:
+                asked, offering = each.requirements, each.offering
+                if asked not in known:
+                    known[asked] = not requirements.refusal(asked, undefined=True)
+                if known[asked] and offering.is_launchable:
+                    kinds |= key.bit(offering.capacity_type)
+                    best = offering if best is None or offering.price < best.price else best
+            self.best.append(best)
+            self.kinds.append(kinds)
+        self.prices = np.array([inf if best is None else best.price for best in self.best])
+        self.shown = [
+            TypePrice(one.name, _known(price))
+            for one, price in zip(columns.types, self.prices.tolist(), strict=True)
+        ]
+        self.labels = _custom_labels(requirements)
+        self._written: dict[int, dict[str, dict[str, Any]]] = {}
+        self._requirements = requirements
+
+    def by_price(self, types: int) -> npt.NDArray[np.int32]:
+        """Places of types, given as bits, the cheapest first."""
+        size = len(self.best)
+        as_bytes = np.frombuffer(types.to_bytes(size // 8 + 1, "little"), np.uint8)
+        places = np.flatnonzero(np.unpackbits(as_bytes, bitorder="little")).astype(np.int32)
+        sort_order(self.prices, places)
+        return places
+
+    def written(self, places: Sequence[int]) -> dict[str, dict[str, Any]]:
+        """The requirements of a claim with these types, without their names."""
+        kinds = 0
+        for place in places:
+            kinds |= self.kinds[place]
+        found = self._written.get(kinds)
         if found is None:
-            found = self._known[columns, requirements] = [
-                min((known.offering.price for known in launchable(one, requirements)), default=inf)
-                for one in columns.types
-            ]
+            requirements = self._requirements
+            if kinds:
+                key = requirements.vocabulary.key(CAPACITY_TYPE)
+                allowed = requirements.vocabulary.set_of([key.requirement(False, kinds)])
+                requirements = requirements.meet(allowed)
+            found = self._written[kinds] = _written(requirements)
         return found
 
-
-def launchable(of: KnownType, requirements: RequirementSet) -> Iterator[KnownOffering]:
-    """The offerings of a type that could be launched for a claim."""
-    for known in of.offerings:
-        if known.offering.is_launchable and not requirements.refusal(known.requirements, undefined=True):
-            yield known
+    def launched(self, places: Sequence[int]) -> tuple[InstanceType, Offering] | None:
+        """The cheapest offering of types that are in the order of their prices."""
+        for place in places:
+            best = self.best[place]
+            if best is not None:
+                return self.types[place], best
+        return None
 
 
 def new_claims(
@@ -193,15 +250,18 @@ def new_claims(
 
     Rules: Karpenter v1.15.0, FinalizeScheduling, Truncate and ToNodeClaim.
     """
-    prices = _Prices()
+    offers: dict[tuple[TypeColumns, RequirementSet], _Offers] = {}
     made: dict[str, NewClaim] = {}
     errors: dict[str, PodError] = {}
     for claim in claims:
         requirements, columns = _final(claim, options), claim.template.columns
-        by_place = prices.of(columns, requirements)
-        places = [at for at in range(len(columns.types)) if claim.types >> at & 1]
-        places = go_sorted(places, by_place.__getitem__)[: options.most_types]
-        lacking = lacking_values(columns, sum(1 << at for at in places), requirements)
+        of_claim = offers.get((columns, requirements))
+        if of_claim is None:
+            of_claim = offers[columns, requirements] = _Offers(columns, requirements)
+        places = of_claim.by_price(claim.types)[: options.most_types].tolist()
+        lacking = {}
+        if requirements.has_min_values:
+            lacking = lacking_values(columns, sum(1 << at for at in places), requirements)
         if lacking and not options.best_effort:
             text = "pod didn\u2019t schedule because NodePool couldn\u2019t meet minValues requirements"
             why = with_values(
@@ -209,14 +269,13 @@ def new_claims(
             )
             errors |= {candidate.pod.key: PodError(why) for candidate in claim.pods}
             continue
-        types = [columns.types[at] for at in places]
-        made[claim.name] = _made(claim, types, requirements)
+        made[claim.name] = _made(claim, of_claim, places, requirements)
     return made, errors
 
 
 def _final(claim: Claim, options: KarpenterOptions) -> RequirementSet:
     """The requirements of a claim, which is fixed to its reservations if it has some."""
-    requirements, vocabulary = claim.requirements.without(HOSTNAME), claim.requirements.vocabulary
+    requirements, vocabulary = claim.requirements, claim.requirements.vocabulary
     if not claim.reserved:
         return requirements
     requirements = requirements.having(vocabulary.key(CAPACITY_TYPE).one_of(RESERVED))
@@ -224,33 +283,28 @@ def _final(claim: Claim, options: KarpenterOptions) -> RequirementSet:
     return requirements.meet(vocabulary.set_of([vocabulary.key(options.reservation_label).one_of(*ids)]))
 
 
-def _made(claim: Claim, types: Sequence[KnownType], requirements: RequirementSet) -> NewClaim:
-    vocabulary, template = requirements.vocabulary, claim.template
-    named = vocabulary.requirement(INSTANCE_TYPE, "In", [one.name for one in types])
-    requirements = requirements.meet(vocabulary.set_of([named]))
-    offerings = [(one, list(launchable(one, requirements))) for one in types]
-    kinds = {known.offering.capacity_type for _, of_type in offerings for known in of_type}
-    if kinds:
-        requirements = requirements.meet(vocabulary.set_of([vocabulary.key(CAPACITY_TYPE).one_of(*kinds)]))
-    prices = [min((known.offering.price for known in of_type), default=inf) for _, of_type in offerings]
-    every = [(one.type, known.offering) for one, of_type in offerings for known in of_type]
-    launched = min(every, key=lambda pair: pair[1].price, default=None)
-    cheapest: Launch | None = None
-    if launched is not None:
-        best = launched[1]
-        price = _known(best.price)
-        cheapest = Launch(launched[0].name, best.zone, best.capacity_type, best.reservation_id, price)
+def _made(claim: Claim, offers: _Offers, places: Sequence[int], requirements: RequirementSet) -> NewClaim:
+    template, launched = claim.template, offers.launched(places)
     return NewClaim(
         template.name,
         tuple([candidate.pod.key for candidate in claim.pods]),
         _requests(claim),
-        _written(requirements),
-        template.labels | _custom_labels(requirements),
-        tuple([TypePrice(one.name, _known(price)) for one, price in zip(types, prices, strict=True)]),
-        cheapest,
+        offers.written(places),
+        template.labels | offers.labels,
+        tuple([offers.shown[place] for place in places]),
+        _launch(launched),
         template.min_values_relaxed,
         launched,
+        requirements.get(INSTANCE_TYPE).min_values,
     )
+
+
+def _launch(launched: tuple[InstanceType, Offering] | None) -> Launch | None:
+    if launched is None:
+        return None
+    of_type, best = launched
+    reserved = best.reservation_id if best.capacity_type == RESERVED else ""
+    return Launch(of_type.name, best.zone, best.capacity_type, reserved, _known(best.price))
 
 
 def _known(price: float) -> float | None:
@@ -271,7 +325,7 @@ def _written(requirements: RequirementSet) -> dict[str, dict[str, Any]]:
     """Requirements as a NodeClaim has them."""
     found: dict[str, dict[str, Any]] = {}
     for name, one in requirements.by_key.items():
-        if name in SIMULATED:
+        if name in SIMULATED or name == INSTANCE_TYPE:
             continue
         found[name] = dict(one.as_written())
         if one.min_values is not None:

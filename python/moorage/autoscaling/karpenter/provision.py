@@ -40,7 +40,7 @@ from .claims.claim_template import (
 )
 from .claims.daemon_overhead import Daemon, daemons
 from .claims.reservations import Reservations
-from .claims.type_columns import INSTANCE_TYPE, KnownType, known_type
+from .claims.type_columns import INSTANCE_TYPE, KnownType, OfferingSets, known_type
 from .karpenter_options import WELL_KNOWN, KarpenterOptions
 from .new_nodes_result import PodError, Provisioning, new_claims
 from .nodes.existing_node import ExistingNode, NodeContents, existing_node
@@ -138,6 +138,7 @@ class _Pass:
         self.states = state_nodes(objects.list(Node), objects.list(NodeClaim), situation.marked)
         self.ignored: dict[str, str] = {}
         self._types: dict[InstanceType, KnownType] = {}
+        self._offering_sets: OfferingSets = {}
 
     def result(self) -> Provisioning:
         pending, moving = self._pending(), self._moving()
@@ -224,7 +225,8 @@ class _Pass:
         found = []
         for one in self.situation.types.get(pool.name, ()):
             if one not in self._types:
-                self._types[one] = known_type(one, self.vocabulary, self.options.reservation_label)
+                label = self.options.reservation_label
+                self._types[one] = known_type(one, self.vocabulary, label, self._offering_sets)
             found.append(self._types[one])
         return found
 

@@ -9,12 +9,15 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
+from moorage._core.base.go_sort import sort_order
 from moorage.objects.workloads.ages import seconds
 
 from .claims.claim import Candidate, Claim, Placement, Refusal
 from .claims.claim_template import ClaimTemplate, Limits
 from .claims.reservations import ReservationError, Reservations
-from .go_sort import go_sorted
+from .host_table import RESOURCES, HostTable
 from .nodes.existing_node import ExistingNode
 from .pods.relaxed_shapes import relaxed
 from .requirements.requirement_set import HOSTNAME, Vocabulary
@@ -34,8 +37,6 @@ class Solver:
         Whether some pool has a taint of effect PreferNoSchedule.
     best_effort : bool
         Whether new claims may have fewer values than minValues asks for.
-    claims : list of Claim
-        In the order in which the last sort left them.
     relaxations : dict of str to list of str
         By the key of a pod, what it gave up over all attempts.
     """
@@ -48,10 +49,22 @@ class Solver:
     reservations: Reservations | None
     tolerating: bool
     best_effort: bool
-    claims: list[Claim] = field(default_factory=list)
     errors: dict[str, Refusal] = field(default_factory=dict)
     relaxations: dict[str, list[str]] = field(default_factory=dict)
     _hosts: int = 0
+
+    def __post_init__(self) -> None:
+        self._nodes: HostTable[ExistingNode] = HostTable(self.topology)
+        for node in self.nodes:
+            self._nodes.add(node, node.as_host(node.requirements), node.free)
+        self._claims: HostTable[Claim] = HostTable(self.topology)
+        self._order = np.zeros(16, np.int32)
+        self._counts = np.zeros(16)
+
+    @property
+    def claims(self) -> list[Claim]:
+        """The claims, in the order in which the last sort left them."""
+        return [self._claims.hosts[row] for row in self._order[: len(self._claims.hosts)]]
 
     def solve(self, candidates: Sequence[Candidate]) -> None:
         """Place pods, until nothing has moved for a whole round."""
@@ -94,20 +107,39 @@ class Solver:
 
     def _add(self, candidate: Candidate) -> Refusal | None:
         self.topology.ties.attempt += 1
-        for node in self.nodes:
-            requirements = node.placement(candidate, self.topology)
-            if requirements is not None:
-                node.add(candidate, requirements, self.topology)
-                return None
-        self.claims = go_sorted(self.claims, lambda claim: len(claim.pods))
-        for claim in self.claims:
-            placement = claim.placement(candidate, self.topology, self.reservations, False)
-            if isinstance(placement, Placement):
-                claim.add(candidate, placement, self.topology, self.reservations)
-                return None
+        if self._add_to_node(candidate) or self._add_to_claim(candidate):
+            return None
         if not self.templates:
             return NO_TEMPLATE
         return self._add_claim(candidate)
+
+    def _add_to_node(self, candidate: Candidate) -> bool:
+        """Place a pod on the first node that takes it."""
+        for row in map(int, np.flatnonzero(self._nodes.possible(candidate))) if self.nodes else ():
+            node = self.nodes[row]
+            requirements = node.placement(candidate, self.topology)
+            if requirements is not None:
+                node.add(candidate, requirements, self.topology)
+                self._nodes.update(row, node.as_host(requirements), node.free)
+                return True
+        return False
+
+    def _add_to_claim(self, candidate: Candidate) -> bool:
+        """Place a pod on a claim in the making: those with the fewest pods come first."""
+        claims = self._claims.hosts
+        if not claims:
+            return False
+        order = self._order[: len(claims)]
+        sort_order(self._counts[: len(claims)], order)
+        for row in map(int, order[self._claims.possible(candidate)[order]]):
+            claim = claims[row]
+            placement = claim.placement(candidate, self.topology, self.reservations, False)
+            if isinstance(placement, Placement):
+                claim.add(candidate, placement, self.topology, self.reservations)
+                self._counts[row] += 1
+                self._claims.update(row, claim.as_host(claim.requirements), _room(claim))
+                return True
+        return False
 
     def _add_claim(self, candidate: Candidate) -> Refusal | None:
         """Make a claim of the first pool that accepts a pod; else why none does, in order of the pools."""
@@ -132,16 +164,28 @@ class Solver:
                 continue
             template.min_values_relaxed = _is_lowered(claim, placement)
             claim.add(candidate, placement, self.topology, self.reservations)
-            self.claims.append(claim)
+            self._keep(claim)
             limits.use({name: columns.capacity.largest(name, claim.types) for name in limits.left})
             return None
         return Joined(refusals)
+
+    def _keep(self, claim: Claim) -> None:
+        """Take a new claim, with its first pod, among those in the making."""
+        row = self._claims.add(claim, claim.as_host(claim.requirements), _room(claim))
+        if row == len(self._order):
+            self._order = np.concatenate([self._order, np.zeros_like(self._order)])
+            self._counts = np.concatenate([self._counts, np.zeros_like(self._counts)])
+        self._order[row], self._counts[row] = row, 1
 
     def _new_claim(self, template: ClaimTemplate, types: int) -> Claim:
         self._hosts += 1
         name = f"hostname-placeholder-{self._hosts:04d}"
         host = self.vocabulary.set_of([self.vocabulary.key(HOSTNAME).one_of(name)])
         return Claim(template, name, host, template.requirements, types)
+
+
+def _room(claim: Claim) -> dict[str, int]:
+    return {name: claim.room(name) for name in RESOURCES}
 
 
 @dataclass(eq=False)

@@ -86,6 +86,10 @@ class Claim:
     def as_host(self, requirements: RequirementSet) -> Host:
         return Host(self.name, self.template.taints, requirements, self.host, True)
 
+    def room(self, name: str) -> int:
+        """The most of a resource that another pod may request, were it not for daemons."""
+        return self.template.columns.largest_allocatable(name, self.types) - self.amounts.get(name, 0)
+
     def placement(
         self, candidate: Candidate, topology: Topology, reservations: Reservations | None, best_effort: bool
     ) -> Placement | Refusal:

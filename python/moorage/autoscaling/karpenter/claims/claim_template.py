@@ -125,4 +125,6 @@ def claim_template(
     if not best_effort and lacking_values(columns, left, requirements):
         return f"{NO_TYPES} due to minValues incompatibility"
     order, groups = overhead_groups(columns.chosen(left), spec.taints, requirements, daemons)
-    return ClaimTemplate(pool, labels, requirements, spec.taints, TypeColumns(order), groups)
+    if order != list(types):
+        columns = TypeColumns(order)
+    return ClaimTemplate(pool, labels, requirements, spec.taints, columns, groups)

@@ -17,6 +17,7 @@ from moorage._core.base.quantity import Quantity
 from moorage.autoscaling.instance_types.instance_type import InstanceType, Offering
 from moorage.autoscaling.karpenter.requirements.requirement import EXCLUDING, Requirement, bits
 from moorage.autoscaling.karpenter.requirements.requirement_set import RequirementSet, Vocabulary
+from moorage.objects import NodeSelectorRequirement
 
 
 @dataclass(eq=False)
@@ -47,7 +48,13 @@ class KnownType:
         return self.type.name
 
 
-def known_type(of: InstanceType, vocabulary: Vocabulary, reservation_label: str) -> KnownType:
+OfferingSets = dict[tuple[str, str, str, tuple[NodeSelectorRequirement, ...]], RequirementSet]
+"""Requirements of offerings by what they are made of: many types have the same."""
+
+
+def known_type(
+    of: InstanceType, vocabulary: Vocabulary, reservation_label: str, sets: OfferingSets
+) -> KnownType:
     """Read an instance type; what its offerings name but not itself, it has in all of theirs."""
     make = vocabulary.requirement
     own = [make(one.key, one.operator, one.values) for one in of.requirements]
@@ -59,14 +66,17 @@ def known_type(of: InstanceType, vocabulary: Vocabulary, reservation_label: str)
         own.append(make(CAPACITY_TYPE, "In", [one.capacity_type for one in of.offerings]))
     offerings = []
     for one in of.offerings:
-        reserved = ("In", (one.reservation_id,)) if one.capacity_type == RESERVED else ("DoesNotExist", ())
-        parts = [
-            make(ZONE, "In", (one.zone,)),
-            make(CAPACITY_TYPE, "In", (one.capacity_type,)),
-            make(reservation_label, *reserved),
-            *(make(more.key, more.operator, more.values) for more in one.requirements),
-        ]
-        offerings.append(KnownOffering(one, vocabulary.set_of(parts)))
+        made_of = one.zone, one.capacity_type, one.reservation_id, one.requirements
+        if made_of not in sets:
+            reserved = ("In", (one.reservation_id,)) if one.capacity_type == RESERVED else ("DoesNotExist",)
+            parts = [
+                make(ZONE, "In", (one.zone,)),
+                make(CAPACITY_TYPE, "In", (one.capacity_type,)),
+                make(reservation_label, *reserved),
+                *(make(more.key, more.operator, more.values) for more in one.requirements),
+            ]
+            sets[made_of] = vocabulary.set_of(parts)
+        offerings.append(KnownOffering(one, sets[made_of]))
     groups: dict[frozenset[tuple[str, Quantity]], list[KnownOffering]] = {frozenset(): []}
     for known in offerings:
         if known.offering.available:
@@ -107,10 +117,14 @@ class Thresholds:
     def largest(self, name: str, among: int) -> int:
         """The largest amount of those in a mask."""
         amounts, masks = self._sorted.get(name, ([], [0]))
-        for place in range(len(amounts) - 1, -1, -1):
-            if masks[place] & among:
-                return amounts[place]
-        return 0
+        low, high = 0, len(amounts)
+        while low < high:
+            middle = (low + high) // 2
+            if masks[middle] & among:
+                low = middle + 1
+            else:
+                high = middle
+        return amounts[low - 1] if low else 0
 
 
 class TypeColumns:
@@ -206,6 +220,11 @@ class TypeColumns:
             if not rows:
                 return 0
         return self._types_of(rows)
+
+    def largest_allocatable(self, name: str, types: int) -> int:
+        """The most of a resource that a node of some types has, whatever its offering."""
+        extra = -1 << len(self.types) if self._owners else 0
+        return self._rows.largest(name, types | extra)
 
     def within(self, volumes: Mapping[str, frozenset[str]]) -> int:
         """Types that can attach volumes."""

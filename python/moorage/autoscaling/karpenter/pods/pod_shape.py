@@ -16,7 +16,7 @@ import msgspec
 from moorage._core.base.quantity import Quantity
 from moorage._core.base.resources import pod_requests
 from moorage._core.base.selectors import tolerates
-from moorage.autoscaling.karpenter.go_sort import go_sorted
+from moorage.autoscaling.karpenter.go_order import go_sorted
 from moorage.autoscaling.karpenter.requirements.requirement_set import HOSTNAME, RequirementSet, Vocabulary
 from moorage.autoscaling.karpenter.texts import taint_text, with_values
 from moorage.objects import (
@@ -190,6 +190,7 @@ class ShapeBook:
         self.vocabulary = vocabulary
         self._strictly = strictly
         self._labelled: dict[tuple[str, frozenset[tuple[str, str]]], Labelled] = {}
+        self._of_pods: dict[int, tuple[Pod, PodShape]] = {}
         self._shapes: dict[tuple[str, frozenset[tuple[str, str]], bytes], PodShape] = {}
 
     def labelled(self, pod: Pod) -> Labelled:
@@ -201,6 +202,9 @@ class ShapeBook:
 
     def shape(self, pod: Pod) -> PodShape:
         """The shape of a pod; its volumes are no part of it."""
+        known = self._of_pods.get(id(pod))
+        if known is not None:
+            return known[1]
         spec = pod.spec
         parts = (
             *(spec.containers, spec.init_containers, spec.overhead, spec.resources, spec.node_selector),
@@ -216,6 +220,7 @@ class ShapeBook:
         found = self._shapes.get(key)
         if found is None:
             found = self._shapes[key] = self._made(pod)
+        self._of_pods[id(pod)] = pod, found
         return found
 
     def _made(self, pod: Pod) -> PodShape:

@@ -19,6 +19,9 @@ from .domain_universe import DomainUniverse
 from .node_filter import NodeFilter
 from .topology_group import AFFINITY, ANTI_AFFINITY, NO_LIMIT, SPREAD, Ties, TopologyGroup
 
+Asked = tuple[TopologyGroup, bool]
+"""A group, and whether it counts the pod in question."""
+
 
 class Host(NamedTuple):
     """A node or claim as topologies see it.
@@ -246,16 +249,36 @@ class Topology:
                 return refusal
         return found
 
+    def groups_of(self, uid: str, shape: PodShape) -> tuple[list[Asked], list[Asked]]:
+        """The groups that decide where a pod may be: those on hosts, and the others.
+
+        Those on hosts are left out if the pod names hosts itself.
+        """
+        groups = (*self.owned.get(uid, ()), *self._selecting(shape.labelled, self.inverse, "inverse"))
+        on_hosts: list[Asked] = []
+        others: list[Asked] = []
+        for group in groups:
+            asked = group, self._selects(shape, group)
+            if not group.on_hosts:
+                others.append(asked)
+            elif HOSTNAME not in shape.strict_requirements.by_key:
+                on_hosts.append(asked)
+        return on_hosts, others
+
+    def _selects(self, shape: PodShape, group: TopologyGroup) -> bool:
+        """Whether a group counts a pod of this shape."""
+        known: dict[TopologyGroup, bool] = shape.memo.setdefault("selects", {})
+        found = known.get(group)
+        if found is None:
+            found = known[group] = group.selects(shape.labelled)
+        return found
+
     def _domains(
         self, shape: PodShape, group: TopologyGroup, host: Host
     ) -> Requirement | TopologyError | None:
         """The domains that a group leaves; None for a host that it takes."""
         strict = shape.strict_requirements.by_key.get(group.topology_key) or group.key.exists
-        selects = (
-            group in self._selecting(shape.labelled, self.own, "own")
-            if group.kind != ANTI_AFFINITY
-            else False
-        )
+        selects = self._selects(shape, group)
         if group.on_hosts:
             named = host.host.by_key[HOSTNAME]
             return (

@@ -55,6 +55,8 @@ class TopologyGroup:
         Pods by the place of a domain among the values of the key.
     known, occupied : int
         The domains, and those with a pod, as bits.
+    levels : list of int
+        Of a group on hosts, those with more than 0, 1, … pods.
     """
 
     kind: str
@@ -68,6 +70,7 @@ class TopologyGroup:
     counts: dict[int, int] = field(default_factory=dict)
     known: int = 0
     occupied: int = 0
+    levels: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.on_hosts = self.topology_key == HOSTNAME
@@ -98,7 +101,12 @@ class TopologyGroup:
         self.known |= mask
         self.occupied |= mask
         for place in bits(mask):
-            self.counts[place] = self.counts.get(place, 0) + 1
+            before = self.counts.get(place, 0)
+            self.counts[place] = before + 1
+            if self.on_hosts:
+                if before == len(self.levels):
+                    self.levels.append(0)
+                self.levels[before] |= 1 << place
 
     def count(self, mask: int) -> int:
         """The pods in one domain."""
@@ -115,6 +123,15 @@ class TopologyGroup:
         if not pods.select(host):
             return False
         return bool(self.occupied & host) or (selects and not pods.select(self.occupied))
+
+    def allowed_hosts(self, selects: bool) -> int:
+        """The hosts, as bits, that take a pod which may be on any; new hosts have no pods."""
+        if self.kind == SPREAD:
+            most = self.max_skew - selects
+            return ~self.levels[most] if most < len(self.levels) else -1
+        if self.kind == ANTI_AFFINITY:
+            return ~self.occupied
+        return self.occupied or (-1 if selects else 0)
 
     def domains(self, pods: Requirement, nodes: Requirement, selects: bool, ties: Ties) -> int:
         """The domains in which a pod may be, of those that the pod and a node allow."""

@@ -1,9 +1,4 @@
-"""Sorting as Go's sort.Slice does, which leaves equal items in an order of its own.
-
-The algorithm is pattern-defeating quicksort (Orson Peters, 2021), with the constants and the order of steps
-that Go's standard library documents. Up to 12 items it is an insertion sort, hence stable; beyond that the
-order of equal items follows from the order before and nothing else.
-"""
+"""The twin of `moorage._core.base.go_sort` in Python."""
 
 from __future__ import annotations
 

@@ -1,0 +1,4 @@
+import numpy as np
+import numpy.typing as npt
+
+def sort_order(keys: npt.NDArray[np.float64], order: npt.NDArray[np.int32]) -> None: ...

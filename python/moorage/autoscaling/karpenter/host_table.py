@@ -1,0 +1,157 @@
+"""Nodes and claims as columns: which of them could take a pod, without asking one by one.
+
+What the columns refuse would refuse the pod for certain; what they leave is asked. They compare the most that
+a host has left of each resource, the requirements that many hosts share, and the pods that topologies count
+on each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from .claims.claim import Candidate
+from .pods.pod_shape import PodShape
+from .requirements.requirement import Requirement
+from .requirements.requirement_set import HOSTNAME
+from .topology.topology import Host, Topology
+from .topology.topology_group import TopologyGroup
+
+RESOURCES = ("cpu", "memory", "pods")
+_SLACK = 1e-12
+"""Amounts are compared as floats, with so much in favour of the pod."""
+
+T = TypeVar("T")
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(eq=False, slots=True)
+class _Kind:
+    """What several hosts have in common: taints and requirements."""
+
+    host: Host
+    used: int = 0
+
+
+class HostTable(Generic[T]):
+    """Hosts by row, in the order in which they were added."""
+
+    def __init__(self, topology: Topology) -> None:
+        self.hosts: list[T] = []
+        self._topology = topology
+        self._room = np.zeros((len(RESOURCES), 16))
+        self._kind = np.zeros(16, np.int32)
+        self._place = np.zeros(16, np.int64)
+        self._kinds: list[_Kind] = []
+        self._known: dict[tuple[object, ...], int] = {}
+        self._agreed: dict[PodShape, list[bool]] = {}
+
+    def add(self, host: T, seen: Host, room: Mapping[str, int]) -> int:
+        """Add a host; its row.
+
+        Parameters
+        ----------
+        room : mapping of str to int
+            The most that a pod may request, in units of 10**-9.
+        """
+        row = len(self.hosts)
+        if row == len(self._kind):
+            self._room = np.concatenate([self._room, np.zeros_like(self._room)], axis=1)
+            self._kind = np.concatenate([self._kind, np.zeros_like(self._kind)])
+            self._place = np.concatenate([self._place, np.zeros_like(self._place)])
+        self.hosts.append(host)
+        self._place[row] = seen.host.by_key[HOSTNAME].mask.bit_length() - 1
+        self._kind[row] = self._kind_of(seen)
+        self._kinds[self._kind[row]].used += 1
+        self._set_room(row, room)
+        return row
+
+    def update(self, row: int, seen: Host, room: Mapping[str, int]) -> None:
+        """Say what has become of a host."""
+        self._kinds[self._kind[row]].used -= 1
+        self._kind[row] = kind = self._kind_of(seen)
+        self._kinds[kind].used += 1
+        self._set_room(row, room)
+
+    def _set_room(self, row: int, room: Mapping[str, int]) -> None:
+        for at, name in enumerate(RESOURCES):
+            left = float(room.get(name, 0))
+            self._room[at, row] = left + abs(left) * _SLACK
+
+    def _kind_of(self, seen: Host) -> int:
+        key = (seen.requirements, seen.taints)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = len(self._kinds)
+            self._kinds.append(_Kind(seen))
+        return found
+
+    def possible(self, candidate: Candidate) -> Flags:
+        """By row, whether a host could take a pod."""
+        size, amounts = len(self.hosts), candidate.shape.amounts
+        found: Flags = self._room[0, :size] >= amounts.get(RESOURCES[0], 0)
+        for at in range(1, len(RESOURCES)):
+            found &= self._room[at, :size] >= amounts.get(RESOURCES[at], 0)
+        on_hosts, others = self._topology.groups_of(candidate.uid, candidate.shape)
+        found &= np.array(self._agreeing(candidate, others))[self._kind[:size]]
+        if on_hosts:
+            allowed = -1
+            for group, selects in on_hosts:
+                allowed &= group.allowed_hosts(selects)
+            found &= _flags(allowed, self._place[:size])
+        return found
+
+    def _agreeing(self, candidate: Candidate, groups: Sequence[tuple[TopologyGroup, bool]]) -> list[bool]:
+        """By kind, whether taints, requirements, and topologies that are not about hosts let a pod in."""
+        shape, ties = candidate.shape, self._topology.ties
+        strict = shape.strict_requirements
+        known = self._agreed.setdefault(shape, [])
+        for kind in self._kinds[len(known) :]:
+            known.append(self._agrees(candidate, kind.host))
+        if not groups:
+            return known
+        asked: dict[tuple[TopologyGroup, Requirement], bool] = {}
+        found = []
+        for agrees, kind in zip(known, self._kinds, strict=True):
+            if agrees and kind.used:
+                for group, selects in groups:
+                    key = group.topology_key
+                    nodes = kind.host.requirements.by_key.get(key) or group.key.exists
+                    answer = asked.get((group, nodes))
+                    if answer is None:
+                        pods = strict.by_key.get(key) or group.key.exists
+                        nodes_of_pod = self._with_preference(candidate, key, nodes)
+                        answer = bool(group.domains(pods, nodes_of_pod, selects, ties))
+                        asked[group, nodes] = answer
+                    if not answer:
+                        agrees = False
+                        break
+            found.append(agrees)
+        return found
+
+    @staticmethod
+    def _with_preference(candidate: Candidate, key: str, nodes: Requirement) -> Requirement:
+        """What a node would have to have of a label with the pod."""
+        own = candidate.shape.requirements.by_key.get(key)
+        return nodes if own is None else nodes.meet(own)
+
+    @staticmethod
+    def _agrees(candidate: Candidate, host: Host) -> bool:
+        shape = candidate.shape
+        if shape.taint_refusal(host.taints):
+            return False
+        return shape.names_host or not host.requirements.refusal(shape.requirements, host.undefined)
+
+
+def _flags(mask: int, places: npt.NDArray[np.int64]) -> Flags:
+    """Whether the bits at places are set."""
+    if not len(places):
+        return np.zeros(0, np.bool_)
+    size = int(places.max()) // 8 + 1
+    mask &= (1 << size * 8) - 1
+    as_bytes = np.frombuffer(mask.to_bytes(size, "little"), np.uint8)
+    return np.unpackbits(as_bytes, bitorder="little")[places].view(np.bool_)

@@ -103,7 +103,13 @@ def number_of(number: int, one: str, several: str) -> str:
 
 
 def nearest(text: str, names: Iterable[str]) -> str:
-    """Return what an error adds about the names that are most like one that does not exist; "" if none is."""
+    """Return what an error adds about the names that are most like one that does not exist.
+
+    Returns
+    -------
+    str
+        "" if none is like it.
+    """
     found = _nearest(text, names)
     return f"; nearest: {', '.join(found)}" if found else ""
 

@@ -898,8 +898,8 @@ class Scheduler(PodScheduler):
         nodes : sequence of str, optional
             Names; by default all nodes.
         by : str, optional
-            "zone", "region", "pool", or the key of a label: one result for each value, sorted. Nodes without
-            the label are left out. By default one result for each node, in list order.
+            "zone", "region", "pool", or the key of a label: one result for each value, sorted, and at last
+            one, "(none)", for the nodes without the label. By default one for each node, in list order.
 
         Raises
         ------

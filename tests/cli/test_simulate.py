@@ -467,3 +467,23 @@ def test_restarts_of_all_workloads_have_rows(
     assert (row["workload"], row["pods"], row["alreadyBound"], row["placed"]) == ("deployment/web", 2, 0, 2)
     assert [one["status"] for one in found["pods"]] == ["placed", "placed"]
     assert (found["summary"]["running"], found["summary"]["placed"]) == (0, 2)
+
+
+def test_bound_pods_are_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "dump.json"
+    items = [node("a", "z1"), pod("old", nodeName="a"), pod("other", "shop", nodeName="a"), pod("new")]
+    path.write_text(json.dumps({"kind": "List", "items": items}))
+    run = ["simulate", "-f", str(path), "-o", "csv"]
+    rows = {}
+    for options in ("", "--bound", "--bound -n shop", "--bound -l a=b", "--bound --drain a"):
+        assert main([*run, *options.split()]) == 0
+        cells = [line.split(",") for line in capsys.readouterr().out.splitlines()[1:]]
+        rows[options] = sorted((row[1], row[3], row[4]) for row in cells)
+    (new,) = rows[""]
+    old, other = ("old", "bound", "a"), ("other", "bound", "a")
+    assert rows["--bound"] == [new, old, other]
+    assert rows["--bound -n shop"] == [other]
+    assert rows["--bound -l a=b"] == []
+    assert [row[1] for row in rows["--bound --drain a"] if row[0] == "old"] == ["kept"]
+    assert main(["simulate", "-f", str(path), "--bound"]) == 2
+    assert capsys.readouterr().err == "error: --bound needs -o wide or -o csv\n"

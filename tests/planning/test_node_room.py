@@ -23,3 +23,11 @@ def test_the_largest_pod_is_that_of_the_node_with_both_cpu_and_memory() -> None:
     nodes = [node(name, "z", cpu="4", memory="8Gi") for name in "abc"]
     (room,) = Scheduler(Cluster(nodes=nodes, pods=pods)).node_room(by="zone")
     assert room.largest == {"cpu": 2000, "memory": 4 << 30}
+
+
+def test_nodes_without_the_label_have_a_row_of_their_own() -> None:
+    nodes = [node("a", "z"), node("b"), node("c", ""), node("d", "y")]
+    nodes[2].metadata.labels["topology.kubernetes.io/zone"] = ""
+    rooms = Scheduler(Cluster(nodes=nodes)).node_room(by="zone")
+    assert [(room.name, room.nodes) for room in rooms] == [("(empty)", 1), ("y", 1), ("z", 1), ("(none)", 1)]
+    assert [room.name for room in Scheduler(Cluster(nodes=nodes)).node_room(["b"], by="zone")] == ["(none)"]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from hashlib import sha256
 from typing import Any
 
 from msgspec.structs import fields, replace
 
 from .model.meta import LAST_APPLIED, Object, Struct
 from .model.storage import CSIDriver, CSINode, StorageClass
-from .model.workload import ControllerRevision
+from .model.workload import ControllerRevision, PodTemplateSpec
 from .read.object_defaults import decoded_revision
 
 
@@ -41,7 +42,8 @@ _TEXTS = _names(
     "pod_management_policy reclaim_policy persistent_volume_reclaim_policy volume_binding_mode "
     "allocation_mode source scope_name scopes match_attribute distinct_attribute expression "
     "extended_resource_name resource_name resource api_group declared_features driver provisioner attacher "
-    "scheduler_name binding_conditions binding_failure_conditions share_id"
+    "scheduler_name binding_conditions binding_failure_conditions share_id concurrency_policy "
+    "controlled_values mode pod_replacement_policy unhealthy_pod_eviction_policy when_deleted when_scaled"
 )
 """Attributes whose texts stay: enumerations, times, quantities, resources, and what expressions name."""
 _MAPS = _names(
@@ -128,6 +130,8 @@ def _renamed(value: Any, name: str, rename: Rename) -> Any:
             if name in _TEXTS
             else rename(value)
         )
+    if name == "os":
+        return value
     if isinstance(value, tuple):
         return tuple(_renamed(one, name, rename) for one in value)
     if isinstance(value, dict):
@@ -135,7 +139,18 @@ def _renamed(value: Any, name: str, rename: Rename) -> Any:
     if not isinstance(value, Struct):
         return value
     old = {one.name: getattr(value, one.name) for one in fields(value)}
-    return replace(value, **{key: _renamed(one, key, rename) for key, one in old.items() if one})
+    new = replace(value, **{key: _renamed(one, key, rename) for key, one in old.items() if one})
+    return replace(new, unread=_left_out(value)) if isinstance(value, PodTemplateSpec) else new
+
+
+def _left_out(template: PodTemplateSpec) -> str:
+    """Return a field that differs where what is left out of templates does, so that a ReplicaSet is still the
+    one of its Deployment's template."""
+    told = template.unread, sorted(template.metadata.annotations.items())
+    if told == ("", []):
+        return ""
+    digest = sha256(repr(told).encode()).hexdigest()[:16]
+    return f'{{"containers":[{{"workingDir":"/{digest}"}}]}}'
 
 
 def _renamed_map(value: dict[str, Any], name: str, rename: Rename) -> Any:

@@ -20,6 +20,7 @@ from .node_groups import grouped_rows
 FIRST = ("cpu", "memory")
 PODS = "pods"
 HOLDERS = 3
+NO_LABEL, EMPTY = "(none)", "(empty)"
 
 
 class Holder(Struct, frozen=True):
@@ -48,7 +49,7 @@ class Room(Struct, frozen=True):
     Attributes
     ----------
     name : str
-        Of the node, or the value of the label.
+        Of the node, or the value of the label: "(none)" for the nodes without it, "(empty)" for an empty one.
     nodes : int
     schedulable : int
         How many of the nodes are not cordoned.
@@ -91,7 +92,10 @@ def node_room(scheduler: PodScheduler, names: Sequence[str] | None = None, by: s
     if by:
         kept = set(rows)
         every = grouped_rows(scheduler, by)[1]
-        groups = {name: its for name in sorted(every) if (its := [row for row in every[name] if row in kept])}
+        listed = [(name or EMPTY, every[name]) for name in sorted(every)]
+        labelled = {row for its in every.values() for row in its}
+        listed.append((NO_LABEL, [row for row in rows if row not in labelled]))
+        groups = {name: its for name, of_value in listed if (its := [row for row in of_value if row in kept])}
     return _Rooms(scheduler).of(groups)
 
 

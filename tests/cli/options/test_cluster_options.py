@@ -61,7 +61,7 @@ def test_commands_read_the_cluster_as_its_dump(
 ) -> None:
     there = ("--kubeconfig", tmp_path / "config")
     file = tmp_path / "dump.json.gz"
-    assert run(capsys, "dump", *there, file)[0] == 0
+    assert run(capsys, "dump", *there, "-o", file)[0] == 0
     for command in (["simulate"], ["check"], ["explain", "pod/p4"], ["compare", "as-is", "cordon a"]):
         live, dumped = run(capsys, *command, *there), run(capsys, *command, "-f", file)
         (code, shown, _), (code_of_dump, shown_of_dump, _) = live, dumped
@@ -94,7 +94,7 @@ def test_a_dump_says_who_has_applied_what(
     server.store.create(decode_object(old))
     there, file, change = ("--kubeconfig", tmp_path / "config"), tmp_path / "d.json", tmp_path / "c.json"
     change.write_text(json.dumps(new))
-    assert run(capsys, "dump", *there, file)[0] == 0
+    assert run(capsys, "dump", *there, "-o", file)[0] == 0
     live = run(capsys, "simulate", *there, "-f", change)
     assert run(capsys, "simulate", "-f", file, "-f", change)[:2] == live[:2]
     (found,) = [one for one in load(str(file), str(change)).others if isinstance(one, Deployment)]
@@ -135,7 +135,7 @@ def test_a_dump_has_no_secrets(
 ) -> None:
     env = [{"name": "PASSWORD", "value": "hunter2"}]
     server.extra["default/p1"] = {"spec": {"containers": [{"name": "c", "env": env, "command": ["hunter2"]}]}}
-    code, out, _ = run(capsys, "dump", "--kubeconfig", tmp_path / "config", "-")
+    code, out, _ = run(capsys, "dump", "--kubeconfig", tmp_path / "config")
     assert code == 0
     assert "hunter2" not in out
     assert "p1" in out
@@ -160,7 +160,7 @@ def test_a_dump_repeats_no_manifests(
         "data": {"spec": {"template": template}},
     }
     server.store.create(decode_object(revision))
-    code, out, _ = run(capsys, "dump", "--kubeconfig", tmp_path / "config", "-")
+    code, out, _ = run(capsys, "dump", "--kubeconfig", tmp_path / "config")
     assert code == 0
     assert "hunter2" not in out
     (found,) = [one for one in json.loads(out)["items"] if one["kind"] == "ControllerRevision"]
@@ -184,7 +184,7 @@ def test_manifests_are_applied_to_a_dump_as_to_its_cluster(
     server.store.create(decode_object(live))
     (tmp_path / "web.json").write_text(json.dumps(manifest))
     there = ("--kubeconfig", tmp_path / "config")
-    assert run(capsys, "dump", *there, tmp_path / "dump.json")[0] == 0
+    assert run(capsys, "dump", *there, "-o", tmp_path / "dump.json")[0] == 0
     assert "hunter2" not in (tmp_path / "dump.json").read_text()
     before = load(tmp_path / "dump.json")
     after = load(tmp_path / "dump.json", tmp_path / "web.json")
@@ -197,8 +197,8 @@ def test_manifests_are_applied_to_a_dump_as_to_its_cluster(
 
 def test_an_anonymous_dump(server: WireServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     there = ("--kubeconfig", tmp_path / "config")
-    assert run(capsys, "dump", *there, tmp_path / "open.json")[0] == 0
-    assert run(capsys, "dump", "--anonymize", *there, tmp_path / "other.json")[0] == 0
+    assert run(capsys, "dump", *there, "-o", tmp_path / "open.json")[0] == 0
+    assert run(capsys, "dump", "--anonymize", *there, "-o", tmp_path / "other.json")[0] == 0
     before, after = (run(capsys, "simulate", "-f", tmp_path / f"{name}.json") for name in ("open", "other"))
     table = before[1].replace("[wait]", "[m]")  # the name of a gate
     assert [line.split()[2:] for line in table.splitlines()] == [
@@ -207,12 +207,29 @@ def test_an_anonymous_dump(server: WireServer, tmp_path: Path, capsys: pytest.Ca
     assert "pod/gated" not in after[1]
 
 
+@pytest.mark.parametrize("name", ["must-gather.tar.gz", "support-bundle.tar.xz"])
+def test_a_dump_of_files(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also under other names it decides alike: ReplicaSets whose templates differ where nothing is read are
+    not taken for one another."""
+    archive = ROOT / "tests/data/archives" / name
+    dumped, other = tmp_path / "dump.json", tmp_path / "anonymous.json.gz"
+    assert run(capsys, "dump", "-f", archive, "-o", dumped)[0] == 0
+    assert run(capsys, "dump", "-f", archive, "--anonymize", "-o", other)[0] == 0
+    rows = ("simulate", "-q", "--bound", "-o", "csv", "-f")
+    whole, same, renamed = (run(capsys, *rows, file)[1] for file in (archive, dumped, other))
+    assert whole == same
+    assert len(whole.splitlines()) == len(renamed.splitlines()) > 5
+    assert {line.split(",")[3] for line in renamed.splitlines()} == {"status", "bound"}
+    assert "openshift" not in renamed
+    assert run(capsys, "dump", "-f", archive)[1] == dumped.read_text()
+
+
 def test_the_user_s_rights(server: WireServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def forbidden(name: str) -> Any:
         refusal = answers(403, "Forbidden", f"{name} is forbidden")
         return lambda handler: handler.parts[-1] == name and refusal(handler)
 
-    there = ("--kubeconfig", tmp_path / "config", tmp_path / "out.yaml")
+    there = ("--kubeconfig", tmp_path / "config", "-o", tmp_path / "out.yaml")
     server.faults += [forbidden("services")] * 2  # as a stream, and by pages
     code, _, err = run(capsys, "dump", *there)
     assert (code, err) == (0, "warning: Left out, because the user may not list them: services.\n")
@@ -344,7 +361,7 @@ def test_the_service_account_of_a_pod(
         return session(replace(config, cluster=there), timeout)
 
     monkeypatch.setattr(kubeconfig, "_session", from_account)
-    assert run(capsys, "dump", "--in-cluster", tmp_path / "a.json.gz")[0] == 0
+    assert run(capsys, "dump", "--in-cluster", "-o", tmp_path / "a.json.gz")[0] == 0
     assert b'"kind":"Node"' in gzip.decompress((tmp_path / "a.json.gz").read_bytes())
     assert len(server.store.list(Node)[0]) == 2
 

@@ -2,32 +2,47 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from moorage.cli.options.inputs import connection_options, listed_objects
+from moorage.cli.messages import print_warnings
+from moorage.cli.options.inputs import connection_options, file_options, listed_objects, load_input
 from moorage.cli.options.option_groups import AnsweringCommand
 from moorage.errors import located
+
+if TYPE_CHECKING:
+    from moorage.objects import Object
 
 
 @click.command(
     cls=AnsweringCommand,
-    examples=("moorage dump cluster.json.gz", "moorage dump --context prod --anonymize cluster.json.gz"),
+    examples=(
+        "moorage dump --context prod -o cluster.json.gz",
+        "moorage dump -f examples/demo.yaml --anonymize",
+    ),
 )
+@file_options
 @connection_options
 @click.option(
     "--anonymize",
     is_flag=True,
     help="Replace names, labels, taints and images by meaningless words. Decisions stay the same.",
 )
-@click.argument("file", metavar="FILE|-")
+@click.option(
+    "-o",
+    "--output",
+    "file",
+    metavar="FILE|-",
+    default="-",
+    help="YAML or JSON by its suffix, compressed with .gz; -, the default, is standard output, as JSON.",
+)
 def dump(file: str, anonymize: bool, **options: Any) -> None:
-    """Write the objects of a cluster that scheduling reads, for -f of the other commands.
+    """Write the objects of a cluster, or of files, that scheduling reads, for -f of the other commands.
 
-    FILE is YAML or JSON by its suffix, compressed with .gz; - is standard output, as JSON. Secrets and
-    configuration maps are not read, and of a pod only what scheduling reads is written: no environment, no
-    commands.
+    Secrets and configuration maps are not read, and of a pod only what scheduling reads is written: no
+    environment, no commands. Of files, also the pods that operators make of their objects are written.
 
     Exit codes: 0 the file is written; 2 bad input, or the server has refused.
     """
@@ -35,7 +50,9 @@ def dump(file: str, anonymize: bool, **options: Any) -> None:
     from moorage.objects import write
     from moorage.objects.anonymize import anonymize as renamed
 
-    objects = listed_objects(options).objects
+    if not options["files"] and (options["recursive"] or options["namespace"] is not None):
+        raise click.UsageError("-R and -n need -f")
+    objects = _of_files(options) if options["files"] else listed_objects(options).objects
     if anonymize:
         objects = renamed(objects)
     if file == "-":
@@ -43,3 +60,13 @@ def dump(file: str, anonymize: bool, **options: Any) -> None:
         return
     with located(OSError, source=file):
         write(file, objects)
+
+
+def _of_files(options: Mapping[str, Any]) -> Sequence[Object]:
+    """Return the objects that files come to, as they would be read from a server."""
+    from moorage.store.api.cluster_objects import without_contents
+
+    cluster = load_input({**options, "synthetic": None, "like_siblings": False})
+    print_warnings(cluster.warnings)
+    listed = cluster.namespaces, cluster.nodes, cluster.others, cluster.pods, cluster.finished
+    return [without_contents(obj) for objects in listed for obj in objects]

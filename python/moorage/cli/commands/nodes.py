@@ -111,8 +111,10 @@ def nodes(by: str | None, selector: str, sort_by: str, output: str, **options: A
 
 def _sorted(rooms: list[Room], key: str) -> list[Room]:
     """Sort by name, or by what is free, most first."""
+    from moorage.planning.node_room import NO_LABEL
+
     if key == "name":
-        return sorted(rooms, key=lambda room: room.name)
+        return sorted(rooms, key=lambda room: (room.name == NO_LABEL, room.name))
     known = sorted({name for room in rooms for name in room.free})
     if rooms and key not in known:
         raise InputError(f"must be one of name, {', '.join(known)}", source="--sort-by", obj=repr(key))

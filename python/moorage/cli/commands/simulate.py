@@ -50,6 +50,12 @@ WITHOUT_SUMMARY = ("name", "csv", "png", "svg")
     default="",
     help="Show only pods with these labels, in kubectl's syntax: a=b,c!=d,e in (x,y),!f.",
 )
+@click.option(
+    "--bound",
+    "with_bound",
+    is_flag=True,
+    help="With -o wide or csv, also show the pods that already have a node.",
+)
 @click.option("--summary", "summary_only", is_flag=True, help="Print the summary without the pods.")
 @click.option(
     "--schedulers",
@@ -104,6 +110,8 @@ def simulate(
     from moorage.cli.runs.simulation import Preparation
 
     multi = {name: options.pop(name) for name in DEFAULT_MULTI}
+    if options["with_bound"] and (output not in ("wide", "csv") or summary_only):
+        raise click.UsageError("--bound needs -o wide or -o csv")
     if schedulers is None and multi != DEFAULT_MULTI:
         raise click.UsageError("--partition, --chunk and --executor need --schedulers")
     if summary_only and output in WITHOUT_SUMMARY:
@@ -127,17 +135,20 @@ def simulate(
             done = preparation.run(stage) if annotated is None else preparation.run(stage, annotated.over)
         stage()
         place = None if all_namespaces else options["namespace"]
-        shown = [
-            one
-            for one in done.outcomes
-            if place in (None, one.pod.namespace) and matcher.matches(one.pod.metadata.labels)
-        ]
+        shown, bound = (
+            [
+                one
+                for one in outcomes
+                if place in (None, one.pod.namespace) and matcher.matches(one.pod.metadata.labels)
+            ]
+            for outcomes in (done.outcomes, done.bound if options["with_bound"] else [])
+        )
     print_release(cluster)
     print_warnings(done.warnings())
     if annotated is not None:
         _write_annotated(output, annotated)
     else:
-        write_simulation(output, done, None if summary_only else shown)
+        write_simulation(output, done, None if summary_only else shown, bound)
     seconds = done.result.seconds
     note("", f"loaded in {preparing:.3f} s, scheduled in {seconds:.3f} s")
     if done.several is not None:

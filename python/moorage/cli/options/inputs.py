@@ -57,8 +57,8 @@ connection_options = all_of(
 )
 
 
-def _input_options(shows_synthetic: bool = False, shows_namespace: str = "") -> Decorator:
-    """Return the options of the cluster, for `load_input`; ``--synthetic`` is for trying a command out."""
+def _file_options(shows_namespace: str = "") -> Decorator:
+    """Return the options of the files that make a cluster."""
     return all_of(
         click.option(
             "-f",
@@ -87,6 +87,16 @@ def _input_options(shows_synthetic: bool = False, shows_namespace: str = "") -> 
             shell_complete=offer(namespaces),
             help=f"The namespace of objects that name none{shows_namespace}.",
         ),
+    )
+
+
+file_options = _file_options()
+
+
+def _input_options(shows_synthetic: bool = False, shows_namespace: str = "") -> Decorator:
+    """Return the options of the cluster, for `load_input`; ``--synthetic`` is for trying a command out."""
+    return all_of(
+        _file_options(shows_namespace),
         click.option(
             "--synthetic",
             metavar="nodes=N,pods=N[,zones=N]",

@@ -65,7 +65,9 @@ class PodRow(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     violated_budgets: tuple[str, ...] = ()
 
 
-def write_simulation(form: str, simulation: Simulation, outcomes: list[Outcome] | None) -> None:
+def write_simulation(
+    form: str, simulation: Simulation, outcomes: list[Outcome] | None, bound: Sequence[Outcome] = ()
+) -> None:
     """Print the outcomes of pods and the summary.
 
     Parameters
@@ -75,6 +77,8 @@ def write_simulation(form: str, simulation: Simulation, outcomes: list[Outcome] 
         ``pod/NAME`` of each placed pod, as kubectl prints created objects. CSV and names have no summary.
     outcomes : list of Outcome or None
         The outcomes to show; None shows none.
+    bound : sequence of Outcome, optional
+        Pods that ``wide`` and ``csv`` show, too.
     """
     shown = outcomes or []
     with ignore_broken_pipe():
@@ -83,7 +87,7 @@ def write_simulation(form: str, simulation: Simulation, outcomes: list[Outcome] 
         elif form in ("json", "yaml"):
             write_value(form, _document(simulation, outcomes))
         elif form == "csv":
-            write_tables(form, [_pod_table(simulation, shown, True)])
+            write_tables(form, [_pod_table(simulation, [*shown, *bound], True)])
         elif form == "html":
             from moorage.explain.explain_document import document
             from moorage.report import current_use, simulation_page
@@ -102,7 +106,7 @@ def write_simulation(form: str, simulation: Simulation, outcomes: list[Outcome] 
 
             write_picture(form, node_figure(current_use(simulation.scheduler)))
         else:
-            by_pod = [_pod_table(simulation, shown, False)]
+            by_pod = [_pod_table(simulation, [*shown, *bound], False)]
             tables = by_pod if form == "wide" else _workload_tables(simulation, shown)
             groups = group_tables(group_fits(simulation, shown))
             several = _multi_tables(simulation.several)

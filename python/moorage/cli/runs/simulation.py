@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from moorage.multi.optimistic import Optimistic
 
 PLACED, UNSCHEDULABLE, EVICTED, REPLACED = "placed", "unschedulable", "evicted", "replaced"
-KEPT, REFUSED, SKIPPED_KIND = "kept", "refused", "skipped-kind"
+KEPT, REFUSED, SKIPPED_KIND, BOUND = "kept", "refused", "skipped-kind", "bound"
 POD = "Pod "
 """What precedes the names of pods in a `Change`."""
 
@@ -183,6 +183,17 @@ class Simulation:
             for one in self.refused
         ]
         return [one for one in found if one is not None] + awaited + refused + self._not_simulated()
+
+    @cached_property
+    def bound(self) -> list[Outcome]:
+        """The pods that had a node before the run and are there still, of which there is no other outcome."""
+        known = {one.pod.key for one in self.outcomes}
+        stored = {pod.key: pod.spec.node_name for pod in self.scheduler.client.list(Pod)[0]}
+        return [
+            Outcome(pod, self.workloads.of(pod), BOUND, node)
+            for key, pod in self.before.items()
+            if key not in known and (node := stored.get(key))
+        ]
 
     @cached_property
     def _remade(self) -> dict[str, Pod]:

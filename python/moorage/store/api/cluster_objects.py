@@ -83,7 +83,7 @@ def list_cluster(client: ApiClient) -> tuple[list[Object], list[str]]:
     refused: list[str] = []
     for kind in kinds_of_clusters():
         try:
-            objects += map(_without_contents, client.list(kind)[0])
+            objects += map(without_contents, client.list(kind)[0])
         except ForbiddenError:
             if kind in REQUIRED:
                 raise
@@ -92,7 +92,7 @@ def list_cluster(client: ApiClient) -> tuple[list[Object], list[str]]:
     return objects, warnings
 
 
-def _without_contents(obj: Object) -> Object:
+def without_contents(obj: Object) -> Object:
     """Leave out what is no field of scheduling in a revision, and in the manifest of an annotation."""
     if isinstance(obj, ControllerRevision):
         obj = replace(obj, data=plain(decoded_revision(obj).data))

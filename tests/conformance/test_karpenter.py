@@ -13,8 +13,8 @@ from tests.conformance.runner import failures
 from tests.conformance.test_vectors import changes
 from tests.conformance.vectors import lines
 
-SHARE = Path(__file__).parent / "data/karpenter/share.jsonl.gz"
-LINES = list(lines(SHARE))
+DATA = Path(__file__).parent / "data/karpenter"
+LINES = [line for name in ("share", "found") for line in lines(DATA / f"{name}.jsonl.gz")]
 
 
 def test_claims_pods_and_texts_are_those_of_karpenter() -> None:

@@ -128,7 +128,7 @@ class Topology:
     def update(self, uid: str, shape: PodShape) -> None:
         """Make a pod the owner of the topologies of a shape, and of no others."""
         if shape.anti_affinity or (shape.preferred_anti_affinity and not self.ignores):
-            self.owned_inverse[uid] = self._inverse_groups(shape)
+            self.owned_inverse[uid] = list(dict.fromkeys(self._inverse_groups(shape)))
         groups = shape.memo.get("groups")
         if groups is None:
             groups = shape.memo["groups"] = self._groups(shape)

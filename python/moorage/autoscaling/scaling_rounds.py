@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain, count
 from typing import Any, NamedTuple
@@ -18,6 +18,7 @@ from moorage.objects import (
     Object,
     ObjectMeta,
     Pod,
+    Quantity,
 )
 from moorage.objects.model.karpenter import NodeClaimSpec, NodeClaimStatus
 from moorage.objects.model.node import NodeSpec, NodeStatus
@@ -228,21 +229,23 @@ class Growth:
 def scale_up(scheduler: PodScheduler, growth: Growth, keep: bool = False) -> ScaleUp:
     """Place pods and make nodes in turn; see `Scheduler.scale_up`."""
     with scheduler.transaction() as transaction:
-        answer = grow(scheduler, growth, scheduler.run)
+        answer = grow(scheduler, growth, scheduler.run(), scheduler.run)
         if keep:
             transaction.commit()
     return answer
 
 
-def grow(scheduler: PodScheduler, growth: Growth, run: Callable[[], ScheduleResult]) -> ScaleUp:
-    """Make nodes for pods that a run does not place, and run again, until nothing changes.
+def grow(
+    scheduler: PodScheduler, growth: Growth, result: ScheduleResult, run: Callable[[], ScheduleResult]
+) -> ScaleUp:
+    """Make nodes for pods that a run has not placed, and run again, until nothing changes.
 
     Parameters
     ----------
     run : callable
-        Places pods, and returns the result of all its runs or of the last one.
+        Places pods, and returns the result of all runs or of this one.
     """
-    left = _left(scheduler, run())
+    left = _left(scheduler, result)
     found = _Found(growth, left)
     while left:
         found.answer = answer = provision_pods(scheduler, [*left], growth.types, growth.options, growth.seed)
@@ -335,8 +338,8 @@ def _objects(claim: NewClaim, name: str, pool: NodePool) -> list[Object]:
     """The node of a claim, and the claim."""
     assert claim.launched is not None
     kind, offering = claim.launched
-    capacity = {key: str(amount) for key, amount in {**kind.capacity, **offering.capacity_override}.items()}
-    left = {key: str(amount) for key, amount in kind.allocatable(offering.capacity_override).items()}
+    capacity = _texts({**kind.capacity, **offering.capacity_override})
+    left = _texts(kind.allocatable(offering.capacity_override))
     own = {one.key: one.values[0] for one in (*kind.requirements, *offering.requirements) if _tells(one)}
     asked = {key: rule["In"][0] for key, rule in claim.requirements.items() if len(rule.get("In", ())) == 1}
     fixed = {INSTANCE_TYPE: kind.name, ZONE: offering.zone, CAPACITY_TYPE: offering.capacity_type}
@@ -354,6 +357,10 @@ def _objects(claim: NewClaim, name: str, pool: NodePool) -> list[Object]:
             status=NodeStatus(capacity=capacity, allocatable=left),
         ),
     ]
+
+
+def _texts(amounts: Mapping[str, Quantity]) -> dict[str, str | int | float]:
+    return {name: str(amount) for name, amount in amounts.items()}
 
 
 def _tells(one: NodeSelectorRequirement) -> bool:

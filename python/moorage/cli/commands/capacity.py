@@ -18,6 +18,7 @@ from moorage.cli.options.change_options import (
 from moorage.cli.options.deciding_release import print_release
 from moorage.cli.options.decorators import output_option
 from moorage.cli.options.inputs import input_options, load_input, scheduler_options, scheduler_settings
+from moorage.cli.options.new_node_options import no_new_nodes
 from moorage.cli.options.number_ranges import WholeNumber
 from moorage.cli.options.offered_names import labels, nodes, offer, workloads
 from moorage.errors import InputError, nearest, shorten
@@ -143,6 +144,7 @@ def capacity(  # noqa: PLR0913
         alone = {} if gang else {pod.key: scheduler.capacity(pod).count for pod in others}
     warnings = [*input_warnings(cluster, scheduler), *without_effect, *read.warnings]
     warnings += [*template_group_warnings(scheduler, pods, gang), *cluster.siblings.sentences()]
+    warnings += no_new_nodes(cluster, "capacity")
     print_release(cluster)
     print_warnings(warnings)
     if compatible:

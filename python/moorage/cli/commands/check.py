@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -20,6 +20,7 @@ from moorage.cli.options.inputs import (
     scheduler_options,
     scheduler_settings,
 )
+from moorage.cli.options.new_node_options import coming_nodes, has_pools, new_node_options, no_new_nodes
 from moorage.cli.options.number_ranges import Number, WholeNumber
 from moorage.cli.options.offered_names import labels, offer
 from moorage.cli.options.release_choice import ReleaseChoice
@@ -109,6 +110,7 @@ ALLOWABLE = ("gated", "other-scheduler", "skipped-kind", "evicted")
     help="How long --at-once may search; the answer says what was tried.",
 )
 @change_options
+@new_node_options
 @scheduler_options
 def check(
     new_only: bool,
@@ -144,10 +146,11 @@ def check(
         compared = Compared([*names, *(change.text for change in changes)])
         if options["upgrade_from"] is None:
             settings: Mapping[str, Any] = scheduler_settings(options, after)
-            preparation = Preparation(after, settings, changes)
+            preparation = Preparation(after, settings, changes, coming_nodes(options, after))
             stage()
             waiting = waiting_pods(expanded(before, **settings))
             done = preparation.run(stage)
+            compared = compared._replace(grown=done.grown)
         else:
             from moorage.cli.runs.release_comparison import compare_releases, sides_of_upgrade
 
@@ -168,7 +171,11 @@ def check(
         if options["survive"] is not None:
             earlier = Scheduler(before, **settings) if new_only else None
             verdict = verdict.with_losses(_survival(done.scheduler, options, earlier), allowed)
-    warnings = [*told, *done.warnings()]  # after the losses: pods were made for them
+    warnings = [
+        *told,
+        *done.warnings(),
+        *_without_new_nodes(after, options),
+    ]  # after the losses: pods were made for them
     if not verdict.is_about_pods:
         warnings.append(NO_POD)
     print_release(after, is_asked=options["upgrade_from"] is not None)
@@ -178,8 +185,8 @@ def check(
 
 
 def _check_nodes(cluster: Cluster) -> None:
-    """Refuse a cluster without a node; say what may be meant."""
-    if cluster.nodes:
+    """Refuse a cluster without a node, to which none can come; say what may be meant."""
+    if cluster.nodes or has_pools(cluster):
         return
     from moorage.objects.read.cluster_builder import CONFIGURATION
 
@@ -189,6 +196,13 @@ def _check_nodes(cluster: Cluster) -> None:
     if CONFIGURATION in cluster.skipped:
         hint += "; a KubeSchedulerConfiguration is given with --config"
     raise InputError(f"{NO_NODE}, {hint}", source="-f")
+
+
+def _without_new_nodes(cluster: Cluster, options: Mapping[str, Any]) -> Iterator[str]:
+    """Yield for which questions no nodes come."""
+    for name in ("survive", "upgrade_from"):
+        if options[name] is not None:
+            yield from no_new_nodes(cluster, f"--{name.replace('_', '-')}")
 
 
 def _survival(scheduler: Scheduler, options: Mapping[str, Any], before: Scheduler | None) -> Survival:

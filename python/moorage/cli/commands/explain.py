@@ -17,6 +17,7 @@ from moorage.cli.options.inputs import (
     scheduler_options,
     scheduler_settings,
 )
+from moorage.cli.options.new_node_options import coming_nodes, node_source_options
 from moorage.cli.options.offered_names import nodes, offer, workloads
 from moorage.errors import InputError, nearest, shorten
 
@@ -80,6 +81,7 @@ def _count(context: click.Context, option: click.Parameter, value: str) -> int |
     help="Explain the cluster as simulate leaves it, with the pods that come later in the queue placed, too.",
 )
 @change_options
+@node_source_options
 @scheduler_options
 def explain(
     target: str | None,
@@ -125,7 +127,15 @@ def explain(
     keys = [one.key for one in targets]
     situation = ALONE if alone else AFTER_RUN if after_run else IN_TURN
     explanations = SITUATIONS[situation](preparation.make, keys)
-    unmade_texts = [f"{one.workload.text}: {len(one.outcomes)} {one.status}: {one.reason}" for one in unmade]
+    homeless = [key for key, one in explanations.items() if not one.has_place]
+    grown = preparation.run().grown if homeless and preparation.coming is not None else None
+    fates = [] if grown is None else [text for key in homeless if (text := grown.fate(key))]
+    if grown is not None:
+        homeless = [key for key in homeless if key not in grown.up.placed]
+    unmade_texts = [
+        *fates,
+        *(f"{one.workload.text}: {len(one.outcomes)} {one.status}: {one.reason}" for one in unmade),
+    ]
     warnings = [*preparation.warnings, *([] if output == "table" else unmade_texts)]
     print_release(preparation.cluster)
     print_warnings(warnings)
@@ -136,14 +146,15 @@ def explain(
     if output == "table":
         with ignore_broken_pipe():
             print_lines(unmade_texts)
-    return 0 if all(one.has_place for one in explanations.values()) and not unmade else 1
+    return 0 if not (homeless or unmade) else 1
 
 
 def _prepare(options: dict[str, Any]) -> Preparation:
     from moorage.cli.runs.simulation import Preparation
 
     cluster = load_input(options)
-    return Preparation(cluster, scheduler_settings(options, cluster), requested_changes())
+    coming = coming_nodes(options, cluster)
+    return Preparation(cluster, scheduler_settings(options, cluster), requested_changes(), coming)
 
 
 def _targets(

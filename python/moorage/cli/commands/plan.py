@@ -21,6 +21,7 @@ from moorage.cli.options.command_groups import CommandGroup
 from moorage.cli.options.deciding_release import print_release
 from moorage.cli.options.decorators import all_of, output_option
 from moorage.cli.options.inputs import input_options, load_input, scheduler_options, scheduler_settings
+from moorage.cli.options.new_node_options import no_new_nodes
 from moorage.cli.options.number_ranges import WholeNumber
 from moorage.cli.options.offered_names import nodes as nodes_of
 from moorage.cli.options.offered_names import offer, workloads
@@ -254,7 +255,7 @@ def _answer(options: dict[str, Any], ask: Question, source: str) -> None:
             found = ask(scheduler, [(one.pod, one.share) for one in read.pods])
     if isinstance(found, NodesNeeded):
         notes += found.notes
-    warnings = [*preparation.warnings, *read.warnings, *notes]
+    warnings = [*preparation.warnings, *read.warnings, *notes, *no_new_nodes(cluster, "plan")]
     print_release(cluster)
     print_warnings(warnings)
     write_plan(options["output"], found, told(cluster, warnings))

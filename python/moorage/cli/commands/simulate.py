@@ -17,6 +17,7 @@ from moorage.cli.options.inputs import (
     scheduler_settings,
     simulation_input_options,
 )
+from moorage.cli.options.new_node_options import coming_nodes, new_node_options, no_new_nodes
 from moorage.cli.options.number_ranges import WholeNumber
 from moorage.errors import located
 
@@ -92,6 +93,7 @@ WITHOUT_SUMMARY = ("name", "csv", "png", "svg")
     "the pods.",
 )
 @change_options
+@new_node_options
 @scheduler_options
 def simulate(
     output: str,
@@ -126,7 +128,8 @@ def simulate(
     annotated, began = _annotated_run() if annotate else None, time.perf_counter()
     with Stages("reading", "scheduling", "summing up") as stage:
         cluster = load_input(options)
-        preparation = Preparation(cluster, scheduler_settings(options, cluster), changes)
+        coming = coming_nodes(options, cluster) if schedulers is None else None
+        preparation = Preparation(cluster, scheduler_settings(options, cluster), changes, coming)
         preparing = time.perf_counter() - began
         stage()
         if schedulers is not None:
@@ -144,7 +147,7 @@ def simulate(
             for outcomes in (done.outcomes, done.bound if options["with_bound"] else [])
         )
     print_release(cluster)
-    print_warnings(done.warnings())
+    print_warnings([*done.warnings(), *(no_new_nodes(cluster, "--schedulers") if schedulers else ())])
     if annotated is not None:
         _write_annotated(output, annotated)
     else:

@@ -13,7 +13,7 @@ from moorage.errors import InputError, either, located
 
 from .number_ranges import WholeNumber
 from .offered_names import Complete, nodes, offer, workloads, zones
-from .option_groups import CHANGES, GROUPS, AnsweringCommand
+from .option_groups import CHANGES, GROUPS, NEW_NODES, AnsweringCommand
 
 if TYPE_CHECKING:
     from moorage.changes.change import Change
@@ -253,6 +253,7 @@ def explain_command(target: str, changes: Iterable[RequestedChange] = ()) -> str
         Beside those of the current command.
     """
     taken = {*GROUPS[CHANGES], *GROUPS["Input"], *GROUPS["Scheduler"]} - {"upgrade_from"}
+    taken |= {*GROUPS[NEW_NODES]} - {"draws"}
     taken |= ChangingCommand.changes
     given = [one for one in click.get_current_context().meta[_GIVEN] if one.name in taken]
     words = [word for one in (*given, *changes) for word in (one.option, *one.words)]

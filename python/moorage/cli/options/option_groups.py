@@ -12,6 +12,7 @@ from click.core import ParameterSource
 from moorage.cli.messages import QUIET, VERBOSE, notes_below
 
 CHANGES = "Changes of the cluster, in the order given"
+NEW_NODES = "Nodes that come"
 GROUPS = {
     "Options": (),
     CHANGES: ("pod_times",),
@@ -19,6 +20,7 @@ GROUPS = {
         *("files", "recursive", "namespace", "validate", "kubeconfig", "context", "in_cluster", "synthetic"),
         *("admission", "like_siblings", "form", "pairs", "cluster", "data"),
     ),
+    NEW_NODES: ("types_file", "autoscales", "draws"),
     "Scheduler": ("config", "version", "upgrade_from", "gates", "percentage", "tie_break", "seed"),
     "Output": (
         *("output", "title", "verbose", "all_namespaces", "selector", "summary_only", "annotate"),

@@ -122,7 +122,9 @@ def _head(verdict: Verdict) -> Iterator[str]:
     kept = sum(one.pods for one in verdict.findings if one.counts and one.group.status == KEPT)
     failed = verdict.failed - kept
     if failed:
-        yield f"FAIL: {number_of(failed, 'pod has', 'pods have')} no node"
+        grown = verdict.compared.grown
+        came = f", beside {grown.text()}" if grown is not None and grown.up.nodes else ""
+        yield f"FAIL: {number_of(failed, 'pod has', 'pods have')} no node{came}"
     if kept:
         yield f"FAIL: {number_of(kept, 'pod stays', 'pods stay')} on a drained node"
     losses = [] if verdict.survival is None else [*survival_lines(verdict.survival, verdict)]
@@ -139,7 +141,9 @@ def _placed_text(verdict: Verdict) -> str:
     if not verdict.is_about_pods:
         return "no pod was checked"
     if verdict.placed:
-        return number_of(verdict.placed, "pod has found a node", "pods have found a node")
+        grown = verdict.compared.grown
+        came = f", on {grown.text()}" if grown is not None and grown.up.nodes else ""
+        return number_of(verdict.placed, "pod has found a node", "pods have found a node") + came
     which = "counts" if verdict.findings else "should run"
     return f"every pod that {which} has a node"
 
@@ -219,6 +223,8 @@ def _document(verdict: Verdict) -> dict[str, Any]:
     releases = verdict.compared.releases
     if releases is not None:
         document["upgrade"] = {"from": releases[0], "to": releases[1], "lost": verdict.compared.lost}
+    if verdict.compared.grown is not None:
+        document["newNodes"] = verdict.compared.grown.to_dict()
     if verdict.survival is not None:
         losses = {"failed": verdict.failed_losses, **verdict.survival.to_dict()}
         document["survival"] = losses

@@ -111,7 +111,9 @@ def write_simulation(
             groups = group_tables(group_fits(simulation, shown))
             several = _multi_tables(simulation.several)
             form = "markdown" if form == "markdown" else "table"
-            print_lines([_headline(simulation, outcomes), ""], form)
+            grown = simulation.grown
+            came = [] if grown is None else [grown.text(), *grown.lines()]
+            print_lines([_headline(simulation, outcomes), *came, ""], form)
             write_tables(
                 form,
                 chain(tables, groups, _summary_tables(simulation.summary), several),
@@ -261,6 +263,8 @@ def _document(simulation: Simulation, outcomes: Sequence[Outcome] | None) -> dic
         out["pods"] = [_pod_row(one) for one in outcomes]
         out["groups"] = group_fits(simulation, outcomes)
         out["nodes"] = [room.to_dict() for room in simulation.scheduler.node_room()]
+    if simulation.grown is not None:
+        out["newNodes"] = simulation.grown.to_dict()
     out |= {"summary": shown} | told(simulation.cluster, simulation.warnings())
     return out | _multi_document(simulation.several)
 

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 
 def compared_lines(verdict: Verdict) -> Iterator[str]:
-    """Yield what was compared: changes, releases, losses; without what failed."""
+    """Yield what was compared: nodes that come, changes, releases, losses; without what failed."""
+    if (grown := verdict.compared.grown) is not None:
+        yield grown.text()
     yield from verdict.compared.lines()
     if verdict.survival is not None:
         yield from islice(survival_lines(verdict.survival, verdict), bool(verdict.failed_losses), None)

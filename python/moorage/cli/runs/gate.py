@@ -18,6 +18,8 @@ from .simulation import PLACED, REPLACED, TERMINATING, WAITING, Group, Outcome, 
 if TYPE_CHECKING:
     from moorage.planning import Loss, LostPod, Survival
 
+    from .coming_nodes import Grown
+
 
 class Finding(NamedTuple):
     """Pods of one workload that have no node for one reason.
@@ -89,14 +91,19 @@ class Compared(NamedTuple):
         That of ``--upgrade-from``, and the one that decides.
     lost : int
         Number of pods that only have a node in the first one.
+    grown : Grown or None
+        The nodes that came; None where none may come.
     """
 
     changes: Sequence[str] = ()
     releases: tuple[str, str] | None = None
     lost: int = 0
+    grown: Grown | None = None
 
     def lines(self) -> Iterator[str]:
-        """Yield what was changed, and what becomes of the pods by an upgrade."""
+        """Yield who makes nodes, what was changed, and what becomes of the pods by an upgrade."""
+        if self.grown is not None:
+            yield from self.grown.lines()
         if self.changes:
             yield f"changes: {', '.join(self.changes)}"
         if self.releases is not None:

@@ -41,6 +41,8 @@ from moorage.store.errors import NotFoundError
 if TYPE_CHECKING:
     from moorage.multi.optimistic import Optimistic
 
+    from .coming_nodes import ComingNodes, Grown
+
 PLACED, UNSCHEDULABLE, EVICTED, REPLACED = "placed", "unschedulable", "evicted", "replaced"
 KEPT, REFUSED, SKIPPED_KIND, BOUND = "kept", "refused", "skipped-kind", "bound"
 POD = "Pod "
@@ -82,6 +84,8 @@ class Outcome(NamedTuple):
         The pods that were evicted for it.
     budgets : tuple of str
         The PodDisruptionBudgets that its own eviction violates.
+    refusal : str
+        Where nodes may come, which engine has none for it, and why.
     """
 
     pod: Pod
@@ -92,6 +96,7 @@ class Outcome(NamedTuple):
     failure: Failure | None = None
     victims: tuple[str, ...] = ()
     budgets: tuple[str, ...] = ()
+    refusal: str = ""
 
     @property
     def key(self) -> str:
@@ -101,7 +106,7 @@ class Outcome(NamedTuple):
     @property
     def short_reason(self) -> str:
         """The reason without what preemption adds."""
-        return self.reason if self.failure is None else self.failure.search_message
+        return self.reason if self.failure is None or self.refusal else self.failure.search_message
 
 
 @dataclass
@@ -121,6 +126,8 @@ class Simulation:
         By ``namespace/name``, the pods that the changes have deleted from nodes and that should run on.
     kept : dict of str to str
         By ``namespace/name``, the pods that a drain has left where they are, with the reasons.
+    grown : Grown or None
+        The nodes that came; None where none may come.
     """
 
     preparation: Preparation
@@ -129,6 +136,7 @@ class Simulation:
     several: Optimistic | None = None
     evicted: dict[str, Evicted] = field(default_factory=dict)
     kept: dict[str, str] = field(default_factory=dict)
+    grown: Grown | None = None
     _victims: dict[str, list[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -235,7 +243,9 @@ class Simulation:
         if node := result.waiting.get(key) or result.binding.get(key):
             return Outcome(pod, workload, WAITING, node, "waiting on permit", victims=victims)
         if failure := result.unschedulable.get(key):
-            return Outcome(pod, workload, UNSCHEDULABLE, "", failure.message, failure, victims)
+            refusal = "" if self.grown is None else self.grown.reasons.get(key, "")
+            why = refusal or failure.message
+            return Outcome(pod, workload, UNSCHEDULABLE, "", why, failure, victims, refusal=refusal)
         if key in self.kept:
             return Outcome(pod, workload, KEPT, pod.spec.node_name, self.kept[key])
         why = self._eviction(key)
@@ -449,6 +459,8 @@ class Preparation:
         Keyword arguments of the `Scheduler`.
     changes : sequence of RequestedChange, optional
         Changes of the cluster, made in this order.
+    coming : ComingNodes, optional
+        With what nodes come for pods that fit nowhere; without it, none do.
 
     Attributes
     ----------
@@ -467,9 +479,13 @@ class Preparation:
     """
 
     def __init__(
-        self, cluster: Cluster, settings: Mapping[str, Any], changes: Sequence[RequestedChange] = ()
+        self,
+        cluster: Cluster,
+        settings: Mapping[str, Any],
+        changes: Sequence[RequestedChange] = (),
+        coming: ComingNodes | None = None,
     ) -> None:
-        self.cluster = cluster
+        self.cluster, self.coming = cluster, coming
         self.settings = settings
         self.changes = changes
         self.evicted: dict[str, Evicted] = {}
@@ -547,9 +563,17 @@ class Preparation:
             placed, failed = loop.result.placements, loop.result.unschedulable
             stages.count(len(scheduler.pods.pending), lambda: len(placed) + len(failed))
         done = Simulation(self, scheduler, loop.all(), evicted=self.evicted.copy(), kept=self.kept.copy())
+
+        def run() -> ScheduleResult:
+            loop.all()
+            while self._evict_again(done):
+                loop.all()
+            return loop.result
+
         while self._evict_again(done):
             loop.all()
-        return Simulation(self, scheduler, done.result, evicted=done.evicted, kept=done.kept)
+        grown = None if self.coming is None else self.coming.grow(scheduler, loop.result, run)
+        return Simulation(self, scheduler, done.result, evicted=done.evicted, kept=done.kept, grown=grown)
 
     def _evict_again(self, done: Simulation) -> bool:
         """Evict pods that a drain had to keep, as kubectl does until it is done; return whether any went."""

@@ -1,0 +1,31 @@
+"""What nodes that are there cost, by the prices of a provider's instance types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from moorage.objects import Node
+
+from .instance_types.instance_type import InstanceType
+from .instance_types.read_types import CAPACITY_TYPE, ZONE
+from .instance_types.seen_types import INSTANCE_TYPE
+
+
+def price_of_nodes(nodes: Iterable[Node], types: Sequence[InstanceType]) -> tuple[float, int]:
+    """Return the sum of the prices per hour, and how many nodes have no price.
+
+    A node costs what the offering of its type, zone and capacity type does; one without a label for
+    the capacity type counts as on demand.
+    """
+    prices: dict[tuple[str, str, str], float] = {}
+    for kind in types:
+        for one in kind.offerings:
+            key = kind.name, one.zone, one.capacity_type
+            prices[key] = min(one.price, prices.get(key, one.price))
+    total, unknown = 0.0, 0
+    for node in nodes:
+        labels = node.metadata.labels
+        capacity_type = labels.get(CAPACITY_TYPE) or "on-demand"
+        price = prices.get((labels.get(INSTANCE_TYPE, ""), labels.get(ZONE, ""), capacity_type))
+        total, unknown = total + (price or 0.0), unknown + (price is None)
+    return total, unknown

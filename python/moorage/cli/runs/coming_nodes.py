@@ -1,0 +1,119 @@
+"""Nodes that come during a run of a command, because the input has NodePools."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from moorage.autoscaling import Growth, InstanceType, ScaleUp
+from moorage.autoscaling.karpenter import VERSION
+from moorage.autoscaling.node_prices import price_of_nodes
+from moorage.autoscaling.scaling_rounds import KARPENTER, grow, price_text, scale_up
+from moorage.errors import number_of
+from moorage.facade import Scheduler
+from moorage.objects import Node
+from moorage.scheduler import ScheduleResult
+
+
+class ComingNodes(NamedTuple):
+    """With what nodes come.
+
+    Attributes
+    ----------
+    draws : int
+        With how many seeds Karpenter is asked.
+    source : str
+        Where the instance types are from.
+    types : sequence of InstanceType or None
+        Those of a file.
+    """
+
+    growth: Growth
+    draws: int
+    source: str
+    types: Sequence[InstanceType] | None
+
+    def grow(self, scheduler: Scheduler, result: ScheduleResult, run: Callable[[], ScheduleResult]) -> Grown:
+        """Make nodes for the pods that a run has left, and run again."""
+        waited = 0
+        for at in range(1, self.draws):
+            drawn = scale_up(scheduler, replace(self.growth, seed=self.growth.seed + at))
+            waited += bool(drawn.waiting)
+        nodes: list[Node] = scheduler.client.list(Node)[0]
+        before = None if self.types is None else price_of_nodes(nodes, self.types)
+        up = grow(scheduler, self.growth, result, run)
+        return Grown(up, self, waited + bool(up.waiting), before, len(nodes))
+
+
+class Grown(NamedTuple):
+    """The nodes that came in a run, and what they cost.
+
+    Attributes
+    ----------
+    waited : int
+        In how many draws a pod waits.
+    before : (float, int) or None
+        What the nodes before cost, and how many of them have no price.
+    nodes : int
+        How many there were before.
+    """
+
+    up: ScaleUp
+    coming: ComingNodes
+    waited: int
+    before: tuple[float, int] | None
+    nodes: int
+
+    @property
+    def reasons(self) -> dict[str, str]:
+        """Who refuses each pod that waits, and why."""
+        return {one.pod: one.reason for one in self.up.waiting}
+
+    def text(self) -> str:
+        """Return which nodes come, at what price."""
+        nodes = number_of(len(self.up.nodes), "new node", "new nodes")
+        if not self.up.nodes:
+            return "no new node"
+        seen = "" if self.coming.types is not None else f"; {self.coming.source}"
+        return f"{nodes} ({self.up.kinds()}{seen}): {price_text(self.up.price)}"
+
+    def lines(self) -> Iterator[str]:
+        """Yield who decides with which types, prices before and after, and where the engines disagree."""
+        yield f"{KARPENTER} {VERSION}, {self.coming.source}{self._prices()}"
+        yield from self.up.late_lines()
+        if self.coming.draws > 1:
+            yield f"draws: in {self.waited} of {self.coming.draws} a pod waits"
+        if self.up.waiting and self.coming.types is None:
+            for pool in self.up.pools:
+                yield f"NodePool {pool} has no instance types: give them with --instance-types FILE"
+
+    def _prices(self) -> str:
+        if self.before is None or self.up.price is None:
+            return ""
+        price, unknown = self.before
+        without = f", without {number_of(unknown, 'node', 'nodes')} of unknown price" if unknown else ""
+        after = self.nodes + len(self.up.nodes)
+        return (
+            f"; {number_of(self.nodes, 'node', 'nodes')} at {price:.2f} $/h before, {after} at "
+            f"{price + self.up.price:.2f} $/h after{without}"
+        )
+
+    def fate(self, pod: str) -> str:
+        """Return which new node a pod gets, or who refuses it; "" for a pod that needs none."""
+        if why := self.reasons.get(pod, ""):
+            return f"{pod}: {why} ({KARPENTER} {VERSION}, {self.coming.source})"
+        node = next((one for one in self.up.nodes if one.name == self.up.placed.get(pod)), None)
+        if node is None:
+            return ""
+        return f"{pod}: {KARPENTER} {VERSION} makes {node.name} ({node.kind}), where it runs"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the answer as a JSON value."""
+        prices = None if self.before is None else {"before": self.before[0], "unknown": self.before[1]}
+        return self.up.to_dict() | {
+            "types": self.coming.source,
+            "prices": prices,
+            "draws": self.coming.draws,
+            "drawsThatWait": self.waited,
+        }

@@ -1,0 +1,159 @@
+"""Nodes that come in commands, where the input has NodePools."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+import moorage.cli
+from moorage.cli import main
+from tests.house.source import ROOT
+
+CLUSTER = ["-f", "examples/karpenter/cluster.yaml"]
+TYPES = ["--instance-types", "examples/karpenter/instance_types.yaml"]
+ROUND = "2 pods need a second round, 0.29 $/h more of it: Karpenter had a node for default/worker-"
+
+
+@pytest.fixture(autouse=True)
+def in_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+
+
+@pytest.fixture
+def limited(tmp_path: Path) -> list[str]:
+    """The example with less room below its limit."""
+    path = tmp_path / "limited.yaml"
+    path.write_text(Path(CLUSTER[1]).read_text().replace('limits: {cpu: "32"}', 'limits: {cpu: "12"}'))
+    return ["-f", str(path)]
+
+
+def test_pods_pass_on_new_nodes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", *CLUSTER, *TYPES]) == 0
+    first, second, third = capsys.readouterr().out.splitlines()[:3]
+    kinds = "6 m5.xlarge spot us-west-2a"
+    assert first == f"PASS: 14 pods have found a node, on 6 new nodes ({kinds}): 0.86 $/h more"
+    assert second == (
+        "Karpenter 1.15.0, types of instance_types.yaml; 1 node at 0.10 $/h before, 7 at 0.95 $/h after"
+    )
+    assert third.startswith(ROUND)
+    assert third.endswith("(0/5 nodes are available: 1 Insufficient memory, 5 Insufficient cpu.)")
+
+
+def test_no_autoscale_answers_for_the_nodes_that_are_there(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", *CLUSTER, "--no-autoscale"]) == 1
+    out = capsys.readouterr().out
+    assert out.startswith("FAIL: 12 pods have no node\n")
+    assert "Karpenter" not in out
+
+
+def test_types_are_those_that_nodes_show(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", *CLUSTER]) == 1
+    first, second = capsys.readouterr().out.splitlines()[:2]
+    kinds = "5 m6i.large on-demand us-west-2a; types as seen on 1 node"
+    assert first == f"FAIL: 2 pods have no node, beside 5 new nodes ({kinds}): at unknown prices"
+    assert second == "Karpenter 1.15.0, types as seen on 1 node"
+
+
+def test_a_pool_without_nodes_and_file_names_the_option(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = Path(CLUSTER[1]).read_text().replace("karpenter.sh/nodepool: general", "team: none")
+    (tmp_path / "cluster.yaml").write_text(text)
+    assert main(["check", "-f", str(tmp_path / "cluster.yaml")]) == 1
+    hint = "NodePool general has no instance types: give them with --instance-types FILE"
+    assert hint in capsys.readouterr().out.splitlines()
+
+
+def test_a_row_says_that_karpenter_refuses(limited: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", *limited, *TYPES, "--seeds", "2"]) == 1
+    out = capsys.readouterr().out
+    assert "draws: in 2 of 2 a pod waits\n" in out
+    assert "Karpenter: all available instance types exceed limits for nodepool (NodePool=general)\n" in out
+
+
+@pytest.mark.parametrize("command", ["check", "simulate"])
+def test_the_document_follows_its_schema(
+    command: str, limited: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    main([command, *limited, *TYPES, "-o", "json"])
+    document: dict[str, Any] = json.loads(capsys.readouterr().out)
+    schema = json.loads((Path(moorage.cli.__file__).parent / f"schemas/{command}.v1.json").read_text())
+    assert [error.message for error in Draft202012Validator(schema).iter_errors(document)] == []
+    made = document["newNodes"]
+    assert made["karpenterVersion"] == "1.15.0"
+    assert made["pricePerHour"] == pytest.approx(sum(one["pricePerHour"] for one in made["nodes"]))
+    assert {one["refusedBy"] for one in made["waiting"]} == {"Karpenter"}
+
+
+def test_a_comment_for_a_pull_request_is_short(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", *CLUSTER, *TYPES, "-o", "github"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "6 new nodes (6 m5.xlarge spot us-west-2a): 0.86 $/h more" in lines[1]
+    assert "7 at 0.95 $/h after" in lines[2]
+    assert main(["check", *CLUSTER, *TYPES, "-o", "markdown"]) == 0
+    assert len(lines + capsys.readouterr().out.splitlines()) < 25
+
+
+def test_simulate_names_the_new_nodes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", *CLUSTER, *TYPES]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith(
+        "14 pods have found a node\n6 new nodes (6 m5.xlarge spot us-west-2a): 0.86 $/h more\nKarpenter"
+    )
+    assert "general-1" in out
+
+
+def test_explain_says_where_a_pod_runs_or_who_refuses_it(
+    limited: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["explain", "deploy/worker", *CLUSTER, *TYPES]) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.endswith(": Karpenter 1.15.0 makes general-5 (m5.xlarge spot us-west-2a), where it runs")
+    assert main(["explain", "deploy/worker", *limited, *TYPES]) == 1
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert "Karpenter: all available instance types exceed limits" in last
+    assert last.endswith(" (Karpenter 1.15.0, types of instance_types.yaml)")
+
+
+def test_a_failure_names_a_command_with_the_types(
+    limited: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", *limited, *TYPES]) == 1
+    (why,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("why: "))
+    assert why.endswith(" ".join(TYPES))
+
+
+def test_losses_are_asked_about_without_other_nodes(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["check", *CLUSTER, *TYPES, "--survive", "node"])
+    assert "NodePools make no new nodes for --survive." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (
+            [*TYPES, "-f", "examples/demo.yaml"],
+            "--instance-types has no effect with an input without a NodePool",
+        ),
+        ([*CLUSTER, "--seeds", "2", "--no-autoscale"], "--seeds has no effect with --no-autoscale"),
+    ],
+)
+def test_options_without_an_effect_are_errors(
+    arguments: list[str], why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", *arguments]) == 2
+    assert why in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "command", [["capacity", "--pod", "tests/data/web_pod.yaml"], ["plan", "drain", "first"]]
+)
+def test_other_questions_make_no_nodes_and_say_so(
+    command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    main([*command, *CLUSTER])
+    assert f"NodePools make no new nodes for {command[0]}." in capsys.readouterr().err

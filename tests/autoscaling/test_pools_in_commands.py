@@ -157,3 +157,22 @@ def test_other_questions_make_no_nodes_and_say_so(
 ) -> None:
     main([*command, *CLUSTER])
     assert f"NodePools make no new nodes for {command[0]}." in capsys.readouterr().err
+
+
+def test_a_pool_is_compared_as_a_change(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    changed = (
+        Path(CLUSTER[1]).read_text().partition("---")[0].replace("[m6i.large, m5.xlarge]", "[m6i.large]")
+    )
+    (tmp_path / "pool.yaml").write_text(changed)
+    assert main(["compare", "as-is", str(tmp_path / "pool.yaml"), *CLUSTER, *TYPES, "-o", "json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert "Karpenter 1.15.0 makes the new nodes, with types of instance_types.yaml." in document["warnings"]
+    before, after = (one["measures"] for one in document["alternatives"])
+    assert (before["new nodes"], before["new nodes $/h"], before["without a node"]) == (6, 0.8568, 0)
+    assert (after["new nodes"], after["new nodes $/h"], after["without a node"]) == (5, 0.336, 2)
+
+
+def test_releases_are_compared_without_new_nodes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", "kubernetes 1.35", "kubernetes 1.36", *CLUSTER]) == 0
+    assert "NodePools make no new nodes for a comparison of releases." in capsys.readouterr().err
+    assert main(["compare", "kubernetes 1.35", "kubernetes 1.36", *CLUSTER, *TYPES]) == 2

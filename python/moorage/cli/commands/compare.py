@@ -11,6 +11,7 @@ from click.core import ParameterSource
 from moorage.cli.messages import Stages, print_warnings
 from moorage.cli.options.decorators import output_option
 from moorage.cli.options.inputs import input_or_synthetic_options, scheduler_options
+from moorage.cli.options.new_node_options import OPTION, no_new_nodes, node_source_options
 from moorage.cli.options.option_groups import AnsweringCommand
 
 if TYPE_CHECKING:
@@ -28,12 +29,14 @@ if TYPE_CHECKING:
 @input_or_synthetic_options
 @click.option("--from-scratch", is_flag=True, help="Place bound pods anew; only mirror pods stay.")
 @output_option(["table", "json", "yaml", "csv", "markdown", "html"], "csv has the pods that differ.")
+@node_source_options
 @scheduler_options
 def compare(alternatives: tuple[str, ...], from_scratch: bool, output: str, **options: Any) -> None:
     """Compare runs: show their measures side by side, and the pods that are not in the same place.
 
-    A, B and so on are each a KubeSchedulerConfiguration, a cluster (instead of that of -f), changes of the
-    cluster such as "drain n1; scale deploy/web=4", or as-is. Changes are named like the options of simulate.
+    A, B and so on are each a KubeSchedulerConfiguration, a cluster (instead of that of -f), a file with
+    NodePools alone, which replace those of the cluster that have their names, changes of the cluster such as
+    "drain n1; scale deploy/web=4", or as-is. Changes are named like the options of simulate.
     "kubernetes 1.36" "kubernetes 1.37" compares two releases, and names the behaviours and feature gates that
     make the difference. A release may have feature gates of its own, as "kubernetes 1.37
     GenericWorkload=true".
@@ -50,6 +53,8 @@ def compare(alternatives: tuple[str, ...], from_scratch: bool, output: str, **op
     if sides is not None:
         if click.get_current_context().get_parameter_source("version") is ParameterSource.COMMANDLINE:
             raise click.UsageError("the alternatives name the releases: leave out --kubernetes-version")
+        if options["types_file"] is not None:
+            raise click.UsageError(f"{OPTION} has no effect between releases, for which no nodes come")
         with Stages("comparing releases") as stage:
             cluster = load_input({**options, "version": sides[1].version})
             compared = compare_releases(sides, cluster, options, (), from_scratch, stage)
@@ -63,6 +68,9 @@ def compare(alternatives: tuple[str, ...], from_scratch: bool, output: str, **op
                 done.append(run_alternative(name, options, from_scratch))
                 stage()
     warnings = _warnings(done)
+    warnings += dict.fromkeys(one.simulation.grown.source for one in done if one.simulation.grown is not None)
+    if compared is not None:
+        warnings += no_new_nodes(done[0].simulation.cluster, "a comparison of releases")
     print_release(*(one.simulation.cluster for one in done))
     print_warnings(warnings)
     write_comparison(output, done, warnings, compared)

@@ -99,6 +99,11 @@ class Grown(NamedTuple):
             f"{price + self.up.price:.2f} $/h after{without}"
         )
 
+    @property
+    def source(self) -> str:
+        """Who makes the nodes, with which types, in a sentence."""
+        return f"{KARPENTER} {VERSION} makes the new nodes, with {self.coming.source}."
+
     def fate(self, pod: str) -> str:
         """Return which new node a pod gets, or who refuses it; "" for a pod that needs none."""
         if why := self.reasons.get(pod, ""):

@@ -15,6 +15,7 @@ from moorage.changes.drain import MIRROR_ANNOTATION
 from moorage.cli.options.change_options import OPTIONS, RequestedChange, parse_changes
 from moorage.cli.options.configuration_kind import naming_other_kinds
 from moorage.cli.options.inputs import is_input, load_input, scheduler_settings, without_server
+from moorage.cli.options.new_node_options import coming_nodes, has_pools
 from moorage.errors import ConfigurationError, InputError, located, nearest
 from moorage.facade import Scheduler
 from moorage.objects import Cluster, Pod
@@ -56,6 +57,9 @@ class Alternative:
             "without a node": sum(status not in (PLACED, REPLACED) for status in statuses),
             "evicted": summary.evicted + len(done.evicted),
         }
+        if (grown := done.grown) is not None:
+            found["new nodes"] = len(grown.up.nodes)
+            found |= {} if grown.up.price is None else {"new nodes $/h": round(grown.up.price, 4)}
         for use in summary.use:
             if (percent := _use(done.scheduler, use.resource)) is not None:
                 found[f"{use.resource} use %"] = percent
@@ -117,7 +121,7 @@ def run_alternative(name: str, options: Mapping[str, Any], from_scratch: bool) -
     ----------
     name : str
         ``as-is``, changes such as ``drain n1; scale deploy/web=4``, a file with a KubeSchedulerConfiguration,
-        or a file or directory with a cluster.
+        a file or directory with a cluster, or one with NodePools alone, which changes the cluster.
     options : mapping of str to object
         The values of `input_options` and `scheduler_options`.
     from_scratch : bool
@@ -137,6 +141,8 @@ def run_alternative(name: str, options: Mapping[str, Any], from_scratch: bool) -
     cluster = load_input(
         {**without_server(options), "files": (name,), "synthetic": None} if is_cluster else options
     )
+    if is_cluster and not (cluster.nodes or cluster.pods) and has_pools(cluster):
+        cluster = load_input({**options, "files": (*options["files"], name)})
     settings = scheduler_settings(options, cluster)
     if is_configuration:
         with located(source=name), naming_other_kinds():
@@ -144,9 +150,10 @@ def run_alternative(name: str, options: Mapping[str, Any], from_scratch: bool) -
                 settings["config"] = read_configuration(name, settings["feature_gates"])
             except ConfigurationError as error:
                 raise InputError(error.message, path=error.path) from None
+    coming = coming_nodes(options, cluster)
     if from_scratch:
         cluster = without_bindings(cluster)
-    return Alternative(name, Preparation(cluster, settings, changes).run())
+    return Alternative(name, Preparation(cluster, settings, changes, coming).run())
 
 
 def _other_forms(name: str) -> str:

@@ -191,6 +191,7 @@ class BuildCore(build_ext):
         made = Made(output, Path(self.build_temp, f"{one.name}.made"), recipe)
         if not made.is_current():
             made.begin(objects)
+            output.unlink(missing_ok=True)  # else setuptools keeps one that is newer than the objects
             folder = str(Path(self.get_ext_fullpath(LIBRARY)).parent)
             self.compiler.link_shared_object(
                 objects,

@@ -5,6 +5,7 @@ The public names are imported when they are first used (PEP 562).
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -144,6 +145,8 @@ _MODULES = {
 }
 __all__ = ["__version__", *_MODULES]
 
+if "t" in sys.abiflags:
+    raise ImportError("moorage needs a Python with the GIL: its compiled core was not made for free threads")
 if find_spec("moorage._core.decide.placer") is None:
     raise ImportError(
         "the compiled core of moorage is missing: run `pip install .` (or `make build`) in its source tree",

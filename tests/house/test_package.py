@@ -187,6 +187,13 @@ def test_type_checkers_see_the_same_names() -> None:
     assert table == typed != {}
 
 
+def test_an_interpreter_without_the_gil_is_refused_in_one_sentence() -> None:
+    result = run("import sys\nsys.abiflags = 't'\nimport moorage")
+    assert result.stderr.splitlines()[-1] == (
+        "ImportError: moorage needs a Python with the GIL: its compiled core was not made for free threads"
+    )
+
+
 def test_missing_core_is_one_clear_sentence() -> None:
     result = run(FINDER.format(hide=True))
     assert result.stderr.splitlines()[-1] == (

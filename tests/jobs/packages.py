@@ -39,6 +39,15 @@ def image_test() -> None:
     python("-m", "tests.package.image", built()[1])
 
 
+@job("3 min", needs=[ROOT_USER], packages=["build"], takes=["WHEEL"], nightly=True)
+def onefile() -> None:
+    """A folder in a tar.gz that needs no Python, tried in a bare root; of WHEEL, or of a new one
+
+    It prints the version and the digest for deploy/krew.yaml.
+    """
+    python("-m", "tests.package.onefile", given("WHEEL") or built()[1], "dist/onefile")
+
+
 @job("15 min", packages=["build"], nightly=True)
 def extras() -> None:
     """The wheel without extras, and with each extra alone, in environments of their own"""

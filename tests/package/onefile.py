@@ -1,0 +1,152 @@
+"""``python -m tests.package.onefile WHEEL OUT``: a folder in a tar.gz, which needs no Python where it runs.
+
+PyInstaller puts the interpreter, the wheel and what it requires into the folder. The archive has plain files
+alone, as krew unpacks nothing else, sorted and with the time of the last commit. The folder answers the tour
+in a bare root, without Python, and takes at most 0.3 s of processor time longer than the installed command.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import os
+import re
+import resource
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from tests.house.source import ROOT
+
+from .wheels import environment, time_of_commit
+
+EXTRAS = "cli,kube"
+LIMIT = 60_000_000
+"""Bytes of the archive."""
+SLOWER = 0.3
+"""Seconds of processor time that a start may take longer than that of the installed command."""
+PROGRAMS = ("moorage", "kubectl-moorage")
+SIMULATE = ("simulate", "-f", str(ROOT / "examples"), "-o", "name")
+START = """
+import sys
+from multiprocessing import freeze_support
+from pathlib import Path
+
+freeze_support()  # for the processes of sweeps
+from moorage.cli import main, plugin
+
+sys.exit(plugin() if Path(sys.executable).name == "kubectl-moorage" else main())
+"""
+# What compiled modules import shows only when they are imported.
+IMPORTED = """
+import json, pkgutil, sys
+import moorage._core
+for found in pkgutil.walk_packages(moorage._core.__path__, "moorage._core."):
+    if not found.name.endswith("libmoorage_kernels"):
+        __import__(found.name)
+print(json.dumps([one for one in sys.modules if not one.startswith(("_", "moorage"))]))
+"""
+BARE = ("libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "libutil.so.1", "libz.so.1")
+"""What the folder takes from the machine, besides the loader of programs."""
+
+
+def main(wheel: Path, out: Path) -> None:
+    out.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="moorage-") as directory:
+        place = Path(directory)
+        python = environment(sys.executable, place / "venv", [f"{wheel}[{EXTRAS}]", "pyinstaller"])
+        folder = packed(python, place)
+        version = wheel.name.split("-")[1]
+        archive = out / f"moorage-{version}-linux-amd64.tar.gz"
+        write_archive(folder, archive, int(time_of_commit()))
+        if (size := archive.stat().st_size) > LIMIT:
+            sys.exit(f"{archive.name} has {size} bytes, more than {LIMIT}")
+        ask_in_bare_root(archive, place / "root")
+        later = processor_time(folder / "moorage") - processor_time(python.with_name("moorage"))
+        if later > SLOWER:
+            sys.exit(f"{archive.name} starts {later:.2f} s later than the installed command")
+        glibc = ".".join(map(str, oldest_glibc(one for one in folder.rglob("*") if one.is_file())))
+        print(f"{archive.name}: {size} bytes, glibc {glibc} or later, starts {later:+.2f} s later")
+    print(f"version {version}\nsha256 {hashlib.sha256(archive.read_bytes()).hexdigest()}")
+
+
+def packed(python: Path, place: Path) -> Path:
+    """Have PyInstaller make the folder, with both programs."""
+    (place / "start.py").write_text(START)
+    listed = subprocess.run([python, "-c", IMPORTED], check=True, capture_output=True, text=True, cwd=place)
+    hidden = [f"--hidden-import={one}" for one in json.loads(listed.stdout)]
+    command = [str(python), "-m", "PyInstaller", "--onedir", "--name=moorage", "--log-level=ERROR"]
+    command += ["--collect-submodules=moorage", "--collect-data=moorage", *hidden, "start.py"]
+    steady = {"PYTHONHASHSEED": "0", "SOURCE_DATE_EPOCH": time_of_commit()}
+    subprocess.run(command, check=True, cwd=place, env=os.environ | steady)
+    folder = place / "dist/moorage"
+    shutil.copy2(folder / PROGRAMS[0], folder / PROGRAMS[1])
+    for link in [one for one in folder.rglob("*") if one.is_symlink()]:
+        link.unlink()  # to a library that its own package finds without it
+    return folder
+
+
+def write_archive(folder: Path, archive: Path, time: int) -> None:
+    """Pack the files of a folder; the same files give the same bytes."""
+
+    def plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
+        member.mtime, member.mode = time, 0o755 if member.mode & 0o100 else 0o644
+        member.uid = member.gid = 0
+        member.uname = member.gname = ""
+        return member
+
+    files = sorted(one for one in folder.rglob("*") if one.is_file())
+    with (
+        archive.open("wb") as raw,
+        gzip.GzipFile("", "wb", 6, raw, mtime=time) as stream,
+        tarfile.open(fileobj=stream, mode="w", format=tarfile.USTAR_FORMAT) as tar,
+    ):
+        for one in files:
+            tar.add(one, f"{folder.name}/{one.relative_to(folder)}", filter=plain)
+
+
+def oldest_glibc(files: Iterable[Path]) -> tuple[int, ...]:
+    """The newest version of glibc whose symbols files name: the oldest on which all of them run."""
+    pattern = re.compile(rb"\0GLIBC_(\d+)\.(\d+)(?=[\0.])")
+    return max(
+        (int(major), int(minor)) for one in files for major, minor in pattern.findall(one.read_bytes())
+    )
+
+
+def ask_in_bare_root(archive: Path, root: Path) -> None:
+    """Take the tour in a root that has glibc, zlib, the archive, and nothing else."""
+    listed = subprocess.run(["ldd", sys.executable], check=True, capture_output=True, text=True).stdout
+    loader = Path(re.findall(r"^\s*(/\S*/ld-linux\S+)", listed, re.MULTILINE)[0])
+    libraries = Path(re.findall(r"libc\.so\.6 => (\S+)", listed)[0]).parent
+    for file, place in [(loader, loader), *((libraries / one, Path("/lib", one)) for one in BARE)]:
+        copy = root / place.relative_to("/")
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, copy)
+    (root / "tmp").mkdir()
+    with tarfile.open(archive) as tar:
+        tar.extractall(root, filter="data")
+    for program, arguments in zip(PROGRAMS, (["demo"], ["version"]), strict=True):
+        command = [shutil.which("chroot") or "chroot", str(root), f"/moorage/{program}", *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env={}, cwd=root)
+        if done.returncode or not done.stdout:
+            sys.exit(f"{program} {' '.join(arguments)} in a bare root: {done.returncode}\n{done.stderr}")
+
+
+def processor_time(program: Path) -> float:
+    """Seconds of the fastest of five starts."""
+    found = []
+    for _ in range(5):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([str(program), *SIMULATE], check=True, stdout=subprocess.DEVNULL)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        found.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    return min(found)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve())

@@ -1,4 +1,6 @@
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+
+from moorage._core.base.debug cimport debug_below
 
 
 cdef class Buffer
@@ -50,6 +52,22 @@ cdef class Buffer:
     cdef ItemLocation location(self) noexcept
     cdef void touch_reserved(self, Py_ssize_t first, Py_ssize_t items=*) noexcept nogil
     cdef int touch_range(self, Py_ssize_t first, Py_ssize_t items) except -1
+
+    # The items of a column of numbers. They move when the buffer grows.
+    cdef inline uint8_t* uint8(self) noexcept nogil:
+        return <uint8_t*>self.data
+
+    cdef inline int32_t* int32(self) noexcept nogil:
+        debug_below(self.itemsize % <Py_ssize_t>sizeof(int32_t), 1, b"size of items of a column of int32")
+        return <int32_t*>self.data
+
+    cdef inline int64_t* int64(self) noexcept nogil:
+        debug_below(self.itemsize % <Py_ssize_t>sizeof(int64_t), 1, b"size of items of a column of int64")
+        return <int64_t*>self.data
+
+    cdef inline uint64_t* uint64(self) noexcept nogil:
+        debug_below(self.itemsize % <Py_ssize_t>sizeof(uint64_t), 1, b"size of items of a column of uint64")
+        return <uint64_t*>self.data
 
 
 cdef bytes zeroed_memory(Py_ssize_t nbytes)

@@ -45,8 +45,8 @@ cdef class ChangeLog:
         self.kinds = Buffer(journal, sizeof(uint8_t), capacity)
         self.ids = Buffer(journal, sizeof(int32_t), capacity)
         self.repeated = Buffer(Journal(), 1)
-        self.kind = <uint8_t*>self.kinds.data
-        self.id = <int32_t*>self.ids.data
+        self.kind = self.kinds.uint8()
+        self.id = self.ids.int32()
 
     cdef ChangeLog clone(self, Journal journal):
         """Return an independent copy."""

@@ -19,7 +19,7 @@ cdef class Deadlines:
 
     cdef inline int32_t size(self) noexcept:
         """Return the number of deadlines."""
-        return (<int32_t*>self.count.data)[0]
+        return self.count.int32()[0]
 
     cdef inline Deadline first(self) noexcept:
         """Return the earliest deadline; the heap must not be empty."""

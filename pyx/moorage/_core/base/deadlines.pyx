@@ -30,7 +30,7 @@ cdef class Deadlines:
         cdef int32_t at = self.size()
         self.reserve(1)
         self.count.touch(0)
-        (<int32_t*>self.count.data)[0] = at + 1
+        self.count.int32()[0] = at + 1
         return _rise(self, at, item)
 
     cdef int pop(self) except -1:
@@ -39,7 +39,7 @@ cdef class Deadlines:
         cdef bint kept = self.heap.journal.depth != 0
         cdef int32_t at = 0, child = 1, n = self.size() - 1
         self.count.touch(0)
-        (<int32_t*>self.count.data)[0] = n
+        self.count.int32()[0] = n
         while child < n:  # move the hole to a leaf first: the last item, which fills it, rarely rises far
             child += child + 1 < n and is_earlier(heap[child + 1], heap[child])
             if kept:

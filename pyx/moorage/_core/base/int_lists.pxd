@@ -10,12 +10,12 @@ cdef class IntLists:
     cdef inline int32_t size(self, Py_ssize_t row) noexcept nogil:
         """Return the number of items of the list of a row."""
         debug_below(row, self.count.capacity, b"list")
-        return (<int32_t*>self.count.data)[row]
+        return self.count.int32()[row]
 
     cdef inline int32_t* items(self, Py_ssize_t row) noexcept nogil:
         """Return the items of the list of a row, valid until a list grows."""
         debug_below(row, self.first.capacity, b"list")
-        return <int32_t*>self.arena.data + (<int32_t*>self.first.data)[row]
+        return self.arena.int32() + self.first.int32()[row]
 
     cdef IntLists clone(self, Journal journal)
     cdef int touch_items(self, Py_ssize_t row) except -1

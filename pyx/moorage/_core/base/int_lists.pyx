@@ -42,19 +42,19 @@ cdef class IntLists:
 
     cdef int touch_items(self, Py_ssize_t row) except -1:
         """Record the items of a row; must be called before they are changed in place."""
-        return self.arena.touch_range((<int32_t*>self.first.data)[row], self.size(row))
+        return self.arena.touch_range(self.first.int32()[row], self.size(row))
 
     cdef Py_ssize_t nbytes(self) noexcept:
         """Return the used bytes of the arena, free blocks included."""
-        return (<int32_t*>self.state.data)[USED] * self.arena.itemsize
+        return self.state.int32()[USED] * self.arena.itemsize
 
     cdef void touch_items_reserved(self, Py_ssize_t row) noexcept nogil:
         """Record the items of a row in an open transaction, in memory that has been reserved."""
-        self.arena.touch_reserved((<int32_t*>self.first.data)[row], self.size(row))
+        self.arena.touch_reserved(self.first.int32()[row], self.size(row))
 
     cdef int touch_item(self, Py_ssize_t row, Py_ssize_t at) except -1:
         """Record item `at` of a row; must be called before it is changed in place."""
-        return self.arena.touch((<int32_t*>self.first.data)[row] + at)
+        return self.arena.touch(self.first.int32()[row] + at)
 
     cdef int reserve(self, Py_ssize_t rows) except -1:
         """Make room for the lists of `rows` rows in all; new lists are empty."""
@@ -67,25 +67,25 @@ cdef class IntLists:
         cdef Py_ssize_t room = 1
         while room < items:
             room *= 2
-        return self.arena.reserve((<int32_t*>self.state.data)[USED] + room)
+        return self.arena.reserve(self.state.int32()[USED] + room)
 
     cdef int append(self, Py_ssize_t row, int32_t value) except -1:
         """Append a value to the list of a row."""
         cdef int32_t n = self.size(row)
         _fit(self, row, n + 1)
-        self.arena.touch((<int32_t*>self.first.data)[row] + n)
+        self.arena.touch(self.first.int32()[row] + n)
         self.count.touch(row)
         self.items(row)[n] = value
-        (<int32_t*>self.count.data)[row] = n + 1
+        self.count.int32()[row] = n + 1
 
     cdef int remove(self, Py_ssize_t row, Py_ssize_t at) except -1:
         """Remove item `at` of the list of a row; the order of the others remains."""
         cdef Py_ssize_t after = self.size(row) - at - 1
         cdef int32_t* gone = self.items(row) + at
-        self.arena.touch_range((<int32_t*>self.first.data)[row] + at, after + 1)
+        self.arena.touch_range(self.first.int32()[row] + at, after + 1)
         self.count.touch(row)
         memmove(gone, gone + 1, after * sizeof(int32_t))
-        (<int32_t*>self.count.data)[row] -= 1
+        self.count.int32()[row] -= 1
 
     cdef int flip_bit(self, Py_ssize_t row, int32_t bit) except -1:
         """Change a bit of a row whose list has 32 bits in each item; those beyond its end are 0."""
@@ -108,9 +108,9 @@ cdef class IntLists:
     cdef int resize(self, Py_ssize_t row, int32_t items) except -1:
         """Set the length of the list of a row; the caller must write all items."""
         _fit(self, row, items)
-        self.arena.touch_range((<int32_t*>self.first.data)[row], items)
+        self.arena.touch_range(self.first.int32()[row], items)
         self.count.touch(row)
-        (<int32_t*>self.count.data)[row] = items
+        self.count.int32()[row] = items
 
     cdef int assign(self, Py_ssize_t row, const int32_t* values, int32_t items) except -1:
         """Replace the list of a row by `items` values."""
@@ -121,9 +121,9 @@ cdef class IntLists:
 
 cdef int _fit(IntLists lists, Py_ssize_t row, int32_t items) except -1:
     """Ensure that the block of a row holds at least `items` items; move its items if it needs another."""
-    cdef int32_t* room = <int32_t*>lists.room.data
-    cdef int32_t* first = <int32_t*>lists.first.data
-    cdef int32_t* state = <int32_t*>lists.state.data
+    cdef int32_t* room = lists.room.int32()
+    cdef int32_t* first = lists.first.int32()
+    cdef int32_t* state = lists.state.int32()
     cdef int32_t power = 0, old = 0, at
     if items <= room[row]:
         return 0
@@ -132,14 +132,14 @@ cdef int _fit(IntLists lists, Py_ssize_t row, int32_t items) except -1:
     lists.state.touch(power)
     if state[power]:
         at = state[power] - 1
-        state[power] = (<int32_t*>lists.arena.data)[at]
+        state[power] = lists.arena.int32()[at]
     else:
         at = state[USED]
         lists.arena.reserve(at + (<Py_ssize_t>1 << power))
         lists.state.touch(USED)
         state[USED] = at + (1 << power)
     lists.arena.touch_range(at, 1 << power)
-    memcpy(<int32_t*>lists.arena.data + at, lists.items(row), lists.size(row) * sizeof(int32_t))
+    memcpy(lists.arena.int32() + at, lists.items(row), lists.size(row) * sizeof(int32_t))
     lists.first.touch(row)
     lists.room.touch(row)
     if room[row]:
@@ -147,7 +147,7 @@ cdef int _fit(IntLists lists, Py_ssize_t row, int32_t items) except -1:
             old += 1
         lists.state.touch(old)
         lists.arena.touch(first[row])
-        (<int32_t*>lists.arena.data)[first[row]] = state[old]
+        lists.arena.int32()[first[row]] = state[old]
         state[old] = first[row] + 1
     first[row] = at
     room[row] = 1 << power

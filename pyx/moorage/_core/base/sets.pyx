@@ -160,8 +160,8 @@ cdef class PortSets:
         self.first.reserve(at + 1)
         self.count.reserve(at + 1)
         self.ports.reserve(self.used + len(ports))
-        (<int32_t*>self.first.data)[at] = self.used
-        (<int32_t*>self.count.data)[at] = <int32_t>len(ports)
+        self.first.int32()[at] = self.used
+        self.count.int32()[at] = <int32_t>len(ports)
         for item in sorted(ports):
             port = &(<mr_port*>self.ports.data)[self.used]
             port.ip, port.protocol, port.port = item
@@ -212,9 +212,8 @@ cdef tuple _compared(PortSets port_sets, int32_t n, const mr_port* wanted, tuple
     cdef Py_ssize_t at, sets = len(port_sets.sets)
     cdef Buffer buffer = _with_room(entry, sets, sizeof(uint8_t))
     cdef const mr_port* ports = <mr_port*>port_sets.ports.data
-    cdef const int32_t* first = <int32_t*>port_sets.first.data
-    cdef const int32_t* count = <int32_t*>port_sets.count.data
+    cdef const int32_t* first = port_sets.first.int32()
+    cdef const int32_t* count = port_sets.count.int32()
     for at in range(0 if entry is None else entry[0], sets):
-        (<uint8_t*>buffer.data)[at] = mr_ports_conflict(wanted, n, ports + first[at], count[at],
-                                                        port_sets.any_ip)
+        buffer.uint8()[at] = mr_ports_conflict(wanted, n, ports + first[at], count[at], port_sets.any_ip)
     return sets, buffer

@@ -61,8 +61,8 @@ cdef class Symbols:
         self.are_numbers.reserve(symbol + 1)
         number = parse_int64(text)
         if number is not None:
-            (<int64_t*>self.numbers.data)[symbol] = number
-            (<uint8_t*>self.are_numbers.data)[symbol] = 1
+            self.numbers.int64()[symbol] = number
+            self.are_numbers.uint8()[symbol] = 1
         self.ids.reserve(symbol)
         self.names.append(text)
         self.ids.put(text, symbol)

@@ -18,7 +18,7 @@ from moorage._core.decide.batch_rows cimport Placements
 from moorage._core.decide.pod_batch cimport PodBatch
 from moorage._core.csrc cimport MR_PRESENT
 from moorage._core.state cimport (
-    ADDED, AHEAD, ASSUMED, FREE, INFINITY, ClusterState, Ledger, Totals, prefetch,
+    ADDED, AHEAD, ASSUMED, FREE, INFINITY, ClusterState, Ledger, prefetch,
 )
 
 cdef enum:
@@ -138,7 +138,7 @@ cdef class BinderPods(BinderStore):
         cdef int32_t number = ledger.find(pod.metadata.uid)
         if number >= 0 and _is_named(ledger.object_of(number), namespace, name):
             return self._object_of(number)
-        for number in range(_numbers(ledger)):
+        for number in range(ledger.sums().used):
             if ledger.state_of(number) != FREE and _is_named(ledger.object_of(number), namespace, name):
                 return self._object_of(number)
         return None
@@ -544,21 +544,16 @@ cdef int _set_deadline(ClusterState state, int32_t number, double deadline) exce
     """
     cdef Ledger ledger = state.ledger
     ledger.set_deadline(number, deadline)
-    if state.journal.depth == 0 and ledger.deadlines.size() > SPARE_HINTS + 2 * _numbers(ledger):
+    if state.journal.depth == 0 and ledger.deadlines.size() > SPARE_HINTS + 2 * ledger.sums().used:
         _tidy(ledger)
-
-
-cdef inline int32_t _numbers(Ledger ledger) noexcept:
-    """The number of records in use or free."""
-    return (<Totals*>ledger.totals.data).used
 
 
 cdef int _tidy(Ledger ledger) except -1:
     """Rebuild the heap of deadlines in its present memory."""
     cdef int32_t number
     cdef double when
-    (<int32_t*>ledger.deadlines.count.data)[0] = 0
-    for number in range(_numbers(ledger)):
+    ledger.deadlines.count.int32()[0] = 0
+    for number in range(ledger.sums().used):
         when = ledger.record(number).deadline
         if ledger.state_of(number) == ASSUMED and when != UNSET and when != INFINITY:
             ledger.deadlines.push(Deadline(when, number))

@@ -12,7 +12,7 @@ from moorage._core.base cimport (
 from moorage._core.base.watch_events cimport _identity
 from moorage._core.state cimport (
     ADDED, AHEAD, ASSUMED, INFINITY, MARKED, ClusterState, Ledger, NewPod, PodRecord, PodState, Replicas,
-    Totals, prefetch, replicas_of,
+    prefetch, replicas_of,
 )
 from moorage._core.state.cluster_state import ELSEWHERE
 from moorage._core.state.pod_spec import bound
@@ -151,7 +151,7 @@ def not_assumed(ClusterState state not None, pods):
     cdef int32_t number = -1
     for at, pod in enumerate(pods):
         number += 1
-        if number >= (<Totals*>state.ledger.totals.data).used or state.ledger.objects[number] is not pod:
+        if number >= state.ledger.sums().used or state.ledger.objects[number] is not pod:
             number = state._known(pod)
         if number < 0 or state.ledger.state_of(number) != ASSUMED:
             out.append(at)

@@ -152,7 +152,7 @@ cdef class ClassState:
         cdef bint is_other = self.histogram_terms is not terms or self.histogram.n != self.c.search.n
         if is_other or self.histogram.state != MR_VALID:
             self.verdicts.reserve(self.c.search.n + 1)
-            self.histogram.verdicts = <uint64_t*>self.verdicts.data
+            self.histogram.verdicts = self.verdicts.uint64()
             self.histogram_terms = terms
             self.histogram.state = MR_UNMADE
         with nogil:
@@ -177,7 +177,7 @@ cdef class ClassState:
 
     cdef int count_nominated(self, dict counts, const int32_t* positions) except -1:
         """Replace the verdicts of rows with nominated pods in `counts` by those with these pods."""
-        cdef const int32_t* rows = <const int32_t*>self.nominated_verdicts.rows.data
+        cdef const int32_t* rows = self.nominated_verdicts.rows.int32()
         cdef int32_t at, position, same = 0
         cdef uint64_t before = 0, now = 0, verdict
         for at in range(self.nominated_verdicts.n):
@@ -205,20 +205,20 @@ cdef class ClassState:
             self.named_state = CACHED
             self.named.reserve(search.n // MR_LANES + 2)
             mr_static_lanes_of(search, holders.items(search.scarce), holders.size(search.scarce),
-                               view.position_column(), <uint64_t*>self.named.data)
+                               view.position_column(), self.named.uint64())
         elif self.named_state == NOT_CACHED and not is_new:
             self.named_state = CACHED if mr_asks_for_statics(search) else NOT_NEEDED
             if self.named_state == CACHED:
                 self.named.reserve(search.n // MR_LANES + 2)
-                mr_static_lanes(search, <uint64_t*>self.named.data)
+                mr_static_lanes(search, self.named.uint64())
         if self.named_state == CACHED:
-            search.static_ok = <const uint64_t*>self.named.data
+            search.static_ok = self.named.uint64()
 
     cdef int copy_order(self, mr_search* search) except -1:
         """Copy the list of searched nodes, which the next search of the profile overwrites."""
         self.order.reserve(search.n + 1)
         memcpy(self.order.data, search.order, search.n * sizeof(int32_t))
-        search.order = <int32_t*>self.order.data
+        search.order = self.order.int32()
 
     cdef int count(self, list matched) except -1:
         """Set the counts that include pods of the class."""
@@ -354,7 +354,7 @@ cdef class ClassStates:
 
         `places` is never cleared, as in the sparse sets of Briggs and Torczon 1993.
         """
-        cdef int32_t at = (<int32_t*>self.places.data)[pod_class] if pod_class < self.places.capacity else 0
+        cdef int32_t at = self.places.int32()[pod_class] if pod_class < self.places.capacity else 0
         if at < len(self.in_use) and (<ClassState>self.in_use[at]).pod_class == pod_class:
             return self.in_use[at]
         return None
@@ -362,7 +362,7 @@ cdef class ClassStates:
     cdef int use(self, ClassState class_state) except -1:
         """Add a state to those that the current run needs."""
         self.places.reserve(class_state.pod_class + 1)
-        (<int32_t*>self.places.data)[class_state.pod_class] = <int32_t>len(self.in_use)
+        self.places.int32()[class_state.pod_class] = <int32_t>len(self.in_use)
         self.in_use.append(class_state)
 
     cdef VolumeDemand demand_of(self, int32_t pod_class):

@@ -175,22 +175,22 @@ cdef class BareRows:
             row, bare = &cluster.ledger.rows[at], <mr_row*>self.rows.data + at
             bare[0] = row[0]
             bare.req_cpu = bare.req_memory = bare.nonzero_cpu = bare.nonzero_memory = 0.0
-            wide = <int64_t*>self.wide.data + at * MR_FIELDS
+            wide = self.wide.int64() + at * MR_FIELDS
             for field in range(MR_FIELDS):
                 wide[field] = cluster.ledger.wide[at * MR_FIELDS + field] if field < 2 else 0
             for field in range(resources):
-                amounts = <int64_t*>self.others.data + 2 * (<int64_t>field * used + at)
+                amounts = self.others.int64() + 2 * (<int64_t>field * used + at)
                 amounts[0] = cluster.ledger.others[field][2 * at]
                 amounts[1] = 0
         for field in range(resources):
-            (<int64_t**>self.pointers.data)[field] = <int64_t*>self.others.data + 2 * <int64_t>field * used
+            (<int64_t**>self.pointers.data)[field] = self.others.int64() + 2 * <int64_t>field * used
         cluster.ledger.rows = <mr_row*>self.rows.data
-        cluster.ledger.wide = <int64_t*>self.wide.data
+        cluster.ledger.wide = self.wide.int64()
         cluster.ledger.others = <int64_t**>self.pointers.data
-        cluster.image_count = <int32_t*>self.zeros.data
+        cluster.image_count = self.zeros.int32()
         for i in range(terms.n_soft if terms else 0):
             if terms.soft[i].row_pods:
-                terms.soft[i].row_pods = <int32_t*>self.zeros.data
+                terms.soft[i].row_pods = self.zeros.int32()
 
 
 cdef class Decider:

@@ -226,7 +226,7 @@ cdef class NativeView:
         self.labels = _memory(sizeof(void*), plugin.labels)
         self.values = _memory(sizeof(int32_t), plugin.values)
         for at, text in enumerate(plugin.values):
-            (<int32_t*>self.values.data)[<Py_ssize_t>at] = symbols.intern(text)
+            self.values.int32()[<Py_ssize_t>at] = symbols.intern(text)
         self.requests, self.other_requests = [_memory(sizeof(int64_t), plugin.resources) for _ in range(2)]
         self.pod_labels, self.other_labels = [_memory(sizeof(int32_t), plugin.labels) for _ in range(2)]
         self.pod_class = -1
@@ -234,7 +234,7 @@ cdef class NativeView:
         self.c.context.state = plugin.table.state
         self.c.context.resources = <const int64_t**>self.resources.data
         self.c.context.labels = <const int32_t**>self.labels.data
-        self.c.context.values = <const int32_t*>self.values.data
+        self.c.context.values = self.values.int32()
         self.c.context.error = self.c.error
         self.c.context.arguments = <const moorage_argument*>plugin.arguments.data
 
@@ -261,8 +261,8 @@ cdef class NativeView:
             (<const int32_t**>self.labels.data)[at] = cluster.labels[<int32_t>self.label_columns[at]]
         out.names = cluster.name
         out.texts = <const char**>symbols.texts.data
-        out.numbers = <const int64_t*>symbols.numbers.data
-        out.are_numbers = <const uint8_t*>symbols.are_numbers.data
+        out.numbers = symbols.numbers.int64()
+        out.are_numbers = symbols.are_numbers.uint8()
         # Another thread may reallocate them through a fork.
         self.held = symbols.texts.memory, symbols.numbers.memory, symbols.are_numbers.memory
 
@@ -322,14 +322,14 @@ cdef int _describe(NativeView view, int32_t pod_class, moorage_class* out, Buffe
     out.name_space = view.state.symbols.intern(shape.namespace)
     out.cpu, out.memory = shape.c.cpu, shape.c.memory
     out.nonzero_cpu, out.nonzero_memory = shape.c.nonzero_cpu, shape.c.nonzero_memory
-    out.requests = <const int64_t*>requests.data
-    out.labels = <const int32_t*>labels.data
+    out.requests = requests.int64()
+    out.labels = labels.int32()
     memset(requests.data, 0, requests.capacity * requests.itemsize)
     for at in range(shape.c.n_others):
         for place in range(len(view.resource_ids)):
             if view.resource_ids[place] == shape.c.others[at].resource:
-                (<int64_t*>requests.data)[place] = shape.c.others[at].value
+                requests.int64()[place] = shape.c.others[at].value
     own = view.state.classes.labels(pod_class)
     for place in range(len(view.label_columns)):
         value = own.get(view.plugin.labels[place])
-        (<int32_t*>labels.data)[place] = 0 if value is None else view.state.symbols.intern(value)
+        labels.int32()[place] = 0 if value is None else view.state.symbols.intern(value)

@@ -149,7 +149,7 @@ cdef class NominatedVerdicts:
         self.verdicts = Buffer(journal, sizeof(uint64_t))
         self.places = Buffer(journal, sizeof(int32_t))
         self.flipped = Buffer(journal, sizeof(int32_t), FLIPS_LIMIT)
-        self.flips.rows = <int32_t*>self.flipped.data
+        self.flips.rows = self.flipped.int32()
         self.epoch = -1
 
     cdef int set(self, int32_t row, uint64_t verdict) except -1:
@@ -160,8 +160,8 @@ cdef class NominatedVerdicts:
         self.verdicts.reserve(row + 1)
         self.places.reserve(row + 1)
         self.rows.reserve(self.n + 1)
-        verdicts, rows = <uint64_t*>self.verdicts.data, <int32_t*>self.rows.data
-        places = <int32_t*>self.places.data
+        verdicts, rows = self.verdicts.uint64(), self.rows.int32()
+        places = self.places.int32()
         if (verdict != 0) != (verdicts[row] != 0):
             _note_flip(self, row)
         if verdict and not verdicts[row]:
@@ -175,14 +175,14 @@ cdef class NominatedVerdicts:
 
     cdef uint64_t get(self, int32_t row) noexcept nogil:
         """The verdict of a row; 0 if it does not reject the class."""
-        return (<uint64_t*>self.verdicts.data)[row] if row < self.verdicts.capacity else 0
+        return self.verdicts.uint64()[row] if row < self.verdicts.capacity else 0
 
     cdef int clear(self) except -1:
         """Remove all verdicts."""
         cdef int32_t at
         for at in range(self.n):
-            _note_flip(self, (<int32_t*>self.rows.data)[at])
-            (<uint64_t*>self.verdicts.data)[(<int32_t*>self.rows.data)[at]] = 0
+            _note_flip(self, self.rows.int32()[at])
+            self.verdicts.uint64()[self.rows.int32()[at]] = 0
         self.n = 0
 
 
@@ -191,5 +191,5 @@ cdef int _note_flip(NominatedVerdicts nominated_verdicts, int32_t row) except -1
     if nominated_verdicts.flips.n == FLIPS_LIMIT:
         nominated_verdicts.flips.n = MANY
     if nominated_verdicts.flips.n != MANY:
-        (<int32_t*>nominated_verdicts.flipped.data)[nominated_verdicts.flips.n] = row
+        nominated_verdicts.flipped.int32()[nominated_verdicts.flips.n] = row
         nominated_verdicts.flips.n += 1

@@ -4,7 +4,7 @@ from libc.stdint cimport int32_t
 
 from moorage._core.base cimport NODE_NAME, SPEC, STATUS, Cause, Field, Notice, WatchEvent, made
 from moorage._core.base.watch_events cimport _identity
-from moorage._core.state cimport ASSUMED, ClusterState, Ledger, Totals
+from moorage._core.state cimport ASSUMED, ClusterState, Ledger
 from moorage._core.state.pod_spec cimport is_only_bound
 from moorage.errors import CacheError
 
@@ -200,7 +200,7 @@ cdef int32_t _number_of(ClusterState state, object held, int32_t next_number) ex
     in which they were assumed.
     """
     if type(held) is WatchEvent and (<WatchEvent>held)._old is not None \
-            and 0 <= next_number < (<Totals*>state.ledger.totals.data).used \
+            and 0 <= next_number < state.ledger.sums().used \
             and state.ledger.objects[next_number] is (<WatchEvent>held)._old:
         return next_number
     return state._known(_identity(held))

@@ -528,7 +528,7 @@ cdef int _point(Search search, Shape shape) except -1:
     search.search.cluster = &search.cluster
     search.search.shape = &shape.c
     search.search.columns = &search.listing.columns
-    search.search.order = <int32_t*>search.listing.order.data
+    search.search.order = search.listing.order.int32()
     search.search.n = search.listing.size
     search.search.has_images = _has_images(search, shape)
     search.search.scarce = _scarce_resource(search, shape)
@@ -538,7 +538,7 @@ cdef int _point(Search search, Shape shape) except -1:
         search.terms.fill()
         search.search.pod.terms = &search.terms.c
         search.seen.reserve(search.terms.domains())
-        search.found.seen = <unsigned char*>search.seen.data
+        search.found.seen = search.seen.uint8()
     _set_fixed_ok(search, shape)
     search.search.parallel_from = search.shared_from
 
@@ -552,7 +552,7 @@ cdef int _fill_cluster(Search search) except -1:
     if search.shape is not None and search.shape.c.n_ports and len(ports.sets) > 1 \
             and mr_filters(&search.current.c, MR_NODE_PORTS):
         search.port_conflicts = ports.conflicts_of(search.shape.ports, search.shape.c.ports)
-        search.search.pod.ports = <const uint8_t*>search.port_conflicts.data
+        search.search.pod.ports = search.port_conflicts.uint8()
     for view in search.views:
         view.bind_cluster(&search.cluster)
 
@@ -644,9 +644,9 @@ cdef int _restrict(Search search, object names, int32_t pinned) except -1:
         places = [place for place in places if place in inside]
     search.restricted.reserve(len(places) + 1)
     for at, place in enumerate(sorted(places)):
-        (<int32_t*>search.restricted.data)[at] = order[<int32_t>place]
+        search.restricted.int32()[at] = order[<int32_t>place]
     search.search.columns = NULL
-    search.search.order = <int32_t*>search.restricted.data
+    search.search.order = search.restricted.int32()
     search.search.n = <int32_t>len(places)
 
 
@@ -691,7 +691,7 @@ cdef int _update_nominated_verdicts(Search search, int32_t pod_class) except -1:
         verdicts.clear()
         verdicts.epoch = -1
     if verdicts.n:
-        search.search.nominated = <const uint64_t*>verdicts.verdicts.data
+        search.search.nominated = verdicts.verdicts.uint64()
 
 
 cdef int _update_row_verdicts(Search search, NominatedVerdicts verdicts, int32_t pod_class) except -1:

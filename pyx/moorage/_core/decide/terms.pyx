@@ -344,8 +344,8 @@ cdef class DomainCounts:
         dict of str to (int, int)
             Value of the label to the number of pods and the number of eligible nodes.
         """
-        cdef const int32_t* pods = <int32_t*>self.counter.pods.data
-        cdef const int32_t* nodes = <int32_t*>self.counter.nodes.data
+        cdef const int32_t* pods = self.counter.pods.int32()
+        cdef const int32_t* nodes = self.counter.nodes.int32()
         most = min(self.counter.pods.capacity, self.counter.nodes.capacity)
         names = self.state.symbols.names
         return {
@@ -356,7 +356,7 @@ cdef class DomainCounts:
 
     def rows(self):
         """The rows whose nodes have counted pods, as (n,) int32 array."""
-        cdef const int32_t* pods = <int32_t*>self.counter.matched.pods.data
+        cdef const int32_t* pods = self.counter.matched.pods.int32()
         cdef int32_t row
         used = min(self.state.table.used, self.counter.matched.pods.capacity)
         return np.array([row for row in range(used) if pods[row] and self.is_eligible(row)], dtype=np.int32)
@@ -377,7 +377,7 @@ cdef class DomainCounts:
         IndexError
             The row is not in the node table.
         """
-        cdef const uint8_t* counts = <uint8_t*>self.counter.eligibility.counts.data
+        cdef const uint8_t* counts = self.counter.eligibility.counts.uint8()
         self.state.table.check_row(row)
         return row < self.counter.eligibility.counts.capacity and counts[row] != 0
 

@@ -61,8 +61,8 @@ cdef class Budgets:
         self.allowed.reserve(len(budgets) + 1)
         self.taken.reserve(len(budgets) + 1)
         for at, budget in enumerate(budgets):
-            (<int32_t*>self.allowed.data)[at] = budget.status.disruptions_allowed
-        (<int32_t*>self.allowed.data)[len(budgets)] = INT32_MAX
+            self.allowed.int32()[at] = budget.status.disruptions_allowed
+        self.allowed.int32()[len(budgets)] = INT32_MAX
         self.exempt_names = [frozenset(budget.status.disrupted_pods) for budget in budgets]
         self.exempts = any(self.exempt_names)
         self.version += 1
@@ -73,21 +73,21 @@ cdef class Budgets:
         cdef int32_t pod_class
         self.of_class.reserve(len(self.classes.keys))
         for pod_class in range(self.known, <int32_t>len(self.classes.keys)):
-            (<int32_t*>self.of_class.data)[pod_class] = _set_of(self, pod_class)
+            self.of_class.int32()[pod_class] = _set_of(self, pod_class)
             self.known = pod_class + 1
-        self.c.of_class = <int32_t*>self.of_class.data
+        self.c.of_class = self.of_class.int32()
         self.c.of_pod = NULL
         self._point()
         return 0
 
     def _point(self):
         """Refresh cached pointers."""
-        self.c.first = <int32_t*>self.first.data
-        self.c.count = <int32_t*>self.count.data
-        self.c.members = <int32_t*>self.members.data
-        self.c.only = NULL if self.has_several else <int32_t*>self.only.data
-        self.c.allowed = <int32_t*>self.allowed.data
-        self.c.taken = <int32_t*>self.taken.data
+        self.c.first = self.first.int32()
+        self.c.count = self.count.int32()
+        self.c.members = self.members.int32()
+        self.c.only = NULL if self.has_several else self.only.int32()
+        self.c.allowed = self.allowed.int32()
+        self.c.taken = self.taken.int32()
 
     cdef int exempt(self, Importance importance, const mr_pod_entry* entries, int32_t n) except -1:
         """Set `c.of_pod` for the pods of entries: for each its set less the budgets that exempt it."""
@@ -97,16 +97,16 @@ cdef class Budgets:
             return 0
         for at in range(n):
             for number in importance.pods_in(&entries[at]):
-                set_id = (<int32_t*>self.of_class.data)[importance.ledger.class_of(number)]
+                set_id = self.of_class.int32()[importance.ledger.class_of(number)]
                 budgets = self.sets[set_id]
                 if any([self.exempt_names[budget] for budget in budgets]):
                     name = importance.ledger.object_of(number).metadata.name
                     set_id = _intern(self, tuple([i for i in budgets if name not in self.exempt_names[i]]))
                 self.of_pod.reserve(count + 1)
-                (<int32_t*>self.of_pod.data)[count] = set_id
+                self.of_pod.int32()[count] = set_id
                 count += 1
         self._point()
-        self.c.of_pod = <int32_t*>self.of_pod.data
+        self.c.of_pod = self.of_pod.int32()
         return 0
 
 
@@ -129,11 +129,11 @@ cdef int32_t _intern(Budgets budgets, tuple members) except -1:
     budgets.members.reserve(budgets.n_members + len(members))
     budgets.only.reserve(at + 1)
     budgets.has_several = budgets.has_several or len(members) > 1
-    (<int32_t*>budgets.only.data)[at] = members[0] if members else <int32_t>len(budgets.objects)
-    (<int32_t*>budgets.first.data)[at] = budgets.n_members
-    (<int32_t*>budgets.count.data)[at] = <int32_t>len(members)
+    budgets.only.int32()[at] = members[0] if members else <int32_t>len(budgets.objects)
+    budgets.first.int32()[at] = budgets.n_members
+    budgets.count.int32()[at] = <int32_t>len(members)
     for budget in members:
-        (<int32_t*>budgets.members.data)[budgets.n_members] = budget
+        budgets.members.int32()[budgets.n_members] = budget
         budgets.n_members += 1
     budgets.set_ids[members] = at
     budgets.sets.append(members)

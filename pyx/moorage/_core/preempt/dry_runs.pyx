@@ -226,9 +226,9 @@ cdef class DryRuns:
             self.violating.reserve(entries // 64 + 1)
             self.pods_limit = 64 * <int32_t>min(self.victims.capacity, self.violating.capacity)
             self.costs.reserve(self.pods_limit)
-            self.c.costs = <int32_t*>self.costs.data
-            self.c.victims = <uint64_t*>self.victims.data
-            self.c.violating = <uint64_t*>self.violating.data
+            self.c.costs = self.costs.int32()
+            self.c.victims = self.victims.uint64()
+            self.c.violating = self.violating.uint64()
         return 0
 
     cdef list _victims(self, int32_t row, const mr_eviction* result):
@@ -270,7 +270,7 @@ cdef int _match(DryRuns runs) except -1:
         bits = Buffer(Journal(), runs.c.words * sizeof(uint64_t))
     bits.reserve(classes)
     for each in range(known, classes):
-        word = <uint64_t*>bits.data + <Py_ssize_t>each * runs.c.words
+        word = bits.uint64() + <Py_ssize_t>each * runs.c.words
         for at, (_, counts, _) in enumerate(terms.predicates):
             if counts(each):
                 word[at // 64] |= <uint64_t>1 << (at % 64)
@@ -279,8 +279,8 @@ cdef int _match(DryRuns runs) except -1:
     runs.matches[key] = bits, classes
     runs.removed.reserve(64 * runs.c.words)
     runs.removed_with.reserve(64 * runs.c.words)
-    runs.c.matches = <uint64_t*>bits.data
-    runs.c.removed, runs.c.removed_with = <int32_t*>runs.removed.data, <int32_t*>runs.removed_with.data
+    runs.c.matches = bits.uint64()
+    runs.c.removed, runs.c.removed_with = runs.removed.int32(), runs.removed_with.int32()
     return 0
 
 
@@ -290,7 +290,7 @@ cdef int _set_nominated(DryRuns runs, int32_t row) except -1:
     cdef list pods = runs.search.nominations.counted_pods(row, runs.search.search.shape.priority)
     runs.nominated.reserve(len(pods))
     for at, (_, pod_class) in enumerate(pods):
-        (<int32_t*>runs.nominated.data)[at] = pod_class
-    runs.c.nominated = <int32_t*>runs.nominated.data
+        runs.nominated.int32()[at] = pod_class
+    runs.c.nominated = runs.nominated.int32()
     runs.c.n_nominated = <int32_t>len(pods)
     return 0

@@ -163,7 +163,7 @@ cdef class UnitIndex:
         memset(self.of_symbol.data, 0, self.of_symbol.capacity * sizeof(int32_t))
         self.of_symbol.reserve(max(symbols, default=0) + 1)
         for symbol, key in symbols.items():
-            (<int32_t*>self.of_symbol.data)[<Py_ssize_t>symbol] = <int32_t>numbers[key] + 1
+            self.of_symbol.int32()[<Py_ssize_t>symbol] = <int32_t>numbers[key] + 1
         self.note_all()
         return True
 
@@ -172,7 +172,7 @@ cdef class UnitIndex:
         cdef Py_ssize_t symbol = self.ledger.record(number).group
         cdef int64_t* known
         self.priorities.reserve(symbol + 1)
-        known = <int64_t*>self.priorities.data + symbol
+        known = self.priorities.int64() + symbol
         if not known[0]:
             priority = self.source.priority_of(group_of(self.ledger.model_of(number)))
             known[0] = OWN if priority is None else BIAS + <int64_t>priority
@@ -285,7 +285,7 @@ cdef int32_t _unit_of(UnitIndex units, int32_t number) noexcept:
     cdef int32_t group = units.ledger.record(number).group
     if not group or group >= units.of_symbol.capacity:
         return -1
-    return (<int32_t*>units.of_symbol.data)[group] - 1
+    return units.of_symbol.int32()[group] - 1
 
 
 cdef class Importance:
@@ -417,8 +417,8 @@ cdef class Importance:
                     priority = self.units.priority_of(number, priority)
                 entries[count].priority = priority
                 count += 1
-            elif (<int64_t*>self.units.seen.data)[unit] != self.units.stamp:
-                (<int64_t*>self.units.seen.data)[unit] = self.units.stamp
+            elif self.units.seen.int64()[unit] != self.units.stamp:
+                self.units.seen.int64()[unit] = self.units.stamp
                 entries[count].number, entries[count].pod_class = number, ~unit
                 entries[count].start = units[unit].start
                 entries[count].priority, entries[count].members = units[unit].priority, units[unit].count

@@ -54,9 +54,9 @@ cdef class Outcomes:
         self.bits.reserve(4 * words)
         self.winners.reserve(64 * words)
         self.c.n = n
-        self.c.codes = <uint8_t*>self.codes.data
+        self.c.codes = self.codes.uint8()
         self.c.results = <mr_eviction*>self.results.data
-        self.c.potential = <uint64_t*>self.bits.data
+        self.c.potential = self.bits.uint64()
         self.c.known = self.c.potential + words
         self.c.helps = self.c.known + words
         self.c.clean = self.c.helps + words

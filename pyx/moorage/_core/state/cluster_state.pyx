@@ -764,7 +764,7 @@ cdef class ClusterState:
             If there is no such row.
         """
         self.table.check_row(row)
-        return self.images.read(self.images.held, row, <int64_t*>self.images.sizes.data)
+        return self.images.read(self.images.held, row, self.images.sizes.int64())
 
     def assumed_pods(self):
         """Return the UIDs of the assumed pods, sorted."""

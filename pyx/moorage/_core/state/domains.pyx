@@ -43,7 +43,7 @@ cdef class Eligibility:
         self.n_columns = len(topologies)
         self.columns = Buffer(Journal(), sizeof(int32_t), self.n_columns + 1)
         for at, topology in enumerate(topologies):
-            (<int32_t*>self.columns.data)[at] = topology.column
+            self.columns.int32()[at] = topology.column
         self.shape, self.pinned, self.tolerations = shape, pinned, tolerations
         self.counts = counts
 
@@ -205,7 +205,7 @@ cdef class Domains:
         out = TopologyKey(label, column, self.classes.symbols.intern(""), _buffer(self, self.rows))
         is_pointed = self.is_pointed  # new domains are of no counter yet
         for row in range(self.table.used):
-            (<int32_t*>out.domain.data)[row] = _domain(self, out, row)
+            out.domain.int32()[row] = _domain(self, out, row)
         self.journal.on_undo(partial(self._drop_topology, out))
         self.topologies[label] = out
         self.is_pointed = is_pointed
@@ -224,7 +224,7 @@ cdef class Domains:
         self.refresh()
         out = Eligibility(topologies, shape, pinned, tolerations, _buffer(self, self.rows, 1))
         for row in range(self.table.used):
-            (<unsigned char*>out.counts.data)[row] = _counts(self, out, row)
+            out.counts.uint8()[row] = _counts(self, out, row)
         self.journal.on_undo(partial(self._drop_eligibility, key, out))
         self.eligibilities[key] = out
         return out
@@ -248,7 +248,7 @@ cdef class Domains:
         possible = [self.classes_of.get(attribute, ()) for attribute in attributes]
         found = {each for classes in possible for each in classes if matches(each)}
         if found:  # else no pod counts, and the ledger need not be read
-            self.ledger.count(found, all_pods, <int32_t*>out.pods.data)
+            self.ledger.count(found, all_pods, out.pods.int32())
         _point_matched(self, out)
         self.journal.on_undo(partial(self._drop_matched, out))
         try:
@@ -385,11 +385,11 @@ cdef int _follow_row(Domains domains, int32_t row) except -1:
         return 0
     for topology in domains.topologies.values():
         domain = _domain(domains, topology, row)
-        if domain != (<int32_t*>topology.domain.data)[row]:
+        if domain != topology.domain.int32()[row]:
             moved.append((topology, domain))
     for eligibility in domains.eligibilities.values():
         counts = _counts(domains, eligibility, row)
-        if counts != (<unsigned char*>eligibility.counts.data)[row]:
+        if counts != eligibility.counts.uint8()[row]:
             switched.append((eligibility, counts))
     if not moved and not switched:
         return 0
@@ -401,10 +401,10 @@ cdef int _follow_row(Domains domains, int32_t row) except -1:
         _shift(domains, counter, row, -1)
     for topology, domain in moved:
         topology.domain.touch(row)
-        (<int32_t*>topology.domain.data)[row] = domain
+        topology.domain.int32()[row] = domain
     for eligibility, counts in switched:
         eligibility.counts.touch(row)
-        (<unsigned char*>eligibility.counts.data)[row] = counts
+        eligibility.counts.uint8()[row] = counts
     for counter in domains.counters.values():
         _shift(domains, counter, row, 1)
 
@@ -417,10 +417,10 @@ cdef int _point_counter(Domains domains, Counter counter) except -1:
     counter.c.domains = <int32_t>len(counter.topology.ids) + 1
     counter.pods.reserve(counter.c.domains)
     counter.nodes.reserve(counter.c.domains)
-    counter.c.pods = <int32_t*>counter.pods.data
-    counter.c.nodes = <int32_t*>counter.nodes.data
-    counter.c.domain = <int32_t*>counter.topology.domain.data
-    counter.c.counts = <unsigned char*>counter.eligibility.counts.data
+    counter.c.pods = counter.pods.int32()
+    counter.c.nodes = counter.nodes.int32()
+    counter.c.domain = counter.topology.domain.int32()
+    counter.c.counts = counter.eligibility.counts.uint8()
     domains.nbytes += (counter.pods.capacity + counter.nodes.capacity) * sizeof(int32_t)
 
 
@@ -432,7 +432,7 @@ cdef int _point_matched(Domains domains, Matched matched) except -1:
     matched.pointers.reserve(len(matched.counters))
     for at, counter in enumerate(matched.counters):
         (<mr_counter**>matched.pointers.data)[at] = &counter.c
-    matched.c.pods = <int32_t*>matched.pods.data
+    matched.c.pods = matched.pods.int32()
     matched.c.counters = <mr_counter**>matched.pointers.data
     matched.c.n = <int32_t>len(matched.counters)
     domains.nbytes += matched.pods.capacity * sizeof(int32_t)
@@ -450,7 +450,7 @@ cdef int _find_classes(Domains domains) except -1:
 cdef int _fill_counter(Domains domains, Counter out, Counter like) except -1:
     """Count the pods and nodes of each domain; the nodes are those of a counter that is like it but for the
     pods, where there is one."""
-    cdef const int32_t* pods = <int32_t*>out.matched.pods.data
+    cdef const int32_t* pods = out.matched.pods.int32()
     cdef int32_t row, nodes = like is None
     if like is not None:
         memcpy(out.c.nodes, like.c.nodes, like.c.domains * sizeof(int32_t))
@@ -467,7 +467,7 @@ cdef int _shift(Domains domains, Counter counter, int32_t row, int32_t sign) exc
         counter.pods.touch(domain)
         counter.pods.touch(0)
         counter.nodes.touch(domain)
-    mr_counter_add(&counter.c, row, sign * (<int32_t*>counter.matched.pods.data)[row], sign)
+    mr_counter_add(&counter.c, row, sign * counter.matched.pods.int32()[row], sign)
 
 
 cdef int32_t _domain(Domains domains, TopologyKey topology, int32_t row) except -1:
@@ -492,7 +492,7 @@ cdef bint _counts(Domains domains, Eligibility eligibility, int32_t row) except 
     """Whether a row is eligible by the current state of its node."""
     cdef mr_pod pod
     cdef Py_ssize_t at
-    cdef int32_t* columns = <int32_t*>eligibility.columns.data
+    cdef int32_t* columns = eligibility.columns.int32()
     if not domains.table.row(0, row).flags & MR_PRESENT:
         return False
     for at in range(eligibility.n_columns):

@@ -13,7 +13,7 @@ cdef class ImageStates:
 
     cdef inline int32_t nodes(self, int32_t image) noexcept:
         """Return the number of nodes that have an image."""
-        return (<int32_t*>self.counts.data)[image]
+        return self.counts.int32()[image]
 
     cdef ImageStates clone(self, Journal journal)
     cdef int sync(self) except -1

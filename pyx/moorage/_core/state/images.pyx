@@ -73,7 +73,7 @@ cdef class ImageStates:
             image = self.image(name)
             if self.nodes(image) == 0:
                 self.sizes.touch(image)
-                (<int64_t*>self.sizes.data)[image] = size
+                self.sizes.int64()[image] = size
             _count(self, image, 1)
             self.held.append(row, image)
             self.held.append(row, self.nodes(image))
@@ -94,7 +94,7 @@ cdef class ImageStates:
         self.sync()
         if image == 0 or self.nodes(image) == 0:
             return None
-        return self.nodes(image), (<int64_t*>self.sizes.data)[image]
+        return self.nodes(image), self.sizes.int64()[image]
 
     cdef dict read(self, IntLists lists, int32_t row, const int64_t* sizes):
         """Return image name to (bytes from `sizes`, number of nodes) for a row of lists like `held`."""
@@ -111,7 +111,7 @@ cdef class ImageStates:
 cdef int _count(ImageStates images, int32_t image, int32_t change) except -1:
     """Add `change` to the number of nodes that have an image."""
     images.counts.touch(image)
-    (<int32_t*>images.counts.data)[image] += change
+    images.counts.int32()[image] += change
     images.epoch += 1
 
 

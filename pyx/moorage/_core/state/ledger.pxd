@@ -100,6 +100,10 @@ cdef class Ledger:
         """Fill in the shared pod list of a row; must be called before the pods of the row change."""
         return self._fill(row) if self.row(row).shared else 0
 
+    cdef inline Totals* sums(self) noexcept:
+        """Return how many numbers of pods are in use, or free."""
+        return <Totals*>self.totals.data
+
     cdef inline RowRecord* row(self, int32_t row) noexcept:
         """Return the record of a row."""
         debug_below(row, self.rows.capacity, b"row of the ledger")

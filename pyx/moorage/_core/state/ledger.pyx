@@ -65,7 +65,7 @@ cdef class ClassLists:
 
     cdef int fill(self, Ledger ledger) except -1:
         """List the pods of each class, in the order of their numbers."""
-        cdef int32_t used = (<Totals*>ledger.totals.data).used, number, pod_class, classes = 0
+        cdef int32_t used = ledger.sums().used, number, pod_class, classes = 0
         cdef int32_t[::1] starts, ends
         for number in range(used):
             classes = max(classes, ledger.record(number).pod_class + 1)
@@ -116,7 +116,7 @@ cdef class Ledger:
         self.make_room(0)
 
     def __len__(self):
-        return (<Totals*>self.totals.data).alive
+        return self.sums().alive
 
     cdef Ledger clone(self, Journal journal):
         """Return an independent copy that shares the pod objects."""
@@ -356,7 +356,7 @@ cdef class Ledger:
 
     cdef int remove(self, int32_t number) except -1:
         """Remove a pod and free its number."""
-        cdef Totals* totals = <Totals*>self.totals.data
+        cdef Totals* totals = self.sums()
         cdef PodRecord* pod = self.record(number)
         self._fill_shared(pod.row)
         if self.watched:
@@ -419,7 +419,7 @@ cdef class Ledger:
 
         The search begins where the last one ended.
         """
-        cdef int32_t used = (<Totals*>self.totals.data).used, number
+        cdef int32_t used = self.sums().used, number
         cdef PodRecord* pod
         if self.found >= used:
             self.found = 0
@@ -453,7 +453,7 @@ cdef class Ledger:
         matching = np.zeros(max(classes, default=0) + 1, dtype=np.uint8)
         for pod_class in classes:
             matching[pod_class] = True
-        for number in range((<Totals*>self.totals.data).used):
+        for number in range(self.sums().used):
             pod_class = self.record(number).pod_class
             if pod_class < matching.shape[0] and matching[pod_class]:
                 _count(self.record(number), all_pods, pods)
@@ -463,7 +463,7 @@ cdef class Ledger:
         cdef int32_t number
         cdef PodRecord* pod
         self.lists = None
-        for number in range((<Totals*>self.totals.data).used):
+        for number in range(self.sums().used):
             pod = self.record(number)
             pod.pod_class = 0 if pod.state == FREE else classes.intern(self.model_of(number))
         return 0
@@ -501,7 +501,7 @@ cdef class Ledger:
         cdef int32_t number
         return sorted([
             self.uid_of(number)
-            for number in range((<Totals*>self.totals.data).used)
+            for number in range(self.sums().used)
             if self.record(number).state == ASSUMED
         ])
 
@@ -510,14 +510,14 @@ cdef class Ledger:
         cdef int32_t number
         return [number for _, number in sorted([
             (self.uid_of(number), number)
-            for number in range((<Totals*>self.totals.data).used)
+            for number in range(self.sums().used)
             if self.record(number).state == ASSUMED and self.record(number).deadline == NEVER
         ])]
 
 
 cdef int _reserve(Ledger ledger, Py_ssize_t pods) except -1:
     """Make room for `pods` more pods."""
-    cdef Py_ssize_t need = (<Totals*>ledger.totals.data).alive + pods
+    cdef Py_ssize_t need = ledger.sums().alive + pods
     cdef Py_ssize_t size = len(ledger.objects)
     ledger.pods.reserve(need)
     if size < need:  # not derived from the capacity of `pods`: an earlier call may have failed here
@@ -581,14 +581,14 @@ cdef inline void _count(const PodRecord* pod, bint all_pods, int32_t* pods) noex
 
 cdef inline int32_t _next_number(Ledger ledger) noexcept:
     """Return the number that the next pod gets."""
-    cdef Totals* totals = <Totals*>ledger.totals.data
+    cdef Totals* totals = ledger.sums()
     return totals.free - 1 if totals.free else totals.used
 
 
 cdef int32_t _enter(Ledger ledger, int32_t row, int32_t pod_class, bint terminating,
                     PodState state) except -1:
     """Add a record at the end of a row, in memory that has been reserved; return its number."""
-    cdef Totals* totals = <Totals*>ledger.totals.data
+    cdef Totals* totals = ledger.sums()
     cdef int32_t number = _next_number(ledger)
     cdef PodRecord* pod = ledger.record(number)
     if ledger.journal.depth:

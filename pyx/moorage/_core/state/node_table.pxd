@@ -51,23 +51,23 @@ cdef class NodeTable:
 
     cdef inline int32_t* name_column(self) noexcept nogil:
         """Return [row] the symbol of its name; 0 for a free row."""
-        return <int32_t*>self.name.data
+        return self.name.int32()
 
     cdef inline int32_t* taint_set_column(self) noexcept nogil:
         """Return [row] the number of its set of taints."""
-        return <int32_t*>self.taint_set.data
+        return self.taint_set.int32()
 
     cdef inline int32_t* port_set_column(self) noexcept nogil:
         """Return [row] the number of its set of ports."""
-        return <int32_t*>self.port_set.data
+        return self.port_set.int32()
 
     cdef inline int64_t* generation_column(self) noexcept nogil:
         """Return [row] where it changed last in the log."""
-        return <int64_t*>self.generation.data
+        return self.generation.int64()
 
     cdef inline int32_t* row_of_column(self) noexcept nogil:
         """Return [symbol of a name] its row and 1; 0 for none."""
-        return <int32_t*>self.row_of.data
+        return self.row_of.int32()
     cdef inline int count_pod(self, int32_t charged, int32_t row, int32_t sign) except -1:
         """Count a pod (sign 1 or -1) in the resource ledgers that it is not charged to."""
         cdef int32_t which

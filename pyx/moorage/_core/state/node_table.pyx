@@ -175,7 +175,7 @@ cdef class NodeTable:
     cdef int fill_ledger(self, int32_t ledger, mr_ledger* out) except -1:
         """Point `out` to the arrays of a resource ledger; valid until the table grows."""
         out.rows = <mr_row*>(<Buffer>self.rows[ledger]).data
-        out.wide = <int64_t*>(<Buffer>self.wide[ledger]).data
+        out.wide = (<Buffer>self.wide[ledger]).int64()
         out.others = <int64_t**>(<Buffer>self.other_pointers[ledger]).data
 
     cdef int32_t find(self, int32_t name) noexcept nogil:
@@ -401,7 +401,7 @@ cdef class NodeTable:
         mr_row_set(&ledger, row, values)
         for other, column in enumerate(self.others[which]):
             amount = allocatable.get(other, 0)
-            pair = <int64_t*>(<Buffer>column).data + 2 * row
+            pair = (<Buffer>column).int64() + 2 * row
             if pair[0] == amount:
                 continue
             if which == 0 and (not pair[0] or not amount):
@@ -503,7 +503,7 @@ cdef class NodeTable:
         for row in range(self.used):
             node = self.objects[row]
             if node is not None and key in node.metadata.labels:
-                (<int32_t*>column.data)[row] = self.symbols.intern(node.metadata.labels[key])
+                column.int32()[row] = self.symbols.intern(node.metadata.labels[key])
         self.label_pointers.reserve(at + 1)
         self.journal.adopt(column)
         self.journal.on_undo(partial(_shorten, (self.labels,), at))
@@ -514,7 +514,7 @@ cdef class NodeTable:
         """Set the value of a row in a label column; None if the node does not have the label."""
         cdef Buffer column = self.labels[at]
         column.touch(row)
-        (<int32_t*>column.data)[row] = 0 if value is None else self.symbols.intern(value)
+        column.int32()[row] = 0 if value is None else self.symbols.intern(value)
 
     cdef int32_t other_columns(self) noexcept:
         """Return the number of resource columns; forks may have interned more resources."""
@@ -757,7 +757,7 @@ cdef class NodeTable:
         self.check_row(row)
         self.check_ledger(ledger)
         for at in range(self.other_columns()):
-            pair = <int64_t*>(<Buffer>self.others[ledger][at]).data + 2 * row
+            pair = (<Buffer>self.others[ledger][at]).int64() + 2 * row
             if pair[0] or pair[1]:
                 out[self.resource_names.names[at + 1]] = pair[0], pair[1]
         return out

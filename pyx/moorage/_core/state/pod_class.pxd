@@ -56,4 +56,4 @@ cdef class PodClasses:
 
     cdef inline int32_t priority_of(self, int32_t pod_class) noexcept:
         """Return the priority of the pods of a class. Classes that other threads add can move the memory."""
-        return (<int32_t*>self.priorities.data)[pod_class]
+        return self.priorities.int32()[pod_class]

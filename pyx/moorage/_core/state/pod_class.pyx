@@ -783,7 +783,7 @@ cdef object _intern_key(PodClasses classes, tuple key):
                 interned.owner, interned.pod_class = classes.number, len(classes.keys)
                 shape = classes.shapes[key[0]]
                 classes.priorities.reserve(interned.pod_class + 1)
-                (<int32_t*>classes.priorities.data)[interned.pod_class] = shape.priority
+                classes.priorities.int32()[interned.pod_class] = shape.priority
                 classes.interned.append(interned)
                 classes.keys.append(key)
                 classes.class_ids[key] = interned.pod_class

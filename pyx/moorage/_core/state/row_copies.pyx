@@ -134,8 +134,8 @@ cdef class RowCopies:
                     prefetch((<PyListObject*>self.pods).ob_item[row])
                 row = log.id[at & (log.capacity - 1)]
                 # A row that the log names twice is copied once; the log can name one that is no more.
-                if row < self.rows and (<int64_t*>self.copied.data)[row] != head:
-                    (<int64_t*>self.copied.data)[row] = head
+                if row < self.rows and self.copied.int64()[row] != head:
+                    self.copied.int64()[row] = head
                     self._copy(row)
         self.cursor = head
 
@@ -257,7 +257,7 @@ cdef class RowCopies:
             If there is no such row.
         """
         self._check_row(row)
-        return self.view.images.read(self.view.seen, row, <int64_t*>self.sizes.data)
+        return self.view.images.read(self.view.seen, row, self.sizes.int64())
 
     cdef int _check_row(self, int32_t row) except -1:
         """Raise IndexError unless there is such a row."""

@@ -177,7 +177,7 @@ cdef class Templates:
         except BaseException:
             undo()
             raise
-        (<int32_t*>self.living.data)[replicas.id] = replicas.count
+        self.living.int32()[replicas.id] = replicas.count
 
     cdef int leave(self, int32_t id, int32_t ordinal) except -1:
         """Remove a pod from its replicas: it left the ledger, or got an object of its own.
@@ -185,7 +185,7 @@ cdef class Templates:
         Either the pod is removed, or an exception leaves everything as it was.
         """
         cdef Replicas replicas = self.entry(id)
-        cdef int32_t* living = <int32_t*>self.living.data
+        cdef int32_t* living = self.living.int32()
         self.living.touch(id)
         self.members.touch_item(id, ordinal - replicas.first)
         if living[id] == 1:

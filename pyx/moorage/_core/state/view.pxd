@@ -43,16 +43,16 @@ cdef class View:
 
     cdef inline int32_t* position_column(self) noexcept nogil:
         """Return [row] its position in the list and 1; 0 for a row that is not in it."""
-        return <int32_t*>self.position.data
+        return self.position.int32()
 
     cdef inline int32_t* order_column(self) noexcept nogil:
         """Return [position] the row there."""
-        return <int32_t*>self.order.data
+        return self.order.int32()
 
     cdef inline int32_t* names_column(self) noexcept nogil:
         """Return [position] the symbol of the node's name there."""
-        return <int32_t*>self.names.data
+        return self.names.int32()
 
     cdef inline int64_t* shown_column(self) noexcept nogil:
         """Return [row] the generation of the table up to which the view shows it."""
-        return <int64_t*>self.shown.data
+        return self.shown.int64()

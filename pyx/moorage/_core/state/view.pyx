@@ -105,7 +105,7 @@ cdef class View:
             _reorder(self, is_anew)
         if self.settled_epoch != self.images.epoch:
             for at in range(self.n_settled):
-                _freeze_settled(self, (<int32_t*>self.settled.data)[at])
+                _freeze_settled(self, self.settled.int32()[at])
         self.n_settled = 0
         _follow_changes(self, head, kinds, lost)
         self.cursor = log.head  # what the refresh has logged itself is in the view already
@@ -139,7 +139,7 @@ cdef class View:
                     if _is_stale(self, row) or self.n_settled == self.table.used:
                         return 0
                     self.settled.reserve(self.n_settled + 1)
-                    (<int32_t*>self.settled.data)[self.n_settled] = row
+                    self.settled.int32()[self.n_settled] = row
                     self.n_settled += 1
                 shown[0] = self.table.generation_column()[row]
             self.cursor += 1
@@ -242,7 +242,7 @@ cdef class View:
         cdef int64_t* shown = self.shown_column()
         cdef int32_t before
         debug_below(row, self.table.used, b"row of a placed pod")
-        if self.journal.depth and (<int64_t*>self.seen_epoch.data)[row] != self.images.epoch:
+        if self.journal.depth and self.seen_epoch.int64()[row] != self.images.epoch:
             self.seen_epoch.touch_reserved(row)
             self.seen.touch_items_reserved(row)
         _freeze_counts(self, row)
@@ -303,16 +303,16 @@ cdef class View:
         out.taint_set = table.taint_set_column()
         out.port_set = table.port_set_column()
         out.labels = <const int32_t**>table.label_pointers.data
-        out.number = <int64_t*>table.symbols.numbers.data
-        out.is_number = <unsigned char*>table.symbols.are_numbers.data
+        out.number = table.symbols.numbers.int64()
+        out.is_number = table.symbols.are_numbers.uint8()
         out.ports = <mr_port*>table.port_sets.ports.data
-        out.port_first = <int32_t*>table.port_sets.first.data
-        out.port_count = <int32_t*>table.port_sets.count.data
+        out.port_first = table.port_sets.first.int32()
+        out.port_count = table.port_sets.count.int32()
         out.any_ip = table.port_sets.any_ip
-        out.images = <int32_t*>self.seen.arena.data
-        out.image_first = <int32_t*>self.seen.first.data
-        out.image_count = <int32_t*>self.seen.count.data
-        out.image_size = <int64_t*>self.images.sizes.data
+        out.images = self.seen.arena.int32()
+        out.image_first = self.seen.first.int32()
+        out.image_count = self.seen.count.int32()
+        out.image_size = self.images.sizes.int64()
         out.nodes = self.size
 
     cdef View clone(self, Journal journal, NodeTable table, NodeTree tree, ImageStates images):
@@ -353,7 +353,7 @@ cdef class View:
             If there is no such row.
         """
         self.table.check_row(row)
-        return self.images.read(self.seen, row, <int64_t*>self.images.sizes.data)
+        return self.images.read(self.seen, row, self.images.sizes.int64())
 
     def find_row(self, str name not None):
         """Return the row of a node in the list.
@@ -545,7 +545,7 @@ cdef int _freeze_if_changed(View view, int32_t row) except -1:
 cdef int _freeze_if_listed(View view, int32_t row) except -1:
     """Call `_freeze_counts`, undoably, for a row of the list."""
     if row < view.table.used and view.position_column()[row] \
-            and (<int64_t*>view.seen_epoch.data)[row] != view.images.epoch and not view.freezes_counts:
+            and view.seen_epoch.int64()[row] != view.images.epoch and not view.freezes_counts:
         if view.journal.depth:
             view.seen_epoch.touch(row)
             view.seen.touch_items(row)
@@ -569,7 +569,7 @@ cdef int _has_shown(View view, int32_t row) except -1:
 cdef bint _is_stale(View view, int32_t row) noexcept:
     """Whether a row of a node with images has other counts than a refresh would copy to it."""
     return 0 <= row < min(view.table.used, view.seen_epoch.capacity) and view.seen.size(row) \
-        and (<int64_t*>view.seen_epoch.data)[row] != view.images.epoch
+        and view.seen_epoch.int64()[row] != view.images.epoch
 
 
 cdef int _copy_images(View view, int32_t row) except -1:
@@ -584,13 +584,13 @@ cdef int _copy_images(View view, int32_t row) except -1:
 
 cdef void _freeze_counts(View view, int32_t row) noexcept nogil:
     """Copy to a changed row, for each of its images, the number of nodes that have the image."""
-    cdef int64_t* seen_epoch = <int64_t*>view.seen_epoch.data
+    cdef int64_t* seen_epoch = view.seen_epoch.int64()
     cdef int32_t* seen
     cdef int32_t at
     if seen_epoch[row] != view.images.epoch and not view.freezes_counts:
         seen = view.seen.items(row)
         for at in range(0, view.seen.size(row), 2):
-            seen[at + 1] = (<int32_t*>view.images.counts.data)[seen[at]]
+            seen[at + 1] = view.images.counts.int32()[seen[at]]
         seen_epoch[row] = view.images.epoch
 
 

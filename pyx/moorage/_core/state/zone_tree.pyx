@@ -102,7 +102,7 @@ cdef class NodeTree:
     def zones(self):
         """Return the keys of the zones that have nodes, in the order of their first node."""
         cdef int32_t at
-        return [self.keys[(<int32_t*>self.order.data)[at]] for at in range(_totals(self).zones)]
+        return [self.keys[self.order.int32()[at]] for at in range(_totals(self).zones)]
 
     cpdef int add(self, str zone, int32_t node) except -1:
         """Append a node that is not in the tree to its zone.
@@ -121,7 +121,7 @@ cdef class NodeTree:
         self.totals.touch(0)
         if self.nodes.size(number) == 1:
             self.order.touch(totals.zones)
-            (<int32_t*>self.order.data)[totals.zones] = number
+            self.order.int32()[totals.zones] = number
             totals.zones += 1
         totals.nodes += 1
 
@@ -201,13 +201,13 @@ cdef class NodeTree:
             The symbol of the node; 0 in an empty tree.
         """
         cdef TreeTotals* totals = _totals(self)
-        cdef int32_t* reached = <int32_t*>self.reached.data
+        cdef int32_t* reached = self.reached.int32()
         cdef int32_t exhausted = 0, number
         self.totals.touch(0)
         while totals.zones:
             if totals.turn >= totals.zones:
                 totals.turn = 0
-            number = (<int32_t*>self.order.data)[totals.turn]
+            number = self.order.int32()[totals.turn]
             totals.turn += 1
             if reached[number] < self.nodes.size(number):
                 self.reached.touch(number)
@@ -230,7 +230,7 @@ cdef class NodeTree:
         """Write the symbols of all nodes, one of each zone in turn (round robin; nodeTree.list)."""
         cdef int32_t left = _totals(self).zones, kept, at, index = 0, written = 0
         cdef Buffer turns = Buffer(Journal(), sizeof(int32_t), left)
-        cdef int32_t* zone = <int32_t*>turns.data
+        cdef int32_t* zone = turns.int32()
         if left:  # memory of no items may be NULL, which memcpy does not take
             memcpy(zone, self.order.data, left * sizeof(int32_t))
         while left:
@@ -254,8 +254,8 @@ cdef class NodeTree:
         """
         cdef int32_t at
         cdef Buffer nodes = Buffer(Journal(), sizeof(int32_t), self.size())
-        self.write(<int32_t*>nodes.data)
-        return [(<int32_t*>nodes.data)[at] for at in range(self.size())]
+        self.write(nodes.int32())
+        return [nodes.int32()[at] for at in range(self.size())]
 
 
 cdef int32_t _number(NodeTree tree, str zone) except -1:
@@ -283,7 +283,7 @@ cdef int32_t _index_of(NodeTree tree, int32_t zone, int32_t node) noexcept:
 cdef int _remove_zone(NodeTree tree, int32_t number) except -1:
     """Remove a zone without nodes from the order, and forget how far it has been iterated."""
     cdef TreeTotals* totals = _totals(tree)
-    cdef int32_t* order = <int32_t*>tree.order.data
+    cdef int32_t* order = tree.order.int32()
     cdef int32_t at = 0
     while order[at] != number:
         at += 1
@@ -291,7 +291,7 @@ cdef int _remove_zone(NodeTree tree, int32_t number) except -1:
     memmove(order + at, order + at + 1, (totals.zones - at - 1) * sizeof(int32_t))
     totals.zones -= 1
     tree.reached.touch(number)
-    (<int32_t*>tree.reached.data)[number] = 0
+    tree.reached.int32()[number] = 0
 
 
 cdef inline TreeTotals* _totals(NodeTree tree) noexcept:
@@ -322,8 +322,8 @@ cdef class NodeNames:
         with self._lock:
             names = self._symbols.names
             nodes = Buffer(Journal(), sizeof(int32_t), self._core.size())
-            self._core.write(<int32_t*>nodes.data)
-            return [names[(<int32_t*>nodes.data)[at]] for at in range(self._core.size())]
+            self._core.write(nodes.int32())
+            return [names[nodes.int32()[at]] for at in range(self._core.size())]
 
     def next(self):
         """Return the next node of the stateful iteration of v1.13 (NodeTree.Next); "" in an empty tree."""

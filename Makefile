@@ -37,10 +37,10 @@ lint: tools ## style, types and arrows between rooms
 	MYPYPATH=python $(PY) -m mypy.stubtest moorage._core --mypy-config-file pyproject.toml \
 		--allowlist tests/house/stubtest.txt --ignore-unused-allowlist --ignore-disjoint-bases --concise
 
-# A warning is an error.
 reference: tools ## docs/reference from docstrings, --help and schemas
 	$(PY) docs/make_reference.py
 
+# A warning is an error.
 docs: tools ## the guide and the reference, as HTML in build/docs
 	$(PY) -m sphinx -W --keep-going -q -b html docs build/docs
 
@@ -71,7 +71,7 @@ jobs:
 
 # What tests, lint and jobs need, besides the build.
 tools: build
-	$(PY) -m building.environment tools cli report devices lp kube rl test bench lint docs
+	$(PY) -m building.environment tools cli report lp kube rl test bench lint docs
 	$(PY) -m tests.core.build_kernels
 
 # Written last, so an interrupted one is made again.

@@ -24,7 +24,8 @@ def commands(name: str) -> Iterator[str]:
     waiting: list[tuple[str, click.Command, click.Context | None]] = [(name, app, None)]
     while waiting:
         path, command, parent = waiting.pop(0)
-        context = click.Context(command, parent, info_name=path.rpartition(" ")[2], terminal_width=100)
+        name = path.rpartition(" ")[2]
+        context = command.make_context(name, [], parent, resilient_parsing=True, terminal_width=100)
         yield from ("", f"## {path}", "", "```text", command.get_help(context).rstrip(), "```")
         if isinstance(command, click.Group):
             for one in command.list_commands(context):

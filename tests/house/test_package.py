@@ -60,7 +60,8 @@ def facade() -> tuple[dict[str, str], dict[str, str]]:
 
 
 @pytest.mark.parametrize(
-    "command", [["scheduler"], ["serve", "extender", "--in-cluster"], ["dump", "--context", "x", "d.json"]]
+    "command",
+    [["scheduler"], ["serve", "extender", "--in-cluster"], ["dump", "--context", "x", "-o", "d.json"]],
 )
 def test_a_missing_extra_of_a_command_is_one_line_that_names_it(command: list[str]) -> None:
     hidden = FINDER.format(hide=True).replace('"moorage._core.decide.placer"', '"httpx2"')

@@ -191,7 +191,8 @@ def test_pods_of_one_class_that_fail_alike_share_one_failure() -> None:
     assert first.reasons == {"Insufficient cpu": 1}
     # "small" has changed the node since, and they fail as before.
     late = [result.unschedulable[f"default/q{at}"] for at in (0, 1)]
-    assert late[0] is late[1] is first
+    assert late[0] is late[1]
+    assert late[0].message == first.message
 
 
 def test_a_failure_holds_until_something_changes() -> None:

@@ -23,6 +23,18 @@ Types = Sequence[InstanceType] | Mapping[str, Sequence[InstanceType]]
 """Instance types: of all pools, or by pool."""
 
 
+def check_options(options: object) -> None:
+    """Refuse options of another type.
+
+    Raises
+    ------
+    TypeError
+        They are no KarpenterOptions.
+    """
+    if options is not None and not isinstance(options, KarpenterOptions):
+        raise TypeError(f"options must be KarpenterOptions, not {type(options).__name__}")
+
+
 def provision_pods(
     scheduler: PodScheduler,
     pods: Sequence[Source] | None = None,
@@ -31,6 +43,9 @@ def provision_pods(
     seed: int = 0,
 ) -> Provisioning:
     """Decide which nodes would be made for pods that wait; see `Scheduler.provision`."""
+    check_options(options)
+    if pods is not None and (isinstance(pods, str | bytes) or not isinstance(pods, Sequence)):
+        raise TypeError(f"pods must be a sequence of Pod, not {type(pods).__name__}")
     scheduler.sync()
     client = scheduler.client
     stored: dict[type[Object], list[Object]] = {kind: list(client.list(kind)[0]) for kind in KINDS}

@@ -31,7 +31,7 @@ from .instance_types.read_types import CAPACITY_TYPE, ZONE
 from .instance_types.seen_types import INSTANCE_TYPE, POOL
 from .karpenter.karpenter_options import VERSION, KarpenterOptions
 from .karpenter.new_nodes_result import NewClaim, Provisioning
-from .pending_provisioning import Types, provision_pods
+from .pending_provisioning import Types, check_options, provision_pods
 
 MOST_ROUNDS = 10
 """Where the engines disagree without an end, nodes would come for ever."""
@@ -228,6 +228,7 @@ class Growth:
 
 def scale_up(scheduler: PodScheduler, growth: Growth, keep: bool = False) -> ScaleUp:
     """Place pods and make nodes in turn; see `Scheduler.scale_up`."""
+    check_options(growth.options)
     with scheduler.transaction() as transaction:
         answer = grow(scheduler, growth, scheduler.run(), scheduler.run)
         if keep:

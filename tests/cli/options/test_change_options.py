@@ -292,7 +292,7 @@ def test_capacity_sees_the_changes(file: str, tmp_path: Path, capsys: pytest.Cap
             ["--restart", "sts/web"],
             '--restart: there is no StatefulSet "default/web"; there is Deployment default/web',
         ),
-        (["--restart", "depoly/web"], '--restart: there is no kind "depoly"; nearest: deploy, deployment'),
+        (["--restart", "depoly/web"], '--restart: there is no kind "depoly"; nearest: deploy'),
         (
             ["--scale", "hpa/web=3"],
             "--scale: hpa/web: a HorizontalPodAutoscaler has no replicas to set; name a",

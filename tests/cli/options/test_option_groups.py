@@ -16,8 +16,10 @@ from moorage.cli.app import app
 
 CHANGES = "Changes of the cluster, in the order given"
 ALL = ["Options", CHANGES, "Input", "Scheduler", "Output"]
-GROUPED = dict.fromkeys(("check", "simulate", "explain", "capacity", "nodes"), ALL) | {
-    "compare": ["Options", "Input", "Scheduler", "Output"],
+GROWING = ["Options", CHANGES, "Input", "Nodes that come", "Scheduler", "Output"]
+GROUPED = dict.fromkeys(("check", "simulate", "explain"), GROWING) | {
+    **dict.fromkeys(("capacity", "nodes"), ALL),
+    "compare": ["Options", "Input", "Nodes that come", "Scheduler", "Output"],
     "dump": ["Options", "Input", "Output"],
     "perf": ["Options", "Scheduler", "Output"],
     "replay": ["Options", "Input", "Scheduler", "Output"],

@@ -258,7 +258,6 @@ def test_15_tables_to_pass_on(run: Any) -> None:
     assert extras.keys() == {
         "cli",
         "report",
-        "devices",
         "lp",
         "kube",
         "ray",

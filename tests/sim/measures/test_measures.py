@@ -274,6 +274,7 @@ kind: Scenario
 spec:
   events:
   - {{time: 0, join: {node("n", 0)!r}}}
+  - {{time: 1, create: {pod("large", 10**9)!r}}}
   - {{time: 10, measure: end}}
   measures: [utilization, {{doubled: {{by: 3}}}}]
 """)

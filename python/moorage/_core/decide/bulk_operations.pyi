@@ -9,6 +9,7 @@ from moorage.objects.model.pod import Pod
 
 _H = TypeVar("_H", bound=Pod | WatchEvent[Pod])
 
+ELSEWHERE: str
 KNOWN: str
 NEW_POD: np.dtype[np.void]
 NOT_ASSUMED: str

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from moorage.cli.messages import print_warnings
+from moorage.cli.messages import print_warnings, with_hint
 from moorage.cli.options.change_options import ChangingCommand, change_options, requested_changes
 from moorage.cli.options.deciding_release import print_release
 from moorage.cli.options.decorators import output_option
@@ -134,7 +134,10 @@ def explain(
         homeless = [key for key in homeless if key not in grown.up.placed]
     unmade_texts = [
         *fates,
-        *(f"{one.workload.text}: {len(one.outcomes)} {one.status}: {one.reason}" for one in unmade),
+        *(
+            f"{one.workload.text}: {len(one.outcomes)} {one.status}: {with_hint(one.reason)}"
+            for one in unmade
+        ),
     ]
     warnings = [*preparation.warnings, *([] if output == "table" else unmade_texts)]
     print_release(preparation.cluster)

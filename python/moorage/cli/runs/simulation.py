@@ -105,8 +105,10 @@ class Outcome(NamedTuple):
 
     @property
     def short_reason(self) -> str:
-        """The reason without what preemption adds."""
-        return self.reason if self.failure is None or self.refusal else self.failure.search_message
+        """The reason without what preemption adds; with the command that gets what a refusal misses."""
+        if self.failure is None or self.refusal:
+            return with_hint(self.reason) if self.status == REFUSED else self.reason
+        return self.failure.search_message
 
 
 @dataclass
@@ -187,8 +189,7 @@ class Simulation:
             for pod in self.scheduler.awaited_pods()
         ]
         refused = [
-            Outcome(one.pod, self.workloads.of(one.pod), REFUSED, "", with_hint(one.message))
-            for one in self.refused
+            Outcome(one.pod, self.workloads.of(one.pod), REFUSED, "", one.message) for one in self.refused
         ]
         return [one for one in found if one is not None] + awaited + refused + self._not_simulated()
 

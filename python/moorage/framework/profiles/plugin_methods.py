@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 from moorage.framework.plugin.interface import BASES, EnqueueExtensions, Plugin, SignPlugin
@@ -10,7 +9,6 @@ from moorage.framework.plugin.interface import BASES, EnqueueExtensions, Plugin,
 _ALIKE = 0.8
 
 
-@lru_cache(maxsize=256)
 def misspelt_method(kind: type[Plugin]) -> str:
     """Return what is wrong with the name of a method of a plugin's class: it is that of a method of an
     extension point but for capitals and underscores, or is like one that the class lacks.

@@ -554,9 +554,7 @@ def test_every_subject_that_check_prints_can_be_explained(
             assert explain(subject, *dump, "-n", one["namespace"]) in (0, 1), subject
             captured = capsys.readouterr()
             if one["status"] in ("refused", "skipped-kind"):
-                assert captured.out.endswith(
-                    f"{one['workload']}: {one['pods']} {one['status']}: {one['reason']}\n"
-                )
+                assert f"{one['workload']}: {one['pods']} {one['status']}: {one['reason']}" in captured.out
 
 
 @pytest.mark.parametrize(

@@ -16,10 +16,8 @@ def misspelt_method(kind: type[Plugin]) -> str:
     Returns
     -------
     str
-        "" if nothing is wrong, and for plugins of the core.
+        "" if nothing is wrong.
     """
-    if kind.in_core:
-        return ""
     points: list[type[Any]] = [Plugin, EnqueueExtensions, SignPlugin, *BASES]
     bases = [base for base in points if issubclass(kind, base)]
     known = {name: base for base in bases for name in vars(base) if not name.startswith("_")}

@@ -135,7 +135,7 @@ class Profile:
         for plugin in self.plugins:
             if not plugin.name:
                 raise InputError(f"plugin class {type(plugin).__qualname__} has no name")
-            if why := misspelt_method(type(plugin)):
+            if not plugin.in_core and (why := misspelt_method(type(plugin))):
                 raise InputError(f"plugin {plugin.name} {why}")
         unknown = set(self.points or ()).difference(BASES.values())
         if unknown:

@@ -11,7 +11,7 @@ from moorage.objects import Node, NodePool, Object, Pod
 from moorage.objects.read.python_values import Source
 from moorage.objects.workloads.ages import seconds
 from moorage.scheduler import PodScheduler
-from moorage.scheduler.check_arguments import pods_of
+from moorage.scheduler.check_arguments import check_sequence, pods_of
 
 from .instance_types.instance_type import InstanceType
 from .instance_types.seen_types import seen_types
@@ -44,8 +44,8 @@ def provision_pods(
 ) -> Provisioning:
     """Decide which nodes would be made for pods that wait; see `Scheduler.provision`."""
     check_options(options)
-    if pods is not None and (isinstance(pods, str | bytes) or not isinstance(pods, Sequence)):
-        raise TypeError(f"pods must be a sequence of Pod, not {type(pods).__name__}")
+    if pods is not None:
+        check_sequence(pods)
     scheduler.sync()
     client = scheduler.client
     stored: dict[type[Object], list[Object]] = {kind: list(client.list(kind)[0]) for kind in KINDS}

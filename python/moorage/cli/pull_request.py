@@ -12,12 +12,11 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
-from urllib.error import URLError
 from urllib.request import Request, urlopen
 
 LONGEST = 60_000
 """Characters of a comment. GitHub takes 65,536."""
-PER_PAGE = 100
+PER_PAGE, MOST_PAGES = 100, 100
 TIMEOUT = 30.0  # seconds
 
 
@@ -38,10 +37,11 @@ class Comments(NamedTuple):
 
     def all(self) -> Iterator[dict[str, Any]]:
         """Yield the comments, oldest first."""
-        page = 1
-        while comments := self.ask("GET", f"{self.listed}?per_page={PER_PAGE}&page={page}"):
+        for page in range(1, MOST_PAGES + 1):
+            comments = self.ask("GET", f"{self.listed}?per_page={PER_PAGE}&page={page}")
+            if not comments:
+                break
             yield from comments
-            page += 1
 
     def write(self, name: str, text: str) -> None:
         """Change the comment of a name, or make it."""
@@ -75,7 +75,7 @@ def main(name: str, text: str, environment: Mapping[str, str]) -> str:
         return "no comment is written: this job is not for a pull request or merge request"
     try:
         comments.write(name, text)
-    except (URLError, OSError, ValueError, LookupError, TypeError) as error:
+    except (OSError, ValueError, LookupError, TypeError) as error:
         return f"the comment could not be written: {error}"
     return ""
 

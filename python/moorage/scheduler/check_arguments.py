@@ -87,6 +87,18 @@ def pod_of(client: ObjectClient, pod: Source, name: str = "pod") -> Pod:
     return cast("Pod", pod)
 
 
+def check_sequence(pods: object) -> None:
+    """Check the type of pods that a caller passes.
+
+    Raises
+    ------
+    TypeError
+        They are no sequence.
+    """
+    if not isinstance(pods, Sequence) or isinstance(pods, str | bytes):
+        raise TypeError(f"pods must be a sequence of Pod, not {type(pods).__name__}")
+
+
 def pods_of(client: ObjectClient, pods: Sequence[Source]) -> Sequence[Pod]:
     """Return the pods that a caller passes; see `pod_of`.
 
@@ -103,8 +115,7 @@ def pods_of(client: ObjectClient, pods: Sequence[Source]) -> Sequence[Pod]:
     # Only types are compared, as a call with one pod takes a few microseconds as a whole.
     if isinstance(pods, list | tuple) and _PODS.issuperset(map(type, pods)):
         return cast("Sequence[Pod]", pods)
-    if not isinstance(pods, Sequence) or isinstance(pods, str | bytes):
-        raise TypeError(f"pods must be a sequence of Pod, not {type(pods).__name__}")
+    check_sequence(pods)
     if not isinstance(pods, list | tuple):
         return cast("Sequence[Pod]", pods)
     return [pod_of(client, pod, "pods") for pod in pods]

@@ -114,9 +114,12 @@ def test_explain_says_where_a_pod_runs_or_who_refuses_it(
     last = capsys.readouterr().out.splitlines()[-1]
     assert last.endswith(": Karpenter 1.15.0 makes general-5 (m5.xlarge spot us-west-2a), where it runs")
     assert main(["explain", "deploy/worker", *limited, *TYPES]) == 1
-    last = capsys.readouterr().out.splitlines()[-1]
-    assert "Karpenter: all available instance types exceed limits" in last
-    assert last.endswith(" (Karpenter 1.15.0, types of instance_types.yaml)")
+    *_, refused, about, pool, remedy = capsys.readouterr().out.splitlines()
+    assert "Karpenter: all available instance types exceed limits" in refused
+    assert refused.endswith(" (Karpenter 1.15.0, types of instance_types.yaml)")
+    assert about.startswith("Why no node comes for default/worker-")
+    assert pool.startswith("NodePool general: all available instance types exceed limits")
+    assert remedy.startswith("  would help: raise the limit of cpu from 12 to ")
 
 
 def test_a_failure_names_a_command_with_the_types(

@@ -19,6 +19,7 @@ from moorage.autoscaling.karpenter import (
     Situation,
     provision,
 )
+from moorage.autoscaling.karpenter.claims.catalogue import Catalogue
 from moorage.autoscaling.karpenter.claims.type_columns import KnownType, known_type
 from moorage.autoscaling.karpenter.go_order import go_sorted
 from moorage.autoscaling.karpenter.karpenter_options import WELL_KNOWN
@@ -55,15 +56,16 @@ def check(vector: Json, shown: int) -> Iterator[str]:
     expected = {0: vector["result"]} | {int(seed): one for seed, one in vector.get("seeded", {}).items()}
     if bool(vector["undetermined"]) != ("seeded" in vector):
         raise MalformedError("malformed line: seeded goes with undetermined")
+    catalogue = Catalogue(karpenter_options(scenario, 0))
     for seed, result in expected.items():
-        produced = played(scenario, seed)
+        produced = played(scenario, seed, catalogue)
         if found := list(islice(differences(result, produced), shown)):
             yield from (f"ties {seed}: {one}" if seed else one for one in found)
             return
 
 
-def played(scenario: Json, seed: int) -> Json:
-    """The result of a scenario."""
+def played(scenario: Json, seed: int, catalogue: Catalogue | None = None) -> Json:
+    """The result of a scenario; plays may share what they know of the types."""
     if scenario.get("mode") != "schedule":
         raise MalformedError(f"unknown mode {scenario.get('mode')!r}")
     options = scenario.get("options", {})
@@ -77,7 +79,7 @@ def played(scenario: Json, seed: int) -> Json:
     by_pool = {pool: [types[name] for name in of_pools.get(pool, types)] for pool in pools}
     now, marked = seconds(scenario["now"]), frozenset(scenario.get("markedForDeletion", ()))
     settings = karpenter_options(scenario, seed)
-    result = provision(objects, Situation(by_pool, now, marked), settings)
+    result = provision(objects, Situation(by_pool, now, marked), settings, catalogue)
     return shown(scenario["name"], result, FakeProvider(by_pool, settings))
 
 

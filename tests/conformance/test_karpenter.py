@@ -31,7 +31,7 @@ def test_a_spoilt_vector_fails(seeded: bool, monkeypatch: pytest.MonkeyPatch) ->
     vector = small(seeded)
     scenario = vector["scenario"]
     produced = {seed: karpenter_mode.played(scenario, seed) for seed in (0, 1, 2)}
-    monkeypatch.setattr(karpenter_mode, "played", lambda scenario, seed: produced[seed])
+    monkeypatch.setattr(karpenter_mode, "played", lambda scenario, seed, known: produced[seed])
 
     def wrong() -> list[str]:
         return failures(json.dumps(vector | {"scenario": {"name": "x"}}).encode())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
 
 from moorage.errors import InputError
@@ -15,6 +15,7 @@ from moorage.scheduler.check_arguments import check_sequence, pods_of
 
 from .instance_types.instance_type import InstanceType
 from .instance_types.seen_types import seen_types
+from .karpenter.claims.catalogue import Catalogue
 from .karpenter.karpenter_options import KarpenterOptions
 from .karpenter.new_nodes_result import Provisioning
 from .karpenter.provision import KINDS, ClusterObjects, Situation, provision
@@ -35,14 +36,37 @@ def check_options(options: object) -> None:
         raise TypeError(f"options must be KarpenterOptions, not {type(options).__name__}")
 
 
-def provision_pods(
+@dataclass(frozen=True)
+class PassQuestion:
+    """What a pass is asked: the objects of a scheduler's store, the pods, and types by pool."""
+
+    stored: dict[type[Object], list[Object]]
+    situation: Situation
+    options: KarpenterOptions
+    catalogue: Catalogue
+
+    def answer(self) -> Provisioning:
+        """Play the pass."""
+        objects = ClusterObjects(chain.from_iterable(self.stored.values()))
+        return provision(objects, self.situation, self.options, self.catalogue)
+
+    def about(self, pod: Pod, pool: NodePool, types: Sequence[InstanceType]) -> PassQuestion:
+        """The question whether one pool makes a node for one pod; both may have changed."""
+        pods = [pod if one.key == pod.key else one for one in self.stored[Pod]]
+        stored = self.stored | {Pod: pods, NodePool: [pool]}
+        asked, by_pool = frozenset([pod.key]), {pool.name: types}
+        situation = replace(self.situation, types=by_pool, chosen=asked, only_new=True)
+        return replace(self, stored=stored, situation=situation)
+
+
+def pass_question(
     scheduler: PodScheduler,
     pods: Sequence[Source] | None = None,
     types: Types | None = None,
     options: KarpenterOptions | None = None,
     seed: int = 0,
-) -> Provisioning:
-    """Decide which nodes would be made for pods that wait; see `Scheduler.provision`."""
+) -> PassQuestion:
+    """What a pass would be asked; the arguments are those of `Scheduler.provision`."""
     check_options(options)
     if pods is not None:
         check_sequence(pods)
@@ -64,11 +88,21 @@ def provision_pods(
     pools = [one.name for one in stored[NodePool]]
     nodes = [one for one in stored[Node] if isinstance(one, Node)]
     by_pool = _types_of(pools, types, nodes)
-    settings = replace(options or KarpenterOptions(), seed=seed)
-    labels = settings.well_known | _provider_labels(by_pool)
-    objects = ClusterObjects(chain.from_iterable(stored.values()))
+    asked = options or KarpenterOptions()
+    settings = replace(asked, seed=seed, well_known=asked.well_known | _provider_labels(by_pool))
     situation = Situation(by_pool, _newest(stored), frozenset(), chosen)
-    return provision(objects, situation, replace(settings, well_known=labels))
+    return PassQuestion(stored, situation, settings, Catalogue(settings))
+
+
+def provision_pods(
+    scheduler: PodScheduler,
+    pods: Sequence[Source] | None = None,
+    types: Types | None = None,
+    options: KarpenterOptions | None = None,
+    seed: int = 0,
+) -> Provisioning:
+    """Decide which nodes would be made for pods that wait; see `Scheduler.provision`."""
+    return pass_question(scheduler, pods, types, options, seed).answer()
 
 
 def _types_of(

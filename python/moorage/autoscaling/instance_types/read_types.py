@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
@@ -47,12 +48,12 @@ class _Type(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="cam
     resources: dict[str, str | int | float]
 
 
-def read_instance_types(file: str) -> list[InstanceType]:
+def read_instance_types(file: str | Path) -> list[InstanceType]:
     """Read instance types.
 
     Parameters
     ----------
-    file : str
+    file : str or Path
         A list of types with ``name``, ``architecture``, ``operatingSystems``, ``resources``, ``offerings``;
         these have ``Price`` and ``Requirements`` for zone and capacity type. JSON or YAML, also compressed.
 
@@ -61,6 +62,7 @@ def read_instance_types(file: str) -> list[InstanceType]:
     InputError
         The file cannot be read, or a type is not as it should be; the message names type, offering and field.
     """
+    file = str(file)
     source = source_name(file)
     with located(UnicodeDecodeError, source=source):
         text = read_file(file).decode()

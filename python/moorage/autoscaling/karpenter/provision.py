@@ -29,6 +29,7 @@ from moorage.objects import (
     StorageClass,
 )
 
+from .claims.catalogue import Catalogue
 from .claims.claim import Candidate
 from .claims.claim_template import (
     ClaimTemplate,
@@ -40,8 +41,8 @@ from .claims.claim_template import (
 )
 from .claims.daemon_overhead import Daemon, daemons
 from .claims.reservations import Reservations
-from .claims.type_columns import INSTANCE_TYPE, KnownType, OfferingSets, known_type
-from .karpenter_options import WELL_KNOWN, KarpenterOptions
+from .claims.type_columns import INSTANCE_TYPE, KnownType
+from .karpenter_options import KarpenterOptions
 from .new_nodes_result import PodError, Provisioning, new_claims
 from .nodes.existing_node import ExistingNode, NodeContents, existing_node
 from .nodes.state_nodes import StateNode, state_nodes
@@ -55,7 +56,6 @@ from .pods.pod_validation import (
     problems,
 )
 from .pods.volume_alternatives import Storage, VolumeLookupError, volume_alternatives, volumes_of
-from .requirements.requirement_set import Vocabulary
 from .solve import Solver, waits_for_reservation
 from .topology.default_spread import with_default_spread
 from .topology.domain_universe import DomainUniverse
@@ -109,26 +109,41 @@ class Situation:
         Nodes that Karpenter is about to remove.
     chosen : frozenset of str or None
         Keys of the pods to place; None for those of which kube-scheduler says that they fit nowhere.
+    only_new : bool
+        Whether no node that is there takes a pod: what would a pool make?
     """
 
     types: Mapping[str, Sequence[InstanceType]]
     now: float = 0.0
     marked: frozenset[str] = frozenset()
     chosen: frozenset[str] | None = None
+    only_new: bool = False
 
 
-def provision(objects: ClusterObjects, situation: Situation, options: KarpenterOptions) -> Provisioning:
-    """Decide which nodes would be made for pods; changes nothing."""
-    return _Pass(objects, situation, options).result()
+def provision(
+    objects: ClusterObjects,
+    situation: Situation,
+    options: KarpenterOptions,
+    catalogue: Catalogue | None = None,
+) -> Provisioning:
+    """Decide which nodes would be made for pods; changes nothing.
+
+    Parameters
+    ----------
+    catalogue : Catalogue, optional
+        Of earlier passes with these options, which saves to read their types again.
+    """
+    return _Pass(objects, situation, options, catalogue or Catalogue(options)).result()
 
 
 class _Pass:
     """The steps of a pass, and what several of them use."""
 
-    def __init__(self, objects: ClusterObjects, situation: Situation, options: KarpenterOptions) -> None:
+    def __init__(
+        self, objects: ClusterObjects, situation: Situation, options: KarpenterOptions, catalogue: Catalogue
+    ) -> None:
         self.objects, self.situation, self.options = objects, situation, options
-        known = WELL_KNOWN | options.well_known | {options.reservation_label}
-        self.vocabulary = Vocabulary(known)
+        self.catalogue, self.vocabulary = catalogue, catalogue.vocabulary
         self.book = ShapeBook(self.vocabulary, options.ignores_preferences)
         self.storage = objects.storage()
         self.pods = objects.list(Pod)
@@ -137,8 +152,6 @@ class _Pass:
             self.pods_of.setdefault(pod.spec.node_name, []).append(pod)
         self.states = state_nodes(objects.list(Node), objects.list(NodeClaim), situation.marked)
         self.ignored: dict[str, str] = {}
-        self._types: dict[InstanceType, KnownType] = {}
-        self._offering_sets: OfferingSets = {}
 
     def result(self) -> Provisioning:
         pending, moving = self._pending(), self._moving()
@@ -148,7 +161,8 @@ class _Pass:
         if not pools:
             errors = {pod.key: PodError(NO_POOLS) for pod in pending}
             return Provisioning(errors=errors, ignored=self.ignored, seed=self.options.seed)
-        types = {pool.name: self._known_types(pool) for pool in pools}
+        given = self.situation.types
+        types = {pool.name: self.catalogue.known(given.get(pool.name, ())) for pool in pools}
         placeable = [*pending, *moving]
         candidates, located = self._candidates(placeable)
         topology = self._topology(pools, types, frozenset(one.uid for one in located))
@@ -162,7 +176,7 @@ class _Pass:
         every = [known for of_pool in types.values() for known in of_pool]
         solver = Solver(
             self.vocabulary,
-            nodes,
+            [] if self.situation.only_new else nodes,
             templates,
             limits,
             topology,
@@ -221,15 +235,6 @@ class _Pass:
 
     # ---- pools and nodes -----------------------------------------------------------------------------------
 
-    def _known_types(self, pool: NodePool) -> list[KnownType]:
-        found = []
-        for one in self.situation.types.get(pool.name, ()):
-            if one not in self._types:
-                label = self.options.reservation_label
-                self._types[one] = known_type(one, self.vocabulary, label, self._offering_sets)
-            found.append(self._types[one])
-        return found
-
     def _topology(
         self, pools: Sequence[NodePool], types: Mapping[str, Sequence[KnownType]], excluded: frozenset[str]
     ) -> Topology:
@@ -266,7 +271,7 @@ class _Pass:
     ) -> tuple[list[ClaimTemplate], dict[str, str]]:
         templates, events = [], {}
         for pool in pools:
-            made = claim_template(pool, types[pool.name], there, self.options.best_effort)
+            made = claim_template(pool, self.catalogue, types[pool.name], there, self.options.best_effort)
             if isinstance(made, str):
                 events[pool.name] = made
             else:

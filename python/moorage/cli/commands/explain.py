@@ -128,10 +128,7 @@ def explain(
     situation = ALONE if alone else AFTER_RUN if after_run else IN_TURN
     explanations = SITUATIONS[situation](preparation.make, keys)
     homeless = [key for key, one in explanations.items() if not one.has_place]
-    grown = preparation.run().grown if homeless and preparation.coming is not None else None
-    fates = [] if grown is None else [text for key in homeless if (text := grown.fate(key))]
-    if grown is not None:
-        homeless = [key for key in homeless if key not in grown.up.placed]
+    homeless, fates = _where_nodes_come(preparation, homeless)
     unmade_texts = [
         *fates,
         *(
@@ -158,6 +155,17 @@ def _prepare(options: dict[str, Any]) -> Preparation:
     cluster = load_input(options)
     coming = coming_nodes(options, cluster)
     return Preparation(cluster, scheduler_settings(options, cluster), requested_changes(), coming)
+
+
+def _where_nodes_come(preparation: Preparation, homeless: list[str]) -> tuple[list[str], list[str]]:
+    """Return the pods that have no node once new ones have come, and what becomes of the pods."""
+    if not homeless or preparation.coming is None:
+        return homeless, []
+    done = preparation.run()
+    assert done.grown is not None
+    fates = [text for key in homeless if (text := done.grown.fate(key))]
+    left = [key for key in homeless if key not in done.grown.up.placed]
+    return left, [*fates, *done.grown.refusals(done.scheduler, left)]
 
 
 def _targets(

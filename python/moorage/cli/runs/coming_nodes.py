@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from moorage.autoscaling import Growth, InstanceType, ScaleUp
 from moorage.autoscaling.karpenter import VERSION
 from moorage.autoscaling.node_prices import price_of_nodes
+from moorage.autoscaling.pool_refusals import pool_refusals
 from moorage.autoscaling.scaling_rounds import KARPENTER, grow, price_text, scale_up
-from moorage.errors import number_of
+from moorage.errors import examples, number_of
 from moorage.facade import Scheduler
 from moorage.objects import Node
 from moorage.scheduler import ScheduleResult
+
+MOST_REFUSALS = 3
+"""Of how many pods that are refused in different ways it is tried what would help."""
 
 
 class ComingNodes(NamedTuple):
@@ -112,6 +116,17 @@ class Grown(NamedTuple):
         if node is None:
             return ""
         return f"{pod}: {KARPENTER} {VERSION} makes {node.name} ({node.kind}), where it runs"
+
+    def refusals(self, scheduler: Scheduler, pods: Collection[str]) -> Iterator[str]:
+        """Yield why no pool makes a node for pods, and what would help, pods that are refused alike once."""
+        alike: dict[str, list[str]] = {}
+        for one in self.up.waiting:
+            if one.pod in pods and one.karpenter:
+                alike.setdefault(one.karpenter, []).append(one.pod)
+        for names in [*alike.values()][:MOST_REFUSALS]:
+            yield f"Why no node comes for {examples(names, 1)}, and what would help, each tried alone:"
+            for refusal in pool_refusals(scheduler, self.coming.growth, names[0]):
+                yield from refusal.lines()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as a JSON value."""

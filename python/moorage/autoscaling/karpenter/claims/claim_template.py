@@ -13,6 +13,7 @@ from moorage.autoscaling.karpenter.pods.pod_validation import GROUP, NODEPOOL
 from moorage.autoscaling.karpenter.requirements.requirement_set import RequirementSet, Vocabulary
 from moorage.objects import NodePool, Taint
 
+from .catalogue import Catalogue
 from .daemon_overhead import Daemon, OverheadGroup, overhead_groups
 from .type_columns import KnownType, TypeColumns, lacking_values
 
@@ -100,7 +101,11 @@ def pool_requirements(pool: NodePool, vocabulary: Vocabulary, labels: Mapping[st
 
 
 def claim_template(
-    pool: NodePool, types: Sequence[KnownType], daemons: Sequence[Daemon], best_effort: bool
+    pool: NodePool,
+    catalogue: Catalogue,
+    types: Sequence[KnownType],
+    daemons: Sequence[Daemon],
+    best_effort: bool,
 ) -> ClaimTemplate | str:
     """The template of a pool; or Karpenter's event, if no instance type is left.
 
@@ -109,7 +114,6 @@ def claim_template(
     best_effort : bool
         Whether minValues may be lowered to what there is.
     """
-    vocabulary = types[0].requirements.vocabulary if types else Vocabulary(())
     spec = pool.spec.template.spec
     node_class = spec.node_class_ref
     labels = {
@@ -117,8 +121,8 @@ def claim_template(
         NODEPOOL: pool.name,
         f"{node_class.group}/{node_class.kind.lower()}": node_class.name,
     }
-    requirements = pool_requirements(pool, vocabulary, labels | dict.fromkeys(SIMULATED, "true"))
-    columns = TypeColumns(types)
+    requirements = pool_requirements(pool, catalogue.vocabulary, labels | dict.fromkeys(SIMULATED, "true"))
+    columns = catalogue.columns(types)
     left = columns.compatible(requirements) & columns.fitting({}, requirements)
     if not left:
         return NO_TYPES
@@ -126,5 +130,5 @@ def claim_template(
         return f"{NO_TYPES} due to minValues incompatibility"
     order, groups = overhead_groups(columns.chosen(left), spec.taints, requirements, daemons)
     if order != list(types):
-        columns = TypeColumns(order)
+        columns = catalogue.columns(order)
     return ClaimTemplate(pool, labels, requirements, spec.taints, columns, groups)

@@ -1,0 +1,36 @@
+"""What several passes over the same instance types keep: their labels, and the types as columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from moorage.autoscaling.instance_types.instance_type import InstanceType
+from moorage.autoscaling.karpenter.karpenter_options import WELL_KNOWN, KarpenterOptions
+from moorage.autoscaling.karpenter.requirements.requirement_set import Vocabulary
+
+from .type_columns import KnownType, OfferingSets, TypeColumns, known_type
+
+
+class Catalogue:
+    """Instance types as passes read them, each once; all passes that share it have the same options."""
+
+    def __init__(self, options: KarpenterOptions) -> None:
+        self.vocabulary = Vocabulary(WELL_KNOWN | options.well_known | {options.reservation_label})
+        self._label = options.reservation_label
+        self._types: dict[InstanceType, KnownType] = {}
+        self._columns: dict[tuple[KnownType, ...], TypeColumns] = {}
+        self._offering_sets: OfferingSets = {}
+
+    def known(self, types: Iterable[InstanceType]) -> list[KnownType]:
+        found = []
+        for one in types:
+            if one not in self._types:
+                self._types[one] = known_type(one, self.vocabulary, self._label, self._offering_sets)
+            found.append(self._types[one])
+        return found
+
+    def columns(self, types: Sequence[KnownType]) -> TypeColumns:
+        key = tuple(types)
+        if key not in self._columns:
+            self._columns[key] = TypeColumns(key)
+        return self._columns[key]

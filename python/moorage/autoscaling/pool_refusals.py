@@ -1,0 +1,292 @@
+"""Why a pool makes no node for a pod, and which single changes would make one. Each is tried by a pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace as with_values
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from moorage._core.base.selectors import tolerates
+from moorage.explain.constraints.conflicts import term_constraints
+from moorage.explain.constraints.lowering import drop_request, effective, lower
+from moorage.explain.constraints.node_selection import finer_constraints
+from moorage.explain.constraints.taints import taint_text, tolerate, toleration_of
+from moorage.framework.plugin.amounts import asked_by, offered
+from moorage.objects import Node, NodePool, Pod, Quantity
+from moorage.objects.model.karpenter import NodeClaimRequirement
+from moorage.plugins.taint_toleration import REJECTING_EFFECTS
+from moorage.scheduler import PodScheduler
+
+from .instance_types.instance_type import InstanceType
+from .instance_types.read_types import CAPACITY_TYPE, ZONE
+from .instance_types.seen_types import INSTANCE_TYPE, POOL
+from .karpenter.claims.claim_template import by_weight, is_dynamic
+from .karpenter.new_nodes_result import NewClaim
+from .pending_provisioning import PassQuestion, pass_question
+from .scaling_rounds import Growth, price_text
+
+MOST_AMOUNTS = 3
+"""How many amounts of a resource are tried, the largest that a type leaves first."""
+_NOTHING = Quantity("0")
+NO_HELP = "no single change of the pod, the pool or its types that was tried helps"
+
+
+class Remedy(NamedTuple):
+    """A change with which a pool makes a node for the pod, and the node; "" for one of a type that there is
+    not."""
+
+    change: str
+    node: str = ""
+
+    @property
+    def text(self) -> str:
+        return f"{self.change} ({self.node})" if self.node else self.change
+
+
+class PoolRefusal(NamedTuple):
+    """Why a pool makes no node for a pod, in Karpenter's words, and what would help."""
+
+    pool: str
+    reason: str
+    remedies: tuple[Remedy, ...]
+
+    def lines(self) -> Iterator[str]:
+        """Yield the reason, and each remedy."""
+        yield f"NodePool {self.pool}: {self.reason}"
+        for one in self.remedies:
+            yield f"  would help: {one.text}"
+        if not self.remedies:
+            yield f"  {NO_HELP}"
+
+
+def pool_refusals(scheduler: PodScheduler, growth: Growth, pod: str) -> list[PoolRefusal]:
+    """Return why no pool makes a node for a pod, in the order in which Karpenter asks the pools.
+
+    Parameters
+    ----------
+    pod : str
+        ``namespace/name`` of a pod without a node.
+    """
+    question = pass_question(scheduler, [pod], growth.types, growth.options, growth.seed)
+    pools = [one for one in question.stored[NodePool] if isinstance(one, NodePool)]
+    (asked,) = (one for one in question.stored[Pod] if isinstance(one, Pod) and one.key == pod)
+    tries = [_Tries(scheduler, question, asked, pool) for pool in by_weight(pools)]
+    return [PoolRefusal(one.pool.name, why, tuple(one.remedies())) for one in tries if (why := one.reason())]
+
+
+class _Tries:
+    """Passes about one pod and one pool."""
+
+    def __init__(self, scheduler: PodScheduler, question: PassQuestion, pod: Pod, pool: NodePool) -> None:
+        self._question, self._pod, self.pool = question, pod, pool
+        self._types = question.situation.types.get(pool.name, ())
+        self._gates = scheduler.cache.state.classes.gates
+
+    def reason(self) -> str:
+        """Why the pool makes no node; "" if it makes one by itself."""
+        if not is_dynamic(self.pool):
+            return "it makes no nodes for pods: it is static, not ready, or being deleted"
+        if not self._types:
+            return "it has no instance types"
+        answer = self._question.about(self._pod, self.pool, self._types).answer()
+        key = self._pod.key
+        return answer.errors[key].text if key in answer.errors else answer.ignored.get(key, "")
+
+    def remedies(self) -> Iterator[Remedy]:
+        """Yield the changes that help."""
+        if not is_dynamic(self.pool) or not self._types:
+            return
+        yield from self._sizes()
+        yield from self._tolerations()
+        for constraint in (*term_constraints(self._pod), *finer_constraints(self._pod)):
+            yield from self._tried(f"drop {constraint.text} of the pod", pod=constraint.drop(self._pod))
+        for at, one in enumerate(self.pool.spec.template.spec.requirements):
+            yield from self._wider(at, one)
+        for key, value in (self._pod.spec.node_selector or {}).items():
+            yield from self._tried(
+                f"add the label {key}={value} to the pool", pool=self._labelled(key, value)
+            )
+        yield from self._higher_limits()
+        available = [_available(one) for one in self._types]
+        if any(new is not old for new, old in zip(available, self._types, strict=True)):
+            yield from self._tried("wait for offerings that are not available", types=available)
+
+    def _tried(
+        self,
+        change: str | Callable[[NewClaim], str],
+        pod: Pod | None = None,
+        pool: NodePool | None = None,
+        types: Sequence[InstanceType] | None = None,
+    ) -> Iterator[Remedy]:
+        """Yield a change, if it helps; its text may depend on the claim that it makes."""
+        claim = self._claim(pod or self._pod, pool or self.pool, types or self._types)
+        if claim is not None:
+            yield Remedy(change if isinstance(change, str) else change(claim), _kind(claim))
+
+    def _claim(self, pod: Pod, pool: NodePool, types: Sequence[InstanceType]) -> NewClaim | None:
+        """The claim that is made for a pod."""
+        claims = self._question.about(pod, pool, types).answer().claims
+        return next((claim for claim in claims if pod.key in claim.pods), None)
+
+    def _sizes(self) -> Iterator[Remedy]:
+        """Try smaller requests: each alone, else all of them; and a larger type."""
+        names, bare = list(asked_by(self._pod, self._gates)), self._pod
+        helped = [one for name in names for one in self._smaller(name)]
+        yield from helped
+        for name in names:
+            bare = drop_request(bare, name)
+        claim = self._claim(bare, self.pool, self._types)
+        if claim is None:
+            return
+        kind, lacking = self._largest(claim, names)
+        if not lacking:
+            return
+        if not helped and len(lacking) > 1:
+            yield from self._all_smaller(kind, claim, lacking)
+        capacity = {name: amount + lacking.get(name, _NOTHING) for name, amount in kind.capacity.items()}
+        amounts = ", ".join(f"{name} {offered(name, _units(name, capacity[name]))}" for name in lacking)
+        types = [with_values(kind, capacity=capacity) if one is kind else one for one in self._types]
+        if self._claim(self._pod, self.pool, types) is not None:
+            yield Remedy(f"a type like {kind.name}, but with {amounts}")
+
+    def _smaller(self, name: str) -> Iterator[Remedy]:
+        """Try the largest request of a resource that a type leaves room for."""
+        claim = self._claim(drop_request(self._pod, name), self.pool, self._types)
+        if claim is None:
+            return
+        before = effective(self._pod, name, self._gates)
+        for room in _rooms(name, claim, self._types)[:MOST_AMOUNTS]:
+            lowered = lower(self._pod, name, room, self._gates) if room < before else None
+            if lowered is None:
+                continue
+            left = effective(lowered[0], name, self._gates)
+            text = f"lower the request of {name} from {offered(name, before)} to {offered(name, left)}"
+            helped = [*self._tried(text, pod=lowered[0])]
+            yield from helped
+            if helped:
+                return
+
+    def _all_smaller(
+        self, kind: InstanceType, claim: NewClaim, lacking: Mapping[str, Quantity]
+    ) -> Iterator[Remedy]:
+        """Try requests that all fit the largest type."""
+        pod, texts = self._pod, []
+        for name in lacking:
+            lowered = lower(pod, name, _units(name, _room(kind, claim, name)), self._gates)
+            if lowered is None:
+                return
+            before, pod = effective(pod, name, self._gates), lowered[0]
+            left = effective(pod, name, self._gates)
+            texts.append(f"of {name} from {offered(name, before)} to {offered(name, left)}")
+        yield from self._tried(f"lower the requests {' and '.join(texts)}", pod=pod)
+
+    def _largest(self, claim: NewClaim, names: Iterable[str]) -> tuple[InstanceType, dict[str, Quantity]]:
+        """The type of a claim that lacks least for the pod, and what it lacks."""
+        allowed, asked = {one.name for one in claim.types}, asked_by(self._pod, self._gates)
+        found: list[tuple[float, int, InstanceType, dict[str, Quantity]]] = []
+        for kind in (one for one in self._types if one.name in allowed):
+            rooms = {name: _room(kind, claim, name) for name in names}
+            lacking = {name: asked[name] - room for name, room in rooms.items() if asked[name] > room}
+            parts = sum(
+                _units(name, one) / max(_units(name, asked[name]), 1) for name, one in lacking.items()
+            )
+            found.append((parts, len(found), kind, lacking))
+        _, _, kind, lacking = min(found, key=lambda one: one[:2])
+        return kind, lacking
+
+    def _tolerations(self) -> Iterator[Remedy]:
+        having, own = self._pod.spec.tolerations, self.pool.spec.template.spec.taints
+        taints = [one for one in own if one.effect in REJECTING_EFFECTS and not tolerates(having, one, True)]
+        if taints:
+            pod = self._pod
+            for taint in taints:
+                pod = tolerate(pod, toleration_of([taint]))
+            yield from self._tried(f"tolerate {', '.join(map(taint_text, taints))}", pod=pod)
+
+    def _wider(self, at: int, requirement: NodeClaimRequirement) -> Iterator[Remedy]:
+        """Try the pool without a requirement; tell the value that it would have to allow."""
+        key, spec = requirement.key, self.pool.spec.template.spec
+        fewer = (*spec.requirements[:at], *spec.requirements[at + 1 :])
+
+        def text(claim: NewClaim) -> str:
+            value = _value(claim, key)
+            return (
+                f"allow {key} {value} in the pool" if value else f"drop the requirement on {key} of the pool"
+            )
+
+        template = replace(self.pool.spec.template, spec=replace(spec, requirements=fewer))
+        yield from self._tried(text, pool=replace(self.pool, spec=replace(self.pool.spec, template=template)))
+
+    def _labelled(self, key: str, value: str) -> NodePool:
+        template = self.pool.spec.template
+        metadata = replace(template.metadata, labels={**template.metadata.labels, key: value})
+        return replace(self.pool, spec=replace(self.pool.spec, template=replace(template, metadata=metadata)))
+
+    def _higher_limits(self) -> Iterator[Remedy]:
+        limits = self.pool.spec.limits
+        free = replace(self.pool, spec=replace(self.pool.spec, limits={}))
+        claim = self._claim(self._pod, free, self._types) if limits else None
+        if claim is None or claim.launched is None:
+            return
+        nodes = [one for one in self._question.stored[Node] if isinstance(one, Node)]
+        own = [one.status.capacity for one in nodes if one.metadata.labels.get(POOL) == self.pool.name]
+        capacity = {"nodes": Quantity("1"), **claim.launched[0].capacity}
+        raised = {}
+        for name, limit in limits.items():
+            used = [Quantity(one[name]) for one in own if name in one]
+            needed = sum(used, capacity.get(name, _NOTHING)) if name != "nodes" else Quantity(len(own) + 1)
+            if needed > Quantity(limit):
+                raised[name] = str(needed)
+        text = ", ".join(f"{name} from {limits[name]} to {amount}" for name, amount in raised.items())
+        pool = replace(self.pool, spec=replace(self.pool.spec, limits={**limits, **raised}))
+        helped = [*self._tried(f"raise the limit of {text}", pool=pool)] if raised else []
+        yield from helped or self._tried("raise the limits of the pool", pool=free)
+
+
+def _available(kind: InstanceType) -> InstanceType:
+    """A type with all its offerings available; the type itself if they are."""
+    if all(one.available for one in kind.offerings):
+        return kind
+    return with_values(kind, offerings=tuple([with_values(one, available=True) for one in kind.offerings]))
+
+
+def _room(kind: InstanceType, claim: NewClaim, name: str) -> Quantity:
+    """How much of a resource a type leaves besides the daemons of a claim."""
+    have = kind.allocatable({}).get(name, _NOTHING) - Quantity(claim.requests.get(name, "0"))
+    return have if have.sign() > 0 else _NOTHING
+
+
+def _units(name: str, amount: Quantity) -> int:
+    return amount.milli_value() if name == "cpu" else amount.value()
+
+
+def _rooms(name: str, claim: NewClaim, types: Iterable[InstanceType]) -> list[int]:
+    """How much of a resource types of a claim leave, each amount once, the most first."""
+    allowed = {one.name for one in claim.types}
+    return sorted(
+        {_units(name, _room(one, claim, name)) for one in types if one.name in allowed}, reverse=True
+    )
+
+
+def _value(claim: NewClaim, key: str) -> str:
+    """The label of the cheapest node of a claim; "" if it is not known."""
+    if claim.cheapest is None or claim.launched is None:
+        return ""
+    fixed = {INSTANCE_TYPE: claim.cheapest.instance_type, ZONE: claim.cheapest.zone}
+    fixed[CAPACITY_TYPE] = claim.cheapest.capacity_type
+    kind, offering = claim.launched
+    for one in (*kind.requirements, *offering.requirements):
+        if one.key == key and one.operator == "In" and len(one.values) == 1:
+            fixed.setdefault(key, one.values[0])
+    return fixed.get(key, "")
+
+
+def _kind(claim: NewClaim) -> str:
+    """The cheapest node of a claim, and its price."""
+    if claim.cheapest is None:
+        return "of no offering that could be launched"
+    one = claim.cheapest
+    kind = " ".join(filter(None, (one.instance_type, one.capacity_type, one.zone)))
+    return f"{kind}, {price_text(claim.price)}"

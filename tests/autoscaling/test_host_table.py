@@ -73,5 +73,5 @@ def scenario(seed: int) -> dict[str, Any]:
 def test_columns_change_no_decision(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     given = scenario(seed)
     with_columns = karpenter_mode.played(given, seed)
-    monkeypatch.setattr(HostTable, "possible", lambda table, _: np.ones(len(table.hosts), np.bool_))
+    monkeypatch.setattr(HostTable, "possible", lambda table, *_: np.ones(len(table.hosts), np.bool_))
     assert karpenter_mode.played(given, seed) == with_columns

@@ -16,9 +16,10 @@ from moorage.scheduler.check_arguments import check_sequence, pods_of
 from .instance_types.instance_type import InstanceType
 from .instance_types.seen_types import seen_types
 from .karpenter.claims.catalogue import Catalogue
+from .karpenter.cluster_view import KINDS, ClusterObjects, Situation
 from .karpenter.karpenter_options import KarpenterOptions
 from .karpenter.new_nodes_result import Provisioning
-from .karpenter.provision import KINDS, ClusterObjects, Situation, provision
+from .karpenter.provision import provision
 
 Types = Sequence[InstanceType] | Mapping[str, Sequence[InstanceType]]
 """Instance types: of all pools, or by pool."""

@@ -1,5 +1,7 @@
 """Karpenter: which nodes come for pods that wait, and which go."""
 
+from .cluster_view import ClusterObjects as ClusterObjects
+from .cluster_view import Situation as Situation
 from .karpenter_options import VERSION as VERSION
 from .karpenter_options import KarpenterOptions as KarpenterOptions
 from .new_nodes_result import Launch as Launch
@@ -7,6 +9,4 @@ from .new_nodes_result import NewClaim as NewClaim
 from .new_nodes_result import PodError as PodError
 from .new_nodes_result import Provisioning as Provisioning
 from .new_nodes_result import TypePrice as TypePrice
-from .provision import ClusterObjects as ClusterObjects
-from .provision import Situation as Situation
 from .provision import provision as provision

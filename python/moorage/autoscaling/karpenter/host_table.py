@@ -8,7 +8,7 @@ on each.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from copy import copy
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -19,7 +19,7 @@ from .pods.pod_shape import PodShape
 from .requirements.requirement import Requirement
 from .requirements.requirement_set import HOSTNAME
 from .topology.topology import Host, Topology
-from .topology.topology_group import TopologyGroup
+from .topology.topology_group import Ties, TopologyGroup
 
 RESOURCES = ("cpu", "memory", "pods")
 _SLACK = 1e-12
@@ -29,24 +29,17 @@ T = TypeVar("T")
 Flags = npt.NDArray[np.bool_]
 
 
-@dataclass(eq=False, slots=True)
-class _Kind:
-    """What several hosts have in common: taints and requirements."""
-
-    host: Host
-    used: int = 0
-
-
 class HostTable(Generic[T]):
-    """Hosts by row, in the order in which they were added."""
+    """Hosts by row, in the order in which they were added; what several have in common (taints and
+    requirements) is a kind."""
 
-    def __init__(self, topology: Topology) -> None:
+    def __init__(self) -> None:
         self.hosts: list[T] = []
-        self._topology = topology
         self._room = np.zeros((len(RESOURCES), 16))
         self._kind = np.zeros(16, np.int32)
         self._place = np.zeros(16, np.int64)
-        self._kinds: list[_Kind] = []
+        self._kinds: list[Host] = []
+        self._used: list[int] = []
         self._known: dict[tuple[object, ...], int] = {}
         self._agreed: dict[PodShape, list[bool]] = {}
 
@@ -66,15 +59,25 @@ class HostTable(Generic[T]):
         self.hosts.append(host)
         self._place[row] = seen.host.by_key[HOSTNAME].mask.bit_length() - 1
         self._kind[row] = self._kind_of(seen)
-        self._kinds[self._kind[row]].used += 1
+        self._used[self._kind[row]] += 1
         self._set_room(row, room)
         return row
 
+    def fork(self, rows: Sequence[int]) -> HostTable[T]:
+        """The table for another pass, in which the hosts of some rows take no pod."""
+        found = copy(self)
+        found.hosts, found._used = [*self.hosts], [*self._used]
+        found._room, found._kind = self._room.copy(), self._kind.copy()
+        for row in rows:
+            found._room[:, row] = -1.0
+            found._used[found._kind[row]] -= 1
+        return found
+
     def update(self, row: int, seen: Host, room: Mapping[str, int]) -> None:
         """Say what has become of a host."""
-        self._kinds[self._kind[row]].used -= 1
+        self._used[self._kind[row]] -= 1
         self._kind[row] = kind = self._kind_of(seen)
-        self._kinds[kind].used += 1
+        self._used[kind] += 1
         self._set_room(row, room)
 
     def _set_room(self, row: int, room: Mapping[str, int]) -> None:
@@ -87,17 +90,18 @@ class HostTable(Generic[T]):
         found = self._known.get(key)
         if found is None:
             found = self._known[key] = len(self._kinds)
-            self._kinds.append(_Kind(seen))
+            self._kinds.append(seen)
+        self._used += [0] * (len(self._kinds) - len(self._used))
         return found
 
-    def possible(self, candidate: Candidate) -> Flags:
+    def possible(self, candidate: Candidate, topology: Topology) -> Flags:
         """By row, whether a host could take a pod."""
         size, amounts = len(self.hosts), candidate.shape.amounts
         found: Flags = self._room[0, :size] >= amounts.get(RESOURCES[0], 0)
         for at in range(1, len(RESOURCES)):
             found &= self._room[at, :size] >= amounts.get(RESOURCES[at], 0)
-        on_hosts, others = self._topology.groups_of(candidate.uid, candidate.shape)
-        found &= np.array(self._agreeing(candidate, others))[self._kind[:size]]
+        on_hosts, others = topology.groups_of(candidate.uid, candidate.shape)
+        found &= np.array(self._agreeing(candidate, others, topology.ties))[self._kind[:size]]
         if on_hosts:
             allowed = -1
             for group, selects in on_hosts:
@@ -105,22 +109,25 @@ class HostTable(Generic[T]):
             found &= _flags(allowed, self._place[:size])
         return found
 
-    def _agreeing(self, candidate: Candidate, groups: Sequence[tuple[TopologyGroup, bool]]) -> list[bool]:
+    def _agreeing(
+        self, candidate: Candidate, groups: Sequence[tuple[TopologyGroup, bool]], ties: Ties
+    ) -> list[bool]:
         """By kind, whether taints, requirements, and topologies that are not about hosts let a pod in."""
-        shape, ties = candidate.shape, self._topology.ties
+        shape = candidate.shape
         strict = shape.strict_requirements
         known = self._agreed.setdefault(shape, [])
         for kind in self._kinds[len(known) :]:
-            known.append(self._agrees(candidate, kind.host))
+            known.append(self._agrees(candidate, kind))
         if not groups:
             return known
         asked: dict[tuple[TopologyGroup, Requirement], bool] = {}
         found = []
-        for agrees, kind in zip(known, self._kinds, strict=True):
-            if agrees and kind.used:
+        self._used += [0] * (len(self._kinds) - len(self._used))
+        for agrees, kind, used in zip(known, self._kinds, self._used, strict=True):
+            if agrees and used:
                 for group, selects in groups:
                     key = group.topology_key
-                    nodes = kind.host.requirements.by_key.get(key) or group.key.exists
+                    nodes = kind.requirements.by_key.get(key) or group.key.exists
                     answer = asked.get((group, nodes))
                     if answer is None:
                         pods = strict.by_key.get(key) or group.key.exists

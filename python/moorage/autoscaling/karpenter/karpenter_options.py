@@ -31,6 +31,8 @@ class KarpenterOptions:
         ``--min-values-policy=BestEffort``.
     reserved_capacity : bool
         The feature gate ReservedCapacity.
+    spot_to_spot, terminate_first : bool
+        The feature gates SpotToSpotConsolidation and TerminateFirstDrift.
     default_spreads : tuple of TopologySpreadConstraint
         Of ``--scheduler-config``: for pods without constraints of their own.
     most_types : int
@@ -46,6 +48,8 @@ class KarpenterOptions:
     ignores_preferences: bool = False
     best_effort: bool = False
     reserved_capacity: bool = True
+    spot_to_spot: bool = False
+    terminate_first: bool = False
     default_spreads: tuple[TopologySpreadConstraint, ...] = ()
     most_types: int = MOST_TYPES
     well_known: frozenset[str] = field(default_factory=frozenset)

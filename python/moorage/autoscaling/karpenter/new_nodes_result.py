@@ -172,7 +172,7 @@ class Provisioning(Tabular):
         )
 
 
-class _Offers:
+class Offers:
     """What the types of a template offer for claims with the same requirements.
 
     Attributes
@@ -202,10 +202,10 @@ class _Offers:
                     best = offering if best is None or offering.price < best.price else best
             self.best.append(best)
             self.kinds.append(kinds)
-        self.prices = np.array([inf if best is None else best.price for best in self.best])
+        self._prices = [inf if best is None else best.price for best in self.best]
+        self.prices = np.array(self._prices)
         self.shown = [
-            TypePrice(one.name, _known(price))
-            for one, price in zip(columns.types, self.prices.tolist(), strict=True)
+            TypePrice(one.name, _known(price)) for one, price in zip(columns.types, self._prices, strict=True)
         ]
         self.labels = _custom_labels(requirements)
         self._written: dict[int, dict[str, dict[str, Any]]] = {}
@@ -235,42 +235,51 @@ class _Offers:
         return found
 
     def launched(self, places: Sequence[int]) -> tuple[InstanceType, Offering] | None:
-        """The cheapest offering of types that are in the order of their prices."""
-        for place in places:
-            best = self.best[place]
-            if best is not None:
-                return self.types[place], best
-        return None
+        """The cheapest offering of some types, the first of equal ones."""
+        cheapest = min(places, key=self._prices.__getitem__, default=0)
+        best = self.best[cheapest]
+        return None if best is None else (self.types[cheapest], best)
 
 
-def new_claims(
-    claims: Sequence[Claim], options: KarpenterOptions
-) -> tuple[dict[str, NewClaim], dict[str, PodError]]:
-    """The claims as they would be created, by name; errors of pods whose claims lack values.
+@dataclass(eq=False)
+class FinishedClaim:
+    """A claim once all pods are placed: what it offers, and its types by their places, the cheapest first."""
+
+    claim: Claim
+    requirements: RequirementSet
+    offers: Offers
+    places: list[int]
+
+
+class Finisher:
+    """Finishes claims; those of equal requirements share what their types offer.
 
     Rules: Karpenter v1.15.0, FinalizeScheduling, Truncate and ToNodeClaim.
     """
-    offers: dict[tuple[TypeColumns, RequirementSet], _Offers] = {}
-    made: dict[str, NewClaim] = {}
-    errors: dict[str, PodError] = {}
-    for claim in claims:
-        requirements, columns = _final(claim, options), claim.template.columns
-        of_claim = offers.get((columns, requirements))
-        if of_claim is None:
-            of_claim = offers[columns, requirements] = _Offers(columns, requirements)
-        places = of_claim.by_price(claim.types)[: options.most_types].tolist()
-        lacking = {}
-        if requirements.has_min_values:
+
+    def __init__(self, options: KarpenterOptions) -> None:
+        self._options = options
+        self._offers: dict[tuple[TypeColumns, RequirementSet], Offers] = {}
+
+    def offers(self, columns: TypeColumns, requirements: RequirementSet) -> Offers:
+        """What types offer for claims with some requirements."""
+        found = self._offers.get((columns, requirements))
+        if found is None:
+            found = self._offers[columns, requirements] = Offers(columns, requirements)
+        return found
+
+    def finished(self, claim: Claim) -> FinishedClaim | str:
+        """The claim as it would be created; or why its pods get no node, if it lacks values."""
+        requirements, columns = _final(claim, self._options), claim.template.columns
+        offers = self.offers(columns, requirements)
+        places = offers.by_price(claim.types)[: self._options.most_types].tolist()
+        if requirements.has_min_values and not self._options.best_effort:
             lacking = lacking_values(columns, sum(1 << at for at in places), requirements)
-        if lacking and not options.best_effort:
-            text = "pod didn\u2019t schedule because NodePool couldn\u2019t meet minValues requirements"
-            why = with_values(
-                f"{text}, validating minValues, {lacking_text(lacking)}", NodePool=claim.template.name
-            )
-            errors |= {candidate.pod.key: PodError(why) for candidate in claim.pods}
-            continue
-        made[claim.name] = _made(claim, of_claim, places, requirements)
-    return made, errors
+            if lacking:
+                text = "pod didn\u2019t schedule because NodePool couldn\u2019t meet minValues requirements"
+                text = f"{text}, validating minValues, {lacking_text(lacking)}"
+                return with_values(text, NodePool=claim.template.name)
+        return FinishedClaim(claim, requirements, offers, places)
 
 
 def _final(claim: Claim, options: KarpenterOptions) -> RequirementSet:
@@ -283,7 +292,9 @@ def _final(claim: Claim, options: KarpenterOptions) -> RequirementSet:
     return requirements.meet(vocabulary.set_of([vocabulary.key(options.reservation_label).one_of(*ids)]))
 
 
-def _made(claim: Claim, offers: _Offers, places: Sequence[int], requirements: RequirementSet) -> NewClaim:
+def new_claim(finished: FinishedClaim) -> NewClaim:
+    """The claim as it would be created."""
+    claim, offers, places = finished.claim, finished.offers, finished.places
     template, launched = claim.template, offers.launched(places)
     return NewClaim(
         template.name,
@@ -295,7 +306,7 @@ def _made(claim: Claim, offers: _Offers, places: Sequence[int], requirements: Re
         _launch(launched),
         template.min_values_relaxed,
         launched,
-        requirements.get(INSTANCE_TYPE).min_values,
+        finished.requirements.get(INSTANCE_TYPE).min_values,
     )
 
 

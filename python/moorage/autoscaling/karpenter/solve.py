@@ -17,7 +17,7 @@ from moorage.objects.workloads.ages import seconds
 from .claims.claim import Candidate, Claim, Placement, Refusal
 from .claims.claim_template import ClaimTemplate, Limits
 from .claims.reservations import ReservationError, Reservations
-from .host_table import RESOURCES, HostTable
+from .host_table import RESOURCES, Flags, HostTable
 from .nodes.existing_node import ExistingNode
 from .pods.relaxed_shapes import relaxed
 from .requirements.requirement_set import HOSTNAME, Vocabulary
@@ -33,31 +33,36 @@ class Solver:
 
     Attributes
     ----------
+    nodes : HostTable of ExistingNode
+        The nodes that stay.
+    fresh : array of bool
+        By row, the nodes that take no pod which runs elsewhere.
     tolerating : bool
         Whether some pool has a taint of effect PreferNoSchedule.
     best_effort : bool
         Whether new claims may have fewer values than minValues asks for.
+    most_claims : int or None
+        The pass ends early once there are more.
     relaxations : dict of str to list of str
         By the key of a pod, what it gave up over all attempts.
     """
 
     vocabulary: Vocabulary
-    nodes: Sequence[ExistingNode]
+    nodes: HostTable[ExistingNode]
+    fresh: Flags
     templates: Sequence[ClaimTemplate]
     limits: dict[str, Limits]
     topology: Topology
     reservations: Reservations | None
     tolerating: bool
     best_effort: bool
+    most_claims: int | None = None
     errors: dict[str, Refusal] = field(default_factory=dict)
     relaxations: dict[str, list[str]] = field(default_factory=dict)
     _hosts: int = 0
 
     def __post_init__(self) -> None:
-        self._nodes: HostTable[ExistingNode] = HostTable(self.topology)
-        for node in self.nodes:
-            self._nodes.add(node, node.as_host(node.requirements), node.free)
-        self._claims: HostTable[Claim] = HostTable(self.topology)
+        self._claims: HostTable[Claim] = HostTable()
         self._order = np.zeros(16, np.int32)
         self._counts = np.zeros(16)
 
@@ -79,6 +84,8 @@ class Solver:
             refusal = self._try(candidate)
             if refusal is None:
                 self.errors.pop(key, None)
+                if self.most_claims is not None and len(self._claims.hosts) > self.most_claims:
+                    return
                 continue
             self.errors[key] = refusal
             self._update(candidate)
@@ -92,7 +99,12 @@ class Solver:
     def _try(self, original: Candidate) -> Refusal | None:
         """Place a pod, giving up its preferences one by one; the last reason why not."""
         candidate = Candidate(
-            original.pod, original.shape, original.volumes, original.alternatives, original.updates
+            original.pod,
+            original.shape,
+            original.volumes,
+            original.alternatives,
+            original.moves,
+            original.updates,
         )
         while True:
             refusal = self._add(candidate)
@@ -115,12 +127,19 @@ class Solver:
 
     def _add_to_node(self, candidate: Candidate) -> bool:
         """Place a pod on the first node that takes it."""
-        for row in map(int, np.flatnonzero(self._nodes.possible(candidate))) if self.nodes else ():
-            node = self.nodes[row]
-            requirements = node.placement(candidate, self.topology)
+        if not self.nodes.hosts:
+            return False
+        possible = self.nodes.possible(candidate, self.topology)
+        if candidate.moves:
+            possible &= ~self.fresh
+        for row in map(int, np.flatnonzero(possible)):
+            requirements = self.nodes.hosts[row].placement(candidate, self.topology)
             if requirements is not None:
+                node = self.nodes.hosts[row]
+                if not node.pods:
+                    node = self.nodes.hosts[row] = node.copied()
                 node.add(candidate, requirements, self.topology)
-                self._nodes.update(row, node.as_host(requirements), node.free)
+                self.nodes.update(row, node.as_host(requirements), node.free)
                 return True
         return False
 
@@ -131,7 +150,7 @@ class Solver:
             return False
         order = self._order[: len(claims)]
         sort_order(self._counts[: len(claims)], order)
-        for row in map(int, order[self._claims.possible(candidate)[order]]):
+        for row in map(int, order[self._claims.possible(candidate, self.topology)[order]]):
             claim = claims[row]
             placement = claim.placement(candidate, self.topology, self.reservations, False)
             if isinstance(placement, Placement):

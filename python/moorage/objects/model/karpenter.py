@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
 from msgspec import field
 
-from .field_rules import between, labels, one_of
+from moorage.errors import InputError
+
+from .field_rules import Rule, between, each, labels, one_of
 from .meta import Condition, Int32, Object, Resources, Struct
 from .node import Taint
 
 _OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "Gte", "Lte")
+
+
+def _written_as(pattern: str, example: str) -> Rule:
+    """The rule that a text, if there is one, has a form."""
+
+    def rule(value: str | None) -> None:
+        if value is not None and not re.fullmatch(pattern, value):
+            raise InputError(f'must be like {example}, not "{value}"')
+
+    return rule
+
+
+_CRON = r"@(annually|yearly|monthly|weekly|daily|midnight|hourly)|.+\s.+\s.+\s.+\s.+"
 
 
 class NodeClassReference(Struct, frozen=True):
@@ -50,6 +66,7 @@ class NodeClaimStatus(Struct, frozen=True):
     capacity: Resources = {}
     allocatable: Resources = {}
     conditions: tuple[Condition, ...] = ()
+    last_pod_event_time: str | None = None
 
 
 class NodeClaim(Object, frozen=True):
@@ -75,10 +92,33 @@ class NodeClaimTemplate(Struct, frozen=True):
     spec: NodeClaimSpec = NodeClaimSpec()
 
 
+class Budget(Struct, frozen=True):
+    """How many nodes of a pool may go at once: a number or a percentage.
+
+    With a `schedule` (cron, UTC) the budget holds for `duration` after each of its times.
+    """
+
+    nodes: Annotated[str, _written_as("(100|[0-9]{1,2})%|[0-9]+", "10% or 3")] = "10%"
+    reasons: Annotated[
+        tuple[str, ...] | None, each(one_of("Underutilized", "Empty", "Drifted", "Unhealthy"))
+    ] = None
+    schedule: Annotated[str | None, _written_as(_CRON, "@daily or 0 9 * * 1-5")] = None
+    duration: Annotated[str | None, _written_as("([0-9]+(h|m)|[0-9]+h[0-9]+m)(0s)?", "8h or 1h30m")] = None
+
+
+class Disruption(Struct, frozen=True):
+    """When and how nodes of a pool may go."""
+
+    consolidate_after: Annotated[str | None, _written_as("([0-9]+(s|m|h))+|Never", "5m or Never")] = None
+    consolidation_policy: Annotated[str, one_of("WhenEmpty", "WhenEmptyOrUnderutilized", "Balanced")] = ""
+    budgets: tuple[Budget, ...] | None = None
+
+
 class NodePoolSpec(Struct, frozen=True):
     """Spec of a NodePool; one with `replicas` is static."""
 
     template: NodeClaimTemplate = NodeClaimTemplate()
+    disruption: Disruption = Disruption()
     limits: Resources = {}
     weight: Annotated[Int32 | None, between(1, 100)] = None
     replicas: Annotated[Int32 | None, between(0)] = None

@@ -11,6 +11,7 @@ from moorage._core.base.fields import SpecMemo
 from moorage._core.base.resources import CONTAINERS_ALONE, pod_requests
 from moorage.errors import InputError
 from moorage.objects.model.admission_policies import LimitRange, ResourceQuota
+from moorage.objects.model.karpenter import Budget, NodePool
 from moorage.objects.model.meta import LabelSelector, LabelSelectorRequirement, Object, Struct, in_thousandths
 from moorage.objects.model.node import Namespace, Node
 from moorage.objects.model.other_workloads import (
@@ -630,6 +631,17 @@ def _default_count(request: R) -> R:
     )
 
 
+def _default_pool(pool: NodePool, _: PriorityClasses) -> NodePool:
+    given = pool.spec.disruption
+    filled = _with(
+        given,
+        consolidate_after=given.consolidate_after or "0s",
+        consolidation_policy=given.consolidation_policy or "WhenEmptyOrUnderutilized",
+        budgets=(Budget(),) if given.budgets is None else given.budgets,
+    )
+    return pool if filled is given else replace(pool, spec=replace(pool.spec, disruption=filled))
+
+
 _DEFAULTS: dict[type[Object], Any] = {
     Pod: _default_pod,
     Node: _default_node,
@@ -653,4 +665,5 @@ _DEFAULTS: dict[type[Object], Any] = {
     PersistentVolume: _default_volume,
     ResourceClaim: _default_claim,
     ResourceClaimTemplate: _default_claim_template,
+    NodePool: _default_pool,
 }

@@ -17,7 +17,7 @@ from moorage.autoscaling.karpenter.topology.topology import Host, Topology
 from moorage.objects import Pod
 
 from .claim_template import ClaimTemplate
-from .reservations import ReservationError, Reservations
+from .reservations import Reservations
 from .type_columns import KnownOffering, TypeColumns
 from .type_filter import Wanted, types_left
 
@@ -33,12 +33,15 @@ class Candidate:
     ----------
     alternatives : sequence of RequirementSet
         What its volumes leave; empty without such volumes.
+    moves : bool
+        Whether it would be moved from a node that works, for a lower price.
     """
 
     pod: Pod
     shape: PodShape
     volumes: Volumes
     alternatives: Sequence[RequirementSet]
+    moves: bool = False
     updates: int = 0
 
     @property
@@ -152,7 +155,7 @@ class Claim:
         if reservations is None or not columns.reserved & columns.all:
             return Placement(requirements, types, [])
         chosen = reservations.choose(self.name, columns.chosen(types), requirements, bool(self.reserved))
-        return chosen if isinstance(chosen, ReservationError) else Placement(requirements, types, chosen)
+        return chosen if isinstance(chosen, str) else Placement(requirements, types, chosen)
 
     def add(
         self,
@@ -169,7 +172,7 @@ class Claim:
         for name, amount in shape.amounts.items():
             self.amounts[name] = self.amounts.get(name, 0) + amount
         host = self.as_host(self.requirements)
-        topology.register_host(host)
+        topology.register_hosts(self.host.by_key[HOSTNAME].mask)
         topology.record(candidate.uid, shape, host)
         if shape.ports:
             self.ports.append((candidate.pod.key, shape.ports))

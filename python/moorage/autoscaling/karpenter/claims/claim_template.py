@@ -6,7 +6,8 @@ Rules: Karpenter v1.15.0, nodeclaimtemplate.go and scheduler.go (limits).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass
 
 from moorage._core.base.quantity import parse
 from moorage.autoscaling.karpenter.pods.pod_validation import GROUP, NODEPOOL
@@ -35,6 +36,14 @@ class Limits:
     def __init__(self, pool: NodePool) -> None:
         self.left = {name: parse(raw).nanos() for name, raw in pool.spec.limits.items()}
         self._known: tuple[TypeColumns, int] | None = None
+
+    def without(self, capacities: Iterable[Mapping[str, int]]) -> Limits:
+        """The same limits where some nodes are gone."""
+        found = copy(self)
+        found.left = dict(self.left)
+        for capacity in capacities:
+            found.use({name: -amount for name, amount in capacity.items()})
+        return found
 
     def use(self, capacity: Mapping[str, int]) -> None:
         for name in self.left:
@@ -72,7 +81,6 @@ class ClaimTemplate:
     columns: TypeColumns
     groups: list[OverheadGroup]
     min_values_relaxed: bool = False
-    created: int = field(default=0)
 
     @property
     def name(self) -> str:

@@ -14,6 +14,7 @@ from .type_columns import RESERVED, KnownOffering, KnownType
 UNAVAILABLE = (
     "one or more instance types with compatible reserved offerings are available, but could not be reserved"
 )
+FALLS_THROUGH = "the only compatible reserved offering is full; falling through to other NodePools"
 FULL = "all compatible reserved offerings are full and no on-demand or spot fallback is available"
 WOULD_LOSE = "satisfying updated nodeclaim constraints would remove all compatible reserved offering options"
 
@@ -25,9 +26,18 @@ class ReservationError(str):
 
 
 class Reservations:
-    """What is left of each reservation, and which claims hold one."""
+    """What is left of each reservation, and which claims hold one.
 
-    def __init__(self, types: Iterable[KnownType]) -> None:
+    Parameters
+    ----------
+    strict : bool
+        Whether pods wait for reservations that others hold; else they get nodes without one.
+    freed : str
+        A reservation of which one more instance will be free.
+    """
+
+    def __init__(self, types: Iterable[KnownType], strict: bool = True, freed: str = "") -> None:
+        self._strict, self._freed = strict, freed
         self._left: dict[str, int] = {}
         self._held: dict[str, set[str]] = {}
         for one in types:
@@ -36,13 +46,15 @@ class Reservations:
                 if offering.capacity_type == RESERVED:
                     before = self._left.get(offering.reservation_id, offering.reservation_capacity)
                     self._left[offering.reservation_id] = min(before, offering.reservation_capacity)
+        if freed in self._left:
+            self._left[freed] += 1
 
     def _can(self, host: str, reservation: str) -> bool:
         return reservation in self._held.get(host, ()) or self._left[reservation] != 0
 
     def choose(
         self, host: str, types: Iterable[KnownType], requirements: RequirementSet, holds: bool
-    ) -> list[KnownOffering] | ReservationError:
+    ) -> list[KnownOffering] | str:
         """The offerings that a claim would reserve; all that are compatible and have an instance left.
 
         Parameters
@@ -61,12 +73,14 @@ class Reservations:
                     continue
                 if offering.capacity_type != RESERVED:
                     others = True
-                elif offering.reservation_capacity == 0:
+                elif offering.reservation_capacity == 0 and offering.reservation_id != self._freed:
                     full = True
                 else:
                     left = True
                     if self._can(host, offering.reservation_id):
                         found.append(known)
+        if not self._strict:
+            return FALLS_THROUGH if full and not left and not others else found
         if left and not found:
             return ReservationError(UNAVAILABLE)
         if full and not left and not others:

@@ -6,16 +6,16 @@ Rules: Karpenter v1.15.0, pkg/controllers/provisioning/scheduling/existingnode.g
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from moorage.autoscaling.instance_types.instance_type import InstanceType
 from moorage.autoscaling.karpenter.claims.claim import Candidate, refusal_of
 from moorage.autoscaling.karpenter.claims.daemon_overhead import Daemon
 from moorage.autoscaling.karpenter.claims.type_filter import UsedPorts, conflicts
-from moorage.autoscaling.karpenter.pods.pod_shape import host_ports, requests_of
+from moorage.autoscaling.karpenter.pods.pod_shape import ShapeBook, host_ports
 from moorage.autoscaling.karpenter.pods.pod_validation import is_terminal, owned_by
 from moorage.autoscaling.karpenter.pods.volume_alternatives import Storage, Volumes, joined, volumes_of
-from moorage.autoscaling.karpenter.requirements.requirement_set import HOSTNAME, RequirementSet, Vocabulary
+from moorage.autoscaling.karpenter.requirements.requirement_set import HOSTNAME, RequirementSet
 from moorage.autoscaling.karpenter.topology.topology import Host, Topology
 from moorage.objects import CSINode, Pod
 
@@ -40,6 +40,10 @@ class ExistingNode:
     volumes: Volumes
     volume_limits: Mapping[str, int]
     pods: list[Candidate] = field(default_factory=list)
+
+    def copied(self) -> ExistingNode:
+        """The node, for a pass that places pods there."""
+        return replace(self, free=dict(self.free), ports=[*self.ports], pods=[*self.pods])
 
     def as_host(self, requirements: RequirementSet) -> Host:
         return Host(self.state.host, self.state.taints, requirements, self.host, False)
@@ -95,6 +99,7 @@ class NodeContents:
     pods: Mapping[str, Sequence[Pod]]
     csi_nodes: Mapping[str, CSINode]
     storage: Storage
+    book: ShapeBook
 
 
 def existing_node(
@@ -102,9 +107,9 @@ def existing_node(
     contents: NodeContents,
     daemons: Sequence[Daemon],
     of_type: InstanceType | None,
-    vocabulary: Vocabulary,
 ) -> ExistingNode:
     """What is free on a node: daemons that are still to come have their room."""
+    vocabulary = contents.book.vocabulary
     labels = vocabulary.of_labels(state.labels)
     coming: dict[str, int] = {}
     for daemon in daemons:
@@ -115,7 +120,7 @@ def existing_node(
     )
     used: dict[str, int] = {}
     for pod in there:
-        amounts = {name: amount.nanos() for name, amount in requests_of(pod).items()}
+        amounts = contents.book.shape(pod).amounts
         _add(used, amounts)
         if owned_by(pod, "DaemonSet", "apps/v1"):
             _add(coming, {name: -amount for name, amount in amounts.items()})

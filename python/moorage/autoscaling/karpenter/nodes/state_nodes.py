@@ -110,6 +110,11 @@ class StateNode:
         return self._amounts("capacity") | {"nodes": Quantity("1")}
 
     @cached_property
+    def capacity_amounts(self) -> dict[str, int]:
+        """Capacity in units of 10**-9."""
+        return {name: amount.nanos() for name, amount in self.capacity.items()}
+
+    @cached_property
     def allocatable(self) -> dict[str, Quantity]:
         return self._amounts("allocatable")
 

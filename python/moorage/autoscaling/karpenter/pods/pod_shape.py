@@ -6,7 +6,7 @@ Rules: Karpenter v1.15.0, pkg/scheduling/requirements.go (requirements of pods) 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from ipaddress import ip_address
 from typing import Any, NamedTuple
@@ -79,8 +79,6 @@ class Labelled:
 
     namespace: str
     labels: dict[str, str]
-    selected: dict[str, tuple[int, list[Any]]] = field(default_factory=dict)
-    """By list of groups: how many of them were asked, and those that select the pods."""
 
 
 @dataclass(eq=False)

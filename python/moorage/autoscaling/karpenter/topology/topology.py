@@ -5,19 +5,17 @@ Rules: Karpenter v1.15.0, pkg/controllers/provisioning/scheduling/topology.go.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Hashable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
-from moorage.autoscaling.karpenter.pods.pod_shape import Labelled, PodShape, effective_selector, uid_of
-from moorage.autoscaling.karpenter.pods.pod_validation import is_terminal
+from moorage.autoscaling.karpenter.pods.pod_shape import Labelled, PodShape
 from moorage.autoscaling.karpenter.requirements.requirement import Requirement
-from moorage.autoscaling.karpenter.requirements.requirement_set import HOSTNAME, RequirementSet, Vocabulary
-from moorage.objects import LabelSelector, LabelSelectorMatcher, Namespace, Node, Pod, PodAffinityTerm, Taint
+from moorage.autoscaling.karpenter.requirements.requirement_set import HOSTNAME, RequirementSet
+from moorage.objects import Taint
 
-from .domain_universe import DomainUniverse
-from .node_filter import NodeFilter
-from .topology_group import AFFINITY, ANTI_AFFINITY, NO_LIMIT, SPREAD, Ties, TopologyGroup
+from .counted_groups import CountedGroup, CountedGroups
+from .topology_group import ANTI_AFFINITY, Ties, TopologyGroup
 
 Asked = tuple[TopologyGroup, bool]
 """A group, and whether it counts the pod in question."""
@@ -62,185 +60,66 @@ class TopologyError:
         )
 
 
-@dataclass(frozen=True)
-class Surroundings:
-    """What is there when a pass begins.
-
-    Attributes
-    ----------
-    pods : sequence of Pod
-        All pods; those that are being placed do not count (`excluded`, their UIDs).
-    nodes : mapping of str to Node
-        All nodes.
-    labels : mapping of str to mapping
-        By the name of each node that Karpenter counts on, the labels that it has or will have.
-    """
-
-    pods: Sequence[Pod]
-    nodes: Mapping[str, Node]
-    labels: Mapping[str, Mapping[str, str]]
-    namespaces: Sequence[Namespace]
-    excluded: frozenset[str]
-
-
-@dataclass(eq=False)
 class Topology:
-    """The groups of a pass.
+    """The groups of a pass: those that pods own, and required anti-affinity seen from the pods that it keeps
+    away.
 
-    Attributes
+    Parameters
     ----------
-    ignores : bool
-        Whether preferences are left out.
-    own, inverse : dict
-        Groups that pods own, and required anti-affinity seen from the pods that it keeps away.
-    owned, owned_inverse : dict of str to sequence of TopologyGroup
-        By the UID of a pod.
+    excluded : collection of str
+        UIDs of pods that are being placed: they do not count where they run.
+    gone : collection of str
+        Names of nodes that are taken to be removed.
     """
 
-    vocabulary: Vocabulary
-    universe: DomainUniverse
-    around: Surroundings
-    ignores: bool
-    ties: Ties
-    own: dict[Hashable, TopologyGroup] = field(default_factory=dict)
-    inverse: dict[Hashable, TopologyGroup] = field(default_factory=dict)
-    owned: dict[str, Sequence[TopologyGroup]] = field(default_factory=dict)
-    owned_inverse: dict[str, Sequence[TopologyGroup]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self._pods_by_namespace: dict[str, list[Pod]] = {}
-        for pod in self.around.pods:
-            if pod.spec.node_name and not is_terminal(pod) and pod.metadata.deletion_timestamp is None:
-                self._pods_by_namespace.setdefault(pod.namespace, []).append(pod)
-        self._node_sets = {
-            name: self.vocabulary.of_labels(node.metadata.labels) for name, node in self.around.nodes.items()
-        }
-
-    # ---- groups --------------------------------------------------------------------------------------------
-
-    def keep_away(self, shape: PodShape, node: Node) -> None:
-        """Take up the required anti-affinity of a pod that runs on a node."""
-        for term, group in zip(shape.anti_affinity, self._inverse_groups(shape), strict=True):
-            domain = node.metadata.labels.get(term.topology_key)
-            if domain is not None:
-                group.record(group.key.bit(domain))
+    def __init__(
+        self, source: CountedGroups, ties: Ties, excluded: Collection[str] = (), gone: Collection[str] = ()
+    ) -> None:
+        self.ties = ties
+        self._source, self._excluded, self._gone = source, excluded, gone
+        self.own: dict[Hashable, TopologyGroup] = {}
+        self.inverse = source.kept_away(excluded)
+        self._owned: dict[str, Sequence[TopologyGroup]] = {}
+        self._owned_inverse: dict[str, Sequence[TopologyGroup]] = {}
+        self._groups: dict[PodShape, list[TopologyGroup]] = {}
+        self._selected: dict[tuple[Labelled, bool], tuple[int, list[TopologyGroup]]] = {}
 
     def update(self, uid: str, shape: PodShape) -> None:
         """Make a pod the owner of the topologies of a shape, and of no others."""
-        if shape.anti_affinity or (shape.preferred_anti_affinity and not self.ignores):
-            self.owned_inverse[uid] = list(dict.fromkeys(self._inverse_groups(shape)))
-        groups = shape.memo.get("groups")
-        if groups is None:
-            groups = shape.memo["groups"] = self._groups(shape)
-        self.owned[uid] = groups
+        if shape.anti_affinity or (shape.preferred_anti_affinity and not self._source.ignores):
+            groups = [
+                self.inverse.setdefault(group.identity, group.begun({}, group.known, 0, []))
+                for group in self._source.terms(shape)
+            ]
+            self._owned_inverse[uid] = list(dict.fromkeys(groups))
+        owned = self._groups.get(shape)
+        if owned is None:
+            owned = self._groups[shape] = list(dict.fromkeys(map(self._taken_up, self._source.own(shape))))
+        self._owned[uid] = owned
 
-    def _inverse_groups(self, shape: PodShape) -> list[TopologyGroup]:
-        groups = shape.memo.get("inverse")
-        if groups is None:
-            made = [self._of_term(ANTI_AFFINITY, shape, term) for term in shape.anti_affinity]
-            groups = [self.inverse.setdefault(group.identity, group) for group in made]
-            shape.memo["inverse"] = groups
-        found: list[TopologyGroup] = groups
-        return found
-
-    def _groups(self, shape: PodShape) -> list[TopologyGroup]:
-        found = []
-        for spread in shape.spreads:
-            if self.ignores and spread.when_unsatisfiable != "DoNotSchedule":
-                continue
-            selector = effective_selector(spread, shape.labelled.labels)
-            nodes = NodeFilter.of(shape, spread)
-            namespaces = frozenset({shape.labelled.namespace})
-            key = self.vocabulary.key(spread.topology_key)
-            group = TopologyGroup(
-                SPREAD,
-                spread.topology_key,
-                key,
-                namespaces,
-                selector,
-                spread.max_skew,
-                spread.min_domains,
-                nodes,
-            )
-            found.append(self._taken_up(group, shape))
-        kinds = (
-            (AFFINITY, shape.affinity, shape.preferred_affinity),
-            (ANTI_AFFINITY, shape.anti_affinity, shape.preferred_anti_affinity),
-        )
-        for kind, required, preferred in kinds:
-            terms = required if self.ignores else (*required, *(one.pod_affinity_term for one in preferred))
-            found += [self._taken_up(self._of_term(kind, shape, term), shape) for term in terms]
-        return list(dict.fromkeys(found))
-
-    def _of_term(self, kind: str, shape: PodShape, term: PodAffinityTerm) -> TopologyGroup:
-        key = self.vocabulary.key(term.topology_key)
-        namespaces = self._namespaces(shape.labelled.namespace, term)
-        group = TopologyGroup(
-            kind, term.topology_key, key, namespaces, term.label_selector, NO_LIMIT, None, None
-        )
-        group.register(self.universe.domains(term.topology_key, shape, honors=True))
-        return group
-
-    def _namespaces(self, own: str, term: PodAffinityTerm) -> frozenset[str]:
-        if term.namespace_selector is None:
-            return frozenset(term.namespaces or (own,))
-        matcher = LabelSelectorMatcher(term.namespace_selector)
-        selected = [one.name for one in self.around.namespaces if matcher.matches(one.metadata.labels)]
-        return frozenset((*selected, *term.namespaces))
-
-    def _taken_up(self, group: TopologyGroup, shape: PodShape) -> TopologyGroup:
-        """The group like this one that is there; a new one is counted first."""
-        identity = group.identity
+    def _taken_up(self, counted: CountedGroup) -> TopologyGroup:
+        """The group like this one that is there; a new one begins with the pods that run."""
+        identity = counted.group.identity
         if identity not in self.own:
-            if group.node_filter is not None:
-                honors = group.node_filter.taints == "Honor"
-                group.register(self.universe.domains(group.topology_key, shape, honors))
-            self._count(group)
-            self.own[identity] = group
+            self.own[identity] = counted.begun(self._excluded, self._gone)
         return self.own[identity]
-
-    def _count(self, group: TopologyGroup) -> None:
-        """Count the pods that run, and make the domains of nodes known."""
-        around, filtered = self.around, group.node_filter
-        for name, labels in around.labels.items():
-            node = around.nodes[name]
-            if group.topology_key not in labels:
-                continue
-            if filtered is None or filtered.counts(node.spec.taints, self._node_sets[name]):
-                group.register(group.key.bit(labels[group.topology_key]))
-        selector = group.selector if group.selector is not None else LabelSelector()
-        matcher = LabelSelectorMatcher(selector)
-        for namespace in sorted(group.namespaces):
-            for pod in self._pods_by_namespace.get(namespace, ()):
-                found = around.nodes.get(pod.spec.node_name)
-                if found is None or uid_of(pod) in around.excluded:
-                    continue
-                if not matcher.matches(pod.metadata.labels):
-                    continue
-                domain = found.metadata.labels.get(group.topology_key)
-                if domain is None and group.on_hosts:
-                    domain = found.name
-                if domain is None:
-                    continue
-                if filtered is None or filtered.counts(found.spec.taints, self._node_sets[found.name]):
-                    group.record(group.key.bit(domain))
 
     # ---- pods ----------------------------------------------------------------------------------------------
 
     def narrow(self, uid: str, shape: PodShape, host: Host) -> RequirementSet | TopologyError | str:
         """The requirements of a host, without its name, that all topologies of a pod leave; or why none."""
-        own = self.owned.get(uid, ())
+        own = self._owned.get(uid, ())
         worst: TopologyError | None = None
         worst_is_own = False
         found = host.requirements
-        for at, group in enumerate((*own, *self._selecting(shape.labelled, self.inverse, "inverse"))):
+        for at, group in enumerate((*own, *self._selecting(shape.labelled, True))):
             domains = self._domains(shape, group, host)
             if isinstance(domains, TopologyError):
                 is_own = at < len(own)
                 if worst is None or ((is_own or not worst_is_own) and str(domains) < str(worst)):
                     worst, worst_is_own = domains, is_own
             elif domains is not None:
-                found = found.meet(self.vocabulary.set_of([domains]))
+                found = found.meet(self._source.vocabulary.set_of([domains]))
         if worst is not None:
             return worst
         if found is not host.requirements:
@@ -254,31 +133,23 @@ class Topology:
 
         Those on hosts are left out if the pod names hosts itself.
         """
-        groups = (*self.owned.get(uid, ()), *self._selecting(shape.labelled, self.inverse, "inverse"))
+        groups = (*self._owned.get(uid, ()), *self._selecting(shape.labelled, True))
         on_hosts: list[Asked] = []
         others: list[Asked] = []
         for group in groups:
-            asked = group, self._selects(shape, group)
+            asked = group, group.selects(shape.labelled)
             if not group.on_hosts:
                 others.append(asked)
             elif HOSTNAME not in shape.strict_requirements.by_key:
                 on_hosts.append(asked)
         return on_hosts, others
 
-    def _selects(self, shape: PodShape, group: TopologyGroup) -> bool:
-        """Whether a group counts a pod of this shape."""
-        known: dict[TopologyGroup, bool] = shape.memo.setdefault("selects", {})
-        found = known.get(group)
-        if found is None:
-            found = known[group] = group.selects(shape.labelled)
-        return found
-
     def _domains(
         self, shape: PodShape, group: TopologyGroup, host: Host
     ) -> Requirement | TopologyError | None:
         """The domains that a group leaves; None for a host that it takes."""
         strict = shape.strict_requirements.by_key.get(group.topology_key) or group.key.exists
-        selects = self._selects(shape, group)
+        selects = group.selects(shape.labelled)
         if group.on_hosts:
             named = host.host.by_key[HOSTNAME]
             return (
@@ -288,19 +159,17 @@ class Topology:
         mask = group.domains(strict, nodes, selects, self.ties)
         return group.key.requirement(False, mask) if mask else TopologyError(group, strict, nodes)
 
-    def _selecting(
-        self, pods: Labelled, groups: Mapping[Hashable, TopologyGroup], name: str
-    ) -> list[TopologyGroup]:
+    def _selecting(self, pods: Labelled, inverse: bool) -> list[TopologyGroup]:
         """The groups that select pods with these labels; new ones are asked once."""
-        asked, found = pods.selected.get(name, (0, []))
+        groups = self.inverse if inverse else self.own
+        asked, found = self._selected.get((pods, inverse), (0, []))
         if asked < len(groups):
             found = found + [group for group in list(groups.values())[asked:] if group.selects(pods)]
-            pods.selected[name] = (len(groups), found)
+            self._selected[pods, inverse] = (len(groups), found)
         return found
 
-    def register_host(self, host: Host) -> None:
-        """Make a host known to the groups on hosts."""
-        mask = host.host.by_key[HOSTNAME].mask
+    def register_hosts(self, mask: int) -> None:
+        """Make hosts known to the groups on hosts."""
         for groups in (self.own, self.inverse):
             for group in groups.values():
                 if group.on_hosts:
@@ -308,7 +177,7 @@ class Topology:
 
     def record(self, uid: str, shape: PodShape, host: Host) -> None:
         """Count a pod that was placed on a host, in each group that it matters to."""
-        for group in self._selecting(shape.labelled, self.own, "own"):
+        for group in self._selecting(shape.labelled, False):
             nodes = group.node_filter
             if nodes is not None:
                 seen = host.whole if nodes.names_host else host.requirements
@@ -317,7 +186,7 @@ class Topology:
             domains = self._of_host(group, host)
             if group.kind == ANTI_AFFINITY or domains.is_single:
                 group.record(domains.mask)
-        for group in self.owned_inverse.get(uid, ()):
+        for group in self._owned_inverse.get(uid, ()):
             group.record(self._of_host(group, host).mask)
 
     def _of_host(self, group: TopologyGroup, host: Host) -> Requirement:

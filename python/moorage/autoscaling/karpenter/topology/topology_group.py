@@ -6,7 +6,9 @@ Rules: Karpenter v1.15.0, pkg/controllers/provisioning/scheduling/topologygroup.
 from __future__ import annotations
 
 from collections.abc import Hashable
+from copy import copy
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from moorage.autoscaling.karpenter.pods.pod_shape import Labelled
 from moorage.autoscaling.karpenter.requirements.requirement import Key, Requirement, bits
@@ -75,8 +77,15 @@ class TopologyGroup:
     def __post_init__(self) -> None:
         self.on_hosts = self.topology_key == HOSTNAME
         self._matcher = LabelSelectorMatcher(self.selector)
+        self._selected: dict[Labelled, bool] = {}
 
-    @property
+    def begun(self, counts: dict[int, int], known: int, occupied: int, levels: list[int]) -> TopologyGroup:
+        """The same group with other counts."""
+        found = copy(self)
+        found.counts, found.known, found.occupied, found.levels = counts, known, occupied, levels
+        return found
+
+    @cached_property
     def identity(self) -> Hashable:
         """What upstream's hash tells apart; minDomains is no part of it."""
         selector = self.selector
@@ -88,7 +97,11 @@ class TopologyGroup:
         return self.kind, self.topology_key, self.namespaces, self.max_skew, nodes, asked
 
     def selects(self, pods: Labelled) -> bool:
-        return pods.namespace in self.namespaces and self._matcher.matches(pods.labels)
+        found = self._selected.get(pods)
+        if found is None:
+            found = pods.namespace in self.namespaces and self._matcher.matches(pods.labels)
+            self._selected[pods] = found
+        return found
 
     # ---- counting ------------------------------------------------------------------------------------------
 

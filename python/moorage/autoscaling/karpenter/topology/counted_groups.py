@@ -1,0 +1,250 @@
+"""Topology groups as passes over one cluster begin with them: which running pods each counts, and where.
+
+Rules: Karpenter v1.15.0, pkg/controllers/provisioning/scheduling/topology.go.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from moorage.autoscaling.karpenter.pods.pod_shape import PodShape, ShapeBook, effective_selector, uid_of
+from moorage.autoscaling.karpenter.pods.pod_validation import is_terminal
+from moorage.objects import LabelSelector, LabelSelectorMatcher, Namespace, Node, Pod, PodAffinityTerm
+
+from .domain_universe import DomainUniverse
+from .node_filter import NodeFilter
+from .topology_group import AFFINITY, ANTI_AFFINITY, NO_LIMIT, SPREAD, TopologyGroup
+
+
+@dataclass(eq=False)
+class CountedGroup:
+    """A group with the domains that pools could have, and what a cluster adds.
+
+    Attributes
+    ----------
+    nodes : dict of str to int
+        By name, the places of the domains that nodes make known.
+    pods : dict of str to list of int
+        By UID, the places of the domains in which pods count.
+    """
+
+    group: TopologyGroup
+    nodes: dict[str, int] = field(default_factory=dict)
+    pods: dict[str, list[int]] = field(default_factory=dict)
+
+    @cached_property
+    def _known(self) -> Counter[int]:
+        return Counter(self.nodes.values())
+
+    @cached_property
+    def _counts(self) -> Counter[int]:
+        return Counter(place for places in self.pods.values() for place in places)
+
+    @cached_property
+    def _sets(self) -> tuple[int, int, list[int]]:
+        """Domains of nodes, domains with pods, and those with more than 0, 1, … pods, as bits."""
+        occupied, levels = 0, list[int]()
+        for place, count in self._counts.items():
+            occupied |= 1 << place
+            if self.group.on_hosts:
+                levels += [0] * (count - len(levels))
+                for level in range(count):
+                    levels[level] |= 1 << place
+        return sum(1 << place for place in self._known), occupied, levels
+
+    def begun(
+        self, excluded: Collection[str], gone: Iterable[str] = (), group: TopologyGroup | None = None
+    ) -> TopologyGroup:
+        """The group, or one like it, without some pods, by UID, and without what some nodes make known."""
+        group = group or self.group
+        counts = dict(self._counts)
+        known, occupied, levels = self._sets
+        levels = [*levels]
+        for place, count in Counter(self.nodes[name] for name in gone if name in self.nodes).items():
+            if count == self._known[place]:
+                known &= ~(1 << place)
+        for uid in excluded if len(excluded) < len(self.pods) else [*self.pods]:
+            if uid in excluded:
+                for place in self.pods.get(uid, ()):
+                    counts[place] -= 1
+                    if levels:
+                        levels[counts[place]] &= ~(1 << place)
+                    if not counts[place]:
+                        del counts[place]
+                        occupied &= ~(1 << place)
+        return group.begun(counts, group.known | known | occupied, occupied, levels)
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What is there when a pass begins.
+
+    Attributes
+    ----------
+    pods : sequence of Pod
+    nodes : mapping of str to Node
+        All nodes.
+    labels : mapping of str to mapping
+        By the name of each node that Karpenter counts on, the labels that it has or will have.
+    tracked : frozenset of str
+        Names of nodes whose pods keep others away.
+    """
+
+    pods: Sequence[Pod]
+    nodes: Mapping[str, Node]
+    labels: Mapping[str, Mapping[str, str]]
+    namespaces: Sequence[Namespace]
+    tracked: frozenset[str]
+
+
+class CountedGroups:
+    """The groups that pods of a cluster own, each counted once.
+
+    Parameters
+    ----------
+    ignores : bool
+        Whether preferences are left out.
+    """
+
+    def __init__(
+        self, book: ShapeBook, universe: DomainUniverse, around: Surroundings, ignores: bool
+    ) -> None:
+        self.vocabulary, self.ignores, self.universe = book.vocabulary, ignores, universe
+        self._around = around
+        self._by_labels: dict[str, dict[frozenset[tuple[str, str]], list[Pod]]] = {}
+        self._made: dict[Hashable, CountedGroup] = {}
+        self._own: dict[PodShape, list[CountedGroup]] = {}
+        self._terms: dict[PodShape, list[TopologyGroup]] = {}
+        self._away: dict[Hashable, tuple[CountedGroup, list[tuple[str, TopologyGroup]]]] = {}
+        self._node_sets = {
+            name: self.vocabulary.of_labels(node.metadata.labels) for name, node in around.nodes.items()
+        }
+        for pod in around.pods:
+            if not pod.spec.node_name or is_terminal(pod):
+                continue
+            if pod.metadata.deletion_timestamp is None:
+                labels = frozenset(pod.metadata.labels.items())
+                self._by_labels.setdefault(pod.namespace, {}).setdefault(labels, []).append(pod)
+            affinity = pod.spec.affinity
+            if affinity is not None and affinity.pod_anti_affinity is not None:
+                self._keep_away(pod, book.shape(pod))
+
+    # ---- groups that pods own ------------------------------------------------------------------------------
+
+    def own(self, shape: PodShape) -> list[CountedGroup]:
+        """The groups of the constraints and terms of pods, each once."""
+        found = self._own.get(shape)
+        if found is None:
+            found = self._own[shape] = list(dict.fromkeys([*self._spreads(shape), *self._affinities(shape)]))
+        return found
+
+    def _spreads(self, shape: PodShape) -> Iterable[CountedGroup]:
+        for spread in shape.spreads:
+            if self.ignores and spread.when_unsatisfiable != "DoNotSchedule":
+                continue
+            nodes = NodeFilter.of(shape, spread)
+            group = TopologyGroup(
+                SPREAD,
+                spread.topology_key,
+                self.vocabulary.key(spread.topology_key),
+                frozenset({shape.labelled.namespace}),
+                effective_selector(spread, shape.labelled.labels),
+                spread.max_skew,
+                spread.min_domains,
+                nodes,
+            )
+            group.register(self.universe.domains(group.topology_key, shape, nodes.taints == "Honor"))
+            yield self._counted(group)
+
+    def _affinities(self, shape: PodShape) -> Iterable[CountedGroup]:
+        kinds = (
+            (AFFINITY, shape.affinity, shape.preferred_affinity),
+            (ANTI_AFFINITY, shape.anti_affinity, shape.preferred_anti_affinity),
+        )
+        for kind, required, preferred in kinds:
+            terms = required if self.ignores else (*required, *(one.pod_affinity_term for one in preferred))
+            for term in terms:
+                yield self._counted(self._of_term(kind, shape, term))
+
+    def terms(self, shape: PodShape) -> list[TopologyGroup]:
+        """The groups of required anti-affinity of pods, which keeps others away, without counts."""
+        found = self._terms.get(shape)
+        if found is None:
+            found = [self._of_term(ANTI_AFFINITY, shape, term) for term in shape.anti_affinity]
+            self._terms[shape] = found
+        return found
+
+    def _of_term(self, kind: str, shape: PodShape, term: PodAffinityTerm) -> TopologyGroup:
+        key = self.vocabulary.key(term.topology_key)
+        namespaces = self._namespaces(shape.labelled.namespace, term)
+        group = TopologyGroup(
+            kind, term.topology_key, key, namespaces, term.label_selector, NO_LIMIT, None, None
+        )
+        group.register(self.universe.domains(term.topology_key, shape, honors=True))
+        return group
+
+    def _namespaces(self, own: str, term: PodAffinityTerm) -> frozenset[str]:
+        if term.namespace_selector is None:
+            return frozenset(term.namespaces or (own,))
+        matcher = LabelSelectorMatcher(term.namespace_selector)
+        selected = [one.name for one in self._around.namespaces if matcher.matches(one.metadata.labels)]
+        return frozenset((*selected, *term.namespaces))
+
+    # ---- counting ------------------------------------------------------------------------------------------
+
+    def _counted(self, group: TopologyGroup) -> CountedGroup:
+        """The group with the same definition that is there; a new one is counted."""
+        nodes = group.node_filter
+        exact = nodes and (tuple(nodes.alternatives), nodes.tolerations)
+        definition = group.identity, group.known, group.min_domains, exact
+        if definition not in self._made:
+            self._made[definition] = self._count(CountedGroup(group))
+        return self._made[definition]
+
+    def _count(self, counted: CountedGroup) -> CountedGroup:
+        around, group = self._around, counted.group
+        filtered = group.node_filter
+        places: dict[str, int | None] = {}
+        for name, node in around.nodes.items():
+            counts = filtered is None or filtered.counts(node.spec.taints, self._node_sets[name])
+            domain = node.metadata.labels.get(group.topology_key) if counts else None
+            if domain is None and group.on_hosts and counts:
+                domain = name
+            places[name] = None if domain is None else group.key.bit(domain).bit_length() - 1
+            seen = around.labels.get(name, {}).get(group.topology_key) if counts else None
+            if seen is not None:
+                counted.nodes[name] = group.key.bit(seen).bit_length() - 1
+        matcher = LabelSelectorMatcher(group.selector if group.selector is not None else LabelSelector())
+        for namespace in sorted(group.namespaces):
+            for pods in self._by_labels.get(namespace, {}).values():
+                if matcher.matches(pods[0].metadata.labels):
+                    for pod in pods:
+                        place = places.get(pod.spec.node_name)
+                        if place is not None:
+                            counted.pods[uid_of(pod)] = [place]
+        return counted
+
+    def _keep_away(self, pod: Pod, shape: PodShape) -> None:
+        """Take up the required anti-affinity of a pod that runs."""
+        if pod.spec.node_name not in self._around.tracked:
+            return
+        labels, uid = self._around.nodes[pod.spec.node_name].metadata.labels, uid_of(pod)
+        for group in self.terms(shape):
+            counted, owners = self._away.setdefault(group.identity, (CountedGroup(group), []))
+            owners.append((uid, group))
+            domain = labels.get(group.topology_key)
+            if domain is not None:
+                place = group.key.bit(domain).bit_length() - 1
+                counted.pods.setdefault(uid, []).append(place)
+
+    def kept_away(self, excluded: Collection[str]) -> dict[Hashable, TopologyGroup]:
+        """Groups of the required anti-affinity of running pods; the first one decides which domains exist."""
+        found = {}
+        for identity, (counted, owners) in self._away.items():
+            first = next((group for uid, group in owners if uid not in excluded), None)
+            if first is not None:
+                found[identity] = counted.begun(excluded, (), first)
+        return found

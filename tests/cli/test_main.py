@@ -92,7 +92,7 @@ def test_an_unknown_command_is_refused_with_the_nearest_one(capsys: pytest.Captu
     ("arguments", "message"),
     [
         (["plan"], "give a command of moorage plan: bound, defragment, drain, nodes"),
-        (["serve"], "give a command of moorage serve: extender, scheduler"),
+        (["serve"], "give a command of moorage serve: extender, scheduler, twin"),
         (["plan", "node"], "there is no command 'node'; nearest: nodes"),
         (["plan", "x"], "there is no command 'x'; known are bound, defragment, drain, nodes"),
     ],

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Mapping
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 import click
 
 from moorage._version import __version__
 from moorage.cli.options.command_groups import PLUGIN, CommandGroup
 from moorage.errors import MoorageError
+
+if TYPE_CHECKING:
+    from moorage.objects.read.load import Listed
 
 COMMANDS = {
     "capacity": "Count how many replicas of a pod or workload fit, and say what stops the next one.",
@@ -25,7 +30,7 @@ COMMANDS = {
     "plan": "Plan how many nodes are needed, how to drain nodes, and how to free some.",
     "replay": "Replay a trace or a scenario in virtual time.",
     "scheduler": "Another name for serve scheduler.",
-    "serve": "Schedule the pods of a real cluster, or serve its kube-scheduler as an extender.",
+    "serve": "Schedule the pods of a real cluster, extend its kube-scheduler, or answer questions about it.",
     "simulate": "Schedule all pending pods, and show where they are placed.",
     "sweep": "Replay configurations, timelines, changes and seeds, and compare them.",
     "version": "Print the version.",
@@ -39,7 +44,9 @@ _MODULES = {"scheduler": "live_command", "serve": "live_command"}
 """Modules of commands whose name another module has."""
 
 
-def run(arguments: list[str] | None, as_plugin: bool = False) -> int:
+def run(
+    arguments: list[str] | None, as_plugin: bool = False, listed: Mapping[str, Listed] | None = None
+) -> int:
     """Parse the arguments and run a command; an error becomes one line on stderr and an exit code.
 
     Parameters
@@ -48,6 +55,8 @@ def run(arguments: list[str] | None, as_plugin: bool = False) -> int:
         Arguments of the command; by default those of the process.
     as_plugin : bool, optional
         Whether kubectl runs it.
+    listed : mapping of str to Listed, optional
+        Objects by the name of the file that would have them, for a caller that has read them.
 
     Returns
     -------
@@ -56,7 +65,8 @@ def run(arguments: list[str] | None, as_plugin: bool = False) -> int:
     """
     gc.set_threshold(*MANY_OBJECTS)
     try:
-        code = app.main(arguments, prog_name=PLUGIN if as_plugin else "moorage", standalone_mode=False)
+        name = PLUGIN if as_plugin else "moorage"
+        code = app.main(arguments, prog_name=name, standalone_mode=False, obj=listed)
     except (click.Abort, KeyboardInterrupt):
         return 130
     except click.UsageError as error:

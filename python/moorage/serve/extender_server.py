@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from io import BytesIO
 
-from .http_server import HEALTH, METRICS, TEXT, Check, Handler, HttpServer, NoRoomError, server_context
+from .http_server import HEALTH, METRICS, TEXT, Check, Handler, HttpServer, server_context
 
 logger = logging.getLogger("moorage.serve")
 
@@ -17,8 +16,6 @@ REQUEST_TIMEOUT = 30.0
 IDLE_TIMEOUT = 120.0
 """Seconds that a connection is kept between two requests: longer than Go's client keeps it, so that no
 request meets a connection that is being closed."""
-PIECE = 1 << 16
-"""Bytes of a body that are read at once at most."""
 _JSON = "application/json"
 Answer = Callable[[str, bytes], tuple[int, bytes]]
 
@@ -91,7 +88,6 @@ class _Handler(Handler):
     idle = IDLE_TIMEOUT
     answers: Answer
     path_prefix: str
-    largest: int
     checks: Mapping[str, Mapping[str, Check]]
     render: Callable[[], bytes]
     asks_certificates: bool
@@ -111,8 +107,7 @@ class _Handler(Handler):
             self.refuse(405, text, ("Allow", "POST"))
 
     def _answer_verb(self) -> None:
-        length = self._length()
-        body = None if length is None else self._read(length)
+        body = self.read_body()
         if body is None:
             return
         path = self.url.path
@@ -125,33 +120,3 @@ class _Handler(Handler):
             logger.exception("%s was not answered", path)
             status, answer = 500, b"internal error\n"
         self.send(status, answer, _JSON if status == 200 else TEXT)
-
-    def _read(self, length: int) -> bytes | None:
-        """Return the body; None if the request was refused, or the client has broken off."""
-        try:
-            with BytesIO() as body:
-                while (left := length - body.tell()) and (piece := self._buffered.read1(min(left, PIECE))):
-                    body.write(piece)
-                if not left:
-                    return body.getvalue()
-                self.close_connection = True
-        except TimeoutError:
-            self.refuse(408, "the body of the request did not come in time")
-        except NoRoomError:
-            text = "requests of this client take up its share of the memory"
-            self.refuse(503, text, ("Retry-After", "1"))
-        return None
-
-    def _length(self) -> int | None:
-        """Return the length of the body; None if the request was refused."""
-        lengths = set(self.headers.get_all("Content-Length", ()))
-        given = lengths.pop() if lengths else None
-        if given is None or "Transfer-Encoding" in self.headers:
-            self.refuse(411, "a request needs Content-Length, and may have no Transfer-Encoding")
-        elif lengths or not (given.isascii() and given.isdigit()):
-            self.refuse(400, f"Content-Length must be one number, not {given[:40]!r}")
-        elif len(given) > len(str(self.largest)) or int(given) > self.largest:
-            self.refuse(413, f"the request has {given[:40]} bytes, more than {self.largest}")
-        else:
-            return int(given)
-        return None

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from io import BufferedReader, RawIOBase
+from io import BufferedReader, BytesIO, RawIOBase
 from threading import Lock, Thread
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -29,6 +29,8 @@ LINGER = 2.0
 """Seconds for which what follows a refused request is dropped."""
 CONNECTIONS = 256
 """Connections at once, of which one client gets half; further ones are closed."""
+PIECE = 1 << 16
+"""Bytes of a body that are read at once at most."""
 HEAD = 1 << 20
 """Bytes that the head of a request may have, beside other requests of its client."""
 HEALTH = ("/healthz", "/livez", "/readyz")
@@ -217,12 +219,15 @@ class Handler(BaseHTTPRequestHandler):
     ----------
     patience, idle : float
         Seconds for a request to arrive, and for the next one to begin.
+    largest : int
+        Bytes that a body may have.
     """
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
     wbufsize = -1  # head and body of an answer are one write
     patience = idle = TIMEOUT
+    largest = 0
     server: HttpServer
 
     def setup(self) -> None:
@@ -298,6 +303,40 @@ class Handler(BaseHTTPRequestHandler):
                 self.connection.settimeout(left)
                 if not self.connection.recv(1 << 16):
                     return
+
+    def read_body(self) -> bytes | None:
+        """Return the body; None if the request was refused, or the client has broken off."""
+        length = self._length()
+        return None if length is None else self._read(length)
+
+    def _read(self, length: int) -> bytes | None:
+        try:
+            with BytesIO() as body:
+                while (left := length - body.tell()) and (piece := self._buffered.read1(min(left, PIECE))):
+                    body.write(piece)
+                if not left:
+                    return body.getvalue()
+                self.close_connection = True
+        except TimeoutError:
+            self.refuse(408, "the body of the request did not come in time")
+        except NoRoomError:
+            text = "requests of this client take up its share of the memory"
+            self.refuse(503, text, ("Retry-After", "1"))
+        return None
+
+    def _length(self) -> int | None:
+        """Return the length of the body; None if the request was refused."""
+        lengths = set(self.headers.get_all("Content-Length", ()))
+        given = lengths.pop() if lengths else None
+        if given is None or "Transfer-Encoding" in self.headers:
+            self.refuse(411, "a request needs Content-Length, and may have no Transfer-Encoding")
+        elif lengths or not (given.isascii() and given.isdigit()):
+            self.refuse(400, f"Content-Length must be one number, not {given[:40]!r}")
+        elif len(given) > len(str(self.largest)) or int(given) > self.largest:
+            self.refuse(413, f"the request has {given[:40]} bytes, more than {self.largest}")
+        else:
+            return int(given)
+        return None
 
     def log_message(self, format: str, *args: Any) -> None:
         """Say nothing."""

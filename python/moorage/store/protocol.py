@@ -21,7 +21,15 @@ ListResult: TypeAlias = tuple[list[T], str]
 
 
 class Replacement(list[T]):
-    """All objects of a kind, in place of events: at first, and whenever some may have been missed."""
+    """All objects of a kind, in place of events: at first, and whenever some may have been missed.
+
+    Attributes
+    ----------
+    resource_version : str
+        At which an API server listed them; "" where nobody tells.
+    """
+
+    resource_version = ""
 
 
 class Watcher(Protocol[T]):

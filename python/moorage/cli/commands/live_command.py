@@ -1,4 +1,5 @@
-"""``moorage serve scheduler`` schedules pods of a cluster; ``serve extender`` answers its kube-scheduler."""
+"""``moorage serve scheduler`` schedules pods of a cluster; ``serve extender`` answers its kube-scheduler, and
+``serve twin`` questions about it."""
 
 from __future__ import annotations
 
@@ -17,8 +18,10 @@ from moorage.cli.options.inputs import (
     seed_option,
 )
 from moorage.cli.options.logs import end_at_once, logging_to_stderr, verbosity_option
+from moorage.cli.options.new_node_options import node_source_options
 from moorage.cli.options.option_groups import GroupedCommand
 from moorage.cli.options.serving import extender_options, serving_options
+from moorage.cli.twin.serve_twin import twin_options
 
 if TYPE_CHECKING:
     from moorage.store.api import ApiClient
@@ -95,7 +98,7 @@ def scheduler(leader_elect: bool | None, verbose: int, **options: Any) -> int:
 
 @click.group(cls=CommandGroup)
 def serve() -> None:
-    """Schedule the pods of a real cluster, or answer its kube-scheduler.
+    """Schedule the pods of a real cluster, answer its kube-scheduler, or answer questions about it.
 
     Exit codes: 0 it was stopped; 1 the Lease was lost; 2 bad input, or the server has refused at the start.
     """
@@ -135,4 +138,39 @@ def extender(verbose: int, **options: Any) -> int:
     stop = Event()
     with ending_on_signals(stop.set), logging_to_stderr(verbose):
         serve_extender(options, stop)
+    return 0
+
+
+@serve.command(
+    cls=GroupedCommand,
+    examples=(
+        "moorage serve twin --kubeconfig ~/.kube/config",
+        "moorage serve twin -f examples/shop/cluster.yaml --port 8899",
+    ),
+)
+@input_options
+@scheduler_options
+@node_source_options
+@verbosity_option
+@twin_options
+def twin(verbose: int, **options: Any) -> int:
+    """Answer the questions of commands about a cluster until SIGTERM, SIGINT or SIGHUP.
+
+    The cluster (--kubeconfig, --in-cluster) is followed by watches; files (-f) are read for each question.
+    POST /v1/check, /v1/explain, /v1/capacity, /v1/nodes, /v1/plan/…, /v1/compare and /v1/simulate take the
+    options of the commands in the query, and manifests as the body. The answer is what the command prints,
+    by default with -o json; its headers name the command that prints it for a dump of that moment.
+
+    Beyond loopback it serves TLS only, and an API server decides who may ask.
+
+    Exit codes: 0 it was stopped; 2 bad input, or stopped before the server was read.
+    """
+    from threading import Event
+
+    from moorage.cli.options.process import ending_on_signals
+    from moorage.cli.twin.serve_twin import serve_twin
+
+    stop = Event()
+    with ending_on_signals(stop.set), logging_to_stderr(verbose):
+        serve_twin(options, stop)
     return 0

@@ -293,7 +293,8 @@ def _files(options: Mapping[str, Any]) -> Sequence[str | Path | Listed]:
         raise click.UsageError("--synthetic cannot be combined with -f or --kubeconfig")
     if not (_sources(options) or options["synthetic"]):
         raise click.UsageError("give the cluster with -f or --kubeconfig")
-    files: list[Any] = [file_named(name) for name in options["files"]]
+    held = _held()
+    files: list[Any] = [held[name] if name in held else file_named(name) for name in options["files"]]
     if names_server(options):
         files.insert(0, options.get("listed") or listed_objects(options))
     if options.get("admission"):
@@ -302,6 +303,12 @@ def _files(options: Mapping[str, Any]) -> Sequence[str | Path | Listed]:
 
         files.append(AdmissionPlugins(metadata=ObjectMeta(name="plugins"), plugins=options["admission"]))
     return files
+
+
+def _held() -> Mapping[str, Listed]:
+    """Return the objects that the caller of the command has read, by the name of a file; see `app.run`."""
+    context = click.get_current_context(silent=True)
+    return {} if context is None else context.find_root().obj or {}
 
 
 def file_named(name: str) -> str | Path:
@@ -343,6 +350,8 @@ def _trace_format(file: str, source: str) -> str:
     from moorage.sim.loaders.formats import recognized
 
     name = source_name(file)
+    if file in _held():
+        return ""
     if source != name and not source.startswith(f"{name}:"):
         return ""
     with suppress(InputError):

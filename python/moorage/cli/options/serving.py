@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         ClientConnectionConfiguration,
         LeaderElectionConfiguration,
     )
-    from moorage.serve import ExtenderService, LiveScheduler
+    from moorage.serve import DelegatedAuthorization, ExtenderService, LiveScheduler
     from moorage.serve.election import Election
     from moorage.serve.live_metrics import LiveMetrics
     from moorage.store.api import ApiClient, Connection
@@ -246,8 +246,7 @@ def serving(options: Mapping[str, Any], live: LiveScheduler) -> Iterator[None]:
     InputError
         Certificate or key is wrong, or the address cannot be used.
     """
-    from moorage.serve import DelegatedAuthorization, SecureServer
-    from moorage.store.api import connect
+    from moorage.serve import SecureServer
 
     port, files = options["secure_port"], (options["tls_cert_file"], options["tls_private_key_file"])
     if not port:
@@ -256,24 +255,38 @@ def serving(options: Mapping[str, Any], live: LiveScheduler) -> Iterator[None]:
     metrics = live.run.metrics
     metrics.text()
     with ExitStack() as stack:
-        in_cluster = options["in_cluster"]
-
-        def server_of(path: str | None) -> Connection | None:
-            if not path and not in_cluster:
-                return None
-            return stack.enter_context(connect(path, in_cluster=not path)).connection
-
-        who, may = (
-            server_of(options["authentication_kubeconfig"]),
-            server_of(options["authorization_kubeconfig"]),
-        )
-        authorization = DelegatedAuthorization(who, may)
+        authorization = delegated_authorization(options, stack)
         address = options["bind_address"] or "0.0.0.0", port
         source = f"--bind-address {address[0]}, --secure-port {port}, --tls-cert-file {files[0]}"
         with located(OSError, source=f"{source}, --tls-private-key-file {files[1]}"):
             server = SecureServer(address, *files, authorization, metrics.text, live.ready, live.health)
         stack.callback(server.close)
         yield
+
+
+def delegated_authorization(
+    options: Mapping[str, Any], stack: ExitStack, asks_own: bool = False
+) -> DelegatedAuthorization:
+    """Return what decides on requests, with connections that a stack closes.
+
+    Parameters
+    ----------
+    options : mapping of str to object
+        The values of `connection_options` and of the kubeconfigs of `serving_options`.
+    asks_own : bool, optional
+        Whether the server of `connection_options` is asked also outside of a cluster.
+    """
+    from moorage.serve import DelegatedAuthorization
+    from moorage.store.api import connect
+
+    def server_of(path: str | None) -> Connection | None:
+        if path or options["in_cluster"]:
+            return stack.enter_context(connect(path, in_cluster=not path)).connection
+        return stack.enter_context(connected(options)).connection if asks_own else None
+
+    return DelegatedAuthorization(
+        server_of(options["authentication_kubeconfig"]), server_of(options["authorization_kubeconfig"])
+    )
 
 
 def _check_port(options: Mapping[str, Any]) -> None:

@@ -262,7 +262,9 @@ class Reflector(Generic[T]):
 
     def _replace(self, objects: list[T]) -> None:
         with self._arrivals.condition:
-            self._news = [] if self.is_closed else [Replacement(objects)]
+            whole = Replacement(objects)
+            whole.resource_version = self._version
+            self._news = [] if self.is_closed else [whole]
             self._refusal, self.is_listed = None, True
             self._arrivals.note()
 

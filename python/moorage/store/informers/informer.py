@@ -160,6 +160,8 @@ class Informer(Generic[T]):
     ----------
     indexer : Indexer
         The copy.
+    resource_version : str
+        Of the last event of an API server in the copy, or of the last list; "" where nobody tells.
     """
 
     def __init__(  # noqa: PLR0913
@@ -181,6 +183,7 @@ class Informer(Generic[T]):
         self._watch: Watcher[T] | None = None
         self._registrations: tuple[Registration[T], ...] = ()
         self._synced = False
+        self.resource_version = ""
         self._begin = ""  # resource version at which a watch that is not made yet begins
         self._notices: list[Notice[T]] = []  # changes of the copy that no handler has received
         self._saved: Any = None  # the result of `save`, while nothing has changed since
@@ -283,8 +286,10 @@ class Informer(Generic[T]):
                 self._saved = None
                 while isinstance(news, Replacement):
                     self._replace(news)
+                    self.resource_version = news.resource_version
                     news = watch.poll()
                 if news:
+                    self.resource_version = news[-1].resource_version
                     self.indexer.apply(news, DeletedFinalStateUnknown, self._notices)
                 notices = self._notices
                 if notices:

@@ -1,0 +1,201 @@
+"""What `moorage serve twin` does with its options."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from threading import Event, Thread
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+from moorage.cli.options.decorators import all_of
+from moorage.cli.options.inputs import connected, load_input, names_server
+from moorage.cli.options.number_ranges import Number, WholeNumber
+from moorage.cli.options.serving import delegated_authorization, release_of_server
+from moorage.errors import located
+
+if TYPE_CHECKING:
+    from moorage.serve.twin import FollowedCluster
+
+    from .asked_twin import AskedTwin
+
+logger = logging.getLogger("moorage.serve")
+
+MIB = 1 << 20
+twin_options = all_of(
+    click.option(
+        "--bind-address",
+        metavar="ADDRESS",
+        default="127.0.0.1",
+        show_default=True,
+        help="The address to listen on; another one than that of loopback needs TLS, and reviews tokens.",
+    ),
+    click.option(
+        "--port",
+        type=WholeNumber(0, 65535),
+        default=8899,
+        show_default=True,
+        help="The port to listen on; 0 takes any free one.",
+    ),
+    click.option("--tls-cert-file", metavar="FILE", help="The certificate for HTTPS."),
+    click.option("--tls-private-key-file", metavar="FILE", help="The key of --tls-cert-file."),
+    click.option(
+        "--authentication-kubeconfig",
+        metavar="FILE",
+        help="The API server that checks the tokens of requests; default: the one that is followed.",
+    ),
+    click.option(
+        "--authorization-kubeconfig",
+        metavar="FILE",
+        help="The API server that decides who may ask; default: the one that is followed.",
+    ),
+    click.option(
+        "--answer-seconds",
+        type=Number(0, 3600, min_open=True),
+        default=60.0,
+        show_default=True,
+        help="How long an answer may take.",
+    ),
+    click.option(
+        "--answer-memory",
+        type=WholeNumber(64),
+        default=2048,
+        show_default=True,
+        help="How many MiB an answer may take up.",
+    ),
+    click.option(
+        "--at-once",
+        type=WholeNumber(1, 256),
+        default=4,
+        show_default=True,
+        help="How many questions are answered at the same time.",
+    ),
+    click.option(
+        "--max-body",
+        type=WholeNumber(1),
+        default=16 * MIB,
+        show_default=True,
+        help="Maximum size of a request in bytes.",
+    ),
+)
+OF_QUESTIONS = (
+    *("config", "gates", "version", "percentage", "tie_break", "seed"),
+    *("types_file", "validate", "namespace", "admission", "like_siblings"),
+)
+"""Parameters that every question gets."""
+
+
+def serve_twin(options: Mapping[str, Any], stop: Event) -> None:
+    """Answer questions until an event is set; prints where to ask first.
+
+    Parameters
+    ----------
+    options : mapping of str to object
+        The values of `input_options`, `scheduler_options`, `node_source_options` and `twin_options`.
+
+    Raises
+    ------
+    UsageError, InputError
+        Options contradict each other, a file is wrong, or the address cannot be used.
+    ApiError
+        The server has refused, and the event is set.
+    """
+    from moorage.serve.twin import TwinServer
+    from moorage.serve.twin.twin_server import LOOPBACK
+
+    address, files = options["bind_address"], (options["tls_cert_file"], options["tls_private_key_file"])
+    is_open = address not in LOOPBACK
+    if bool(files[0]) != bool(files[1]):
+        raise click.UsageError("give both --tls-cert-file and --tls-private-key-file, or neither")
+    if is_open and not files[0]:
+        raise click.UsageError(
+            f"--bind-address {address} needs --tls-cert-file and --tls-private-key-file: it takes tokens"
+        )
+    if is_open and not names_server(options) and not options["authorization_kubeconfig"]:
+        raise click.UsageError(
+            f"--bind-address {address} needs --authorization-kubeconfig: an API server decides who may ask"
+        )
+    with ExitStack() as stack:
+        twin, cluster = asked_twin(options, stop, stack)
+        alive, ready = ({}, {}) if cluster is None else cluster.checks()
+        review = delegated_authorization(options, stack, names_server(options)) if is_open else None
+        with located(OSError, source=f"--bind-address {address}, --port {options['port']}, --tls-cert-file"):
+            server = TwinServer(
+                (address, options["port"]),
+                twin.reply,
+                files=files if files[0] else None,
+                authorization=review,
+                alive=alive,
+                ready=ready,
+                metrics=bytes if cluster is None else cluster.metrics.text,
+                max_body=options["max_body"],
+            )
+        stack.callback(server.close)
+        host = f"[{address}]" if ":" in address else address
+        click.echo(f"{'https' if files[0] else 'http'}://{host}:{server.port}/v1/", err=True)
+        stop.wait()
+
+
+def asked_twin(
+    options: Mapping[str, Any], stop: Event, stack: ExitStack
+) -> tuple[AskedTwin, FollowedCluster | None]:
+    """Return what answers questions about the cluster of options, and the cluster if it is followed.
+
+    Parameters
+    ----------
+    options : mapping of str to object
+        See `serve_twin`.
+    stop : threading.Event
+        Ends the attempts to reach the server, and the following.
+    stack : ExitStack
+        Closes what was opened.
+    """
+    from moorage.serve.twin import FollowedCluster, Limits
+    from moorage.store import UnreachableError
+
+    from .asked_twin import AskedTwin
+
+    defaults = [*_defaults(options)]
+    seconds, memory = options["answer_seconds"], options["answer_memory"] * MIB
+    limits = Limits(seconds, memory, at_once=options["at_once"])
+    if not names_server(options):
+        load_input({**options, "version": options["version"]})
+        files = options["files"]
+        if "-" in files:
+            raise click.UsageError("standard input can be read once only: give -f a file")
+        return AskedTwin(
+            None, files, is_recursive=options["recursive"], defaults=defaults, limits=limits
+        ), None
+    if options["files"] or options["synthetic"]:
+        raise click.UsageError("-f and --synthetic cannot be combined with --kubeconfig or --in-cluster")
+    release = release_of_server(options, stop)
+    if options["version"] is None:
+        defaults.append(("kubernetes-version", release))
+    client = stack.enter_context(connected(options))
+    cluster = FollowedCluster(client)
+    twin = AskedTwin(cluster, defaults=defaults, limits=limits)
+    if not cluster.await_lists(stop):
+        raise UnreachableError("stopped before the cluster was listed")
+    follower = Thread(target=cluster.follow, args=(stop,), name="twin", daemon=True)
+    follower.start()
+    stack.callback(follower.join)
+    stack.callback(stop.set)
+    stack.callback(client.arrivals.wake)
+    return twin, cluster
+
+
+def _defaults(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the options that are given to every question, as it would name them."""
+    context = click.get_current_context()
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        if name not in OF_QUESTIONS or context.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
+            continue
+        value, option = options[name], max(parameter.opts, key=len)
+        if isinstance(value, bool):
+            option, value = (parameter.opts if value else parameter.secondary_opts)[0], "true"
+        text = ",".join(value) if isinstance(value, tuple) else str(value)
+        yield option.lstrip("-"), text

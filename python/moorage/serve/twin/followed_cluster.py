@@ -1,0 +1,150 @@
+"""FollowedCluster: the objects of a cluster as `moorage dump` would list them now, kept by watches."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from operator import attrgetter
+from threading import Event, RLock
+from typing import Any, NamedTuple
+
+from moorage.objects import Object
+from moorage.serve.health import STEP_LIMIT, UNREADABLE_LIMIT, Check, liveness_checks
+from moorage.serve.live_metrics import LiveMetrics
+from moorage.store import ApiError
+from moorage.store.api import ApiClient
+from moorage.store.api.cluster_objects import REQUIRED, kinds_of_clusters, without_contents
+from moorage.store.api.reflector import Reflector
+from moorage.store.informers.informer import Informer
+
+logger = logging.getLogger("moorage.serve")
+
+PAUSE = 0.05
+"""Seconds in which events are collected: what is done for each round is shared by them."""
+LOOK = 1.0
+"""Seconds between two looks at a cluster that tells nothing."""
+_key = attrgetter("key")
+
+
+class Moment(NamedTuple):
+    """How far a cluster was followed when a question was asked.
+
+    Attributes
+    ----------
+    versions : dict of str to str
+        By kind, the resource version of its last event or list; "" for a kind without objects in the server.
+    staleness : float
+        Seconds since the server has sent anything; where a kind cannot be read now, since anything about it.
+    unreadable : dict of str to str
+        By kind, why it cannot be read now.
+    left_out : list of str
+        The kinds that the user may not list, which are as if they had no objects.
+    """
+
+    versions: Mapping[str, str]
+    staleness: float
+    unreadable: Mapping[str, str]
+    left_out: list[str]
+
+
+class FollowedCluster:
+    """Follows all kinds that scheduling reads.
+
+    Parameters
+    ----------
+    informer : callable, optional
+        Returns the informer of a kind, which others may share; by default one of its own.
+
+    Attributes
+    ----------
+    client : ApiClient
+    lock : lock
+        Held while events are applied, and by whoever forks: a child sees no event half applied.
+    metrics : LiveMetrics
+        A step is a round of `follow`.
+    """
+
+    def __init__(
+        self, client: ApiClient, informer: Callable[[type[Object]], Informer[Any]] | None = None
+    ) -> None:
+        self.client, self.lock, self.metrics = client, RLock(), LiveMetrics(client)
+        make = informer or (lambda kind: Informer(client, kind))
+        self._informers: dict[type[Object], Informer[Any]] = {
+            kind: make(kind) for kind in kinds_of_clusters()
+        }
+        self._reflectors: dict[type[Object], Reflector[Any]] = {}
+        for kind, one in self._informers.items():
+            reflector = one.begin()
+            assert isinstance(reflector, Reflector)
+            self._reflectors[kind] = reflector
+
+    def apply_news(self) -> None:
+        """Apply the events that have arrived."""
+        with self.lock:
+            for kind, informer in self._informers.items():
+                if self._reflectors[kind].is_listed:
+                    informer.run_once()
+        self.metrics.has_stepped()
+
+    def follow(self, stop: Event) -> None:
+        """Apply events as they arrive, until an event is set."""
+        seen = -1
+        while not stop.wait(PAUSE):
+            seen = self.client.arrivals.wait(seen, LOOK)
+            try:
+                self.apply_news()
+            except ApiError as error:
+                self.metrics.failed_steps += 1
+                logger.warning("the cluster is not followed now: error=%s", error)
+
+    def is_listed(self) -> bool:
+        """Whether all kinds were listed, but for optional ones that cannot be."""
+        return all(
+            one.is_listed or (kind not in REQUIRED and one.error) for kind, one in self._reflectors.items()
+        )
+
+    def await_lists(self, stop: Event) -> bool:
+        """Wait until the cluster is listed; False if an event is set before."""
+        while not stop.is_set():
+            seen = self.client.arrivals.count
+            if self.is_listed():
+                self.apply_news()
+                return True
+            self.client.arrivals.wait(seen, LOOK)
+        return False
+
+    def objects(self) -> Iterator[Object]:
+        """Yield the objects in the order of `list_cluster`."""
+        for informer in self._informers.values():
+            yield from map(without_contents, sorted(informer.indexer.values(), key=_key))
+
+    def moment(self) -> Moment:
+        """Return how far the cluster is followed. To be called with the lock."""
+        now = self.client.connection.clock()
+        listed = {kind: one for kind, one in self._reflectors.items() if one.is_listed}
+        failing = {kind: one for kind, one in listed.items() if one.unreadable_since is not None}
+        heard = max(one.heard for one in self._reflectors.values())
+        heard = min((one.heard for one in failing.values()), default=heard)
+        return Moment(
+            {kind.__name__: self._informers[kind].resource_version for kind in listed},
+            max(0.0, now - heard),
+            {kind.__name__: one.error for kind, one in failing.items()},
+            [kind.__name__ for kind in self._reflectors if kind not in listed],
+        )
+
+    def checks(self) -> tuple[Mapping[str, Check], Mapping[str, Check]]:
+        """Return the checks of liveness and of readiness.
+
+        Ready is a twin that has listed the cluster, and can read each kind that it has listed.
+        """
+
+        def are_readable() -> bool:
+            now = self.client.connection.clock()
+            since = [one.unreadable_since for one in self._reflectors.values() if one.is_listed]
+            return self.is_listed() and all(one is None or now - one <= UNREADABLE_LIMIT for one in since)
+
+        alive = {
+            **liveness_checks(self.client, [self.client.connection], None),
+            "steps": lambda: self.metrics.since_step() <= STEP_LIMIT,
+        }
+        return alive, {**alive, "kinds": are_readable}

@@ -1,0 +1,280 @@
+"""A twin over the server of the wire format: each answer has the bytes of its command over a dump."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from io import BytesIO, TextIOWrapper
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+from urllib.error import HTTPError
+from urllib.parse import urlencode
+from urllib.request import Request, urlopen
+
+import pytest
+from tests.cli.options.test_cluster_options import run
+from tests.cli.options.test_cluster_options import server as server
+from tests.cli.test_simulate import node, pod
+from tests.house.source import ROOT
+from tests.store.api.test_api_client import answers
+from tests.store.api.wire_server import WireServer
+
+from moorage.cli import main
+from moorage.cli.twin.asked_twin import DUMP, AskedTwin
+from moorage.objects import decode_object
+from moorage.serve.twin import FollowedCluster, Limits, Reply, TwinServer
+from moorage.store.api import connect
+
+FILE = str(ROOT / "examples/demo.yaml")
+RELEASE = json.dumps(pod("new")).encode()
+Query = list[tuple[str, str]]
+QUESTIONS: list[tuple[str, Query, bytes]] = [
+    ("check", [("drain", "a"), ("survive", "node")], b""),
+    ("check", [("new-only", ""), ("output", "markdown")], RELEASE),
+    ("check", [("taint", "a k=v:NoSchedule"), ("output", "html")], b""),
+    ("explain", [("target", "p4")], b""),
+    ("capacity", [("pod", "-"), ("gang", "2")], RELEASE),
+    ("nodes", [("by", "zone"), ("output", "csv")], b""),
+    ("plan/nodes", [("like", "a")], b""),
+    ("plan/drain", [("names", "a")], b""),
+    ("compare", [("alternatives", "as-is"), ("alternatives", "cordon a")], b""),
+    ("compare", [("alternatives", "kubernetes 1.35"), ("alternatives", "kubernetes 1.37")], b""),
+    ("simulate", [], RELEASE),
+]
+
+
+@pytest.fixture
+def cluster(server: WireServer, tmp_path: Path) -> Iterator[FollowedCluster]:
+    with connect(str(tmp_path / "config")) as client:
+        cluster = FollowedCluster(client)
+        assert cluster.await_lists(Event())
+        yield cluster
+
+
+@pytest.fixture
+def twin(cluster: FollowedCluster) -> AskedTwin:
+    return AskedTwin(cluster, defaults=[("kubernetes-version", "1.36")])
+
+
+def header(reply: Reply, name: str) -> str:
+    return dict(reply.headers)[f"Moorage-{name}"]
+
+
+def settle(server: WireServer, cluster: FollowedCluster) -> None:
+    """Wait until the twin has seen the last write."""
+    last = server.store.list("Pod")[1]
+    while int(last) > max(int(at) for at in cluster.moment().versions.values() if at):
+        cluster.client.arrivals.wait(cluster.client.arrivals.count, 0.05)
+        cluster.apply_news()
+
+
+def repeated(
+    command: str, stdin: bytes, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> str:
+    monkeypatch.setattr(sys, "stdin", TextIOWrapper(BytesIO(stdin)))
+    words = shlex.split(command)
+    assert words[0] == "moorage"
+    main(words[1:])
+    return capsys.readouterr().out
+
+
+def test_each_answer_has_the_bytes_of_its_command_over_a_dump(
+    server: WireServer,
+    cluster: FollowedCluster,
+    twin: AskedTwin,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Before and after each of several changes of the cluster."""
+    monkeypatch.chdir(tmp_path)
+    store = server.store
+    changes = [
+        lambda: store.create(decode_object(pod("late", "other"))),
+        lambda: store.bind(store.get("Pod", "p1", "default"), "b"),
+        lambda: store.create(decode_object(node("c", "z1"))),
+        lambda: store.delete("Node", "b"),
+    ]
+    versions = set()
+    for at, change in enumerate([lambda: None, *changes]):
+        change()
+        settle(server, cluster)
+        assert run(capsys, "dump", "--kubeconfig", "config", "-o", DUMP)[0] == 0
+        for path, query, body in QUESTIONS[at :: len(changes) + 1]:
+            reply = twin.reply(path, query, body)
+            assert reply.status == 200, (path, query, reply.body)
+            assert reply.body.decode() == repeated(header(reply, "Repeat"), body, capsys, monkeypatch)
+            assert len(reply.body) > 100
+            assert float(header(reply, "Staleness")) < 60
+            versions.add(header(reply, "Resource-Versions"))
+    assert len(versions) == len(changes) + 1
+
+
+@pytest.fixture(scope="module")
+def of_files(tmp_path_factory: pytest.TempPathFactory) -> AskedTwin:
+    file = tmp_path_factory.mktemp("files") / "own.json"
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [node("a", "z1"), pod("p")]}))
+    return AskedTwin(None, [str(file)])
+
+
+def test_a_twin_of_files_answers_as_the_commands(
+    of_files: AskedTwin, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reply = of_files.reply("check", [("output", "table")], b"")
+    assert (reply.status, reply.type) == (200, "text/plain; charset=utf-8")
+    assert reply.body.decode() == repeated(header(reply, "Repeat"), b"", capsys, monkeypatch)
+    assert json.loads(of_files.reply("state", [], b"").body) == {}
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "status", "text"),
+    [
+        ("replay", [], 404, "there is no question 'replay'"),
+        ("check", [("drian", "a")], 400, "there is no such option; nearest: drain"),
+        ("check", [("file", "x.yaml")], 400, "there is no such option"),
+        ("check", [("kubeconfig", "x")], 400, "there is no such option"),
+        ("check", [("config", "/etc/passwd")], 400, "names a file; send its content as the body"),
+        ("compare", [("alternatives", "as-is"), ("alternatives", "../x")], 400, "names a file"),
+        ("check", [("config", "https://example.com/x")], 400, "names a file"),
+        ("check", [("config", "README.md")], 400, "cannot be read"),
+        ("check", [("drain", "a\nb")], 400, "must be text in one line"),
+        ("check", [("new-only", "perhaps")], 400, "a flag is true or false"),
+        ("check", [("taint", "a 'b")], 400, "No closing quotation"),
+        ("check", [("drain", "nowhere")], 400, 'there is no Node "nowhere"'),
+        ("capacity", [], 400, "Missing option '--pod'"),
+    ],
+)
+def test_a_question_that_cannot_be_answered_is_refused(
+    of_files: AskedTwin, path: str, query: Query, status: int, text: str
+) -> None:
+    reply = of_files.reply(path, query, b"")
+    assert (reply.status, text in json.loads(reply.body)["error"]) == (status, True), reply.body
+
+
+def test_a_body_that_is_no_manifest_is_refused_as_on_the_command_line(of_files: AskedTwin) -> None:
+    reply = of_files.reply("check", [], b"kind: [")
+    assert (reply.status, "stdin" in json.loads(reply.body)["error"]) == (400, True)
+
+
+def test_answers_have_limits() -> None:
+    for limits, status, text in (
+        (Limits(seconds=0.001), 504, "the answer took longer than 0.001 s"),
+        (Limits(output=100), 507, "the answer has more than"),
+    ):
+        reply = AskedTwin(None, [FILE], limits=limits).reply("check", [], b"")
+        assert (reply.status, text in json.loads(reply.body)["error"]) == (status, True), reply
+    one = AskedTwin(None, [FILE], limits=Limits(at_once=1))
+    with one.forks.slot():
+        reply = one.reply("check", [], b"")
+    assert (reply.status, reply.headers) == (503, [("Retry-After", "1")])
+    assert one.reply("check", [], b"").status == 200
+
+
+def test_a_twin_of_a_server_that_fails_answers_and_tells_how_old_it_is(
+    server: WireServer, cluster: FollowedCluster, twin: AskedTwin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alive, ready = cluster.checks()
+    assert all(check() for check in ready.values())
+    clock = cluster.client.connection.clock
+    now = [clock()]
+    monkeypatch.setattr(cluster.client.connection, "clock", lambda: now[0])
+    server.faults += [answers(403, "Forbidden", "expired rights") for _ in range(500)]
+    server.cut()
+    while len(cluster.moment().unreadable) < 3:
+        cluster.client.arrivals.wait(cluster.client.arrivals.count, 0.05)
+        now[0] += 1.0
+    now[0] += 100.0
+    assert [name for name, check in ready.items() if not check()] == ["kinds"]
+    assert all(check() for check in alive.values())
+    reply = twin.reply("nodes", [], b"")
+    assert reply.status == 200
+    assert float(header(reply, "Staleness")) >= 100.0
+    assert header(reply, "Unreadable")
+    state = json.loads(twin.reply("state", [], b"").body)
+    assert state["stalenessSeconds"] >= 100.0
+
+
+# ---- the command -------------------------------------------------------------------------------------------
+
+
+def fetch(url: str, body: bytes | None = None, **headers: str) -> tuple[int, bytes, Any]:
+    try:
+        with urlopen(Request(url, body, headers), timeout=60) as answer:
+            return answer.status, answer.read(), answer.headers
+    except HTTPError as error:
+        return error.code, error.read(), error.headers
+
+
+def served(monkeypatch: pytest.MonkeyPatch, arguments: Sequence[str], use: Any) -> tuple[int, list[Any]]:
+    """Run the command; what a function gets for the address it serves at; stop."""
+    found: list[Any] = []
+    made = TwinServer.__init__
+
+    def init(self: TwinServer, *args: Any, **options: Any) -> None:
+        made(self, *args, **options)
+
+        def ask() -> None:
+            try:
+                found.append(use(f"http://127.0.0.1:{self.port}"))
+            finally:
+                os.kill(os.getpid(), signal.SIGTERM)
+
+        Thread(target=ask).start()
+
+    monkeypatch.setattr(TwinServer, "__init__", init)
+    return main(["serve", "twin", "--port", "0", *arguments]), found
+
+
+def test_the_command_follows_a_cluster_until_it_is_stopped(
+    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.version = "v1.37.1"
+
+    def use(url: str) -> list[Any]:
+        query = urlencode([("like", "a"), ("output", "json")])
+        return [
+            fetch(f"{url}/v1/plan/nodes?{query}"),
+            fetch(f"{url}/v1/check", RELEASE),
+            fetch(f"{url}/readyz"),
+            fetch(f"{url}/metrics"),
+            fetch(f"{url}/v1/check", Host="twin.example.com"),
+            fetch(f"{url}/v1/check", Origin="http://localhost"),
+            fetch(f"{url}/v2"),
+        ]
+
+    code, ((plan, check, ready, metrics, *refused),) = served(
+        monkeypatch, ["--kubeconfig", str(tmp_path / "config"), "--seed", "3"], use
+    )
+    assert code == 0
+    assert (plan[0], json.loads(plan[1])["kind"]) == (200, "NodesNeeded")
+    options = "--seed=3 --kubernetes-version=1.37"
+    assert plan[2]["Moorage-Repeat"] == f"moorage plan nodes -f {DUMP} {options} --like=a --output=json"
+    assert json.loads(check[1])["release"]["version"] == "1.37"
+    assert (ready[0], b"moorage_unreadable_kind_seconds" in metrics[1]) == (200, True)
+    assert [one[0] for one in refused] == [403, 403, 404]
+    written = [method for method, *_ in server.requests if method != "GET"]
+    assert written == []
+    assert "http://127.0.0.1:" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--bind-address", "0.0.0.0"], "needs --tls-cert-file and --tls-private-key-file"),
+        (
+            ["--bind-address", "0.0.0.0", "--tls-cert-file", "c", "--tls-private-key-file", "k"],
+            "needs --authorization-kubeconfig: an API server decides who may ask",
+        ),
+        (["--tls-cert-file", "c"], "give both --tls-cert-file and --tls-private-key-file, or neither"),
+    ],
+)
+def test_beyond_loopback_it_needs_tls_and_reviews_tokens(
+    arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["serve", "twin", "-f", FILE, *arguments]) == 2
+    assert text in capsys.readouterr().err

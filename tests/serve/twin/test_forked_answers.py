@@ -1,0 +1,104 @@
+"""Child processes that answer: what they may take up, and what they may touch."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+
+from moorage.serve.twin import Forks, Limits, Output, TwinRefusalError
+
+
+def run(work: Callable[[], int], limits: Limits | None = None, *files: Path) -> Output:
+    return Forks(limits or Limits(), files).run(work, b"question", nullcontext())
+
+
+def test_a_child_has_streams_of_its_own() -> None:
+    def work() -> int:
+        print(sys.stdin.read(), os.getpid())
+        print("note", file=sys.stderr)
+        return 7
+
+    code, stdout, stderr = run(work)
+    text, number = stdout.decode().split()
+    assert (code, text, stderr) == (7, "question", "note\n")
+    assert int(number) != os.getpid()
+
+
+def test_a_child_that_fails_does_not_tell_what_it_was_asked() -> None:
+    def work() -> int:
+        raise KeyError("something of the question")
+
+    code, _, stderr = run(work)
+    assert (code, stderr.partition(" ")[0]) == (70, "KeyError")
+    assert "something" not in stderr
+
+
+def endless() -> int:
+    while True:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("work", "limits", "status", "text"),
+    [
+        (endless, Limits(seconds=0.05), 504, "the answer took longer than 0.05 s"),
+        (lambda: len(bytearray(1 << 30)), Limits(memory=64 << 20), 507, "needed more than 64 MiB of memory"),
+        (lambda: os.abort(), Limits(), 507, "needed more than 2048 MiB of memory"),
+        (lambda: print("x" * 5000) or 0, Limits(output=4096), 507, "the answer has more than"),
+    ],
+)
+def test_what_is_beyond_a_limit_is_refused(
+    work: Callable[[], int], limits: Limits, status: int, text: str
+) -> None:
+    with pytest.raises(TwinRefusalError, match=text) as refused:
+        run(work, limits)
+    assert refused.value.status == status
+
+
+def test_a_child_touches_no_file_process_or_server_of_its_machine(tmp_path: Path) -> None:
+    (tmp_path / "own").mkdir()
+    for name in ("own/data", "other"):
+        (tmp_path / name).write_text(name)
+
+    def connect() -> object:
+        return socket.create_connection(("127.0.0.1", 9))
+
+    attempts: list[Callable[[], object]] = [
+        lambda: (tmp_path / "other").read_text(),
+        lambda: (tmp_path / "own/data").write_text("changed"),
+        lambda: (tmp_path / "own/../other").read_text(),
+        lambda: Path("/proc/self/environ").read_text(),
+        lambda: os.remove(tmp_path / "other"),
+        lambda: subprocess.run(["true"], check=False),
+        connect,
+    ]
+
+    def work() -> int:
+        print((tmp_path / "own/data").read_text())
+        for attempt in attempts:
+            try:
+                attempt()
+            except PermissionError:
+                print("refused")
+        return 0
+
+    assert run(work, None, tmp_path / "own").stdout.decode().split() == [
+        "own/data",
+        *["refused"] * len(attempts),
+    ]
+    assert (tmp_path / "own/data").read_text() == "own/data"
+
+
+def test_a_question_too_many_is_refused() -> None:
+    forks = Forks(Limits(at_once=1))
+    with forks.slot(), pytest.raises(TwinRefusalError, match="1 questions are being answered") as refused:
+        forks.run(lambda: 0, b"", nullcontext())
+    assert refused.value.status == 503
+    assert forks.run(lambda: 0, b"", nullcontext()).code == 0

@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import argparse
 import copy
+import json
+import math
 import os
 import platform
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -165,15 +167,20 @@ def draw(found: Sequence[Cost], note: str, path: Path, theme: str, plot: Any) ->
     axes.set_yticks(range(len(found)), [cost.title for cost in found], color=colours["text"], fontsize=10)
     axes.invert_yaxis()
     axes.set_xscale("log")
-    axes.set_xlim(0.5, max(cost.theirs for cost in found) * 4e6)
-    axes.tick_params(axis="y", length=0)
-    axes.tick_params(axis="x", which="both", bottom=False, labelbottom=False)
+    end = max(cost.theirs for cost in found) * 4e6
+    axes.set_xlim(0.5, end)
+    ticks = [10**power for power in range(int(math.log10(end)) + 1)]
+    axes.set_xticks(ticks, [in_units(tick / 1e6) for tick in ticks], color=colours["text"], fontsize=9)
+    axes.grid(axis="x", color=colours["theirs"], alpha=0.35, linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.tick_params(axis="both", which="both", length=0)
     for side in ("top", "right", "bottom"):
         axes.spines[side].set_visible(False)
     axes.spines["left"].set_color(colours["theirs"])
     bars = [plot.Rectangle((0, 0), 1, 1, color=colours[side]) for side in ("theirs", "ours")]
     names = [f"kube-scheduler {RELEASE}", "moorage"]
-    figure.legend(bars, names, loc="outside upper left", ncols=2, frameon=False, labelcolor=colours["text"])
+    figure.legend(bars, names, loc="outside upper right", ncols=2, frameon=False, labelcolor=colours["text"])
+    figure.suptitle("Processor time per pod", x=0.01, ha="left", fontsize=11, color=colours["text"])
     figure.supxlabel(note, fontsize=8, color=colours["text"])
     figure.savefig(path, transparent=True, metadata={"Date": None})
     plot.close(figure)
@@ -183,7 +190,7 @@ def note(nodes: int, pods: int, rounds: int) -> str:
     """What was measured, on what."""
     machine = f"{platform.machine()}, {os.cpu_count()} cores"
     return (
-        f"Processor time per pod, logarithmic; {pods:,} pods on {nodes:,} nodes, least of {rounds} rounds.\n"
+        f"{pods:,} pods on {nodes:,} nodes, least of {rounds} rounds. The scale is logarithmic.\n"
         f"Both in the same run on the same machine ({machine}).\n"
         "kube-scheduler's code: queue, decision and cache, in process. moorage: binding and events, too."
     )
@@ -191,7 +198,8 @@ def note(nodes: int, pods: int, rounds: int) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.picture", description=__doc__.partition("\n")[0])
-    parser.add_argument("folder", type=Path, help="for cost-light.svg and cost-dark.svg")
+    parser.add_argument("folder", type=Path, help="for cost-light.svg, cost-dark.svg and cost.json")
+    parser.add_argument("--again", action="store_true", help="draw what cost.json has, without measuring")
     parser.add_argument(
         "--program", type=Path, help="the Go program of kube-scheduler's code, if it is built"
     )
@@ -199,17 +207,26 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--pods", type=int, default=PODS)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     options = parser.parse_args(arguments)
+    plot, file = pyplot(), options.folder / "cost.json"
+    if not options.again:
+        file.write_text(json.dumps(_measured(options), indent=1) + "\n")
+    measured = json.loads(file.read_text())
+    for theme in THEMES:
+        bars = [Cost(**cost) for cost in measured["costs"]]
+        draw(bars, measured["note"], options.folder / f"cost-{theme}.svg", theme, plot)
+
+
+def _measured(options: argparse.Namespace) -> Json:
+    """Seconds of each workload, and what was measured on what."""
     from tests.conformance.upstream import decisions
 
-    plot = pyplot()
+    sizes = options.nodes, options.pods, options.rounds
     with tempfile.TemporaryDirectory() as folder:
         program = options.program or decisions.build(Path(folder), RELEASE)
-        sizes = options.nodes, options.pods, options.rounds
         found = list(costs(lambda one: decisions.upstream(program, [one])[0], *sizes, time.process_time))
     for cost in found:
         print(f"{cost.title:20}{in_units(cost.theirs):>10}{in_units(cost.ours):>10}")
-    for theme in THEMES:
-        draw(found, note(*sizes), options.folder / f"cost-{theme}.svg", theme, plot)
+    return {"note": note(*sizes), "costs": [asdict(cost) for cost in found]}
 
 
 if __name__ == "__main__":

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
+from sphinx.application import Sphinx
+
 import moorage
 
 project = "moorage"
@@ -19,5 +24,9 @@ html_css_files = ["pages.css"]
 
 # Headings are link targets, as on the pages of a code host.
 myst_heading_anchors = 3
-myst_enable_extensions = ["attrs_inline"]  # classes of pictures
 nitpicky = False
+
+
+def setup(app: Sphinx) -> None:
+    """Copy the pictures, which pages name in HTML, so that Sphinx does not see them."""
+    shutil.copytree(Path(app.srcdir) / "pictures", Path(app.outdir) / "pictures", dirs_exist_ok=True)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from bench import picture
+from tests.house.source import ROOT
 
 
 def upstream(*seconds: float, placed: int = 20) -> Any:
@@ -65,7 +66,18 @@ def test_light_and_dark_pictures_have_figures_and_what_they_are_of(tmp_path: Pat
         text = path.read_text()
         shown = re.findall(r"<text[^>]*>([^<]*)</text>", text)
         assert {"plain pods", "600 µs", "2 µs   (300 times less)", "On one machine."} <= set(shown)
+        assert [one for one in shown if one in ("1 µs", "10 µs", "100 µs", "1 ms", "10 ms")] == shown[:4]
         assert colours["ours"] in text
         first = path.read_bytes()
         picture.draw(found, "On one machine.", path, theme, picture.pyplot())
         assert path.read_bytes() == first
+
+
+def test_what_was_measured_is_drawn_again(tmp_path: Path) -> None:
+    shown = ROOT / "docs/pictures"
+    (tmp_path / "cost.json").write_text((shown / "cost.json").read_text())
+    picture.main([str(tmp_path), "--again"])
+    for name in ("cost-light.svg", "cost-dark.svg"):
+        drawn, kept = (re.findall(r">([^<>\n]+)</text>", (at / name).read_text()) for at in (tmp_path, shown))
+        assert drawn == kept
+        assert "3,600 times less" in " ".join(kept)

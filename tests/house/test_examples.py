@@ -103,10 +103,38 @@ def test_a_command_prints_what_a_page_shows(
     command: str, lines: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.main(shlex.split(command)[1:]) < 2
-    printed = iter([line.rstrip() for line in capsys.readouterr().out.splitlines()])
-    for line in lines:  # in this order; … stands for the rest of a line
-        whole = line.removesuffix("…")
-        assert any(one.startswith(whole) if line.endswith("…") else one == whole for one in printed), line
+    printed = [line.rstrip() for line in capsys.readouterr().out.splitlines() if line.strip()]
+    if shown := [line for line in lines if line]:
+        assert differing("\n".join(printed), shown) == ""
+
+
+def differing(printed: str, shown: list[str]) -> str:
+    """The first line that differs: … stands for the rest of a line, and alone for one or more lines."""
+    marks = {"…": r"(?:.+\n)+?"}
+    parts = [
+        marks.get(line, re.escape(line.removesuffix("…")) + ".*" * line.endswith("…") + r"\n")
+        for line in shown
+    ]
+    at = next((at for at in range(1, len(parts) + 1) if not re.match("".join(parts[:at]), f"{printed}\n")), 0)
+    if at:
+        return shown[at - 1]
+    return "" if re.fullmatch("".join(parts), f"{printed}\n") else "there is more than is shown"
+
+
+@pytest.mark.parametrize(
+    ("shown", "said"),
+    [
+        (["a", "b c", "d"], ""),
+        (["a", "…", "d"], ""),
+        (["…", "b…", "…"], ""),
+        (["a", "d"], "d"),
+        (["a", "b c", "…", "d"], "d"),
+        (["a", "b c"], "there is more than is shown"),
+        (["a", "c"], "c"),
+    ],
+)
+def test_what_a_block_leaves_out_is_marked(shown: list[str], said: str) -> None:
+    assert differing("a\nb c\nd", shown) == said
 
 
 def test_the_python_of_the_front_page() -> None:

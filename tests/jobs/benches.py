@@ -1,10 +1,10 @@
-"""Measurements, besides the suites of `make bench`."""
+"""Measurements, besides the suites of `make bench`; and the pictures of the pages."""
 
 from __future__ import annotations
 
 from subprocess import PIPE
 
-from tests.jobs.job import GO, JobError, given, job, python
+from tests.jobs.job import CHROMIUM, GO, JobError, given, job, program, python
 
 
 @job("1 min")
@@ -20,6 +20,12 @@ def bench_front() -> None:
 def bench_picture() -> None:
     """Processor time per pod beside kube-scheduler's code, as the pictures of the front page"""
     python("-m", "bench.picture", "docs/pictures", *given("OPTIONS").split())
+
+
+@job("1 min", needs=[program("chromium", CHROMIUM)])
+def pictures() -> None:
+    """docs/pictures, from the examples: terminals, and what Chromium shows of pages"""
+    python("docs/make_pictures.py")
 
 
 @job("5 min", takes=["BASE", "SUITES"])

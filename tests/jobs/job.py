@@ -47,6 +47,7 @@ def sanitizer(library: str) -> Need:
 INDEX = Need("a package index", lambda: True)
 """Whether it can be reached shows when pip is called."""
 ROOT_USER = Need("root", lambda: not os.geteuid())
+CHROMIUM = "apt-get install chromium chromium-driver"
 GO = program("go", "1.26 or later, https://go.dev/dl, and its module proxy")
 VALGRIND = program("valgrind", "apt-get install valgrind")
 

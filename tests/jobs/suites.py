@@ -8,6 +8,7 @@ from subprocess import PIPE
 from building.variants import build, environment, folder, reports
 from tests.jobs.job import (
     ALONE,
+    CHROMIUM,
     GO,
     PARALLEL,
     PYTEST,
@@ -23,7 +24,6 @@ from tests.jobs.job import (
 from tests.live.servers.build import DEFAULT, MODULES, version
 
 THOROUGH = {"MOORAGE_PROFILE": "nightly"}
-CHROMIUM = "apt-get install chromium chromium-driver"
 OF_THE_SERVER = [
     f"tests/live/test_{name}.py"
     for name in ("client", "scheduler", "metrics", "controllers", "rights", "page")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -21,13 +22,17 @@ from tests.store.api.test_engine_over_wire import LIMIT, fill
 from tests.store.api.wire_server import WireServer
 
 from moorage import __version__
-from moorage.cli.commands.live_command import extender, scheduler
+from moorage.cli.commands.live_command import extender, scheduler, twin
+from moorage.cli.twin.standing_questions import GAUGES, read_questions
+from moorage.objects.resource_names import plural
 from moorage.plugins.registry import read_configuration
 from moorage.serve import LiveScheduler
 from moorage.serve.http_server import HEALTH
 from moorage.serve.live_scheduler import END
+from moorage.serve.twin.twin_server import QUESTIONS
 from moorage.store import ObjectStore
 from moorage.store.api import ApiClient
+from moorage.store.api.cluster_objects import kinds_of_clusters
 
 DEPLOY = ROOT / "deploy"
 OVERLAYS = ("beside", "in-place")
@@ -67,6 +72,13 @@ def documents(path: Path) -> list[dict[str, Any]]:
 
 def find(path: Path, kind: str) -> dict[str, Any]:
     (found,) = [one for one in documents(path) if one["kind"] == kind]
+    return found
+
+
+def find_named(path: Path, name: str) -> dict[str, Any]:
+    """The ClusterRole of that name."""
+    roles = [one for one in documents(path) if one["kind"] == "ClusterRole"]
+    (found,) = [one for one in roles if one["metadata"]["name"] == name]
     return found
 
 
@@ -137,6 +149,41 @@ def test_an_extender_reads_what_the_scheduler_reads_and_binds() -> None:
     assert role == reads | LOST_ANSWER | {("", "pods/binding", "create")}
 
 
+def test_a_twin_reads_what_a_dump_lists_and_reviews_who_asks() -> None:
+    role = rights(find_named(DEPLOY / "overlays/twin/rbac.yaml", "moorage-twin"))
+    groups = {kind: kind().api_version.rpartition("/")[0] for kind in kinds_of_clusters()}
+    reads = {(group, plural(kind), verb) for kind, group in groups.items() for verb in ("list", "watch")}
+    assert reads | REVIEWS <= role
+    extra = {(resource, verb) for _, resource, verb in role - REVIEWS}  # a rule with several groups
+    assert extra == {(resource, verb) for _, resource, verb in reads}
+    (asks,) = find_named(DEPLOY / "overlays/twin/rbac.yaml", "moorage-twin-asker")["rules"]
+    assert asks == {"nonResourceURLs": [f"{QUESTIONS}*"], "verbs": ["get", "post"]}
+
+
+def test_the_questions_of_a_twin_can_be_read() -> None:
+    asked = read_questions(str(DEPLOY / "overlays/twin/questions.yaml"))
+    assert asked.templates
+    assert asked.survive
+
+
+def test_alerts_and_dashboard_of_a_twin_ask_for_metrics_that_exist() -> None:
+    folder = DEPLOY / "monitoring/twin"
+    (group,) = find(folder / "twin_alerts.yaml", "PrometheusRule")["spec"]["groups"]
+    alerts = {one["alert"]: one["expr"] for one in group["rules"]}
+    shown = [
+        target["expr"]
+        for panel in json.loads((folder / "twin_dashboard.json").read_text())["panels"]
+        for target in panel["targets"]
+    ]
+    known = {*GAUGES, "moorage_unreadable_kind_seconds", "moorage_standing_answers_seconds"}
+    known.add("moorage_unanswered_questions_total")
+    assert asked_for(shown) == known
+    assert asked_for(alerts.values()) <= known
+    text = (ROOT / "docs/incidents.md").read_text()
+    assert [name for name in alerts if name not in text] == []
+    assert all('{container="twin",pod=~"moorage-twin-.*"' in one for one in (*shown, *alerts.values()))
+
+
 def test_each_rule_has_its_reason() -> None:
     """A comment stands above each rule; those that only read share one."""
     for file in ("base/rbac.yaml", "overlays/extender/rbac.yaml"):
@@ -168,7 +215,7 @@ def test_no_right_is_renamed_with_a_configuration() -> None:
     name."""
     for overlay in (DEPLOY / "overlays").iterdir():
         generators = find(overlay / "kustomization.yaml", "Kustomization")["configMapGenerator"]
-        for file in (DEPLOY / "base/rbac.yaml", DEPLOY / "overlays/extender/rbac.yaml"):
+        for file in (DEPLOY / "base/rbac.yaml", *DEPLOY.glob("overlays/*/rbac.yaml")):
             rules = [rule for one in documents(file) for rule in one.get("rules", [])]
             named = {name for rule in rules for name in rule.get("resourceNames", [])}
             assert not named & {one["name"] for one in generators}
@@ -179,6 +226,7 @@ def test_configurations_are_mounted_by_their_name() -> None:
         ("beside", "base/deployment.yaml"),
         ("in-place", "base/deployment.yaml"),
         ("extender", "overlays/extender/deployment.yaml"),
+        ("twin", "overlays/twin/deployment.yaml"),
     ):
         (made,) = find(DEPLOY / f"overlays/{overlay}/kustomization.yaml", "Kustomization")[
             "configMapGenerator"
@@ -192,6 +240,7 @@ def test_configurations_are_mounted_by_their_name() -> None:
     [
         ("base/deployment.yaml", scheduler, "overlays/beside/scheduler.yaml"),
         ("overlays/extender/deployment.yaml", extender, "overlays/extender/profiles.yaml"),
+        ("overlays/twin/deployment.yaml", twin, "overlays/twin/questions.yaml"),
     ],
 )
 def test_arguments_ports_and_files_are_those_of_the_command(file: str, command: Any, mounted: str) -> None:
@@ -208,7 +257,7 @@ def test_arguments_ports_and_files_are_those_of_the_command(file: str, command: 
     paths = [value for value in options.values() if value.startswith("/etc/")]
     assert len(paths) >= 3
     assert all(any(path.startswith(f"{folder}/") for folder in folders) for path in paths)
-    assert Path(options["config"]).name == Path(mounted).name
+    assert Path(mounted).name in map(os.path.basename, paths)
     names = {one["name"] for one in spec["volumes"]}
     assert {one["name"] for one in container["volumeMounts"]} == names
     for name in ("startupProbe", "livenessProbe", "readinessProbe"):
@@ -222,7 +271,9 @@ def test_arguments_ports_and_files_are_those_of_the_command(file: str, command: 
     assert spec["securityContext"]["runAsNonRoot"] is True
 
 
-@pytest.mark.parametrize("file", ["base/deployment.yaml", "overlays/extender/deployment.yaml"])
+@pytest.mark.parametrize(
+    "file", ["base/deployment.yaml", *(f"overlays/{one}/deployment.yaml" for one in ("extender", "twin"))]
+)
 def test_the_only_folder_that_can_be_written_is_that_of_temporary_files(file: str) -> None:
     """OpenSSL reads certificates that a kubeconfig contains from a file. It does not reach a disk."""
     spec = find(DEPLOY / file, "Deployment")["spec"]["template"]["spec"]
@@ -251,16 +302,16 @@ def test_pods_are_selected_by_labels_that_they_have() -> None:
     for file in files:
         for one in documents(file):
             spec = one.get("spec", {})
-            if one["kind"] == "Deployment":
+            if one.get("kind") == "Deployment":
                 labels.append(spec["template"]["metadata"]["labels"])
             selector = spec.get("selector")
             if selector:
                 selectors.append((f"{file.name} {one['kind']}", selector.get("matchLabels", selector)))
     assert Counter(name.split()[1] for name, _ in selectors) == {
-        "Deployment": 2,
+        "Deployment": 3,
         "PodDisruptionBudget": 2,
-        "Service": 1,
-        "PodMonitor": 2,
+        "Service": 2,
+        "PodMonitor": 3,
     }
     for name, selector in selectors:
         assert any(selector.items() <= one.items() for one in labels), name
@@ -268,7 +319,7 @@ def test_pods_are_selected_by_labels_that_they_have() -> None:
 
 def test_kustomizations_name_files_that_exist() -> None:
     found = list(DEPLOY.rglob("kustomization.yaml"))
-    assert len(found) == 5
+    assert len(found) == 7
     for file in found:
         value = find(file, "Kustomization")
         generators = value.get("configMapGenerator", [])
@@ -284,7 +335,11 @@ def test_kustomizations_name_files_that_exist() -> None:
 
 @pytest.mark.parametrize(
     ("monitor", "deployment"),
-    [("pod_monitor", "base/deployment"), ("extender_monitor", "overlays/extender/deployment")],
+    [
+        ("pod_monitor", "base/deployment"),
+        ("extender_monitor", "overlays/extender/deployment"),
+        ("twin/twin_monitor", "overlays/twin/deployment"),
+    ],
 )
 def test_metrics_are_scraped_where_they_are_served(monitor: str, deployment: str) -> None:
     (endpoint,) = find(DEPLOY / f"monitoring/{monitor}.yaml", "PodMonitor")["spec"]["podMetricsEndpoints"]

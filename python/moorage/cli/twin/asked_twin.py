@@ -7,6 +7,7 @@ import json
 import pkgutil
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
+from copy import copy
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -74,13 +75,19 @@ class AskedTwin:
     ) -> None:
         self._cluster, self._defaults = cluster, list(defaults)
         self._named = [word for file in (files or [DUMP]) for word in ("-f", file)] + ["-R"] * is_recursive
-        readable = [*files, *(value for _, value in defaults)]
-        self.forks = Forks(limits or Limits(), map(Path, readable))
+        self._readable = [Path(one) for one in (*files, *(value for _, value in defaults))]
+        self.forks = Forks(limits or Limits(), self._readable)
         for name in _ROOMS:
             room = importlib.import_module(f"moorage.{name}")
             for module in pkgutil.walk_packages(room.__path__, f"{room.__name__}."):
                 with suppress(MoorageError, ImportError):  # of an extra that is not installed
                     importlib.import_module(module.name)
+
+    def alone(self) -> AskedTwin:
+        """Return a twin of the same cluster that answers one question at a time, whatever this one does."""
+        other = copy(self)
+        other.forks = Forks(self.forks.limits._replace(at_once=1), self._readable)
+        return other
 
     def ask(self, question: Question) -> Answer:
         """Answer a question, by its command in a child process.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
@@ -74,6 +74,12 @@ twin_options = all_of(
         help="How many questions are answered at the same time.",
     ),
     click.option(
+        "--questions",
+        "standing",
+        metavar="FILE",
+        help="Questions that the twin asks itself again and again, whose answers are in /metrics.",
+    ),
+    click.option(
         "--max-body",
         type=WholeNumber(1),
         default=16 * MIB,
@@ -130,7 +136,7 @@ def serve_twin(options: Mapping[str, Any], stop: Event) -> None:
                 authorization=review,
                 alive=alive,
                 ready=ready,
-                metrics=bytes if cluster is None else cluster.metrics.text,
+                metrics=_metrics(options, twin, cluster, stop, stack),
                 max_body=options["max_body"],
             )
         stack.callback(server.close)
@@ -185,6 +191,31 @@ def asked_twin(
     stack.callback(stop.set)
     stack.callback(client.arrivals.wake)
     return twin, cluster
+
+
+def _metrics(
+    options: Mapping[str, Any],
+    twin: AskedTwin,
+    cluster: FollowedCluster | None,
+    stop: Event,
+    stack: ExitStack,
+) -> Callable[[], bytes]:
+    """Begin to ask the standing questions; return what renders all metrics."""
+    from prometheus_client import CollectorRegistry, generate_latest
+
+    registry = CollectorRegistry()
+    if cluster is not None:
+        registry.register(cluster.metrics)
+    if options["standing"] is not None:
+        from .standing_questions import StandingAnswers, read_questions
+
+        answers = StandingAnswers(twin.alone(), read_questions(options["standing"]))
+        registry.register(answers)
+        asker = Thread(target=answers.keep_asking, args=(stop,), name="questions", daemon=True)
+        asker.start()
+        stack.callback(asker.join, options["answer_seconds"])
+        stack.callback(stop.set)
+    return lambda: generate_latest(registry)
 
 
 def _defaults(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -6,6 +6,7 @@ import os
 import re
 import stat
 import sys
+from io import BytesIO
 from pathlib import Path, PurePath
 from typing import BinaryIO
 
@@ -261,10 +262,19 @@ def open_regular(file: str) -> BinaryIO | None:
     return None
 
 
+def _read_whole(opened: BinaryIO) -> bytes:
+    """Read up to a byte more than `MAX_SIZE`, in pieces: Python makes room for all that it is asked for, and
+    a process may have a limit of its memory."""
+    with BytesIO() as data:
+        while piece := opened.read(min(_PIECE, MAX_SIZE + 1 - data.tell())):
+            data.write(piece)
+        return data.getvalue()
+
+
 def _read_stdin() -> bytes:
     if sys.stdin is None:
         raise InputError("cannot be read: it is closed", source=source_name(STDIN))
-    return sys.stdin.buffer.read(MAX_SIZE + 1)
+    return _read_whole(sys.stdin.buffer)
 
 
 def _read(file: str) -> bytes:
@@ -273,7 +283,7 @@ def _read(file: str) -> bytes:
     with open(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as opened:
         mode = os.fstat(opened.fileno()).st_mode
         if stat.S_ISREG(mode):
-            return opened.read(MAX_SIZE + 1)
+            return _read_whole(opened)
         if not stat.S_ISFIFO(mode):
             raise InputError("not a file or a directory", source=file)
         try:
@@ -283,4 +293,4 @@ def _read(file: str) -> bytes:
         except BlockingIOError:
             first = b""
         os.set_blocking(opened.fileno(), True)
-        return first + opened.read(MAX_SIZE + 1)
+        return first + _read_whole(opened)

@@ -1,0 +1,204 @@
+"""Questions that a twin asks itself again and again, whose answers are metrics."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import msgspec
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from moorage.errors import InputError
+from moorage.objects.read.yaml_reader import read_yaml
+from moorage.serve.twin import TwinRefusalError
+
+from .asked_twin import AskedTwin
+
+logger = logging.getLogger("moorage.serve")
+
+Query = list[tuple[str, str]]
+GAUGES = {
+    "moorage_fits": ("template", "How many more replicas of a template fit now."),
+    "moorage_largest_gang": ("template", "The largest gang of a template that fits now as a whole."),
+    "moorage_survives": (
+        "by",
+        "Whether each pod finds a node after the loss of any one node, zone or other domain.",
+    ),
+    "moorage_lost_pods": ("by", "How many pods have no node after the loss of the worst domain."),
+    "moorage_nodes_needed": (
+        "like",
+        "How many nodes like this the waiting pods need; absent where more do not help.",
+    ),
+    "moorage_coming_nodes": ("", "How many nodes NodePools would make now for pods that wait."),
+    "moorage_coming_price": ("", "What these nodes cost per hour, where the prices are known."),
+}
+"""The label of each metric, and what it tells."""
+
+
+class Template(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """Pods that are asked about: KIND/NAME of the cluster, or a manifest.
+
+    Attributes
+    ----------
+    largest_gang : int
+        Up to which size gangs are tried; 0 for none.
+    """
+
+    pod: str = ""
+    manifest: Mapping[str, Any] | None = None
+    largest_gang: int = 0
+
+
+class StandingQuestions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """What a file of questions has.
+
+    Attributes
+    ----------
+    seconds : float
+        From one round of questions to the next; a round is left out while the cluster stays as it is.
+    templates : dict of str to Template
+        By the name that the metrics show.
+    survive : list of str
+        Values of ``--survive``.
+    nodes_like : list of str
+        Values of ``--like``.
+    """
+
+    seconds: float = 60.0
+    templates: dict[str, Template] = {}
+    survive: list[str] = []
+    nodes_like: list[str] = []
+
+
+def read_questions(path: str) -> StandingQuestions:
+    """Read a file of questions.
+
+    Raises
+    ------
+    InputError
+        It cannot be read, or is no such file.
+    """
+    try:
+        documents = [*read_yaml(Path(path).read_text(), path)]
+        read = msgspec.convert(documents[0] if documents else {}, StandingQuestions)
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", source=path) from None
+    except msgspec.ValidationError as error:
+        raise InputError(str(error), source=path) from None
+    for name, template in read.templates.items():
+        if bool(template.pod) == (template.manifest is not None):
+            raise InputError("give either pod or manifest", source=path, path=f"templates.{name}")
+    if not 1 <= read.seconds <= 86400:
+        raise InputError("must be 1 to 86400", source=path, path="seconds")
+    return read
+
+
+class StandingAnswers:
+    """Asks standing questions, and tells the answers to Prometheus.
+
+    Parameters
+    ----------
+    twin : AskedTwin
+        Of this alone: its limit of questions at once is not shared.
+    clock : callable, optional
+        Returns seconds.
+    """
+
+    def __init__(
+        self, twin: AskedTwin, questions: StandingQuestions, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._twin, self._questions, self._clock = twin, questions, clock
+        self._values: dict[str, dict[str, float]] = {}
+        self._failures = Counter[str]()
+        self._asked: float | None = None
+        self._versions: Mapping[str, str] | None = None
+
+    def keep_asking(self, stop: Event) -> None:
+        """Ask in rounds until an event is set."""
+        while not stop.is_set():
+            moment = self._twin.moment()
+            versions = None if moment is None else moment.versions
+            if versions is None or versions != self._versions:
+                self.ask_all()
+                self._versions = versions
+            self._asked = self._clock()
+            stop.wait(self._questions.seconds)
+
+    def ask_all(self) -> None:
+        """Ask each question once."""
+        values: dict[str, dict[str, float]] = {name: {} for name in GAUGES}
+        for name, template in self._questions.templates.items():
+            body = b"" if template.manifest is None else json.dumps(template.manifest).encode()
+            pod = [("pod", template.pod or "-")]
+            if (found := self._ask(f"template {name}", "capacity", pod, body)) is not None:
+                values["moorage_fits"][name] = found["count"]
+                if template.largest_gang:
+                    most = min(template.largest_gang, found["count"])
+                    values["moorage_largest_gang"][name] = self._largest_gang(name, pod, body, most)
+        for by in self._questions.survive:
+            if (found := self._ask(f"survive {by}", "check", [("survive", by)])) is not None:
+                survival = found["survival"]
+                values["moorage_survives"][by] = float(survival["survived"])
+                lost = (len(loss["lost"]) for loss in survival["losses"])
+                values["moorage_lost_pods"][by] = max(lost, default=0)
+        for like in self._questions.nodes_like:
+            found = self._ask(f"nodes like {like}", "plan/nodes", [("like", like)])
+            if found is not None and found["status"] == "found":
+                values["moorage_nodes_needed"][like] = found["nodes"]
+        if (found := self._ask("coming nodes", "check", [])) is not None and "newNodes" in found:
+            coming = found["newNodes"]
+            values["moorage_coming_nodes"][""] = len(coming["nodes"])
+            if coming["pricePerHour"] is not None:
+                values["moorage_coming_price"][""] = coming["pricePerHour"]
+        self._values = values
+
+    def _largest_gang(self, name: str, pod: Query, body: bytes, most: int) -> int:
+        """Return the largest gang that fits, by bisection: one that fits has room for each smaller one."""
+        fits, too_many = 0, most + 1
+        while too_many - fits > 1:
+            size = (fits + too_many) // 2
+            gang = [("gang", str(size)), ("max-limit", "1")]
+            found = self._ask(f"gang of {name}", "capacity", [*pod, *gang], body)
+            if found is not None and found["rounds"]:
+                fits = size
+            else:
+                too_many = size
+        return fits
+
+    def _ask(self, what: str, path: str, query: Query, body: bytes = b"") -> dict[str, Any] | None:
+        """Return the document of an answer; None where there is none, which is logged."""
+        try:
+            output = self._twin.ask(self._twin.question(path, query, body)).output
+            if output.code in (0, 1):
+                document: dict[str, Any] = json.loads(output.stdout)
+                return document
+            why = output.stderr.strip()
+        except (InputError, TwinRefusalError) as error:
+            why = str(error)
+        self._failures[what] += 1
+        logger.warning("a standing question has no answer: question=%r error=%s", what, why)
+        return None
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metric families (prometheus_client's interface of collectors)."""
+        for name, (label, text) in GAUGES.items():
+            family = GaugeMetricFamily(name, text, labels=[label] if label else [])
+            for value, number in self._values.get(name, {}).items():
+                family.add_metric([value] if label else [], number)
+            yield family
+        text = "Standing questions that had no answer; the log says why."
+        failures = CounterMetricFamily("moorage_unanswered_questions", text, labels=["question"])
+        for what, number in self._failures.items():
+            failures.add_metric([what], number)
+        yield failures
+        text = "Time since the last round of standing questions has ended."
+        age = GaugeMetricFamily("moorage_standing_answers_seconds", text)
+        if self._asked is not None:
+            age.add_metric([], self._clock() - self._asked)
+        yield age

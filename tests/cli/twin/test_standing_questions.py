@@ -1,0 +1,110 @@
+"""Standing questions become metrics."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from threading import Event
+
+import pytest
+from prometheus_client import CollectorRegistry
+from tests.house.source import ROOT
+
+from moorage.cli.twin.asked_twin import AskedTwin
+from moorage.cli.twin.standing_questions import StandingAnswers, read_questions
+from moorage.errors import InputError
+
+SHOP, KARPENTER = ROOT / "examples/shop/cluster.yaml", ROOT / "examples/karpenter"
+QUESTIONS = """
+seconds: 30
+templates:
+  web: {pod: deploy/shop/web, largestGang: 5}
+  large:
+    manifest:
+      apiVersion: v1
+      kind: Pod
+      metadata: {name: p}
+      spec: {containers: [{name: c, resources: {requests: {cpu: "3"}}}]}
+  absent: {pod: deploy/shop/absent}
+survive: [zone]
+nodesLike: [new-a]
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "questions.yaml"
+
+
+def asked(file: Path, twin: AskedTwin) -> CollectorRegistry:
+    answers, registry = (
+        StandingAnswers(twin.alone(), read_questions(str(file)), lambda: 7.0),
+        CollectorRegistry(),
+    )
+    registry.register(answers)
+    answers.ask_all()
+    return registry
+
+
+def test_answers_are_metrics(file: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file.write_text(QUESTIONS)
+    registry = asked(file, AskedTwin(None, [str(SHOP)]))
+    value = registry.get_sample_value
+    assert value("moorage_fits", {"template": "web"}) == 12
+    assert value("moorage_largest_gang", {"template": "web"}) == 5
+    assert value("moorage_fits", {"template": "large"}) == 3
+    assert value("moorage_survives", {"by": "zone"}) == 1
+    assert value("moorage_lost_pods", {"by": "zone"}) == 0
+    assert value("moorage_nodes_needed", {"like": "new-a"}) == 0
+    assert value("moorage_coming_nodes") is None
+    assert value("moorage_unanswered_questions_total", {"question": "template absent"}) == 1
+    assert value("moorage_fits", {"template": "absent"}) is None
+    assert "question='template absent'" in caplog.text
+
+
+def test_node_pools_tell_the_price_that_would_come(file: Path) -> None:
+    file.write_text("{}")
+    types = [("instance-types", str(KARPENTER / "instance_types.yaml"))]
+    registry = asked(file, AskedTwin(None, [str(KARPENTER / "cluster.yaml")], defaults=types))
+    nodes, price = (registry.get_sample_value(f"moorage_coming_{name}") for name in ("nodes", "price"))
+    assert nodes is not None
+    assert price is not None
+    assert nodes >= 1
+    assert 0 < price < 10
+
+
+def test_rounds_are_asked_until_the_twin_ends(file: Path) -> None:
+    file.write_text("seconds: 1")
+    stop = Event()
+    answers = StandingAnswers(AskedTwin(None, [str(SHOP)]).alone(), read_questions(str(file)), lambda: 7.0)
+    registry = CollectorRegistry()
+    registry.register(answers)
+    assert registry.get_sample_value("moorage_standing_answers_seconds") is None
+    ask = answers.ask_all
+
+    def once() -> None:
+        ask()
+        stop.set()
+
+    answers.ask_all = once  # type: ignore[method-assign]
+    answers.keep_asking(stop)
+    assert registry.get_sample_value("moorage_standing_answers_seconds") == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("template: {}", "unknown field `template`"),
+        ("templates: {a: {}}", "templates.a: give either pod or manifest"),
+        ("seconds: 0", "seconds: must be 1 to 86400"),
+        ("- a", "Expected `object`"),
+    ],
+)
+def test_a_file_that_is_wrong_is_refused(file: Path, text: str, message: str) -> None:
+    file.write_text(text)
+    with pytest.raises(InputError, match=message):
+        read_questions(str(file))
+
+
+def test_a_file_that_is_missing_is_refused(file: Path) -> None:
+    with pytest.raises(InputError, match="cannot be read: No such file"):
+        read_questions(str(file))

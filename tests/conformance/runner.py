@@ -8,6 +8,8 @@ from typing import Any
 
 from moorage.errors import MoorageError
 
+from .autoscalers.cluster_autoscaler_mode import check as check_cluster_autoscaler
+from .autoscalers.cluster_autoscaler_mode import is_cluster_autoscaler
 from .clusters.cluster_mode import record_failures
 from .compare import differences
 from .configurations import check
@@ -37,6 +39,9 @@ def _failures(line: bytes, how: Mode, replayed: Replay) -> list[str]:
         name = str(vector.get("scenario", {}).get("name") or vector.get("name", name))
         if "yaml" in vector:
             return [f"{name}: {one}" for one in islice(check(vector), SHOWN)]
+        if is_cluster_autoscaler(vector):
+            name = str(vector["scenario"].get("id", name))
+            return [f"{name}: {one}" for one in check_cluster_autoscaler(vector, SHOWN)]
         if is_karpenter(vector):
             return [f"{name}: {one}" for one in check_karpenter(vector, SHOWN)]
         if vector.keys() != {"scenario", "result"}:

@@ -83,6 +83,7 @@ from .model.pod import ContainerStatus as ContainerStatus
 from .model.pod import DiskVolumeSource as DiskVolumeSource
 from .model.pod import EmptyDirVolumeSource as EmptyDirVolumeSource
 from .model.pod import EphemeralVolumeSource as EphemeralVolumeSource
+from .model.pod import HostPathVolumeSource as HostPathVolumeSource
 from .model.pod import ImageVolumeSource as ImageVolumeSource
 from .model.pod import NodeAffinity as NodeAffinity
 from .model.pod import NodeAllocatableResourceClaimStatus as NodeAllocatableResourceClaimStatus

@@ -92,7 +92,7 @@ def test_which_volumes_count(source: str) -> None:
     }
     given: Any = kinds.get(source, DiskVolumeSource())
     one = pod("p", volumes=(Volume(name="config"), replace(Volume(), **{source: given})))
-    assert uses_volumes(one) == (source not in ("name", "image", "empty_dir"))
+    assert uses_volumes(one) == (source not in ("name", "image", "empty_dir", "host_path", "projected"))
     assert not uses_volumes(pod("p"))
 
 

@@ -244,6 +244,18 @@ class EphemeralVolumeSource(Struct, frozen=True):
 class EmptyDirVolumeSource(Struct, frozen=True):
     """A directory whose data goes with the pod."""
 
+    medium: str = ""
+
+
+class HostPathVolumeSource(Struct, frozen=True):
+    """A directory or file of the node."""
+
+    path: str = ""
+
+
+class ProjectedVolumeSource(Struct, frozen=True):
+    """Files from several sources, such as the token of a service account."""
+
 
 class ImageVolumeSource(Struct, frozen=True):
     """A volume source from an image."""
@@ -277,6 +289,8 @@ class Volume(Struct, frozen=True):
     ephemeral: EphemeralVolumeSource | None = None
     image: ImageVolumeSource | None = None
     empty_dir: EmptyDirVolumeSource | None = None
+    host_path: HostPathVolumeSource | None = None
+    projected: ProjectedVolumeSource | None = None
     gce_persistent_disk: DiskVolumeSource | None = None
     aws_elastic_block_store: DiskVolumeSource | None = None
     azure_disk: DiskVolumeSource | None = None

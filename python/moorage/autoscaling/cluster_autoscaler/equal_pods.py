@@ -1,0 +1,80 @@
+"""Which pods cluster-autoscaler takes for equal: those of one controller with equal labels and specs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
+
+from moorage._core.state.pod_spec import encode
+from moorage.objects import Pod
+
+MOST_KINDS = 10
+"""Different pods of a controller that are told apart."""
+
+
+@dataclass
+class PodClass:
+    """Pods that are placed alike.
+
+    Attributes
+    ----------
+    rejected : dict of str to list of str
+        Groups whose new node does not take the first pod: the plugin and its reasons, sorted.
+    takers : list of str
+        Groups whose new node takes it.
+    """
+
+    pods: list[Pod]
+    rejected: dict[str, list[str]] = field(default_factory=dict)
+    takers: list[str] = field(default_factory=list)
+
+
+def controller_uid(pod: Pod) -> str | None:
+    """Return the UID of a pod's controller."""
+    owner = pod.metadata.controller()
+    return None if owner is None else owner.uid
+
+
+def kind_of(pod: Pod) -> bytes:
+    """Return a value that equal pods of a controller share."""
+    spec = pod.spec
+    volumes = tuple(one for one in spec.volumes if getattr(one, "projected", None) is None)
+    return encode((sorted(pod.metadata.labels.items()), replace(spec, volumes=volumes)))
+
+
+class KnownKinds:
+    """Pods of controllers that were seen, up to some kinds for each controller."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[str, dict[bytes, int]] = {}
+
+    def find(self, uid: str, kind: bytes) -> int | None:
+        """Return the number under which a kind was added."""
+        return self._kinds.get(uid, {}).get(kind)
+
+    def add(self, uid: str, kind: bytes, number: int) -> None:
+        """Add a kind, if its controller has not too many."""
+        kinds = self._kinds.setdefault(uid, {})
+        if len(kinds) < MOST_KINDS:
+            kinds[kind] = number
+
+
+def pod_classes(pods: Iterable[Pod]) -> list[PodClass]:
+    """Return the classes of pods, by their first pods; a pod without a controller has one of its own."""
+    out: list[PodClass] = []
+    kinds = KnownKinds()
+    for pod in pods:
+        uid = controller_uid(pod)
+        if uid is None:
+            out.append(PodClass([pod]))
+            continue
+        kind = kind_of(pod)
+        number = kinds.find(uid, kind)
+        if number is None:
+            kinds.add(uid, kind, len(out))
+            out.append(PodClass([pod]))
+        else:
+            out[number].pods.append(pod)
+    return out

@@ -1,0 +1,124 @@
+"""Expanders: which of the groups that could help grows."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from moorage.objects import Pod, parse_milli
+
+from .estimator import amounts, requests
+from .flags import GPUS, Flags, NodeGroup
+from .group_templates import Template
+
+GIB = 1 << 30
+STABILIZATION = 500, 500 << 20
+"""Millicores and bytes of a pod whose price is added to both sides of the ratio of prices."""
+PREFERRED_CPU = ((2, 1), (6, 2), (20, 4), (60, 8), (200, 16))
+"""Up to how many nodes of the cluster which number of cpu is preferred; 32 beyond."""
+GPU_UNFITNESS = 1000.0
+
+
+@dataclass(frozen=True)
+class Option:
+    """A way to grow: new nodes of a group, and the pods that fit on them.
+
+    Attributes
+    ----------
+    similar : tuple of str
+        Groups among which the nodes are spread.
+    """
+
+    group: NodeGroup
+    template: Template
+    nodes: int
+    pods: Sequence[Pod]
+    similar: tuple[str, ...] = ()
+
+
+def narrow(flags: Flags, options: Sequence[Option], cluster: int) -> list[list[Option]]:
+    """Return the options, and what each expander leaves of them, until one is left.
+
+    Parameters
+    ----------
+    cluster : int
+        Number of nodes in the cluster.
+    """
+    out = [list(options)]
+    for name in flags.expanders:
+        if name != "random":
+            out.append(_EXPANDERS[name](flags, out[-1], cluster) or out[-1])
+        if len(out[-1]) == 1:
+            break
+    return out
+
+
+def _most_pods(flags: Flags, options: list[Option], cluster: int) -> list[Option]:
+    return _least(options, lambda one: -len(one.pods))
+
+
+def _least_nodes(flags: Flags, options: list[Option], cluster: int) -> list[Option]:
+    return _least(options, lambda one: one.nodes)
+
+
+def _least_waste(flags: Flags, options: list[Option], cluster: int) -> list[Option]:
+    """The least sum of the parts of cpu and memory that stay free on the new nodes."""
+    return _least(options, _waste)
+
+
+def _least(options: list[Option], score: Callable[[Option], float]) -> list[Option]:
+    scores = [score(one) for one in options]
+    return [one for one, each in zip(options, scores, strict=True) if each == min(scores)]
+
+
+def _waste(option: Option) -> float:
+    total = 0.0
+    has = amounts(option.template.node.status.capacity)
+    for amount, need in zip(has, requests(option.pods), strict=True):
+        if amount:
+            total += float(amount * option.nodes - need) / float(amount * option.nodes)
+    return total
+
+
+def _price(flags: Flags, options: list[Option], cluster: int) -> list[Option]:
+    """The least price of the nodes by that of the pods, times the unfitness of the size of the nodes."""
+    return _least(options, lambda one: _price_score(flags, one, cluster))
+
+
+def _price_score(flags: Flags, option: Option, cluster: int) -> float:
+    stabilization = _pod_price(flags, *STABILIZATION)
+    nodes = (option.group.price or 0.0) * option.nodes
+    pods = sum((_pod_price(flags, *requests([pod])) for pod in option.pods), start=0.0)
+    capacity = option.template.node.status.capacity
+    preferred = next((cpu for most, cpu in PREFERRED_CPU if cluster <= most), 32) * 1000
+    cpu = parse_milli(capacity.get("cpu", "0"))
+    unfitness = max(preferred / cpu, cpu / preferred) if cpu else math.inf
+    suppressed = (unfitness - 1.0) * (1.0 - math.tanh((option.nodes - 1) / 15.0)) + 1.0
+    if any(parse_milli(capacity.get(name, "0")) for name in GPUS):
+        suppressed = GPU_UNFITNESS
+    return suppressed * ((nodes + stabilization) / (pods + stabilization))
+
+
+def _pod_price(flags: Flags, cpu: int, memory: int) -> float:
+    return flags.pod_prices.cpu * cpu / 1000 + flags.pod_prices.memory * memory / GIB
+
+
+def _priority(flags: Flags, options: list[Option], cluster: int) -> list[Option]:
+    """The groups of the greatest priority; all where none has one."""
+    for priority in sorted(flags.priorities, reverse=True):
+        patterns = flags.priorities[priority]
+        best = [one for one in options if any(re.search(each, one.group.name) for each in patterns)]
+        if best and priority >= 0:
+            return best
+    return options
+
+
+_EXPANDERS: dict[str, Callable[[Flags, list[Option], int], list[Option]]] = {
+    "most-pods": _most_pods,
+    "least-nodes": _least_nodes,
+    "least-waste": _least_waste,
+    "price": _price,
+    "priority": _priority,
+}

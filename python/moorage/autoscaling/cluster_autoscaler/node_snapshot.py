@@ -1,0 +1,196 @@
+"""The cluster that a cluster-autoscaler plays with: what-if placements on a fork of the scheduler."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+import numpy.typing as npt
+
+from moorage._core.state.pod_spec import bound
+from moorage.framework.plugin.cycle_state import CycleState
+from moorage.framework.plugin.interface import ReservePlugin
+from moorage.framework.plugin.status import Status
+from moorage.framework.runtime.runtime import Target
+from moorage.objects import Node, Pod
+from moorage.plugins.dynamic_resources import DynamicResources
+from moorage.scheduler import PodScheduler
+from moorage.scheduler.cycle.placement_check import check
+
+from .group_templates import Template
+
+Mask = npt.NDArray[np.bool_]
+
+
+class NodeSnapshot:
+    """Nodes in list order, new ones behind, with the pods on them.
+
+    A pod takes the first node that passes all filters of the default profile. The search begins behind the
+    node that took the last pod, and goes round.
+
+    Parameters
+    ----------
+    scheduler : PodScheduler
+        Changed; its own are to be forked.
+    last_hit : int
+        Index of the node that took a pod last.
+    """
+
+    def __init__(self, scheduler: PodScheduler, nodes: Sequence[Node], last_hit: int = 0) -> None:
+        self.scheduler, self.cache = scheduler, scheduler.cache
+        context = scheduler.context
+        self.engine = context.by_name.get("default-scheduler") or context.rotation.engines[0]
+        self.last_hit = last_hit
+        self.nodes = {node.name: node for node in nodes}
+        self._rows: npt.NDArray[np.int32] | None = None
+        self._fitting: dict[Target, Mask | None] = {}
+        """Where pods of a target fitted when they were looked at first: what came since has taken room only.
+        None for targets whose verdicts depend on other nodes."""
+
+    # ---- reading -------------------------------------------------------------------------------------------
+
+    def pods_of(self, name: str) -> list[Pod]:
+        """Return the pods on a node."""
+        row = self.cache.state.find_row(name)
+        return [] if row is None else self.cache.state.pods_of(row)
+
+    def why_not(self, pod: Pod, name: str) -> Status | None:
+        """Return the status that rejects a pod on a node; None where it fits."""
+        found = check(self.engine, pod, name, ())
+        return found if isinstance(found, Status) else None
+
+    def _row_array(self) -> npt.NDArray[np.int32]:
+        if self._rows is None:
+            find = self.cache.state.find_row
+            self._rows = np.array([find(name) for name in self.nodes], np.int32)
+        return self._rows
+
+    def first_fit(self, pod: Pod, accepted: Mask) -> str | None:
+        """Return the first of the accepted nodes that takes a pod; the next search begins behind it."""
+        found = self._search(pod, accepted)
+        if found < 0:
+            return None
+        self.last_hit = found
+        return self.cache.state.table.row_name(int(self._row_array()[found]))
+
+    def _search(self, pod: Pod, accepted: Mask) -> int:
+        if not len(accepted):
+            return -1
+        rows, start = self._row_array(), (self.last_hit + 1) % len(accepted)
+        target = self.engine.framework.target_of(pod)
+        if not (self.engine.profile_of(target).is_in_core and self.engine.passes(target, pod)):
+            return next((at for at in _around(accepted, start) if not self._rejects(pod, int(rows[at]))), -1)
+        fitting, verdict = self._where_it_fits(pod, target), self.engine.search.verdict
+        if fitting is None:
+            marks = self._marks(target)[rows]
+            return next(_around(accepted & marks, start), -1)
+        for at in _around(accepted & fitting, start):
+            if not verdict(int(rows[at]), *target):
+                return at
+            fitting[at] = False
+        return -1
+
+    def _rejects(self, pod: Pod, row: int) -> bool:
+        return isinstance(check(self.engine, pod, self.cache.state.table.row_name(row), ()), Status)
+
+    def _marks(self, target: Target) -> Mask:
+        marks = np.zeros(self.cache.state.table.used, np.int8)
+        self.engine.nodes_in_view()
+        self.engine.search.mark_feasible(marks, *target)
+        return marks.view(np.bool_)
+
+    def _where_it_fits(self, pod: Pod, target: Target) -> Mask | None:
+        if target not in self._fitting:
+            batch = self.scheduler.context.batch_of([pod])
+            alone = self.engine.placer.reads_rows_alone(batch, 0, 1)
+            self._fitting[target] = self._marks(target)[self._row_array()] if alone else None
+        fitting, rows = self._fitting[target], self._row_array()
+        if fitting is not None and len(fitting) < len(rows):  # nodes came since
+            new = np.array(
+                [not self.engine.search.verdict(row, *target) for row in rows[len(fitting) :].tolist()]
+            )
+            fitting = self._fitting[target] = np.concatenate((fitting, new))
+        return fitting
+
+    # ---- changes -------------------------------------------------------------------------------------------
+
+    def place(self, pod: Pod, name: str) -> None:
+        """Put a pod that is on no node on one, whether it fits or not; its claims get their devices."""
+        if pod.spec.resource_claims or self.engine.profile.asks_devices(pod):
+            self._allocate(pod, name)
+        self.cache.assume_pod(bound(pod, name))
+        if self._fitting and self.engine.framework.shape_of(self.engine.framework.target_of(pod)).carried:
+            self._fitting.clear()
+
+    def _allocate(self, pod: Pod, name: str) -> None:
+        """Write the devices that a pod's claims get on a node, if it fits there."""
+        state = check(self.engine, pod, name, ())
+        plugins = self.engine.framework.complete.profile.at(ReservePlugin)
+        if isinstance(state, CycleState):
+            self.scheduler.context.enlist()
+            for plugin in plugins:
+                if isinstance(plugin, DynamicResources) and plugin.reserve(state, pod, name) is None:
+                    plugin.pre_bind(state, pod, name)
+            self.scheduler.sync()
+
+    def take_off(self, pods: Sequence[Pod]) -> None:
+        """Remove pods."""
+        for pod in pods:
+            self.cache.discard_pod(pod)
+        self._fitting.clear()
+
+    def add(self, template: Template) -> None:
+        """Add a node, with its pods and devices."""
+        node = template.node
+        if template.slices:
+            self.scheduler.context.enlist()
+            for one in template.slices:
+                self.scheduler.client.create(one)
+            self.scheduler.sync()
+        self.cache.add_node(node)
+        self.nodes[node.name] = node
+        row = self.cache.state.find_row(node.name)
+        if self._rows is not None:
+            self._rows = np.append(self._rows, np.int32(row or 0))
+        for pod in template.pods:
+            self.place(pod, node.name)
+
+    def replace(self, node: Node) -> None:
+        """Put another node in place of one of its name."""
+        old = self.nodes[node.name]
+        self.nodes[node.name] = node
+        self.cache.update_node(old, node)
+        self._forget()
+
+    def remove(self, name: str) -> None:
+        """Remove a node with its pods."""
+        self.take_off(self.pods_of(name))
+        self.cache.remove_node(self.nodes.pop(name))
+        self._forget()
+
+    def _forget(self) -> None:
+        self._rows = None
+        self._fitting.clear()
+
+    @contextmanager
+    def trial(self) -> Iterator[list[bool]]:
+        """Undo all changes of the block, unless it appends to the list that it gets. Where the next search
+        begins is not undone."""
+        kept: list[bool] = []
+        nodes = dict(self.nodes)
+        with self.cache.transaction() as transaction:
+            yield kept
+            if kept:
+                transaction.commit()
+        if not kept:
+            self.nodes = nodes
+        self._forget()
+
+
+def _around(marks: Mask, start: int) -> Iterator[int]:
+    """The marked indexes from a start, going round."""
+    found = np.flatnonzero(marks)
+    cut = int(np.searchsorted(found, start))
+    yield from found[cut:].tolist()
+    yield from found[:cut].tolist()

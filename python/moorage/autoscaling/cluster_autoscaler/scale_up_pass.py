@@ -1,0 +1,278 @@
+"""Which groups grow for the pods that have no place, and why others do not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from moorage.objects import Pod
+
+from .equal_pods import PodClass, pod_classes
+from .estimator import Estimate
+from .expander_chain import Option, narrow
+from .flags import Flags, Memory, NodeGroup, ScaleUpRequest
+from .group_templates import Template
+from .node_snapshot import NodeSnapshot
+from .node_states import GroupStates
+from .quotas import Quotas
+from .similar_groups import Growth, are_similar, spread
+
+NOT_READY = "not ready for scale-up"
+BACKED_OFF = "in backoff after failed scale-up"
+FULL = "max node group size reached"
+TOO_MANY = "atomic scale-up exceeds cluster node count limit"
+FAILED = "scale-up could not be executed"
+
+
+@dataclass
+class Remaining:
+    """Pods that no group could take: why groups rejected their first one, and why others were skipped."""
+
+    pods: list[Pod]
+    rejected: dict[str, list[str]] = field(default_factory=dict)
+    skipped: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class ScaleUpResult:
+    """What a loop does for pods without a place.
+
+    Attributes
+    ----------
+    result : str
+        Successful, NoOptionsAvailable, NotNeeded, LimitedByMaxNodesTotal, InCooldown, NotTried or Error.
+    to_help : list of Pod
+        Those for which nodes are looked for.
+    estimates : dict of str to int
+        New nodes of each group that was looked at, by itself.
+    helped : dict of str to list of Pod
+        The pods on these nodes.
+    left : list of list of str
+        Groups before and after each expander; several at the end: one is drawn.
+    growths : list of Growth
+        The groups that grow.
+    triggered, awaiting : list of Pod
+        Those that have a place on the new nodes; those that another group could take.
+    """
+
+    result: str = "NotTried"
+    error: str = ""
+    to_help: list[Pod] = field(default_factory=list)
+    templates: dict[str, Template] = field(default_factory=dict)
+    upcoming: list[str] = field(default_factory=list)
+    classes: list[PodClass] = field(default_factory=list)
+    estimates: dict[str, int] = field(default_factory=dict)
+    helped: dict[str, list[Pod]] = field(default_factory=dict)
+    similar: dict[str, list[str]] = field(default_factory=dict)
+    left: list[list[str]] = field(default_factory=list)
+    growths: list[Growth] = field(default_factory=list)
+    triggered: list[Pod] = field(default_factory=list)
+    awaiting: list[Pod] = field(default_factory=list)
+    remaining: list[Remaining] = field(default_factory=list)
+
+
+@dataclass
+class ScaleUpPass:
+    """One search for nodes.
+
+    Parameters
+    ----------
+    draw : int
+        Which of equally good options is taken, modulo their number.
+    """
+
+    flags: Flags
+    snapshot: NodeSnapshot
+    states: GroupStates
+    memory: Memory
+    templates: dict[str, Template]
+    group_of: dict[str, str]
+    cluster: int
+    now: float
+    draw: int = 0
+
+    def run(self, pods: Sequence[Pod], result: ScaleUpResult) -> None:
+        """Find the groups that grow, and note the request of their nodes."""
+        result.classes = classes = pod_classes(pods)
+        quotas = Quotas.greatest(self.flags, self.snapshot.nodes.values(), self.group_of)
+        valid, skipped = self._split(quotas)
+        takers = {group.name: self._takers(classes, group) for group in valid}
+        options = [one for group in valid if (one := self._option(group, takers, result))]
+        if not options:
+            result.result = "NoOptionsAvailable"
+            result.remaining = self._remaining(classes, skipped)
+            return
+        left = narrow(self.flags, options, self.cluster)
+        result.left = [[one.group.name for one in step] for step in left]
+        self._execute(left[-1][self.draw % len(left[-1])], quotas, takers, result)
+        result.remaining = self._remaining(classes, skipped)
+
+    # ---- groups --------------------------------------------------------------------------------------------
+
+    def _split(self, quotas: Quotas) -> tuple[list[NodeGroup], dict[str, str]]:
+        """The groups that may grow, and why the others may not."""
+        valid, skipped = [], dict[str, str]()
+        for group in self.states.groups.values():
+            why = self._why_skipped(group, quotas)
+            if why:
+                skipped[group.name] = why
+            else:
+                valid.append(group)
+        return valid, skipped
+
+    def _why_skipped(self, group: NodeGroup, quotas: Quotas) -> str:
+        name, nodes, limit = group.name, 1, self.flags.max_nodes_total
+        size = self.states.target(name)
+        if not self.states.is_healthy(name):
+            return NOT_READY
+        if self.states.is_backed_off(name):
+            return BACKED_OFF
+        if size >= group.max_size:
+            return FULL
+        if group.zero_or_max:
+            nodes = group.max_size - size
+            if limit and len(self.snapshot.nodes) + nodes > limit:
+                return TOO_MANY
+        if name not in self.templates:
+            return NOT_READY
+        exceeded = quotas.exceeded(self.templates[name].node, name, nodes)
+        return f'exceeded quota: "cluster-wide", resources: {", ".join(exceeded)}' if exceeded else ""
+
+    def _takers(self, classes: Sequence[PodClass], group: NodeGroup) -> list[PodClass]:
+        """The classes whose first pod fits on one new node of a group."""
+        template, out = self.templates[group.name], []
+        with self.snapshot.trial():
+            self.snapshot.add(template)
+            for one in classes:
+                status = self.snapshot.why_not(one.pods[0], template.node.name)
+                if status is None:
+                    one.takers.append(group.name)
+                    out.append(one)
+                else:
+                    one.rejected[group.name] = [status.plugin, *status.reasons]
+        return out
+
+    def _similar(self, group: NodeGroup, takers: dict[str, list[PodClass]]) -> list[str]:
+        """The groups like one that can take the same pods and may grow."""
+        if not self.flags.balance_similar_node_groups or group.zero_or_max or not takers[group.name]:
+            return []
+        own, states = self.templates[group.name], self.states
+        needed = {id(one) for one in takers[group.name]}
+        return [
+            name
+            for name, template in ((each, self.templates.get(each)) for each in states.groups)
+            if name != group.name
+            and template is not None
+            and are_similar(own, template, self.flags)
+            and states.is_healthy(name)
+            and not states.is_backed_off(name)
+            and needed <= {id(one) for one in takers.get(name, ())}
+        ]
+
+    def _option(
+        self, group: NodeGroup, takers: dict[str, list[PodClass]], result: ScaleUpResult
+    ) -> Option | None:
+        classes = takers[group.name]
+        if not classes:
+            return None
+        similar = self._similar(group, takers)
+        template = self.templates[group.name]
+        estimate = Estimate(self.snapshot, template, self._limit(group, similar))
+        estimate.pack(classes, self.flags.fastpath_binpacking)
+        nodes = group.max_size if group.zero_or_max and estimate.nodes else estimate.nodes
+        name = group.name
+        result.similar[name], result.estimates[name] = similar, estimate.nodes
+        result.helped[name] = estimate.pods
+        return (
+            Option(group, template, nodes, estimate.pods, tuple(similar)) if estimate.pods and nodes else None
+        )
+
+    def _limit(self, group: NodeGroup, similar: Sequence[str]) -> int:
+        """The greatest number of new nodes of an estimate."""
+        groups = [group, *(self.states.groups[name] for name in similar)]
+        room = sum(max(0, one.max_size - self.states.target(one.name)) for one in groups)
+        limits, total = [room], self.flags.max_nodes_total
+        if self.flags.max_nodes_per_scale_up:
+            limits.append(self.flags.max_nodes_per_scale_up)
+        if total:
+            limits.append(total - len(self.snapshot.nodes))
+        return max(0, min(limits))
+
+    # ---- growth --------------------------------------------------------------------------------------------
+
+    def _execute(
+        self, best: Option, quotas: Quotas, takers: dict[str, list[PodClass]], result: ScaleUpResult
+    ) -> None:
+        total, nodes = self.flags.max_nodes_total, best.nodes
+        result.triggered = list(best.pods)
+        if total and nodes + len(self.snapshot.nodes) > total:
+            nodes = total - len(self.snapshot.nodes)
+            if nodes < 1:
+                self._fail(result, "max node total count already reached")
+                return
+        nodes = quotas.allowed(best.template.node, best.group.name, nodes)
+        growths = self._growths(best, nodes, quotas, takers)
+        for at, growth in enumerate(growths):
+            if self.states.groups[growth.group].fails:
+                self.states.back_off(growth.group)
+                self._fail(result, f"failed to increase node group size: {growth.group}", growths[at:])
+                return
+            self._request(growth)
+            result.growths.append(growth)
+        result.result = "Successful"
+        result.awaiting = [
+            pod
+            for one in result.classes
+            if one.takers and best.group.name in one.rejected
+            for pod in one.pods
+        ]
+
+    def _growths(
+        self, best: Option, nodes: int, quotas: Quotas, takers: dict[str, list[PodClass]]
+    ) -> list[Growth]:
+        """New sizes of the group that was chosen and of those like it."""
+        similar = self._similar(best.group, takers)
+        open_ones = [name for name in similar if not quotas.exceeded(self.templates[name].node, name)]
+        groups = [best.group, *(self.states.groups[name] for name in open_ones)]
+        sizes = [(one.name, self.states.target(one.name), one.max_size) for one in groups]
+        out = []
+        for growth in spread(sizes, nodes):
+            node = self.templates[growth.group].node
+            allowed = quotas.allowed(node, growth.group, growth.new_size - growth.size)
+            quotas.take(node, growth.group, allowed)
+            if allowed:
+                out.append(replace(growth, new_size=growth.size + allowed))
+        return out
+
+    def _request(self, growth: Growth) -> None:
+        memory, count = self.memory, growth.new_size - growth.size
+        memory.targets[growth.group] = growth.new_size
+        request = memory.requests.setdefault(growth.group, ScaleUpRequest(0, self.now))
+        request.nodes, request.time = request.nodes + count, self.now
+        memory.added = self.now
+
+    def _fail(self, result: ScaleUpResult, error: str, failed: Sequence[Growth] = ()) -> None:
+        """End with an error: classes that only failed groups could take remain."""
+        result.result, result.error = "Error", error
+        names = {growth.group for growth in failed}
+        for one in result.classes:
+            lost = [name for name in one.takers if name in names or not failed]
+            one.rejected |= {name: [FAILED] for name in lost}
+            if lost == one.takers:
+                one.takers = []
+
+    def _remaining(self, classes: Sequence[PodClass], skipped: dict[str, str]) -> list[Remaining]:
+        left = [one for one in classes if not one.takers]
+        if not self.flags.scale_up_simulation_for_skipped_node_groups:
+            return [Remaining(one.pods, one.rejected, skipped) for one in left]
+        for name in skipped:
+            if name in self.templates:
+                self._takers(left, self.states.groups[name])
+        return [
+            Remaining(
+                one.pods,
+                one.rejected,
+                {name: why for name, why in skipped.items() if name not in one.rejected},
+            )
+            for one in left
+        ]

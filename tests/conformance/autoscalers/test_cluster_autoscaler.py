@@ -1,0 +1,60 @@
+"""The committed vectors of cluster-autoscaler pass; a change of one of them is noticed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conformance.autoscalers import cluster_autoscaler_mode
+from tests.conformance.runner import failures
+from tests.conformance.test_vectors import changes
+from tests.conformance.vectors import lines
+
+LINES = list(lines(Path(__file__).parent.parent / "data/cluster_autoscaler/share.jsonl.gz"))
+
+
+def test_loops_are_those_of_cluster_autoscaler() -> None:
+    assert [one for line in LINES for one in failures(line)] == []
+
+
+def small(mode: str) -> dict[str, Any]:
+    vectors = [json.loads(line) for line in sorted(LINES, key=len)]
+    name = {"up": "scaleUps", "down": "blockers"}[mode]
+    return next(
+        one for one in vectors if one["scenario"]["mode"] == mode and one["loops"][0]["expected"].get(name)
+    )
+
+
+@pytest.mark.parametrize("mode", ["up", "down"])
+def test_a_spoilt_vector_fails(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    vector = small(mode)
+    produced = list(cluster_autoscaler_mode.played(vector["scenario"], vector["classes"]))
+    monkeypatch.setattr(cluster_autoscaler_mode, "played", lambda *_: iter(produced))
+
+    def wrong() -> list[str]:
+        return failures(json.dumps(vector).encode())
+
+    assert wrong() == []
+    count = 0
+    for loop in vector["loops"]:
+        for change in changes(loop["expected"]):
+            assert wrong() != [], change
+            count += 1
+    assert count > 30
+    assert wrong() == [], "the last change was not undone"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("options", {"noSuchFlag": 1}, "unexpected keyword argument 'no_such_flag'"),
+        ("loops", [{"at": 0, "remove": ["node n"]}], "cannot remove node n"),
+    ],
+)
+def test_what_is_not_known_is_refused(name: str, value: Any, message: str) -> None:
+    vector = small("up")
+    vector["scenario"][name] = value
+    assert message in failures(json.dumps(vector).encode())[0]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from itertools import islice
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from moorage._core.base.quantity import Quantity
@@ -28,59 +27,54 @@ from moorage.objects import NodeSelectorRequirement, TopologySpreadConstraint, d
 from moorage.objects.read.decode import decode
 from moorage.objects.workloads.ages import seconds
 
-from .compare import differences
 from .vectors import MalformedError
 
 Json = dict[str, Any]
 
-FIELDS = {"scenario", "result", "undetermined", "plays", "variants", "seeded"}
 RESERVATION = "karpenter.test.sh/reservation-id"
 SCENARIO = {
     *("name", "family", "seed", "mode", "now", "options", "wellKnownLabels", "instanceTypes", "objects"),
-    *("instanceTypesForNodePool", "markedForDeletion", "nominated", "conditions"),
+    *("instanceTypesForNodePool", "markedForDeletion", "nominated", "conditions", "maxRounds"),
 }
 OPTIONS = {"preferencePolicy", "minValuesPolicy", "featureGates", "schedulerConfig", "maxInstanceTypes"}
 _PANIC = "runtime error: index out of range [0] with length 0"
 
 
-def is_karpenter(vector: Json) -> bool:
-    """Whether a line is a vector of Karpenter."""
-    return "plays" in vector and "variants" in vector
+@dataclass
+class KarpenterWorld:
+    """What a scenario is about."""
 
+    objects: ClusterObjects
+    situation: Situation
+    options: KarpenterOptions
+    catalogue: Catalogue
+    provider: FakeProvider
 
-def check(vector: Json, shown: int) -> Iterator[str]:
-    """What is wrong with a vector: of the canonical play, then of those with other ties."""
-    if unknown := vector.keys() - FIELDS:
-        raise MalformedError(f"malformed line: fields {', '.join(sorted(unknown))}")
-    scenario = vector["scenario"]
-    expected = {0: vector["result"]} | {int(seed): one for seed, one in vector.get("seeded", {}).items()}
-    if bool(vector["undetermined"]) != ("seeded" in vector):
-        raise MalformedError("malformed line: seeded goes with undetermined")
-    catalogue = Catalogue(karpenter_options(scenario, 0))
-    for seed, result in expected.items():
-        produced = played(scenario, seed, catalogue)
-        if found := list(islice(differences(result, produced), shown)):
-            yield from (f"ties {seed}: {one}" if seed else one for one in found)
-            return
+    @classmethod
+    def of(cls, scenario: Json, seed: int, catalogue: Catalogue | None = None) -> KarpenterWorld:
+        """Read a scenario; plays may share what they know of the types."""
+        for given, known in ((scenario, SCENARIO), (scenario.get("options", {}), OPTIONS)):
+            if unknown := given.keys() - known:
+                raise MalformedError(f"unknown fields in the scenario: {', '.join(sorted(unknown))}")
+        if scenario.get("conditions"):
+            raise MalformedError("conditions: only those that Karpenter's controller sets are played")
+        objects = ClusterObjects([decode_object(one) for one in scenario["objects"]])
+        types = {one["name"]: instance_type(one) for one in scenario["instanceTypes"]}
+        of_pools = scenario.get("instanceTypesForNodePool", {})
+        pools = [one["metadata"]["name"] for one in scenario["objects"] if one["kind"] == "NodePool"]
+        by_pool = {pool: [types[name] for name in of_pools.get(pool, types)] for pool in pools}
+        marked, nominated = (frozenset(scenario.get(name, ())) for name in ("markedForDeletion", "nominated"))
+        situation = Situation(by_pool, seconds(scenario["now"]), marked, nominated=nominated)
+        options = karpenter_options(scenario, seed)
+        provider = FakeProvider(by_pool, options)
+        return cls(objects, situation, options, catalogue or Catalogue(options), provider)
 
 
 def played(scenario: Json, seed: int, catalogue: Catalogue | None = None) -> Json:
     """The result of a scenario; plays may share what they know of the types."""
-    if scenario.get("mode") != "schedule":
-        raise MalformedError(f"unknown mode {scenario.get('mode')!r}")
-    options = scenario.get("options", {})
-    for given, known in ((scenario, SCENARIO), (options, OPTIONS)):
-        if unknown := given.keys() - known:
-            raise MalformedError(f"unknown fields in the scenario: {', '.join(sorted(unknown))}")
-    objects = ClusterObjects([decode_object(one) for one in scenario["objects"]])
-    types = {one["name"]: instance_type(one) for one in scenario["instanceTypes"]}
-    of_pools = scenario.get("instanceTypesForNodePool", {})
-    pools = [one["metadata"]["name"] for one in scenario["objects"] if one["kind"] == "NodePool"]
-    by_pool = {pool: [types[name] for name in of_pools.get(pool, types)] for pool in pools}
-    now, marked = seconds(scenario["now"]), frozenset(scenario.get("markedForDeletion", ()))
-    settings = karpenter_options(scenario, seed)
-    result = provision(objects, Situation(by_pool, now, marked), settings, catalogue)
-    return shown(scenario["name"], result, FakeProvider(by_pool, settings))
+    world = KarpenterWorld.of(scenario, seed, catalogue)
+    result = provision(world.objects, world.situation, world.options, world.catalogue)
+    return shown(scenario["name"], result, world.provider)
 
 
 def karpenter_options(scenario: Json, seed: int) -> KarpenterOptions:
@@ -91,6 +85,8 @@ def karpenter_options(scenario: Json, seed: int) -> KarpenterOptions:
         ignores_preferences=given.get("preferencePolicy") == "Ignore",
         best_effort=given.get("minValuesPolicy") == "BestEffort",
         reserved_capacity=gates.get("ReservedCapacity", True),
+        spot_to_spot=gates.get("SpotToSpotConsolidation", False),
+        terminate_first=gates.get("TerminateFirstDrift", False),
         default_spreads=tuple(decode(one, TopologySpreadConstraint) for one in spread),
         well_known=frozenset(scenario.get("wellKnownLabels", ())),
         reservation_label=RESERVATION,
@@ -221,6 +217,7 @@ class FakeProvider:
         }
         self._types = {pool: [each[one] for one in of_pool] for pool, of_pool in types.items()}
         self._taken: dict[int, int] = {}
+        self._launched: dict[int, tuple[KnownType, Offering]] = {}
 
     def launch(self, made: NewClaim) -> Json:
         make = self._vocabulary.requirement
@@ -252,7 +249,18 @@ class FakeProvider:
             if (one.zone, one.capacity_type) == (chosen.zone, chosen.capacity_type)
             and (chosen.capacity_type != "reserved" or one.reservation_id == reservation)
         )
+        self._launched[id(made)] = types[0], chosen
         return launch(Launch(types[0].name, chosen.zone, chosen.capacity_type, reservation, next(same)))
+
+    def labels(self, made: NewClaim) -> dict[str, str]:
+        """The labels of the node that was launched for a claim."""
+        of_type, offering = self._launched[id(made)]
+        own = of_type.requirements.by_key
+        found = {name: one.any_value() for name, one in own.items() if one.operator == "In"}
+        known = next(one for one in of_type.offerings if one.offering is offering)
+        return (
+            found | {name: one.any_value() for name, one in known.requirements.by_key.items()} | made.labels
+        )
 
     def _would_do(self, one: KnownType, wanted: RequirementSet, requests: dict[str, int]) -> bool:
         if wanted.refusal(one.requirements, undefined=True) or not _offerings(one, wanted):

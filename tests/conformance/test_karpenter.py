@@ -8,30 +8,36 @@ from typing import Any
 
 import pytest
 
-from tests.conformance import karpenter_mode
+from tests.conformance import karpenter_check
 from tests.conformance.runner import failures
 from tests.conformance.test_vectors import changes
 from tests.conformance.vectors import lines
 
 DATA = Path(__file__).parent / "data/karpenter"
-LINES = [line for name in ("share", "found") for line in lines(DATA / f"{name}.jsonl.gz")]
+LINES = [line for name in ("share", "found", "disruption") for line in lines(DATA / f"{name}.jsonl.gz")]
 
 
 def test_claims_pods_and_texts_are_those_of_karpenter() -> None:
     assert [one for line in LINES for one in failures(line)] == []
 
 
-def small(seeded: bool) -> dict[str, Any]:
+def small(seeded: bool, mode: str = "schedule") -> dict[str, Any]:
+    """A small vector of a mode in which something happens."""
     vectors = [json.loads(line) for line in sorted(LINES, key=len)]
-    return next(one for one in vectors if ("seeded" in one) == seeded and one["result"]["claims"])
+    of_mode = [one for one in vectors if one["scenario"]["mode"] == mode and ("seeded" in one) == seeded]
+    return next(
+        one for one in of_mode if any(one["result"].get(part) for part in ("claims", "first", "steps"))
+    )
 
 
-@pytest.mark.parametrize("seeded", [False, True])
-def test_a_spoilt_vector_fails(seeded: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    vector = small(seeded)
+@pytest.mark.parametrize(
+    ("seeded", "mode"), [(False, "schedule"), (True, "schedule"), (False, "disrupt"), (False, "loop")]
+)
+def test_a_spoilt_vector_fails(seeded: bool, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    vector = small(seeded, mode)
     scenario = vector["scenario"]
-    produced = {seed: karpenter_mode.played(scenario, seed) for seed in (0, 1, 2)}
-    monkeypatch.setattr(karpenter_mode, "played", lambda scenario, seed, known: produced[seed])
+    produced = {seed: karpenter_check.played(scenario, seed) for seed in (0, 1, 2)}
+    monkeypatch.setattr(karpenter_check, "played", lambda scenario, seed, known: produced[seed])
 
     def wrong() -> list[str]:
         return failures(json.dumps(vector | {"scenario": {"name": "x"}}).encode())
@@ -57,7 +63,7 @@ def test_other_ties_are_played_where_something_is_left_to_chance() -> None:
 @pytest.mark.parametrize(
     ("where", "name", "value", "message"),
     [
-        ("scenario", "mode", "disrupt", "unknown mode 'disrupt'"),
+        ("scenario", "mode", "repair", "unknown mode 'repair'"),
         ("scenario", "more", 1, "unknown fields in the scenario: more"),
         ("scenario", "options", {"workers": 3}, "unknown fields in the scenario: workers"),
         ("", "more", 1, "malformed line: fields more"),

@@ -55,7 +55,7 @@ from .pods.pod_validation import (
     NODEPOOL,
     failed_to_schedule,
     is_provisionable,
-    moves_from_deleting,
+    moves_now,
     problems,
 )
 from .pods.volume_alternatives import Storage, VolumeLookupError, volume_alternatives, volumes_of
@@ -201,7 +201,7 @@ class ClusterView:
             for state in self.states
             if state.is_leaving and state.node is not None
             for pod in self.pods_of.get(state.node.name, ())
-            if moves_from_deleting(pod, budgets, now)
+            if moves_now(pod, budgets, now)
         ]
 
     @cached_property
@@ -303,8 +303,16 @@ class ClusterView:
 
     # ---- a pass --------------------------------------------------------------------------------------------
 
-    def solver(self, pods: Sequence[Pod], removal: Removal, leaving: Collection[str] = ()) -> Solver:
-        """Place pods; among them, by their keys, those that leave nodes that are removed."""
+    def solver(
+        self, pods: Sequence[Pod], removal: Removal, leaving: Collection[str] = (), hosts: int = 0
+    ) -> Solver:
+        """Place pods; among them, by their keys, those that leave nodes that are removed.
+
+        Parameters
+        ----------
+        hosts : int
+            New nodes have numbers above it.
+        """
         found = [self._candidate(pod) for pod in pods]
         placed = [
             replace(one, moves=one.pod.key in leaving and one.pod.status.phase != "Pending")
@@ -320,12 +328,12 @@ class ClusterView:
             topology.update(candidate.uid, candidate.shape)
             candidate.updates += 1
         gone = [self._rows[name] for name in removal.nodes]
-        nodes, hosts = self._nodes.fork(gone), 0
+        nodes, there = self._nodes.fork(gone), 0
         for node in nodes.hosts:
-            hosts |= node.host.by_key[HOSTNAME].mask
+            there |= node.host.by_key[HOSTNAME].mask
         for row in gone:
-            hosts &= ~nodes.hosts[row].host.by_key[HOSTNAME].mask
-        topology.register_hosts(hosts)
+            there &= ~nodes.hosts[row].host.by_key[HOSTNAME].mask
+        topology.register_hosts(there)
         if self.situation.only_new:
             nodes = HostTable()
         fresh = np.zeros(len(nodes.hosts), np.bool_)
@@ -345,6 +353,7 @@ class ClusterView:
             ),
             self.options.best_effort,
             removal.most_claims,
+            hosts,
         )
         solver.solve(placed)
         return solver

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import inf, nan
 from typing import Any, NamedTuple
 
@@ -202,14 +203,32 @@ class Offers:
                     best = offering if best is None or offering.price < best.price else best
             self.best.append(best)
             self.kinds.append(kinds)
-        self._prices = [inf if best is None else best.price for best in self.best]
-        self.prices = np.array(self._prices)
+        self.prices = np.array([inf if best is None else best.price for best in self.best])
         self.shown = [
-            TypePrice(one.name, _known(price)) for one, price in zip(columns.types, self._prices, strict=True)
+            TypePrice(one.name, _known(price))
+            for one, price in zip(columns.types, self.prices.tolist(), strict=True)
         ]
+        self._columns = columns
         self.labels = _custom_labels(requirements)
         self._written: dict[int, dict[str, dict[str, Any]]] = {}
         self._requirements = requirements
+
+    @cached_property
+    def worst_prices(self) -> list[float]:
+        """By type, the most that a launch could cost: of reserved offerings, else spot, else on-demand."""
+        found = []
+        for one in self._columns.types:
+            by_kind: dict[str, float] = {}
+            for each in one.offerings:
+                offering = each.offering
+                if offering.is_launchable and not self._requirements.refusal(
+                    each.requirements, undefined=True
+                ):
+                    kind = offering.capacity_type
+                    by_kind[kind] = max(offering.price, by_kind.get(kind, offering.price))
+            kinds = (by_kind[kind] for kind in (RESERVED, "spot", "on-demand") if kind in by_kind)
+            found.append(next(kinds, inf))
+        return found
 
     def by_price(self, types: int) -> npt.NDArray[np.int32]:
         """Places of types, given as bits, the cheapest first."""
@@ -233,12 +252,6 @@ class Offers:
                 requirements = requirements.meet(allowed)
             found = self._written[kinds] = _written(requirements)
         return found
-
-    def launched(self, places: Sequence[int]) -> tuple[InstanceType, Offering] | None:
-        """The cheapest offering of some types, the first of equal ones."""
-        cheapest = min(places, key=self._prices.__getitem__, default=0)
-        best = self.best[cheapest]
-        return None if best is None else (self.types[cheapest], best)
 
 
 @dataclass(eq=False)
@@ -294,8 +307,12 @@ def _final(claim: Claim, options: KarpenterOptions) -> RequirementSet:
 
 def new_claim(finished: FinishedClaim) -> NewClaim:
     """The claim as it would be created."""
-    claim, offers, places = finished.claim, finished.offers, finished.places
-    template, launched = claim.template, offers.launched(places)
+    claim, offers, template = finished.claim, finished.offers, finished.claim.template
+    ordered = np.array(finished.places, np.int32)
+    sort_order(offers.prices, ordered)  # requirements may have changed since the last sort
+    places: list[int] = ordered.tolist()
+    best = offers.best[places[0]] if places else None
+    launched = None if best is None else (offers.types[places[0]], best)
     return NewClaim(
         template.name,
         tuple([candidate.pod.key for candidate in claim.pods]),

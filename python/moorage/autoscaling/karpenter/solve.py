@@ -43,6 +43,8 @@ class Solver:
         Whether new claims may have fewer values than minValues asks for.
     most_claims : int or None
         The pass ends early once there are more.
+    hosts : int
+        New nodes have numbers above it.
     relaxations : dict of str to list of str
         By the key of a pod, what it gave up over all attempts.
     """
@@ -57,9 +59,9 @@ class Solver:
     tolerating: bool
     best_effort: bool
     most_claims: int | None = None
+    hosts: int = 0
     errors: dict[str, Refusal] = field(default_factory=dict)
     relaxations: dict[str, list[str]] = field(default_factory=dict)
-    _hosts: int = 0
 
     def __post_init__(self) -> None:
         self._claims: HostTable[Claim] = HostTable()
@@ -197,8 +199,8 @@ class Solver:
         self._order[row], self._counts[row] = row, 1
 
     def _new_claim(self, template: ClaimTemplate, types: int) -> Claim:
-        self._hosts += 1
-        name = f"hostname-placeholder-{self._hosts:04d}"
+        self.hosts += 1
+        name = f"hostname-placeholder-{self.hosts:04d}"
         host = self.vocabulary.set_of([self.vocabulary.key(HOSTNAME).one_of(name)])
         return Claim(template, name, host, template.requirements, types)
 

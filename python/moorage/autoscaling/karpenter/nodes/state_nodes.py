@@ -12,7 +12,7 @@ from functools import cached_property
 from moorage._core.base.quantity import Quantity, parse
 from moorage.autoscaling.karpenter.pods.pod_validation import GROUP, NODEPOOL
 from moorage.autoscaling.karpenter.requirements.requirement_set import HOSTNAME
-from moorage.objects import Node, NodeClaim, Taint
+from moorage.objects import Condition, Node, NodeClaim, Taint
 
 REGISTERED, INITIALIZED = f"{GROUP}/registered", f"{GROUP}/initialized"
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"
@@ -30,10 +30,15 @@ _EPHEMERAL = frozenset(
 _REBOOTING = (f"{GROUP}/rebooting", "NoSchedule")
 
 
-def _true(conditions: Iterable[object], kind: str) -> bool:
-    return any(
-        getattr(one, "type", "") == kind and getattr(one, "status", "") == "True" for one in conditions
-    )
+def condition(of: Node | NodeClaim, kind: str) -> Condition | None:
+    """A condition of an object."""
+    return next((one for one in of.status.conditions if one.type == kind), None)
+
+
+def is_true(of: Node | NodeClaim, kind: str) -> bool:
+    """Whether a condition of an object holds."""
+    found = condition(of, kind)
+    return found is not None and found.status == "True"
 
 
 @dataclass(eq=False)
@@ -81,7 +86,7 @@ class StateNode:
         if self.marked:
             return True
         if self.claim is not None:
-            terminating = _true(self.claim.status.conditions, "InstanceTerminating")
+            terminating = is_true(self.claim, "InstanceTerminating")
             return self.claim.metadata.deletion_timestamp is not None or terminating
         return self.node is not None and self.node.metadata.deletion_timestamp is not None
 
@@ -93,7 +98,7 @@ class StateNode:
         taints = self.claim.spec.taints
         if self.node is not None and self.is_registered:
             taints = self.node.spec.taints
-        if self.is_initialized and not _true(self.claim.status.conditions, "Rebooting"):
+        if self.is_initialized and not is_true(self.claim, "Rebooting"):
             return taints
         startup = {(one.key, one.effect) for one in self.claim.spec.startup_taints}
         passing = _EPHEMERAL | startup | {_REBOOTING}

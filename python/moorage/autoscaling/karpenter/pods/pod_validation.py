@@ -116,22 +116,37 @@ def _restricted(key: str, well_known: Iterable[str]) -> Iterator[str]:
         )
 
 
-def moves_from_deleting(pod: Pod, budgets: Sequence[PodDisruptionBudget], now: float) -> bool:
-    """Whether a pod of a node that is being deleted needs another node now (seconds since 1970)."""
+def is_active(pod: Pod) -> bool:
+    """Whether a pod neither has ended nor is about to."""
+    return not is_terminal(pod) and pod.metadata.deletion_timestamp is None
+
+
+def is_reschedulable(pod: Pod) -> bool:
+    """Whether a pod needs another node when its own goes."""
     terminating = pod.metadata.deletion_timestamp is not None
-    active = not is_terminal(pod) and not terminating
-    if not active and not (terminating and owned_by(pod, "StatefulSet", "apps/v1")):
+    if not is_active(pod) and not (terminating and owned_by(pod, "StatefulSet", "apps/v1")):
         return False
-    if owned_by(pod, "DaemonSet", "apps/v1") or owned_by(pod, "Node", "v1"):
+    return not (owned_by(pod, "DaemonSet", "apps/v1") or owned_by(pod, "Node", "v1"))
+
+
+def moves_now(pod: Pod, budgets: Sequence[PodDisruptionBudget], now: float) -> bool:
+    """Whether a pod of a node that goes needs another node now (seconds since 1970)."""
+    if not is_reschedulable(pod):
         return False
-    if not active:
+    if not is_active(pod):
         return True
-    if _is_protected(pod, now):
+    if is_protected(pod, now):
         return False
-    return not untolerated((DISRUPTED,), pod.spec.tolerations) or not _blocked(pod, budgets)
+    return not budgets or tolerates_disruption(pod) or not _blocked(pod, budgets)
 
 
-def _is_protected(pod: Pod, now: float) -> bool:
+def tolerates_disruption(pod: Pod) -> bool:
+    """Whether a pod stays on a node that Karpenter removes until the end."""
+    return not untolerated((DISRUPTED,), pod.spec.tolerations)
+
+
+def is_protected(pod: Pod, now: float) -> bool:
+    """Whether a pod forbids to be disrupted, for ever or for a time after its start."""
     value = pod.metadata.annotations.get(DO_NOT_DISRUPT, "")
     if value in ("", "true"):
         return value == "true"
@@ -143,18 +158,28 @@ def _is_protected(pod: Pod, now: float) -> bool:
     return duration > 0 and (start is None or now - seconds(start) < duration)
 
 
-def _blocked(pod: Pod, budgets: Sequence[PodDisruptionBudget]) -> bool:
-    """Whether budgets can never let a pod go."""
-    matching = [
+def budgets_of(pod: Pod, budgets: Sequence[PodDisruptionBudget]) -> list[PodDisruptionBudget]:
+    """The budgets that select a pod."""
+    return [
         budget
         for budget in budgets
         if budget.namespace == pod.namespace
         and LabelSelectorMatcher(budget.spec.selector).matches(pod.metadata.labels)
     ]
+
+
+def goes_unready(pod: Pod, budget: PodDisruptionBudget) -> bool:
+    """Whether a budget lets a pod go because the pod is not ready."""
+    unready = any(one.type == "Ready" and one.status == "False" for one in pod.status.conditions)
+    return unready and budget.spec.unhealthy_pod_eviction_policy == "AlwaysAllow"
+
+
+def _blocked(pod: Pod, budgets: Sequence[PodDisruptionBudget]) -> bool:
+    """Whether budgets can never let a pod go."""
+    matching = budgets_of(pod, budgets)
     if len(matching) != 1:
         return len(matching) > 1
     spec = matching[0].spec
-    unready = any(one.type == "Ready" and one.status == "False" for one in pod.status.conditions)
-    if spec.unhealthy_pod_eviction_policy == "AlwaysAllow" and unready:
+    if goes_unready(pod, matching[0]):
         return False
     return spec.max_unavailable in (0, "0%") or spec.min_available == "100%"

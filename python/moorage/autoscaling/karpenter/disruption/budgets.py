@@ -1,0 +1,58 @@
+"""How many nodes of a pool may go at once.
+
+Rules: Karpenter v1.15.0, pkg/apis/v1/nodepool.go and pkg/controllers/disruption/helpers.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from moorage.autoscaling.karpenter.nodes.state_nodes import StateNode, is_true
+from moorage.autoscaling.karpenter.pods.pod_validation import NODEPOOL
+from moorage.go_texts import parse_duration
+from moorage.objects import NodePool
+
+from .cron_times import hits_between
+
+UNLIMITED = 2**31 - 1
+
+
+def allowed_by_budgets(pool: NodePool, nodes: int, reason: str, now: float) -> int:
+    """The fewest nodes that an active budget about a reason allows; none if a schedule is malformed."""
+    allowed = UNLIMITED
+    for budget in pool.spec.disruption.budgets or ():
+        if budget.schedule is not None or budget.duration is not None:
+            began = now - parse_duration(budget.duration or "0") / 1e9
+            try:
+                active = hits_between(budget.schedule or "", began, now)
+            except ValueError:
+                return 0
+            if not active:
+                continue
+        if budget.reasons is None or reason in budget.reasons:
+            allowed = min(allowed, _nodes(budget.nodes, nodes))
+    return allowed
+
+
+def _nodes(text: str, nodes: int) -> int:
+    """A number, or a percentage of the nodes, rounded up."""
+    if not text.endswith("%"):
+        return int(text)
+    return -(-int(text[:-1]) * nodes // 100)
+
+
+def count_nodes(states: Iterable[StateNode]) -> tuple[dict[str, int], dict[str, int]]:
+    """By pool, how many nodes are initialized, and how many of these are going or not ready."""
+    there: dict[str, int] = {}
+    going: dict[str, int] = {}
+    for state in states:
+        claim, node = state.claim, state.node
+        if claim is None or node is None or not (state.is_initialized or is_true(claim, "Rebooting")):
+            continue
+        if is_true(claim, "InstanceTerminating"):
+            continue
+        pool = state.labels.get(NODEPOOL, "")
+        there[pool] = there.get(pool, 0) + 1
+        if state.is_leaving or is_true(claim, "Rebooting") or not is_true(node, "Ready"):
+            going[pool] = going.get(pool, 0) + 1
+    return there, going

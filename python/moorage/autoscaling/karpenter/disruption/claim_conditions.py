@@ -1,0 +1,98 @@
+"""What Karpenter's controller writes on claims: whether they could be consolidated, and whether they drifted.
+
+Rules: Karpenter v1.15.0, pkg/controllers/nodeclaim/disruption/consolidation.go and drift.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from moorage.autoscaling.karpenter.claims.type_columns import (
+    CAPACITY_TYPE,
+    INSTANCE_TYPE,
+    RESERVED,
+    KnownType,
+)
+from moorage.autoscaling.karpenter.cluster_view import ClusterView
+from moorage.autoscaling.karpenter.nodes.state_nodes import condition, is_true
+from moorage.autoscaling.karpenter.pods.pod_validation import GROUP
+from moorage.go_texts import parse_duration
+from moorage.objects import NodeClaim, NodePool
+from moorage.objects.workloads.ages import seconds
+
+HASH, HASH_VERSION = f"{GROUP}/nodepool-hash", f"{GROUP}/nodepool-hash-version"
+_HOUR = 3600.0
+
+
+def consolidate_after(pool: NodePool) -> float | None:
+    """Seconds that a node must have been left alone; None where nodes are never consolidated."""
+    text = pool.spec.disruption.consolidate_after
+    return None if text is None or text == "Never" else parse_duration(text) / 1e9
+
+
+def is_fresh(pool: NodePool | None, claim: NodeClaim | None, now: float) -> bool:
+    """Whether pods came or went on a node so lately that it is left alone."""
+    after = consolidate_after(pool) if pool is not None else None
+    if not after or claim is None or not is_true(claim, "Initialized"):
+        return False
+    return now - _last_change(claim) < after
+
+
+def _last_change(claim: NodeClaim) -> float:
+    initialized = condition(claim, "Initialized")
+    begun = initialized.last_transition_time if initialized is not None else None
+    time = claim.status.last_pod_event_time or begun
+    return seconds(time) if time else float("-inf")
+
+
+def is_consolidatable(pool: NodePool, claim: NodeClaim, now: float) -> bool:
+    """The condition Consolidatable."""
+    if pool.spec.replicas is not None or claim.metadata.deletion_timestamp is not None:
+        return is_true(claim, "Consolidatable")
+    never = consolidate_after(pool) is None
+    return not never and is_true(claim, "Initialized") and not is_fresh(pool, claim, now)
+
+
+def drifted_since(view: ClusterView, pool: NodePool, claim: NodeClaim, now: float) -> float | None:
+    """Since when the condition Drifted holds (seconds since 1970); None if it does not."""
+    before = condition(claim, "Drifted")
+    begun = before.last_transition_time if before is not None and before.status == "True" else None
+    if claim.metadata.deletion_timestamp is None and (
+        not is_true(claim, "Launched") or not drift_reason(view, pool, claim, now)
+    ):
+        return None
+    return seconds(begun) if begun else now
+
+
+def drift_reason(view: ClusterView, pool: NodePool, claim: NodeClaim, now: float) -> str:
+    """Why a claim is not as its pool would make it now; "" if it is."""
+    mine, theirs = claim.metadata.annotations, pool.metadata.annotations
+    hashed = all(name in notes for name in (HASH, HASH_VERSION) for notes in (mine, theirs))
+    if hashed and mine[HASH_VERSION] == theirs[HASH_VERSION] and mine[HASH] != theirs[HASH]:
+        return "NodePoolDrifted"
+    labels = view.vocabulary.of_labels(claim.metadata.labels)
+    asked = [
+        view.vocabulary.requirement(one.key, one.operator, one.values)
+        for one in pool.spec.template.spec.requirements
+    ]
+    if labels.refusal(view.vocabulary.set_of(asked), undefined=False):
+        return "RequirementsDrifted"
+    created = claim.metadata.creation_timestamp
+    if (created is None or now - seconds(created) > _HOUR) and not _is_offered(
+        view, view.types_of(pool.name), claim
+    ):
+        return "InstanceTypeNotFound"
+    return ""
+
+
+def _is_offered(view: ClusterView, types: Sequence[KnownType], claim: NodeClaim) -> bool:
+    """Whether the provider still has the type and the offering of a claim."""
+    labels = claim.metadata.labels
+    of_claim = next((one for one in types if one.name == labels.get(INSTANCE_TYPE)), None)
+    if of_claim is None:
+        return False
+    asked = view.vocabulary.of_labels(labels)
+    if labels.get(CAPACITY_TYPE) == RESERVED:  # may have become on-demand since
+        kinds = view.vocabulary.key(CAPACITY_TYPE).one_of(RESERVED, "on-demand")
+        asked = asked.having(kinds).without(view.options.reservation_label)
+    return any(not asked.refusal(one.requirements, undefined=True) for one in of_claim.offerings)

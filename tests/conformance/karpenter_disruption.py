@@ -1,0 +1,61 @@
+"""Mode disrupt: the methods of Karpenter over its nodes, in the form of their vectors."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from moorage.autoscaling.karpenter.claims.catalogue import Catalogue
+from moorage.autoscaling.karpenter.cluster_view import ClusterView
+from moorage.autoscaling.karpenter.disruption.command import Command
+from moorage.autoscaling.karpenter.disruption.disrupt import METHODS, Disruption, MethodResult
+
+from .karpenter_mode import FakeProvider, KarpenterWorld, claim, rounded
+
+Json = dict[str, Any]
+
+
+def played(scenario: Json, seed: int, catalogue: Catalogue | None = None) -> Json:
+    """The result of a scenario."""
+    world = KarpenterWorld.of(scenario, seed, catalogue)
+    disruption = Disruption(ClusterView(world.objects, world.situation, world.options, world.catalogue))
+    results = {method: disruption.play(method) for method in METHODS}
+    first = next((method for method, result in results.items() if result.command is not None), "")
+    methods = {method: shown(result, scenario) for method, result in results.items()}
+    return {"name": scenario["name"], "methods": methods, "first": first}
+
+
+def shown(result: MethodResult, scenario: Json) -> Json:
+    """What a method comes to, in the form of vectors."""
+    return {
+        "candidates": [
+            {
+                "node": one.name,
+                "nodePool": one.pool.name,
+                "price": rounded(one.price),
+                "disruptionCost": rounded(one.cost),
+                "ratio": rounded(one.ratio),
+            }
+            for one in result.candidates
+        ],
+        "budgets": result.budgets,
+        "commands": [] if result.command is None else [command(result.command, scenario)],
+        "events": [dataclasses.asdict(one) for one in result.events],
+    }
+
+
+def command(made: Command, scenario: Json) -> Json:
+    """A command, with what the fake provider would launch; each method begins with all reservations."""
+    provider: FakeProvider = KarpenterWorld.of(scenario, 0).provider
+    replacements = []
+    for number, new in enumerate(made.new_claims(), 1):
+        replacements.append(claim(number, new) | {"launch": provider.launch(new)})
+    found: Json = {
+        "decision": made.decision,
+        "candidates": sorted(one.name for one in made.candidates),
+        "replacements": replacements,
+        "moves": {node: list(pods) for node, pods in made.moves.items()},
+        "savings": rounded(made.savings),
+        "terminateFirst": made.terminate_first,
+    }
+    return {key: value for key, value in found.items() if value or key == "savings"}

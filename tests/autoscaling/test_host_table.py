@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from moorage.autoscaling.karpenter.host_table import HostTable
-from tests.conformance import karpenter_mode
+from tests.conformance.karpenter import karpenter_mode
 from tests.conformance.vectors import lines
 
 SHARE = Path(__file__).parents[1] / "conformance/data/karpenter/share.jsonl.gz"

@@ -14,8 +14,8 @@ from .clusters.cluster_mode import record_failures
 from .compare import differences
 from .configurations import check
 from .extenders import served
-from .karpenter_check import check as check_karpenter
-from .karpenter_check import is_karpenter
+from .karpenter.karpenter_check import check as check_karpenter
+from .karpenter.karpenter_check import is_karpenter
 from .modes import Mode
 from .replay import BETWEEN, ONE_BY_ONE, replay
 from .vectors import MalformedError, decode, files, is_record, lines

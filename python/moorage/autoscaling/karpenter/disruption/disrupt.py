@@ -18,7 +18,7 @@ from .budgets import allowed_by_budgets, count_nodes
 from .candidates import Candidates, NodeCandidate, NodeEvent, by_ratio, node_event, sentence
 from .command import Command
 from .moves import move, without_same_type
-from .simulation import Outcome, Simulations
+from .removals import Outcome, Simulations
 
 EMPTINESS, DRIFT, MULTI, SINGLE = "emptiness", "drift", "multi", "single"
 METHODS = (EMPTINESS, DRIFT, MULTI, SINGLE)

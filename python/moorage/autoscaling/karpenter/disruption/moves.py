@@ -20,7 +20,7 @@ from moorage.autoscaling.karpenter.requirements.requirement_set import Requireme
 
 from .candidates import NodeCandidate
 from .command import Command
-from .simulation import Outcome
+from .removals import Outcome
 
 SPOT, ON_DEMAND = "spot", "on-demand"
 LEAST_SPOT_TYPES = 15

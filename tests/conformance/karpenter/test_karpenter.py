@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from tests.conformance import karpenter_check
+from tests.conformance.karpenter import karpenter_check
 from tests.conformance.runner import failures
 from tests.conformance.test_vectors import changes
 from tests.conformance.vectors import lines
 
-DATA = Path(__file__).parent / "data/karpenter"
+DATA = Path(__file__).parents[1] / "data/karpenter"
 LINES = [line for name in ("share", "found", "disruption") for line in lines(DATA / f"{name}.jsonl.gz")]
 
 

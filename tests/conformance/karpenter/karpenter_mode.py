@@ -26,8 +26,7 @@ from moorage.autoscaling.karpenter.requirements.requirement_set import Requireme
 from moorage.objects import NodeSelectorRequirement, TopologySpreadConstraint, decode_object
 from moorage.objects.read.decode import decode
 from moorage.objects.workloads.ages import seconds
-
-from .vectors import MalformedError
+from tests.conformance.vectors import MalformedError
 
 Json = dict[str, Any]
 

@@ -7,11 +7,11 @@ from itertools import islice
 from typing import Any
 
 from moorage.autoscaling.karpenter.claims.catalogue import Catalogue
+from tests.conformance.compare import differences
+from tests.conformance.vectors import MalformedError
 
 from . import karpenter_disruption, karpenter_loop, karpenter_mode
-from .compare import differences
 from .karpenter_mode import karpenter_options
-from .vectors import MalformedError
 
 Json = dict[str, Any]
 

@@ -1,0 +1,1 @@
+"""Vectors of Karpenter: passes over pods, over nodes, and both in turns."""

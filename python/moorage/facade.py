@@ -792,6 +792,7 @@ class Scheduler(PodScheduler):
         *,
         like: Source | Sequence[Source],
         max: int = 10_000,
+        prices: Mapping[str, float] | None = None,
     ) -> NodesNeeded:
         """Return how many new nodes are needed for all pods to have a place, beside the nodes there are.
 
@@ -813,6 +814,9 @@ class Scheduler(PodScheduler):
             `add_nodes` for what new nodes take over, and how to give them a zone and labels.
         max : int, optional
             Maximum number of new nodes.
+        prices : mapping of str to float, optional
+            Price of a node per hour, by the name of its template. Then `NodesNeeded.cheapest` is the cheapest
+            way that was found.
 
         Returns
         -------
@@ -832,7 +836,7 @@ class Scheduler(PodScheduler):
         from moorage.planning.new_nodes.node_demand import nodes_needed
 
         asked = None if workload is None else counted_pods(self.client, workload, "workload")
-        return nodes_needed(self, asked, nodes_like(like), max)
+        return nodes_needed(self, asked, nodes_like(like), max, prices or {})
 
     @typed
     def survive(

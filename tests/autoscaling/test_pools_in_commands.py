@@ -179,3 +179,29 @@ def test_releases_are_compared_without_new_nodes(capsys: pytest.CaptureFixture[s
     assert main(["compare", "kubernetes 1.35", "kubernetes 1.36", *CLUSTER]) == 0
     assert "NodePools make no new nodes for a comparison of releases." in capsys.readouterr().err
     assert main(["compare", "kubernetes 1.35", "kubernetes 1.36", *CLUSTER, *TYPES]) == 2
+
+
+def test_new_nodes_of_pools_are_planned_by_price(
+    limited: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["plan", "nodes", *limited, *TYPES, "-o", "json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    schema = json.loads((Path(moorage.cli.__file__).parent / "schemas/plan.v1.json").read_text())
+    assert [error.message for error in Draft202012Validator(schema).iter_errors(document)] == []
+    large, xlarge = "general.m6i.large.spot.us-west-2a", "general.m5.xlarge.spot.us-west-2a"
+    assert document["prices"] == {large: 0.0672, xlarge: 0.1428}
+    assert document["counts"] == {large: 0, xlarge: 6}
+    assert document["cheapestPerHour"] < document["pricePerHour"] == pytest.approx(6 * 0.1428)
+    told = document["warnings"]
+    assert "The plan tries 2 of 2 types of the NodePools." in told
+    assert "NodePool general: the fewest nodes would exceed the limit cpu 12: 26." in told
+
+
+def test_nodes_of_the_cluster_have_the_prices_of_their_types(capsys: pytest.CaptureFixture[str]) -> None:
+    for prices in (TYPES, ["--price", "first=0.096"]):
+        assert main(["plan", "nodes", *CLUSTER, "--like", "first", *prices, "-o", "csv"]) == 0
+        capsys.readouterr()
+    assert main(["plan", "nodes", *CLUSTER, "--price", "first"]) == 2
+    assert "--price first: write NODE=PRICE" in capsys.readouterr().err
+    assert main(["plan", "nodes", "-f", "examples/demo.yaml"]) == 2
+    assert "give templates of new nodes, or an input with NodePools" in capsys.readouterr().err

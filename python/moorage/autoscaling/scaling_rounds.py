@@ -3,41 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain, count
 from typing import Any, NamedTuple
 
 from moorage.changes.change import with_own_uids
 from moorage.errors import number_of
-from moorage.objects import (
-    Node,
-    NodeClaim,
-    NodePool,
-    NodeSelectorRequirement,
-    Object,
-    ObjectMeta,
-    Pod,
-    Quantity,
-)
-from moorage.objects.model.karpenter import NodeClaimSpec, NodeClaimStatus
-from moorage.objects.model.node import NodeSpec, NodeStatus
+from moorage.objects import Node, NodePool, Object, Pod
 from moorage.objects.read.object_defaults import defaults
 from moorage.objects.validate.validate_object import validate
 from moorage.scheduler import PodScheduler, ScheduleResult
 from moorage.tables import Table, Tabular
 
-from .instance_types.read_types import CAPACITY_TYPE, ZONE
-from .instance_types.seen_types import INSTANCE_TYPE, POOL
 from .karpenter.karpenter_options import VERSION, KarpenterOptions
 from .karpenter.new_nodes_result import NewClaim, Provisioning
+from .launched_nodes import claim_and_node
 from .pending_provisioning import Types, check_options, provision_pods
 
 MOST_ROUNDS = 10
 """Where the engines disagree without an end, nodes would come for ever."""
 KARPENTER, SCHEDULER = "Karpenter", "kube-scheduler"
-_HOSTNAME = "kubernetes.io/hostname"
-_READY = {"karpenter.sh/registered": "true", "karpenter.sh/initialized": "true"}
 
 
 class NewNode(NamedTuple):
@@ -311,9 +297,6 @@ class _Found:
         )
 
 
-# ---- the nodes of claims -----------------------------------------------------------------------------------
-
-
 def _make(scheduler: PodScheduler, claims: Iterable[NewClaim], turn: int) -> dict[str, NewNode]:
     """Create the nodes of claims, as they are once they are ready, and the claims."""
     client = scheduler.client
@@ -326,43 +309,10 @@ def _make(scheduler: PodScheduler, claims: Iterable[NewClaim], turn: int) -> dic
         name = next(name for name in names if name not in taken)
         taken.add(name)
         made[name] = NewNode(name, claim.pool, *claim.cheapest[:3], claim.price, turn)
-        new += _objects(claim, name, pools[claim.pool])
+        new += claim_and_node(claim, name, pools[claim.pool])
     for one in new:
         validate(one)
     for one in with_own_uids(client, [*chain.from_iterable(defaults([one]) for one in new)]):
         client.create(one)
     scheduler.sync()
     return made
-
-
-def _objects(claim: NewClaim, name: str, pool: NodePool) -> list[Object]:
-    """The node of a claim, and the claim."""
-    assert claim.launched is not None
-    kind, offering = claim.launched
-    capacity = _texts({**kind.capacity, **offering.capacity_override})
-    left = _texts(kind.allocatable(offering.capacity_override))
-    own = {one.key: one.values[0] for one in (*kind.requirements, *offering.requirements) if _tells(one)}
-    asked = {key: rule["In"][0] for key, rule in claim.requirements.items() if len(rule.get("In", ())) == 1}
-    fixed = {INSTANCE_TYPE: kind.name, ZONE: offering.zone, CAPACITY_TYPE: offering.capacity_type}
-    labels = asked | own | claim.labels | fixed | _READY | {POOL: pool.name, _HOSTNAME: name}
-    provider, spec = f"moorage:///{name}", pool.spec.template.spec
-    return [
-        NodeClaim(
-            metadata=ObjectMeta(name=name, labels=labels),
-            spec=NodeClaimSpec(spec.taints, node_class_ref=spec.node_class_ref),
-            status=NodeClaimStatus(provider, name, capacity=capacity, allocatable=left),
-        ),
-        Node(
-            metadata=ObjectMeta(name=name, labels=labels),
-            spec=NodeSpec(taints=spec.taints, provider_id=provider),
-            status=NodeStatus(capacity=capacity, allocatable=left),
-        ),
-    ]
-
-
-def _texts(amounts: Mapping[str, Quantity]) -> dict[str, str | int | float]:
-    return {name: str(amount) for name, amount in amounts.items()}
-
-
-def _tells(one: NodeSelectorRequirement) -> bool:
-    return one.operator == "In" and len(one.values) == 1

@@ -21,7 +21,7 @@ from moorage.cli.options.command_groups import CommandGroup
 from moorage.cli.options.deciding_release import print_release
 from moorage.cli.options.decorators import all_of, output_option
 from moorage.cli.options.inputs import input_options, load_input, scheduler_options, scheduler_settings
-from moorage.cli.options.new_node_options import no_new_nodes
+from moorage.cli.options.new_node_options import no_new_nodes, types_option
 from moorage.cli.options.number_ranges import WholeNumber
 from moorage.cli.options.offered_names import nodes as nodes_of
 from moorage.cli.options.offered_names import offer, workloads
@@ -68,19 +68,26 @@ planning_options = all_of(
     "nodes",
     cls=ChangingCommand,
     examples=(
-        "moorage plan nodes -f examples --like node-1",
+        "moorage plan nodes -f examples --like node-1 --price node-1=0.2",
         "moorage plan nodes -f examples/shop/cluster.yaml -f examples/shop/release.yaml --like new-a",
     ),
 )
 @click.option(
     "--like",
     multiple=True,
-    required=True,
     metavar="NODE[,zone=ZONE][,LABEL=VALUE…]|FILE",
     shell_complete=offer(nodes_of),
     help="A template for new nodes: a node of the cluster, perhaps with another zone or labels, or a "
-    "manifest; repeatable.",
+    "manifest; repeatable. Default: what the NodePools of the input could have.",
 )
+@click.option(
+    "--price",
+    "given",
+    multiple=True,
+    metavar="NODE=PRICE",
+    help="Price of a node of a template per hour, for the cheapest plan; repeatable.",
+)
+@types_option
 @pod_option
 @click.option(
     "--max",
@@ -91,22 +98,46 @@ planning_options = all_of(
     help="Maximum number of new nodes.",
 )
 @planning_options
-def nodes(like: tuple[str, ...], most: int, **options: Any) -> None:
+def nodes(like: tuple[str, ...], given: tuple[str, ...], most: int, **options: Any) -> None:
     """Find how many new nodes the pending pods need, or the pods of --pod.
 
     NODES is with how many kube-scheduler places all pods, as check --add-nodes does. PACKED is on how few
-    they fit if each is put on the right node. DaemonSets run their pods on the new nodes, too; a template
-    without room for one is left out. Pods pass admission like new ones, and no pod is evicted.
+    they fit if each is put on the right node. CHEAPEST is the cheapest way to place them all that was found,
+    with the prices of --price, or those of --instance-types for nodes that name their type. DaemonSets run
+    their pods on the new nodes, too; a template without room for one is left out. Pods pass admission like
+    new ones, and no pod is evicted.
+
+    Without --like, the NodePools of the input have a template for each zone and for the few of their types
+    that promise the lowest price.
 
     Exit codes: 0 if it ran, whatever the answer; 2 for bad input.
     """
     templates = [node for one in like for node in _node_templates(one)]
+    prices = dict(map(_price, given))
 
     def ask(scheduler: Scheduler, pods: list[tuple[Pod, int]]) -> Tabular:
-        _check_names(scheduler, like)
-        return scheduler.nodes_needed(pods or None, like=templates, max=most)
+        from moorage.cli.runs.new_node_kinds import kinds_of_pools, prices_of
 
-    _answer(options, ask, "--like")
+        _check_names(scheduler, like)
+        if like:
+            known = prices_of(scheduler, templates, options["types_file"]) | prices
+            return scheduler.nodes_needed(pods or None, like=templates, max=most, prices=known)
+        kinds = kinds_of_pools(scheduler, pods, options["types_file"])
+        found = scheduler.nodes_needed(pods or None, like=kinds.nodes, max=most, prices=kinds.prices | prices)
+        return kinds.told(scheduler, found)
+
+    _answer(options, ask, "--like", asks_pools=not like)
+
+
+def _price(text: str) -> tuple[str, float]:
+    """Read the price of a template."""
+    name, _, price = text.rpartition("=")
+    try:
+        if name and float(price) >= 0:
+            return name, float(price)
+    except ValueError:
+        pass
+    raise click.UsageError(f"--price {shorten(text, 80)}: write NODE=PRICE, such as node-1=0.2")
 
 
 def _node_templates(text: str) -> Sequence[str | Node]:
@@ -229,8 +260,9 @@ def bound(**options: Any) -> None:
     _answer(options, ask, "--pod")
 
 
-def _answer(options: dict[str, Any], ask: Question, source: str) -> None:
-    """Load the cluster, ask, and print the answer; errors of the question name an option."""
+def _answer(options: dict[str, Any], ask: Question, source: str, asks_pools: bool = False) -> None:
+    """Load the cluster, ask, and print the answer; errors of the question name an option. NodePools make no
+    nodes, unless the question is about them."""
     from moorage.cli.output.plan_output import write_plan
     from moorage.cli.output.printing import told
     from moorage.cli.runs.pod_templates import read_templates
@@ -255,7 +287,8 @@ def _answer(options: dict[str, Any], ask: Question, source: str) -> None:
             found = ask(scheduler, [(one.pod, one.share) for one in read.pods])
     if isinstance(found, NodesNeeded):
         notes += found.notes
-    warnings = [*preparation.warnings, *read.warnings, *notes, *no_new_nodes(cluster, "plan")]
+    warnings = [*preparation.warnings, *read.warnings, *notes]
+    warnings += () if asks_pools else no_new_nodes(cluster, "plan")
     print_release(cluster)
     print_warnings(warnings)
     write_plan(options["output"], found, told(cluster, warnings))

@@ -18,14 +18,15 @@ if TYPE_CHECKING:
     from moorage.objects import Cluster
 
 OPTION = "--instance-types"
+types_option = click.option(
+    OPTION,
+    "types_file",
+    metavar="FILE",
+    help="Instance types with prices, in the format of Karpenter's kwok provider; default: the types "
+    "that the nodes of each NodePool show, without prices.",
+)
 node_source_options = all_of(
-    click.option(
-        OPTION,
-        "types_file",
-        metavar="FILE",
-        help="Instance types with prices, in the format of Karpenter's kwok provider; default: the types "
-        "that the nodes of each NodePool show, without prices.",
-    ),
+    types_option,
     click.option(
         "--autoscale/--no-autoscale",
         "autoscales",

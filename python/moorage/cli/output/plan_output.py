@@ -39,7 +39,9 @@ def write_plan(form: str, found: Tabular, told: Mapping[str, Any]) -> None:
             write_value(form, head | found.to_dict() | dict(told))
             return
         columns = found.table().to_dict()
-        rows = [[str(cell) for cell in row] for row in zip(*columns.values(), strict=True)]
+        rows = [
+            ["" if cell != cell else str(cell) for cell in row] for row in zip(*columns.values(), strict=True)
+        ]
         table = Table([name.upper() for name in columns], rows)
         if form == "csv":
             write_tables(form, [table])

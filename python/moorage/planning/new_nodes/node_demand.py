@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from dataclasses import replace as replace_fields
+from math import inf
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,7 @@ from moorage._core.state.pod_spec import pinned_node
 from moorage.changes.cluster_changes import add_nodes
 from moorage.controllers.workloads.rollout import Rollout
 from moorage.controllers.workloads.store_control import admission_of
-from moorage.errors import InputError, number_of
+from moorage.errors import InputError, nearest, number_of
 from moorage.objects.admission.admission import RefusedError
 from moorage.objects.model.node import Node
 from moorage.objects.model.pod import Pod
@@ -66,6 +68,11 @@ class NodesNeeded(Tabular):
     packed : dict of str to int or None
         Template to number of new nodes on which the pods fit if each is put on the right one: the fewest for
         which a way was found. kube-scheduler may need more, as it spreads pods. None if no way was found.
+    prices : dict of str to float
+        Price per hour of a node of each template whose price is given.
+    cheapest : dict of str to int or None
+        Template to number of new nodes: the cheapest way that was found with templates of known prices, each
+        confirmed by the engine. None without prices.
     notes : tuple of str
         Sentences: what moorage does not know of the new nodes. Where pods have no place: domains in which
         there is no template, and what DaemonSets take of the new nodes.
@@ -79,6 +86,8 @@ class NodesNeeded(Tabular):
     proof: str = ""
     skipped: dict[str, int] | None = None
     packed: dict[str, int] | None = None
+    prices: dict[str, float] = field(default_factory=dict)
+    cheapest: dict[str, int] | None = None
     notes: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
@@ -100,7 +109,24 @@ class NodesNeeded(Tabular):
         packed = None if self.packed is None else sum(self.packed.values())
         if packed not in (None, self.nodes):
             bound = f", {packed} if the pods are packed{bound}"
-        return f"{self.status}: {text}{bound}{'; ' * bool(self.proof)}{self.proof}"
+        return f"{self.status}: {text}{bound}{self._price_text()}{'; ' * bool(self.proof)}{self.proof}"
+
+    def price(self, counts: Mapping[str, int]) -> float | None:
+        """Return the price per hour of numbers of new nodes by template; None if one is not known."""
+        used = {name: count for name, count in counts.items() if count}
+        if not used.keys() <= self.prices.keys():
+            return None
+        return sum(count * self.prices[name] for name, count in used.items())
+
+    def _price_text(self) -> str:
+        if self.cheapest is None:
+            return ""
+        price, least = self.price(self.counts), self.price(self.cheapest)
+        here = "" if price is None or self.unplaced else f", {price:.4g} $/h"
+        nodes = number_of(sum(self.cheapest.values()), "node", "nodes")
+        if self.cheapest == self.counts:
+            return f"{here}, and no cheaper way was found"
+        return f"{here}; cheapest: {nodes}, {least:.4g} $/h"
 
     def table(self, limit: int | None = None) -> Table:
         """Return one row for each template.
@@ -113,12 +139,17 @@ class NodesNeeded(Tabular):
         Returns
         -------
         Table
-            Columns template, nodes, and packed if there is such a number.
+            Columns template, nodes, and packed, cheapest and price if there are such numbers.
         """
         names = list(self.counts)[:limit]
-        numbers = {"nodes": self.counts} | ({} if self.packed is None else {"packed": self.packed})
-        columns = {key: np.array([of[name] for name in names], dtype=np.int64) for key, of in numbers.items()}
-        return Table({"template": names, **columns})
+        numbers = {"nodes": self.counts, "packed": self.packed, "cheapest": self.cheapest}
+        columns = {
+            key: np.array([of[name] for name in names], dtype=np.int64)
+            for key, of in numbers.items()
+            if of is not None
+        }
+        prices = {"price": np.array([self.prices.get(name, np.nan) for name in names])} if self.prices else {}
+        return Table({"template": names, **columns, **prices})
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as a JSON value, without the notes, which commands show as warnings."""
@@ -127,6 +158,10 @@ class NodesNeeded(Tabular):
             "nodes": self.nodes,
             "counts": self.counts,
             "packed": self.packed,
+            "prices": self.prices,
+            "pricePerHour": self.price(self.counts),
+            "cheapest": self.cheapest,
+            "cheapestPerHour": None if self.cheapest is None else self.price(self.cheapest),
             "lowerBound": self.lower_bound,
             "boundBy": self.bound_by,
             "unplaced": self.unplaced,
@@ -136,7 +171,11 @@ class NodesNeeded(Tabular):
 
 
 def nodes_needed(
-    scheduler: PodScheduler, workload: Asked | None, like: Sequence[str | Node], most: int
+    scheduler: PodScheduler,
+    workload: Asked | None,
+    like: Sequence[str | Node],
+    most: int,
+    prices: Mapping[str, float] = MappingProxyType({}),
 ) -> NodesNeeded:
     """Return how many new nodes pods need; see `Scheduler.nodes_needed`."""
     scheduler.sync()
@@ -146,6 +185,11 @@ def nodes_needed(
     else:
         pods = asked_pods(workload)
     templates = _templates(like)
+    for name, price in prices.items():
+        if name not in templates:
+            raise InputError(f'prices: there is no template "{name}"{nearest(name, templates)}')
+        if not 0 <= price < inf:
+            raise InputError(f"prices: the price of {name} must be a number of at least 0, not {price}")
     if most < 0:
         raise InputError(f"max must be a whole number of at least 0, not {most}")
     pods, refused = admitted_pods(scheduler, pods)
@@ -154,6 +198,9 @@ def nodes_needed(
         stored = store_with_claims(scheduler, pods)
         search = _Search(scheduler, stored, workload is None, templates, most)
         plan = search.plan()
+        if prices and plan.status == FOUND:
+            cheapest = search.cheapest([*plan.counts.values()], prices)
+            plan = replace_fields(plan, prices=dict(prices), cheapest=cheapest)
     plan = replace_fields(plan, skipped=skipped or None, notes=tuple(search.notes))
     if not refused:
         return plan
@@ -284,6 +331,22 @@ class _Search:
             proof,
             packed=None if packed is None else self._by_template(packed),
         )
+
+    def cheapest(self, counts: Sequence[int], prices: Mapping[str, float]) -> dict[str, int] | None:
+        """Return the cheapest of several ways to place all pods: one that is known, the templates with the
+        most pods for their price, and each template alone."""
+        each = [prices.get(name, inf) for name in self._templates]
+        known = dict(zip(self._names, counts, strict=True))
+        ways = [[known[name] for name in self._templates]]
+        for allowed in (range(len(each)), *([at] for at in range(len(each)))):
+            way = [0] * len(each)
+            costs = [price if at in allowed else inf for at, price in enumerate(each)]
+            if self._grow(way, costs) == FOUND:
+                self._shrink(way, 0, costs)
+                ways.append(way)
+        costs_of = [sum(count * cost for count, cost in zip(way, each, strict=True) if count) for way in ways]
+        least, first = min((round(cost, 9), at) for at, cost in enumerate(costs_of))
+        return self._by_template(ways[first]) if least < inf else None
 
     def _by_template(self, counts: Sequence[int]) -> dict[str, int]:
         """Return numbers of new nodes by the name of their template; 0 for those that are left out."""
@@ -432,37 +495,44 @@ class _Search:
                 self._trials[key] = self._place(arrived, self._pods)
         return self._trials[key]
 
-    def _grow(self, counts: list[int]) -> str:
-        """Add nodes until all pods have a place; each time the template that places the most of the rest."""
+    def _grow(self, counts: list[int], costs: Sequence[float] = ()) -> str:
+        """Add nodes until all pods have a place; each time the template that places the most of the rest, for
+        its cost."""
         while left := self._unplaced(counts):
             if sum(counts) >= self._most:
                 return NOT_FOUND
-            gains = self._gains(counts)
-            best = int(np.argmax(gains)) if gains else 0
+            gains = self._gains(counts, [cost < inf for cost in costs] or [True] * len(counts))
+            worth = np.array(gains) / (np.array(costs) + 1e-9) if costs else np.array(gains)
+            best = int(np.argmax(worth)) if gains else 0
             if not gains or gains[best] <= 0:
                 return NOT_FOUND
             rest = self._most - sum(counts)
             counts[best] += max(1, min(len(left) // gains[best], rest))
         return FOUND
 
-    def _gains(self, counts: Sequence[int]) -> list[int]:
-        """Return how many pods that have no place with some new nodes fit on one more of each template."""
+    def _gains(self, counts: Sequence[int], allowed: Sequence[bool]) -> list[int]:
+        """Return how many pods that have no place with some new nodes fit on one more of each template that
+        is allowed."""
         scheduler, gains = self._scheduler, list[int]()
         with scheduler.transaction():
             _, arrived = self._add_all(counts)
             left = self._place(arrived, self._pods)
             rest = [pod for pod in self._pods if pod.key in left]
-            for template in self._templates.values():
+            for template, is_allowed in zip(self._templates.values(), allowed, strict=True):
+                if not is_allowed:
+                    gains.append(0)
+                    continue
                 with scheduler.transaction():
                     _, arrived = self._add(1, template)
                     gains.append(len(left) - len(self._place(arrived, rest)))
         return gains
 
-    def _shrink(self, counts: list[int], least: int) -> None:
-        """Take nodes away from each template, the last first, as long as no more pods lack a place and at
-        least `least` nodes are left."""
+    def _shrink(self, counts: list[int], least: int, costs: Sequence[float] = ()) -> None:
+        """Take nodes away from each template, the dearest or else the last first, as long as no more pods
+        lack a place and at least `least` nodes are left."""
         without = len(self._unplaced(counts))
-        for at in reversed(range(len(counts))):
+        order = sorted(range(len(counts)), key=lambda at: (costs[at] if costs else 0, at), reverse=True)
+        for at in order:
             low = max(0, least - sum(counts) + counts[at])
             while low < counts[at]:
                 middle = (low + counts[at]) // 2

@@ -1,0 +1,65 @@
+"""Nodes as they are once they are ready: of a claim, or of an instance type of a pool."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from moorage.objects import Node, NodeClaim, NodePool, NodeSelectorRequirement, Object, ObjectMeta, Quantity
+from moorage.objects.model.karpenter import NodeClaimSpec, NodeClaimStatus
+from moorage.objects.model.node import NodeSpec, NodeStatus
+
+from .instance_types.instance_type import InstanceType, Offering
+from .instance_types.read_types import CAPACITY_TYPE, ZONE
+from .instance_types.seen_types import INSTANCE_TYPE, POOL
+from .karpenter.new_nodes_result import NewClaim
+
+_HOSTNAME = "kubernetes.io/hostname"
+_READY = {"karpenter.sh/registered": "true", "karpenter.sh/initialized": "true"}
+
+
+def claim_and_node(claim: NewClaim, name: str, pool: NodePool) -> list[Object]:
+    """The claim of a node, and the node of its cheapest offering."""
+    assert claim.launched is not None
+    asked = {key: rule["In"][0] for key, rule in claim.requirements.items() if len(rule.get("In", ())) == 1}
+    node = launched_node(name, pool, *claim.launched, asked, claim.labels)
+    spec, amounts = pool.spec.template.spec, node.status
+    return [
+        NodeClaim(
+            metadata=ObjectMeta(name=name, labels=node.metadata.labels),
+            spec=NodeClaimSpec(spec.taints, node_class_ref=spec.node_class_ref),
+            status=NodeClaimStatus(
+                node.spec.provider_id, name, capacity=amounts.capacity, allocatable=amounts.allocatable
+            ),
+        ),
+        node,
+    ]
+
+
+def launched_node(
+    name: str,
+    pool: NodePool,
+    kind: InstanceType,
+    offering: Offering,
+    asked: Mapping[str, str],
+    labels: Mapping[str, str],
+) -> Node:
+    """The node of an offering. What the type has goes before what is asked of it, and labels before both."""
+    own = {one.key: one.values[0] for one in (*kind.requirements, *offering.requirements) if _tells(one)}
+    fixed = {INSTANCE_TYPE: kind.name, ZONE: offering.zone, CAPACITY_TYPE: offering.capacity_type}
+    every = {**asked, **own, **labels, **fixed, **_READY, POOL: pool.name, _HOSTNAME: name}
+    return Node(
+        metadata=ObjectMeta(name=name, labels=every),
+        spec=NodeSpec(taints=pool.spec.template.spec.taints, provider_id=f"moorage:///{name}"),
+        status=NodeStatus(
+            capacity=_texts({**kind.capacity, **offering.capacity_override}),
+            allocatable=_texts(kind.allocatable(offering.capacity_override)),
+        ),
+    )
+
+
+def _texts(amounts: Mapping[str, Quantity]) -> dict[str, str | int | float]:
+    return {name: str(amount) for name, amount in amounts.items()}
+
+
+def _tells(one: NodeSelectorRequirement) -> bool:
+    return one.operator == "In" and len(one.values) == 1

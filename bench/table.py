@@ -20,7 +20,8 @@ ROOT = Path(__file__).parents[1]
 RESULTS, GUIDE = "bench/RESULTS.md", "docs/guide/performance.md"
 BEGIN, END = "<!-- bench/table.py: begin -->", "<!-- bench/table.py: end -->"
 HEAD = ("per operation", "moorage", "twin", "ratio", "kube-scheduler", "target")
-FRONT_HEAD = ("whole", "moorage", "kube-scheduler")
+FRONT = {"µs": ("per pod", 1e6), "s": ("per command", 1)}
+"""The tables of whole operations, by their unit: what a line is of, and how many units a second has."""
 PAGE = """# Results
 
 `make bench` writes this page; [README.md](README.md) says what is measured.
@@ -106,14 +107,24 @@ def tables(runs: Sequence[Mapping[str, Any]], reference: Mapping[str, Any]) -> t
     lines, source = best(runs), reference["source"]
     taken = "The best round of one run." if len(runs) == 1 else f"The best round of {len(runs)} runs."
     ran_on = f"{machine(runs[0])}. {taken}"
-    front = [row(lines.pop(one["what"], Line(one["what"])), one) for one in reference["front"]]
-    shown = markdown(((what, ours, upstream) for what, ours, _, _, upstream, _ in front), FRONT_HEAD)
+    shown = "\n".join(whole(lines, reference["front"], unit) for unit in FRONT)
     first = [row(lines.pop(one["what"], Line(one["what"])), one) for one in reference["line"]]
     return (
         "\n".join((shown, fill(f"{ran_on} {source['front'].strip()}", WIDTH, break_on_hyphens=False), "")),
         f"{markdown(first)}\n{ran_on}\n\n{source['kube_scheduler'].strip()}\n",
         markdown(row(line, {}) for line in lines.values()),
     )
+
+
+def whole(lines: dict[str, Line], front: Iterable[Mapping[str, Any]], unit: str) -> str:
+    """The table of the whole operations that are given in a unit; their lines are taken."""
+    named, factor = FRONT[unit]
+    rows = []
+    for what in (one["what"] for one in front if one.get("unit", "µs") == unit):
+        seconds = lines.pop(what, Line(what)).ours
+        figure = NOTHING if seconds is None else f"{float(f'{seconds * factor:.3g}'):,g}"
+        rows.append((what.removesuffix(f", {named}"), figure))
+    return markdown(rows, (named, unit))
 
 
 def part(runs: Sequence[Mapping[str, Any]], reference: Mapping[str, Any]) -> str:

@@ -16,7 +16,7 @@ REFERENCE: dict[str, Any] = {
         {"what": "cache", "kube_scheduler_ns": 2_800, "note": "with forget"},
         {"what": "not there yet", "target_ns": 1_000},
     ],
-    "front": [{"what": "`run()`", "kube_scheduler_ns": 610_000}, {"what": "not timed"}],
+    "front": [{"what": "`run()`, per pod"}, {"what": "not timed", "unit": "s"}],
     "source": {"kube_scheduler": "\nMeasured elsewhere.\n", "front": "\nWhole.\n"},
 }
 
@@ -44,16 +44,19 @@ RESULTS: dict[str, Any] = {
         result(1.9e-4, line("plain pods", 1000)),
         result(3.6e-3, line("plain pods", 1000, twin=True), line("something else", twin=True)),
         result(8.4e-7, line("cache")),
-        result(9.0, line("`run()`", 1000, seconds=5e-3)),
+        result(9.0, line("`run()`, per pod", 1000, seconds=5e-3)),
         {"stats": {"min": 1.0}, "extra_info": {}},
     ],
 }
 
 FRONT = """\
-| whole | moorage | kube-scheduler |
-| --- | ---: | ---: |
-| `run()` | 5 µs | 610 µs |
-| not timed | - | - |
+| per pod | µs |
+| --- | ---: |
+| `run()` | 5 |
+
+| per command | s |
+| --- | ---: |
+| not timed | - |
 
 A Processor, 2 cores; cc 12.2.0; CPython 3.11.2, numpy 2.4.6. The best round of one run. Whole.
 """
@@ -161,11 +164,11 @@ def test_each_line_of_the_reference_is_there_once_with_known_fields() -> None:
     lines = reference["line"] + reference["front"]
     assert len(reference["front"]) == 10
     assert len({one["what"] for one in lines}) == len(lines)
-    assert {key for one in lines for key in one} <= {"what", "target_ns", "kube_scheduler_ns", "note"}
+    assert {key for one in lines for key in one} <= {"what", "target_ns", "kube_scheduler_ns", "note", "unit"}
 
 
 def test_the_guide_shows_the_results() -> None:
     """The page about performance and bench/RESULTS.md are of the same run."""
     shown = (table.ROOT / table.GUIDE).read_text().partition(table.BEGIN)[2].partition(table.END)[0].strip()
     assert shown in (table.ROOT / table.RESULTS).read_text()
-    assert shown.startswith("| whole |")
+    assert shown.startswith("| per pod | µs |")

@@ -71,7 +71,7 @@ jobs:
 
 # What tests, lint and jobs need, besides the build.
 tools: build
-	$(PY) -m building.environment tools cli report lp kube rl test bench lint docs
+	$(PY) -m building.environment tools cli report lp kube rl mcp test bench lint docs
 	$(PY) -m tests.core.build_kernels
 
 # Written last, so an interrupted one is made again.

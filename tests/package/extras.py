@@ -50,6 +50,12 @@ try:
 except MoorageError:
     pass
 """,
+    "mcp": """
+import sys
+from moorage.cli.twin.asked_twin import AskedTwin
+from moorage.cli.twin.mcp_server import mcp_server
+assert mcp_server(AskedTwin(None, [sys.argv[1]]).reply).name == "moorage"
+""",
     "ray": """
 import moorage as mo
 from moorage.multi.optimistic import simulate_optimistically

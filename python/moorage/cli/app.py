@@ -25,6 +25,7 @@ COMMANDS = {
     "demo": "Show what moorage does, in a tour on a small cluster that ends with an HTML page.",
     "dump": "Write what scheduling needs to know of a cluster to a file.",
     "explain": "Explain where pods would be placed, or why they fit nowhere.",
+    "mcp": "Serve the questions of check, explain, capacity and plan as tools for agents.",
     "nodes": "Show what is free on each node, or in each zone, pool or other group of nodes.",
     "perf": "Run scheduler_perf workloads in virtual time.",
     "plan": "Plan how many nodes are needed, how to drain nodes, and how to free some.",

@@ -170,6 +170,11 @@ def parameters_of(command: click.Command) -> dict[str, click.Parameter]:
     }
 
 
+def long_name(parameter: click.Parameter) -> str:
+    """Return the name of a parameter, as its help shows it first, without dashes."""
+    return next((one for one in parameter.opts if one.startswith("--")), parameter.opts[0]).lstrip("-")
+
+
 def _may_default(name: str, parameters: Mapping[str, click.Parameter], given: Container[str]) -> bool:
     return name in parameters and (parameters[name].name or "") not in given
 
@@ -177,7 +182,7 @@ def _may_default(name: str, parameters: Mapping[str, click.Parameter], given: Co
 def _written(parameter: click.Parameter, name: str, value: str) -> list[str]:
     """Return an option as a command line has it."""
     assert isinstance(parameter, click.Option)
-    option = max(parameter.opts, key=len)
+    option = f"--{long_name(parameter)}"
     if f"--{name}" in parameter.secondary_opts:
         option = f"--{name}"
     if parameter.is_flag or parameter.count:

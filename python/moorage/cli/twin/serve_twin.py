@@ -25,6 +25,30 @@ if TYPE_CHECKING:
 logger = logging.getLogger("moorage.serve")
 
 MIB = 1 << 20
+limit_options = all_of(
+    click.option(
+        "--answer-seconds",
+        type=Number(0, 3600, min_open=True),
+        default=60.0,
+        show_default=True,
+        help="How long an answer may take.",
+    ),
+    click.option(
+        "--answer-memory",
+        type=WholeNumber(64),
+        default=2048,
+        show_default=True,
+        help="How many MiB an answer may take up.",
+    ),
+    click.option(
+        "--at-once",
+        type=WholeNumber(1, 256),
+        default=4,
+        show_default=True,
+        help="How many questions are answered at the same time.",
+    ),
+)
+"""What an answer may take up."""
 twin_options = all_of(
     click.option(
         "--bind-address",
@@ -52,27 +76,7 @@ twin_options = all_of(
         metavar="FILE",
         help="The API server that decides who may ask; default: the one that is followed.",
     ),
-    click.option(
-        "--answer-seconds",
-        type=Number(0, 3600, min_open=True),
-        default=60.0,
-        show_default=True,
-        help="How long an answer may take.",
-    ),
-    click.option(
-        "--answer-memory",
-        type=WholeNumber(64),
-        default=2048,
-        show_default=True,
-        help="How many MiB an answer may take up.",
-    ),
-    click.option(
-        "--at-once",
-        type=WholeNumber(1, 256),
-        default=4,
-        show_default=True,
-        help="How many questions are answered at the same time.",
-    ),
+    limit_options,
     click.option(
         "--questions",
         "standing",
@@ -220,12 +224,14 @@ def _metrics(
 
 def _defaults(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the options that are given to every question, as it would name them."""
+    from .questions import long_name
+
     context = click.get_current_context()
     for parameter in context.command.params:
         name = parameter.name or ""
         if name not in OF_QUESTIONS or context.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
             continue
-        value, option = options[name], max(parameter.opts, key=len)
+        value, option = options[name], long_name(parameter)
         if isinstance(value, bool):
             option, value = (parameter.opts if value else parameter.secondary_opts)[0], "true"
         text = ",".join(value) if isinstance(value, tuple) else str(value)

@@ -1,0 +1,75 @@
+"""``moorage mcp``: tools for agents, by the Model Context Protocol."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import Any
+
+import click
+
+from moorage.cli.options.inputs import input_options, scheduler_options
+from moorage.cli.options.logs import logging_to_stderr, verbosity_option
+from moorage.cli.options.new_node_options import node_source_options
+from moorage.cli.options.number_ranges import WholeNumber
+from moorage.cli.options.option_groups import GroupedCommand
+from moorage.cli.twin.serve_twin import limit_options
+from moorage.errors import MoorageError
+
+
+@click.command(
+    cls=GroupedCommand,
+    examples=(
+        "moorage mcp --context prod",
+        "moorage mcp -f dump.json.gz",
+        "moorage mcp --twin http://127.0.0.1:8899",
+    ),
+)
+@input_options
+@scheduler_options
+@node_source_options
+@click.option(
+    "--twin", "address", metavar="URL", help="Ask a twin (`moorage serve twin`) in place of a cluster."
+)
+@click.option("--token-file", metavar="FILE", help="The bearer token for --twin.")
+@click.option("--certificate-authority", metavar="FILE", help="The authority of the certificate of --twin.")
+@click.option(
+    "--port",
+    type=WholeNumber(1, 65535),
+    help="Serve streamable HTTP at http://127.0.0.1:PORT/mcp; default: standard input and output.",
+)
+@limit_options
+@verbosity_option
+def mcp(verbose: int, address: str | None, port: int | None, **options: Any) -> int:
+    """Serve the questions of check, explain, capacity, plan and others as tools for agents.
+
+    The cluster (--kubeconfig, --in-cluster) is followed by watches; files (-f) are read for each question.
+    Nothing is written. Answers are short; the whole document of -o json comes on request. This needs the
+    extra mcp.
+
+    Exit codes: 0 the input has ended, or it was stopped; 2 bad input.
+    """
+    from contextlib import ExitStack
+    from threading import Event
+
+    if find_spec("mcp") is None:
+        raise MoorageError("mcp is missing, the SDK of the protocol: pip install 'moorage[mcp]'")
+    from moorage.cli.options.inputs import names_server
+    from moorage.cli.twin.mcp_server import http_server, serve_streams
+    from moorage.cli.twin.remote_twin import RemoteTwin
+    from moorage.cli.twin.serve_twin import asked_twin
+
+    if address is not None and (options["files"] or options["synthetic"] or names_server(options)):
+        raise click.UsageError("--twin cannot be combined with -f, --kubeconfig or --in-cluster")
+    if address is None and (options["token_file"] or options["certificate_authority"]):
+        raise click.UsageError("--token-file and --certificate-authority need --twin")
+    with logging_to_stderr(verbose), ExitStack() as stack:
+        if address is not None:
+            remote = RemoteTwin(address, options["token_file"], options["certificate_authority"])
+            ask: Any = remote.reply
+        else:
+            ask = asked_twin(options, Event(), stack)[0].reply
+        if port is None:
+            serve_streams(ask)
+        else:
+            http_server(ask, "127.0.0.1", port).run()
+    return 0

@@ -159,7 +159,43 @@ def test_other_questions_make_no_nodes_and_say_so(
     command: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     main([*command, *CLUSTER])
-    assert f"NodePools make no new nodes for {command[0]}." in capsys.readouterr().err
+    text = f"NodePools make no new nodes for {command[0]}. With --autoscale they do."
+    assert text in capsys.readouterr().err
+
+
+def test_losses_are_asked_about_with_new_nodes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "cluster.yaml"
+    path.write_text(Path(CLUSTER[1]).read_text().replace('limits: {cpu: "32"}', "limits: {}"))
+    asked = ["check", "-f", str(path), *TYPES, "--survive"]
+    assert main([*asked, "node"]) == 1  # no other node has room
+    assert main([*asked, "node", "--autoscale"]) == 0
+    assert "each of 7 alone; NodePools make nodes after a loss" in capsys.readouterr().out
+    assert main([*asked, "zone", "--autoscale"]) == 1  # the types are in this zone alone
+
+
+def test_replicas_are_counted_on_nodes_that_come(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["capacity", *CLUSTER, "--pod", "deploy/web"]
+    assert main([*asked, *TYPES, "--autoscale"]) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith("14 of default/web fit\n")
+    assert "first 8 new nodes come (7 m5.xlarge spot us-west-2a, 1 m6i.large spot us-west-2a)" in err
+    assert "No more nodes come: Karpenter: all available instance types exceed limits" in err
+    assert main([*asked, *TYPES, "--autoscale", "--max-limit", "3"]) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith("3 of default/web fit\n")
+    assert "No more nodes come: they were made for 3 pods (see --max-limit)." in err
+    assert main([*asked, *TYPES]) == 2
+    assert "--instance-types has no effect with this question without --autoscale" in capsys.readouterr().err
+
+
+def test_nodes_come_before_others_are_drained(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["plan", "drain", *TYPES, "--force", "-f", "examples/karpenter/cluster.yaml"]
+    assert main([*asked, "first", "--after-run", "--autoscale", "-o", "json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert {one["source"] for one in document["moves"]} == {"first"}
+    assert {one["target"].rpartition("-")[0] for one in document["moves"]} == {"general"}
+    assert main([*asked, "--count", "1", "--autoscale"]) == 2
+    assert "--autoscale needs the nodes that are drained" in capsys.readouterr().err
 
 
 def test_a_pool_is_compared_as_a_change(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import chain, count
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace as with_fields
+
 from moorage.changes.change import with_own_uids
 from moorage.errors import number_of
-from moorage.objects import Node, NodePool, Object, Pod
+from moorage.objects import Node, NodeClaim, NodePool, Object, Pod
 from moorage.objects.read.object_defaults import defaults
 from moorage.objects.validate.validate_object import validate
 from moorage.scheduler import PodScheduler, ScheduleResult
 from moorage.tables import Table, Tabular
 
+from .instance_types.instance_type import InstanceType, Offering
+from .instance_types.read_types import CAPACITY_TYPE, ZONE
+from .instance_types.seen_types import INSTANCE_TYPE
 from .karpenter.karpenter_options import VERSION, KarpenterOptions
 from .karpenter.new_nodes_result import NewClaim, Provisioning
 from .launched_nodes import claim_and_node
@@ -211,6 +216,22 @@ class Growth:
     options: KarpenterOptions | None = None
     seed: int = 0
 
+    def without(self, label: str, values: Collection[str]) -> Growth:
+        """The same where nothing can be launched with some values of a label: a zone that is lost."""
+        if self.types is None:
+            return self
+        by_pool = self.types if isinstance(self.types, Mapping) else {"": self.types}
+        left = {pool: [_without(one, label, values) for one in of] for pool, of in by_pool.items()}
+        return replace(self, types=left if isinstance(self.types, Mapping) else left[""])
+
+
+def _without(kind: InstanceType, label: str, values: Collection[str]) -> InstanceType:
+    def is_left(one: Offering) -> bool:
+        labels = {ZONE: one.zone, CAPACITY_TYPE: one.capacity_type, INSTANCE_TYPE: kind.name}
+        return labels.get(label) not in values
+
+    return replace(kind, offerings=tuple(filter(is_left, kind.offerings)))
+
 
 def scale_up(scheduler: PodScheduler, growth: Growth, keep: bool = False) -> ScaleUp:
     """Place pods and make nodes in turn; see `Scheduler.scale_up`."""
@@ -316,3 +337,20 @@ def _make(scheduler: PodScheduler, claims: Iterable[NewClaim], turn: int) -> dic
         client.create(one)
     scheduler.sync()
     return made
+
+
+def make_ahead(scheduler: PodScheduler, growth: Growth, change: Callable[[PodScheduler], object]) -> ScaleUp:
+    """Make the nodes that would come after a change, which itself is taken back."""
+    client = scheduler.client
+    with scheduler.transaction():
+        change(scheduler)
+        scheduler.sync()
+        up = grow(scheduler, growth, scheduler.run(), scheduler.run)
+        kinds: tuple[type[Object], ...] = (NodeClaim, Node)
+        made = [client.get(kind, node.name) for node in up.nodes for kind in kinds]
+    for one in made:
+        fresh = with_fields(one.metadata, uid="", resource_version="")
+        (own,) = with_own_uids(client, [with_fields(one, metadata=fresh)])
+        client.create(own)
+    scheduler.sync()
+    return up

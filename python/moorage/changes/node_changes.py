@@ -9,7 +9,7 @@ from contextlib import suppress
 from msgspec.structs import replace
 
 from moorage.errors import InputError, located, shorten
-from moorage.objects import CSINode, Node, Object, Pod, Taint
+from moorage.objects import CSINode, Node, NodeClaim, Object, Pod, Taint
 from moorage.objects.model.node import EFFECTS
 from moorage.objects.model.resource_slices import ResourceSlice
 from moorage.objects.read.object_defaults import defaults
@@ -85,14 +85,23 @@ def remove_nodes(client: ObjectClient, nodes: Sequence[Node], pods: Iterable[Pod
     """
     deleted: list[str] = []
     for node in nodes:
-        parts = list(_parts_of(client, node.name))
-        if node.metadata.finalizers:  # of Karpenter or k3s, whose controllers take them off once it is gone
-            client.update(replace(node, metadata=replace(node.metadata, finalizers=())))
-        deleted += [_delete(client, obj) for obj in (node, *parts)]
+        gone = [node, *_parts_of(client, node.name), *_claims_of(client, node)]
+        for obj in gone:
+            if (
+                obj.metadata.finalizers
+            ):  # of Karpenter or k3s, whose controllers take them off once it is gone
+                client.update(replace(obj, metadata=replace(obj.metadata, finalizers=())))
+        deleted += [_delete(client, obj) for obj in gone]
     for pod in pods:
         with suppress(NotFoundError):  # a replica without an object, or deleted with its node
             deleted.append(_delete(client, pod))
     return Change(deleted=tuple(deleted))
+
+
+def _claims_of(client: ObjectClient, node: Node) -> list[NodeClaim]:
+    """The claim of a node, which Karpenter deletes with it."""
+    claims: list[NodeClaim] = client.list(NodeClaim)[0]
+    return [one for one in claims if node.name == one.status.node_name]
 
 
 def _delete(client: ObjectClient, obj: Object) -> str:

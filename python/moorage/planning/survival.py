@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec import Struct, structs
 
+from moorage.autoscaling.scaling_rounds import Growth, grow
 from moorage.changes.cluster_changes import remove_nodes
 from moorage.changes.drain import NO_CONTROLLER
 from moorage.changes.selection import NAME, get, parsed
@@ -102,6 +103,7 @@ class SurvivalQuestion:
     only: str = ""
     within_budgets: bool = False
     before: PodScheduler | None = None
+    growth: Growth | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -131,6 +133,8 @@ class Survival(Tabular):
         Whether pods may have no place as long as their PodDisruptionBudgets hold.
     is_compared : bool
         Whether the losses were compared with those before a change.
+    grows : bool
+        Whether NodePools make nodes after a loss.
     """
 
     by: str
@@ -144,6 +148,7 @@ class Survival(Tabular):
     only: str = ""
     within_budgets: bool = False
     is_compared: bool = False
+    grows: bool = False
 
     def __bool__(self) -> bool:
         return not any(loss.is_worse for loss in self.losses)
@@ -158,6 +163,7 @@ class Survival(Tabular):
             text += f", and {sets}" + ("" if whole else f": all among the {self.worst} fullest")
         text += f"; for pods of {self.only}" if self.only else ""
         text += "; pods may be lost while their PodDisruptionBudgets hold" if self.within_budgets else ""
+        text += "; NodePools make nodes after a loss" if self.grows else ""
         return text + ("; compared with the same losses before the change" if self.is_compared else "")
 
     def headline(self) -> str:
@@ -204,6 +210,7 @@ class Survival(Tabular):
         several = {"atOnce": self.at_once, "sets": self.sets, "possible": self.possible, "worst": self.worst}
         head = {"by": self.by, "domains": self.domains, "withoutLabel": self.without_label}
         asked = {"only": self.only, "withinBudgets": self.within_budgets, "isCompared": self.is_compared}
+        asked["grows"] = self.grows
         return head | asked | {"survived": bool(self), "losses": losses, "searched": several}
 
 
@@ -224,7 +231,7 @@ def survive(scheduler: PodScheduler, question: SurvivalQuestion) -> Survival:
             f"must be from 1 to {len(domains)}, the number of {what}, not {at_once}", path="at_once"
         )
     with scheduler.transaction():
-        trial = _Trial(scheduler, domains, question)
+        trial = _Trial(scheduler, domains, question, label)
         single = [loss for name in domains if (loss := trial.lose((name,))) is not None]
         failed = {loss.domains[0] for loss in single}
         left = [name for name in trial.fullest_first() if name not in failed]
@@ -243,7 +250,7 @@ def survive(scheduler: PodScheduler, question: SurvivalQuestion) -> Survival:
         found = _compared(found, trial, question.before)
     found.sort(key=lambda loss: (not loss.is_worse, -len(loss.lost)))  # stable: equal ones in list order
     numbers = at_once, sets, possible, worst
-    asked = question.only, question.within_budgets, question.before is not None
+    asked = question.only, question.within_budgets, question.before is not None, question.growth is not None
     return Survival(label, len(domains), without, tuple(found), *numbers, *asked)
 
 
@@ -260,7 +267,7 @@ def _compared(losses: list[Loss], trial: _Trial, scheduler: PodScheduler) -> lis
     except InputError:  # no node had the label
         domains = {}
     with scheduler.transaction():
-        before = _Trial(scheduler, domains, replace(trial.question, only=""))
+        before = _Trial(scheduler, domains, replace(trial.question, only=""), trial.label)
         waited = before.waiting - trial.waiting
         losses = [
             _marked(loss, before.number_lost(loss.domains) + waited, Counter(map(_name, loss.lost)))
@@ -310,6 +317,8 @@ class _Trial:
     domains : dict of str to list of str
         The nodes of each.
     question : SurvivalQuestion
+    label : str
+        What the nodes are lost by.
 
     Attributes
     ----------
@@ -320,7 +329,9 @@ class _Trial:
     scheduler: PodScheduler
     domains: dict[str, list[str]]
     question: SurvivalQuestion
+    label: str
     waiting: Counter[str] = field(init=False)
+    _growth: Growth | None = field(init=False, default=None)
     _is_asked: Callable[[Pod], bool] = field(init=False)
     _before: set[str] = field(init=False)
     _unmade: int = field(init=False)
@@ -362,6 +373,8 @@ class _Trial:
         moving = [pod for node in nodes for pod in pods_to_move(self.scheduler, node)]
         if not moving:
             return None
+        growth, label = self.question.growth, self.label
+        self._growth = growth if growth is None else growth.without(label, names)
         with self.scheduler.transaction():
             remove_nodes(self.scheduler, nodes)
             without = self._place_elsewhere(moving)
@@ -422,7 +435,15 @@ class _Trial:
 
         callbacks.append(note)
         try:
-            return self.scheduler.run()
+            results = [self.scheduler.run()]
+
+            def again() -> ScheduleResult:
+                results.append(self.scheduler.run())
+                return results[-1]
+
+            if self._growth is not None:
+                grow(self.scheduler, self._growth, results[0], again)
+            return results[-1]
         finally:
             callbacks.remove(note)
 

@@ -18,7 +18,7 @@ from moorage.cli.options.change_options import (
 from moorage.cli.options.deciding_release import print_release
 from moorage.cli.options.decorators import output_option
 from moorage.cli.options.inputs import input_options, load_input, scheduler_options, scheduler_settings
-from moorage.cli.options.new_node_options import no_new_nodes
+from moorage.cli.options.new_node_options import asked_node_options, coming_nodes, no_new_nodes
 from moorage.cli.options.number_ranges import WholeNumber
 from moorage.cli.options.offered_names import labels, nodes, offer, workloads
 from moorage.errors import InputError, nearest, shorten
@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     help="Print what cluster-capacity prints: plain, with --verbose, or with -o json or yaml.",
 )
 @change_options
+@asked_node_options
 @scheduler_options
 def capacity(  # noqa: PLR0913
     templates: tuple[str, ...],
@@ -134,6 +135,11 @@ def capacity(  # noqa: PLR0913
             scheduler.run()
         label = {} if by is None else {"by": by}
         pods = read.pods if gang is None else as_gang(scheduler, read.pods)
+        coming = coming_nodes(options, cluster)
+        if coming is not None:
+            from moorage.cli.runs.coming_nodes import ahead_of_replicas
+
+            without_effect += ahead_of_replicas(scheduler, coming, pods, max_limit or None)
         try:
             found = scheduler.capacity(pods, max=max_limit or None, gang=gang, **label)
         except InputError as error:
@@ -144,7 +150,7 @@ def capacity(  # noqa: PLR0913
         alone = {} if gang else {pod.key: scheduler.capacity(pod).count for pod in others}
     warnings = [*input_warnings(cluster, scheduler), *without_effect, *read.warnings]
     warnings += [*template_group_warnings(scheduler, pods, gang), *cluster.siblings.sentences()]
-    warnings += no_new_nodes(cluster, "capacity")
+    warnings += [] if coming is not None else no_new_nodes(cluster, "capacity", can_grow=True)
     print_release(cluster)
     print_warnings(warnings)
     if compatible:

@@ -20,7 +20,13 @@ from moorage.cli.options.inputs import (
     scheduler_options,
     scheduler_settings,
 )
-from moorage.cli.options.new_node_options import coming_nodes, has_pools, new_node_options, no_new_nodes
+from moorage.cli.options.new_node_options import (
+    coming_nodes,
+    has_pools,
+    is_asked_to_grow,
+    new_node_options,
+    no_new_nodes,
+)
 from moorage.cli.options.number_ranges import Number, WholeNumber
 from moorage.cli.options.offered_names import labels, offer
 from moorage.cli.options.release_choice import ReleaseChoice
@@ -28,6 +34,7 @@ from moorage.errors import InputError
 from moorage.releases import RELEASES
 
 if TYPE_CHECKING:
+    from moorage.cli.runs.simulation import Simulation
     from moorage.facade import Scheduler
     from moorage.objects import Cluster
     from moorage.objects.model.cluster import DecidingRelease
@@ -170,7 +177,7 @@ def check(
         stage()
         if options["survive"] is not None:
             earlier = Scheduler(before, **settings) if new_only else None
-            verdict = verdict.with_losses(_survival(done.scheduler, options, earlier), allowed)
+            verdict = verdict.with_losses(_survival(done, options, earlier), allowed)
     warnings = [
         *told,
         *done.warnings(),
@@ -200,23 +207,28 @@ def _check_nodes(cluster: Cluster) -> None:
 
 def _without_new_nodes(cluster: Cluster, options: Mapping[str, Any]) -> Iterator[str]:
     """Yield for which questions no nodes come."""
-    for name in ("survive", "upgrade_from"):
-        if options[name] is not None:
-            yield from no_new_nodes(cluster, f"--{name.replace('_', '-')}")
+    if options["survive"] is not None and not is_asked_to_grow():
+        yield from no_new_nodes(cluster, "--survive", can_grow=True)
+    if options["upgrade_from"] is not None:
+        yield from no_new_nodes(cluster, "--upgrade-from")
 
 
-def _survival(scheduler: Scheduler, options: Mapping[str, Any], before: Scheduler | None) -> Survival:
+def _survival(done: Simulation, options: Mapping[str, Any], before: Scheduler | None) -> Survival:
     """Return what can be lost."""
-    end = time.monotonic() + options["time_limit"]
+    from moorage.planning.survival import SurvivalQuestion, survive
+
+    end, coming = time.monotonic() + options["time_limit"], done.preparation.coming
+    question = SurvivalQuestion(
+        options["survive"],
+        options["at_once"],
+        lambda: time.monotonic() < end,
+        only=options["survive_only"],
+        within_budgets=options["within_budgets"],
+        before=before,
+        growth=coming.growth if coming is not None and is_asked_to_grow() else None,
+    )
     try:
-        return scheduler.survive(
-            options["survive"],
-            options["at_once"],
-            lambda: time.monotonic() < end,
-            only=options["survive_only"],
-            within_budgets=options["within_budgets"],
-            before=before,
-        )
+        return survive(done.scheduler, question)
     except InputError as error:
         option = {"at_once": "--at-once", "only": "--survive-only"}.get(error.path, "--survive")
         raise InputError(error.message, source=option) from None

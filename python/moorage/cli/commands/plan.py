@@ -21,7 +21,7 @@ from moorage.cli.options.command_groups import CommandGroup
 from moorage.cli.options.deciding_release import print_release
 from moorage.cli.options.decorators import all_of, output_option
 from moorage.cli.options.inputs import input_options, load_input, scheduler_options, scheduler_settings
-from moorage.cli.options.new_node_options import no_new_nodes, types_option
+from moorage.cli.options.new_node_options import asked_node_options, coming_nodes, no_new_nodes, types_option
 from moorage.cli.options.number_ranges import WholeNumber
 from moorage.cli.options.offered_names import nodes as nodes_of
 from moorage.cli.options.offered_names import offer, workloads
@@ -180,6 +180,7 @@ def _check_names(scheduler: Scheduler, like: Sequence[str]) -> None:
     help="Drain this many of all nodes; nodes with the fewest pods are tried first.",
 )
 @force_option
+@asked_node_options
 @planning_options
 def drain(names: tuple[str, ...], count: int | None, force: bool, **options: Any) -> None:
     """Find an order in which nodes can be drained so that every pod finds a node, and the moves.
@@ -192,7 +193,9 @@ def drain(names: tuple[str, ...], count: int | None, force: bool, **options: Any
         raise click.UsageError("give either nodes or --count")
     which: str | int | Sequence[str] = count or (names[0] if len(names) == 1 else names)
     source = "NODE" if count is None else "--count"
-    _answer(options, lambda scheduler, _: scheduler.drain_plan(which, force), source)
+    if options["autoscales"] and count is not None:
+        raise click.UsageError("--autoscale needs the nodes that are drained: give them in place of --count")
+    _answer(options, lambda scheduler, _: scheduler.drain_plan(which, force), source, drained=names)
 
 
 @plan.command(
@@ -260,9 +263,15 @@ def bound(**options: Any) -> None:
     _answer(options, ask, "--pod")
 
 
-def _answer(options: dict[str, Any], ask: Question, source: str, asks_pools: bool = False) -> None:
+def _answer(
+    options: dict[str, Any],
+    ask: Question,
+    source: str,
+    asks_pools: bool = False,
+    drained: Sequence[str] = (),
+) -> None:
     """Load the cluster, ask, and print the answer; errors of the question name an option. NodePools make no
-    nodes, unless the question is about them."""
+    nodes, unless the question is about them, or new nodes are to come first for those that are drained."""
     from moorage.cli.output.plan_output import write_plan
     from moorage.cli.output.printing import told
     from moorage.cli.runs.pod_templates import read_templates
@@ -283,12 +292,20 @@ def _answer(options: dict[str, Any], ask: Question, source: str, asks_pools: boo
             scheduler.run()
         stage()
         notes = [*_notes(scheduler, read.pods)] if "templates" in options else []
+        coming = coming_nodes(options, cluster) if "autoscales" in options else None
         with located(source=source):
+            if coming is not None:
+                from moorage.changes.selection import select_nodes
+                from moorage.cli.runs.coming_nodes import ahead_of_drain
+
+                nodes = select_nodes(scheduler.client, drained[0] if len(drained) == 1 else drained)
+                notes += ahead_of_drain(scheduler, coming, [node.name for node in nodes])
             found = ask(scheduler, [(one.pod, one.share) for one in read.pods])
     if isinstance(found, NodesNeeded):
         notes += found.notes
     warnings = [*preparation.warnings, *read.warnings, *notes]
-    warnings += () if asks_pools else no_new_nodes(cluster, "plan")
+    if coming is None and not asks_pools:
+        warnings += no_new_nodes(cluster, "plan", can_grow="autoscales" in options)
     print_release(cluster)
     print_warnings(warnings)
     write_plan(options["output"], found, told(cluster, warnings))

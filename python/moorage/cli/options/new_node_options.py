@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from moorage.errors import number_of
 
@@ -35,6 +36,16 @@ node_source_options = all_of(
         help="Whether NodePools make nodes for pods that fit nowhere, as Karpenter does.",
     ),
 )
+asked_node_options = all_of(
+    types_option,
+    click.option(
+        "--autoscale",
+        "autoscales",
+        is_flag=True,
+        help="Let NodePools make nodes for the question first, as Karpenter does.",
+    ),
+)
+"""Options for questions in which no nodes come unless they are asked for."""
 new_node_options = all_of(
     node_source_options,
     click.option(
@@ -56,11 +67,13 @@ def has_pools(cluster: Cluster) -> bool:
 
 def coming_nodes(options: Mapping[str, Any], cluster: Cluster) -> ComingNodes | None:
     """Return with what nodes come in a run; None where the cluster has no NodePool, or none is to come."""
-    draws = options.get("draws", 1)
+    draws, draws_or_no = options.get("draws", 1), "draws" in options
     file, is_wanted = options["types_file"], options["autoscales"] and has_pools(cluster)
     if not is_wanted:
-        why = "--no-autoscale" if has_pools(cluster) else "an input without a NodePool"
-        for option, is_given in ((OPTION, file is not None), ("--seeds", draws > 1)):
+        no = "--no-autoscale" if draws_or_no else "this question without --autoscale"
+        why = no if has_pools(cluster) else "an input without a NodePool"
+        given = (OPTION, file is not None), ("--seeds", draws > 1), ("--autoscale", is_asked_to_grow())
+        for option, is_given in given:
             if is_given:
                 raise click.UsageError(f"{option} has no effect with {why}")
         return None
@@ -76,7 +89,14 @@ def coming_nodes(options: Mapping[str, Any], cluster: Cluster) -> ComingNodes | 
     return ComingNodes(growth, draws, source, types)
 
 
-def no_new_nodes(cluster: Cluster, what: str) -> Iterator[str]:
-    """Yield that NodePools make no nodes for a question."""
+def no_new_nodes(cluster: Cluster, what: str, can_grow: bool = False) -> Iterator[str]:
+    """Yield that NodePools make no nodes for a question, and whether they do with an option."""
     if has_pools(cluster):
-        yield f"NodePools make no new nodes for {what}."
+        yield f"NodePools make no new nodes for {what}." + " With --autoscale they do." * can_grow
+
+
+def is_asked_to_grow() -> bool:
+    """Whether --autoscale is on the command line."""
+    context = click.get_current_context()
+    is_given = context.get_parameter_source("autoscales") is ParameterSource.COMMANDLINE
+    return is_given and bool(context.params["autoscales"])

@@ -10,14 +10,20 @@ from moorage.autoscaling import Growth, InstanceType, ScaleUp
 from moorage.autoscaling.karpenter import VERSION
 from moorage.autoscaling.node_prices import price_of_nodes
 from moorage.autoscaling.pool_refusals import pool_refusals
-from moorage.autoscaling.scaling_rounds import KARPENTER, grow, price_text, scale_up
+from moorage.autoscaling.scaling_rounds import KARPENTER, grow, make_ahead, price_text, scale_up
+from moorage.changes.cluster_changes import drain
 from moorage.errors import examples, number_of
 from moorage.facade import Scheduler
-from moorage.objects import Node
-from moorage.scheduler import ScheduleResult
+from moorage.objects import Node, Pod
+from moorage.planning.new_nodes.node_demand import Asked, admitted_pods, asked_pods
+from moorage.scheduler import PodScheduler, ScheduleResult
 
 MOST_REFUSALS = 3
 """Of how many pods that are refused in different ways it is tried what would help."""
+
+
+FIRST_ROUNDS, MOST_REPLICAS = 64, 4096
+"""For how many rounds of replicas nodes come first, and for how many replicas at most."""
 
 
 class ComingNodes(NamedTuple):
@@ -48,6 +54,46 @@ class ComingNodes(NamedTuple):
         before = None if self.types is None else price_of_nodes(nodes, self.types)
         up = grow(scheduler, self.growth, result, run)
         return Grown(up, self, waited + bool(up.waiting), before, len(nodes))
+
+
+def ahead_of_replicas(
+    scheduler: Scheduler, coming: ComingNodes, shares: Sequence[tuple[Pod, int]], most: int | None
+) -> list[str]:
+    """Let pending pods have their nodes, and make those that would come for replicas of pods, for twice as
+    many each time, until one waits; tell which."""
+    before = scale_up(scheduler, coming.growth, keep=True)
+    rounds = most if most is not None else FIRST_ROUNDS
+    while True:
+        wanted = [(pod, share * rounds) for pod, share in shares]
+
+        def create(trial: PodScheduler, wanted: Asked = wanted) -> None:
+            for pod in admitted_pods(trial, asked_pods(wanted))[0]:
+                trial.client.create(pod)
+
+        with scheduler.transaction():
+            up = make_ahead(scheduler, coming.growth, create)
+        replicas = sum(count for _, count in wanted)
+        if up.waiting or most is not None or replicas >= MOST_REPLICAS:
+            break
+        rounds *= 2
+    up = make_ahead(scheduler, coming.growth, create)
+    stops = up.waiting[0].reason if up.waiting else f"they were made for {replicas} pods (see --max-limit)"
+    told = replace(up, nodes=before.nodes + up.nodes)
+    return [*_made_ahead(told, coming), f"No more nodes come: {stops}."]
+
+
+def ahead_of_drain(scheduler: Scheduler, coming: ComingNodes, nodes: Sequence[str]) -> list[str]:
+    """Make the nodes that would come if nodes were drained at once; tell which."""
+    up = make_ahead(
+        scheduler, coming.growth, lambda trial: drain(trial, nodes, lambda pod: "", respect_budgets=False)
+    )
+    return _made_ahead(up, coming)
+
+
+def _made_ahead(up: ScaleUp, coming: ComingNodes) -> list[str]:
+    nodes = number_of(len(up.nodes), "new node comes", "new nodes come")
+    kinds = f" ({up.kinds()})" if up.nodes else ""
+    return [f"{KARPENTER} {VERSION}, {coming.source}: first {nodes}{kinds}, {price_text(up.price)}."]
 
 
 class Grown(NamedTuple):

@@ -23,7 +23,7 @@ html_static_path = ["static"]
 html_css_files = ["pages.css"]
 
 # Headings are link targets, as on the pages of a code host.
-myst_heading_anchors = 3
+myst_heading_anchors = 4
 nitpicky = False
 
 

@@ -59,6 +59,9 @@ UNIT = re.compile(
 LONGEST = 100
 """Characters of a signature in one line."""
 
+LISTED = 12
+"""Members from which on a class begins with a list of them."""
+
 RULE = re.compile(
     r"(?:typing\.)?Annotated\[((?:[^\[\]]|\[[^\]]*\])*?), "
     r"(?:<function .*? at \w+>|(?:\w+\.)*Meta\([^()]*\))\]"
@@ -123,6 +126,10 @@ def reference(module_name: str) -> Iterator[str]:
     own = [name for name, place in places.items() if place == f"{module_name}.{name}"]
     if elsewhere := [place for name, place in places.items() if name not in own]:
         yield from ("", "Also: " + ", ".join(f"`{name}`" for name in elsewhere) + ".")
+    if own:
+        yield from ("", "| name | what it is for |", "|---|---|")
+    for name in own:
+        yield f"| {_link(name, f'{module_name}.{name}')} | {_summary(values[name])} |"
     for name in own:
         yield from ("", f"### {module_name}.{name}", "")
         yield from _of_object(name, values[name])
@@ -133,7 +140,7 @@ def reference(module_name: str) -> Iterator[str]:
 def _of_object(name: str, value: Any) -> Iterator[str]:
     """Iterate over the lines of a class with its members, or of a function."""
     yield from _signature(f"class {name}" if inspect.isclass(value) else name, value)
-    yield from _markdown(inspect.getdoc(value) or "")
+    yield from _markdown(_doc(value))
     if not inspect.isclass(value):
         return
     whole = inspect.getdoc(value) or ""
@@ -143,13 +150,39 @@ def _of_object(name: str, value: Any) -> Iterator[str]:
             "",
             "Inherits what it does not define from " + ", ".join(f"`{base}`" for base in bases) + ".",
         )
-    for key, member in sorted(_members(value).items()):
-        text, is_called = inspect.getdoc(member) or "", inspect.isroutine(member)
-        is_told = is_called or (inspect.isdatadescriptor(member) and not _has(whole, "Attributes", key))
-        if text and is_told:
-            yield from ("", f"#### {name}.{key}", "")
-            yield from _signature(key, member) if is_called else ()
-            yield from _markdown(text)
+    told = {
+        key: member
+        for key, member in sorted(_members(value).items())
+        if inspect.getdoc(member)
+        and (
+            inspect.isroutine(member)
+            or (inspect.isdatadescriptor(member) and not _has(whole, "Attributes", key))
+        )
+    }
+    if len(told) >= LISTED:
+        yield from ("", "Members: " + ", ".join(_link(key, f"{name}.{key}") for key in told) + ".")
+    for key, member in told.items():
+        yield from ("", f"#### {name}.{key}", "")
+        yield from _signature(key, member) if inspect.isroutine(member) else ()
+        yield from _markdown(_doc(member))
+
+
+def _link(text: str, heading: str) -> str:
+    """Return a link to a heading of the same page, as code hosts name it."""
+    anchor = re.sub(r"[^\w-]", "", heading.lower())
+    return f"[`{text}`](#{anchor})"
+
+
+def _doc(value: Any) -> str:
+    """Return a docstring, without the signature that Cython writes before it."""
+    return re.sub(r"^\w+\(.*\)(?: -> .*)?\n\n", "", inspect.getdoc(value) or "")
+
+
+def _summary(value: Any) -> str:
+    """Return the first sentence of a docstring, for a cell of a table."""
+    paragraph = " ".join(_doc(value).partition("\n\n")[0].split())
+    sentence = re.split(r"(?<=\.)\s|:$", paragraph)[0]
+    return sentence.replace("``", "`").replace("|", "\\|")
 
 
 def _members(kind: type[Any]) -> dict[str, Any]:

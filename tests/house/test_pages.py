@@ -75,6 +75,11 @@ def test_every_page_is_in_the_index() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES)
+def test_a_page_begins_with_what_it_is_for(page: str) -> None:
+    assert re.match(r"# .+\n\n[\w*`].*\S.*\n", (ROOT / page).read_text())
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_a_page_is_in_plain_words(page: str) -> None:
     if page != "docs/interfaces.md":  # has names of tests
         riddles = r"\b(?:(?:is|are) told|nobody|somebody|of too many|(?:says|tells) that)\b"

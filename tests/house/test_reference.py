@@ -166,6 +166,21 @@ def test_the_reference_is_fresh(doors: ModuleType, page: Path) -> None:
     assert import_module("make_reference").made(page.read_text()) == page.read_text()
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_lists_of_names_lead_to_their_headings(page: Path) -> None:
+    text = page.read_text()
+    headings = re.findall(r"^#+ (.+)$", text, re.M)
+    anchors = {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    assert {target for target in re.findall(r"\]\(#([^)]+)\)", text) if target not in anchors} == set()
+
+
+def test_a_name_is_listed_with_its_first_sentence(doors: ModuleType) -> None:
+    lines = list(doors.reference("moorage"))
+    members = next(line for line in lines if line.startswith("Members: ") and "#schedulerprovision" in line)
+    assert "[`explain`](#schedulerexplain)" in members
+    assert any(line.startswith("| [`Quantity`](#mooragequantity) | A fixed-point number") for line in lines)
+
+
 def test_a_signature_shows_types_and_simple_defaults(doors: ModuleType) -> None:
     def ask(name: str = "", *, size: float = 1.0, by: object = PAGES) -> Path:
         """Return it.

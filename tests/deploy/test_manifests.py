@@ -176,7 +176,8 @@ def test_alerts_and_dashboard_of_a_twin_ask_for_metrics_that_exist() -> None:
         for target in panel["targets"]
     ]
     known = {*GAUGES, "moorage_unreadable_kind_seconds", "moorage_standing_answers_seconds"}
-    known.add("moorage_unanswered_questions_total")
+    counters = ("unanswered_questions", "predicted_bindings", "skipped_predictions")
+    known |= {f"moorage_{name}_total" for name in counters}
     assert asked_for(shown) == known
     assert asked_for(alerts.values()) <= known
     text = (ROOT / "docs/incidents.md").read_text()

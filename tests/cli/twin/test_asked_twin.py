@@ -242,12 +242,13 @@ def test_the_command_follows_a_cluster_until_it_is_stopped(
             fetch(f"{url}/v1/check", RELEASE),
             fetch(f"{url}/readyz"),
             fetch(f"{url}/metrics"),
+            fetch(f"{url}/v1/differences"),
             fetch(f"{url}/v1/check", Host="twin.example.com"),
             fetch(f"{url}/v1/check", Origin="http://localhost"),
             fetch(f"{url}/v2"),
         ]
 
-    code, ((plan, check, ready, metrics, *refused),) = served(
+    code, ((plan, check, ready, metrics, differences, *refused),) = served(
         monkeypatch, ["--kubeconfig", str(tmp_path / "config"), "--seed", "3"], use
     )
     assert code == 0
@@ -256,6 +257,8 @@ def test_the_command_follows_a_cluster_until_it_is_stopped(
     assert plan[2]["Moorage-Repeat"] == f"moorage plan nodes -f {DUMP} {options} --like=a --output=json"
     assert json.loads(check[1])["release"]["version"] == "1.37"
     assert (ready[0], b"moorage_unreadable_kind_seconds" in metrics[1]) == (200, True)
+    assert json.loads(differences[1]) == {"differences": []}
+    assert b'moorage_predicted_bindings_total{match="other"} 0.0' in metrics[1]
     assert [one[0] for one in refused] == [403, 403, 404]
     written = [method for method, *_ in server.requests if method != "GET"]
     assert written == []

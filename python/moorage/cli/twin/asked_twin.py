@@ -122,6 +122,10 @@ class AskedTwin:
         """Return the answer to a request, or why there is none."""
         if path == "state":
             return Reply(200, json.dumps(state_document(self.moment())).encode() + b"\n")
+        if path == "differences" and self._cluster is not None and self._cluster.bindings is not None:
+            with self._cluster.lock:
+                kept = list(self._cluster.bindings.differences)
+            return Reply(200, json.dumps({"differences": kept}).encode() + b"\n")
         try:
             question = self.question(path, query, body)
             answer = self.ask(question)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from threading import Event, Thread
@@ -12,7 +13,7 @@ import click
 from click.core import ParameterSource
 
 from moorage.cli.options.decorators import all_of
-from moorage.cli.options.inputs import connected, load_input, names_server
+from moorage.cli.options.inputs import connected, load_input, names_server, scheduler_settings
 from moorage.cli.options.number_ranges import Number, WholeNumber
 from moorage.cli.options.serving import delegated_authorization, release_of_server
 from moorage.errors import located
@@ -77,6 +78,13 @@ twin_options = all_of(
         help="The API server that decides who may ask; default: the one that is followed.",
     ),
     limit_options,
+    click.option(
+        "--predict/--no-predict",
+        "predicts",
+        default=True,
+        show_default=True,
+        help="Whether each binding of the cluster's scheduler is compared with what this one would decide.",
+    ),
     click.option(
         "--questions",
         "standing",
@@ -163,7 +171,8 @@ def asked_twin(
     stack : ExitStack
         Closes what was opened.
     """
-    from moorage.serve.twin import FollowedCluster, Limits
+    from moorage.facade import Scheduler
+    from moorage.serve.twin import FollowedCluster, Limits, PredictedBindings
     from moorage.store import UnreachableError
 
     from .asked_twin import AskedTwin
@@ -185,7 +194,16 @@ def asked_twin(
     if options["version"] is None:
         defaults.append(("kubernetes-version", release))
     client = stack.enter_context(connected(options))
-    cluster = FollowedCluster(client)
+    bindings = None
+    if options.get("predicts"):
+        settings = scheduler_settings({**options, "version": release})
+        if settings["config"] is not None and settings["config"].extenders:
+            raise click.UsageError(
+                "bindings of a scheduler with extenders are not predicted: give --no-predict"
+            )
+        scheduler = Scheduler(client, clock=time.monotonic, synced=False, **settings)
+        bindings = PredictedBindings(scheduler)
+    cluster = FollowedCluster(client, bindings)
     twin = AskedTwin(cluster, defaults=defaults, limits=limits)
     if not cluster.await_lists(stop):
         raise UnreachableError("stopped before the cluster was listed")
@@ -210,6 +228,8 @@ def _metrics(
     registry = CollectorRegistry()
     if cluster is not None:
         registry.register(cluster.metrics)
+        if cluster.bindings is not None:
+            registry.register(cluster.bindings)
     if options["standing"] is not None:
         from .standing_questions import StandingAnswers, read_questions
 

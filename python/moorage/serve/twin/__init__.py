@@ -5,5 +5,6 @@ from .forked_answers import Forks as Forks
 from .forked_answers import Limits as Limits
 from .forked_answers import Output as Output
 from .forked_answers import TwinRefusalError as TwinRefusalError
+from .predicted_bindings import PredictedBindings as PredictedBindings
 from .twin_server import Reply as Reply
 from .twin_server import TwinServer as TwinServer

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from operator import attrgetter
 from threading import Event, RLock
 from typing import Any, NamedTuple
 
-from moorage.objects import Object
+from moorage.objects import Object, Pod
 from moorage.serve.health import STEP_LIMIT, UNREADABLE_LIMIT, Check, liveness_checks
 from moorage.serve.live_metrics import LiveMetrics
 from moorage.store import ApiError
 from moorage.store.api import ApiClient
 from moorage.store.api.cluster_objects import REQUIRED, kinds_of_clusters, without_contents
 from moorage.store.api.reflector import Reflector
+from moorage.store.informers.factory import InformerFactory
 from moorage.store.informers.informer import Informer
+
+from .predicted_bindings import PredictedBindings
 
 logger = logging.getLogger("moorage.serve")
 
@@ -52,8 +55,8 @@ class FollowedCluster:
 
     Parameters
     ----------
-    informer : callable, optional
-        Returns the informer of a kind, which others may share; by default one of its own.
+    bindings : PredictedBindings, optional
+        Compares bindings with the state before; its scheduler shares the informers.
 
     Attributes
     ----------
@@ -64,25 +67,30 @@ class FollowedCluster:
         A step is a round of `follow`.
     """
 
-    def __init__(
-        self, client: ApiClient, informer: Callable[[type[Object]], Informer[Any]] | None = None
-    ) -> None:
+    def __init__(self, client: ApiClient, bindings: PredictedBindings | None = None) -> None:
         self.client, self.lock, self.metrics = client, RLock(), LiveMetrics(client)
-        make = informer or (lambda kind: Informer(client, kind))
+        self.bindings = bindings
+        factory = InformerFactory(client) if bindings is None else bindings.scheduler.informers
         self._informers: dict[type[Object], Informer[Any]] = {
-            kind: make(kind) for kind in kinds_of_clusters()
+            kind: factory.informer(kind) for kind in kinds_of_clusters()
         }
         self._reflectors: dict[type[Object], Reflector[Any]] = {}
         for kind, one in self._informers.items():
             reflector = one.begin()
             assert isinstance(reflector, Reflector)
             self._reflectors[kind] = reflector
+        if bindings is not None:
+            self._reflectors[Pod].ends_before = bindings.matters
 
     def apply_news(self) -> None:
         """Apply the events that have arrived."""
         with self.lock:
             for kind, informer in self._informers.items():
                 if self._reflectors[kind].is_listed:
+                    if kind is Pod and self.bindings is not None:
+                        while (event := self._reflectors[kind].peek()) is not None:
+                            self.bindings.precede(event)
+                            informer.run_once()
                     informer.run_once()
         self.metrics.has_stepped()
 

@@ -132,6 +132,8 @@ class Reflector(Generic[T]):
         When, by the connection's clock, the kind began to be unreadable; None while it can be read.
     error : str
         Why; "" while it can be read.
+    ends_before : callable or None
+        Whether `poll` returns an event only as the first one, for who looks at the state before it.
     """
 
     def __init__(
@@ -153,6 +155,7 @@ class Reflector(Generic[T]):
         self._collection: Collection[T] | None = None
         self._version = ""
         self._backoff = Backoff(connection.clock)
+        self.ends_before: Callable[[WatchEvent[T]], bool] | None = None
         self._thread = Thread(target=self._work, name=f"reflector {kind}", daemon=True)
         self._thread.start()
 
@@ -164,7 +167,20 @@ class Reflector(Generic[T]):
             if self._refusal is not None:
                 error, self._refusal = self._refusal, None
                 raise error
-            return self._news.pop(0) if self._news else []
+            if not self._news:
+                return []
+            news, ends = self._news[0], self.ends_before
+            if ends is None or isinstance(news, Replacement):
+                return self._news.pop(0)
+            at = next((at for at, event in enumerate(news) if at and ends(event)), len(news))
+            self._news[:1] = [news[at:]] if at < len(news) else []
+            return news[:at]
+
+    def peek(self) -> WatchEvent[T] | None:
+        """Return the event that `poll` would return first; None if it has none, or has all objects."""
+        with self._arrivals.condition:
+            news = self._news[0] if self._news else []
+            return None if isinstance(news, Replacement) or not news else news[0]
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until `poll` may have news or the reflector is closed; see `Watcher`."""

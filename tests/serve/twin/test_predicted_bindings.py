@@ -1,0 +1,135 @@
+"""Bindings of the cluster's scheduler beside predictions from the state before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+from tests.serve.conftest import client as client
+from tests.serve.conftest import server as server
+from tests.serve.conftest import slept as slept
+from tests.serve.conftest import store as store
+from tests.serve.test_live_scheduler import Clock, node, pod
+from tests.store.api.test_engine_over_wire import fill
+
+from moorage import Scheduler
+from moorage.objects import Node
+from moorage.serve.twin import FollowedCluster, PredictedBindings
+from moorage.store import ObjectStore
+from moorage.store.api import ApiClient
+
+
+def ours(name: str, cpu: str = "1") -> dict[str, Any]:
+    """A pod, as an API server has set its defaults."""
+    return pod(name, cpu, schedulerName="default-scheduler")
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def cluster(client: ApiClient, store: ObjectStore, clock: Clock) -> FollowedCluster:
+    size = {"cpu": "1", "memory": "8Gi", "pods": "9"}
+    small = {**node("small"), "status": {"capacity": size, "allocatable": size}}
+    fill(store, [node("n0"), node("n1"), small])
+    scheduler = Scheduler(client, clock=clock, synced=False)
+    cluster = FollowedCluster(client, PredictedBindings(scheduler, clock, lambda: 0.0))
+    seen(cluster, lambda: cluster.is_listed())
+    return cluster
+
+
+def seen(cluster: FollowedCluster, condition: Callable[[], bool]) -> None:
+    while not condition():
+        count = cluster.client.arrivals.count
+        cluster.apply_news()
+        if not condition():
+            assert cluster.client.arrivals.wait(count, 30.0) != count
+
+
+def counts(cluster: FollowedCluster) -> dict[str, int]:
+    assert cluster.bindings is not None
+    return {match: count for match, count in cluster.bindings.counts.items() if count}
+
+
+def bound(
+    cluster: FollowedCluster, store: ObjectStore, clock: Clock, name: str, node: str, cpu: str = "1"
+) -> Any:
+    """Create a pod and bind it; both may arrive at once. Return the counts."""
+    clock.now += 60.0
+    fill(store, [ours(name, cpu)])
+    store.bind(store.get("Pod", name, "default"), node)
+    assert cluster.bindings is not None
+    before = cluster.bindings.counts.total()
+    seen(cluster, lambda: cluster.bindings is not None and cluster.bindings.counts.total() > before)
+    return counts(cluster)
+
+
+def test_bindings_are_compared_with_the_state_before(
+    cluster: FollowedCluster, store: ObjectStore, clock: Clock
+) -> None:
+    bindings = cluster.bindings
+    assert bindings is not None
+    assert bound(cluster, store, clock, "a", "n0") == {"tie": 1}  # n0 or n1
+    assert bound(cluster, store, clock, "b", "n1") == {"tie": 1, "same": 1}  # n0 has a
+    assert bound(cluster, store, clock, "c", "small", "2") == {"tie": 1, "same": 1, "other": 1}
+    (full,) = bindings.differences
+    assert full["pod"] == "default/c"
+    assert full["rejected"] == "Insufficient cpu"
+    assert bound(cluster, store, clock, "d", "n1") == {"tie": 2, "same": 1, "other": 1}
+    assert bound(cluster, store, clock, "e", "n1")["other"] == 2  # n0 has less
+    worse = bindings.differences[-1]
+    assert worse["predicted"] == ["n0"]
+    assert worse["total"][0] < worse["total"][1]
+    registry = CollectorRegistry()
+    registry.register(bindings)
+    assert registry.get_sample_value("moorage_predicted_bindings_total", {"match": "other"}) == 2
+
+
+def test_a_decision_may_be_older_than_the_last_change(
+    cluster: FollowedCluster, store: ObjectStore, clock: Clock
+) -> None:
+    fill(store, [ours("a"), ours("b")])
+    for name in ("a", "b"):  # at once, each decided for the empty node
+        store.bind(store.get("Pod", name, "default"), "n0")
+    seen(cluster, lambda: sum(counts(cluster).values()) == 2)
+    assert counts(cluster) == {"tie": 1, "raced": 1}
+    clock.now += 60.0
+    store.patch("Node", "n1", "", {"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}})
+    seen(cluster, lambda: _taints(cluster, "n1"))
+    fill(store, [ours("c")])
+    store.bind(store.get("Pod", "c", "default"), "n1")
+    seen(cluster, lambda: sum(counts(cluster).values()) == 3)
+    assert counts(cluster) == {"tie": 1, "raced": 2}
+
+
+def _taints(cluster: FollowedCluster, name: str) -> bool:
+    found = [one for one in cluster.objects() if isinstance(one, Node) and one.name == name]
+    return bool(found and found[0].spec.taints)
+
+
+def test_pods_of_other_schedulers_are_not_predicted(
+    cluster: FollowedCluster, store: ObjectStore, clock: Clock
+) -> None:
+    fill(store, [pod("theirs", "1", schedulerName="other")])
+    store.bind(store.get("Pod", "theirs", "default"), "n0")
+    assert bound(cluster, store, clock, "a", "n1") == {"same": 1}
+
+
+def test_predictions_take_a_share_of_the_processor(
+    cluster: FollowedCluster, store: ObjectStore, clock: Clock
+) -> None:
+    bindings = cluster.bindings
+    assert bindings is not None
+    spent = iter(range(0, 1000, 100))
+    bindings._work = lambda: float(next(spent))
+    bound(cluster, store, clock, "a", "n0")
+    fill(store, [ours("b")])
+    store.bind(store.get("Pod", "b", "default"), "n1")
+    registry = CollectorRegistry()
+    registry.register(bindings)
+    seen(cluster, lambda: registry.get_sample_value("moorage_skipped_predictions_total") == 1)
+    assert bindings.counts.total() == 1

@@ -176,6 +176,8 @@ def test_progress_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
     assert out == ""
     assert "scheduling 3 of 8 (" in err
     assert err.endswith("\r\x1b[K")
+    stage.count(2, poll)  # a rollout makes more pods than waited before
+    assert stage.text().startswith("scheduling 3 of 3 (")
 
 
 def test_no_progress_of_a_short_command(capsys: pytest.CaptureFixture[str]) -> None:

@@ -135,7 +135,8 @@ class Stages:
 
     def text(self) -> str:
         """Return what the command does, in one line."""
-        number = f" {self._poll()} of {self._total}" if self._total else ""
+        done = self._poll()
+        number = f" {done} of {max(done, self._total)}" if self._total else ""
         return f"{self._name}{number} ({time.monotonic() - self._began:.0f} s)"
 
     def _watch(self) -> None:

@@ -15,6 +15,7 @@ from .autoscaler_state import AutoscalerState, Replacement, Upcoming
 from .consolidating import Command, Consolidator
 from .expanders import Option, choose
 from .forked_dry_run import GROUP_LABEL, DryRun, new_node
+from .karpenter_scaler import KarpenterScaler, KarpenterState
 from .scale_down import find_candidates, find_unneeded, leaving
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 DISRUPTED = "karpenter.sh/disrupted:NoSchedule"
 
 
-def autoscale(replayer: Replayer, state: AutoscalerState | None = None) -> None:
+def autoscale(replayer: Replayer, state: AutoscalerState | KarpenterState | None = None) -> None:
     """Have the autoscaler of its timeline, if there is one, add and remove nodes in a replay.
 
     Parameters
@@ -31,8 +32,15 @@ def autoscale(replayer: Replayer, state: AutoscalerState | None = None) -> None:
     state : AutoscalerState, optional
         Of another autoscaler, which this one continues.
     """
-    if replayer.timeline.autoscaler is not None:
-        replayer.autoscaler = Autoscaler(replayer.timeline.autoscaler, replayer, state)
+    spec = replayer.timeline.autoscaler
+    if spec is None:
+        return
+    if spec.karpenter is not None:
+        assert not isinstance(state, AutoscalerState)
+        replayer.autoscaler = KarpenterScaler(spec.karpenter, replayer, state)
+    else:
+        assert not isinstance(state, KarpenterState)
+        replayer.autoscaler = Autoscaler(spec, replayer, state)
 
 
 class Autoscaler:

@@ -114,6 +114,30 @@ class Consolidation(_Strict, frozen=True):
     budgets: tuple[Budget, ...] = (Budget(),)
 
 
+class KarpenterTimes(_Strict, frozen=True):
+    """Karpenter with the NodePools of the timeline: what its passes choose from, and how long its steps take.
+
+    Attributes
+    ----------
+    instance_types : str or None
+        A file of instance types; by default those that the nodes of each pool show.
+    batch_idle, batch_max : str or float
+        A pass begins when no pod has come for so long, or so long after the first one.
+    launch_time, registration_time, initialization_time : str or float
+        From the claim to a machine, from there to its node, and until the node takes pods.
+    seed : int
+        For what Karpenter leaves to chance; 0 takes domains by name.
+    """
+
+    instance_types: str | None = None
+    batch_idle: Time = 1.0
+    batch_max: Time = 10.0
+    launch_time: Time = 20.0
+    registration_time: Time = 20.0
+    initialization_time: Time = 10.0
+    seed: int = 0
+
+
 class PodPrices(_Strict, frozen=True):
     """Prices per hour of a cpu and of a GiB of memory that pods request."""
 
@@ -139,9 +163,11 @@ class AutoscalerSpec(_Strict, frozen=True):
         Pods of less priority do not have nodes added.
     scale_down : ScaleDown or None
     consolidation : Consolidation or None
+    karpenter : KarpenterTimes or None
+        In place of node groups and all that is about them.
     """
 
-    node_groups: list[NodeGroup]
+    node_groups: list[NodeGroup] = []
     scan_interval: Time = 10.0
     expander: str | list[str] = "random"
     priorities: dict[str | int, list[str]] = {}
@@ -150,6 +176,7 @@ class AutoscalerSpec(_Strict, frozen=True):
     expendable_pods_priority_cutoff: int = -10
     scale_down: ScaleDown | None = None
     consolidation: Consolidation | None = None
+    karpenter: KarpenterTimes | None = None
 
     @property
     def expanders(self) -> list[str]:
@@ -175,6 +202,8 @@ def checked(spec: AutoscalerSpec, templates: Mapping[str, Object]) -> Autoscaler
     InputError
         Names the field.
     """
+    if spec.karpenter is not None:
+        return _karpenter(spec, spec.karpenter)
     groups = []
     for at, group in enumerate(spec.node_groups):
         with located(path=f"nodeGroups[{at}]"):
@@ -195,9 +224,23 @@ def checked(spec: AutoscalerSpec, templates: Mapping[str, Object]) -> Autoscaler
 def spec_value(spec: AutoscalerSpec) -> dict[str, Any]:
     """Return an autoscaler as a JSON value."""
     value: dict[str, Any] = msgspec.to_builtins(spec, enc_hook=object_to_dict)
-    for group, one in zip(value["nodeGroups"], spec.node_groups, strict=True):
+    for group, one in zip(value.get("nodeGroups", ()), spec.node_groups, strict=True):
         group["template"] = object_to_dict(one.template) if isinstance(one.template, Node) else one.template
     return value
+
+
+def _karpenter(spec: AutoscalerSpec, times: KarpenterTimes) -> AutoscalerSpec:
+    if spec != AutoscalerSpec(karpenter=times):
+        raise InputError("makes nodes of NodePools: leave out all other fields", path="karpenter")
+    names = ("batch_idle", "batch_max", "launch_time", "registration_time", "initialization_time")
+    with located(path="karpenter"):
+        read = {name: _time(getattr(times, name), _field(name)) for name in names}
+    return AutoscalerSpec(karpenter=replace(times, **read))
+
+
+def _field(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(map(str.capitalize, others))
 
 
 def _time(value: Time, path: str, least: float = 0.0) -> float:

@@ -24,7 +24,7 @@ from moorage.framework.profiles.in_core import NativePlugin
 from moorage.objects import Node, Pod, Toleration
 from moorage.plugins.registry import default_profile
 
-SEEDS = range(1000 if NIGHTLY else 50)
+SEEDS = range(1000 if NIGHTLY else 20)
 GATES = PodGates()
 
 

@@ -35,7 +35,7 @@ def random_pods(random: Random) -> list[Pod]:
     return pods
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(48 if NIGHTLY else 6))
 def test_explanation_and_run_agree(seed: int) -> None:
     pods = random_pods(Random(seed))
     cluster = Cluster(nodes=[node(f"n{at}", f"z{at % 2}") for at in range(3)], pods=pods)

@@ -18,8 +18,8 @@ def busy() -> Timeline:
     """Pods that come and go, more of them than fit at times."""
     timeline = timeline_of(*[node(f"n{at}", "8") for at in range(6)])
     random = np.random.RandomState(5)
-    timeline.add_pods(pod("small"), random.uniform(0, 400, 1200), random.exponential(20, 1200))
-    timeline.add_pods(pod("large", "3"), random.uniform(0, 400, 200), random.exponential(20, 200))
+    timeline.add_pods(pod("small"), random.uniform(0, 400, 400), random.exponential(60, 400))
+    timeline.add_pods(pod("large", "3"), random.uniform(0, 400, 70), random.exponential(60, 70))
     return timeline
 
 

@@ -12,7 +12,8 @@ import pytest
 
 from moorage import InputError, Scheduler, load
 from moorage.autoscaling import InstanceType, KarpenterOptions, Offering, Provisioning, read_instance_types
-from moorage.objects import NodePool, Quantity
+from moorage.autoscaling.karpenter import ClusterObjects, Situation, provision
+from moorage.objects import NodePool, Quantity, decode_object
 
 AWS = Path(__file__).parents[1] / "data/karpenter/aws_instance_types.json"
 ZONE = "topology.kubernetes.io/zone"
@@ -248,3 +249,27 @@ def test_random_clusters_keep_what_always_holds(seed: int) -> None:
     assert used <= limit
     assert sorted(found.order) == list(range(len(found.claims)))
     assert isinstance(scheduler.client.get(NodePool, "a"), NodePool)
+
+
+@pytest.mark.parametrize("has_claim", [True, False])
+def test_a_pod_of_a_leaving_node_is_placed_though_its_volume_is_gone(has_claim: bool) -> None:
+    room = {"cpu": "4", "memory": "8Gi", "pods": "10"}
+    node = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "n", "uid": "n"},
+        "spec": {"providerID": "x"},
+        "status": {"capacity": room, "allocatable": room},
+    }
+    claim = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "data", "namespace": "default"},
+        "spec": {"volumeName": "gone", "storageClassName": "fast"},
+    }
+    moved = pod("web", nodeName="n", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}])
+    moved["metadata"]["namespace"] = "default"
+    objects = [pool(), node, moved, *([claim] if has_claim else [])]
+    situation = Situation({"default": types()}, marked=frozenset(["n"]))
+    found = provision(ClusterObjects(map(decode_object, objects)), situation, KarpenterOptions())
+    assert [claim.pods for claim in found.claims] == [("default/web",)]

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from moorage import Scheduler, load
-from moorage.autoscaling import InstanceType, Offering
+from moorage.autoscaling import InstanceType, NewNode, Offering, ScaleUp
+from moorage.autoscaling.scaling_rounds import LatePod
 from moorage.objects import Node, NodeClaim, Quantity
 
 from .test_provision import pod, pool
@@ -72,6 +75,74 @@ def test_a_pod_that_the_scheduler_leaves_needs_a_second_round() -> None:
         "1 pod needs a second round, 0.50 $/h more of it: Karpenter had a node for default/big, but "
         "kube-scheduler placed others there first (0/2 nodes are available: 2 Insufficient cpu.)"
     ]
+
+
+def many(name: str, count: int, cpu: str, memory: str, spread: bool = False) -> list[dict[str, Any]]:
+    """Pods of one app, which are spread over zones if that is asked."""
+    rule = {"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "DoNotSchedule"}
+    rules = [rule | {"labelSelector": {"matchLabels": {"app": name}}}] if spread else []
+    return [pod(f"{name}-{at:04d}", cpu, memory, topologySpreadConstraints=rules) for at in range(count)]
+
+
+def sized(cpus: int) -> InstanceType:
+    """A type of upstream's fake provider."""
+    offers = [("spot", 1), ("spot", 2), ("on-demand", 1), ("on-demand", 2), ("on-demand", 3)]
+    price = 0.1 * cpus + 0.2 * cpus * 1.073741824
+    capacity = {"cpu": f"{cpus}", "memory": f"{2 * cpus}Gi", "pods": f"{10 * cpus}"}
+    return InstanceType(
+        f"fake-it-{cpus - 1}",
+        {name: Quantity(amount) for name, amount in capacity.items()},
+        tuple(Offering(f"test-zone-{zone}", kind, price) for kind, zone in offers),
+        overhead=[{"cpu": Quantity("100m"), "memory": Quantity("10Mi")}],
+    )
+
+
+@pytest.mark.parametrize(
+    ("pods", "first", "late", "waits"),
+    [
+        ([*many("big", 30, "3500m", "5Gi"), *many("small", 270, "900m", "1Gi")], 23, 6, "small"),
+        (
+            [
+                *many("a", 40, "2500m", "3Gi", spread=True),
+                *many("b", 110, "1300m", "2Gi", spread=True),
+                *many("c", 25, "6", "7Gi"),
+            ],
+            26,
+            14,
+            "c",
+        ),
+    ],
+    ids=["sizes", "spread"],
+)
+def test_the_engines_disagree_where_the_real_ones_do(
+    pods: list[dict[str, Any]], first: int, late: int, waits: str
+) -> None:
+    """The real Karpenter has a node for each of these pods, and so many do not get it."""
+    types = [sized(cpus) for cpus in range(1, 17)]
+    answer = Scheduler(load([pool(), *pods])).scale_up(types=types)
+    assert sum(node.round == 1 for node in answer.nodes) == first
+    assert len(answer.late) == late
+    assert {one.pod.split("/")[1].split("-")[0] for one in answer.late} == {waits}
+    assert answer.complete
+    assert len(answer.placed) == len(pods)
+    (told,) = answer.late_lines()
+    assert told.startswith(f"{late} pods need a second round, {answer.late_price:.2f} $/h more of it")
+
+
+def test_rounds_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("moorage.autoscaling.scaling_rounds.MOST_ROUNDS", 1)
+    scheduler = Scheduler(load([pool(), *[pod(f"a-{at}", "1") for at in range(4)], pod("big", "4")]))
+    answer = scheduler.scale_up(types=four_cores())
+    assert (answer.rounds, answer.complete) == (1, False)
+    assert [*answer.late_lines()] == ["ended after round 1: Karpenter would go on, but that is the most"]
+
+
+def test_only_nodes_with_late_pods_are_the_price_of_a_disagreement() -> None:
+    nodes = [NewNode(f"n{at}", "p", "t", "z", "spot", 1.0, at, (f"d/p{at}",)) for at in (1, 2, 3)]
+    late = (LatePod("d/p3", 3, "why"),)
+    answer = ScaleUp(3, tuple(nodes), {}, (), late, True)
+    assert answer.late_price == 1.0
+    assert next(answer.late_lines()).startswith("1 pod needs more rounds, 1.00 $/h more of it")
 
 
 def test_karpenter_refuses_a_pod() -> None:

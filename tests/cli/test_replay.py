@@ -44,7 +44,9 @@ def record(tmp_path: Path, node: str) -> list[str]:
 def test_a_trace_is_replayed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["replay", NODES, PODS]) == 0
     out, err = capsys.readouterr()
-    values = dict(line.split() for line in out.splitlines() if line)
+    headline, *lines = out.splitlines()
+    assert headline == "300 of 302 pods got a node within 12902960 s"
+    values = dict(line.split() for line in lines if line)
     assert (values["events"], values["pods"], values["placed"]) == ("604", "302", "300")
     assert err == ""
     assert main(["replay", NODES, PODS]) == 0

@@ -12,7 +12,6 @@ import pytest
 
 from moorage import Scheduler
 from moorage.cli import main
-from moorage.cli.output.run_output import amount
 from moorage.controllers.workloads import PodTimes
 from moorage.releases import DEFAULT_GATES
 
@@ -74,8 +73,8 @@ skipped: finished  1
 skipped: gated     1
 
 RESOURCE  REQUESTED  ALLOCATABLE  USE
-cpu       4.0        8.0          50.0%
-memory    4.0Gi      16.0Gi       25.0%
+cpu       4          8            50.0%
+memory    4Gi        16Gi         25.0%
 pods      4          4            100.0%
 
 ZONE  NODES  CPU    MEMORY  PODS
@@ -378,20 +377,6 @@ def test_tables_on_a_terminal(
     out = capsys.readouterr().out
     assert SHORT not in out
     assert SHORT in " ".join(out.split())
-
-
-@pytest.mark.parametrize(
-    ("resource", "value", "text"),
-    [
-        ("cpu", 1500, "1.5"),
-        ("memory", 3 << 29, "1.5Gi"),
-        ("hugepages-2Mi", 1 << 30, "1.0Gi"),
-        ("pods", 110, "110"),
-        ("example.com/gpu", 8, "8"),
-    ],
-)
-def test_amounts_are_shown_in_readable_units(resource: str, value: int, text: str) -> None:
-    assert amount(resource, value) == text
 
 
 def test_groups_get_their_nodes_all_or_not_at_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

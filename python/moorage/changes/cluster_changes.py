@@ -234,7 +234,10 @@ def drain(
     """Cordon nodes and evict their pods, but for those with a reason to stay."""
     with _changing(scheduler) as client:
         found = select_nodes(client, nodes)
-        return draining.drain(client, found, _pods_on(scheduler, found), why_not, respect_budgets)
+        cordoned = draining.set_unschedulable(client, found, True)
+        pods = chain.from_iterable(_pods_on(scheduler, found).values())
+        grace_of = _grace_of_evictions(scheduler)
+        return replace(draining.evict(client, pods, why_not, grace_of, respect_budgets), changed=cordoned)
 
 
 def evict(scheduler: SchedulerParts, pods: Iterable[Pod]) -> Change:
@@ -242,7 +245,12 @@ def evict(scheduler: SchedulerParts, pods: Iterable[Pod]) -> Change:
     with _changing(scheduler) as client:
         stored = {pod.key: pod.metadata.uid for pod in client.list(Pod)[0]}
         left = [pod for pod in pods if stored.get(pod.key) == pod.metadata.uid]
-        return draining.evict(client, left, lambda _: "")
+        return draining.evict(client, left, lambda _: "", _grace_of_evictions(scheduler))
+
+
+def _grace_of_evictions(scheduler: SchedulerParts) -> Callable[[Pod], int | None]:
+    controllers = scheduler.controllers
+    return (lambda _: None) if controllers is None else controllers.kubelets.grace_of_eviction
 
 
 def taint(scheduler: SchedulerParts, nodes: str | Sequence[str], taints: Sequence[str]) -> Change:

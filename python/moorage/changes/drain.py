@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 
 from msgspec.structs import replace
 
@@ -56,38 +56,23 @@ def with_cordon(node: Node, value: bool) -> Node:
     return replace(node, spec=replace(node.spec, unschedulable=value, taints=taints))
 
 
-def drain(
+def evict(
     client: ObjectClient,
-    nodes: Sequence[Node],
-    pods_on: Mapping[str, Sequence[Pod]],
+    pods: Iterable[Pod],
     why_not: Callable[[Pod], str],
-    respect_budgets: bool,
+    grace_of: Callable[[Pod], int | None],
+    respect_budgets: bool = True,
 ) -> Change:
-    """Cordon nodes and evict their pods.
+    """Evict pods. One that has a grace period, as its node does not report, is being deleted then, and stays.
 
     Parameters
     ----------
-    pods_on : mapping of str to sequence of Pod
-        The pods on each node.
     why_not : callable
         Returns why a pod stays; "" if it is evicted.
+    grace_of : callable
+        Returns the grace period of a pod; None for what the server chooses.
     respect_budgets : bool
         Whether a pod whose disruption budget allows no disruption stays.
-    """
-    cordoned = set_unschedulable(client, nodes, True)
-    pods = [pod for node in nodes for pod in pods_on[node.name]]
-    return replace(evict(client, pods, why_not, respect_budgets), changed=cordoned)
-
-
-def evict(
-    client: ObjectClient, pods: Iterable[Pod], why_not: Callable[[Pod], str], respect_budgets: bool = True
-) -> Change:
-    """Evict pods.
-
-    Parameters
-    ----------
-    why_not, respect_budgets
-        See `drain`.
     """
     deleted, kept = [], {}
     for pod in pods:
@@ -95,9 +80,9 @@ def evict(
         if not why:
             try:
                 if respect_budgets:
-                    evict_pod(client, pod)
+                    evict_pod(client, pod, grace_of(pod))
                 else:
-                    client.delete(Pod, pod.name, pod.namespace)
+                    client.delete(Pod, pod.name, pod.namespace, grace_period_seconds=grace_of(pod))
             except NotFoundError:  # a replica without an object
                 why = NO_CONTROLLER
             except ApiError as error:

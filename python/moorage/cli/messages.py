@@ -20,8 +20,10 @@ QUIET, VERBOSE = "moorage.quiet", "moorage.verbose"
 """Of the context of a command: whether it has -q, or -v."""
 DELAY = 0.5
 """Seconds after which a command says what it does."""
-TICK, TICK_OF_A_LOG = 0.1, 30.0
-"""Seconds between two looks at it, on a terminal and where stderr is kept."""
+TICK = 0.1
+"""Seconds between two looks at it on a terminal."""
+FIRST_OF_A_LOG, TICK_OF_A_LOG = 5.0, 30.0
+"""The same where stderr is kept: the first line, and the others."""
 
 
 _MISSING = re.compile(
@@ -141,7 +143,7 @@ class Stages:
 
     def _watch(self) -> None:
         """Write the line, and remove it at the end, until the command has ended."""
-        delay = DELAY if self._is_on_terminal else TICK_OF_A_LOG
+        delay = DELAY if self._is_on_terminal else FIRST_OF_A_LOG
         while not self._ended.wait(delay):
             if self._is_on_terminal:
                 line = self.text()[: get_terminal_size().columns - 1]
@@ -149,5 +151,6 @@ class Stages:
                 delay = TICK
             else:
                 print(self.text(), file=sys.stderr, flush=True)
+                delay = TICK_OF_A_LOG
         if delay == TICK:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)

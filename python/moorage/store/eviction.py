@@ -20,7 +20,7 @@ _REFUSED = (
 _EVICTED = disruption_condition("EvictionByEvictionAPI", "Eviction API: evicting")
 
 
-def evict_pod(client: ObjectClient, pod: Pod) -> None:
+def evict_pod(client: ObjectClient, pod: Pod, grace_period_seconds: int | None = None) -> None:
     """Evict a pod: its disruption budget, if it has one, allows one disruption less then.
 
     Some pods are deleted without regard to budgets (`ignores_budgets`), and some take no disruption of their
@@ -30,6 +30,8 @@ def evict_pod(client: ObjectClient, pod: Pod) -> None:
     ----------
     pod : Pod
         Its name and its namespace count.
+    grace_period_seconds : int, optional
+        For the deletion.
 
     Raises
     ------
@@ -44,7 +46,8 @@ def evict_pod(client: ObjectClient, pod: Pod) -> None:
     if not ignores_budgets(current):
         _use_budget(client, current)
     tell_why(client, current, _EVICTED)
-    client.delete(Pod, pod.name, pod.namespace, uid=current.metadata.uid)
+    uid = current.metadata.uid
+    client.delete(Pod, pod.name, pod.namespace, uid=uid, grace_period_seconds=grace_period_seconds)
 
 
 def tell_why(client: ObjectClient, pod: Pod, why: Condition) -> None:

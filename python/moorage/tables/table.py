@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +20,9 @@ Column = npt.NDArray[Any] | list[str | None] | list[str]
 """Numbers or truth values as an array, or texts as a list, with None for a missing one."""
 
 ROWS, WIDTH, TEXT = 10, 110, 60
-"""Rows, and characters of a line and of a cell, that a representation shows: one screen at most."""
+"""Rows, and characters of a line and of a prose cell, that a representation shows: one screen at most. A name
+is never cut, but columns for which there is no room are left out."""
+GAP = "  "
 
 
 class Table:
@@ -110,17 +111,23 @@ class Table:
             How many; a last line says that there are more.
         """
         cells = [[name.upper() for name in self.columns], *self._cells(rows)]
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        lines = [
-            "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()[:WIDTH]
-            for row in cells
-        ]
+        columns, room = list[list[str]](), WIDTH
+        for column in zip(*cells, strict=True):
+            width = max(map(len, column))
+            if columns and width > room:  # what is left out, as a whole column
+                columns.append(["…"] * len(column))
+                break
+            columns.append([f"{cell:<{width}}" for cell in column])
+            room -= width + len(GAP)
+        lines = [GAP.join(row).rstrip() for row in zip(*columns, strict=True)]
         return "\n".join([*lines, "…"] if len(self) > rows else lines)
 
     def __repr__(self) -> str:
         return self.text()
 
     def _repr_html_(self) -> str:
+        from html import escape  # takes long to import, and only notebooks need it
+
         head = "".join(f"<th>{escape(name)}</th>" for name in self.columns)
         body = "".join(
             "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
@@ -180,6 +187,8 @@ class Tabular:
         return "\n".join([self.headline(), *self.remarks(), *([first.text()] if len(first) else [])])
 
     def _repr_html_(self) -> str:
+        from html import escape
+
         first = self.table(ROWS + 1)
         lines = "".join(f"<p>{escape(line)}</p>" for line in (self.headline(), *self.remarks()))
         return lines + (first._repr_html_() if len(first) else "")
@@ -205,7 +214,7 @@ def _shown(value: Any) -> str:
     if value is None:
         return ""
     text = printable(f"{value:g}" if isinstance(value, float) else str(value))
-    return text if len(text) <= TEXT else f"{text[: TEXT - 1]}…"
+    return text if len(text) <= TEXT or " " not in text else f"{text[: TEXT - 1]}…"
 
 
 def _arrow_column(name: str, column: Column) -> ArrowColumn:

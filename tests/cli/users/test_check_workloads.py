@@ -195,6 +195,23 @@ def test_a_pod_that_waits_for_one_on_a_lost_node_fails_the_gate(
     assert check(files)[:2] == (bool(problems), problems)
     assert check(files, "--new-only")[0] == 0
     assert check(files, "--taint", "n1", OUT_OF_SERVICE)[:2] == (0, [])  # which the reason tells to do
+    before = [[*files[0][:-1], member(kind, "db", "db-0", "n1")]]
+    assert check(before, "--drain", "n1")[:2] == (bool(problems), problems[:1])
+
+
+def test_simulate_and_explain_say_what_check_says_of_a_pod_on_a_lost_node(
+    check: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    its = member("StatefulSet", "db", "db-0", "n1", **GOING)
+    assert check([[lost("n1"), node("n2"), workload("StatefulSet", "db", replicas=1), its]])[0] == 1
+    file = str(tmp_path / "0.json")
+    main(["simulate", "-f", file, "-o", "json"])
+    (simulated,) = json.loads(capsys.readouterr().out)["pods"]
+    text = f"statefulset/db: 1 {simulated['status']}: {simulated['reason']}\n"
+    assert f"force-delete that pod, or taint the node {OUT_OF_SERVICE}" in text
+    for target in ("sts/db", "db", "db-0", "--all-pending"):
+        assert main(["explain", target, "-f", file]) == 1
+        assert capsys.readouterr().out == text
 
 
 @pytest.mark.parametrize("paused", [False, True])

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from moorage.cli.messages import print_warnings
 from moorage.cli.options.inputs import connection_options, file_options, listed_objects, load_input
@@ -50,8 +51,10 @@ def dump(file: str, anonymize: bool, **options: Any) -> None:
     from moorage.objects import write
     from moorage.objects.anonymize import anonymize as renamed
 
-    if not options["files"] and (options["recursive"] or options["namespace"] is not None):
-        raise click.UsageError("-R and -n need -f")
+    given = click.get_current_context().get_parameter_source
+    names = ("recursive", "validate", "namespace")
+    if not options["files"] and any(given(name) is ParameterSource.COMMANDLINE for name in names):
+        raise click.UsageError("-R, --validate and -n need -f")
     objects = _of_files(options) if options["files"] else listed_objects(options).objects
     if anonymize:
         objects = renamed(objects)

@@ -177,18 +177,11 @@ def _targets(
     workload = targets.workload_named(preparation, target or "", namespace)
     if target is not None and workload is None:
         return targets.pod_named(preparation, target, namespace)
-    if workload is not None:
-        namespace = workload[2]
     simulation = preparation.run()
-    unmade = [
-        one
-        for one in targets.groups_not_made(simulation)
-        if namespace in (None, one.workload.namespace)
-        and (workload is None or workload[:2] == (one.workload.kind, one.workload.name))
-    ]
     if workload is not None:
-        is_made = targets.has_pods(simulation, *workload)
-        found = targets.targets_of_workload(simulation, *workload) if is_made or not unmade else []
-        return found, unmade, True
+        return *targets.targets_of_workload(simulation, *workload), True
+    unmade = [
+        one for one in targets.groups_not_made(simulation) if namespace in (None, one.workload.namespace)
+    ]
     shown = [one for one in simulation.outcomes if namespace in (None, one.pod.namespace)]
     return targets.targets_without_node(simulation, shown), unmade, True

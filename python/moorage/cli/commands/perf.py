@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -67,14 +67,14 @@ def perf(
 ) -> None:
     """Run scheduler_perf workloads in virtual time, and measure how fast the engine is.
 
-    Each workload gets a row as soon as it ends. PODS/S, NS/POD and RATIO count everything: queue, decision,
-    store, informers and binding; PLACING NS and QUEUE NS are parts of it. If a workload fails, its row says
-    so, and the others still run. If the cluster of a workload has no room for its pods or claims, it is stuck
-    and has not failed: upstream's benchmark times out as well.
+    PODS/S, NS/POD and RATIO count everything: queue, decision, store, informers and binding; PLACING NS and
+    QUEUE NS are parts of it. If a workload fails, its row says so, and the others still run. If the cluster
+    of a workload has no room for its pods or claims, it is stuck and has not failed: upstream's benchmark
+    times out as well. If you interrupt the command, it prints the workloads that have ended.
 
     Exit codes: 0 if the workloads ran, even if one failed; 2 for bad input.
     """
-    from moorage.cli import output as out
+    from moorage.cli.output import Table, write_answer
     from moorage.sim.perf import read_workloads, run_workload
     from moorage.sim.perf.report import COLUMNS, row
 
@@ -84,27 +84,28 @@ def perf(
     if version is None:
         _print_releases([workload.kubernetes_version for workload in workloads])
     print_warnings(text for workload in workloads for text in workload.warnings)
-    names = [workload.full_name for workload in workloads]
     reports: list[WorkloadReport] = []
-    with out.ignore_broken_pipe():
-        if output == "json":
-            with Stages(*names) as following:
-                for workload in workloads:
-                    if reports:
-                        following()
-                    reports.append(run_workload(workload, rate, tie_break=tie_break))
-            head = {"apiVersion": "perf.moorage.dev/v1", "kind": "PerfReport"}
-            out.write_value(output, head | {"workloads": reports})
-        else:
-            print_row = out.row_printer([*COLUMNS], names)
+    try:
+        with Stages(*(workload.full_name for workload in workloads)) as following:
             for workload in workloads:
+                if reports:
+                    following()
                 reports.append(run_workload(workload, rate, tie_break=tie_break))
-                print_row(row(reports[-1]))
+    finally:  # also where the user interrupts it
+        head = {"apiVersion": "perf.moorage.dev/v1", "kind": "PerfReport"}
+        table = Table([*COLUMNS], [*map(row, reports)])
+        if reports:
+            write_answer(
+                output, lambda: head | {"workloads": reports}, [_headline(reports, len(workloads))], [table]
+            )
+
+
+def _headline(reports: Sequence[WorkloadReport], wanted: int) -> str:
+    """Return how many workloads have ended, and how."""
     failed, stuck = sum(one.failed for one in reports), sum(one.is_stuck for one in reports)
-    if failed:
-        print(f"{failed} of {len(reports)} workloads failed", file=sys.stderr)
-    if stuck:
-        print(f"{stuck} of {len(reports)} workloads are stuck: their clusters have no room", file=sys.stderr)
+    text = f"{len(reports) - failed - stuck} of {number_of(wanted, 'workload', 'workloads')} done"
+    text += f", {failed} failed" if failed else ""
+    return text + (f", {stuck} stuck: their clusters have no room" if stuck else "")
 
 
 def _print_releases(versions: list[str]) -> None:

@@ -214,7 +214,7 @@ def replay(files: tuple[str, ...], **options: Any) -> int:
         history.write(options["folder"])
     measured = evaluate(history, *(_measure(text) for text in options["measures"]))
     if options["show"] == "measures":
-        write_measures(form, measured)
+        write_measures(form, history, measured)
         return 0
     numbers = {name: value for one in measured.values() for name, value in one.numbers.items()}
     if form == "html":

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from moorage.errors import number_of
 from moorage.facade import Scheduler
 from moorage.planning.template_capacity import Capacity
 
-from .printing import Table, ignore_broken_pipe, print_lines, write_tables, write_value
+from .printing import Table, write_answer
+
+if TYPE_CHECKING:
+    from .printing import PageOf
 
 API_VERSION = "capacity.moorage.dev/v1"
 
@@ -37,23 +40,19 @@ def write_capacity(
     alone : mapping of str to int
         Where no round fits, how many replicas of the templates that do not stop it fit by themselves.
     """
-    with ignore_broken_pipe():
-        if form in ("json", "yaml"):
-            write_value(form, _document(found) | dict(told))
-        elif form == "html":
-            from moorage.report import capacity_page, current_use
 
-            from .pages import write_page
+    def page() -> PageOf:
+        from moorage.report import capacity_page, current_use
 
-            page = capacity_page(_document(found), current_use(scheduler))
-            write_page(page, [told["release"]], told["warnings"])
-        elif form == "csv":
-            write_tables(form, [_nodes(found)])
-        else:
-            gangs = ", ".join(f"{number} in {domain}" for domain, number in found.domains.items())
-            lines = [_headline(found), *([f"gangs: {gangs}"] if gangs else []), _end(found)]
-            print_lines([*lines, *_alone(alone), ""], form)
-            write_tables(form, [_counts(found), _binding(found), *([_nodes(found)] if verbose else [])])
+        made = capacity_page(_document(found), current_use(scheduler))
+        return made, [told["release"]], told["warnings"]
+
+    gangs = ", ".join(f"{number} in {domain}" for domain, number in found.domains.items())
+    fit = ", ".join(f"{count} of {name}" for name, count in alone.items())
+    lines = [_headline(found), gangs and f"gangs: {gangs}", _end(found), fit and f"alone fit: {fit}"]
+    tables = [_counts(found), _binding(found), *([_nodes(found)] if verbose else [])]
+    document = _document(found) | dict(told)
+    write_answer(form, lambda: document, filter(None, lines), tables, lambda: _nodes(found), page)
 
 
 def _document(found: Capacity) -> dict[str, Any]:
@@ -67,11 +66,6 @@ def _headline(found: Capacity) -> str:
     if len(found.templates) > 1:
         return f"{number_of(found.rounds, 'round', 'rounds')} fit: {counts}"
     return f"{found.count} of {found.templates[0].name} fit"
-
-
-def _alone(alone: Mapping[str, int]) -> list[str]:
-    """Say how many of the other templates fit where one of them fits nowhere."""
-    return [f"alone fit: {', '.join(f'{count} of {name}' for name, count in alone.items())}"] if alone else []
 
 
 def _end(found: Capacity) -> str:

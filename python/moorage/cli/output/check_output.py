@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from moorage.cli.messages import note
 from moorage.cli.runs.gate import Finding, Verdict
 from moorage.cli.runs.group_fits import GroupFit, group_fits
 from moorage.cli.runs.removed_pods import Removed
 from moorage.cli.runs.simulation import KEPT, PLACED, Outcome, Simulation
-from moorage.errors import examples, number_of, printable
+from moorage.errors import examples, number_of
 from moorage.objects.workloads.top_controller import Workload
 
 from .ci_output import ci_text, why
 from .printing import (
+    CommandLine,
     Table,
     ignore_broken_pipe,
-    print_lines,
+    print_names,
     release_document,
     told,
-    write_tables,
-    write_value,
+    write_answer,
 )
 from .run_output import by_workload, group_tables, unplaced_document
 from .survival_output import compared_lines, counts_text, survival_lines, survival_table
+
+if TYPE_CHECKING:
+    from .printing import PageOf
 
 API_VERSION = "check.moorage.dev/v1"
 _EXAMPLES = 5
@@ -52,64 +54,44 @@ def write_verdict(
     if form in ("csv", "name"):  # which have rows alone
         for line in compared_lines(verdict):
             note("compared", line)
-    with ignore_broken_pipe():
-        if form == "name":
-            failed = (finding.group.outcomes for finding in verdict.findings if finding.counts)
-            print(*(f"pod/{one.pod.name}\n" for outcomes in failed for one in outcomes), sep="", end="")
-        elif form in ("json", "yaml"):
-            about = told(simulation.cluster, warnings)
-            document = _document(verdict) | {"removed": list(map(_removed, removed))} | about
-            document["groups"] = _groups(simulation, verdict)
-            write_value(form, document)
-        elif form == "html":
-            _write_page(simulation, verdict, removed, warnings)
-        elif form in ("junit", "github"):
+    if form == "name":
+        failed = (finding.group.outcomes for finding in verdict.findings if finding.counts)
+        print_names(f"pod/{one.pod.name}" for outcomes in failed for one in outcomes)
+        return
+    if form in ("junit", "github"):
+        with ignore_broken_pipe():
             print(ci_text(form, verdict), end="")
-        elif form == "csv" and verdict.survival is not None:
-            write_tables(form, [survival_table(verdict.survival, verdict.losses)])
-        else:
-            if form != "csv":
-                lines = chain(_head(verdict), _changes(removed, form == "wide"), verdict.compared.lines())
-                print_lines(lines, form)
-                if command := printable(why(verdict)):
-                    print(f"why: `{command}`" if form == "markdown" else f"why: {command}")
-                print()
-            tables = [_table(simulation, verdict, form in ("wide", "csv"))]
-            tables += () if form == "csv" else group_tables(_groups(simulation, verdict))
-            if form == "wide":
-                tables.append(_placed(simulation))
-            tables_form = "table" if form == "wide" else form
-            write_tables(tables_form, tables)
-            if verdict.survival is not None:
-                write_tables(tables_form, [survival_table(verdict.survival, verdict.losses)])
+        return
 
+    groups = [] if form == "csv" else _groups(simulation, verdict)
 
-def _write_page(
-    simulation: Simulation, verdict: Verdict, removed: Sequence[Removed], warnings: Sequence[str]
-) -> None:
-    from moorage.report import Fact, Facts, answer_page
+    def document() -> dict[str, Any]:
+        about = told(simulation.cluster, warnings) | {"groups": groups}
+        return _document(verdict) | {"removed": list(map(_removed, removed))} | about
 
-    from .pages import write_page
-
-    others = sum(finding.pods for finding in verdict.findings if not finding.counts)
-    numbers = {"found a node": verdict.placed, "without a node": verdict.failed, "not counted": others}
-    tables = [("Pods without a node", *_table(simulation, verdict, True))]
-    tables += [("Pod groups", *table) for table in group_tables(_groups(simulation, verdict))]
+    tables = {"Pods without a node": _table(simulation, verdict, form in ("wide", "csv", "html"))}
+    tables |= zip(("Pod groups",), group_tables(groups), strict=False)
+    if form == "wide":
+        tables["Pods with a node"] = _placed(simulation)
     if verdict.survival is not None:
-        numbers["losses that fail"] = verdict.failed_losses
-        losses = survival_table(verdict.survival, verdict.losses)
-        tables.append(("Losses that leave pods without a place", *losses))
-    bad = "without a node", "losses that fail"
-    facts = [
-        Fact(name, f"{number:,}", ("warn" if number else "good") if name in bad else "")
-        for name, number in numbers.items()
-    ]
+        tables["Losses that leave pods without a place"] = survival_table(verdict.survival, verdict.losses)
+    lines = [*_head(verdict), *_changes(removed, form == "wide"), *verdict.compared.lines()]
     command = why(verdict)
-    lines = [*_head(verdict), *([f"why: {command}"] if command else [])]
-    lines += [*_changes(removed, False), *verdict.compared.lines()]
-    write_page(
-        answer_page("Check", lines, Facts(facts), tables), [release_document(simulation.cluster)], warnings
-    )
+    lines += [CommandLine(f"why: {command}")] if command else []
+
+    def page() -> PageOf:
+        from moorage.report import Fact, Facts, answer_page
+
+        others = sum(finding.pods for finding in verdict.findings if not finding.counts)
+        bad = {"without a node": verdict.failed}
+        bad |= {} if verdict.survival is None else {"losses that fail": verdict.failed_losses}
+        facts = [Fact("found a node", f"{verdict.placed:,}"), Fact("not counted", f"{others:,}")]
+        facts[1:1] = [Fact(name, f"{count:,}", "warn" if count else "good") for name, count in bad.items()]
+        titled = [(title, *table) for title, table in tables.items()]
+        made = answer_page("Check", lines, Facts(facts), titled)
+        return made, [release_document(simulation.cluster)], warnings
+
+    write_answer(form, document, lines, tables.values(), lambda: [*tables.values()][-1], page)
 
 
 def _groups(simulation: Simulation, verdict: Verdict) -> list[GroupFit]:

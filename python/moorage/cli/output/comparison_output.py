@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from itertools import chain
+from typing import TYPE_CHECKING, Any
 
 from moorage.cli.runs.comparison import Alternative, differing
 from moorage.cli.runs.release_comparison import ReleaseComparison
 from moorage.errors import number_of
 
-from .printing import (
-    Table,
-    ignore_broken_pipe,
-    left_out_document,
-    print_lines,
-    release_document,
-    write_tables,
-    write_value,
-)
+from .printing import Table, left_out_document, release_document, write_answer
+
+if TYPE_CHECKING:
+    from .printing import PageOf
 
 SAME = "every pod is in the same place"
 API_VERSION = "compare.moorage.dev/v1"
@@ -41,30 +37,28 @@ def write_comparison(
     releases : ReleaseComparison, optional
         What makes the differences, if the alternatives are two releases.
     """
-    with ignore_broken_pipe():
-        if form in ("json", "yaml"):
-            left_out = dict.fromkeys(each for one in alternatives for each in one.simulation.cluster.left_out)
-            write_value(form, _document(alternatives, releases) | left_out_document(left_out, warnings))
-        elif form == "html":
-            from moorage.report import comparison_page
 
-            from .pages import without_folders, write_page
+    def document() -> dict[str, Any]:
+        left_out = dict.fromkeys(each for one in alternatives for each in one.simulation.cluster.left_out)
+        return _document(alternatives, releases) | left_out_document(left_out, warnings)
 
-            document = _document(alternatives, releases)
-            for one in document["alternatives"]:
-                one["name"] = without_folders(one["name"])
+    def page() -> PageOf:
+        from moorage.report import comparison_page
 
-            each = [] if releases else [release_document(one.simulation.cluster) for one in alternatives]
-            write_page(comparison_page(document), each, warnings)
-        elif form == "csv":
-            write_tables(form, [_pods(alternatives, releases)])
-        else:
-            pods = _pods(alternatives, releases)
-            moved = number_of(len(pods.cells), "pod is not", "pods are not")
-            basis = [] if releases is None else [releases.basis]
-            print_lines([f"{moved} in the same place" if pods.cells else SAME, *basis, ""], form)
-            causes = [] if releases is None else [*_causes(releases)]
-            write_tables(form, [_measures(alternatives), *causes, pods])
+        from .pages import without_folders
+
+        shown = _document(alternatives, releases)
+        for one in shown["alternatives"]:
+            one["name"] = without_folders(one["name"])
+        each = [] if releases else [release_document(one.simulation.cluster) for one in alternatives]
+        return comparison_page(shown), each, warnings
+
+    pods = _pods(alternatives, releases)
+    moved = number_of(len(pods.cells), "pod is not", "pods are not")
+    lines = [f"{moved} in the same place" if pods.cells else SAME]
+    lines += [] if releases is None else [releases.basis]
+    causes = () if releases is None else _causes(releases)
+    write_answer(form, document, lines, chain([_measures(alternatives)], causes, [pods]), lambda: pods, page)
 
 
 def _pods(alternatives: Sequence[Alternative], releases: ReleaseComparison | None) -> Table:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from moorage._core.base.quantity import Quantity
+from moorage._core.base.resources import ZERO
+from moorage.errors import number_of
 from moorage.framework.plugin.amounts import readable
 from moorage.planning.namespace_use import NamespaceUse
 from moorage.planning.node_room import FIRST, PODS, Room
 
-from .printing import Table, ignore_broken_pipe, write_tables, write_value
-from .run_output import amount
+from .printing import Table, print_names, write_answer
 
 API_VERSION = "nodes.moorage.dev/v1"
 
@@ -27,16 +29,32 @@ def write_nodes(form: str, rooms: Sequence[Room], by: str, told: Mapping[str, An
     told : mapping
         Fields about the input, for documents.
     """
-    with ignore_broken_pipe():
-        if form in ("json", "yaml"):
-            head = {"apiVersion": API_VERSION, "kind": "Nodes", "by": by or "node"}
-            write_value(form, head | {"items": [room.to_dict() for room in rooms]} | dict(told))
-        elif form == "name":
-            print(*(f"node/{room.name}\n" for room in rooms), sep="", end="")
-        elif form == "csv":
-            write_tables(form, [_raw_table(rooms, by)])
-        else:
-            write_tables("markdown" if form == "markdown" else "table", [_table(rooms, by, form == "wide")])
+    if form == "name":
+        print_names(f"node/{room.name}" for room in rooms)
+        return
+
+    def document() -> dict[str, Any]:
+        head = {"apiVersion": API_VERSION, "kind": "Nodes", "by": by or "node"}
+        return head | {"items": [room.to_dict() for room in rooms]} | dict(told)
+
+    tables = [_table(rooms, by, form == "wide")]
+    write_answer(form, document, [_headline(rooms)], tables, lambda: _raw_table(rooms, by))
+
+
+def _headline(rooms: Sequence[Room]) -> str:
+    """Return how much of the nodes is free."""
+    nodes = sum(room.nodes for room in rooms)
+    parts = [
+        f"{readable(name, free)} of {readable(name, total)} {name}"
+        for name in FIRST
+        for free, total in [
+            (
+                sum(room.free.get(name, 0) for room in rooms),
+                sum(room.allocatable.get(name, 0) for room in rooms),
+            )
+        ]
+    ]
+    return f"{number_of(nodes, 'node has', 'nodes have')} {' and '.join(parts)} free"
 
 
 def write_namespaces(form: str, uses: Sequence[NamespaceUse], told: Mapping[str, Any]) -> None:
@@ -48,23 +66,26 @@ def write_namespaces(form: str, uses: Sequence[NamespaceUse], told: Mapping[str,
     told : mapping
         Fields about the input, for documents.
     """
-    with ignore_broken_pipe():
-        if form in ("json", "yaml"):
-            head = {"apiVersion": API_VERSION, "kind": "Namespaces"}
-            write_value(form, head | {"items": [use.to_dict() for use in uses]} | dict(told))
-            return
-        columns = [(name, kind) for name in FIRST for kind in ("requests", "limits")]
-        rows = [
-            [
-                use.name,
-                str(use.pods),
-                *(getattr(use, kind).get(name, "0") for name, kind in columns),
-                _quotas(use),
-            ]
-            for use in uses
+
+    def document() -> dict[str, Any]:
+        head = {"apiVersion": API_VERSION, "kind": "Namespaces"}
+        return head | {"items": [use.to_dict() for use in uses]} | dict(told)
+
+    columns = [(name, kind) for name in FIRST for kind in ("requests", "limits")]
+    rows = [
+        [
+            use.name,
+            str(use.pods),
+            *(getattr(use, kind).get(name, "0") for name, kind in columns),
+            _quotas(use),
         ]
-        titles = ["NAMESPACE", "PODS", *(f"{name} {kind}".upper() for name, kind in columns), "QUOTA USED"]
-        write_tables(form if form in ("csv", "markdown") else "table", [Table(titles, rows)])
+        for use in uses
+    ]
+    titles = ["NAMESPACE", "PODS", *(f"{name} {kind}".upper() for name, kind in columns), "QUOTA USED"]
+    totals = [sum((Quantity(use.requests.get(name, "0")) for use in uses), ZERO) for name in FIRST]
+    pods = number_of(sum(use.pods for use in uses), "pod requests", "pods request")
+    amounts = [f"{total} {name}" for name, total in zip(FIRST, totals, strict=True)]
+    write_answer(form, document, [f"{pods} {' and '.join(amounts)}"], [Table(titles, rows)])
 
 
 def _quotas(use: NamespaceUse) -> str:
@@ -88,7 +109,7 @@ def _table(rooms: Sequence[Room], by: str, is_wide: bool) -> Table:
         for name in shown:
             total = room.allocatable[name]
             use = f"{100 * room.requested[name] / total:.0f}%" if total else "-"
-            row += [amount(name, total), use, amount(name, room.free[name])]
+            row += [readable(name, total), use, readable(name, room.free[name])]
         rows.append([*row, _largest(room), *_more(room, is_wide)])
     titles = (title for name in shown for title in (name.upper(), "USE", f"{name.upper()} FREE"))
     first = [by or "NODE", *(["NODES"] if by else []), "PODS", *titles, "LARGEST POD"]
@@ -96,11 +117,12 @@ def _table(rooms: Sequence[Room], by: str, is_wide: bool) -> Table:
 
 
 def _largest(room: Room) -> str:
-    if not room.largest:
-        return "none"
-    return (
-        f"{amount('cpu', room.largest.get('cpu', 0))} cpu, {amount('memory', room.largest.get('memory', 0))}"
-    )
+    return _sizes(room.largest) if room.largest else "none"
+
+
+def _sizes(amounts: Mapping[str, int]) -> str:
+    cpu, memory = (readable(name, amounts.get(name, 0)) for name in FIRST)
+    return f"{cpu} cpu, {memory}"
 
 
 def _more(room: Room, is_wide: bool) -> list[str]:
@@ -112,9 +134,7 @@ def _more(room: Room, is_wide: bool) -> list[str]:
 
 def _held_by(room: Room) -> str:
     return ", ".join(
-        f"{one.namespace}/{one.workload} ({one.pods}: {readable('cpu', one.requested.get('cpu', 0))} cpu, "
-        f"{readable('memory', one.requested.get('memory', 0))})"
-        for one in room.holders
+        f"{one.namespace}/{one.workload} ({one.pods}: {_sizes(one.requested)})" for one in room.holders
     )
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from itertools import chain
+from typing import TYPE_CHECKING, Any
 
 from moorage.errors import number_of
 from moorage.planning.bounds.placement_bound import Bound
@@ -11,7 +12,10 @@ from moorage.planning.new_nodes.node_demand import NodesNeeded
 from moorage.planning.node_emptying import EmptyingPlan
 from moorage.tables import Tabular
 
-from .printing import Table, ignore_broken_pipe, print_lines, write_tables, write_value
+from .printing import Table, columns_table, write_answer
+
+if TYPE_CHECKING:
+    from .printing import PageOf
 
 TITLES = {
     "NodesNeeded": "New nodes that pods need",
@@ -33,31 +37,20 @@ def write_plan(form: str, found: Tabular, told: Mapping[str, Any]) -> None:
     told : mapping of str to object
         Fields of JSON about the input.
     """
-    with ignore_broken_pipe():
-        if form in ("json", "yaml"):
-            head = {"apiVersion": API_VERSION, "kind": type(found).__name__}
-            write_value(form, head | found.to_dict() | dict(told))
-            return
-        columns = found.table().to_dict()
-        rows = [
-            ["" if cell != cell else str(cell) for cell in row] for row in zip(*columns.values(), strict=True)
-        ]
-        table = Table([name.upper() for name in columns], rows)
-        if form == "csv":
-            write_tables(form, [table])
-            return
-        if form == "html":
-            from moorage.report import answer_page
+    kind = type(found).__name__
+    table = columns_table(found.table(), 12 if form == "csv" else 6)
+    lines = [found.headline(), *_left_out(found)]
 
-            from .pages import write_page
+    def page() -> PageOf:
+        from moorage.report import answer_page
 
-            lines = [found.headline(), *_left_out(found)]
-            tables = [("Answer", *table), *((one.headings[0].capitalize(), *one) for one in _more(found))]
-            page = answer_page(TITLES[type(found).__name__], lines, None, tables)
-            write_page(page, [told["release"]], told["warnings"])
-            return
-        print_lines([found.headline(), *_left_out(found), ""], form)
-        write_tables(form, [table, *_more(found)])
+        tables = [("Answer", *table), *((one.headings[0].capitalize(), *one) for one in _more(found))]
+        return answer_page(TITLES[kind], lines, None, tables), [told["release"]], told["warnings"]
+
+    def document() -> dict[str, Any]:
+        return {"apiVersion": API_VERSION, "kind": kind} | found.to_dict() | dict(told)
+
+    write_answer(form, document, lines, chain([table], _more(found)), page=page)
 
 
 def _left_out(found: Tabular) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 import os
 import re
 import sys
@@ -23,12 +24,15 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from moorage.objects.model.cluster import Cluster, LeftOut
+    from moorage.report import Page
+    from moorage.tables import Table as Columns
+
+    PageOf = tuple[Page, Iterable[Mapping[str, str]], Iterable[str]]
 
 GAP, INDENT = "  ", "    "
 """Between two columns, and before the lines on which a row continues."""
 FOLDED = 24
 """Width below which no column is folded."""
-NUMBER_WIDTH = 9
 _NUMBER = re.compile(r"[+-]?[0-9.,]+(e[+-]?[0-9]+)? ?[%A-Za-z]*")
 PICTURES = ("png", "svg")
 
@@ -40,22 +44,63 @@ class Table(NamedTuple):
     cells: Sequence[Sequence[str]]
 
 
-def write_tables(form: str, tables: Iterable[Table]) -> None:
-    """Print tables, those without rows left out.
+def write_answer(
+    form: str,
+    document: Callable[[], Any],
+    lines: Iterable[str],
+    tables: Iterable[Table],
+    rows: Callable[[], Table] | None = None,
+    page: Callable[[], PageOf] | None = None,
+) -> None:
+    """Print an answer in one of the formats that commands share: its first line is the answer.
 
     Parameters
     ----------
-    form : {"table", "markdown", "csv"}
-        Format of the output. A CSV file has one table, the first.
+    form : {"table", "wide", "markdown", "csv", "json", "yaml", "html"}
+    document : callable
+        Returns the JSON value.
+    rows : callable, optional
+        Returns the table of a CSV file; by default the first one.
+    page : callable, optional
+        Returns the page, the releases that decide, and the warnings.
     """
-    for table in tables:
-        if form == "csv":
-            print(csv_text(table), end="")
-            return
-        if table.cells and form == "markdown":
-            print(markdown_text(table))
-        elif table.cells:
-            print_table(*table)
+    with ignore_broken_pipe():
+        if form in ("json", "yaml"):
+            write_value(form, document())
+        elif form == "html":
+            from .pages import write_page
+
+            assert page is not None
+            write_page(*page())
+        elif form == "csv":
+            print(csv_text(next(iter(tables)) if rows is None else rows()), end="")
+        else:
+            print_lines([*lines, ""], form)
+            for table in tables:
+                if table.cells and form == "markdown":
+                    print(markdown_text(table))
+                elif table.cells:
+                    print_table(*table)
+
+
+def print_names(names: Iterable[str]) -> None:
+    """Print names as kubectl prints objects, one a line."""
+    with ignore_broken_pipe():
+        print(*(f"{name}\n" for name in names), sep="", end="")
+
+
+def text_of(value: object, digits: int = 12) -> str:
+    """Return the text of a cell; "" for what is missing."""
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+        return ""
+    return f"{value:.{digits}g}" if isinstance(value, float) else str(value)
+
+
+def columns_table(columns: Columns, digits: int = 12) -> Table:
+    """Return columns of a result as a table of texts."""
+    values = columns.to_dict()
+    rows = [[text_of(value, digits) for value in row] for row in zip(*values.values(), strict=True)]
+    return Table([name.upper() for name in values], rows)
 
 
 def csv_text(table: Table) -> str:
@@ -150,6 +195,12 @@ def _folded(text: str, width: int) -> list[str]:
     return wrap(text, width, break_long_words=False, break_on_hyphens=False)
 
 
+class CommandLine(str):
+    """A line with a word and a command to copy, ``why: moorage explain …``: it is never folded."""
+
+    __slots__ = ()
+
+
 def print_lines(lines: Iterable[str], form: str = "table") -> None:
     """Print lines of prose, folded to the width of a terminal.
 
@@ -161,39 +212,14 @@ def print_lines(lines: Iterable[str], form: str = "table") -> None:
     shown = _markdown if form == "markdown" else printable
     width = get_terminal_size().columns if sys.stdout.isatty() and form != "markdown" else sys.maxsize
     for line in lines:
+        if isinstance(line, CommandLine):
+            word, _, command = printable(line).partition(": ")
+            print(f"{word}: `{command}`" if form == "markdown" else f"{word}: {command}")
+            continue
         text = line.lstrip()
         indent = line[: len(line) - len(text)]
         folded = _folded(shown(text), width - len(indent) - len(GAP)) or [""]
         print(*(f"{indent}{GAP * bool(at)}{part}\n" for at, part in enumerate(folded)), sep="", end="")
-
-
-def row_printer(headings: Sequence[str], names: Sequence[str]) -> Callable[[Sequence[str]], None]:
-    """Print the headings of a table whose rows are printed one by one.
-
-    Parameters
-    ----------
-    headings : sequence of str
-        Headings of the columns; all but the first have room for `NUMBER_WIDTH` characters.
-    names : sequence of str
-        What the first column will have.
-
-    Returns
-    -------
-    callable
-        Prints a row, given its cells.
-    """
-    first, *others = map(printable, headings)
-    widths = [
-        max(map(len, (first, *map(printable, names)))),
-        *(max(len(one), NUMBER_WIDTH) for one in others),
-    ]
-
-    def print_row(cells: Sequence[str]) -> None:
-        padded = (f"{printable(cell):<{width}}" for cell, width in zip(cells, widths, strict=True))
-        print("  ".join(padded).rstrip(), flush=True)
-
-    print_row(headings)
-    return print_row
 
 
 def write_picture(form: str, figure: Figure) -> None:
@@ -205,8 +231,9 @@ def write_picture(form: str, figure: Figure) -> None:
     """
     from moorage.report.figures import picture
 
-    sys.stdout.flush()
-    sys.stdout.buffer.write(picture(figure, form))
+    with ignore_broken_pipe():
+        sys.stdout.flush()
+        sys.stdout.buffer.write(picture(figure, form))
 
 
 def write_value(form: str, value: Any) -> None:

@@ -7,20 +7,11 @@ from typing import Any
 
 from moorage.sim.measures import Measurement
 from moorage.sim.replay import History, Verification
-from moorage.tables import Table as Columns
 from moorage.tables.table import rows_of
 
-from .printing import (
-    PICTURES,
-    Table,
-    ignore_broken_pipe,
-    print_lines,
-    write_picture,
-    write_tables,
-    write_value,
-)
+from .printing import PICTURES, Table, columns_table, text_of, write_answer, write_picture
 
-API_VERSION = "replay.moorage.dev/v1"
+HEAD: dict[str, Any] = {"apiVersion": "replay.moorage.dev/v1", "kind": "History"}
 
 
 def write_history(
@@ -37,36 +28,25 @@ def write_history(
     numbers : dict of str to float
         Of measures, which are added to the summary.
     """
-    with ignore_broken_pipe():
-        if form in PICTURES:
-            from moorage.report import history_figure
+    if form in PICTURES:
+        from moorage.report import history_figure
 
-            write_picture(form, history_figure(history, by))
-        elif show == "summary":
-            summary = history.summary() | numbers
-            if form in ("json", "yaml"):
-                head = {"apiVersion": API_VERSION, "kind": "History", "summary": summary}
-                write_value(form, head | {"counts": history.counts})
-            else:
-                cells = [(name, f"{value:.12g}") for name, value in summary.items()]
-                write_tables(form, [Table(("MEASURE", "VALUE"), cells)])
-        else:
-            _write_columns(form, history, show, resource, by)
-
-
-def _write_columns(form: str, history: History, show: str, resource: str, by: str) -> None:
-    """Print decisions, pods, nodes, usage or scalings."""
-    parts = {"decisions": history.decisions, "pods": history.pods, "nodes": history.nodes}
-    parts["scalings"] = history.scalings
-    columns = history.usage(resource, by) if show == "usage" else parts[show]()
-    if form in ("json", "yaml"):
-        rows = [{name: one for name, one in row.items() if _is_finite(one)} for row in rows_of(columns)]
-        write_value(form, {"apiVersion": API_VERSION, "kind": "History", show: rows})
+        write_picture(form, history_figure(history, by))
+        return
+    if show == "summary":
+        summary = history.summary() | numbers
+        part: dict[str, Any] = {"summary": summary, "counts": history.counts}
+        table = Table(("MEASURE", "VALUE"), [(name, f"{value:.12g}") for name, value in summary.items()])
     else:
-        write_tables(form, [_table(columns)])
+        parts = {"decisions": history.decisions, "pods": history.pods, "nodes": history.nodes}
+        parts["scalings"] = history.scalings
+        columns = history.usage(resource, by) if show == "usage" else parts[show]()
+        part = {show: [*map(_finite, rows_of(columns))]} if form in ("json", "yaml") else {}
+        table = columns_table(columns)
+    write_answer(form, lambda: HEAD | part, [history.headline()], [table])
 
 
-def write_measures(form: str, measured: dict[str, Measurement]) -> None:
+def write_measures(form: str, history: History, measured: dict[str, Measurement]) -> None:
     """Print measures over time, a row for each value; those without times are at the end of the replay.
 
     Parameters
@@ -81,13 +61,9 @@ def write_measures(form: str, measured: dict[str, Measurement]) -> None:
             rows += [(time, name, value) for time, value in zip(times, values, strict=True)]
         if one.over_time is None:
             rows += [(None, name, value) for name, value in one.numbers.items()]
-    with ignore_broken_pipe():
-        if form in ("json", "yaml"):
-            found = [{"time": time, "measure": name, "value": value} for time, name, value in rows]
-            kept = [{name: one for name, one in row.items() if _is_finite(one)} for row in found]
-            write_value(form, {"apiVersion": API_VERSION, "kind": "History", "measures": kept})
-        else:
-            write_tables(form, [Table(("TIME", "MEASURE", "VALUE"), [list(map(_text, row)) for row in rows])])
+    found = [_finite({"time": time, "measure": name, "value": value}) for time, name, value in rows]
+    table = Table(("TIME", "MEASURE", "VALUE"), [list(map(text_of, row)) for row in rows])
+    write_answer(form, lambda: HEAD | {"measures": found}, [history.headline()], [table])
 
 
 def write_verification(form: str, verification: Verification) -> None:
@@ -97,29 +73,13 @@ def write_verification(form: str, verification: Verification) -> None:
     ----------
     form : {"table", "json", "yaml", "csv", "markdown"}
     """
-    with ignore_broken_pipe():
-        if form in ("json", "yaml"):
-            head = {"apiVersion": API_VERSION, "kind": "Verification"}
-            write_value(form, head | verification.to_dict())
-            return
-        if form != "csv":
-            left_out = [f"{number} left out: {why}" for why, number in verification.left_out.items()]
-            print_lines([verification.headline(), *left_out, *verification.explanation(), ""], form)
-        write_tables(form, [_table(verification.table())])
+    left_out = [f"{number} left out: {why}" for why, number in verification.left_out.items()]
+    lines = [verification.headline(), *left_out, *verification.explanation()]
+    document = HEAD | {"kind": "Verification"} | verification.to_dict()
+    write_answer(form, lambda: document, lines, [columns_table(verification.table())])
 
 
-def _table(columns: Columns) -> Table:
-    """Return columns as a table of texts."""
-    values = columns.to_dict()
-    cells = zip(*values.values(), strict=True)
-    return Table([name.upper() for name in values], [[_text(value) for value in row] for row in cells])
-
-
-def _text(value: Any) -> str:
-    if value is None or not _is_finite(value):
-        return ""
-    return f"{value:.12g}" if isinstance(value, float) else str(value)
-
-
-def _is_finite(value: Any) -> bool:
-    return not isinstance(value, float) or math.isfinite(value)
+def _finite(row: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: value for name, value in row.items() if not isinstance(value, float) or math.isfinite(value)
+    }

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -16,7 +15,6 @@ from moorage.cli.runs.simulation import (
     KEPT,
     PLACED,
     REPLACED,
-    TERMINATING,
     Group,
     Outcome,
     Simulation,
@@ -29,19 +27,12 @@ from moorage.objects.workloads.top_controller import Workload
 from moorage.scheduler.cycle.results import Failure
 from moorage.sim.summary import Summary, Use, by_count, zone_of
 
-from .printing import (
-    PICTURES,
-    Table,
-    ignore_broken_pipe,
-    print_lines,
-    told,
-    write_picture,
-    write_tables,
-    write_value,
-)
+from .printing import PICTURES, Table, print_names, told, write_answer, write_picture
 
 if TYPE_CHECKING:
     from moorage.multi.optimistic import Optimistic
+
+    from .printing import PageOf
 
 API_VERSION = "simulate.moorage.dev/v1"
 NODES = 3
@@ -81,50 +72,45 @@ def write_simulation(
         Pods that ``wide`` and ``csv`` show, too.
     """
     shown = outcomes or []
-    with ignore_broken_pipe():
-        if form == "name":
-            print(*(f"pod/{one.pod.name}\n" for one in shown if one.status == PLACED), sep="", end="")
-        elif form in ("json", "yaml"):
-            write_value(form, _document(simulation, outcomes))
-        elif form == "csv":
-            write_tables(form, [_pod_table(simulation, [*shown, *bound], True)])
-        elif form == "html":
-            from moorage.explain.explain_document import document
-            from moorage.report import current_use, simulation_page
+    if form == "name":
+        print_names(f"pod/{one.pod.name}" for one in shown if one.status == PLACED)
+        return
+    if form in PICTURES:
+        from moorage.report import current_use, node_figure
 
-            from .pages import write_page
+        write_picture(form, node_figure(current_use(simulation.scheduler)))
+        return
 
-            found = _document(simulation, outcomes)
-            page = simulation_page(
-                found,
-                current_use(simulation.scheduler),
-                lambda key: document(simulation.scheduler.explain(key)),
-            )
-            write_page(page, [found["release"]], found["warnings"])
-        elif form in PICTURES:
-            from moorage.report import current_use, node_figure
+    def page() -> PageOf:
+        from moorage.explain.explain_document import document
+        from moorage.report import current_use, simulation_page
 
-            write_picture(form, node_figure(current_use(simulation.scheduler)))
-        else:
-            by_pod = [_pod_table(simulation, [*shown, *bound], False)]
-            tables = by_pod if form == "wide" else _workload_tables(simulation, shown)
-            groups = group_tables(group_fits(simulation, shown))
-            several = _multi_tables(simulation.several)
-            form = "markdown" if form == "markdown" else "table"
-            grown = simulation.grown
-            came = [] if grown is None else [grown.text(), *grown.lines()]
-            print_lines([_headline(simulation, outcomes), *came, ""], form)
-            write_tables(
-                form,
-                chain(tables, groups, _summary_tables(simulation.summary), several),
-            )
+        found, scheduler = _document(simulation, outcomes), simulation.scheduler
+        made = simulation_page(found, current_use(scheduler), lambda key: document(scheduler.explain(key)))
+        return made, [found["release"]], found["warnings"]
+
+    def lines() -> Iterator[str]:
+        yield _headline(simulation, outcomes)
+        if (grown := simulation.grown) is not None:
+            yield from (grown.text(), *grown.lines())
+
+    def tables() -> Iterator[Table]:
+        yield from [rows(False)] if form == "wide" else _workload_tables(simulation, shown)
+        yield from group_tables(group_fits(simulation, shown))
+        yield from _summary_tables(simulation.summary)
+        yield from _multi_tables(simulation.several)
+
+    def rows(is_exact: bool = True) -> Table:
+        return _pod_table(simulation, [*shown, *bound], is_exact)
+
+    write_answer(form, lambda: _document(simulation, outcomes), lines(), tables(), rows, page)
 
 
 def _headline(simulation: Simulation, outcomes: Sequence[Outcome] | None) -> str:
     """Return how many of the pods that are shown have found a node; of all where none is shown."""
-    statuses = [one.status for one in (simulation.outcomes if outcomes is None else outcomes)]
-    placed = statuses.count(PLACED)
-    left = len(statuses) - sum(statuses.count(status) for status in (PLACED, REPLACED, KEPT, TERMINATING))
+    shown = simulation.outcomes if outcomes is None else outcomes
+    placed = sum(one.status == PLACED for one in shown)
+    left = sum(one.status not in (PLACED, REPLACED, KEPT) and not one.is_leaving for one in shown)
     if not placed + left:
         return "no pod waits for a node"
     found = number_of(placed, "pod has found a node", "pods have found a node")
@@ -283,7 +269,7 @@ def _summary_tables(summary: Summary) -> Iterator[Table]:
     yield Table(("PODS", "COUNT"), [(name, str(count)) for name, count in pods.items()])
     rows = []
     for use in summary.use:
-        amounts = [amount(use.resource, value) for value in (use.requested, use.allocatable)]
+        amounts = [readable(use.resource, value) for value in (use.requested, use.allocatable)]
         rows.append((use.resource, *amounts, f"{use.percent:.1f}%"))
     yield Table(("RESOURCE", "REQUESTED", "ALLOCATABLE", "USE"), rows)
     resources = [use.resource for use in summary.use]
@@ -331,21 +317,3 @@ def throughput(multi: Optimistic) -> str:
         f"deciding {multi.deciding:.3f} s, binding {multi.binding:.3f} s, "
         f"updating {multi.updating:.3f} s"
     )
-
-
-def amount(resource: str, value: int) -> str:
-    """Format a quantity: cores for cpu, GiB for bytes, plain numbers otherwise.
-
-    Parameters
-    ----------
-    resource : str
-        Name of the resource.
-    value : int
-        Quantity; cpu in millicores.
-    """
-    match unit(resource):
-        case "millicores":
-            return f"{value / 1000:.1f}"
-        case "bytes":
-            return f"{value / 2**30:.1f}Gi"
-    return str(value)

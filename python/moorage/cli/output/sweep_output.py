@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from moorage.errors import printable
+from moorage.errors import number_of, printable
 from moorage.sim.sweep import SweepResult
-from moorage.sim.sweep.side_by_side import side_by_side
+from moorage.sim.sweep.side_by_side import Mean, drawn_measures, side_by_side
 
-from .printing import (
-    PICTURES,
-    Table,
-    ignore_broken_pipe,
-    print_lines,
-    write_picture,
-    write_tables,
-    write_value,
-)
+from .printing import PICTURES, Table, columns_table, ignore_broken_pipe, write_answer, write_picture
+
+if TYPE_CHECKING:
+    from .printing import PageOf
 
 API_VERSION = "sweep.moorage.dev/v1"
 
@@ -32,33 +26,37 @@ def write_sweep(form: str, result: SweepResult) -> None:
     form : {"table", "json", "yaml", "csv", "markdown", "latex", "html", "png", "svg"}
         A CSV file has the measures of each replay, a table the means with a column for each configuration.
     """
-    with ignore_broken_pipe():
-        if form in ("json", "yaml"):
-            write_value(form, _document(result))
-        elif form == "html":
-            from moorage.report import sweep_page
+    document = _document(result)
+    headings, cells = side_by_side(document["means"])
+    keys = len(headings) - len({one["configuration"] for one in document["means"]})
+    table = Table([*(one.upper() for one in headings[:keys]), *headings[keys:]], cells)
 
-            from .pages import write_page
+    def page() -> PageOf:
+        from moorage.report import sweep_page
 
-            write_page(sweep_page(_document(result)), [], [])
-        elif form in PICTURES:
-            from moorage.report import sweep_figure
+        return sweep_page(document), [], []
 
-            write_picture(form, sweep_figure(_document(result)))
-        elif form == "csv":
-            columns = result.runs().to_dict()
-            rows = zip(*columns.values(), strict=True)
-            write_tables(form, [Table(tuple(columns), [tuple(map(_text, row)) for row in rows])])
-        else:
-            document = _document(result)
-            headings, cells = side_by_side(document["means"])
-            keys = len(headings) - len({one["configuration"] for one in document["means"]})
-            table = Table([*(one.upper() for one in headings[:keys]), *headings[keys:]], cells)
-            if form == "latex":
-                print(_latex_text(table, keys, _note(document)), end="")
-            else:
-                print_lines([_note(document), ""], form)
-                write_tables(form, [table])
+    if form in PICTURES:
+        from moorage.report import sweep_figure
+
+        write_picture(form, sweep_figure(document))
+    elif form == "latex":
+        with ignore_broken_pipe():
+            print(_latex_text(table, keys, _note(document)), end="")
+    else:
+        runs = result.runs()
+        rows = columns_table(runs, 6)._replace(headings=[*runs.columns])
+        lines = [f"{result.headline()}{_differing(document['means'])}", _note(document)]
+        write_answer(form, lambda: document, lines, [table], lambda: rows, page)
+
+
+def _differing(means: Sequence[Mean]) -> str:
+    """Say how many measures differ between the configurations, if there are several."""
+    if len({one["configuration"] for one in means}) < 2:
+        return ""
+    names, differ = drawn_measures(means)
+    number = number_of(len(names), "differs", "differ") if differ else "none differs"
+    return f"; {number} between the configurations"
 
 
 def _note(document: Mapping[str, Any]) -> str:
@@ -82,12 +80,6 @@ def _latex(text: str) -> str:
     """A text that LaTeX shows as it is."""
     names = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$"}
     return printable(re.sub(r"[\\~^±#$%&_{}]", lambda one: names.get(one[0], f"\\{one[0]}"), text))
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, float):
-        return "" if math.isnan(value) else f"{value:.6g}"
-    return str(value)
 
 
 def _document(result: SweepResult) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from moorage.objects import Cluster
 from moorage.objects.model.workload import StatefulSet
 from moorage.objects.workloads.stateful_pods import ordinals
 
-from .simulation import PLACED, REPLACED, TERMINATING, WAITING, Group, Outcome, Simulation, group_outcomes
+from .simulation import PLACED, REPLACED, Group, Outcome, Simulation, group_outcomes
 
 if TYPE_CHECKING:
     from moorage.planning import Loss, LostPod, Survival
@@ -219,10 +219,7 @@ def _groups(simulation: Simulation, waiting: Collection[str]) -> Iterator[tuple[
     """Yield the pods without a node by workload and reason, and whether they were waiting before."""
     parts: dict[bool, list[Outcome]] = {False: [], True: []}
     for one in simulation.outcomes:
-        if one.status not in (PLACED, REPLACED, TERMINATING):
+        if one.status not in (PLACED, REPLACED) and not one.is_leaving:
             parts[one.key in waiting].append(one)
     for waited, outcomes in parts.items():
-        for group in group_outcomes(outcomes):
-            if group.status == WAITING and group.outcomes[0].pod.metadata.deletion_timestamp is not None:
-                group = group._replace(status=TERMINATING)
-            yield group, waited
+        yield from ((group, waited) for group in group_outcomes(outcomes))

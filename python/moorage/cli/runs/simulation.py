@@ -71,7 +71,8 @@ class Outcome(NamedTuple):
     workload : Workload
     status : str
         ``placed``, ``unschedulable``, ``waiting`` (on Permit, other pods, or a group), ``gated``,
-        ``other-scheduler``, ``terminating``, ``kept`` (by a drain), ``refused`` (by the API server),
+        ``other-scheduler``, ``terminating`` (and others may wait for its end), ``kept`` (by a drain),
+        ``refused`` (by the API server),
         ``skipped-kind`` (of a workload that is not simulated); ``evicted``, or ``replaced`` where the
         controller of an evicted pod sees to it: it has made another, tells why it has not, or wants no more.
     node : str
@@ -102,6 +103,11 @@ class Outcome(NamedTuple):
     def key(self) -> str:
         """What names it among outcomes: ``namespace/name`` of the pod, or `LeftOut.mark`."""
         return self.pod.metadata.uid if self.status == SKIPPED_KIND else self.pod.key
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether it is being deleted, and no other pod waits for its end."""
+        return self.status == TERMINATING == self.reason
 
     @property
     def short_reason(self) -> str:
@@ -185,7 +191,12 @@ class Simulation:
         replacements = Counter(map(self.workloads.of, made))
         found = [self._outcome(pod, replacements) for pod in (*gone, *pods, *self.new)]
         awaited = [
-            Outcome(pod, self.workloads.of(pod), WAITING, "", why_awaited(pod))
+            Outcome(
+                pod,
+                self.workloads.of(pod),
+                WAITING if pod.metadata.deletion_timestamp is None else TERMINATING,
+                reason=why_awaited(pod),
+            )
             for pod in self.scheduler.awaited_pods()
         ]
         refused = [

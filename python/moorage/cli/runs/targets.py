@@ -28,7 +28,7 @@ from .simulation import (
 )
 
 SOURCE = "TARGET"
-EXPLAINED_BY_STATUS = {PLACED, REPLACED, EVICTED, TERMINATING}
+EXPLAINED_BY_STATUS = {PLACED, REPLACED, EVICTED}
 """Status of pods about which there is nothing to explain."""
 
 
@@ -124,8 +124,11 @@ def _forms(kind: str, group: str) -> Iterator[str]:
         yield from (form, f"{form}.{group}")
 
 
-def targets_of_workload(simulation: Simulation, kind: str, name: str, namespace: str | None) -> list[Target]:
-    """Find what to explain of a workload: its pods without a node by class, or else one of its pods.
+def targets_of_workload(
+    simulation: Simulation, kind: str, name: str, namespace: str | None
+) -> tuple[list[Target], list[Group]]:
+    """Find what to explain of a workload: its pods without a node by class, and those that nobody makes (see
+    `groups_not_made`); or else one of its pods.
 
     Parameters
     ----------
@@ -139,6 +142,14 @@ def targets_of_workload(simulation: Simulation, kind: str, name: str, namespace:
     """
     text = f"{kind.lower()}/{name}"
     pods = _pods_of(simulation, kind, name, namespace)
+    unmade = [
+        one
+        for one in groups_not_made(simulation)
+        if namespace in (None, one.workload.namespace)
+        and (kind, name) == (one.workload.kind, one.workload.name)
+    ]
+    if not pods and unmade:
+        return [], unmade
     if not pods:
         why = absent_workload(simulation.scheduler, kind, name, namespace)
         raise InputError(why, source=SOURCE, obj=text)
@@ -152,25 +163,14 @@ def targets_of_workload(simulation: Simulation, kind: str, name: str, namespace:
     ):  # one explanation is about all of them
         together = tuple(key for one in targets for key in one.pods)
         targets = [targets[0]._replace(pods=together)]
-    if not targets:
+    if not (targets or unmade):
         shown = ours[0].pod if ours else pods[0]
         workload = simulation.workloads.of(shown)
         targets = [Target(shown.key, workload, tuple(pod.key for pod in pods))]
     if is_group:
         workload = Workload(pods[0].namespace, kind, name)
         targets = [one._replace(workload=workload) for one in targets]
-    return targets
-
-
-def has_pods(simulation: Simulation, kind: str, name: str, namespace: str | None) -> bool:
-    """Whether a workload has a pod.
-
-    Parameters
-    ----------
-    namespace : str or None
-        None for all namespaces.
-    """
-    return bool(_pods_of(simulation, kind, name, namespace))
+    return targets, unmade
 
 
 def _pods_of(simulation: Simulation, kind: str, name: str, namespace: str | None) -> list[Pod]:
@@ -202,7 +202,7 @@ def targets_without_node(simulation: Simulation, outcomes: Iterable[Outcome]) ->
     unmade = {id(one) for group in groups_not_made(simulation) for one in group.outcomes}
     groups: dict[tuple[object, ...], list[Outcome]] = {}
     for one in outcomes:
-        if one.status not in EXPLAINED_BY_STATUS and id(one) not in unmade:
+        if not (one.status in EXPLAINED_BY_STATUS or one.is_leaving or id(one) in unmade):
             alike = _common(one.workload), classes.intern(one.pod), group_of(one.pod)
             groups.setdefault(alike, []).append(one)
     listed = [(found[0].workload, tuple([one.pod.key for one in found])) for found in groups.values()]
@@ -215,15 +215,18 @@ def groups_not_made(simulation: Simulation) -> list[Group]:
     Returns
     -------
     list of Group
-        Pods that the API server refuses, that wait for others of their StatefulSet, or of workloads that are
-        not simulated; evicted pods that no controller replaces.
+        Pods that the API server refuses, that wait for others of their StatefulSet or for the end of the one
+        in whose place they come, or of workloads that are not simulated; evicted pods that no controller
+        replaces.
     """
     made = {*simulation.before, *(pod.key for pod in simulation.new)}
     told = (REFUSED, SKIPPED_KIND, WAITING)
     return group_outcomes(
         one
         for one in simulation.outcomes
-        if one.status == EVICTED or (one.status in told and one.pod.key not in made)
+        if one.status == EVICTED
+        or (one.status == TERMINATING and not one.is_leaving)
+        or (one.status in told and one.pod.key not in made)
     )
 
 
@@ -274,14 +277,14 @@ def pod_named(
     if named(preparation.cluster.finished) and not found:
         raise InputError("the pod has finished, and is not scheduled any more", source=SOURCE, obj=text)
     unmade = list[Group]()
-    if not found:
+    if not found or found[0].metadata.deletion_timestamp is not None:
         simulation = preparation.run()
-        found = named(simulation.new)
         unmade = [group for group in groups_not_made(simulation) if named(one.pod for one in group.outcomes)]
+        found = [] if unmade else found or named(simulation.new)
     _check_unique(found, text)
     if not (found or unmade):
         workload = _only_workload(simulation, text, name, place)
-        return targets_of_workload(simulation, workload.kind, name, workload.namespace), [], True
+        return *targets_of_workload(simulation, workload.kind, name, workload.namespace), True
     listed = [Target(one.key, preparation.workloads.of(one), (one.key,)) for one in found[:1]]
     return listed, unmade, not listed
 

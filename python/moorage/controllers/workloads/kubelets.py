@@ -98,6 +98,11 @@ class Kubelets:
         period = pod.spec.termination_grace_period_seconds
         return GRACE_PERIOD if period is None else period
 
+    def grace_of_eviction(self, pod: Pod) -> int:
+        """Return the grace period of an eviction: 0, so that the pod is gone at once, or else that of
+        `grace_of` on a node that nobody hears of, where it stays."""
+        return 0 if self._hears_of(pod) else self.grace_of(pod)
+
     @property
     def is_due(self) -> bool:
         """Whether a pod starts or ends now."""

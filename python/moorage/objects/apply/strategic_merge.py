@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
@@ -63,9 +64,7 @@ class _Table(msgspec.Struct):
 
 @cache
 def _table() -> dict[str, dict[str, tuple[str, str]]]:
-    from importlib.resources import files  # takes long to import
-
-    text = files(__package__).joinpath("merge_keys.json").read_bytes()
+    text = Path(__file__).with_name("merge_keys.json").read_bytes()
     return msgspec.json.decode(text, type=_Table).structs | _OF_V1_37
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-import tarfile
-import zipfile
 from collections.abc import Generator, Iterator
 from typing import BinaryIO, NamedTuple, cast
 
@@ -84,6 +82,9 @@ def _open(file: str) -> BinaryIO | None:
 
 
 def _broken() -> tuple[type[Exception], ...]:
+    import tarfile
+    import zipfile
+
     return *broken(), tarfile.TarError, zipfile.BadZipFile, NotImplementedError, RuntimeError
 
 
@@ -117,6 +118,8 @@ def _members(opened: BinaryIO, head: bytes, source: str) -> Generator[Member]:
 
 
 def _of_tar(stream: BinaryIO, most: int, source: str) -> Iterator[Member]:
+    import tarfile  # takes long to import, and most input is no archive
+
     limited = cast(BinaryIO, _LimitedReader(stream, most, source))
     with tarfile.open(fileobj=limited, mode="r|") as archive:
         for number, member in enumerate(archive):
@@ -129,6 +132,8 @@ def _of_tar(stream: BinaryIO, most: int, source: str) -> Iterator[Member]:
 
 
 def _of_zip(opened: BinaryIO, most: int, source: str) -> Iterator[Member]:
+    import zipfile
+
     with zipfile.ZipFile(opened) as archive:
         _check_number(len(archive.filelist) - 1, source)
         left = most

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from itertools import chain, islice
@@ -141,6 +140,8 @@ def write(path: str | Path, objects: Iterable[Object]) -> None:
         if path.suffix != ".gz":
             file.writelines(parts)
             return
+        import gzip  # most commands write none
+
         with gzip.GzipFile(filename="", fileobj=file, mode="wb", mtime=0) as packed:
             packed.writelines(parts)
 

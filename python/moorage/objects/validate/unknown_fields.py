@@ -4,6 +4,7 @@ of both are read. The table is field_names.json.
 
 from __future__ import annotations
 
+import pathlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cache
 from itertools import product
@@ -77,9 +78,7 @@ class _Table(msgspec.Struct):
 
 @cache
 def _table() -> _Table:
-    from importlib.resources import files  # takes long to import
-
-    text = files(__package__).joinpath("field_names.json").read_bytes()
+    text = pathlib.Path(__file__).with_name("field_names.json").read_bytes()
     return msgspec.json.decode(text, type=_Table)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from moorage._core.base.resources import pod_requests
-from moorage.errors import InputError
+from moorage.errors import InputError, number_of
 from moorage.objects import Node, Pod, parse_milli, parse_value
 from moorage.sim.autoscaling.autoscaler import autoscale
 from moorage.sim.timeline import Timeline, Verb
@@ -141,9 +141,12 @@ class History(Tabular):
     # ---- tables --------------------------------------------------------------------------------------------
 
     def headline(self) -> str:
-        """Return the numbers of the replay in one line."""
+        """Return how many pods got a node, and what became of the others, in one line."""
         numbers = self.summary()
-        return ", ".join(f"{value:g} {name.replace('_', ' ')}" for name, value in numbers.items())
+        texts = {"pending": "still wait", "dropped": "were dropped", "evicted": "were evicted"}
+        lost = [f"{numbers[name]:g} {text}" for name, text in texts.items() if numbers[name]]
+        placed = f"{numbers['placed']:g} of {number_of(int(numbers['pods']), 'pod', 'pods')} got a node"
+        return "; ".join([f"{placed} within {numbers['seconds']:.12g} s", *lost])
 
     def summary(self) -> dict[str, float]:
         """Return the numbers of the replay.

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from moorage.errors import InputError
 from moorage.facade import Scheduler
-from moorage.framework.plugin.amounts import unit
+from moorage.framework.plugin.amounts import readable
 from moorage.planning.node_groups import POOL_LABELS
 from moorage.sim.replay import History
 from moorage.sim.summary import FIRST, ZONE
@@ -255,8 +255,8 @@ def total_grid(use: NodeUse) -> Grid | None:
     rows: list[list[Cell]] = []
     for name, room in use.allocatable.items():
         percent = use.total(name)
-        asked, there = quantity(name, use.requested[name].sum()), quantity(name, room.sum())
-        rows.append([name, asked, there, None if percent != percent else percent_bar(percent)])
+        amounts = (readable(name, round(float(one.sum()))) for one in (use.requested[name], room))
+        rows.append([name, *amounts, None if percent != percent else percent_bar(percent)])
     return shortened("Whole cluster", ("resource", "requested", "allocatable", "use"), rows) if rows else None
 
 
@@ -277,19 +277,3 @@ def node_grid(use: NodeUse) -> Grid | None:
     return Grid(
         "Nodes, the fullest first", headings, rows, choices, len(order), "The heat map has all nodes."
     )
-
-
-def quantity(resource: str, value: float) -> str:
-    """Format an amount: cores for cpu, GiB for bytes, plain numbers otherwise.
-
-    Parameters
-    ----------
-    value : float
-        Cpu in millicores.
-    """
-    match unit(resource):
-        case "millicores":
-            return f"{value / 1000:,.1f} cores"
-        case "bytes":
-            return f"{value / 2**30:,.1f} GiB"
-    return f"{value:,.0f}"

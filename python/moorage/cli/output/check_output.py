@@ -69,7 +69,7 @@ def write_verdict(
         about = told(simulation.cluster, warnings) | {"groups": groups}
         return _document(verdict) | {"removed": list(map(_removed, removed))} | about
 
-    tables = {"Pods without a node": _table(simulation, verdict, form in ("wide", "csv", "html"))}
+    tables = {"Pods without a node": _table(simulation, verdict, form in ("wide", "csv"))}
     tables |= zip(("Pod groups",), group_tables(groups), strict=False)
     if form == "wide":
         tables["Pods with a node"] = _placed(simulation)
@@ -82,13 +82,16 @@ def write_verdict(
     def page() -> PageOf:
         from moorage.report import Fact, Facts, answer_page
 
+        from .pages import without_folders
+
         others = sum(finding.pods for finding in verdict.findings if not finding.counts)
         bad = {"without a node": verdict.failed}
         bad |= {} if verdict.survival is None else {"losses that fail": verdict.failed_losses}
         facts = [Fact("found a node", f"{verdict.placed:,}"), Fact("not counted", f"{others:,}")]
         facts[1:1] = [Fact(name, f"{count:,}", "warn" if count else "good") for name, count in bad.items()]
         titled = [(title, *table) for title, table in tables.items()]
-        made = answer_page("Check", lines, Facts(facts), titled)
+        shown = [without_folders(line) if isinstance(line, CommandLine) else line for line in lines]
+        made = answer_page("Check", shown, Facts(facts), titled)
         return made, [release_document(simulation.cluster)], warnings
 
     write_answer(form, document, lines, tables.values(), lambda: [*tables.values()][-1], page)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Release = Mapping[str, str]
 """``version`` and ``reason`` of a release that decides; the reason may be ""."""
-FOLDERS = re.compile(r"(^|[=,])/(?:[^/=,]*/)+")
+FOLDERS = re.compile(r"(^|[=, ])/(?:[^/=,]*/)+")
 """The folders of an absolute path: where a command ran is not what it was asked."""
 
 
@@ -46,7 +46,7 @@ def write_page(page: Page, releases: Iterable[Release], warnings: Iterable[str])
 
 
 def without_folders(text: str) -> str:
-    """Return an argument in which an absolute path is the name of its file."""
+    """Return an argument, or a command, in which an absolute path is the name of its file."""
     return FOLDERS.sub(r"\1", text)
 
 

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from .printing import PageOf
 
 TITLES = {
-    "NodesNeeded": "New nodes that pods need",
-    "EmptyingPlan": "Moves that empty nodes",
-    "Bound": "How many pods can be placed at most",
+    "NodesNeeded": ("New nodes that pods need", "New nodes"),
+    "EmptyingPlan": ("Moves that empty nodes", "Moves"),
+    "Bound": ("How many pods can be placed at most", "What is the limit"),
 }
-"""Of pages, by the kind of the answer."""
+"""Of a page and its first table, by the kind of the answer."""
 API_VERSION = "plan.moorage.dev/v1"
 
 
@@ -44,8 +44,9 @@ def write_plan(form: str, found: Tabular, told: Mapping[str, Any]) -> None:
     def page() -> PageOf:
         from moorage.report import answer_page
 
-        tables = [("Answer", *table), *((one.headings[0].capitalize(), *one) for one in _more(found))]
-        return answer_page(TITLES[kind], lines, None, tables), [told["release"]], told["warnings"]
+        title, caption = TITLES[kind]
+        tables = [(caption, *table), *((one.headings[0].capitalize(), *one) for one in _more(found))]
+        return answer_page(title, lines, None, tables), [told["release"]], told["warnings"]
 
     def document() -> dict[str, Any]:
         return {"apiVersion": API_VERSION, "kind": kind} | found.to_dict() | dict(told)

@@ -273,7 +273,8 @@
         return;
       }
       const left = Math.min(380, 16 + 7 * Math.max(0, ...labels.map((label) => label.length))), width = Math.max(560, place.clientWidth || 900);
-      const low = Math.min(...shown.map((row) => row.least)), high = Math.max(...shown.map((row) => row.greatest));
+      const ends = shown.flatMap((row) => [row.least, row.greatest, row.mean - (row.margin ?? 0), row.mean + (row.margin ?? 0)]);
+      const low = Math.min(...ends), high = Math.max(...ends);
       const pad = (high - low || Math.abs(high) || 1) * 0.06, [from, to] = [low - pad, high + pad];
       const x = (value) => left + (width - left - 90) * (value - from) / (to - from);
       const line = (a, b, y, at, thick) => drawing("line", {x1: x(a), x2: x(b), y1: y, y2: y, "stroke-width": thick, style: `stroke:var(--s${at})`});

@@ -267,6 +267,7 @@ def test_15_tables_to_pass_on(run: Any) -> None:
         "bench",
         "campaign",
         "lint",
+        "mcp",
     }  # none is without use
 
 

@@ -64,6 +64,8 @@ def sentence(text: str) -> str:
 def eviction_cost(pod: Pod) -> float:
     """What it costs to evict a pod: 1 for a plain one."""
     cost, notes = _BASE, pod.metadata.annotations
+    if not notes and not pod.spec.priority:
+        return cost
     text = notes.get(DISRUPTION_COST, notes.get(DELETION_COST))
     number = go_integer(text) if text is not None else None
     if number is not None and -_INT32 <= number < _INT32:
@@ -189,7 +191,7 @@ class Candidates:
 
     def _pod_blocker(self, pods: Sequence[Pod]) -> str:
         for pod in pods:
-            if is_active(pod) and is_protected(pod, self.now):
+            if DO_NOT_DISRUPT in pod.metadata.annotations and is_active(pod) and is_protected(pod, self.now):
                 return with_values(f'pod has "{DO_NOT_DISRUPT}" annotation', Pod=pod.key)
         for pod in pods if self._budgets else ():
             if not is_active(pod) or tolerates_disruption(pod) or owned_by(pod, "Node", "v1"):

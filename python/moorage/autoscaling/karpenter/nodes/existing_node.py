@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from moorage.autoscaling.instance_types.instance_type import InstanceType
 from moorage.autoscaling.karpenter.claims.claim import Candidate, refusal_of
 from moorage.autoscaling.karpenter.claims.daemon_overhead import Daemon
-from moorage.autoscaling.karpenter.claims.type_filter import UsedPorts, conflicts
-from moorage.autoscaling.karpenter.pods.pod_shape import ShapeBook, host_ports
+from moorage.autoscaling.karpenter.claims.type_filter import conflicts
+from moorage.autoscaling.karpenter.pods.pod_shape import HostPort, ShapeBook
 from moorage.autoscaling.karpenter.pods.pod_validation import is_terminal, owned_by
 from moorage.autoscaling.karpenter.pods.volume_alternatives import Storage, Volumes, joined, volumes_of
 from moorage.autoscaling.karpenter.requirements.requirement_set import HOSTNAME, RequirementSet
@@ -36,7 +36,7 @@ class ExistingNode:
     host: RequirementSet
     requirements: RequirementSet
     free: dict[str, int]
-    ports: list[tuple[str, tuple[object, ...]]]
+    ports: list[tuple[str, tuple[HostPort, ...]]]
     volumes: Volumes
     volume_limits: Mapping[str, int]
     pods: list[Candidate] = field(default_factory=list)
@@ -56,8 +56,7 @@ class ExistingNode:
         volumes = joined(self.volumes, candidate.volumes)
         if any(len(claims) > self.volume_limits.get(name, len(claims)) for name, claims in volumes.items()):
             return None
-        used: UsedPorts = self.ports  # type: ignore[assignment]
-        if shape.ports and conflicts(candidate.pod.key, shape.ports, used):
+        if shape.ports and conflicts(candidate.pod.key, shape.ports, self.ports):
             return None
         free = self.free
         if any(amount > free.get(name, 0) for name, amount in shape.amounts.items()):
@@ -119,24 +118,27 @@ def existing_node(
         [pod for pod in contents.pods.get(state.node.name, ()) if not is_terminal(pod)] if state.node else []
     )
     used: dict[str, int] = {}
+    volumes: Volumes = {}
+    ports = []
     for pod in there:
-        amounts = contents.book.shape(pod).amounts
-        _add(used, amounts)
+        shape = contents.book.shape(pod)
+        _add(used, shape.amounts)
         if owned_by(pod, "DaemonSet", "apps/v1"):
-            _add(coming, {name: -amount for name, amount in amounts.items()})
+            _add(coming, {name: -amount for name, amount in shape.amounts.items()})
+        if shape.ports:
+            ports.append((pod.key, shape.ports))
+        if pod.spec.volumes:
+            volumes = joined(volumes, volumes_of(pod, contents.storage))
     free = {
         name: amount.nanos() - used.get(name, 0) - max(coming.get(name, 0), 0)
         for name, amount in state.allocatable.items()
     }
-    volumes: Volumes = {}
-    for pod in there:
-        volumes = joined(volumes, volumes_of(pod, contents.storage))
     return ExistingNode(
         state,
         vocabulary.set_of([vocabulary.key(HOSTNAME).one_of(state.host)]),
         labels.without(HOSTNAME),
         free,
-        [(pod.key, ports) for pod in there if (ports := host_ports(pod))],
+        ports,
         volumes,
         _volume_limits(state, contents, of_type),
     )

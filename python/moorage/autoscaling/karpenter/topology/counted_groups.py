@@ -10,7 +10,13 @@ from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from moorage.autoscaling.karpenter.pods.pod_shape import PodShape, ShapeBook, effective_selector, uid_of
+from moorage.autoscaling.karpenter.pods.pod_shape import (
+    Labelled,
+    PodShape,
+    ShapeBook,
+    effective_selector,
+    uid_of,
+)
 from moorage.autoscaling.karpenter.pods.pod_validation import is_terminal
 from moorage.objects import LabelSelector, LabelSelectorMatcher, Namespace, Node, Pod, PodAffinityTerm
 
@@ -20,32 +26,58 @@ from .topology_group import AFFINITY, ANTI_AFFINITY, NO_LIMIT, SPREAD, TopologyG
 
 
 @dataclass(eq=False)
+class NodeDomains:
+    """The domains of nodes for one label, as groups with one node filter see them.
+
+    Attributes
+    ----------
+    of_pods : dict of str to tuple of int
+        By the name of a node, the place of the domain in which its pods count.
+    shown : dict of str to int
+        The same for nodes that make their domains known.
+    """
+
+    of_pods: dict[str, tuple[int, ...]]
+    shown: dict[str, int]
+
+    @cached_property
+    def _known(self) -> tuple[int, Counter[int]]:
+        counts = Counter(self.shown.values())
+        return sum(1 << place for place in counts), counts
+
+    def without(self, gone: Iterable[str]) -> int:
+        """The domains, as bits, that are known where some nodes are gone."""
+        known, counts = self._known
+        for place, count in Counter(self.shown[name] for name in gone if name in self.shown).items():
+            if count == counts[place]:
+                known &= ~(1 << place)
+        return known
+
+
+_NO_NODES = NodeDomains({}, {})
+
+
+@dataclass(eq=False)
 class CountedGroup:
     """A group with the domains that pools could have, and what a cluster adds.
 
     Attributes
     ----------
-    nodes : dict of str to int
-        By name, the places of the domains that nodes make known.
-    pods : dict of str to list of int
+    pods : dict of str to tuple of int
         By UID, the places of the domains in which pods count.
     """
 
     group: TopologyGroup
-    nodes: dict[str, int] = field(default_factory=dict)
-    pods: dict[str, list[int]] = field(default_factory=dict)
-
-    @cached_property
-    def _known(self) -> Counter[int]:
-        return Counter(self.nodes.values())
+    domains: NodeDomains
+    pods: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
     @cached_property
     def _counts(self) -> Counter[int]:
         return Counter(place for places in self.pods.values() for place in places)
 
     @cached_property
-    def _sets(self) -> tuple[int, int, list[int]]:
-        """Domains of nodes, domains with pods, and those with more than 0, 1, … pods, as bits."""
+    def _sets(self) -> tuple[int, list[int]]:
+        """Domains with pods, and those with more than 0, 1, … pods, as bits."""
         occupied, levels = 0, list[int]()
         for place, count in self._counts.items():
             occupied |= 1 << place
@@ -53,7 +85,7 @@ class CountedGroup:
                 levels += [0] * (count - len(levels))
                 for level in range(count):
                     levels[level] |= 1 << place
-        return sum(1 << place for place in self._known), occupied, levels
+        return occupied, levels
 
     def begun(
         self, excluded: Collection[str], gone: Iterable[str] = (), group: TopologyGroup | None = None
@@ -61,11 +93,8 @@ class CountedGroup:
         """The group, or one like it, without some pods, by UID, and without what some nodes make known."""
         group = group or self.group
         counts = dict(self._counts)
-        known, occupied, levels = self._sets
-        levels = [*levels]
-        for place, count in Counter(self.nodes[name] for name in gone if name in self.nodes).items():
-            if count == self._known[place]:
-                known &= ~(1 << place)
+        occupied, levels = self._sets
+        levels, known = [*levels], self.domains.without(gone)
         for uid in excluded if len(excluded) < len(self.pods) else [*self.pods]:
             if uid in excluded:
                 for place in self.pods.get(uid, ()):
@@ -114,23 +143,20 @@ class CountedGroups:
     ) -> None:
         self.vocabulary, self.ignores, self.universe = book.vocabulary, ignores, universe
         self._around = around
-        self._by_labels: dict[str, dict[frozenset[tuple[str, str]], list[Pod]]] = {}
+        self._by_labels: dict[Labelled, list[tuple[str, str]]] = {}
+        self._domains: dict[Hashable, NodeDomains] = {}
         self._made: dict[Hashable, CountedGroup] = {}
         self._own: dict[PodShape, list[CountedGroup]] = {}
         self._terms: dict[PodShape, list[TopologyGroup]] = {}
         self._away: dict[Hashable, tuple[CountedGroup, list[tuple[str, TopologyGroup]]]] = {}
-        self._node_sets = {
-            name: self.vocabulary.of_labels(node.metadata.labels) for name, node in around.nodes.items()
-        }
         for pod in around.pods:
             if not pod.spec.node_name or is_terminal(pod):
                 continue
+            shape = book.shape(pod)
             if pod.metadata.deletion_timestamp is None:
-                labels = frozenset(pod.metadata.labels.items())
-                self._by_labels.setdefault(pod.namespace, {}).setdefault(labels, []).append(pod)
-            affinity = pod.spec.affinity
-            if affinity is not None and affinity.pod_anti_affinity is not None:
-                self._keep_away(pod, book.shape(pod))
+                self._by_labels.setdefault(shape.labelled, []).append((uid_of(pod), pod.spec.node_name))
+            if shape.anti_affinity:
+                self._keep_away(pod, shape)
 
     # ---- groups that pods own ------------------------------------------------------------------------------
 
@@ -198,33 +224,39 @@ class CountedGroups:
     def _counted(self, group: TopologyGroup) -> CountedGroup:
         """The group with the same definition that is there; a new one is counted."""
         nodes = group.node_filter
-        exact = nodes and (tuple(nodes.alternatives), nodes.tolerations)
+        exact = nodes and (tuple(nodes.alternatives), nodes.tolerations, nodes.affinity, nodes.taints)
         definition = group.identity, group.known, group.min_domains, exact
         if definition not in self._made:
-            self._made[definition] = self._count(CountedGroup(group))
+            seen = group.topology_key, None if nodes is None or nodes.is_open else exact
+            if seen not in self._domains:
+                self._domains[seen] = self._node_domains(group)
+            self._made[definition] = self._count(CountedGroup(group, self._domains[seen]))
         return self._made[definition]
 
-    def _count(self, counted: CountedGroup) -> CountedGroup:
-        around, group = self._around, counted.group
-        filtered = group.node_filter
-        places: dict[str, int | None] = {}
+    def _node_domains(self, group: TopologyGroup) -> NodeDomains:
+        around, filtered, key = self._around, group.node_filter, group.topology_key
+        if filtered is not None and filtered.is_open:
+            filtered = None
+        found = NodeDomains({}, {})
         for name, node in around.nodes.items():
-            counts = filtered is None or filtered.counts(node.spec.taints, self._node_sets[name])
-            domain = node.metadata.labels.get(group.topology_key) if counts else None
-            if domain is None and group.on_hosts and counts:
-                domain = name
-            places[name] = None if domain is None else group.key.bit(domain).bit_length() - 1
-            seen = around.labels.get(name, {}).get(group.topology_key) if counts else None
-            if seen is not None:
-                counted.nodes[name] = group.key.bit(seen).bit_length() - 1
+            if filtered is not None:
+                labels = self.vocabulary.of_labels(node.metadata.labels)
+                if not filtered.counts(node.spec.taints, labels):
+                    continue
+            domain = node.metadata.labels.get(key, name if group.on_hosts else None)
+            if domain is not None:
+                found.of_pods[name] = (group.key.bit(domain).bit_length() - 1,)
+            shown = around.labels.get(name, {}).get(key)
+            if shown is not None:
+                found.shown[name] = group.key.bit(shown).bit_length() - 1
+        return found
+
+    def _count(self, counted: CountedGroup) -> CountedGroup:
+        group, places = counted.group, counted.domains.of_pods
         matcher = LabelSelectorMatcher(group.selector if group.selector is not None else LabelSelector())
-        for namespace in sorted(group.namespaces):
-            for pods in self._by_labels.get(namespace, {}).values():
-                if matcher.matches(pods[0].metadata.labels):
-                    for pod in pods:
-                        place = places.get(pod.spec.node_name)
-                        if place is not None:
-                            counted.pods[uid_of(pod)] = [place]
+        for pods, members in self._by_labels.items():
+            if pods.namespace in group.namespaces and matcher.matches(pods.labels):
+                counted.pods |= {uid: places[node] for uid, node in members if node in places}
         return counted
 
     def _keep_away(self, pod: Pod, shape: PodShape) -> None:
@@ -233,12 +265,12 @@ class CountedGroups:
             return
         labels, uid = self._around.nodes[pod.spec.node_name].metadata.labels, uid_of(pod)
         for group in self.terms(shape):
-            counted, owners = self._away.setdefault(group.identity, (CountedGroup(group), []))
+            counted, owners = self._away.setdefault(group.identity, (CountedGroup(group, _NO_NODES), []))
             owners.append((uid, group))
             domain = labels.get(group.topology_key)
             if domain is not None:
                 place = group.key.bit(domain).bit_length() - 1
-                counted.pods.setdefault(uid, []).append(place)
+                counted.pods[uid] = (*counted.pods.get(uid, ()), place)
 
     def kept_away(self, excluded: Collection[str]) -> dict[Hashable, TopologyGroup]:
         """Groups of the required anti-affinity of running pods; the first one decides which domains exist."""

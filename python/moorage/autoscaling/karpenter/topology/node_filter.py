@@ -43,6 +43,11 @@ class NodeFilter:
         )
 
     @property
+    def is_open(self) -> bool:
+        """Whether all nodes count."""
+        return self.taints != "Honor" and not any(one.by_key for one in self.alternatives)
+
+    @property
     def identity(self) -> Hashable:
         """What upstream's hash tells apart: of the requirements only the labels that they name."""
         tolerations = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections import Counter
 from typing import Any
@@ -10,9 +11,12 @@ import pytest
 from msgspec.structs import replace
 
 import moorage as mo
-from moorage.sim.autoscaling.expanders import Option, _price_score, choose
+from moorage.autoscaling.cluster_autoscaler import Flags, NodeGroup
+from moorage.autoscaling.cluster_autoscaler.expander_chain import Option, _price_score, narrow
+from moorage.autoscaling.cluster_autoscaler.group_templates import Template
+from moorage.objects import Node
 from moorage.sim.timeline import Timeline
-from moorage.sim.timeline.autoscaler_spec import AutoscalerSpec
+from moorage.sim.timeline.autoscaler_spec import AutoscalerSpec, flags_of
 from tests.sim.autoscaling.made import group, pod, spec, steps, timeline
 
 GROUPS = [
@@ -29,16 +33,19 @@ def resolved(**fields: Any) -> AutoscalerSpec:
     return made.autoscaler
 
 
-def chosen(
-    given: AutoscalerSpec, options: list[tuple[str, int, int]], cluster: int = 3, tick: int = 0
-) -> str:
-    """The chosen of (group, nodes, pods of 1 cpu and 4Gi)."""
-    groups = {one.name: one for one in given.node_groups}
-    made = [
-        Option(groups[name], nodes, [pod(f"p{at}", "1", "4Gi") for at in range(pods)])
-        for name, nodes, pods in options
-    ]
-    return choose(given, made, cluster, tick).group.name
+def option(given: AutoscalerSpec, name: str, nodes: int, pods: int) -> Option:
+    """New nodes of a group, with pods of 1 cpu and 4Gi."""
+    one = next(one for one in given.node_groups if one.name == name)
+    template: Node = one.template
+    asked = [pod(f"p{at}", "1", "4Gi") for at in range(pods)]
+    return Option(NodeGroup(name, template, price=one.price), Template(template), nodes, asked)
+
+
+def chosen(given: AutoscalerSpec, options: list[tuple[str, int, int]], cluster: int = 3) -> str:
+    """The only one that is left of (group, nodes, pods)."""
+    made = [option(given, *one) for one in options]
+    (one,) = narrow(flags_of(given), made, cluster)[-1]
+    return one.group.name
 
 
 ALL = [("small", 2, 6), ("tall", 2, 6), ("large", 1, 8)]
@@ -87,8 +94,8 @@ def test_gpus_count_where_a_template_has_only_what_can_be_allocated() -> None:
     full["template"]["status"] = {"allocatable": amounts, "capacity": amounts}
     given.autoscale(spec(bare, full))
     assert given.autoscaler is not None
-    options = [Option(one, 1, [pod("p", "1", "4Gi")]) for one in given.autoscaler.node_groups]
-    assert len({_price_score(resolved(), option, 3) for option in options}) == 1
+    options = [option(given.autoscaler, name, 1, 1) for name in ("bare", "full")]
+    assert len({_price_score(Flags(), one, 3) for one in options}) == 1
 
 
 def test_priority_takes_the_group_of_the_highest_priority_that_can_grow() -> None:
@@ -104,11 +111,19 @@ def test_expanders_follow_one_another() -> None:
     assert chosen(given, ALL) == "large"
 
 
+def test_least_nodes_takes_the_group_that_needs_the_fewest() -> None:
+    assert chosen(resolved(expander="least-nodes"), ALL) == "large"
+
+
 def test_draws_depend_on_the_seed_and_the_scan() -> None:
-    drawn = [chosen(resolved(), ALL, tick=tick) for tick in range(300)]
-    assert drawn == [chosen(resolved(), ALL, tick=tick) for tick in range(300)]
-    assert drawn != [chosen(resolved(seed=1), ALL, tick=tick) for tick in range(300)]
-    assert all(70 < count < 130 for count in Counter(drawn).values())
+    def drawn(seed: int) -> list[str]:
+        made = timeline(group("a", maxSize=50), group("b", maxSize=50), expander="random", seed=seed)
+        for at in range(60):
+            made.create(10 * at, pod(f"p{at}", "4", "16Gi"))
+        return [step[2] for step in steps(mo.replay(made))]
+
+    assert drawn(0) == drawn(0) != drawn(1)
+    assert all(15 < count < 45 for count in Counter(drawn(0)).values())
 
 
 def test_the_chosen_group_grows() -> None:
@@ -122,12 +137,9 @@ def test_the_chosen_group_grows() -> None:
 
 @pytest.mark.parametrize("nodes", [1, 2, 10, 40])
 def test_the_score_of_a_price(nodes: int) -> None:
-    given = resolved(expander="price")
-    pods = [pod(f"p{at}", "1", "4Gi") for at in range(5)]
-    score = _price_score(given, Option(given.node_groups[2], nodes, pods), 3)
-    assert score == pytest.approx(price_score(0.7, nodes, 16, 5, 2))
-    room = given.node_groups[2].template.status.capacity | {"nvidia.com/gpu": "1"}
-    template = given.node_groups[2].template
-    with_gpu = replace(template, status=replace(template.status, capacity=room))
-    made = Option(replace(given.node_groups[2], template=with_gpu), nodes, pods)
-    assert _price_score(given, made, 3) == pytest.approx(1000 * price_score(0.7, nodes, 2, 5, 2))
+    made = option(resolved(expander="price"), "large", nodes, 5)
+    assert _price_score(Flags(), made, 3) == pytest.approx(price_score(0.7, nodes, 16, 5, 2))
+    node = made.template.node
+    status = replace(node.status, capacity=node.status.capacity | {"nvidia.com/gpu": "1"})
+    with_gpu = dataclasses.replace(made, template=Template(replace(node, status=status)))
+    assert _price_score(Flags(), with_gpu, 3) == pytest.approx(1000 * price_score(0.7, nodes, 2, 5, 2))

@@ -7,5 +7,6 @@ from .flags import Instance as Instance
 from .flags import Memory as Memory
 from .flags import NodeGroup as NodeGroup
 from .flags import PodPrices as PodPrices
+from .flags import ScaleUpRequest as ScaleUpRequest
 from .scale_down_pass import ScaleDownResult as ScaleDownResult
 from .scale_up_pass import ScaleUpResult as ScaleUpResult

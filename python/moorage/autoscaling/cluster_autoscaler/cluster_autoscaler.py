@@ -24,8 +24,10 @@ from .node_snapshot import NodeSnapshot
 from .node_states import GroupStates, NodeStates, complete_pools
 from .pods_to_help import are_all_new, is_expendable, old_enough, pods_without_place, waiting_pods
 from .scale_down_pass import ScaleDownPass, ScaleDownResult
-from .scale_up_pass import Remaining, ScaleUpPass, ScaleUpResult
+from .scale_up_pass import Draw, Remaining, ScaleUpPass, ScaleUpResult, first
 
+UNTOLD = Object()
+"""A controller that the input leaves out."""
 CONTROLLERS = (ReplicaSet, ReplicationController, StatefulSet, DaemonSet, Job)
 
 
@@ -45,14 +47,28 @@ class ClusterAutoscaler:
     groups : sequence of NodeGroup
     memory : Memory, optional
         Of earlier loops.
+    is_whole : bool, optional
+        Whether the cluster has all its objects. Otherwise a controller is taken to be there where the
+        cluster has no object of its kind.
     """
 
-    def __init__(self, groups: Sequence[NodeGroup], flags: Flags, memory: Memory | None = None) -> None:
-        self.groups, self.flags = tuple(groups), flags
+    def __init__(
+        self,
+        groups: Sequence[NodeGroup],
+        flags: Flags,
+        memory: Memory | None = None,
+        is_whole: bool = True,
+    ) -> None:
+        self.groups, self.flags, self._is_whole = tuple(groups), flags, is_whole
         self.memory = Memory() if memory is None else memory
 
     def run_once(
-        self, scheduler: PodScheduler, group_of: Mapping[str, str], now: float, draw: int = 0
+        self,
+        scheduler: PodScheduler,
+        group_of: Mapping[str, str],
+        now: float,
+        waiting: Sequence[Pod] | None = None,
+        draw: Draw = first,
     ) -> Loop:
         """Decide for the cluster of a scheduler, which stays as it is.
 
@@ -62,8 +78,10 @@ class ClusterAutoscaler:
             Group by node, of the nodes that belong to one.
         now : float
             Seconds since 1970, as the timestamps of objects.
-        draw : int
-            Which of equally good groups is taken, modulo their number.
+        waiting : sequence of Pod, optional
+            Those that fit nowhere, however young they are; by default those whose condition says so.
+        draw : callable
+            Draws the index of one of several equally good groups.
         """
         scheduler.sync()
         memory, client = self.memory, scheduler.client
@@ -86,10 +104,21 @@ class ClusterAutoscaler:
         if groups.is_cluster_healthy():
             loop.up.templates = templates
             hidden = self._add_upcoming(snapshot, groups, loop.up)
-            self._scale_up(snapshot, groups, pods, dict(group_of), (states.ready(), now, draw), loop.up)
+            given = waiting is not None
+            known = waiting_pods(pods, self.flags) if waiting is None else waiting
+            helped = self._to_help(snapshot, known, now, given)
+            loop.up.to_help = helped
+            loop.up.result = self._result_without_search(helped, states, now, given)
+            if loop.up.result == "LimitedByMaxNodesTotal":
+                loop.up.remaining = [Remaining([pod]) for pod in helped]
+            if not loop.up.result:
+                search = ScaleUpPass(
+                    self.flags, snapshot, groups, memory, templates, dict(group_of), groups.total, now, draw
+                )
+                search.run(helped, loop.up)
             if self.flags.scale_down_enabled:
                 budgets = Budgets(client.list(PodDisruptionBudget)[0])
-                context = DrainContext(self.flags, now, budgets, _finder(scheduler))
+                context = DrainContext(self.flags, now, budgets, _finder(scheduler, self._is_whole))
                 search = ScaleDownPass(
                     self.flags, snapshot, states, groups, group_of, memory, context, loop.down
                 )
@@ -140,35 +169,28 @@ class ClusterAutoscaler:
             snapshot.remove(node)
         return hidden
 
-    def _scale_up(
-        self,
-        snapshot: NodeSnapshot,
-        groups: GroupStates,
-        pods: Sequence[Pod],
-        group_of: dict[str, str],
-        moment: tuple[int, float, int],
-        result: ScaleUpResult,
-    ) -> None:
-        flags, memory = self.flags, self.memory
-        ready, now, draw = moment
-        waiting = pods_without_place(snapshot, waiting_pods(pods, flags), flags, memory.hints)
-        memory.hints.end_loop()
-        result.to_help = waiting = old_enough(waiting, flags, now)
-        if not waiting:
-            result.result = "NotNeeded"
-        elif flags.max_nodes_total and ready >= flags.max_nodes_total:
-            result.result = "LimitedByMaxNodesTotal"
-            result.remaining = [Remaining([pod]) for pod in waiting]
-        elif not flags.bypassed_schedulers and are_all_new(waiting, now):
-            result.result = "InCooldown"
-        else:
-            search = ScaleUpPass(
-                flags, snapshot, groups, memory, result.templates, group_of, groups.total, now, draw
-            )
-            search.run(waiting, result)
+    def _to_help(
+        self, snapshot: NodeSnapshot, waiting: Sequence[Pod], now: float, are_given: bool
+    ) -> list[Pod]:
+        """The pods that fit nowhere and are old enough."""
+        left = pods_without_place(snapshot, waiting, self.flags, self.memory.hints)
+        self.memory.hints.end_loop()
+        return old_enough(left, self.flags, now, are_given)
+
+    def _result_without_search(
+        self, helped: Sequence[Pod], states: NodeStates, now: float, are_given: bool
+    ) -> str:
+        """Why no nodes are looked for; "" where they are."""
+        most = self.flags.max_nodes_total
+        if not helped:
+            return "NotNeeded"
+        if most and states.ready() >= most:
+            return "LimitedByMaxNodesTotal"
+        is_early = not (are_given or self.flags.bypassed_schedulers) and are_all_new(helped, now)
+        return "InCooldown" if is_early else ""
 
 
-def _finder(scheduler: PodScheduler) -> Callable[[str, str, str], Object | None]:
+def _finder(scheduler: PodScheduler, is_whole: bool) -> Callable[[str, str, str], Object | None]:
     """What finds controllers by kind, namespace and name."""
     known: dict[str, dict[str, Object]] = {}
     kinds = {one.__name__: one for one in CONTROLLERS}
@@ -176,7 +198,8 @@ def _finder(scheduler: PodScheduler) -> Callable[[str, str, str], Object | None]
     def find(kind: str, namespace: str, name: str) -> Object | None:
         if kind not in known:
             known[kind] = {one.key: one for one in scheduler.client.list(kinds[kind])[0]}
-        return known[kind].get(f"{namespace}/{name}")
+        found = known[kind].get(f"{namespace}/{name}")
+        return UNTOLD if found is None and not (known[kind] or is_whole) else found
 
     return find
 

@@ -140,8 +140,10 @@ def _is_system_pod(context: DrainContext, pod: Pod) -> bool:
 
 def _is_old_system_pod(context: DrainContext, pod: Pod) -> bool:
     created = pod.metadata.creation_timestamp
-    timeout = context.flags.blocking_system_pod_disruption_timeout
-    return _is_system_pod(context, pod) and bool(created) and seconds(str(created)) + timeout < context.now
+    if not created or not _is_system_pod(context, pod):
+        return False
+    age = context.now - seconds(created)  # less than 0: it was there before the time of a replay began
+    return age < 0 or age > context.flags.blocking_system_pod_disruption_timeout
 
 
 def _has_local_storage(context: DrainContext, pod: Pod) -> bool:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice, takewhile
 
 import numpy as np
 
 from moorage._core.base.resources import pod_requests
 from moorage._core.base.selectors import LabelSelectorMatcher
 from moorage.objects import Node, Pod, PodAffinityTerm, parse_milli, parse_value
+from moorage.objects.model.meta import Resources
 
 from .equal_pods import PodClass
 from .group_templates import HOSTNAME, Template
@@ -18,9 +20,14 @@ from .node_snapshot import NodeSnapshot
 SPREAD = "node(s) didn't match pod topology spread constraints"
 
 
-def amounts(resources: Mapping[str, str | int | float]) -> tuple[int, int]:
+def amounts(resources: Resources) -> tuple[int, int]:
     """Return millicores and bytes of memory of a node's capacity or allocatable resources."""
     return parse_milli(resources.get("cpu", "0")), parse_value(resources.get("memory", "0"))
+
+
+def capacity(node: Node) -> Resources:
+    """Return the capacity of a node; what can be allocated where it names none."""
+    return node.status.capacity or node.status.allocatable
 
 
 def requests(pods: Iterable[Pod]) -> tuple[int, int]:
@@ -68,19 +75,36 @@ class Estimate:
             ordered.append(ordered.pop(best))
         with self._snapshot.trial():
             may_add = True
-            for at, one in enumerate(ordered):
-                left = self._place_on_added(one.pods)
-                if may_add and best >= 0 and at == len(ordered) - 1:
+            for run, are_single in self._runs(ordered):
+                left = self._place_on_added(run)
+                if may_add and best >= 0 and run[-1] is ordered[-1].pods[-1]:
                     may_add = self._fill_one(left)
                 elif may_add:
-                    may_add = self._place_on_new(left)
+                    may_add = self._place_on_new(left, are_single)
+
+    def _runs(self, classes: Sequence[PodClass]) -> Iterator[tuple[list[Pod], bool]]:
+        """Yield the pods of each class; those of classes of one pod that are placed alike together.
+
+        Once one of these fits on no node, so do those after it.
+        """
+        last, at = len(classes) - 1, 0
+        while at <= last:
+            singles = takewhile(lambda one: len(one.pods) == 1, islice(classes, at, last))
+            first = next(singles, None)
+            if first is None:
+                yield classes[at].pods, False
+                at += 1
+                continue
+            count = self._snapshot.alike(one.pods[0] for one in chain((first,), singles))
+            yield [one.pods[0] for one in classes[at : at + count]], True
+            at += count
 
     def _take(self, pod: Pod, name: str) -> None:
         self.pods.append(pod)
         self._used.add(name)
 
     def _try(self, pod: Pod, name: str) -> bool:
-        if self._snapshot.why_not(pod, name) is not None:
+        if not self._snapshot.fits(pod, name):
             return False
         self._snapshot.place(pod, name)
         self._take(pod, name)
@@ -91,19 +115,32 @@ class Estimate:
         snapshot = self._snapshot
         accepted = np.zeros(len(snapshot.nodes), bool)
         accepted[self._before :] = not self._template.node.spec.unschedulable
-        for at, pod in enumerate(pods):
-            name = snapshot.first_fit(pod, accepted) if self._added else None
-            if name is None:
-                return pods[at:]
-            snapshot.place(pod, name)
-            self._take(pod, name)
-        return ()
+        at = 0
+        while self._added and at < len(pods):
+            run = pods[at : at + snapshot.alike(islice(pods, at, None))]
+            names = snapshot.place_equal(run, accepted)
+            for pod, name in zip(run, names, strict=False):
+                self._take(pod, name)
+            at += len(names)
+            if len(names) < len(run):
+                break
+        return pods[at:]
 
-    def _place_on_new(self, pods: Sequence[Pod]) -> bool:
+    def _place_on_new(self, pods: Sequence[Pod], are_single: bool) -> bool:
         """Place pods one by one on the last new node, and add a node where it is full; return whether more
-        nodes may be added."""
+        nodes may be added.
+
+        Parameters
+        ----------
+        are_single : bool
+            Whether each is a class, so that a search among the nodes finds the last one.
+        """
         for pod in pods:
-            if self._last and (self._try(pod, self._last) or self._fits_elsewhere(pod)):
+            if self._last and self._try(pod, self._last):
+                if are_single and pod is not pods[0]:
+                    self._snapshot.last_hit = len(self._snapshot.nodes) - 1
+                continue
+            if self._last and self._fits_elsewhere(pod):
                 continue
             if self._last and self._last not in self._used:
                 return True
@@ -180,7 +217,7 @@ def _nodes_at_least(one: PodClass, node: Node) -> int:
             counts.append(count)
     first = pod.spec.containers[0].resources.requests if pod.spec.containers else {}
     if first:
-        for need, has in zip(amounts(first), amounts(node.status.capacity), strict=True):
+        for need, has in zip(amounts(first), amounts(capacity(node)), strict=True):
             counts.append(math.ceil(count * need / has) if has else 0)
     return max(counts)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from moorage.objects import Pod, parse_milli
 
-from .estimator import amounts, requests
+from .estimator import amounts, capacity, requests
 from .flags import GPUS, Flags, NodeGroup
 from .group_templates import Template
 
@@ -75,8 +75,8 @@ def _least(options: list[Option], score: Callable[[Option], float]) -> list[Opti
 
 def _waste(option: Option) -> float:
     total = 0.0
-    has = amounts(option.template.node.status.capacity)
-    for amount, need in zip(has, requests(option.pods), strict=True):
+    room = amounts(capacity(option.template.node))
+    for amount, need in zip(room, requests(option.pods), strict=True):
         if amount:
             total += float(amount * option.nodes - need) / float(amount * option.nodes)
     return total
@@ -91,12 +91,12 @@ def _price_score(flags: Flags, option: Option, cluster: int) -> float:
     stabilization = _pod_price(flags, *STABILIZATION)
     nodes = (option.group.price or 0.0) * option.nodes
     pods = sum((_pod_price(flags, *requests([pod])) for pod in option.pods), start=0.0)
-    capacity = option.template.node.status.capacity
+    has = capacity(option.template.node)
     preferred = next((cpu for most, cpu in PREFERRED_CPU if cluster <= most), 32) * 1000
-    cpu = parse_milli(capacity.get("cpu", "0"))
+    cpu = parse_milli(has.get("cpu", "0"))
     unfitness = max(preferred / cpu, cpu / preferred) if cpu else math.inf
     suppressed = (unfitness - 1.0) * (1.0 - math.tanh((option.nodes - 1) / 15.0)) + 1.0
-    if any(parse_milli(capacity.get(name, "0")) for name in GPUS):
+    if any(parse_milli(has.get(name, "0")) for name in GPUS):
         suppressed = GPU_UNFITNESS
     return suppressed * ((nodes + stabilization) / (pods + stabilization))
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice, takewhile
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from moorage._core.state.pod_spec import bound
+from moorage._core.state.pod_spec import bound, uses_volumes
 from moorage.framework.plugin.cycle_state import CycleState
 from moorage.framework.plugin.interface import ReservePlugin
 from moorage.framework.plugin.status import Status
@@ -21,6 +23,13 @@ from moorage.scheduler.cycle.placement_check import check
 from .group_templates import Template
 
 Mask = npt.NDArray[np.bool_]
+
+
+class _Plain(NamedTuple):
+    """A class of pods: the key of its verdicts, and whether its pods have terms that others heed."""
+
+    target: Target
+    carries_terms: bool
 
 
 class NodeSnapshot:
@@ -44,6 +53,7 @@ class NodeSnapshot:
         self.last_hit = last_hit
         self.nodes = {node.name: node for node in nodes}
         self._rows: npt.NDArray[np.int32] | None = None
+        self._classes: dict[int, _Plain | None] = {}
         self._fitting: dict[Target, Mask | None] = {}
         """Where pods of a target fitted when they were looked at first: what came since has taken room only.
         None for targets whose verdicts depend on other nodes."""
@@ -60,6 +70,39 @@ class NodeSnapshot:
         found = check(self.engine, pod, name, ())
         return found if isinstance(found, Status) else None
 
+    def fits(self, pod: Pod, name: str) -> bool:
+        """Whether a pod fits on a node."""
+        plain = self._plain(pod)
+        if plain is None:
+            return self.why_not(pod, name) is None
+        self.cache.state.view.refresh()
+        row = self.cache.state.find_row(name)
+        return row is not None and not self.engine.search.verdict(row, *plain.target)
+
+    def alike(self, pods: Iterable[Pod]) -> int:
+        """Return how many of the first pods are placed alike, each by what its node has left alone; 1 at
+        least."""
+        run = iter(pods)
+        pod = next(run)
+        plain = self._plain(pod)
+        if plain is None or self._where_it_fits(pod, plain.target) is None:
+            return 1
+        return 1 + sum(1 for _ in takewhile(lambda one: self._plain(one) is plain, run))
+
+    def _plain(self, pod: Pod) -> _Plain | None:
+        """What is known of the class of a pod that the core alone filters, without volumes and claims."""
+        if pod.spec.resource_claims or pod.spec.node_name or uses_volumes(pod):
+            return None
+        pod_class = self.cache.state.classes.intern(pod)
+        if pod_class not in self._classes:
+            engine, target = self.engine, self.engine.framework.target_of(pod)
+            profile = engine.profile_of(target)
+            plain = profile.is_in_core and engine.passes(target, pod) and not any(target[1:])
+            plain = plain and not profile.asks_devices(pod)
+            carries = bool(engine.framework.shape_of(target).carried)
+            self._classes[pod_class] = _Plain(target, carries) if plain else None
+        return self._classes[pod_class]
+
     def _row_array(self) -> npt.NDArray[np.int32]:
         if self._rows is None:
             find = self.cache.state.find_row
@@ -74,25 +117,52 @@ class NodeSnapshot:
         self.last_hit = found
         return self.cache.state.table.row_name(int(self._row_array()[found]))
 
+    def place_equal(self, pods: Sequence[Pod], accepted: Mask) -> list[str]:
+        """Place pods that are placed alike (`alike`), each on its `first_fit`, up to the first that fits
+        nowhere; return their nodes."""
+        if len(pods) > 1:
+            return self._place_in_turns(pods, accepted)
+        name = self.first_fit(pods[0], accepted)
+        if name is None:
+            return []
+        self.place(pods[0], name)
+        return [name]
+
+    def _place_in_turns(self, pods: Sequence[Pod], accepted: Mask) -> list[str]:
+        """Place pods by turns around the nodes, for speed alone (`tests/house/special_paths.toml`): each turn
+        gives one pod to each node that has room, as none depends on other nodes."""
+        out: list[str] = []
+        plain, rows, row_name = self._plain(pods[0]), self._row_array(), self.cache.state.table.row_name
+        assert plain is not None
+        while len(out) < len(pods) and len(accepted):
+            start = (self.last_hit + 1) % len(accepted)
+            room = accepted & self._marks(plain.target)[rows]
+            turn = list(islice(_around(room, start), len(pods) - len(out)))
+            if not turn:
+                break
+            names = [row_name(row) for row in rows[turn].tolist()]
+            self.cache.assume_pods([bound(*one) for one in zip(pods[len(out) :], names, strict=False)])
+            self.last_hit = turn[-1]
+            out += names
+        return out
+
     def _search(self, pod: Pod, accepted: Mask) -> int:
         if not len(accepted):
             return -1
-        rows, start = self._row_array(), (self.last_hit + 1) % len(accepted)
-        target = self.engine.framework.target_of(pod)
-        if not (self.engine.profile_of(target).is_in_core and self.engine.passes(target, pod)):
+        rows, start, plain = self._row_array(), (self.last_hit + 1) % len(accepted), self._plain(pod)
+        if plain is None:
             return next((at for at in _around(accepted, start) if not self._rejects(pod, int(rows[at]))), -1)
-        fitting, verdict = self._where_it_fits(pod, target), self.engine.search.verdict
+        fitting, verdict = self._where_it_fits(pod, plain.target), self.engine.search.verdict
         if fitting is None:
-            marks = self._marks(target)[rows]
-            return next(_around(accepted & marks, start), -1)
+            return next(_around(accepted & self._marks(plain.target)[rows], start), -1)
         for at in _around(accepted & fitting, start):
-            if not verdict(int(rows[at]), *target):
+            if not verdict(int(rows[at]), *plain.target):
                 return at
             fitting[at] = False
         return -1
 
     def _rejects(self, pod: Pod, row: int) -> bool:
-        return isinstance(check(self.engine, pod, self.cache.state.table.row_name(row), ()), Status)
+        return self.why_not(pod, self.cache.state.table.row_name(row)) is not None
 
     def _marks(self, target: Target) -> Mask:
         marks = np.zeros(self.cache.state.table.used, np.int8)
@@ -107,20 +177,20 @@ class NodeSnapshot:
             self._fitting[target] = self._marks(target)[self._row_array()] if alone else None
         fitting, rows = self._fitting[target], self._row_array()
         if fitting is not None and len(fitting) < len(rows):  # nodes came since
-            new = np.array(
-                [not self.engine.search.verdict(row, *target) for row in rows[len(fitting) :].tolist()]
-            )
-            fitting = self._fitting[target] = np.concatenate((fitting, new))
+            verdict = self.engine.search.verdict
+            new = [not verdict(row, *target) for row in rows[len(fitting) :].tolist()]
+            fitting = self._fitting[target] = np.concatenate((fitting, np.array(new, bool)))
         return fitting
 
     # ---- changes -------------------------------------------------------------------------------------------
 
     def place(self, pod: Pod, name: str) -> None:
         """Put a pod that is on no node on one, whether it fits or not; its claims get their devices."""
-        if pod.spec.resource_claims or self.engine.profile.asks_devices(pod):
+        plain = self._plain(pod)
+        if plain is None and (pod.spec.resource_claims or self.engine.profile.asks_devices(pod)):
             self._allocate(pod, name)
         self.cache.assume_pod(bound(pod, name))
-        if self._fitting and self.engine.framework.shape_of(self.engine.framework.target_of(pod)).carried:
+        if plain is None or plain.carries_terms:
             self._fitting.clear()
 
     def _allocate(self, pod: Pod, name: str) -> None:

@@ -10,6 +10,7 @@ from moorage._core.base.resources import ZERO, pod_requests
 from moorage.objects import Node, Pod
 
 from .drain_rules import is_long_terminating
+from .estimator import capacity
 from .flags import GPUS, Flags
 from .group_templates import is_daemon_pod, is_mirror_pod
 
@@ -25,7 +26,7 @@ def utilization(node: Node, pods: Iterable[Pod], flags: Flags, now: float) -> Ut
     """Return the greater share of cpu and memory, or that of the GPUs of a node that has some; None where the
     node does not say how much it has."""
     counted = list(pods)
-    gpu = next((name for name in GPUS if name in node.status.capacity), None)
+    gpu = next((name for name in GPUS if name in capacity(node)), None)
     if gpu is not None:
         return Utilization(gpu, _share(node, counted, gpu, flags, now) or 0.0)
     cpu, memory = (_share(node, counted, name, flags, now) for name in ("cpu", "memory"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import compress, islice, takewhile
 
 import numpy as np
 
@@ -79,30 +80,59 @@ def place_pods(
         Node by UID.
     """
     failed, placed = KnownKinds(), dict[str, str]()
-    allowed = {
-        name for name, is_accepted in zip(snapshot.nodes, accepted.tolist(), strict=True) if is_accepted
-    }
-    for pod in pods:
-        uid, owner, hint = pod.metadata.uid, controller_uid(pod), hints.get(pod.metadata.uid)
+    allowed = set(compress(snapshot.nodes, accepted.tolist()))
+    at = 0
+    while at < len(pods):
+        pod, end = pods[at], _end_of_run(snapshot, pods, at, hints)
+        owner, hint = controller_uid(pod), hints.get(pod.metadata.uid)
         kind = kind_of(pod) if owner is not None else b""
-        name = hint if hint in allowed and snapshot.why_not(pod, hint) is None else None
-        if name is None and (owner is None or failed.find(owner, kind) is None):
-            name = snapshot.first_fit(pod, accepted)
-            if name is None and owner is not None and not is_daemon_pod(pod):
+        names: list[str] = []
+        if hint in allowed and snapshot.fits(pod, hint):
+            snapshot.place(pod, hint)
+            names = [hint]
+        elif owner is None or failed.find(owner, kind) is None:
+            names = snapshot.place_equal(pods[at:end], accepted)
+            if len(names) < end - at and owner is not None and not is_daemon_pod(pod):
                 failed.add(owner, kind, 0)
-        if name is not None:
-            snapshot.place(pod, name)
-            placed[uid] = name
-            if TEMPLATE_LABEL not in snapshot.nodes[name].metadata.labels:  # those have other names next time
-                hints.set(uid, name)
-        elif until_failure:
+        _note(snapshot, pods[at:], names, hints, placed)
+        if until_failure and len(names) < end - at:
             break
+        at = end
     return placed
 
 
-def old_enough(pods: Iterable[Pod], flags: Flags, now: float) -> list[Pod]:
-    """Return the pods that are older than the delay of the flags and their own."""
-    return [pod for pod in pods if now - created(pod) > max(flags.new_pod_scale_up_delay, _delay(pod))]
+def _end_of_run(snapshot: NodeSnapshot, pods: Sequence[Pod], at: int, hints: Hints) -> int:
+    """The end of the pods from one on that are alike in all that a placement asks."""
+    pod, owner = pods[at], controller_uid(pods[at])
+    if is_daemon_pod(pod) or hints.get(pod.metadata.uid) is not None:
+        return at + 1
+
+    def is_like(other: Pod) -> bool:
+        equal = owner is None or (other.metadata.labels == pod.metadata.labels and other.spec == pod.spec)
+        return controller_uid(other) == owner and hints.get(other.metadata.uid) is None and equal
+
+    return at + snapshot.alike(takewhile(is_like, islice(pods, at, None)))
+
+
+def _note(
+    snapshot: NodeSnapshot,
+    pods: Sequence[Pod],
+    names: Sequence[str],
+    hints: Hints,
+    placed: dict[str, str],
+) -> None:
+    """Note where pods were placed; template nodes have other names next time."""
+    for pod, name in zip(pods, names, strict=False):
+        placed[pod.metadata.uid] = name
+        if TEMPLATE_LABEL not in snapshot.nodes[name].metadata.labels:
+            hints.set(pod.metadata.uid, name)
+
+
+def old_enough(pods: Iterable[Pod], flags: Flags, now: float, any_age: bool) -> list[Pod]:
+    """Return the pods that are older than the delay of the flags and their own; with `any_age` those without
+    a delay too, however young they are."""
+    delays = [(pod, max(flags.new_pod_scale_up_delay, _delay(pod))) for pod in pods]
+    return [pod for pod, delay in delays if now - created(pod) > delay or (any_age and not delay)]
 
 
 def created(pod: Pod) -> float:

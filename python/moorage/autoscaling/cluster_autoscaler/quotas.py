@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from moorage.objects import Node, parse_value
 
+from .estimator import capacity
 from .flags import Flags
 
 
@@ -66,8 +67,8 @@ class Quotas:
     def _amounts(self, node: Node, group: str) -> dict[str, int]:
         known = self._of_group.get(group)
         if known is None:
-            capacity = node.status.capacity
-            known = {name: parse_value(capacity.get(name, "0")) for name in ("cpu", "memory")}
+            has = capacity(node)
+            known = {name: parse_value(has.get(name, "0")) for name in ("cpu", "memory")}
             if group:
                 self._of_group[group] = known
         return known

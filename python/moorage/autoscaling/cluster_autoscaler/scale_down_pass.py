@@ -56,6 +56,8 @@ class ScaleDownResult:
         Nodes that leave now, with the pods that are evicted.
     drained : set of str
         Those of them that have pods to be moved.
+    is_cut : bool
+        Whether nodes were left for the next loop.
     """
 
     result: str = "NotTried"
@@ -66,6 +68,7 @@ class ScaleDownResult:
     utilization: dict[str, Utilization] = field(default_factory=dict)
     deleted: dict[str, list[Pod]] = field(default_factory=dict)
     drained: set[str] = field(default_factory=set)
+    is_cut: bool = False
 
 
 @dataclass
@@ -179,6 +182,7 @@ class ScaleDownPass:
         limit, atomic = self._limit(), 0
         for name in (name for name, why in reasons.items() if not why):
             if len(out) - atomic >= limit:
+                result.is_cut = True
                 break
             removal = self._removal(name, destinations)
             if removal is None:

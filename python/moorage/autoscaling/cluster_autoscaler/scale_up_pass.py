@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from moorage.objects import Pod
@@ -22,6 +22,14 @@ BACKED_OFF = "in backoff after failed scale-up"
 FULL = "max node group size reached"
 TOO_MANY = "atomic scale-up exceeds cluster node count limit"
 FAILED = "scale-up could not be executed"
+
+
+Draw = Callable[[int], int]
+
+
+def first(options: int) -> int:
+    """The index of the first of some options."""
+    return 0
 
 
 @dataclass
@@ -77,8 +85,8 @@ class ScaleUpPass:
 
     Parameters
     ----------
-    draw : int
-        Which of equally good options is taken, modulo their number.
+    draw : callable
+        Draws the index of one of several equally good options.
     """
 
     flags: Flags
@@ -89,7 +97,7 @@ class ScaleUpPass:
     group_of: dict[str, str]
     cluster: int
     now: float
-    draw: int = 0
+    draw: Draw = first
 
     def run(self, pods: Sequence[Pod], result: ScaleUpResult) -> None:
         """Find the groups that grow, and note the request of their nodes."""
@@ -104,7 +112,7 @@ class ScaleUpPass:
             return
         left = narrow(self.flags, options, self.cluster)
         result.left = [[one.group.name for one in step] for step in left]
-        self._execute(left[-1][self.draw % len(left[-1])], quotas, takers, result)
+        self._execute(left[-1][self.draw(len(left[-1]))], quotas, takers, result)
         result.remaining = self._remaining(classes, skipped)
 
     # ---- groups --------------------------------------------------------------------------------------------

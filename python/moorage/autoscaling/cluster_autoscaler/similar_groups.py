@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from moorage._core.base.resources import pod_requests
 from moorage.objects import Quantity
 
+from .estimator import capacity
 from .flags import Flags
 from .group_templates import HOSTNAME, Template
 
@@ -33,7 +34,7 @@ def are_similar(one: Template, other: Template, flags: Flags) -> bool:
         return all(key in mine and mine[key] == its.get(key) for key in flags.balancing_labels)
     ignored = IGNORED_LABELS.union(flags.balancing_ignore_labels)
     return (
-        _is_same_capacity(_nanos(one.node.status.capacity), _nanos(other.node.status.capacity))
+        _is_same_capacity(_nanos(capacity(one.node)), _nanos(capacity(other.node)))
         and _are_close(_nanos(one.node.status.allocatable), _nanos(other.node.status.allocatable), TOLERANCE)
         and _are_close(_free(one), _free(other), TOLERANCE)
         and {key: value for key, value in mine.items() if key not in ignored}

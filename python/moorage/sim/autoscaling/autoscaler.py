@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from moorage.autoscaling.cluster_autoscaler import ClusterAutoscaler, Loop, NodeGroup, ScaleUpRequest
+from moorage.autoscaling.cluster_autoscaler.pods_to_help import created
 from moorage.objects import Node
+from moorage.planning.pending import pending_pods
 from moorage.planning.pod_moves import pods_to_move
 from moorage.sim.timeline import Event, Verb
-from moorage.sim.timeline.autoscaler_spec import AutoscalerSpec, NodeGroup
+from moorage.sim.timeline.autoscaler_spec import AutoscalerSpec, flags_of
 
 from .autoscaler_state import AutoscalerState, Replacement, Upcoming
 from .consolidating import Command, Consolidator
-from .expanders import Option, choose
 from .forked_dry_run import GROUP_LABEL, DryRun, new_node
 from .karpenter_scaler import KarpenterScaler, KarpenterState
-from .scale_down import find_candidates, find_unneeded, leaving
 
 if TYPE_CHECKING:
     from moorage.sim.replay.replayer import Replayer
@@ -64,7 +68,12 @@ class Autoscaler:
         self.state = AutoscalerState() if state is None else state
         self._groups = {one.name: one for one in spec.node_groups}
         self._interval = float(spec.scan_interval)
-        self._forked: DryRun | None = None  # of this scan, with the nodes that are requested now
+        self._flags = flags_of(spec)
+        self._own = [
+            NodeGroup(one.name, one.template, one.min_size, one.max_size, price=one.price)
+            for one in spec.node_groups
+        ]
+        self.state.memory.interval = self._interval  # scans that would change nothing are left out
         if state is None:
             self._start()
 
@@ -73,7 +82,7 @@ class Autoscaler:
         sizes = Counter(self._members().values())
         for group in self.spec.node_groups:
             for _ in range(group.min_size - sizes[group.name]):
-                self._join(Upcoming(0.0, group.name, self._name(group)))
+                self._join(Upcoming(0.0, group.name, self._name(group.name)))
 
     # ---- time ----------------------------------------------------------------------------------------------
 
@@ -96,15 +105,17 @@ class Autoscaler:
 
     def _ticks(self) -> list[int]:
         """Return the scans at which times that rules set have run out."""
-        state, interval = self.state, self._interval
+        state, flags, interval = self.state, self._flags, self._interval
         ticks: list[int] = []
-        if (down := self.spec.scale_down) is not None and state.unneeded:
-            unneeded = float(down.unneeded_time)
-            ticks += [math.floor((since + unneeded) / interval) + 1 for since in state.unneeded.values()]
-            delays = (
-                state.added + float(down.delay_after_add),
-                state.removed + float(down.delay_after_delete),
-            )
+        if self.spec.scale_down is not None:
+            memory, timeout = state.memory, flags.unremovable_node_recheck_timeout
+            ends = [since + flags.scale_down_unneeded_time for since in memory.unneeded.values()] + state.due
+            ticks += [math.floor(end / interval) + 1 for end in ends]
+            # Without a change, a node that could not be removed cannot be removed later.
+            delays = [until for until in memory.recheck.values() if until - timeout < state.changed]
+            if memory.unneeded:
+                delays.append(memory.added + flags.scale_down_delay_after_add)
+                delays.append(memory.deleted + flags.scale_down_delay_after_delete)
             ticks += [math.ceil(time / interval) for time in delays if time > 0]
         if (rules := self.spec.consolidation) is not None:
             after = float(rules.consolidate_after)
@@ -138,20 +149,19 @@ class Autoscaler:
             self._scan(now)
 
     def _scan(self, now: float) -> None:
-        replayer, state, self._forked = self._replayer, self.state, None
+        replayer, state = self._replayer, self.state
         replayer.settle()
         replayer.scheduler.sync()
         state.tick = math.ceil(now / self._interval)
+        if self._mark() != state.mark:
+            state.changed = now
         members = self._members()
         self._note_pods(members, now)
-        has_changed = self._add_nodes(members, now)
-        if not self._is_over():
-            if self.spec.scale_down is not None:
-                has_changed |= self._scale_down(members, now)
-            elif self.spec.consolidation is not None and not (state.replacements or state.upcoming):
-                has_changed |= self._consolidate(members, now)
+        has_changed = self._has_minimum(members, now) or self._run_once(members, now)
+        may_consolidate = self.spec.consolidation is not None and not self._is_over()
+        if may_consolidate and not (state.replacements or state.upcoming):
+            has_changed |= self._consolidate(members, now)
         state.mark = () if has_changed else self._mark()
-        self._forked = None
 
     def _members(self) -> dict[str, str]:
         """Return the group of each node that belongs to one, in list order."""
@@ -162,17 +172,10 @@ class Autoscaler:
         return {name: group for name, group in groups.items() if group in self._groups}
 
     def _dry_run(self) -> DryRun:
-        """Return a fork in which the requested nodes are there and the pending pods have been placed.
-
-        The steps of a scan share it as long as no node is requested; the first, which looks for nodes to add,
-        undoes what it tries.
-        """
-        if self._forked is None:
-            scheduler, now = self._replayer.scheduler, self._replayer.clock.now
-            upcoming = [(self._groups[one.group], one) for one in self.state.upcoming]
-            cutoff = self.spec.expendable_pods_priority_cutoff
-            self._forked = DryRun(scheduler, now, upcoming, cutoff)
-        return self._forked
+        """Return a fork in which the requested nodes are there and the pending pods have been placed."""
+        upcoming = [(self._groups[one.group], one) for one in self.state.upcoming]
+        now, cutoff = self._replayer.clock.now, self.spec.expendable_pods_priority_cutoff
+        return DryRun(self._replayer.scheduler, now, upcoming, cutoff)
 
     def _sizes(self, members: dict[str, str]) -> Counter[str]:
         """Return the number of nodes of each group, with those that were requested."""
@@ -192,46 +195,63 @@ class Autoscaler:
             for name, uids in found.items()
         }
 
-    # ---- more nodes ----------------------------------------------------------------------------------------
+    # ---- as cluster-autoscaler decides ---------------------------------------------------------------------
 
-    def _add_nodes(self, members: dict[str, str], now: float) -> bool:
-        """Request nodes: up to the minimum of each group, then for pods that fit nowhere."""
+    def _has_minimum(self, members: dict[str, str], now: float) -> bool:
+        """Request nodes up to the minimum of each group; return whether some lacked them."""
         sizes = self._sizes(members)
-        option = None
         short = [one for one in self.spec.node_groups if sizes[one.name] < one.min_size]
         for group in short:
-            self._request(group, group.min_size - sizes[group.name], now, "minimum size")
-        if not short and self._replayer.recorder.pending:
-            option = self._best_option(sizes, len(self._replayer.scheduler.context.view_rows()))
-        if option is not None:
-            self._request(option.group, option.nodes, now, f"{len(option.pods)} pods")
-        if short or option is not None:
-            self.state.added = now
-        return bool(short) or option is not None
+            self._request(group.name, group.min_size - sizes[group.name], now, "minimum size")
+            self.state.memory.added = now
+        return bool(short)
 
-    def _best_option(self, sizes: Counter[str], cluster: int) -> Option | None:
-        dry_run = self._dry_run()
-        options = []
-        for group in self.spec.node_groups if dry_run.unschedulable else ():
-            nodes, fitting = dry_run.estimate(group, group.max_size - sizes[group.name])
-            if nodes:
-                options.append(Option(group, nodes, fitting))
-        return choose(self.spec, options, cluster, self.state.tick) if options else None
+    def _run_once(self, members: dict[str, str], now: float) -> bool:
+        """Have one loop add nodes for pods that fit nowhere, and remove those that are not needed."""
+        removes = self.spec.scale_down is not None and not self._is_over()
+        replayer, state = self._replayer, self.state
+        if not (replayer.recorder.pending or removes):
+            return False
+        memory, upcoming = state.memory, Counter(one.group for one in state.upcoming)
+        memory.targets = dict(self._sizes(members))
+        memory.requests = {name: ScaleUpRequest(count, now) for name, count in upcoming.items()}
+        player = ClusterAutoscaler(self._own, replace(self._flags, scale_down_enabled=removes), memory, False)
 
-    def _request(self, group: NodeGroup, count: int, now: float, why: str) -> list[str]:
+        def draw(options: int) -> int:
+            return int(np.random.default_rng([self.spec.seed, state.tick]).integers(options))
+
+        waiting = pending_pods(replayer.scheduler)[0]
+        loop = player.run_once(replayer.scheduler, members, now, waiting, draw)
+        for growth in loop.up.growths:
+            why = f"{len(loop.up.triggered)} pods"
+            self._request(growth.group, growth.new_size - growth.size, now, why)
+        self._note_due(loop)
+        gone = self._remove(list(loop.down.deleted), members, "unneeded")
+        return bool(loop.up.growths) or gone or loop.down.is_cut
+
+    def _note_due(self, loop: Loop) -> None:
+        """Note when system pods that keep their nodes are old enough to go."""
+        timeout = self._flags.blocking_system_pod_disruption_timeout
+        blockers = loop.down.blockers
+        self.state.due = [
+            max(created(pod) + timeout, self.state.memory.recheck.get(name, 0.0))
+            for name, (pod, rule) in blockers.items()
+            if rule == "UnmovableKubeSystemPod"
+        ]
+
+    def _request(self, group: str, count: int, now: float, why: str) -> list[str]:
         names = [self._name(group) for _ in range(count)]
-        self._forked = None
-        ready = now + float(group.provision_time)
-        self.state.upcoming += [Upcoming(ready, group.name, name) for name in names]
-        self._replayer.recorder.scalings.append((now, "add", group.name, count, why))
+        ready = now + float(self._groups[group].provision_time)
+        self.state.upcoming += [Upcoming(ready, group, name) for name in names]
+        self._replayer.recorder.scalings.append((now, "add", group, count, why))
         return names
 
-    def _name(self, group: NodeGroup) -> str:
+    def _name(self, group: str) -> str:
         """Return the name of a new node."""
         serials, find_row = self.state.serials, self._replayer.scheduler.cache.state.find_row
         while True:
-            serials[group.name] = serials.get(group.name, 0) + 1
-            name = f"{group.name}-{serials[group.name]}"
+            serials[group] = serials.get(group, 0) + 1
+            name = f"{group}-{serials[group]}"
             if find_row(name) is None:
                 return name
 
@@ -245,16 +265,6 @@ class Autoscaler:
         """Return how many nodes each group has above its minimum, without those that were requested."""
         sizes = Counter(members.values())
         return {one.name: sizes[one.name] - one.min_size for one in self.spec.node_groups}
-
-    def _scale_down(self, members: dict[str, str], now: float) -> bool:
-        rules, state = self.spec.scale_down, self.state
-        assert rules is not None
-        unneeded: dict[str, int] = {}
-        if candidates := find_candidates(self._replayer.scheduler, list(members), rules):
-            unneeded = find_unneeded(self._dry_run(), candidates, state.unneeded)
-        state.unneeded = {name: state.unneeded.get(name, now) for name in unneeded}
-        names = leaving(unneeded, state, rules, now, self._spare(members), members)
-        return self._remove(names, members, "unneeded")
 
     def _consolidate(self, members: dict[str, str], now: float) -> bool:
         rules = self.spec.consolidation
@@ -273,7 +283,7 @@ class Autoscaler:
     def _carry_out(self, command: Command, members: dict[str, str], now: float) -> bool:
         if command.group is None:
             return self._remove(command.nodes, members, command.reason)
-        (new,) = self._request(command.group, 1, now, f"replaces {len(command.nodes)}")
+        (new,) = self._request(command.group.name, 1, now, f"replaces {len(command.nodes)}")
         self.state.replacements.append(Replacement(new, command.nodes))
         for name in command.nodes:
             self._replayer.scheduler.taint(name, DISRUPTED)
@@ -298,10 +308,8 @@ class Autoscaler:
         for group, count in Counter(members[name] for name in gone).items():
             replayer.recorder.scalings.append((replayer.clock.now, "remove", group, count, why))
         for name in gone:
-            self.state.unneeded.pop(name, None)
+            self.state.memory.unneeded.pop(name, None)
             self.state.pods.pop(name, None)
-        if gone:
-            self.state.removed = replayer.clock.now
         if names:
             replayer.try_again()
         return bool(gone)

@@ -7,6 +7,8 @@ import math
 
 import msgspec
 
+from moorage.autoscaling.cluster_autoscaler import Memory
+
 
 class Upcoming(msgspec.Struct):
     """A node that was requested and has not joined yet: when it joins, its group and its name."""
@@ -30,12 +32,14 @@ class AutoscalerState(msgspec.Struct):
     ----------
     upcoming : list of Upcoming
     replacements : list of Replacement
-    unneeded : dict of str to float
-        Since when a node is unneeded.
+    memory : Memory
+        What cluster-autoscaler remembers.
+    due : list of float
+        When system pods that keep their nodes may go.
+    changed : float
+        When a scan last found a change.
     pods : dict of str to (tuple of str, float)
         UIDs of the pods on each node, and when they changed.
-    added, removed : float
-        When nodes were last requested, and removed.
     serials : dict of str to int
         Number of the last node of each group.
     tick : int
@@ -46,10 +50,10 @@ class AutoscalerState(msgspec.Struct):
 
     upcoming: list[Upcoming] = []
     replacements: list[Replacement] = []
-    unneeded: dict[str, float] = {}
+    memory: Memory = msgspec.field(default_factory=Memory)
+    due: list[float] = []
+    changed: float = -math.inf
     pods: dict[str, tuple[tuple[str, ...], float]] = {}
-    added: float = -math.inf
-    removed: float = -math.inf
     serials: dict[str, int] = {}
     tick: int = -1
     mark: tuple[int, ...] = ()

@@ -1,19 +1,14 @@
-"""Which pods keep an autoscaler from removing their node."""
+"""What keeps consolidation from evicting pods."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from moorage.changes.drain import NO_CONTROLLER
 from moorage.facade import Scheduler
 from moorage.objects import Pod, PodDisruptionBudget
 from moorage.objects.workloads.disruption import BudgetSelectors
-from moorage.sim.timeline.autoscaler_spec import ScaleDown
 
-SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
-SAFE_VOLUMES = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
 DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt"
-KNOWN_CONTROLLERS = ("ReplicationController", "Job", "ReplicaSet", "StatefulSet")
 
 
 class Budgets:
@@ -45,28 +40,3 @@ class Budgets:
         for pod in pods:
             for key in self.of(pod):
                 self._left[key] -= 1
-
-
-def reason_to_keep(pod: Pod, rules: ScaleDown, budgets: Budgets) -> str:
-    """Return why cluster-autoscaler does not remove the node of a pod; "" if the pod can be moved.
-
-    Parameters
-    ----------
-    pod : Pod
-        Neither of a DaemonSet nor static.
-    """
-    annotation = pod.metadata.annotations.get(SAFE_TO_EVICT)
-    if annotation == "true":
-        return ""
-    owner = pod.metadata.controller()
-    if owner is None:
-        return NO_CONTROLLER
-    if rules.skip_nodes_with_custom_controller_pods and owner.kind not in KNOWN_CONTROLLERS:
-        return f"its controller is a {owner.kind}"
-    if rules.skip_nodes_with_system_pods and pod.namespace == "kube-system" and not budgets.of(pod):
-        return "it is of kube-system and has no PodDisruptionBudget"
-    if rules.skip_nodes_with_local_storage:
-        safe = pod.metadata.annotations.get(SAFE_VOLUMES, "").split(",")
-        if any(volume.empty_dir is not None and volume.name not in safe for volume in pod.spec.volumes):
-            return "it has local storage"
-    return f"it has the annotation {SAFE_TO_EVICT}: false" if annotation == "false" else ""

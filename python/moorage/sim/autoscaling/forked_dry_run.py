@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
+from moorage.autoscaling.cluster_autoscaler.estimator import amounts, capacity, requests
 from moorage.facade import Scheduler
 from moorage.objects import Node, ObjectMeta, Pod
 from moorage.planning.pending import pending_pods, without_evictions
@@ -14,7 +15,6 @@ from moorage.planning.stored_pods import store_with_claims
 from moorage.sim.timeline.autoscaler_spec import NodeGroup
 
 from .autoscaler_state import Upcoming
-from .expanders import capacity, requests
 
 GROUP_LABEL = "moorage.dev/node-group"
 HOSTNAME = "kubernetes.io/hostname"
@@ -75,33 +75,6 @@ class DryRun:
         failures = scheduler.schedule_pods(pods).failures
         return [pods[at] for at in sorted(failures)]
 
-    def estimate(self, group: NodeGroup, most: int) -> tuple[int, list[Pod]]:
-        """Return how many new nodes of a group the unschedulable pods need, and the pods that fit on them:
-        node by node, larger pods first.
-
-        Parameters
-        ----------
-        most : int
-            Of new nodes.
-        """
-        cpu, memory = capacity(group.template)
-
-        def size(pod: Pod) -> float:
-            needs = requests([pod])
-            return sum(need / has for need, has in zip(needs, (cpu, memory), strict=True) if has)
-
-        left, placed, nodes = sorted(self.unschedulable, key=size, reverse=True), list[Pod](), 0
-        with self.scheduler.transaction():
-            while left and nodes < most:
-                self._join(group, f"{group.name}-estimate-{nodes}")
-                failures = self.scheduler.schedule_pods(left).failures
-                if len(failures) == len(left):
-                    break
-                placed += [pod for at, pod in enumerate(left) if at not in failures]
-                left = [left[at] for at in sorted(failures)]
-                nodes += 1
-        return nodes, placed
-
     def empty(self, nodes: Sequence[str], new: Sequence[NodeGroup] = ()) -> list[Pod]:
         """Move the pods of nodes elsewhere; return those, made again, that have no place.
 
@@ -110,7 +83,7 @@ class DryRun:
         new : sequence of NodeGroup, optional
             Of which one node may be added for those: once they are too large for each, no more are moved.
         """
-        rooms = [capacity(one.template) for one in new]
+        rooms = [amounts(capacity(one.template)) for one in new]
         scheduler = self.scheduler
         mover, left = Mover(scheduler, force=True), list[Pod]()
         mover.cordon(nodes)

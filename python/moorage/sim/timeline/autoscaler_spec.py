@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import re
 from collections.abc import Mapping
@@ -10,6 +11,8 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from moorage.autoscaling import cluster_autoscaler
+from moorage.autoscaling.cluster_autoscaler.flags import EXPANDERS
 from moorage.errors import InputError, located
 from moorage.objects import Node, Object
 from moorage.objects.read.decode import decode_object
@@ -21,7 +24,6 @@ from .time_spans import parse_duration
 
 Time = str | float | int
 
-EXPANDERS = ("random", "most-pods", "least-waste", "price", "priority")
 WHEN_EMPTY, WHEN_UNDERUTILIZED = "WhenEmpty", "WhenEmptyOrUnderutilized"
 REASONS = ("Empty", "Underutilized")
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,40}[a-z0-9])?")
@@ -61,7 +63,7 @@ class ScaleDown(_Strict, frozen=True):
     Attributes
     ----------
     utilization_threshold : float
-        Below which a node may be unneeded: the greater of the requested parts of cpu and memory.
+        Up to which a node may be unneeded: the greater of the requested parts of cpu and memory.
     unneeded_time, delay_after_add, delay_after_delete : str or float
         How long a node has to be unneeded; how long nothing is removed after nodes were requested or removed.
     max_scale_down_parallelism, max_drain_parallelism : int
@@ -169,7 +171,7 @@ class AutoscalerSpec(_Strict, frozen=True):
 
     node_groups: list[NodeGroup] = []
     scan_interval: Time = 10.0
-    expander: str | list[str] = "random"
+    expander: str | list[str] = "least-waste"
     priorities: dict[str | int, list[str]] = {}
     pod_prices: PodPrices = PodPrices()
     seed: int = 0
@@ -219,6 +221,33 @@ def checked(spec: AutoscalerSpec, templates: Mapping[str, Object]) -> Autoscaler
     if (consolidation := spec.consolidation) is not None:
         out = replace(out, consolidation=_consolidation(consolidation))
     return out
+
+
+def flags_of(spec: AutoscalerSpec) -> cluster_autoscaler.Flags:
+    """Return the flags of cluster-autoscaler that a checked autoscaler sets."""
+    prices = cluster_autoscaler.PodPrices(spec.pod_prices.cpu, spec.pod_prices.memory)
+    flags = cluster_autoscaler.Flags(
+        expanders=tuple(spec.expanders),
+        priorities={int(key): tuple(patterns) for key, patterns in spec.priorities.items()},
+        pod_prices=prices,
+        expendable_pods_priority_cutoff=spec.expendable_pods_priority_cutoff,
+        scale_down_enabled=spec.scale_down is not None,
+    )
+    if (down := spec.scale_down) is None:
+        return flags
+    return dataclasses.replace(
+        flags,
+        scale_down_utilization_threshold=down.utilization_threshold,
+        scale_down_gpu_utilization_threshold=down.utilization_threshold,
+        scale_down_unneeded_time=float(down.unneeded_time),
+        scale_down_delay_after_add=float(down.delay_after_add),
+        scale_down_delay_after_delete=float(down.delay_after_delete),
+        max_scale_down_parallelism=down.max_scale_down_parallelism,
+        max_drain_parallelism=down.max_drain_parallelism,
+        skip_nodes_with_system_pods=down.skip_nodes_with_system_pods,
+        skip_nodes_with_local_storage=down.skip_nodes_with_local_storage,
+        skip_nodes_with_custom_controller_pods=down.skip_nodes_with_custom_controller_pods,
+    )
 
 
 def spec_value(spec: AutoscalerSpec) -> dict[str, Any]:

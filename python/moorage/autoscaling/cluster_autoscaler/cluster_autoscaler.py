@@ -119,10 +119,10 @@ class ClusterAutoscaler:
             if self.flags.scale_down_enabled:
                 budgets = Budgets(client.list(PodDisruptionBudget)[0])
                 context = DrainContext(self.flags, now, budgets, _finder(scheduler, self._is_whole))
-                search = ScaleDownPass(
+                down = ScaleDownPass(
                     self.flags, snapshot, states, groups, group_of, memory, context, loop.down
                 )
-                search.run(hidden, loop.up.result != "InCooldown")
+                down.run(hidden, loop.up.result != "InCooldown")
         else:
             memory.unneeded.clear()
         memory.last_hit, memory.latest = snapshot.last_hit, now

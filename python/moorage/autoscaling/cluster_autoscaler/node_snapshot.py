@@ -54,9 +54,7 @@ class NodeSnapshot:
         self.nodes = {node.name: node for node in nodes}
         self._rows: npt.NDArray[np.int32] | None = None
         self._classes: dict[int, _Plain | None] = {}
-        self._fitting: dict[Target, Mask | None] = {}
-        """Where pods of a target fitted when they were looked at first: what came since has taken room only.
-        None for targets whose verdicts depend on other nodes."""
+        self._alone: dict[Target, bool] = {}
 
     # ---- reading -------------------------------------------------------------------------------------------
 
@@ -85,7 +83,7 @@ class NodeSnapshot:
         run = iter(pods)
         pod = next(run)
         plain = self._plain(pod)
-        if plain is None or self._where_it_fits(pod, plain.target) is None:
+        if plain is None or not self._is_alone(pod, plain.target):
             return 1
         return 1 + sum(1 for _ in takewhile(lambda one: self._plain(one) is plain, run))
 
@@ -129,8 +127,8 @@ class NodeSnapshot:
         return [name]
 
     def _place_in_turns(self, pods: Sequence[Pod], accepted: Mask) -> list[str]:
-        """Place pods by turns around the nodes, for speed alone (`tests/house/special_paths.toml`): each turn
-        gives one pod to each node that has room, as none depends on other nodes."""
+        """Place pods in turns around the nodes: as none depends on other nodes, a turn gives one pod to each
+        node that has room."""
         out: list[str] = []
         plain, rows, row_name = self._plain(pods[0]), self._row_array(), self.cache.state.table.row_name
         assert plain is not None
@@ -152,14 +150,7 @@ class NodeSnapshot:
         rows, start, plain = self._row_array(), (self.last_hit + 1) % len(accepted), self._plain(pod)
         if plain is None:
             return next((at for at in _around(accepted, start) if not self._rejects(pod, int(rows[at]))), -1)
-        fitting, verdict = self._where_it_fits(pod, plain.target), self.engine.search.verdict
-        if fitting is None:
-            return next(_around(accepted & self._marks(plain.target)[rows], start), -1)
-        for at in _around(accepted & fitting, start):
-            if not verdict(int(rows[at]), *plain.target):
-                return at
-            fitting[at] = False
-        return -1
+        return next(_around(accepted & self._marks(plain.target)[rows], start), -1)
 
     def _rejects(self, pod: Pod, row: int) -> bool:
         return self.why_not(pod, self.cache.state.table.row_name(row)) is not None
@@ -170,17 +161,12 @@ class NodeSnapshot:
         self.engine.search.mark_feasible(marks, *target)
         return marks.view(np.bool_)
 
-    def _where_it_fits(self, pod: Pod, target: Target) -> Mask | None:
-        if target not in self._fitting:
+    def _is_alone(self, pod: Pod, target: Target) -> bool:
+        """Whether what a node has left decides alone about pods of a target."""
+        if target not in self._alone:
             batch = self.scheduler.context.batch_of([pod])
-            alone = self.engine.placer.reads_rows_alone(batch, 0, 1)
-            self._fitting[target] = self._marks(target)[self._row_array()] if alone else None
-        fitting, rows = self._fitting[target], self._row_array()
-        if fitting is not None and len(fitting) < len(rows):  # nodes came since
-            verdict = self.engine.search.verdict
-            new = [not verdict(row, *target) for row in rows[len(fitting) :].tolist()]
-            fitting = self._fitting[target] = np.concatenate((fitting, np.array(new, bool)))
-        return fitting
+            self._alone[target] = self.engine.placer.reads_rows_alone(batch, 0, 1)
+        return self._alone[target]
 
     # ---- changes -------------------------------------------------------------------------------------------
 
@@ -191,7 +177,7 @@ class NodeSnapshot:
             self._allocate(pod, name)
         self.cache.assume_pod(bound(pod, name))
         if plain is None or plain.carries_terms:
-            self._fitting.clear()
+            self._alone.clear()
 
     def _allocate(self, pod: Pod, name: str) -> None:
         """Write the devices that a pod's claims get on a node, if it fits there."""
@@ -208,7 +194,7 @@ class NodeSnapshot:
         """Remove pods."""
         for pod in pods:
             self.cache.discard_pod(pod)
-        self._fitting.clear()
+        self._alone.clear()
 
     def add(self, template: Template) -> None:
         """Add a node, with its pods and devices."""
@@ -241,7 +227,7 @@ class NodeSnapshot:
 
     def _forget(self) -> None:
         self._rows = None
-        self._fitting.clear()
+        self._alone.clear()
 
     @contextmanager
     def trial(self) -> Iterator[list[bool]]:

@@ -61,7 +61,7 @@ def library() -> Extension:
         sorted(str(path) for path in Path("csrc").glob("*.c")),
         include_dirs=INCLUDES,
         extra_compile_args=KERNELS,
-        extra_link_args=[*LINK_FLAGS, "-Wl,-Bsymbolic-functions"],
+        extra_link_args=[*LINK_FLAGS, "-Wl,-Bsymbolic"],
     )
 
 
@@ -80,13 +80,13 @@ def module(path: Path, folder: str | Path = "pyx") -> Extension:
 
 
 class BuildPython(build_py):
-    """Copies the modules; those whose source is gone leave, so that no wheel and no variant has them."""
+    """Copies modules and data; what has no source any more leaves, so that no wheel and no variant has it."""
 
     def run(self) -> None:
         super().run()
         copied = {Path(one).resolve() for one in self.get_outputs()}
-        for one in Path(self.build_lib, "moorage").resolve().rglob("*.py"):
-            if one not in copied and not self.editable_mode:
+        for one in Path(self.build_lib, "moorage").resolve().rglob("*"):
+            if one.is_file() and one.suffix != ".so" and one not in copied and not self.editable_mode:
                 one.unlink()
 
 

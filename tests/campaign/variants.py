@@ -56,7 +56,7 @@ def library(level: str) -> Path:
     place = FOLDER / level / NAME
     place.parent.mkdir(parents=True, exist_ok=True)
     command = ["cc", "-shared", "-fPIC", *FLAGS, *KERNEL_FLAGS, *LINK_FLAGS]
-    command += [f"-march={level}", "-DMR_DISPATCHED=", "-Wl,-Bsymbolic-functions"]
+    command += [f"-march={level}", "-DMR_DISPATCHED=", "-Wl,-Bsymbolic"]
     command += [f"-I{ROOT / 'csrc'}", f"-I{ROOT / 'python/moorage/include'}"]
     sources = sorted(map(str, (ROOT / "csrc").glob("*.c")))
     subprocess.run([*command, *sources, "-lm", "-o", str(place)], check=True)

@@ -1,32 +1,41 @@
-"""The sdist and the wheels."""
+"""The sdist, the wheels, and the folder that needs no Python."""
 
 from __future__ import annotations
 
 import shutil
 import sys
+from pathlib import Path
 
-from tests.jobs.job import ROOT, ROOT_USER, given, job, program, python
+from tests.jobs.job import ROOT, ROOT_USER, Need, given, job, program, python
 
-
-def built() -> tuple[str, str]:
-    """The sdist and its wheel, made anew in dist/."""
-    shutil.rmtree(ROOT / "dist", ignore_errors=True)
-    python("-m", "build", "--no-isolation", "--outdir", "dist")
-    [sdist] = (ROOT / "dist").glob("*.tar.gz")
-    [wheel] = (ROOT / "dist").glob("*.whl")
-    return str(sdist), str(wheel)
+DEBOOTSTRAP = program("debootstrap", "apt-get install debootstrap")
+QEMU = program("qemu-aarch64-static", "apt-get install qemu-user-static")
+FOR_AARCH64 = f"*-cp{sys.version_info.major}{sys.version_info.minor}-*_aarch64.whl"
 
 
-@job("1 min", packages=["build"])
+def made(kind: str) -> str:
+    """The sdist or the wheel of the checkout, in build/."""
+    folder = ROOT / "build" / kind
+    shutil.rmtree(folder, ignore_errors=True)
+    python("-m", "build", "--no-isolation", f"--{kind}", "--outdir", str(folder))
+    [path] = folder.iterdir()
+    return str(path)
+
+
+def for_aarch64() -> list[Path]:
+    """WHEEL, or that of `make wheels`."""
+    return [Path(given("WHEEL"))] if given("WHEEL") else sorted(ROOT.glob(f"dist/wheels/{FOR_AARCH64}"))
+
+
+WHEEL = Need("WHEEL=… for aarch64, or that of `make wheels`", lambda: bool(for_aarch64()))
+
+
+@job("5 min", packages=["build"], nightly=True)
 def dist() -> None:
-    """The sdist and a wheel, in dist/"""
-    built()
-
-
-@job("3 min", packages=["build"], nightly=True)
-def dist_test() -> None:
-    """The sdist is complete, and its wheel works in an environment of its own"""
-    built()
+    """The sdist in dist/ is complete, and a wheel that is made of it works in an environment of its own"""
+    for earlier in ROOT.glob("dist/moorage-*"):
+        earlier.unlink()
+    python("-m", "build", "--no-isolation", "--outdir", "dist")
     python("-m", "tests.package", "dist")
 
 
@@ -36,32 +45,56 @@ def image_test() -> None:
 
     No image is built; the steps of the recipe run in environments of their own.
     """
-    python("-m", "tests.package.image", built()[1])
+    python("-m", "tests.package.image", made("wheel"))
 
 
-@job("3 min", needs=[ROOT_USER], packages=["build"], takes=["WHEEL"], nightly=True)
+@job("3 min", needs=[ROOT_USER, DEBOOTSTRAP], packages=["build"], takes=["WHEEL"], nightly=True)
 def onefile() -> None:
-    """A folder in a tar.gz that needs no Python, tried in a bare root; of WHEEL, or of a new one
+    """A folder in a tar.gz that needs no Python, tried in a bare Debian; of WHEEL, or of the checkout
 
     It prints the version and the digest for deploy/krew.yaml.
     """
-    python("-m", "tests.package.onefile", given("WHEEL") or built()[1], "dist/onefile")
+    python("-m", "tests.package.onefile", given("WHEEL") or made("wheel"), "dist/onefile")
 
 
 @job("15 min", packages=["build"], nightly=True)
 def extras() -> None:
     """The wheel without extras, and with each extra alone, in environments of their own"""
-    python("-m", "tests.package.extras", built()[1])
+    python("-m", "tests.package.extras", made("wheel"))
 
 
-@job("5 min", packages=["build"], takes=["PYTHONS"], nightly=True)
-def wheels() -> None:
-    """A wheel for each interpreter of PYTHONS in dist/wheels, built twice and compared"""
-    python("-m", "tests.package.wheels", built()[0], "dist/wheels", *given("PYTHONS", sys.executable).split())
-
-
-@job("13 min beside other work, 14 of a processor", packages=["build"], takes=["PYTHONS"])
-def wheels_test() -> None:
-    """The same, and the whole suite over each wheel"""
+def build_wheels(*options: str) -> None:
+    """Build wheels for each interpreter of PYTHONS and each architecture of MACHINES."""
+    machines = ["--machines", given("MACHINES")] if given("MACHINES") else []
     interpreters = given("PYTHONS", sys.executable).split()
-    python("-m", "tests.package.wheels", "--suite", built()[0], "dist/wheels", *interpreters)
+    python("-m", "tests.package.wheels", *options, *machines, made("sdist"), "dist/wheels", *interpreters)
+
+
+@job("15 min of a processor", packages=["build"], takes=["PYTHONS", "MACHINES"], nightly=True)
+def wheels() -> None:
+    """Wheels for interpreters of PYTHONS, x86-64 and aarch64, in dist/wheels, built twice and compared"""
+    build_wheels()
+
+
+@job("30 min of a processor", packages=["build"], takes=["PYTHONS", "MACHINES"])
+def wheels_test() -> None:
+    """The same, and the whole suite over each wheel of this architecture"""
+    build_wheels("--suite")
+
+
+@job("2 min", needs=[ROOT_USER, DEBOOTSTRAP], packages=["build"], takes=["WHEEL"], nightly=True)
+def wheels_debian() -> None:
+    """pip installs WHEEL, or that of the checkout, in a Debian with nothing else; it takes the tour"""
+    python("-m", "tests.package.debian", given("WHEEL") or made("wheel"))
+
+
+@job(
+    "15 min of a processor",
+    needs=[ROOT_USER, DEBOOTSTRAP, QEMU, WHEEL],
+    takes=["WHEEL"],
+    packages=["ziglang"],
+    nightly=True,
+)
+def wheels_aarch64() -> None:
+    """The wheel for aarch64 makes the decisions of the vectors, and passes the core's tests, under qemu"""
+    python("-m", "tests.package.debian", str(for_aarch64()[0]))

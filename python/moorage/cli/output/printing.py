@@ -44,6 +44,10 @@ class Table(NamedTuple):
     cells: Sequence[Sequence[str]]
 
 
+COMMENT_ROWS = 8
+"""Rows of a table in a comment on a pull request, which is to have less than 25 lines."""
+
+
 def write_answer(
     form: str,
     document: Callable[[], Any],
@@ -101,6 +105,15 @@ def columns_table(columns: Columns, digits: int = 12) -> Table:
     values = columns.to_dict()
     rows = [[text_of(value, digits) for value in row] for row in zip(*values.values(), strict=True)]
     return Table([name.upper() for name in values], rows)
+
+
+def first_rows(table: Table) -> Table:
+    """A table for a comment: its first rows, and how many others there are."""
+    more = len(table.cells) - COMMENT_ROWS
+    if more <= 0:
+        return table
+    rest = [f"… and {more} more", *[""] * (len(table.headings) - 1)]
+    return Table(table.headings, [*table.cells[:COMMENT_ROWS], rest])
 
 
 def csv_text(table: Table) -> str:

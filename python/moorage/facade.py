@@ -22,6 +22,7 @@ from moorage.scheduler.check_arguments import Counted, counted_pods, nodes_like,
 from moorage.scheduler.scheduler import PodScheduler
 
 if TYPE_CHECKING:
+    from moorage.autoscaling.consolidation_rounds import Consolidation
     from moorage.autoscaling.karpenter import KarpenterOptions, Provisioning
     from moorage.autoscaling.pending_provisioning import Types
     from moorage.autoscaling.scaling_rounds import ScaleUp
@@ -216,6 +217,42 @@ class Scheduler(PodScheduler):
         from moorage.autoscaling.scaling_rounds import Growth, scale_up
 
         return scale_up(self, Growth(types, options, seed), keep)
+
+    @typed
+    def consolidate(
+        self,
+        types: Types | None = None,
+        options: KarpenterOptions | None = None,
+        seed: int = 0,
+        *,
+        once: bool = False,
+        at: str | None = None,
+    ) -> Consolidation:
+        """Let Karpenter remove and replace nodes, command by command, until nothing more happens, and place
+        the pods after each; the scheduler is as it was afterwards.
+
+        Between commands so much time passes that consolidateAfter is over and the nodes that come are ready.
+
+        Parameters
+        ----------
+        types, options, seed
+            See `provision`. Without prices only nodes that are not needed go.
+        once : bool
+            Whether to end after the first command.
+        at : str, optional
+            When it begins (RFC 3339), which decides about budgets with schedules; by default when the newest
+            object was created.
+
+        Returns
+        -------
+        Consolidation
+            Commands with savings, pods moved and pods that wait; prices before and after, the least that any
+            packing could cost, and why the other nodes stay.
+        """
+        from moorage.autoscaling.consolidation_rounds import consolidate
+        from moorage.autoscaling.scaling_rounds import Growth
+
+        return consolidate(self, Growth(types, options, seed), once, at)
 
     @typed
     def diff(self, other: Scheduler) -> Difference:

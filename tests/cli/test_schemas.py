@@ -18,6 +18,7 @@ SCHEMAS = {path.name.split(".")[0]: path for path in Path(moorage.cli.__file__).
 EXAMPLES = ["-f", "examples"]
 GPU = ["-f", "examples/gpu/cluster.yaml", "-f", "examples/gpu/pods.yaml", "-f", "examples/gpu/misfits.yaml"]
 TRACE = ["tests/data/openb/nodes.csv", "tests/data/openb/pods.csv"]
+TYPES = "examples/karpenter/instance_types.yaml"
 GANG = ["-f", "tests/data/gang.yaml", "--kubernetes-version", "1.37"]
 GROUPS = [*GANG, "--feature-gates", "GenericWorkload=true"]
 COMMANDS = [
@@ -40,6 +41,7 @@ COMMANDS = [
     ["plan", "drain", *EXAMPLES, "node-1"],
     ["plan", "defragment", *EXAMPLES, "--nodes", "1"],
     ["plan", "bound", *EXAMPLES],
+    ["plan", "consolidate", "-f", "examples/karpenter/underused.yaml", "--instance-types", TYPES, "--once"],
     ["check", "--synthetic", "nodes=3,pods=9"],
     ["check", *EXAMPLES, "--survive", "node", "--at-once", "2"],
     ["check", *EXAMPLES, "-f", "tests/data/left_out.yaml"],

@@ -1,5 +1,7 @@
 """Which nodes come for pods that wait, and which go, as autoscalers decide it."""
 
+from .consolidation_rounds import Consolidation as Consolidation
+from .consolidation_rounds import RemovalStep as RemovalStep
 from .instance_types.instance_type import InstanceType as InstanceType
 from .instance_types.instance_type import Offering as Offering
 from .instance_types.read_types import read_instance_types as read_instance_types

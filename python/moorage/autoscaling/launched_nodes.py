@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from moorage.objects import Node, NodeClaim, NodePool, NodeSelectorRequirement, Object, ObjectMeta, Quantity
+from moorage.objects import (
+    Condition,
+    Node,
+    NodeClaim,
+    NodePool,
+    NodeSelectorRequirement,
+    Object,
+    ObjectMeta,
+    Quantity,
+)
 from moorage.objects.model.karpenter import NodeClaimSpec, NodeClaimStatus
 from moorage.objects.model.node import NodeSpec, NodeStatus
 
@@ -14,7 +23,11 @@ from .instance_types.seen_types import INSTANCE_TYPE, POOL
 from .karpenter.new_nodes_result import NewClaim
 
 _HOSTNAME = "kubernetes.io/hostname"
-_READY = {"karpenter.sh/registered": "true", "karpenter.sh/initialized": "true"}
+READY_NODE = (Condition(type="Ready", status="True"),)
+READY_CLAIM = tuple(
+    [Condition(type=kind, status="True") for kind in ("Launched", "Registered", "Initialized", "Ready")]
+)
+READY_LABELS = {"karpenter.sh/registered": "true", "karpenter.sh/initialized": "true"}
 
 
 def claim_and_node(claim: NewClaim, name: str, pool: NodePool) -> list[Object]:
@@ -28,7 +41,11 @@ def claim_and_node(claim: NewClaim, name: str, pool: NodePool) -> list[Object]:
             metadata=ObjectMeta(name=name, labels=node.metadata.labels),
             spec=NodeClaimSpec(spec.taints, node_class_ref=spec.node_class_ref),
             status=NodeClaimStatus(
-                node.spec.provider_id, name, capacity=amounts.capacity, allocatable=amounts.allocatable
+                node.spec.provider_id,
+                name,
+                capacity=amounts.capacity,
+                allocatable=amounts.allocatable,
+                conditions=READY_CLAIM,
             ),
         ),
         node,
@@ -46,13 +63,14 @@ def launched_node(
     """The node of an offering. What the type has goes before what is asked of it, and labels before both."""
     own = {one.key: one.values[0] for one in (*kind.requirements, *offering.requirements) if _tells(one)}
     fixed = {INSTANCE_TYPE: kind.name, ZONE: offering.zone, CAPACITY_TYPE: offering.capacity_type}
-    every = {**asked, **own, **labels, **fixed, **_READY, POOL: pool.name, _HOSTNAME: name}
+    every = {**asked, **own, **labels, **fixed, **READY_LABELS, POOL: pool.name, _HOSTNAME: name}
     return Node(
         metadata=ObjectMeta(name=name, labels=every),
         spec=NodeSpec(taints=pool.spec.template.spec.taints, provider_id=f"moorage:///{name}"),
         status=NodeStatus(
             capacity=_texts({**kind.capacity, **offering.capacity_override}),
             allocatable=_texts(kind.allocatable(offering.capacity_override)),
+            conditions=READY_NODE,
         ),
     )
 

@@ -48,6 +48,19 @@ class NewNode(NamedTuple):
         """Instance type, capacity type and zone."""
         return " ".join(filter(None, (self.instance_type, self.capacity_type, self.zone)))
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the node as a JSON value."""
+        return {
+            "name": self.name,
+            "pool": self.pool,
+            "instanceType": self.instance_type,
+            "zone": self.zone,
+            "capacityType": self.capacity_type,
+            "pricePerHour": self.price,
+            "round": self.round,
+            "pods": list(self.pods),
+        }
+
 
 class WaitingPod(NamedTuple):
     """A pod that has no node at the end: Karpenter's text, if it refuses it, and the scheduler's."""
@@ -67,6 +80,15 @@ class WaitingPod(NamedTuple):
         if self.karpenter:
             return f"{KARPENTER}: {self.karpenter}"
         return f"{SCHEDULER}: {self.scheduler}; Karpenter sees room for it and makes no other node"
+
+    def to_dict(self) -> dict[str, str]:
+        """Return the pod as a JSON value."""
+        return {
+            "pod": self.pod,
+            "refusedBy": self.refused_by,
+            "karpenter": self.karpenter,
+            "scheduler": self.scheduler,
+        }
 
 
 class LatePod(NamedTuple):
@@ -169,28 +191,8 @@ class ScaleUp(Tabular):
             "complete": self.complete,
             "pricePerHour": self.price,
             "placed": len(self.placed),
-            "nodes": [
-                {
-                    "name": one.name,
-                    "pool": one.pool,
-                    "instanceType": one.instance_type,
-                    "zone": one.zone,
-                    "capacityType": one.capacity_type,
-                    "pricePerHour": one.price,
-                    "round": one.round,
-                    "pods": list(one.pods),
-                }
-                for one in self.nodes
-            ],
-            "waiting": [
-                {
-                    "pod": one.pod,
-                    "refusedBy": one.refused_by,
-                    "karpenter": one.karpenter,
-                    "scheduler": one.scheduler,
-                }
-                for one in self.waiting
-            ],
+            "nodes": [one.to_dict() for one in self.nodes],
+            "waiting": [one.to_dict() for one in self.waiting],
             "late": [one._asdict() for one in self.late],
         }
 
@@ -256,7 +258,7 @@ def grow(
     run : callable
         Places pods, and returns the result of all runs or of this one.
     """
-    left = _left(scheduler, result)
+    left = left_pods(scheduler, result)
     found = _Found(growth, left)
     while left:
         found.answer = answer = provision_pods(scheduler, [*left], growth.types, growth.options, growth.seed)
@@ -265,13 +267,13 @@ def grow(
         if not claims or found.is_stalled or found.rounds == MOST_ROUNDS:
             break
         found.rounds += 1
-        found.made |= _make(scheduler, claims, found.rounds)
-        left = _left(scheduler, run())
+        found.made |= make_nodes(scheduler, claims, found.rounds)
+        left = left_pods(scheduler, run())
         found.take(left, {key for claim in claims for key in claim.pods})
     return found.scale_up(scheduler)
 
 
-def _left(scheduler: PodScheduler, result: ScheduleResult) -> dict[str, str]:
+def left_pods(scheduler: PodScheduler, result: ScheduleResult) -> dict[str, str]:
     """The pods that the scheduler has tried and not placed, with its reasons."""
     pending = scheduler.pods.pending
     return {key: failure.search_message for key, failure in result.unschedulable.items() if key in pending}
@@ -321,7 +323,7 @@ class _Found:
         )
 
 
-def _make(scheduler: PodScheduler, claims: Iterable[NewClaim], turn: int) -> dict[str, NewNode]:
+def make_nodes(scheduler: PodScheduler, claims: Iterable[NewClaim], turn: int) -> dict[str, NewNode]:
     """Create the nodes of claims, as they are once they are ready, and the claims."""
     client = scheduler.client
     scheduler.sync()

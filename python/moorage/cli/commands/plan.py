@@ -263,6 +263,52 @@ def bound(**options: Any) -> None:
     _answer(options, ask, "--pod")
 
 
+@plan.command(
+    cls=ChangingCommand,
+    examples=(
+        "moorage plan consolidate -f examples/karpenter/underused.yaml "
+        "--instance-types examples/karpenter/instance_types.yaml",
+    ),
+)
+@click.option("--once", is_flag=True, help="End after the first command.")
+@click.option(
+    "--at",
+    metavar="TIME",
+    help="When it begins, such as 2026-06-01T12:00:00Z, for budgets with schedules; default: when the newest "
+    "object was created.",
+)
+@click.option(
+    "--seeds",
+    "draws",
+    type=WholeNumber(1, 1000),
+    default=1,
+    show_default=True,
+    help="Also let Karpenter draw anew with N seeds, and say how it ends.",
+)
+@click.option("--spot-to-spot", is_flag=True, help="The feature gate SpotToSpotConsolidation is on.")
+@types_option
+@planning_options
+def consolidate(once: bool, at: str | None, draws: int, spot_to_spot: bool, **options: Any) -> None:
+    """Find which nodes Karpenter removes or replaces, what that saves, and where their pods go.
+
+    Commands follow one another until nothing more happens; kube-scheduler places the pods after each. Between
+    them so much time passes that consolidateAfter is over.
+
+    Exit codes: 0 if it ran, whatever the answer; 2 for bad input.
+    """
+
+    def ask(scheduler: Scheduler, _: object) -> Tabular:
+        from moorage.autoscaling import Growth, KarpenterOptions, read_instance_types
+        from moorage.autoscaling.consolidation_rounds import with_draws
+
+        file = options["types_file"]
+        types = None if file is None else read_instance_types(file)
+        growth = Growth(types, KarpenterOptions(spot_to_spot=spot_to_spot), options["seed"])
+        return with_draws(scheduler, growth, draws, once=once, at=at)
+
+    _answer(options, ask, "--at", asks_pools=True)
+
+
 def _answer(
     options: dict[str, Any],
     ask: Question,
@@ -272,6 +318,7 @@ def _answer(
 ) -> None:
     """Load the cluster, ask, and print the answer; errors of the question name an option. NodePools make no
     nodes, unless the question is about them, or new nodes are to come first for those that are drained."""
+    from moorage.autoscaling import Consolidation
     from moorage.cli.output.plan_output import write_plan
     from moorage.cli.output.printing import told
     from moorage.cli.runs.pod_templates import read_templates
@@ -301,7 +348,7 @@ def _answer(
                 nodes = select_nodes(scheduler.client, drained[0] if len(drained) == 1 else drained)
                 notes += ahead_of_drain(scheduler, coming, [node.name for node in nodes])
             found = ask(scheduler, [(one.pod, one.share) for one in read.pods])
-    if isinstance(found, NodesNeeded):
+    if isinstance(found, NodesNeeded | Consolidation):
         notes += found.notes
     warnings = [*preparation.warnings, *read.warnings, *notes]
     if coming is None and not asks_pools:

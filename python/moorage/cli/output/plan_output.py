@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from moorage.autoscaling import Consolidation
 from moorage.errors import number_of
 from moorage.planning.bounds.placement_bound import Bound
 from moorage.planning.new_nodes.node_demand import NodesNeeded
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 TITLES = {
     "NodesNeeded": ("New nodes that pods need", "New nodes"),
     "EmptyingPlan": ("Moves that empty nodes", "Moves"),
+    "Consolidation": ("Which nodes Karpenter removes", "Commands"),
     "Bound": ("How many pods can be placed at most", "What is the limit"),
 }
 """Of a page and its first table, by the kind of the answer."""
@@ -33,7 +35,7 @@ def write_plan(form: str, found: Tabular, told: Mapping[str, Any]) -> None:
     ----------
     form : {"table", "json", "yaml", "csv", "markdown", "html"}
     found : Tabular
-        A `NodesNeeded`, an `EmptyingPlan`, or a `Bound`.
+        A `NodesNeeded`, an `EmptyingPlan`, a `Bound`, or a `Consolidation`.
     told : mapping of str to object
         Fields of JSON about the input.
     """
@@ -59,6 +61,8 @@ def _left_out(found: Tabular) -> Iterator[str]:
     if isinstance(found, Bound | NodesNeeded):
         for why, count in (found.skipped or {}).items():
             yield f"not asked about: {number_of(count, 'pending pod', 'pending pods')} ({why})"
+    if isinstance(found, Consolidation):
+        yield from found.remarks()
     if isinstance(found, Bound):
         for text in found.relaxed:
             yield f"relaxed: {text}"
@@ -72,5 +76,7 @@ def _more(found: Tabular) -> Iterator[Table]:
         yield Table(
             ("BLOCKED BY", "NODE", "REASON"), [(one.pod, one.node, one.reason) for one in found.blockers]
         )
+    if isinstance(found, Consolidation):
+        yield Table(("NODE THAT STAYS", "WHY"), [(one.node, one.message) for one in found.stays])
     if isinstance(found, NodesNeeded):
         yield Table(("NO PLACE FOR", "REASON"), list(found.unplaced.items()))

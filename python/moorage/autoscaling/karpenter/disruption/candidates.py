@@ -210,10 +210,14 @@ class Candidates:
     def empty(self) -> list[NodeCandidate]:
         return [one for one in self.found if self._is_empty(one)]
 
-    def drifted(self) -> list[tuple[float, NodeCandidate]]:
-        """Those that drifted, with the time of the condition."""
-        since = [(self._drifted(one), one) for one in self.found if one.pool.spec.replicas is None]
-        return [(time, one) for time, one in since if time is not None]
+    def drifted(self) -> list[NodeCandidate]:
+        return [
+            one for one in self.found if one.pool.spec.replicas is None and self._drifted(one) is not None
+        ]
+
+    def drifted_first(self, candidates: Iterable[NodeCandidate]) -> list[NodeCandidate]:
+        """Candidates by the time since when they are drifted, those without pods before others."""
+        return sorted(candidates, key=lambda one: (bool(one.pods), self._drifted(one)))
 
     def underutilized(self) -> list[NodeCandidate]:
         return [one for one in self.found if self._is_underutilized(one)]

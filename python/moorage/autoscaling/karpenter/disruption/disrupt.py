@@ -50,13 +50,7 @@ class MethodResult:
 
 
 class Disruption:
-    """The methods of a pass, over one cluster.
-
-    Parameters
-    ----------
-    only : str
-        A node that alone may go; "" for all.
-    """
+    """The methods of a pass, over one cluster."""
 
     def __init__(self, view: ClusterView) -> None:
         self.view = view
@@ -67,22 +61,19 @@ class Disruption:
         self._counts = count_nodes(view.states)
         self._may_end_early = not any(template.requirements.has_min_values for template in view.templates[0])
 
-    def first(self) -> MethodResult | None:
-        """The method by which a pass would act."""
-        results = (self.play(method) for method in METHODS)
-        return next((result for result in results if result.command is not None), None)
-
-    def play(self, method: str) -> MethodResult:
-        """Play one method on the cluster as it is."""
+    def play(self, method: str, only: str = "") -> MethodResult:
+        """Play one method on the cluster as it is; `only` names a node that alone may go."""
         self._events, self._simulations.hosts, self._simulations.count = [], 0, 0
         candidates, found = self._candidates(method, self._now)
+        if only:
+            found = [one for one in found if one.name == only]
         budgets = self._budgets(method, self._now)
         result = MethodResult(method, found, dict(budgets))
         if found:
             if method == EMPTINESS:
                 result.command = self._emptiness(found, budgets)
             elif method == DRIFT:
-                result.command = self._drift(candidates, budgets)
+                result.command = self._drift(candidates.drifted_first(found), budgets)
             else:
                 totals = PoolTotals(self.view, candidates.found)
                 act = self._multi if method == MULTI else self._single
@@ -106,7 +97,7 @@ class Disruption:
         if method == EMPTINESS:
             found = candidates.empty()
         elif method == DRIFT:
-            found = [one for _, one in candidates.drifted()]
+            found = candidates.drifted()
         else:
             found = candidates.underutilized()
         self._events += candidates.events
@@ -152,10 +143,9 @@ class Disruption:
         command.candidates = self._within(still, left)
         return command if command.candidates else None
 
-    def _drift(self, candidates: Candidates, budgets: dict[str, int]) -> Command | None:
+    def _drift(self, oldest: list[NodeCandidate], budgets: dict[str, int]) -> Command | None:
         """The node that drifted first, those without pods before others, whatever its replacement costs."""
-        oldest = sorted(candidates.drifted(), key=lambda pair: (bool(pair[1].pods), pair[0]))
-        for _, one in oldest:
+        for one in oldest:
             if not budgets[one.pool.name]:
                 continue
             outcome = self._simulations.without([one], self._now, Removal(strict=False))

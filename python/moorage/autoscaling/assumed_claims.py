@@ -1,0 +1,68 @@
+"""What a dump leaves out of nodes that came from NodePools: their claims, and that they are ready."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec.structs import replace
+
+from moorage.changes.change import with_own_uids
+from moorage.errors import number_of
+from moorage.objects import Node, NodeClaim, NodePool, ObjectMeta
+from moorage.objects.model.karpenter import NodeClaimSpec, NodeClaimStatus
+from moorage.scheduler import PodScheduler
+
+from .instance_types.seen_types import POOL
+from .launched_nodes import READY_CLAIM, READY_LABELS, READY_NODE
+
+
+def assume_claims(scheduler: PodScheduler) -> Iterator[str]:
+    """Write what Karpenter would find of nodes and claims without any condition, and the claims of nodes of
+    pools that have none; yield what was assumed."""
+    client = scheduler.client
+    pools: dict[str, NodePool] = {pool.name: pool for pool in client.list(NodePool)[0]}
+    claims: list[NodeClaim] = client.list(NodeClaim)[0]
+    nodes: list[Node] = [node for node in client.list(Node)[0] if node.metadata.labels.get(POOL) in pools]
+    bare = [claim for claim in claims if not claim.status.conditions]
+    for claim in bare:
+        client.update(replace(claim, status=replace(claim.status, conditions=READY_CLAIM)))
+    known = {claim.status.provider_id for claim in claims}
+    without = [node for node in nodes if node.spec.provider_id not in known or not node.spec.provider_id]
+    unready = [node for node in nodes if not node.status.conditions]
+    alone = {node.name for node in without}
+    for node in nodes:
+        new = node
+        if not node.status.conditions:
+            new = replace(new, status=replace(new.status, conditions=READY_NODE))
+        if node.name in alone:
+            spec = replace(new.spec, provider_id=node.spec.provider_id or f"moorage:///{node.name}")
+            labels = node.metadata.labels | READY_LABELS
+            new = replace(new, spec=spec, metadata=replace(new.metadata, labels=labels))
+        if new is not node:
+            client.update(new)
+        if node.name in alone:
+            client.create(*with_own_uids(client, [_claim(new, pools[node.metadata.labels[POOL]])]))
+    scheduler.sync()
+    if without:
+        nodes_text = number_of(len(without), "node of NodePools has", "nodes of NodePools have")
+        yield f"{nodes_text} no NodeClaim; each is taken to have one."
+    if bare or unready:
+        yield (
+            f"Taken to be ready, as they have no conditions: {number_of(len(unready), 'node', 'nodes')}, "
+            f"{number_of(len(bare), 'NodeClaim', 'NodeClaims')}."
+        )
+
+
+def _claim(node: Node, pool: NodePool) -> NodeClaim:
+    spec, amounts = pool.spec.template.spec, node.status
+    return NodeClaim(
+        metadata=ObjectMeta(name=node.name, labels=node.metadata.labels),
+        spec=NodeClaimSpec(spec.taints, node_class_ref=spec.node_class_ref),
+        status=NodeClaimStatus(
+            node.spec.provider_id,
+            node.name,
+            capacity=amounts.capacity,
+            allocatable=amounts.allocatable,
+            conditions=READY_CLAIM,
+        ),
+    )

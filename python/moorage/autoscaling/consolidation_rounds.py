@@ -1,0 +1,354 @@
+"""Karpenter removes nodes, command by command, and kube-scheduler places their pods."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
+from typing import Any, NamedTuple
+
+import numpy as np
+from msgspec import structs
+
+from moorage.changes import cluster_changes as changes
+from moorage.changes.drain import reason_to_stay
+from moorage.errors import number_of
+from moorage.objects import NodeClaim, Pod
+from moorage.objects.workloads.ages import seconds
+from moorage.scheduler import PodScheduler, ScheduleResult
+from moorage.store import NotFoundError
+from moorage.tables import Table, Tabular
+
+from .assumed_claims import assume_claims
+from .karpenter.cluster_view import ClusterObjects, ClusterView
+from .karpenter.disruption.candidates import price_of
+from .karpenter.disruption.claim_conditions import consolidate_after
+from .karpenter.disruption.command import Command
+from .karpenter.disruption.disrupt import METHODS, REASONS, Disruption, MethodResult
+from .karpenter.disruption.staying_nodes import Stay, staying
+from .karpenter.karpenter_options import VERSION
+from .karpenter.pods.pod_validation import is_reschedulable
+from .least_price import LEFT_OUT, least_price
+from .pending_provisioning import check_options, pass_question
+from .scaling_rounds import Growth, NewNode, WaitingPod, grow, left_pods, make_nodes
+
+_BETWEEN = 600.0
+"""Seconds between commands, besides the longest consolidateAfter."""
+
+
+class RemovalStep(NamedTuple):
+    """A command, and what came of it.
+
+    Attributes
+    ----------
+    reason : str
+        Empty, Drifted or Underutilized.
+    decision : str
+        delete, replace or terminate-first.
+    replacements, extra : tuple of NewNode
+        Nodes in place of those that go, and those that came because kube-scheduler placed pods otherwise.
+    saved : float
+        Per hour, as Karpenter reckons.
+    moved : int
+        Pods that were evicted.
+    kept : dict of str to str
+        Pods that cannot be evicted, and why: their nodes stay.
+    lost : tuple of str
+        Pods that no controller makes again.
+    waiting : tuple of WaitingPod
+        Pods that have no node afterwards and had one before.
+    """
+
+    reason: str
+    decision: str
+    nodes: tuple[str, ...]
+    replacements: tuple[NewNode, ...]
+    saved: float
+    moved: int
+    kept: dict[str, str]
+    lost: tuple[str, ...]
+    waiting: tuple[WaitingPod, ...]
+    extra: tuple[NewNode, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the step as a JSON value."""
+        found = self._asdict()
+        for name in ("replacements", "extra", "waiting"):
+            found[name] = [one.to_dict() for one in getattr(self, name)]
+        return found
+
+
+class NodesPrice(NamedTuple):
+    """The nodes of pools: how many, their price per hour, and how many have no known price."""
+
+    nodes: int
+    price: float
+    unknown: int
+
+    def __str__(self) -> str:
+        nodes = number_of(self.nodes, "node", "nodes")
+        if self.unknown == self.nodes:
+            return nodes if not self.nodes else f"{nodes} of unknown price"
+        unknown = f" without {self.unknown} of unknown price" if self.unknown else ""
+        return f"{nodes} at {self.price:.2f} $/h{unknown}"
+
+
+class Draw(NamedTuple):
+    """How it ends with another seed: the nodes, and how many pods wait that had a node."""
+
+    seed: int
+    after: NodesPrice
+    waiting: int
+
+
+@dataclass(frozen=True, repr=False)
+class Consolidation(Tabular):
+    """Which nodes go, in which order, and what becomes of their pods.
+
+    Attributes
+    ----------
+    steps : tuple of RemovalStep
+    before, after : NodesPrice
+        The nodes of NodePools.
+    least : float or None
+        Per hour, the least that any packing of their pods could cost; None without prices.
+    stays : tuple of Stay
+        The nodes that are left, and why.
+    complete : bool
+        Whether nothing more would happen.
+    notes : tuple of str
+        What was assumed.
+    draws : tuple of Draw
+        With all seeds that were tried.
+    """
+
+    steps: tuple[RemovalStep, ...]
+    before: NodesPrice
+    after: NodesPrice
+    least: float | None
+    stays: tuple[Stay, ...]
+    complete: bool
+    notes: tuple[str, ...]
+    seed: int = 0
+    karpenter_version: str = VERSION
+    draws: tuple[Draw, ...] = ()
+
+    @property
+    def waiting(self) -> tuple[WaitingPod, ...]:
+        """Pods that wait after a command and had a node before."""
+        return tuple(chain.from_iterable(step.waiting for step in self.steps))
+
+    def headline(self) -> str:
+        """Return how many nodes go, what that saves, and how many pods move and wait."""
+        gone = sum(len(step.nodes) for step in self.steps)
+        moved = sum(step.moved for step in self.steps)
+        commands = number_of(len(self.steps), "command", "commands")
+        return (
+            f"Karpenter {self.karpenter_version}: {commands}, {number_of(gone, 'node goes', 'nodes go')}; "
+            f"{self.before} before, {self.after} after; {number_of(moved, 'pod moves', 'pods move')}, "
+            f"{number_of(len(self.waiting), 'waits', 'wait')}"
+        )
+
+    def remarks(self) -> list[str]:
+        """Return the bound, and what becomes of pods that wait, stay, or are lost."""
+        return [*self._remarks()]
+
+    def _remarks(self) -> Iterator[str]:
+        if self.least is not None:
+            yield f"no packing of these pods costs less than {self.least:.2f} $/h ({LEFT_OUT})"
+        for one in self.waiting[:5]:
+            yield f"{one.pod} waits: {one.reason}"
+        for number, step in enumerate(self.steps, 1):
+            if step.extra:
+                nodes = number_of(len(step.extra), "more node comes", "more nodes come")
+                yield f"after command {number} {nodes}: kube-scheduler places pods otherwise than planned"
+            for pod, why in [*step.kept.items()][:2]:
+                yield f"command {number} does not end: {pod} cannot be evicted ({why})"
+            if step.lost:
+                pods = number_of(len(step.lost), "pod is", "pods are")
+                yield f"after command {number} {pods} gone: no controller makes {step.lost[0]} again"
+        if not self.complete:
+            yield "more would follow"
+        if len(self.draws) > 1:
+            prices = [draw.after.price for draw in self.draws]
+            waits = sum(draw.waiting > 0 for draw in self.draws)
+            of = f"of {len(self.draws)} draws"
+            yield f"{of}: {min(prices):.2f} to {max(prices):.2f} $/h after; in {waits} a pod waits"
+
+    def table(self, limit: int | None = None) -> Table:
+        """Return one row for each command: why, what goes, what comes, savings, pods moved and waiting."""
+        steps = self.steps[:limit]
+        return Table(
+            {
+                "reason": [step.reason for step in steps],
+                "decision": [step.decision for step in steps],
+                "nodes": [" ".join(step.nodes) for step in steps],
+                "comes": [_kinds((*step.replacements, *step.extra)) for step in steps],
+                "saved": np.array([round(step.saved, 4) for step in steps]),
+                "moved": np.array([step.moved for step in steps], np.int64),
+                "waiting": np.array([len(step.waiting) for step in steps], np.int64),
+            }
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the answer as a JSON value."""
+        return {
+            "karpenterVersion": self.karpenter_version,
+            "seed": self.seed,
+            "before": self.before._asdict(),
+            "after": self.after._asdict(),
+            "leastPricePerHour": self.least,
+            "complete": self.complete,
+            "steps": [step.to_dict() for step in self.steps],
+            "stays": [one._asdict() for one in self.stays],
+            "draws": [one._asdict() | {"after": one.after._asdict()} for one in self.draws],
+        }
+
+
+def _kinds(nodes: Sequence[NewNode]) -> str:
+    counts = Counter(node.kind for node in nodes)
+    return ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
+
+
+def with_draws(scheduler: PodScheduler, growth: Growth, count: int, **how: Any) -> Consolidation:
+    """Consolidate with several seeds; the answer is that of the first."""
+    found = [consolidate(scheduler, replace(growth, seed=growth.seed + at), **how) for at in range(count)]
+    draws = tuple([Draw(one.seed, one.after, len(one.waiting)) for one in found])
+    return replace(found[0], draws=draws)
+
+
+def consolidate(
+    scheduler: PodScheduler, growth: Growth, once: bool = False, at: str | None = None
+) -> Consolidation:
+    """Let Karpenter remove nodes until nothing more happens; see `Scheduler.consolidate`."""
+    check_options(growth.options)
+    with scheduler.transaction():
+        notes = tuple(assume_claims(scheduler))
+        rounds = _Rounds(scheduler, growth, None if at is None else seconds(at))
+        before = _prices(rounds.view())
+        results = rounds.results()
+        most = 2 * before.nodes + 10  # where nodes come and go without an end
+        while (command := results[-1].command) is not None and len(rounds.steps) < most:
+            rounds.take(results[-1].method, command)
+            if once:
+                break
+            results = rounds.results()
+        view = rounds.view()
+        running = [
+            pod for state in view.states if state.node for pod in view.pods_of.get(state.node.name, ())
+        ]
+        return Consolidation(
+            tuple(rounds.steps),
+            before,
+            _prices(view),
+            least_price(view, [*filter(is_reschedulable, running)]),
+            staying(view),
+            results[-1].command is None,
+            notes,
+            growth.seed,
+        )
+
+
+def _prices(view: ClusterView) -> NodesPrice:
+    prices = [price_of(view.type_of(state), state) for state in view.states if state.claim is not None]
+    known = [price for price in prices if price is not None]
+    return NodesPrice(len(prices), sum(known), len(prices) - len(known))
+
+
+class _Rounds:
+    """The commands so far; the clock goes on with each."""
+
+    def __init__(self, scheduler: PodScheduler, growth: Growth, at: float | None) -> None:
+        self._scheduler, self._growth, self._now = scheduler, growth, at
+        self._left = left_pods(scheduler, scheduler.run())
+        self._stuck: frozenset[str] = frozenset()
+        self.steps: list[RemovalStep] = []
+
+    def view(self) -> ClusterView:
+        """The cluster as Karpenter sees it now."""
+        growth = self._growth
+        question = pass_question(self._scheduler, [*self._left], growth.types, growth.options, growth.seed)
+        if self._now is None:
+            self._now = question.situation.now
+        situation = replace(question.situation, now=self._now, marked=self._stuck)
+        objects = ClusterObjects(chain.from_iterable(question.stored.values()))
+        return ClusterView(objects, situation, question.options, question.catalogue)
+
+    def results(self) -> list[MethodResult]:
+        """The methods of a pass, up to the first that acts."""
+        disruption, found = Disruption(self.view()), list[MethodResult]()
+        for method in METHODS:
+            found.append(disruption.play(method))
+            if found[-1].command is not None:
+                break
+        return found
+
+    def take(self, method: str, command: Command) -> None:
+        """Do what a command says, and place the pods."""
+        scheduler = self._scheduler
+        names = [one.state.node.name for one in command.candidates if one.state.node is not None]
+        there = {pod.key: pod for one in command.candidates for pod in one.pods}
+        made = make_nodes(scheduler, command.new_claims(), len(self.steps) + 1)
+        kept, result = self._drained(names)
+        self._remove(command, {there[key].spec.node_name for key in kept if key in there})
+        result = scheduler.run() if scheduler.pods.pending else result
+        now_left = left_pods(scheduler, result)
+        pending = scheduler.pods.pending
+        stayed = {key: why for key, why in self._left.items() if key in pending}
+        new = {key: why for key, why in now_left.items() if key not in stayed}
+        extra: tuple[NewNode, ...] = ()
+        waiting: tuple[WaitingPod, ...] = ()
+        if new:
+            up = grow(scheduler, self._growth, result, scheduler.run)
+            extra, waiting = up.nodes, tuple([one for one in up.waiting if one.pod in new])
+        self._left = stayed | {one.pod: one.scheduler for one in waiting}
+        lost = tuple(
+            [key for key, pod in there.items() if pod.metadata.controller() is None and key not in kept]
+        )
+        self.steps.append(
+            RemovalStep(
+                REASONS[method],
+                command.decision,
+                tuple(names),
+                tuple(made.values()),
+                command.savings,
+                len(there) - len(kept),
+                kept,
+                lost,
+                waiting,
+                extra,
+            )
+        )
+        view = self.view()
+        afters = [consolidate_after(pool) or 0.0 for pool in view.pools]
+        assert self._now is not None
+        self._now += _BETWEEN + max(afters, default=0.0)
+
+    def _drained(self, names: Sequence[str]) -> tuple[dict[str, str], ScheduleResult]:
+        """Evict the pods of nodes as budgets allow it; those that can never go, and the last run."""
+        scheduler = self._scheduler
+        kept = changes.drain(scheduler, names, partial(reason_to_stay, force=True)).unfinished
+        result = scheduler.run()
+        while kept:
+            pods: list[Pod] = scheduler.client.list(Pod)[0]
+            again = changes.evict(scheduler, [pod for pod in pods if f"Pod {pod.key}" in kept])
+            if not again.deleted:
+                break
+            kept, result = again.unfinished, scheduler.run()
+        return {name.removeprefix("Pod "): why for name, why in kept.items()}, result
+
+    def _remove(self, command: Command, stuck: set[str]) -> None:
+        """Delete nodes that are empty, with their claims."""
+        gone = [one for one in command.candidates if one.state.node and one.state.node.name not in stuck]
+        if gone:
+            changes.remove_nodes(self._scheduler, [one.name for one in gone])
+        for one in gone:
+            with suppress(NotFoundError):  # some stores delete it with its node
+                metadata = structs.replace(one.claim.metadata, finalizers=())  # Karpenter takes them off
+                self._scheduler.client.update(structs.replace(one.claim, metadata=metadata))
+                self._scheduler.client.delete(NodeClaim, one.claim.name)
+        self._scheduler.sync()
+        self._stuck |= stuck

@@ -1,0 +1,71 @@
+"""Why nodes of pools stay: Karpenter's own message, or what it leaves unsaid."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from moorage.autoscaling.karpenter.cluster_view import ClusterView
+
+from .balanced import PoolTotals
+from .candidates import Candidates, NodeEvent
+from .claim_conditions import is_consolidatable
+from .disrupt import DRIFT, METHODS, REASONS, Disruption
+
+_REFUSALS = ("DisruptionBlocked", "Unconsolidatable", "ConsolidationRejected")
+
+
+class Stay(NamedTuple):
+    """A node that stays; `reason` is that of Karpenter's event, "" where it has none."""
+
+    node: str
+    reason: str
+    message: str
+
+
+def staying(view: ClusterView) -> tuple[Stay, ...]:
+    """The nodes that a pass leaves, each with why."""
+    disruption = Disruption(view)
+    results = {method: disruption.play(method) for method in METHODS}
+    going = {
+        one.name
+        for result in results.values()
+        for one in (result.command.candidates if result.command is not None else ())
+    }
+    events: dict[str, NodeEvent] = {}
+    for method, result in results.items():
+        for event in result.events:
+            if event.reason in _REFUSALS and (method != DRIFT or event.reason == "DisruptionBlocked"):
+                known = events.get(event.object)
+                if known is None or _REFUSALS.index(event.reason) < _REFUSALS.index(known.reason):
+                    events[event.object] = event
+    silent = _silent(view, {method: result.budgets for method, result in results.items()})
+    found = []
+    for state in view.states:
+        if state.claim is None or state.name in going:
+            continue
+        told = events.get(f"node/{state.name}") or events.get(f"nodeclaim/{state.name}")
+        if told is not None:
+            found.append(Stay(state.name, told.reason, told.message))
+        else:
+            found.append(Stay(state.name, "", silent.get(state.name, "")))
+    return tuple(found)
+
+
+def _silent(view: ClusterView, budgets: dict[str, dict[str, int]]) -> dict[str, str]:
+    """Why candidates stay of which Karpenter tells nothing."""
+    candidates = Candidates(view, view.situation.now)
+    totals = PoolTotals(view, candidates.found)
+    found = {}
+    for one in candidates.found:
+        pool, method = one.pool, "emptiness" if one.is_empty else "single"
+        if not is_consolidatable(pool, one.claim, view.situation.now):
+            after = pool.spec.disruption.consolidate_after
+            why = f"its pods came or went less than consolidateAfter ({after}) ago"
+        elif not budgets[method][pool.name]:
+            why = f"the budgets of NodePool {pool.name} allow no disruption for {REASONS[method]} now"
+        elif not totals.could_pass(one):
+            why = "policy Balanced: even its deletion saves too little for what it disturbs"
+        else:
+            why = "policy Balanced: what would be done saves too little for what it disturbs"
+        found[one.name] = why
+    return found

@@ -1,0 +1,106 @@
+"""Which nodes Karpenter removes, with kube-scheduler placing the pods."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from moorage import Scheduler, load
+from moorage.autoscaling import Consolidation, read_instance_types
+from moorage.autoscaling.karpenter.disruption.cron_times import hits_between
+from moorage.objects import Node
+from moorage.objects.workloads.ages import seconds
+from tests.house.source import ROOT
+
+EXAMPLE = ROOT / "examples/karpenter/underused.yaml"
+TYPES = ROOT / "examples/karpenter/instance_types.yaml"
+
+
+def items() -> list[Any]:
+    return [one for one in yaml.safe_load_all(EXAMPLE.read_text()) if one]
+
+
+def answer(objects: list[Any], **how: Any) -> Consolidation:
+    scheduler = Scheduler(load({"apiVersion": "v1", "kind": "List", "items": objects}))
+    before: list[Node] = scheduler.client.list(Node)[0]
+    found = scheduler.consolidate(read_instance_types(TYPES), **how)
+    assert before == scheduler.client.list(Node)[0]
+    return found
+
+
+def test_nodes_go_and_the_others_say_why_not() -> None:
+    found = answer(items())
+    (step,) = found.steps
+    assert (step.decision, step.nodes, step.moved, step.waiting) == ("delete", ("node-b", "node-c"), 4, ())
+    assert (str(found.before), str(found.after)) == ("4 nodes at 0.82 $/h", "2 nodes at 0.41 $/h")
+    assert found.least == pytest.approx(0.283, abs=0.001)
+    annotation, cheaper = (stay.message for stay in found.stays)
+    assert annotation == 'Disruption is blocked through the "karpenter.sh/do-not-disrupt" annotation'
+    assert cheaper == "Can't replace with a cheaper node"
+    assert found.notes[0] == "4 nodes of NodePools have no NodeClaim; each is taken to have one."
+
+
+def test_a_node_is_replaced_by_a_cheaper_one() -> None:
+    objects = items()
+    objects[-1]["spec"]["replicas"] = 2
+    objects[:] = [one for one in objects if one["metadata"]["name"] not in ("node-a", "node-c", "node-d")]
+    (step,) = answer(objects).steps
+    assert (step.decision, [node.kind for node in step.replacements]) == (
+        "replace",
+        ["m6i.large on-demand us-west-2a"],
+    )
+    assert step.saved == pytest.approx(0.204 - 0.096)
+
+
+def test_a_budget_with_a_schedule_holds_at_its_time_alone() -> None:
+    objects = items()
+    disruption = objects[0]["spec"]["disruption"]
+    disruption["budgets"] = [{"nodes": "0", "schedule": "0 9 * * mon-fri", "duration": "8h"}]
+    at_work = answer(objects, at="2026-06-01T12:00:00Z")
+    assert not at_work.steps
+    stays = {stay.node: stay.message for stay in at_work.stays}
+    assert stays["node-b"] == "the budgets of NodePool general allow no disruption for Underutilized now"
+    assert answer(objects, at="2026-06-01T18:00:00Z", once=True).steps
+
+
+def test_a_disruption_budget_keeps_a_node() -> None:
+    objects = items()
+    guard = {"kind": "PodDisruptionBudget", "metadata": {"name": "web"}, "apiVersion": "policy/v1"}
+    guard["spec"] = {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "web"}}}  # type: ignore[assignment]
+    found = answer([*objects, guard])
+    assert not found.steps
+    assert found.stays[1].message == "Pdb prevents pod evictions (PodDisruptionBudget=[default/web])"
+
+
+def test_pods_without_a_controller_are_lost() -> None:
+    objects = items()
+    spec = objects[-1]["spec"]["template"]["spec"]
+    objects[-1] = {"kind": "Pod", "metadata": {"name": "alone"}, "spec": spec | {"nodeName": "node-b"}}
+    lost = [pod for step in answer(objects).steps for pod in step.lost]
+    assert lost == ["default/alone"]
+
+
+@pytest.mark.parametrize(
+    ("schedule", "after", "until", "hits"),
+    [
+        ("@daily", "2026-06-01T23:59:59Z", "2026-06-02T00:00:00Z", True),
+        ("@daily", "2026-06-02T00:00:00Z", "2026-06-02T23:59:59Z", False),
+        ("*/15 8-10 * * *", "2026-06-01T10:31:00Z", "2026-06-01T10:44:59Z", False),
+        ("*/15 8-10 * * *", "2026-06-01T10:31:00Z", "2026-06-01T10:45:00Z", True),
+        ("0 0 13 * fri", "2026-06-11T12:00:00Z", "2026-06-12T01:00:00Z", True),  # a Friday, not the 13th
+        ("0 0 13 * *", "2026-06-11T12:00:00Z", "2026-06-12T01:00:00Z", False),
+        ("30 1 1 jan,jul ?", "2026-06-30T00:00:00Z", "2026-07-01T01:30:00Z", True),
+    ],
+)
+def test_times_of_a_schedule(schedule: str, after: str, until: str, hits: bool) -> None:
+    assert hits_between(schedule, seconds(after), seconds(until)) is hits
+
+
+@pytest.mark.parametrize(
+    "schedule", ["* * * *", "61 * * * *", "* * * * someday", "*/0 * * * *", "5-2 * * * *"]
+)
+def test_a_malformed_schedule_is_refused(schedule: str) -> None:
+    with pytest.raises(ValueError, match=r"expected exactly|no number|not within"):
+        hits_between(schedule, 0, 1)

@@ -230,7 +230,9 @@ def test_a_series_is_a_line_chart(browser: Any, tmp_path: Path) -> None:
         for at in (1, 2, 3)
         for name in "ab"
     ]
-    (path := tmp_path / "series.html").write_text(sweep_page({"means": means, "runs": []}).html())
+    (path := tmp_path / "series.html").write_text(
+        sweep_page({"means": means, "runs": []}, ["4 replays"]).html()
+    )
     opened = Opened(browser)
     opened.open(path)
     assert len(opened.all(".intervals polyline")) == 2

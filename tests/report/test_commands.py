@@ -45,7 +45,7 @@ def test_the_page_of_simulate_has_the_figures_of_its_json(run: Any) -> None:
     found = Read(run(*COMMANDS["simulate"], "-o", "html"))
     document = json.loads(run(*COMMANDS["simulate"], "-o", "json"))
     summary = document["summary"]
-    assert f"{summary['unschedulable']} of the 24 pods tried fit no node." in found.text
+    assert f"{summary['placed']} pods have found a node, {summary['unschedulable']} have none." in found.text
     rows = found.tables["Workloads, those with the most pods without a node first"][1:]
     wanted = {(one["namespace"], one["workload"], str(one["pods"])) for one in document["workloads"]}
     assert {(row[0], row[1], row[3]) for row in rows} == wanted
@@ -82,20 +82,20 @@ def test_the_page_of_several_schedulers_has_a_row_for_each(run: Any) -> None:
         "zone-0",
         "zone-1",
     ]
-    assert "All 40 pods that waited have found a node." in found.text
+    assert "40 pods have found a node." in found.text
 
 
 def test_the_page_of_capacity_has_the_figures_of_its_json(run: Any) -> None:
     found = Read(run(*COMMANDS["capacity"], "-o", "html"))
     (template,) = json.loads(run(*COMMANDS["capacity"], "-o", "json"))["templates"]
-    assert f"{template['count']} replicas of {template['name']} fit" in found.text
+    assert f"{template['count']} of {template['name']} fit" in found.text
     rows = found.tables["Replicas by node, the most first"][1:]
     assert {row[1]: int(row[2]) for row in rows} == template["nodes"]
     name, *_ = found.data["b3-1"]["resources"]
     assert name["name"].startswith("replicas, in % of the most")
     assert max(name["percent"]) == 100
     limited = Read(run(*COMMANDS["capacity"], "--max-limit", "1", "-o", "html"))
-    assert "The count ended at its limit of 1 rounds." in limited.text
+    assert "limit of 1 reached" in limited.text
 
 
 def test_the_page_of_compare_has_the_figures_of_its_json(run: Any) -> None:
@@ -114,7 +114,9 @@ def test_the_page_of_compare_has_the_figures_of_its_json(run: Any) -> None:
 def test_moves_are_differences_from_the_first() -> None:
     names = [{"name": name, "measures": {"without a node": 0}} for name in ("as-is", "same", "other")]
     places = [{"pod": "a/b", "places": ["n1", "n1", "n2"]}, {"pod": "a/c", "places": ["", "n1", ""]}]
-    page = comparison_page({"alternatives": names, "differences": places})
+    page = comparison_page(
+        {"alternatives": names, "differences": places}, ["5 pods are not in the same place"]
+    )
     moves = Read(page.html()).tables["Moves"][1:]
     assert moves == [["other", "n1", "n2", "1"], ["same", "no such pod", "n1", "1"]]
 

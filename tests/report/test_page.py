@@ -32,7 +32,7 @@ def evil_page() -> str:
     numbers = {"runs": 2, "mean": 1.0, "least": 0.5, "greatest": 2.0, "margin": 0.1}
     run = mean | {"seed": 1, "measures": {EVIL: 1.0}}
     other = mean | {"configuration": "other"} | numbers
-    page.sections += sweep_page({"means": [mean | numbers, other], "runs": [run]}).sections
+    page.sections += sweep_page({"means": [mean | numbers, other], "runs": [run]}, ["1 replay"]).sections
     return page.html()
 
 
@@ -112,7 +112,7 @@ def test_a_number_that_json_lacks_is_an_error() -> None:
     page = Page("t", "h")
     nan = {"configuration": "a", "timeline": "a", "change": "a", "measure": "m", "runs": 1}
     page.sections += sweep_page(
-        {"means": [nan | {"mean": float("nan"), "least": 0.0, "greatest": 0.0}], "runs": []}
+        {"means": [nan | {"mean": float("nan"), "least": 0.0, "greatest": 0.0}], "runs": []}, ["h"]
     ).sections
     with pytest.raises(ValueError, match="JSON"):
         page.html()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from .node_use import NodeUse, group_grid, heat_map, total_grid
 from .page import Bar, Cell, Fact, Facts, Grid, Lines, Page, amount, shortened
 
 
-def capacity_page(document: Mapping[str, Any], use: NodeUse) -> Page:
+def capacity_page(document: Mapping[str, Any], use: NodeUse, lines: Sequence[str]) -> Page:
     """Return the page of a capacity.
 
     Parameters
@@ -21,12 +21,14 @@ def capacity_page(document: Mapping[str, Any], use: NodeUse) -> Page:
         ``capacity.moorage.dev/v1``.
     use : NodeUse
         Without the replicas that were counted.
+    lines : sequence of str
+        What the command prints: the answer, then what stops the next one.
     """
     replicas: Counter[str] = Counter()
     for each in document["templates"]:
         replicas.update(each["nodes"])
     names = ", ".join(each["name"] for each in document["templates"])
-    page = Page(f"Capacity for {names}", _headline(document))
+    page = Page(f"Capacity for {names}", lines[0])
     facts = [Fact(f"replicas of {each['name']}", amount(each["count"])) for each in document["templates"]]
     gang = document.get("gang")
     rounds = f"gangs of {amount(gang['size'])}" if gang else "rounds"
@@ -36,31 +38,11 @@ def capacity_page(document: Mapping[str, Any], use: NodeUse) -> Page:
         for each in document["templates"]
         if "skipped" in each
     ]
-    by_domain = gang.get("domains", {}) if gang else {}
-    gangs = ", ".join(f"{amount(number)} in {domain}" for domain, number in by_domain.items())
-    lines = Lines([f"Gangs: {gangs}."]) if gangs else None
-    page.add("Summary", Facts(facts), lines, Lines(skipped, True) if skipped else None)
-    page.add("What stops the next one", _end(document), _binding(document))
+    page.add("Summary", Facts(facts), Lines(skipped, True) if skipped else None)
+    page.add("What stops the next one", Lines(lines[1:]), _binding(document))
     page.add("Where replicas fit", _map(use, replicas), _nodes(document))
     page.add("Utilization without them", total_grid(use), group_grid(use, "zone"), group_grid(use, "pool"))
     return page
-
-
-def _headline(document: Mapping[str, Any]) -> str:
-    fits = [f"{amount(each['count'])} replicas of {each['name']}" for each in document["templates"]]
-    return f"{' and '.join(fits)} fit besides the pods of the cluster."
-
-
-def _end(document: Mapping[str, Any]) -> Lines:
-    if "next" not in document:
-        what = "gangs" if "gang" in document else "rounds"
-        return Lines([f"The count ended at its limit of {amount(document['rounds'])} {what}."])
-    lines = [f"Next {document['next']['template']}: {document['next']['message']}"]
-    gang = document.get("gang")
-    if gang and gang["rest"]:
-        fit = f"{amount(gang['rest'])} of its {amount(gang['size'])} pods fit"
-        lines = [f"The next gang does not fit whole: {fit}, and do not count.", *lines]
-    return Lines(lines)
 
 
 def _binding(document: Mapping[str, Any]) -> Grid:

@@ -9,22 +9,24 @@ from typing import Any
 from .page import Bar, Cell, Fact, Facts, Grid, Lines, Page, amount, shortened
 
 
-def comparison_page(document: Mapping[str, Any]) -> Page:
+def comparison_page(document: Mapping[str, Any], lines: Sequence[str]) -> Page:
     """Return the page of runs side by side.
 
     Parameters
     ----------
     document : mapping
         ``compare.moorage.dev/v1``.
+    lines : sequence of str
+        What the command prints; the first one is the answer.
     """
     alternatives, differences = document["alternatives"], document["differences"]
     names = [one["name"] for one in alternatives]
-    page = Page(f"Comparison of {' and '.join(names)}", _headline(alternatives, differences))
+    page = Page(f"Comparison of {' and '.join(names)}", lines[0])
     facts = []
     for one in alternatives:
         missing = one["measures"].get("without a node", 0)
         facts.append(Fact(f"without a node: {one['name']}", amount(missing), "warn" if missing else "good"))
-    page.add("Summary", Facts(facts))
+    page.add("Summary", Facts(facts), Lines(lines[1:], True) if lines[1:] else None)
     page.add(
         "Measures", _measures(alternatives), Lines(["In brackets: the difference from the first."], True)
     )
@@ -41,17 +43,6 @@ def comparison_page(document: Mapping[str, Any]) -> Page:
     pods = shortened("Pods that are not in the same place", head, rows, (), "-o csv has them all.")
     page.add(f"Pods that differ ({amount(len(differences))})", _moves(names, differences), pods)
     return page
-
-
-def _headline(alternatives: Sequence[Mapping[str, Any]], differences: Sequence[Any]) -> str:
-    missing = {one["name"]: one["measures"].get("without a node", 0) for one in alternatives}
-    least = min(missing.values())
-    best = [name for name, count in missing.items() if count == least]
-    if len(best) == len(missing):
-        text = f"{amount(least)} pods have no node in every alternative"
-    else:
-        text = f"{' and '.join(best)}: the fewest pods without a node ({amount(least)})"
-    return f"{text}; {amount(len(differences))} pods are not in the same place."
 
 
 def _measures(alternatives: Sequence[Mapping[str, Any]]) -> Grid:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from moorage.errors import number_of
+from moorage.errors import first_of
 
 from .node_use import NodeUse, group_grid, heat_map, node_grid, total_grid
 from .page import Cell, Fact, Facts, Grid, Lines, Page, amount, shortened
@@ -17,7 +17,9 @@ MILD = ("gated", "other-scheduler", "terminating", "waiting", "kept", "replaced"
 UNSCHEDULABLE = "unschedulable"
 
 
-def simulation_page(document: Mapping[str, Any], use: NodeUse, explain: Explain | None) -> Page:
+def simulation_page(
+    document: Mapping[str, Any], use: NodeUse, explain: Explain | None, lines: Sequence[str]
+) -> Page:
     """Return the page of a run.
 
     Parameters
@@ -28,12 +30,15 @@ def simulation_page(document: Mapping[str, Any], use: NodeUse, explain: Explain 
         After the run.
     explain : Explain or None
         Called for one pod of each of the most frequent causes.
+    lines : sequence of str
+        What the command prints; the first one is the answer.
     """
     summary = document["summary"]
     workloads = document.get("workloads", [])
     without = sum(group["pods"] for one in workloads for group in one["withoutNode"])
-    page = Page("Simulation", _headline(summary, use))
-    page.add("Summary", _facts(summary, use), _conflicts(document))
+    page = Page("Simulation", f"{lines[0]}.{use_sentence(use)}")
+    more = Lines(lines[1:]) if lines[1:] else None
+    page.add("Summary", _facts(summary, use), more, _conflicts(document))
     if workloads or not summary["unschedulable"]:
         block = causes_block(_causes(document), explain)
         page.add(f"Pods without a node ({amount(without)})", block or Lines(["Every pod has a node."]))
@@ -55,21 +60,6 @@ def add_nodes(page: Page, use: NodeUse, when: str = "") -> None:
     """
     page.add(f"Utilization{when}", total_grid(use), group_grid(use, "zone"), group_grid(use, "pool"))
     page.add(f"Nodes{when}", heat_map(use), node_grid(use))
-
-
-def _headline(summary: Mapping[str, Any], use: NodeUse) -> str:
-    placed, failed = summary["placed"], summary["unschedulable"]
-    tried = placed + failed
-    if not tried:
-        start = "No pod was waiting for a node."
-    elif failed:
-        fit = "fits" if failed == 1 else "fit"
-        start = f"{amount(failed)} of the {number_of(tried, 'pod', 'pods')} tried {fit} no node."
-    elif tried == 1:
-        start = "The pod that waited has found a node."
-    else:
-        start = f"All {amount(tried)} pods that waited have found a node."
-    return start + use_sentence(use)
 
 
 def use_sentence(use: NodeUse, verb: str = "is") -> str:
@@ -155,13 +145,10 @@ def _workload_grid(workloads: Sequence[Mapping[str, Any]]) -> Grid:
     rows: list[list[Cell]] = []
     for one in sorted(workloads, key=lambda one: -_missing(one)):
         on_nodes = one["alreadyBound"] + one["placed"]
-        placed = [
-            f"{name} ({count:,})" if count > 1 else name for name, count in list(one["nodes"].items())[:3]
-        ]
-        more = len(one["nodes"]) - 3
-        where = ", ".join(placed) + (f" and {more:,} more" if more > 0 else "")
+        placed = [f"{name} ({count:,})" if count > 1 else name for name, count in one["nodes"].items()]
         status = "without a node" if _missing(one) else "placed"
-        rows.append([one["namespace"], one["workload"], status, one["pods"], on_nodes, _missing(one), where])
+        numbers = one["pods"], on_nodes, _missing(one)
+        rows.append([one["namespace"], one["workload"], status, *numbers, first_of(placed, 3)])
     headings = ("namespace", "workload", "status", "pods", "with node", "without", "placed on")
     caption = "Workloads, those with the most pods without a node first"
     return shortened(caption, headings, rows, (0, 2), "-o csv has every pod.")

@@ -5,41 +5,35 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from moorage.errors import first_of
 from moorage.sim.sweep.side_by_side import KEYS, drawn_measures, series_of, side_by_side
 
-from .page import Cell, Drawn, Fact, Facts, Grid, Page, amount, shortened
+from .page import Cell, Drawn, Fact, Facts, Grid, Lines, Page, amount, shortened
 
 ROWS = 5_000
 """Maximum number of means that are drawn."""
 
 
-def sweep_page(document: Mapping[str, Any]) -> Page:
+def sweep_page(document: Mapping[str, Any], lines: Sequence[str]) -> Page:
     """Return the page of a sweep.
 
     Parameters
     ----------
     document : mapping
         ``sweep.moorage.dev/v1``.
+    lines : sequence of str
+        What the command prints; the first one is the answer.
     """
     means, runs = document["means"], document["runs"]
-    page = Page("Sweep", _headline(means, runs))
+    page = Page("Sweep", lines[0])
     combinations = {tuple(one[key] for key in KEYS) for one in runs}
     facts = [Fact("replays", amount(len(runs))), Fact("combinations", amount(len(combinations)))]
     counts = {f"{key}s": len({one[key] for one in runs}) for key in (*KEYS, "seed")}
     facts += [Fact(name, amount(count)) for name, count in counts.items() if count > 1]
-    page.add("Summary", Facts(facts))
+    page.add("Summary", Facts(facts), Lines(lines[1:], True) if lines[1:] else None)
     page.add("Comparison", _intervals(means), _side_by_side(means))
     page.add("All means", _means(means))
     page.add("Replays", _runs(runs))
     return page
-
-
-def _headline(means: Sequence[Mapping[str, Any]], runs: Sequence[Any]) -> str:
-    names = dict.fromkeys(one["configuration"] for one in means)
-    listed = first_of(list(names), 6)
-    noun = "configuration" if len(names) == 1 else "configurations"
-    return f"{amount(len(runs))} replays compare {len(names)} {noun}: {listed}."
 
 
 def _intervals(means: Sequence[Mapping[str, Any]]) -> Drawn | None:

@@ -44,15 +44,16 @@ def write_capacity(
     def page() -> PageOf:
         from moorage.report import capacity_page, current_use
 
-        made = capacity_page(_document(found), current_use(scheduler))
+        made = capacity_page(_document(found), current_use(scheduler), lines)
         return made, [told["release"]], told["warnings"]
 
     gangs = ", ".join(f"{number} in {domain}" for domain, number in found.domains.items())
     fit = ", ".join(f"{count} of {name}" for name, count in alone.items())
-    lines = [_headline(found), gangs and f"gangs: {gangs}", _end(found), fit and f"alone fit: {fit}"]
+    told_of = _headline(found), gangs and f"gangs: {gangs}", _end(found), fit and f"alone fit: {fit}"
+    lines = [*filter(None, told_of)]
     tables = [_counts(found), _binding(found), *([_nodes(found)] if verbose else [])]
     document = _document(found) | dict(told)
-    write_answer(form, lambda: document, filter(None, lines), tables, lambda: _nodes(found), page)
+    write_answer(form, lambda: document, lines, tables, lambda: _nodes(found), page)
 
 
 def _document(found: Capacity) -> dict[str, Any]:

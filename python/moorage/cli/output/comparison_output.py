@@ -59,7 +59,7 @@ def write_comparison(
         for one in shown["alternatives"]:
             one["name"] = without_folders(one["name"])
         each = [] if releases else [release_document(one.simulation.cluster) for one in alternatives]
-        return comparison_page(shown), each, warnings
+        return comparison_page(shown, lines), each, warnings
 
     pods = _pods(alternatives, releases)
     moved = number_of(len(pods.cells), "pod is not", "pods are not")

@@ -86,7 +86,8 @@ def write_simulation(
         from moorage.report import current_use, simulation_page
 
         found, scheduler = _document(simulation, outcomes), simulation.scheduler
-        made = simulation_page(found, current_use(scheduler), lambda key: document(scheduler.explain(key)))
+        use = current_use(scheduler)
+        made = simulation_page(found, use, lambda key: document(scheduler.explain(key)), [*lines()])
         return made, [found["release"]], found["warnings"]
 
     def lines() -> Iterator[str]:

@@ -31,10 +31,12 @@ def write_sweep(form: str, result: SweepResult) -> None:
     keys = len(headings) - len({one["configuration"] for one in document["means"]})
     table = Table([*(one.upper() for one in headings[:keys]), *headings[keys:]], cells)
 
+    lines = [f"{result.headline()}{_differing(document['means'])}", _note(document)]
+
     def page() -> PageOf:
         from moorage.report import sweep_page
 
-        return sweep_page(document), [], []
+        return sweep_page(document, lines), [], []
 
     if form in PICTURES:
         from moorage.report import sweep_figure
@@ -46,7 +48,6 @@ def write_sweep(form: str, result: SweepResult) -> None:
     else:
         runs = result.runs()
         rows = columns_table(runs, 6)._replace(headings=[*runs.columns])
-        lines = [f"{result.headline()}{_differing(document['means'])}", _note(document)]
         write_answer(form, lambda: document, lines, [table], lambda: rows, page)
 
 

@@ -21,7 +21,7 @@ from typing import Any
 
 import jinja2
 import yaml
-from PIL import Image
+from PIL import Image, ImageChops
 
 from moorage import cli
 
@@ -187,26 +187,28 @@ SECTION = """
 header, footer, section:not([aria-labelledby={}]), [data-filters], .scroll {{ display: none !important }}
 main {{ padding-top: 16px }}
 """
-HIDDEN = {"check": ("", 640), "heat": (SECTION.format("s4"), 400), "sweep": (SECTION.format("s2"), 490)}
-"""What is hidden of a page, and the height of the window."""
+HIDDEN = {"check": "footer { display: none }", "heat": SECTION.format("s4"), "sweep": SECTION.format("s2")}
+"""What a picture leaves out of a page."""
 CHROMIUM = (
     *("chromium", "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"),
     *("--hide-scrollbars", "--force-device-scale-factor=1.5", "--virtual-time-budget=2000"),
+    "--window-size=1040,900",
 )
 
 
 def photograph(name: str, page: str, theme: str, path: Path) -> None:
-    """Write what Chromium shows of a page."""
-    hidden, height = HIDDEN[name]
-    style = f"<style>#theme, .skip {{ display: none }}{hidden}</style></head>"
+    """Write what Chromium shows of a page, without the empty rest of its window."""
+    style = f"<style>#theme, .skip {{ display: none }}{HIDDEN[name]}</style></head>"
     page = page.replace("<html ", f'<html data-theme="{theme}" ', 1).replace("</head>", style, 1)
     with tempfile.TemporaryDirectory() as folder:
         file, image = Path(folder) / "page.html", Path(folder) / "page.png"
         file.write_text(page)
-        size = f"--window-size=1040,{height}"
-        command = [*CHROMIUM, size, f"--screenshot={image}", file.as_uri()]
+        command = [*CHROMIUM, f"--screenshot={image}", file.as_uri()]
         subprocess.run(command, check=True, capture_output=True, timeout=120)
-        Image.open(image).convert("RGB").quantize(256).save(path, optimize=True)
+        shown = Image.open(image).convert("RGB")
+    empty = Image.new("RGB", shown.size, shown.getpixel((0, 0)))
+    *_, bottom = ImageChops.difference(shown, empty).getbbox() or shown.getbbox()
+    shown.crop((0, 0, shown.width, bottom + 24)).quantize(256).save(path, optimize=True)
 
 
 def main() -> None:

@@ -34,11 +34,11 @@ def pending_pods(scheduler: PodScheduler) -> tuple[list[Pod], dict[str, int]]:
                 skipped[why] += 1
             else:
                 pods.append(pod)
-    pods.sort(key=_queue_order)
+    pods.sort(key=queue_order)
     return pods, dict(skipped)
 
 
-def _queue_order(pod: Pod) -> tuple[int, str, int]:
+def queue_order(pod: Pod) -> tuple[int, str, int]:
     """Return the key of the order of PrioritySort; equal pods are queued in the order of their creation."""
     meta = pod.metadata
     return -(pod.spec.priority or 0), meta.creation_timestamp or "", int(meta.resource_version or 0)

@@ -217,9 +217,16 @@ def _nodes_at_least(one: PodClass, node: Node) -> int:
             counts.append(count)
     first = pod.spec.containers[0].resources.requests if pod.spec.containers else {}
     if first:
-        for need, has in zip(amounts(first), amounts(capacity(node)), strict=True):
-            counts.append(math.ceil(count * need / has) if has else 0)
+        (cpu, memory), (has_cpu, has_memory) = amounts(first), amounts(capacity(node))
+        if has_cpu and has_memory:
+            # Upstream multiplies by a power of ten, which is not exact.
+            counts.append(math.ceil(count * _cores(cpu) / _cores(has_cpu)))
+            counts.append(math.ceil(count * memory / has_memory))
     return max(counts)
+
+
+def _cores(milli: int) -> float:
+    return milli * 0.001 if milli % 1000 else milli / 1000
 
 
 def _is_simple(pod: Pod) -> bool:

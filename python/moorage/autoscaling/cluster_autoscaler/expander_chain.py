@@ -110,7 +110,7 @@ def _priority(flags: Flags, options: list[Option], cluster: int) -> list[Option]
     for priority in sorted(flags.priorities, reverse=True):
         patterns = flags.priorities[priority]
         best = [one for one in options if any(re.search(each, one.group.name) for each in patterns)]
-        if best and priority >= 0:
+        if best and priority >= -1:  # as upstream begins to compare
             return best
     return options
 

@@ -70,7 +70,7 @@ class NodeSnapshot:
 
     def fits(self, pod: Pod, name: str) -> bool:
         """Whether a pod fits on a node."""
-        plain = self._plain(pod)
+        plain = self.plain(pod)
         if plain is None:
             return self.why_not(pod, name) is None
         self.cache.state.view.refresh()
@@ -82,12 +82,12 @@ class NodeSnapshot:
         least."""
         run = iter(pods)
         pod = next(run)
-        plain = self._plain(pod)
+        plain = self.plain(pod)
         if plain is None or not self._is_alone(pod, plain.target):
             return 1
-        return 1 + sum(1 for _ in takewhile(lambda one: self._plain(one) is plain, run))
+        return 1 + sum(1 for _ in takewhile(lambda one: self.plain(one) is plain, run))
 
-    def _plain(self, pod: Pod) -> _Plain | None:
+    def plain(self, pod: Pod) -> _Plain | None:
         """What is known of the class of a pod that the core alone filters, without volumes and claims."""
         if pod.spec.resource_claims or pod.spec.node_name or uses_volumes(pod):
             return None
@@ -130,7 +130,7 @@ class NodeSnapshot:
         """Place pods in turns around the nodes: as none depends on other nodes, a turn gives one pod to each
         node that has room."""
         out: list[str] = []
-        plain, rows, row_name = self._plain(pods[0]), self._row_array(), self.cache.state.table.row_name
+        plain, rows, row_name = self.plain(pods[0]), self._row_array(), self.cache.state.table.row_name
         assert plain is not None
         while len(out) < len(pods) and len(accepted):
             start = (self.last_hit + 1) % len(accepted)
@@ -147,7 +147,7 @@ class NodeSnapshot:
     def _search(self, pod: Pod, accepted: Mask) -> int:
         if not len(accepted):
             return -1
-        rows, start, plain = self._row_array(), (self.last_hit + 1) % len(accepted), self._plain(pod)
+        rows, start, plain = self._row_array(), (self.last_hit + 1) % len(accepted), self.plain(pod)
         if plain is None:
             return next((at for at in _around(accepted, start) if not self._rejects(pod, int(rows[at]))), -1)
         return next(_around(accepted & self._marks(plain.target)[rows], start), -1)
@@ -172,7 +172,7 @@ class NodeSnapshot:
 
     def place(self, pod: Pod, name: str) -> None:
         """Put a pod that is on no node on one, whether it fits or not; its claims get their devices."""
-        plain = self._plain(pod)
+        plain = self.plain(pod)
         if plain is None and (pod.spec.resource_claims or self.engine.profile.asks_devices(pod)):
             self._allocate(pod, name)
         self.cache.assume_pod(bound(pod, name))

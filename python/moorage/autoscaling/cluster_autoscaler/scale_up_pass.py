@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from moorage.framework.plugin.status import Status
 from moorage.objects import Pod
 
 from .equal_pods import PodClass, pod_classes
@@ -148,11 +149,16 @@ class ScaleUpPass:
 
     def _takers(self, classes: Sequence[PodClass], group: NodeGroup) -> list[PodClass]:
         """The classes whose first pod fits on one new node of a group."""
-        template, out = self.templates[group.name], []
+        template, out = self.templates[group.name], list[PodClass]()
+        known: dict[object, Status | None] = {}
         with self.snapshot.trial():
             self.snapshot.add(template)
             for one in classes:
-                status = self.snapshot.why_not(one.pods[0], template.node.name)
+                pod = one.pods[0]
+                kind = self.snapshot.plain(pod) or id(pod)
+                if kind not in known:
+                    known[kind] = self.snapshot.why_not(pod, template.node.name)
+                status = known[kind]
                 if status is None:
                     one.takers.append(group.name)
                     out.append(one)
@@ -227,7 +233,7 @@ class ScaleUpPass:
                 return
             self._request(growth)
             result.growths.append(growth)
-        result.result = "Successful"
+        result.result, self.memory.added = "Successful", self.now
         result.awaiting = [
             pod
             for one in result.classes
@@ -257,7 +263,6 @@ class ScaleUpPass:
         memory.targets[growth.group] = growth.new_size
         request = memory.requests.setdefault(growth.group, ScaleUpRequest(0, self.now))
         request.nodes, request.time = request.nodes + count, self.now
-        memory.added = self.now
 
     def _fail(self, result: ScaleUpResult, error: str, failed: Sequence[Growth] = ()) -> None:
         """End with an error: classes that only failed groups could take remain."""

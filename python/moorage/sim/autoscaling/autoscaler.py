@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 from moorage.autoscaling.cluster_autoscaler import ClusterAutoscaler, Loop, NodeGroup, ScaleUpRequest
 from moorage.autoscaling.cluster_autoscaler.pods_to_help import created
 from moorage.objects import Node
-from moorage.planning.pending import pending_pods
+from moorage.planning.pending import queue_order
 from moorage.planning.pod_moves import pods_to_move
 from moorage.sim.timeline import Event, Verb
 from moorage.sim.timeline.autoscaler_spec import AutoscalerSpec, flags_of
@@ -220,7 +221,8 @@ class Autoscaler:
         def draw(options: int) -> int:
             return int(np.random.default_rng([self.spec.seed, state.tick]).integers(options))
 
-        waiting = pending_pods(replayer.scheduler)[0]
+        *tried, _ = replayer.queue.pending_pods()  # without those that are gated
+        waiting = sorted([info.pod for info in chain(*tried)], key=queue_order)
         loop = player.run_once(replayer.scheduler, members, now, waiting, draw)
         for growth in loop.up.growths:
             why = f"{len(loop.up.triggered)} pods"

@@ -12,7 +12,7 @@ from moorage.objects import Node, NodeClaim, NodePool, ObjectMeta
 from moorage.objects.model.karpenter import NodeClaimSpec, NodeClaimStatus
 from moorage.scheduler import PodScheduler
 
-from .instance_types.seen_types import POOL
+from .instance_types.labels import POOL
 from .launched_nodes import READY_CLAIM, READY_LABELS, READY_NODE
 
 

@@ -18,8 +18,7 @@ from moorage.objects.model.karpenter import NodeClaimSpec, NodeClaimStatus
 from moorage.objects.model.node import NodeSpec, NodeStatus
 
 from .instance_types.instance_type import InstanceType, Offering
-from .instance_types.read_types import CAPACITY_TYPE, ZONE
-from .instance_types.seen_types import INSTANCE_TYPE, POOL
+from .instance_types.labels import CAPACITY_TYPE, INSTANCE_TYPE, POOL, ZONE
 from .karpenter.new_nodes_result import NewClaim
 
 _HOSTNAME = "kubernetes.io/hostname"

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Sequence
 from moorage.objects import Node
 
 from .instance_types.instance_type import InstanceType
-from .instance_types.read_types import CAPACITY_TYPE, ZONE
-from .instance_types.seen_types import INSTANCE_TYPE
+from .instance_types.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
 
 
 def price_of_nodes(nodes: Iterable[Node], types: Sequence[InstanceType]) -> tuple[float, int]:

@@ -20,8 +20,7 @@ from moorage.plugins.taint_toleration import REJECTING_EFFECTS
 from moorage.scheduler import PodScheduler
 
 from .instance_types.instance_type import InstanceType
-from .instance_types.read_types import CAPACITY_TYPE, ZONE
-from .instance_types.seen_types import INSTANCE_TYPE, POOL
+from .instance_types.labels import CAPACITY_TYPE, INSTANCE_TYPE, POOL, ZONE
 from .karpenter.claims.claim_template import by_weight, is_dynamic
 from .karpenter.new_nodes_result import NewClaim
 from .pending_provisioning import PassQuestion, pass_question

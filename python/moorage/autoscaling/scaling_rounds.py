@@ -19,8 +19,7 @@ from moorage.scheduler import PodScheduler, ScheduleResult
 from moorage.tables import Table, Tabular
 
 from .instance_types.instance_type import InstanceType, Offering
-from .instance_types.read_types import CAPACITY_TYPE, ZONE
-from .instance_types.seen_types import INSTANCE_TYPE
+from .instance_types.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
 from .karpenter.karpenter_options import VERSION, KarpenterOptions
 from .karpenter.new_nodes_result import NewClaim, Provisioning
 from .launched_nodes import claim_and_node

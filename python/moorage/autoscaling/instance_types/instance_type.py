@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from moorage._core.base.quantity import Quantity
 from moorage.objects import NodeSelectorRequirement
 
-RESERVED = "reserved"
-"""The capacity type of an offering whose instances were paid for before."""
+from .labels import RESERVED
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,9 @@ from moorage.objects.model.field_rules import quantity
 from moorage.objects.read.decode import decode
 from moorage.objects.read.files import read_file, source_name
 
-from .instance_type import RESERVED, InstanceType, Offering
+from .instance_type import InstanceType, Offering
+from .labels import CAPACITY_TYPE, RESERVED, ZONE
 
-ZONE, CAPACITY_TYPE = "topology.kubernetes.io/zone", "karpenter.sh/capacity-type"
 RESERVATION = "karpenter.k8s.aws/capacity-reservation-id"
 _KINDS = ("on-demand", "spot", RESERVED)
 _ARCHITECTURES = {"x86_64": "amd64", "i386": "386"}

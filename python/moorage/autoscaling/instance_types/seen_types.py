@@ -8,10 +8,8 @@ from moorage._core.base.quantity import Quantity, parse
 from moorage.objects import Node, NodeSelectorRequirement
 
 from .instance_type import InstanceType, Offering
-from .read_types import CAPACITY_TYPE, ZONE
+from .labels import CAPACITY_TYPE, INSTANCE_TYPE, POOL, ZONE
 
-INSTANCE_TYPE = "node.kubernetes.io/instance-type"
-POOL = "karpenter.sh/nodepool"
 UNKNOWN = float("inf")
 """The price of an offering of which none is known."""
 _OF_ONE_NODE = (

@@ -13,6 +13,7 @@ from typing import TypeVar
 import numpy as np
 
 from moorage.autoscaling.instance_types.instance_type import InstanceType
+from moorage.autoscaling.instance_types.labels import INSTANCE_TYPE
 from moorage.objects import (
     CSINode,
     DaemonSet,
@@ -44,7 +45,7 @@ from .claims.claim_template import (
 )
 from .claims.daemon_overhead import Daemon, daemons
 from .claims.reservations import Reservations
-from .claims.type_columns import INSTANCE_TYPE, KnownType
+from .claims.type_columns import KnownType
 from .host_table import HostTable
 from .karpenter_options import KarpenterOptions
 from .new_nodes_result import Finisher

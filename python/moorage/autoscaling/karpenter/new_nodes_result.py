@@ -13,18 +13,12 @@ import numpy.typing as npt
 
 from moorage._core.base.go_sort import sort_order
 from moorage.autoscaling.instance_types.instance_type import InstanceType, Offering, total
+from moorage.autoscaling.instance_types.labels import CAPACITY_TYPE, INSTANCE_TYPE, RESERVED
 from moorage.tables import Table, Tabular
 
 from .claims.claim import Claim
 from .claims.claim_template import SIMULATED
-from .claims.type_columns import (
-    CAPACITY_TYPE,
-    INSTANCE_TYPE,
-    RESERVED,
-    TypeColumns,
-    lacking_text,
-    lacking_values,
-)
+from .claims.type_columns import TypeColumns, lacking_text, lacking_values
 from .claims.type_filter import smallest
 from .karpenter_options import VERSION, KarpenterOptions
 from .requirements.requirement_set import HOSTNAME, RequirementSet

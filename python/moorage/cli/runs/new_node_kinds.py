@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from moorage.autoscaling import read_instance_types, seen_types
-from moorage.autoscaling.instance_types.seen_types import POOL
+from moorage.autoscaling.instance_types.labels import POOL
 from moorage.autoscaling.node_prices import price_of_nodes
 from moorage.autoscaling.pool_templates import PoolTemplates, pool_templates
 from moorage.errors import InputError, number_of

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from moorage.autoscaling.instance_types.labels import RESERVED
 from moorage.autoscaling.karpenter.requirements.requirement_set import RequirementSet
 
-from .type_columns import RESERVED, KnownOffering, KnownType
+from .type_columns import KnownOffering, KnownType
 
 UNAVAILABLE = (
     "one or more instance types with compatible reserved offerings are available, but could not be reserved"

@@ -15,6 +15,7 @@ from operator import or_
 
 from moorage._core.base.quantity import Quantity
 from moorage.autoscaling.instance_types.instance_type import InstanceType, Offering
+from moorage.autoscaling.instance_types.labels import CAPACITY_TYPE, INSTANCE_TYPE, RESERVED, ZONE
 from moorage.autoscaling.karpenter.requirements.requirement import EXCLUDING, Requirement, bits
 from moorage.autoscaling.karpenter.requirements.requirement_set import RequirementSet, Vocabulary
 from moorage.objects import NodeSelectorRequirement
@@ -263,9 +264,3 @@ def lacking_values(columns: TypeColumns, types: int, requirements: RequirementSe
 
 def lacking_text(lacking: Iterable[str]) -> str:
     return f"minValues requirement is not met for label(s) (label(s)=[{' '.join(sorted(lacking))}])"
-
-
-INSTANCE_TYPE = "node.kubernetes.io/instance-type"
-ZONE = "topology.kubernetes.io/zone"
-CAPACITY_TYPE = "karpenter.sh/capacity-type"
-RESERVED = "reserved"

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import inf
 
-from moorage.autoscaling.karpenter.claims.type_columns import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
+from moorage.autoscaling.instance_types.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
 from moorage.autoscaling.karpenter.cluster_view import ClusterView
 from moorage.autoscaling.karpenter.pods.pod_validation import NODEPOOL
 from moorage.objects import NodeClaim, NodePool

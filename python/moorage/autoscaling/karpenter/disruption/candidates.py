@@ -12,7 +12,7 @@ from functools import cached_property
 from math import inf
 
 from moorage.autoscaling.instance_types.instance_type import InstanceType
-from moorage.autoscaling.karpenter.claims.type_columns import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
+from moorage.autoscaling.instance_types.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
 from moorage.autoscaling.karpenter.cluster_view import ClusterView
 from moorage.autoscaling.karpenter.nodes.state_nodes import StateNode, is_true
 from moorage.autoscaling.karpenter.pods.pod_validation import (

@@ -7,12 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from moorage.autoscaling.karpenter.claims.type_columns import (
-    CAPACITY_TYPE,
-    INSTANCE_TYPE,
-    RESERVED,
-    KnownType,
-)
+from moorage.autoscaling.instance_types.labels import CAPACITY_TYPE, INSTANCE_TYPE, RESERVED
+from moorage.autoscaling.karpenter.claims.type_columns import KnownType
 from moorage.autoscaling.karpenter.cluster_view import ClusterView
 from moorage.autoscaling.karpenter.nodes.state_nodes import condition, is_true
 from moorage.autoscaling.karpenter.pods.pod_validation import GROUP

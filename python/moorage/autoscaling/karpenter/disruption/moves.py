@@ -8,12 +8,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from moorage.autoscaling.karpenter.claims.type_columns import (
-    CAPACITY_TYPE,
-    TypeColumns,
-    lacking_text,
-    lacking_values,
-)
+from moorage.autoscaling.instance_types.labels import CAPACITY_TYPE
+from moorage.autoscaling.karpenter.claims.type_columns import TypeColumns, lacking_text, lacking_values
 from moorage.autoscaling.karpenter.cluster_view import ClusterView
 from moorage.autoscaling.karpenter.new_nodes_result import FinishedClaim
 from moorage.autoscaling.karpenter.requirements.requirement_set import RequirementSet

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from moorage._core.base.quantity import Quantity, parse
+from moorage.autoscaling.instance_types.labels import INSTANCE_TYPE
 from moorage.autoscaling.karpenter.pods.pod_validation import GROUP, NODEPOOL
 from moorage.autoscaling.karpenter.requirements.requirement_set import HOSTNAME
 from moorage.objects import Condition, Node, NodeClaim, Taint
 
 REGISTERED, INITIALIZED = f"{GROUP}/registered", f"{GROUP}/initialized"
-INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 _READINESS = "readiness.k8s.io/"
 _EPHEMERAL = frozenset(
     {

@@ -273,6 +273,8 @@ def test_the_command_follows_a_cluster_until_it_is_stopped(
             ["--bind-address", "0.0.0.0", "--tls-cert-file", "c", "--tls-private-key-file", "k"],
             "needs --authorization-kubeconfig: an API server decides who may ask",
         ),
+        (["--authorization-kubeconfig", "c"], "no token is reviewed"),
+        (["--predict"], "--predict needs a cluster that is followed"),
         (["--tls-cert-file", "c"], "give both --tls-cert-file and --tls-private-key-file, or neither"),
     ],
 )

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -94,6 +95,22 @@ def test_a_child_touches_no_file_process_or_server_of_its_machine(tmp_path: Path
         *["refused"] * len(attempts),
     ]
     assert (tmp_path / "own/data").read_text() == "own/data"
+
+
+def test_the_end_ends_the_children() -> None:
+    forks, errors = Forks(Limits()), list[TwinRefusalError]()
+
+    def ask() -> None:
+        with pytest.raises(TwinRefusalError) as refused:
+            forks.run(endless, b"", nullcontext())
+        errors.append(refused.value)
+
+    thread = Thread(target=ask)
+    thread.start()
+    while thread.is_alive():
+        forks.end()
+        thread.join(0.01)
+    assert len(errors) == 1
 
 
 def test_a_question_too_many_is_refused() -> None:

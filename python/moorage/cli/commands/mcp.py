@@ -6,6 +6,7 @@ from importlib.util import find_spec
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from moorage.cli.options.inputs import input_options, scheduler_options
 from moorage.cli.options.logs import logging_to_stderr, verbosity_option
@@ -14,6 +15,9 @@ from moorage.cli.options.number_ranges import WholeNumber
 from moorage.cli.options.option_groups import GroupedCommand
 from moorage.cli.twin.serve_twin import limit_options
 from moorage.errors import MoorageError
+
+OF_TWIN = ("address", "token_file", "certificate_authority", "port", "verbose")
+"""Parameters that count where a twin elsewhere is asked."""
 
 
 @click.command(
@@ -53,13 +57,12 @@ def mcp(verbose: int, address: str | None, port: int | None, **options: Any) -> 
 
     if find_spec("mcp") is None:
         raise MoorageError("mcp is missing, the SDK of the protocol: pip install 'moorage[mcp]'")
-    from moorage.cli.options.inputs import names_server
     from moorage.cli.twin.mcp_server import http_server, serve_streams
     from moorage.cli.twin.remote_twin import RemoteTwin
     from moorage.cli.twin.serve_twin import asked_twin
 
-    if address is not None and (options["files"] or options["synthetic"] or names_server(options)):
-        raise click.UsageError("--twin cannot be combined with -f, --kubeconfig or --in-cluster")
+    if address is not None:
+        _refuse_others()
     if address is None and (options["token_file"] or options["certificate_authority"]):
         raise click.UsageError("--token-file and --certificate-authority need --twin")
     with logging_to_stderr(verbose), ExitStack() as stack:
@@ -73,3 +76,14 @@ def mcp(verbose: int, address: str | None, port: int | None, **options: Any) -> 
         else:
             http_server(ask, "127.0.0.1", port).run()
     return 0
+
+
+def _refuse_others() -> None:
+    """Refuse options that a twin elsewhere has of its own."""
+    context = click.get_current_context()
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        if name not in OF_TWIN and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise click.UsageError(
+                f"--twin cannot be combined with {parameter.opts[0]}, which the twin is given"
+            )

@@ -136,6 +136,12 @@ def serve_twin(options: Mapping[str, Any], stop: Event) -> None:
         raise click.UsageError(
             f"--bind-address {address} needs --authorization-kubeconfig: an API server decides who may ask"
         )
+    reviews = "authentication_kubeconfig", "authorization_kubeconfig"
+    if not is_open and any(options[name] for name in reviews):
+        raise click.UsageError(
+            f"on {address} no token is reviewed: leave out --authentication-kubeconfig "
+            "and --authorization-kubeconfig"
+        )
     with ExitStack() as stack:
         twin, cluster = asked_twin(options, stop, stack)
         alive, ready = ({}, {}) if cluster is None else cluster.checks()
@@ -152,6 +158,7 @@ def serve_twin(options: Mapping[str, Any], stop: Event) -> None:
                 max_body=options["max_body"],
             )
         stack.callback(server.close)
+        stack.callback(twin.forks.end)
         host = f"[{address}]" if ":" in address else address
         click.echo(f"{'https' if files[0] else 'http'}://{host}:{server.port}/v1/", err=True)
         stop.wait()
@@ -181,7 +188,9 @@ def asked_twin(
     seconds, memory = options["answer_seconds"], options["answer_memory"] * MIB
     limits = Limits(seconds, memory, at_once=options["at_once"])
     if not names_server(options):
-        load_input({**options, "version": options["version"]})
+        if _is_given("predicts"):
+            raise click.UsageError("--predict needs a cluster that is followed: files have no bindings")
+        load_input(options)
         files = options["files"]
         if "-" in files:
             raise click.UsageError("standard input can be read once only: give -f a file")
@@ -233,13 +242,20 @@ def _metrics(
     if options["standing"] is not None:
         from .standing_questions import StandingAnswers, read_questions
 
-        answers = StandingAnswers(twin.alone(), read_questions(options["standing"]))
+        alone = twin.alone()
+        answers = StandingAnswers(alone, read_questions(options["standing"]))
         registry.register(answers)
         asker = Thread(target=answers.keep_asking, args=(stop,), name="questions", daemon=True)
         asker.start()
-        stack.callback(asker.join, options["answer_seconds"])
+        stack.callback(asker.join)
+        stack.callback(alone.forks.end)
         stack.callback(stop.set)
     return lambda: generate_latest(registry)
+
+
+def _is_given(name: str) -> bool:
+    """Whether the command line has a parameter."""
+    return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
 def _defaults(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -249,7 +265,7 @@ def _defaults(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     context = click.get_current_context()
     for parameter in context.command.params:
         name = parameter.name or ""
-        if name not in OF_QUESTIONS or context.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
+        if name not in OF_QUESTIONS or not _is_given(name):
             continue
         value, option = options[name], long_name(parameter)
         if isinstance(value, bool):

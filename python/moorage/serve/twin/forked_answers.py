@@ -95,6 +95,7 @@ class Forks:
 
     def __init__(self, limits: Limits, files: Iterable[Path] = ()) -> None:
         self.limits, self._slots = limits, BoundedSemaphore(limits.at_once)
+        self._children: set[int] = set()
         code = Path(__file__).resolve().parents[2]
         own = [sys.prefix, sys.base_prefix, *map(str, (code, *files))]
         self._readable = (*_READABLE, *map(os.path.abspath, own))
@@ -120,6 +121,7 @@ class Forks:
                 child = os.fork()
                 if not child:
                     self._answer(work, stdin, [one.fileno() for one in files])
+            self._children.add(child)
             code = self._wait(child)
             texts = [os.pread(one.fileno(), self.limits.output, 0) for one in files]
         return self._judged(code, texts[0], texts[1].decode(errors="replace"))
@@ -134,6 +136,12 @@ class Forks:
         finally:
             self._slots.release()
 
+    def end(self) -> None:
+        """End the children that answer now."""
+        for child in list(self._children):
+            with suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
+
     def _wait(self, child: int) -> int:
         """Return the exit code of a child, or minus the signal that has ended it."""
         handle = os.pidfd_open(child)
@@ -141,6 +149,7 @@ class Forks:
             is_late = not select.select([handle], [], [], self.limits.seconds)[0]
             if is_late:
                 os.kill(child, signal.SIGKILL)
+            self._children.discard(child)
             code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
             if is_late or code == -signal.SIGXCPU:
                 raise TwinRefusalError(TOO_LONG, f"the answer took longer than {self.limits.seconds:g} s")

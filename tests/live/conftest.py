@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.live.kit.cluster_workload import clear
@@ -39,7 +39,7 @@ def shared(binaries: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 def cluster(shared: ControlPlane) -> Iterator[ControlPlane]:
     """A control plane that tests share: etcd and kube-apiserver, with none of the objects of `PATHS`."""
     yield shared
-    shared.end("kube-scheduler")
+    shared.end_commands()
     with connect(shared.kubeconfig()) as client:
         clear(client)
 
@@ -65,18 +65,9 @@ def admin(connected: Callable[..., ApiClient]) -> ApiClient:
 
 
 @pytest.fixture
-def scheduler(cluster: ControlPlane) -> Iterator[Callable[..., Process]]:
-    """Starts `Process` for the cluster; those that a test does not end are killed."""
-    started: list[Process] = []
-
-    def start(*arguments: Any, **options: Any) -> Process:
-        started.append(Process(cluster, *arguments, **options))
-        return started[-1]
-
-    yield start
-    for one in started:
-        one.process.kill()
-        one.process.wait()
+def scheduler(cluster: ControlPlane) -> Callable[..., Process]:
+    """Starts `Process` for the cluster."""
+    return partial(Process, cluster)
 
 
 @pytest.fixture

@@ -72,18 +72,15 @@ def extended(plane: ControlPlane) -> Iterator[tuple[ApiClient, str]]:
     with connect(plane.kubeconfig()) as admin:
         create(admin, [*priority_classes(), *(node(f"n{at}", disk="ab"[at % 2]) for at in range(6))])
         extender = Command(
-            folder / "extender.log",
+            plane,
+            "extender",
             *("moorage", "serve", "extender", "--kubeconfig", plane.kubeconfig(ADMIN)),
             *("--config", f"{folder}/extender.yaml", "--port", "0", "--path", "/scheduler"),
             *("--tls-cert-file", f"{folder}/server.crt", "--tls-private-key-file", f"{folder}/server.key"),
             *("--client-ca-file", f"{folder}/ca.crt"),
         )
-        try:
-            yield admin, url_of(extender)
-            assert extender.end() == 0, extender.log.read_text()
-        finally:
-            extender.process.kill()
-            extender.process.wait()
+        yield admin, url_of(extender)
+        assert extender.end() == 0, extender.log.read_text()
 
 
 def extenders(folder: Path, url: str, *, sends_names: bool, has_certificate: bool = True) -> str:

@@ -161,7 +161,8 @@ def test_a_deployed_scheduler_asks_for_its_rights_and_for_nothing_else(
         (port,) = free_ports(1)
         account = mounted(plane, admin)
         process = Command(
-            plane.folder / "ours.log",
+            plane,
+            "ours",
             "tests.live.kit.in_pod",
             str(account),
             str(plane.port),

@@ -57,6 +57,10 @@ class UnreachableError(ApiError):
     """The server did not answer; the request may have taken effect."""
 
 
+class NotSentError(UnreachableError):
+    """The request did not reach the server, so it has no effect."""
+
+
 def not_found(struct: type[Object], name: str) -> NotFoundError:
     """Return the error of an object that does not exist.
 

@@ -151,7 +151,7 @@ def test_a_client_certificate_is_read_again_before_it_runs_out(
 
 def dump(kubeconfig: str, file: Path) -> subprocess.CompletedProcess[str]:
     """``moorage dump`` from a cluster."""
-    command = [sys.executable, "-m", "moorage", "dump", "--kubeconfig", kubeconfig, str(file)]
+    command = [sys.executable, "-m", "moorage", "dump", "--kubeconfig", kubeconfig, "-o", str(file)]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 

@@ -70,6 +70,7 @@ class ControlPlane:
         self.peer = f"http://127.0.0.1:{peer}"
         self.url = f"https://127.0.0.1:{self.port}"
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.commands: list[subprocess.Popen[bytes]] = []  # of moorage, which a test ends itself
         self.authority = authority = Authority(folder)
         authority.issue("server", "kube-apiserver", serves=True)
         authority.issue("admin", "admin", "system:masters")
@@ -195,9 +196,18 @@ class ControlPlane:
                 process.kill()
                 process.wait()
 
+    def end_commands(self) -> None:
+        """End the schedulers that a test has left behind because an assertion failed."""
+        for command in self.commands:
+            command.kill()
+            command.wait()
+        self.commands.clear()
+        self.end("kube-scheduler")
+
     def stop(self) -> None:
         """End all processes, etcd last, and remove its data, which have 64 MB or more."""
-        for name in ("kube-controller-manager", "kube-scheduler", "kube-apiserver", "etcd"):
+        self.end_commands()
+        for name in ("kube-controller-manager", "kube-apiserver", "etcd"):
             self.end(name)
         shutil.rmtree(self.folder / "etcd", ignore_errors=True)
 

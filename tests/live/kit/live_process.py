@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from threading import Event, Thread
 
 from tests.live.kit.control_plane import LIMIT, SCHEDULER, ControlPlane
@@ -51,21 +50,25 @@ def elected(seconds: float = 6.0, qps: int = 5000) -> str:
 
 
 class Command:
-    """A command of moorage in a process, with what it prints in a file.
+    """A command of moorage in a process, which ends with a control plane at the latest; what it prints goes
+    to a file.
 
     Parameters
     ----------
-    log : Path
+    plane : ControlPlane
+    name : str
+        Of the file.
     *command : str
         Module and arguments.
     """
 
-    def __init__(self, log: Path, *command: str) -> None:
-        self.log = log
-        with log.open("wb") as output:
+    def __init__(self, plane: ControlPlane, name: str, *command: str) -> None:
+        self.log = plane.folder / f"{name}.log"
+        with self.log.open("wb") as output:
             self.process = subprocess.Popen(
                 [sys.executable, "-X", "faulthandler", "-m", *command], stdout=output, stderr=output
             )
+        plane.commands.append(self.process)
 
     def end(self, how: signal.Signals = signal.SIGTERM) -> int:
         self.process.send_signal(how)
@@ -109,7 +112,7 @@ class Process(Command):
         module = ["tests.live.kit.killed_scheduler", *killed_at] if killed_at else ["moorage"]
         kubeconfig = kubeconfig or plane.kubeconfig(SCHEDULER, port=port)
         command = [*module, "scheduler", "--kubeconfig", kubeconfig]
-        super().__init__(plane.folder / f"{name}.log", *command, "--config", str(config), *options)
+        super().__init__(plane, name, *command, "--config", str(config), *options)
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from threading import Event
 
 import pytest
 from tests.store.api.wire_server import WireServer
@@ -32,7 +33,10 @@ def slept() -> list[float]:
 
 @pytest.fixture
 def client(server: WireServer, slept: list[float]) -> Iterator[ApiClient]:
-    http = Session(server.url)
-    client = ApiClient(Connection(http, sleep=slept.append))
+    def wait(event: Event, seconds: float) -> bool:
+        slept.append(seconds)
+        return event.is_set()
+
+    client = ApiClient(Connection(Session(server.url), sleep=slept.append, wait=wait))
     yield client
     client.close()

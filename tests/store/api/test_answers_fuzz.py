@@ -104,7 +104,8 @@ def check(answers: list[bytes]) -> None:
     server = WireServer(store)
     logging.getLogger("moorage.serve").addHandler(log)
     try:
-        with ApiClient(Connection(Session(server.url), sleep=slept.append)) as client:
+        connection = Connection(Session(server.url), sleep=slept.append, wait=lambda *_: False)
+        with ApiClient(connection) as client:
             server.faults += map(sends, answers)
             informers = InformerFactory(client)
             kinds: list[type[Object]] = [Pod, PodGroup]

@@ -238,13 +238,28 @@ def test_a_binding_without_an_answer_is_looked_for(
     assert slept == [1.0]  # the server may be about to bind it
 
 
-def test_a_lost_answer_is_the_failure_if_the_pod_cannot_be_read(
-    client: ApiClient, store: ObjectStore, server: WireServer
+def test_a_lost_answer_is_looked_for_until_the_server_tells(
+    client: ApiClient, store: ObjectStore, server: WireServer, slept: list[float]
 ) -> None:
+    """A server that starts is away, does not know the user, or gives him no right."""
     stored = store.create(pod("a"))
-    server.faults += [cuts, answers(403, "Forbidden", "may not read")]
+
+    def carries_out(handler: Handler) -> bool:
+        store.bind(stored, "n")
+        return bool(cuts(handler))
+
+    starts = [answers(code, "", "not yet") for code in (401, 403, 500)]
+    server.faults += [carries_out, *[cuts] * 4, *starts]
+    client.bind(stored, "n")
+    assert slept == [1.0, 0.2, 0.4, 0.8, 1.0, 1.0, 1.0, 1.0]
+    deleted = store.create(pod("b"))
+    server.faults += [cuts, answers(404, "NotFound", "gone")]
     with pytest.raises(UnreachableError):
-        client.bind(stored, "n")
+        client.bind(deleted, "n")
+
+
+def test_a_binding_of_another_pod_is_none(client: ApiClient, store: ObjectStore, server: WireServer) -> None:
+    stored = store.create(pod("a"))
     other = replace(stored, metadata=replace(stored.metadata, uid="x"))
     store.bind(stored, "n")
     server.faults.append(cuts)

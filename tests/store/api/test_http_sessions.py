@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import httpx2
+import pytest
 
+from moorage.store.api import Connection
 from moorage.store.api.http_sessions import HttpSessions, Session
+from moorage.store.errors import NotSentError
 
 
 class Closed(httpx2.BaseTransport):
@@ -53,3 +56,20 @@ def test_credentials_that_cannot_change_are_not_renewed() -> None:
     with sessions.use() as same:
         assert same is session
     sessions.close()
+
+
+def test_the_lease_is_asked_for_when_the_body_is_sent() -> None:
+    """Until the connection is open, it may have run out."""
+    holds = [True]
+
+    class Slow(httpx2.BaseTransport):
+        def handle_request(self, request: httpx2.Request) -> httpx2.Response:
+            assert request.headers["Content-Length"] == "2"
+            holds[0] = not holds[0]
+            return httpx2.Response(200, content=b"".join(request.stream))  # type: ignore[arg-type]
+
+    connection = Connection(Session("http://x", Slow()))
+    connection.may_write = lambda: holds[0]
+    with pytest.raises(NotSentError, match="the Lease is not held"):
+        connection.request("POST", "/x", None, b"{}")
+    assert connection.request("POST", "/x", None, b"{}") == b"{}"

@@ -12,7 +12,7 @@ import pytest
 from tests.store.api.test_api_client import answers, cuts, pod
 from tests.store.api.wire_server import Handler, WireServer
 
-from moorage.objects import Node, ObjectMeta, Pod, PodGroup, parse_selector
+from moorage.objects import Namespace, Node, Object, ObjectMeta, Pod, PodGroup, parse_selector
 from moorage.objects.resource_names import plural
 from moorage.store import (
     BadRequestError,
@@ -30,17 +30,19 @@ LIMIT = 30.0  # seconds until a test gives up; none of them takes that long
 
 
 class Pauses:
-    """A sleep that ends when the test says so."""
+    """Pauses of reflectors that end when the test says so, or when another reflector does."""
 
     def __init__(self) -> None:
         self.seconds = list[float]()
         self._ends = Semaphore(0)
         self._began = Semaphore(0)
 
-    def __call__(self, seconds: float) -> None:
+    def __call__(self, call: Event, seconds: float) -> bool:
         self.seconds.append(seconds)
         self._began.release()
-        assert self._ends.acquire(timeout=LIMIT)
+        while not call.is_set() and not self._ends.acquire(timeout=0.01):
+            pass
+        return call.is_set()
 
     def begin(self) -> None:
         """Wait until a pause begins."""
@@ -53,7 +55,7 @@ class Pauses:
 @pytest.fixture
 def pauses(client: ApiClient) -> Iterator[Pauses]:
     pauses = Pauses()
-    client.connection.sleep = pauses
+    client.connection.wait = pauses
     yield pauses
     pauses.end(100)
 
@@ -85,13 +87,14 @@ def take(reflector: Any, count: int) -> list[tuple[str, str]]:
     return taken
 
 
-def watching(client: ApiClient, store: ObjectStore) -> Reflector[Pod]:
-    """A reflector whose stream is open."""
-    reflector = client.follow(Pod)
+def watching(client: ApiClient, store: ObjectStore, obj: Object | None = None) -> Reflector[Any]:
+    """A reflector whose stream is open, as it has told of an object."""
+    obj = pod("a") if obj is None else obj
+    reflector = client.follow(type(obj))
     assert reflector.wait(LIMIT)
     assert reflector.poll() == []
-    store.create(pod("a"))
-    assert take(reflector, 1) == [("ADDED", "a")]
+    store.create(obj)
+    assert take(reflector, 1) == [("ADDED", obj.name)]
     return reflector
 
 
@@ -289,6 +292,56 @@ def test_a_kind_that_cannot_be_listed_keeps_its_copy_and_stops_no_other(
     until(lambda: len(pods.values()) == 2)
 
 
+@pytest.mark.parametrize("is_alone", [True, False])
+def test_the_first_kind_that_can_be_read_after_an_outage_calls_the_others(
+    client: ApiClient,
+    store: ObjectStore,
+    server: WireServer,
+    pauses: Pauses,
+    slept: list[float],
+    is_alone: bool,
+) -> None:
+    """They do not pause to the end, and their backoff begins anew. A kind that failed alone calls nobody, and
+    one that was never served is called as well."""
+    server.unserved.add("scheduling.k8s.io")
+    Copy(client, PodGroup).until("")
+    pauses.begin()
+    client.connection.wait = pauses = Pauses()  # that of the groups does not end
+    fault = answers(403, "Forbidden", "not yet")
+
+    def refuse(handler: Handler) -> bool:
+        is_concerned = not (is_alone and handler.path.startswith("/api/v1/namespaces"))
+        if is_concerned:
+            server.faults.append(refuse)
+            fault(handler)
+        return is_concerned
+
+    others = [kind(metadata=ObjectMeta(name="x")) for kind in (Node, Namespace)]
+    followed = [watching(client, store, obj) for obj in (pod("x"), *others)]
+    concerned = followed[:2] if is_alone else followed
+    server.faults.append(refuse)
+    for handler in list(server.open):
+        if not (is_alone and "namespaces" in handler.path):
+            handler.cut()
+    for _ in range(2):
+        for _ in concerned:
+            pauses.begin()
+        pauses.end(len(concerned))
+    for _ in concerned:
+        pauses.begin()
+    server.faults.clear()
+    pauses.end()
+    while all(one.unreadable_since is not None for one in concerned):
+        client.arrivals.wait(client.arrivals.count, 0.001)
+    if is_alone:
+        pauses.end()
+    count = 0 if is_alone else 3
+    while len(slept) < count or any(one.unreadable_since is not None for one in followed):
+        client.arrivals.wait(client.arrivals.count, 0.001)
+    assert len(slept) == count
+    assert all(0.8 <= seconds <= 1.6 for seconds in slept)
+
+
 def test_a_kind_that_comes_and_goes(
     client: ApiClient, store: ObjectStore, server: WireServer, pauses: Pauses
 ) -> None:
@@ -388,7 +441,7 @@ def test_closing_ends_the_thread(client: ApiClient, store: ObjectStore) -> None:
     reflector = watching(client, store)
     reflector.close()
     assert reflector.join(LIMIT)
-    assert client.reflectors == []
+    assert client.reflectors == ()
 
 
 def test_the_threads_have_a_second_to_end(server: WireServer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -402,7 +455,7 @@ def test_the_threads_have_a_second_to_end(server: WireServer, monkeypatch: pytes
 
     monkeypatch.setattr(Reflector, "join", join)
     http = Session(server.url)
-    client = ApiClient(Connection(http, sleep=lambda _: None, clock=lambda: now[0]))
+    client = ApiClient(Connection(http, clock=lambda: now[0]))
     for _ in range(3):
         client.follow(Pod)
     client.close()

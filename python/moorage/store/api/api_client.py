@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from threading import Event, RLock
+from threading import Event
 from types import TracebackType
 from typing import Any, Self, TypeVar, overload
 
@@ -21,6 +21,7 @@ from moorage.store.errors import (
     BadRequestError,
     InvalidObjectError,
     NotFoundError,
+    NotSentError,
     ServerError,
     UnreachableError,
     other_uid,
@@ -41,8 +42,9 @@ LOOK = 1.0
 """Seconds between two looks at an event that ends a wait."""
 CLOSE_TIMEOUT = 1.0
 """Seconds that all threads have to end."""
-BINDING_TIME = 1.0
-"""Seconds in which a server has carried out a binding whose connection broke."""
+BINDING_TIME, LOOKS = 1.0, 300
+"""Seconds in which a server has carried out a binding whose connection broke, and how often the pod is read
+then, until the server tells where it is."""
 PATCHES: dict[PatchType, str] = {
     "merge": "application/merge-patch+json",
     "strategic": "application/strategic-merge-patch+json",
@@ -75,18 +77,15 @@ class ApiClient:
         self.arrivals = Arrivals()
         self._clock = clock
         self._discovery = Discovery(connection)
-        self._reflectors: list[Reflector[Any]] = []
-        self._lock = RLock()
 
     def now(self) -> float:
         """Return the time in seconds since 1970."""
         return self._clock()
 
     @property
-    def reflectors(self) -> list[Reflector[Any]]:
+    def reflectors(self) -> tuple[Reflector[Any], ...]:
         """What follows a kind each, and is not closed."""
-        with self._lock:
-            return [reflector for reflector in self._reflectors if not reflector.is_closed]
+        return self.arrivals.reflectors
 
     def await_lists(self, stop: Event) -> bool:
         """Wait until all reflectors have listed their objects; False if an event is set before."""
@@ -154,10 +153,7 @@ class ApiClient:
                 return None
             return Collection(self.connection, struct, endpoint, namespace, selectors, heard)
 
-        reflector = Reflector(struct.__name__, find, self.connection, self.arrivals)
-        with self._lock:
-            self._reflectors = [*self.reflectors, reflector]
-        return reflector
+        return Reflector(struct.__name__, find, self.connection, self.arrivals)
 
     # ---- writing ----
 
@@ -255,8 +251,8 @@ class ApiClient:
     def bind(self, pod: Pod, node: str) -> None:
         """Bind a pod to a node; see `ObjectClient.bind`.
 
-        If the answer is lost or no Status, or the server has failed, the pod is read: a caller that took it
-        for unbound would give its room to another pod.
+        If the answer is lost or no Status, or the server has failed, the pod is read until the server tells
+        where it is: a caller that took it for unbound would give its room to another pod.
 
         Raises
         ------
@@ -276,23 +272,30 @@ class ApiClient:
         try:
             if not is_status(self.connection.request("POST", path, None, _encoded(binding))):
                 raise ServerError("the API server has sent no Status in answer to a binding")
+        except NotSentError:
+            raise
         except (ServerError, UnreachableError):
-            self.connection.sleep(BINDING_TIME)
             if not self._is_on(pod, node):
                 raise
 
     def _is_on(self, pod: Pod, node: str) -> bool:
-        """Whether a server that can be reached has a pod on a node."""
-        try:
-            found = self.get(Pod, pod.name, pod.namespace)
-        except ApiError:
-            return False
-        return found.spec.node_name == node and pod.metadata.uid in ("", found.metadata.uid)
+        """Whether the server has a pod on a node, as soon as it tells. While it starts it is away, knows no
+        user, or gives nobody a right."""
+        for _ in range(LOOKS):
+            self.connection.sleep(BINDING_TIME)
+            try:
+                found = self.get(Pod, pod.name, pod.namespace)
+            except NotFoundError:
+                return False
+            except ApiError:
+                continue
+            return found.spec.node_name == node and pod.metadata.uid in ("", found.metadata.uid)
+        return False
 
     # ---- the end ----
 
     def close(self) -> None:
-        """Close all reflectors and connections. A thread that waits to try again ends later by itself."""
+        """Close all reflectors and connections."""
         reflectors = self.reflectors
         for reflector in reflectors:
             reflector.close()

@@ -7,13 +7,14 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from threading import Event
 from typing import Literal, TypeAlias
 
 import httpx2
 
-from moorage.store.errors import ApiError, UnreachableError
+from moorage.store.errors import ApiError, NotSentError, UnreachableError
 
-from .http_sessions import JSON, HttpSessions, Session
+from .http_sessions import JSON, GuardedBody, HttpSessions, Session
 from .rate_limit import RateLimit
 from .server_errors import error_of, status_of
 
@@ -21,6 +22,8 @@ Method: TypeAlias = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 Params: TypeAlias = Mapping[str, str]
 Sleep: TypeAlias = Callable[[float], object]
 """Takes seconds, and lets them pass."""
+Wait: TypeAlias = Callable[[Event, float], bool]
+"""Lets seconds pass, unless an event is set before; returns whether it is."""
 
 RETRIES = 10
 """How often a request is repeated that the server has put off (client-go v0.36, rest/request.go)."""
@@ -84,16 +87,18 @@ class Connection:
         Takes seconds, and lets them pass.
     clock : callable, optional
         Returns seconds, for what is measured between two moments.
+    wait : callable, optional
+        As `sleep`, for what an event may end.
 
     Attributes
     ----------
-    sleep, clock : callable
+    sleep, clock, wait : callable
     limit : RateLimit or None
         Of requests per second; None, the default, for none.
     repeats : bool
         Whether requests are repeated; True by default.
     may_write : callable or None
-        Asked before each write, after all waits: while it returns False, none is sent.
+        Asked at the moment when the body of a write is sent: while it returns False, none is.
     requests : int
         The number of requests that were sent.
     refused_since : float or None
@@ -105,10 +110,12 @@ class Connection:
         http: HttpSessions | Session,
         sleep: Sleep = time.sleep,
         clock: Callable[[], float] = time.monotonic,
+        wait: Wait = Event.wait,
     ) -> None:
         self._sessions = http if isinstance(http, HttpSessions) else HttpSessions(lambda: http)
         self.sleep = sleep
         self.clock = clock
+        self.wait = wait
         self.limit: RateLimit | None = None
         self.repeats = True
         self.may_write: Callable[[], bool] | None = None
@@ -119,13 +126,11 @@ class Connection:
         """Return how many requests wait for `limit`."""
         return 0 if self.limit is None else self.limit.waiting()
 
-    def _send_off(self, method: Method) -> None:
+    def _send_off(self) -> None:
         """Count a request, and wait until it may be sent."""
         self.requests += 1
         if self.limit is not None and (seconds := self.limit.delay()) > 0:
             self.sleep(seconds)
-        if method != "GET" and self.may_write is not None and not self.may_write():
-            raise UnreachableError("not sent: the Lease is not held")
 
     @contextmanager
     def _session(self) -> Iterator[Session]:
@@ -135,7 +140,7 @@ class Connection:
                 session = stack.enter_context(self._sessions.use())
             except Exception as error:
                 self._judge(_UNAUTHORIZED)
-                raise _unreachable("no credentials", error) from None
+                raise NotSentError(f"no credentials: {_text(error)}") from None
             yield session
 
     def _judge(self, status: int) -> None:
@@ -172,12 +177,13 @@ class Connection:
         """
         broken = put_off = 0
         is_renewed = False
+        content = body if body is None or self.may_write is None else GuardedBody(body, self.may_write)
         while True:
-            self._send_off(method)
+            self._send_off()
             with self._session() as session:
                 response: httpx2.Response | None = None
                 try:
-                    response = session.send(method, path, params, body, content_type)
+                    response = session.send(method, path, params, content, content_type)
                     response.read()
                 except Exception as error:
                     response = None
@@ -210,7 +216,7 @@ class Connection:
         ApiError
             See `request`. Nothing is repeated.
         """
-        self._send_off("GET")
+        self._send_off()
         with self._session() as session, ExitStack() as opened:
             try:
                 response = session.send("GET", path, params, silence=STREAM_TIMEOUT)
@@ -239,7 +245,12 @@ def _unreachable(what: str, error: Exception) -> ApiError:
     """Return the error of a request that has failed without an answer, for whatever reason."""
     if isinstance(error, ApiError):
         return error
-    return UnreachableError(f"{what}: {str(error) or type(error).__name__}")
+    is_sent = not isinstance(error, (httpx2.ConnectError, httpx2.ConnectTimeout))
+    return (UnreachableError if is_sent else NotSentError)(f"{what}: {_text(error)}")
+
+
+def _text(error: Exception) -> str:
+    return str(error) or type(error).__name__
 
 
 def _retry_after(response: httpx2.Response) -> float | None:

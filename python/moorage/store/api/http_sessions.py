@@ -10,13 +10,29 @@ from urllib.parse import quote, urlencode
 
 import httpx2
 
-from moorage.store.errors import UnreachableError
+from moorage.store.errors import NotSentError
 
 from .reloaded import Reloaded
 
 READ_TIMEOUT = 30.0
 """Seconds without a byte of an answer after which a request has failed."""
 JSON = "application/json"
+
+
+class GuardedBody:
+    """The body of a write, which is sent only if it may be at that moment: until a connection is open, much
+    time may pass. The server does nothing before the body has come."""
+
+    def __init__(self, body: bytes, may_write: Callable[[], bool]) -> None:
+        self._body, self._may_write = body, may_write
+
+    def __len__(self) -> int:
+        return len(self._body)
+
+    def __iter__(self) -> Iterator[bytes]:
+        if not self._may_write():
+            raise NotSentError("not sent: the Lease is not held")
+        yield self._body
 
 
 class Session:
@@ -64,7 +80,7 @@ class Session:
         method: str,
         path: str,
         params: Mapping[str, str] | None = None,
-        body: bytes | None = None,
+        body: GuardedBody | None = None,
         content_type: str = JSON,
         *,
         silence: float | None = None,
@@ -87,7 +103,9 @@ class Session:
         """
         query = f"?{urlencode(params)}" if params else ""
         url = self._url.copy_with(raw_path=f"{self._folder}{quote(path)}{query}".encode())
-        headers = self._headers if body is None else [*self._headers, ("Content-Type", content_type)]
+        headers = self._headers
+        if body is not None:
+            headers = [*headers, ("Content-Type", content_type), ("Content-Length", str(len(body)))]
         limits = dict.fromkeys(("connect", "read", "write", "pool"), self.timeout)
         if silence is not None:
             limits["read"] = silence
@@ -135,7 +153,7 @@ class HttpSessions:
         """Keep a session open during the block."""
         with self._lock:
             if self._is_closed:
-                raise UnreachableError("the client is closed")
+                raise NotSentError("the client is closed")
             session = self._sessions.get(lambda one: one.expires <= self._now())
             old, self._current = self._current, session
             if old is not None and old is not session and not old.users:

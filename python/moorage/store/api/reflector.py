@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Callable
-from threading import Condition, Thread
-from typing import Generic, TypeVar
+from threading import Condition, Event, Thread
+from typing import Any, Generic, TypeVar
 
 from moorage.objects import Object
 from moorage.store.errors import (
@@ -45,11 +45,14 @@ class Arrivals:
     ----------
     condition : threading.Condition
         Of its lock, under which reflectors keep their news.
+    reflectors : tuple of Reflector
+        Those that are not closed.
     """
 
     def __init__(self) -> None:
         self.condition = Condition()
         self.count = 0
+        self.reflectors: tuple[Reflector[Any], ...] = ()
 
     def note(self) -> None:
         """Count one arrival, and wake the threads that wait. To be called with the lock."""
@@ -90,14 +93,18 @@ class Backoff:
     def __init__(self, clock: Callable[[], float], jitter: Callable[[], float] = random.random) -> None:
         self._clock = clock
         self._jitter = jitter
-        self._next = INITIAL_BACKOFF
         self._last = clock()
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin anew."""
+        self._next = INITIAL_BACKOFF
 
     def next(self) -> float:
         """Return the seconds of the next pause."""
         now = self._clock()
         if now - self._last >= RESET:
-            self._next = INITIAL_BACKOFF
+            self.reset()
         self._last = now
         seconds, self._next = self._next, min(2 * self._next, MAX_BACKOFF)
         return min(seconds * (1.0 + self._jitter()), MAX_BACKOFF)
@@ -107,9 +114,9 @@ class Reflector(Generic[T]):
     """Lists the objects of a kind, watches them, and lists them again after an error of the watch.
 
     Only if the server has not answered, or asks to wait, the watch goes on where it was. Between two attempts
-    it waits (`Backoff`). Bookmarks move the resource version forward, so that the server's history reaches
-    back to it. A kind that the server has never served has no objects. One that cannot be read any more keeps
-    those that were read.
+    it waits (`Backoff`); if none of the client's kinds could be read, only until one can be. Bookmarks move
+    the resource version forward, so that the server's history reaches back to it. A kind that the server has
+    never served has no objects. One that cannot be read any more keeps those that were read.
 
     Parameters
     ----------
@@ -156,6 +163,9 @@ class Reflector(Generic[T]):
         self._version = ""
         self._backoff = Backoff(connection.clock)
         self.ends_before: Callable[[WatchEvent[T]], bool] | None = None
+        self._call = Event()  # ends a pause
+        with arrivals.condition:
+            arrivals.reflectors = (*arrivals.reflectors, self)
         self._thread = Thread(target=self._work, name=f"reflector {kind}", daemon=True)
         self._thread.start()
 
@@ -190,12 +200,14 @@ class Reflector(Generic[T]):
             )
 
     def close(self) -> None:
-        """End the thread: at once if it waits for the server, else after its pause. News that were not read
-        are lost."""
-        with self._arrivals.condition:
+        """End the thread. News that were not read are lost."""
+        arrivals = self._arrivals
+        with arrivals.condition:
             self.is_closed, self._refusal = True, None
             self._news.clear()
-            self._arrivals.note()
+            arrivals.reflectors = tuple(one for one in arrivals.reflectors if one is not self)
+            arrivals.note()
+        self._call.set()
         if (collection := self._collection) is not None:
             collection.interrupt()
 
@@ -311,14 +323,22 @@ class Reflector(Generic[T]):
                 self._arrivals.note()
 
     def _can_be_read(self) -> None:
-        """Note that the kind can be read."""
+        """Note that the kind can be read. If it is the first one after all could not be, the server was away:
+        then the others do not pause any longer."""
         self._has_sent_wrong = False
         if self.unreadable_since is not None:
+            reflectors = self._arrivals.reflectors
+            if all(one.unreadable_since is not None or one._collection is None for one in reflectors):
+                for one in reflectors:
+                    one._call.set()
             seconds = self._connection.clock() - self.unreadable_since
             self.unreadable_since, self.error = None, ""
             logger.info("kind can be read again: kind=%s seconds=%.1f", self.kind, seconds)
 
     def _pause(self) -> None:
         self._opened_at = None
-        if not self.is_closed:
-            self._connection.sleep(self._backoff.next())
+        self._call.clear()
+        if not self.is_closed and self._connection.wait(self._call, self._backoff.next()):
+            self._backoff.reset()
+            if not self.is_closed:  # all are called at once, and go on one after the other
+                self._connection.sleep(self._backoff.next())

@@ -80,7 +80,7 @@ class Session:
         method: str,
         path: str,
         params: Mapping[str, str] | None = None,
-        body: GuardedBody | None = None,
+        body: bytes | GuardedBody | None = None,
         content_type: str = JSON,
         *,
         silence: float | None = None,

@@ -43,7 +43,7 @@ def review(request: httpx2.Request) -> httpx2.Response:
 
 
 def connection(handler: Any) -> Connection:
-    http = Session("http://reviews", httpx2.MockTransport(handler))
+    http = Session("http://reviews", lambda: httpx2.MockTransport(handler))
     return Connection(http, sleep=lambda _: None)
 
 

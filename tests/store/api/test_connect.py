@@ -99,7 +99,7 @@ def test_a_stream_has_a_longer_timeout_than_a_request(tmp_path: Path) -> None:
 
     with client_of(tmp_path, "http://127.0.0.1:1") as client, client.connection._sessions.use() as session:
         timeout = session.timeout
-    http = Session("http://x", httpx2.MockTransport(answer), timeout=timeout)
+    http = Session("http://x", lambda: httpx2.MockTransport(answer), timeout=timeout)
     connection = Connection(http)
     connection.request("GET", "/request")
     with connection.stream("/stream", {}) as stream:

@@ -6,31 +6,35 @@ import httpx2
 import pytest
 
 from moorage.store.api import Connection
-from moorage.store.api.http_sessions import HttpSessions, Session
+from moorage.store.api.http_sessions import KEPT, HttpSessions, Session
 from moorage.store.errors import NotSentError
 
 
-class Closed(httpx2.BaseTransport):
-    """Knows whether it was closed."""
+class Transport(httpx2.BaseTransport):
+    """Answers, and knows whether it was closed."""
 
     is_closed = False
+
+    def handle_request(self, request: httpx2.Request) -> httpx2.Response:
+        return httpx2.Response(200)
 
     def close(self) -> None:
         self.is_closed = True
 
 
-def is_closed(session: Session) -> bool:
-    transport = session._transport
-    assert isinstance(transport, Closed)
-    return transport.is_closed
-
-
 def test_a_session_is_closed_after_its_last_request() -> None:
     made: list[Session] = []
+    transports: list[Transport] = []
 
     def make() -> Session:
-        made.append(Session("http://x", Closed()))
-        return made[-1]
+        transport = Transport()
+        transports.append(transport)
+        made.append(Session("http://x", lambda: transport))
+        with made[-1].send("GET", "/"):
+            return made[-1]
+
+    def is_closed(session: Session) -> bool:
+        return transports[made.index(session)].is_closed
 
     sessions = HttpSessions(make, is_renewable=True)
     with sessions.use() as old, sessions.use() as same:
@@ -49,8 +53,28 @@ def test_a_session_is_closed_after_its_last_request() -> None:
     assert len(made) == 3
 
 
+def test_a_transport_has_one_request_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last that was used is the next; one that nobody needs is closed."""
+    transports, now = list[Transport](), [0.0]
+
+    def make() -> Transport:
+        transports.append(Transport())
+        return transports[-1]
+
+    monkeypatch.setattr("moorage.store.api.http_sessions.time.monotonic", lambda: now[0])
+    session = Session("http://x", make)
+    with session.send("GET", "/"), session.send("GET", "/"):
+        pass
+    for now[0] in (KEPT, 2 * KEPT):
+        with session.send("GET", "/"):
+            pass
+    assert [one.is_closed for one in transports] == [False, True]
+    session.close()
+    assert [one.is_closed for one in transports] == [True, True]
+
+
 def test_credentials_that_cannot_change_are_not_renewed() -> None:
-    sessions = HttpSessions(lambda: Session("http://x", Closed()))
+    sessions = HttpSessions(lambda: Session("http://x", Transport))
     with sessions.use() as session:
         assert not sessions.renew(session)
     with sessions.use() as same:
@@ -60,16 +84,15 @@ def test_credentials_that_cannot_change_are_not_renewed() -> None:
 
 def test_the_lease_is_asked_for_when_the_body_is_sent() -> None:
     """Until the connection is open, it may have run out."""
-    holds = [True]
+    answers = [True, False, True, True]
 
     class Slow(httpx2.BaseTransport):
         def handle_request(self, request: httpx2.Request) -> httpx2.Response:
             assert request.headers["Content-Length"] == "2"
-            holds[0] = not holds[0]
             return httpx2.Response(200, content=b"".join(request.stream))  # type: ignore[arg-type]
 
-    connection = Connection(Session("http://x", Slow()))
-    connection.may_write = lambda: holds[0]
+    connection = Connection(Session("http://x", Slow))
+    connection.may_write = lambda: answers.pop(0)
     with pytest.raises(NotSentError, match="the Lease is not held"):
         connection.request("POST", "/x", None, b"{}")
     assert connection.request("POST", "/x", None, b"{}") == b"{}"

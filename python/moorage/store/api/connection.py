@@ -14,7 +14,7 @@ import httpx2
 
 from moorage.store.errors import ApiError, NotSentError, UnreachableError
 
-from .http_sessions import JSON, GuardedBody, HttpSessions, Session
+from .http_sessions import JSON, GuardedBody, HttpSessions, Session, check_may_write
 from .rate_limit import RateLimit
 from .server_errors import error_of, status_of
 
@@ -98,7 +98,7 @@ class Connection:
     repeats : bool
         Whether requests are repeated; True by default.
     may_write : callable or None
-        Asked at the moment when the body of a write is sent: while it returns False, none is.
+        Asked after all waits of a write, and again when its body is sent: while it returns False, none is.
     requests : int
         The number of requests that were sent.
     refused_since : float or None
@@ -126,11 +126,13 @@ class Connection:
         """Return how many requests wait for `limit`."""
         return 0 if self.limit is None else self.limit.waiting()
 
-    def _send_off(self) -> None:
+    def _send_off(self, method: Method) -> None:
         """Count a request, and wait until it may be sent."""
         self.requests += 1
         if self.limit is not None and (seconds := self.limit.delay()) > 0:
             self.sleep(seconds)
+        if method != "GET" and self.may_write is not None:
+            check_may_write(self.may_write)
 
     @contextmanager
     def _session(self) -> Iterator[Session]:
@@ -179,12 +181,12 @@ class Connection:
         is_renewed = False
         content = body if body is None or self.may_write is None else GuardedBody(body, self.may_write)
         while True:
-            self._send_off()
+            self._send_off(method)
             with self._session() as session:
                 response: httpx2.Response | None = None
                 try:
-                    response = session.send(method, path, params, content, content_type)
-                    response.read()
+                    with session.send(method, path, params, content, content_type) as response:
+                        response.read()
                 except Exception as error:
                     response = None
                     broken += 1
@@ -216,11 +218,10 @@ class Connection:
         ApiError
             See `request`. Nothing is repeated.
         """
-        self._send_off()
+        self._send_off("GET")
         with self._session() as session, ExitStack() as opened:
             try:
-                response = session.send("GET", path, params, silence=STREAM_TIMEOUT)
-                opened.callback(_close, response)
+                response = opened.enter_context(session.send("GET", path, params, silence=STREAM_TIMEOUT))
                 self._judge(response.status_code)
                 body = b"" if response.is_success else response.read()
             except Exception as error:
@@ -234,11 +235,6 @@ class Connection:
     def close(self) -> None:
         """Close all connections."""
         self._sessions.close()
-
-
-def _close(response: httpx2.Response) -> None:
-    with suppress(Exception):
-        response.close()
 
 
 def _unreachable(what: str, error: Exception) -> ApiError:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import Lock
 from urllib.parse import quote, urlencode
 
@@ -16,6 +17,8 @@ from .reloaded import Reloaded
 
 READ_TIMEOUT = 30.0
 """Seconds without a byte of an answer after which a request has failed."""
+KEPT = 5.0
+"""Seconds for which a connection stays open without a request."""
 JSON = "application/json"
 
 
@@ -30,21 +33,34 @@ class GuardedBody:
         return len(self._body)
 
     def __iter__(self) -> Iterator[bytes]:
-        if not self._may_write():
-            raise NotSentError("not sent: the Lease is not held")
+        check_may_write(self._may_write)
         yield self._body
 
 
+def check_may_write(may_write: Callable[[], bool]) -> None:
+    """Raise NotSentError unless this may be."""
+    if not may_write():
+        raise NotSentError("not sent: the Lease is not held")
+
+
+def _plain() -> httpx2.BaseTransport:
+    return httpx2.HTTPTransport(trust_env=False)
+
+
 class Session:
-    """HTTP/1.1 to one server, and what is known of the credentials.
+    """HTTP/1.1 to one server, and what is known of the credentials. Thread-safe.
 
     A client of httpx2 would take a quarter more processor time for a request, for cookies, redirects and the
-    like: so the transport is asked itself.
+    like: so a transport is asked itself. A transport looks at all of its connections for each request. So
+    each has one request at a time, and the last that was used is the next: what a burst has opened besides is
+    closed soon.
 
     Parameters
     ----------
     url : str
         Of the server; paths are below it.
+    transport : callable, optional
+        Returns another transport; by default one without TLS.
     headers : sequence of (str, str), optional
         Of each request.
     timeout : float, optional
@@ -62,7 +78,7 @@ class Session:
     def __init__(
         self,
         url: str,
-        transport: httpx2.BaseTransport | None = None,
+        transport: Callable[[], httpx2.BaseTransport] = _plain,
         *,
         headers: Sequence[tuple[str, str]] = (),
         timeout: float = READ_TIMEOUT,
@@ -70,11 +86,14 @@ class Session:
     ) -> None:
         self._url = httpx2.URL(url)
         self._folder = self._url.raw_path.rstrip(b"/").decode()
-        self._transport = transport or httpx2.HTTPTransport(trust_env=False)
+        self._make_transport = transport
+        self._idle = deque[tuple[httpx2.BaseTransport, float]]()  # and since when
+        self._lock = Lock()
         self._headers = [("Accept", JSON), ("Accept-Encoding", "identity"), *headers]
         self.timeout, self.expires = timeout, expires
         self.users = 0
 
+    @contextmanager
     def send(
         self,
         method: str,
@@ -84,8 +103,8 @@ class Session:
         content_type: str = JSON,
         *,
         silence: float | None = None,
-    ) -> httpx2.Response:
-        """Send a request.
+    ) -> Iterator[httpx2.Response]:
+        """Send a request; the answer is open during the block, and not read yet.
 
         Parameters
         ----------
@@ -95,11 +114,6 @@ class Session:
             Of the body.
         silence : float, optional
             Seconds without a byte of the answer, instead of `timeout`.
-
-        Returns
-        -------
-        httpx2.Response
-            Not read yet.
         """
         query = f"?{urlencode(params)}" if params else ""
         url = self._url.copy_with(raw_path=f"{self._folder}{quote(path)}{query}".encode())
@@ -110,11 +124,34 @@ class Session:
         if silence is not None:
             limits["read"] = silence
         request = httpx2.Request(method, url, headers=headers, content=body, extensions={"timeout": limits})
-        return self._transport.handle_request(request)
+        with self._transport() as transport:
+            response = transport.handle_request(request)
+            try:
+                yield response
+            finally:
+                with suppress(Exception):
+                    response.close()
+
+    @contextmanager
+    def _transport(self) -> Iterator[httpx2.BaseTransport]:
+        """Keep a transport from other requests during the block."""
+        with self._lock:
+            transport = self._idle.pop()[0] if self._idle else self._make_transport()
+        try:
+            yield transport
+        finally:
+            now, unused = time.monotonic(), list[httpx2.BaseTransport]()
+            with self._lock:
+                self._idle.append((transport, now))
+                while self._idle[0][1] < now - KEPT:
+                    unused.append(self._idle.popleft()[0])
+            for one in unused:
+                one.close()
 
     def close(self) -> None:
-        """Close all connections."""
-        self._transport.close()
+        """Close all connections, of which none is in use."""
+        while self._idle:
+            self._idle.pop()[0].close()
 
 
 class HttpSessions:

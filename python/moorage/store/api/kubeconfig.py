@@ -15,11 +15,9 @@ from moorage.errors import InputError
 from .api_client import ApiClient
 from .connection import Connection
 from .credentials import headers_of, run_command, tls_context
-from .http_sessions import READ_TIMEOUT, HttpSessions, Session
+from .http_sessions import KEPT, READ_TIMEOUT, HttpSessions, Session
 from .kubeconfig_file import Cluster, ServerConfig, User, read_kubeconfig
 
-CONNECTIONS = 64
-"""Connections that stay open for the next request; there are as many as requests at once."""
 SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 USER_AGENT = f"moorage/{__version__}"
 """The server derives the field manager of writes from it, up to the slash."""
@@ -89,18 +87,19 @@ def _session(config: ServerConfig, timeout: float) -> Session:
     for name, value in _KEEPALIVE.items():
         if hasattr(socket, name):
             options.append((socket.IPPROTO_TCP, getattr(socket, name), value))
-    transport = httpx2.HTTPTransport(
-        verify=tls_context(cluster, user, told),
-        limits=httpx2.Limits(max_connections=None, max_keepalive_connections=CONNECTIONS),
-        proxy=proxy,
-        trust_env=False,
-        socket_options=options,
-    )
-    name = cluster.tls_server_name
+    context, name = tls_context(cluster, user, told), cluster.tls_server_name
+    limits = httpx2.Limits(keepalive_expiry=KEPT)
+
+    def transport() -> httpx2.BaseTransport:
+        made = httpx2.HTTPTransport(
+            verify=context, limits=limits, proxy=proxy, trust_env=False, socket_options=options
+        )
+        return _Named(made, name) if name else made
+
     expiry = None if told is None else told.expiration_timestamp
     return Session(
         cluster.server,
-        _Named(transport, name) if name else transport,
+        transport,
         headers=[("User-Agent", USER_AGENT), *headers_of(user, told)],
         timeout=timeout,
         expires=float("inf") if expiry is None else expiry.timestamp(),

@@ -40,8 +40,8 @@ def test_the_table_has_replicas_and_what_stops_the_next_one(capsys: pytest.Captu
         "TEMPLATE           SHARE  REPLICAS  NODES",
         "default/small-pod  1      59        2",
         "",
-        "TOPOLOGY.KUBERNETES.IO/ZONE  NODES  BINDING RESOURCE  REASONS",
-        "(none)                       2      cpu               2 Insufficient cpu",
+        "zone    NODES  BINDING RESOURCE  REASONS",
+        "(none)  2      cpu               2 Insufficient cpu",
         "",
         "TEMPLATE           NODE              REPLICAS",
         "default/small-pod  biggernode-3i745  53",
@@ -108,7 +108,7 @@ def test_pending_pods_may_be_placed_first(capsys: pytest.CaptureFixture[str]) ->
 def test_reasons_by_a_label(capsys: pytest.CaptureFixture[str]) -> None:
     out = lines(capsys, *COMMAND, "--by", "kubernetes.io/os")
     assert out[6:8] == [
-        "KUBERNETES.IO/OS  NODES  BINDING RESOURCE  REASONS",
+        "kubernetes.io/os  NODES  BINDING RESOURCE  REASONS",
         "linux             2      cpu               2 Insufficient cpu",
     ]
 
@@ -475,7 +475,9 @@ def test_gangs_are_counted_whole(capsys: pytest.CaptureFixture[str]) -> None:
     ]
     document = json.loads("\n".join(lines(capsys, *COMMAND, "--gang", "8", "-o", "json")))
     assert (document["gang"], document["count"]) == ({"size": 8, "count": 7, "rest": 3}, 56)
-    assert "3 of its 8 pods fit" in "\n".join(lines(capsys, *COMMAND, "--gang", "8", "-o", "html"))
+    assert "3 of the 8 pods of the next gang fit" in "\n".join(
+        lines(capsys, *COMMAND, "--gang", "8", "-o", "html")
+    )
     assert lines(capsys, *COMMAND, "--gang", "8", "--max-limit", "2")[1] == "limit of 2 reached"
 
 

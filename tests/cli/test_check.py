@@ -483,7 +483,7 @@ def test_a_loss_that_leaves_pods_out_fails_the_gate(file: Any, capsys: pytest.Ca
         "FAIL: 2 losses leave pods without a place\ntried: each of 2 alone\n"
         "before any loss: every pod that should run has a node\nwhy: moorage explain --all-pending -f "
     )
-    row = "z2                           1      2     1         default    replicaset/web  1      yes     0/1"
+    row = "z2    1      2     1         default    replicaset/web  1      yes     0/1"
     assert row in out
     assert check(*file(*full), "--survive", "node", "-o", "csv") == 1
     first, *rows = capsys.readouterr().out.splitlines()
@@ -599,9 +599,7 @@ def test_annotations_of_github_are_errors_and_warnings(file: Any, capsys: pytest
     full = [node("a", "z1"), node("b", "z2"), *(owned(f"p{at}", "b") for at in range(2)), owned("q", "a")]
     assert check(*file(*full), "--survive", "zone", "-o", "github") == 1
     out = capsys.readouterr().out
-    assert out.startswith(
-        "::error title=loss of topology.kubernetes.io/zone z1::1 pod finds no place: default/"
-    )
+    assert out.startswith("::error title=loss of zone z1::1 pod finds no place: default/")
     assert check(*file(*ROOM), "-o", "github") == 0
     assert capsys.readouterr().out == "::notice title=moorage check::every pod has a node\n"
 

@@ -20,6 +20,11 @@ _MOST = 3
 _TOPOLOGY = {"zone": "topology.kubernetes.io/zone", "region": "topology.kubernetes.io/region"}
 
 
+def short_label(label: str) -> str:
+    """Return a label of the topology as people call it, ``zone`` or ``region``; another one as it is."""
+    return next((short for short, whole in _TOPOLOGY.items() if whole == label), label)
+
+
 def select_nodes(
     client: ObjectClient, nodes: str | Iterable[str], among: Container[str] | None = None
 ) -> list[Node]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from moorage.cli.messages import Stages, print_warnings
+from moorage.cli.messages import Stages
 from moorage.cli.options.change_options import (
     ChangingCommand,
     after_run_option,
@@ -15,7 +15,7 @@ from moorage.cli.options.change_options import (
     places_first,
     requested_changes,
 )
-from moorage.cli.options.deciding_release import print_release
+from moorage.cli.options.deciding_release import print_notes
 from moorage.cli.options.decorators import output_option
 from moorage.cli.options.inputs import input_options, load_input, scheduler_options, scheduler_settings
 from moorage.cli.options.new_node_options import asked_node_options, coming_nodes, no_new_nodes
@@ -151,8 +151,7 @@ def capacity(  # noqa: PLR0913
     warnings = [*input_warnings(cluster, scheduler), *without_effect, *read.warnings]
     warnings += [*template_group_warnings(scheduler, pods, gang), *cluster.siblings.sentences()]
     warnings += [] if coming is not None else no_new_nodes(cluster, "capacity", can_grow=True)
-    print_release(cluster)
-    print_warnings(warnings)
+    print_notes(warnings, cluster)
     if compatible:
         write_compatible(output, found, read.pods, max_limit, verbose)
     else:

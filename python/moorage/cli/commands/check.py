@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from moorage.cli.messages import Stages, print_warnings
+from moorage.cli.messages import Stages
 from moorage.cli.options.change_options import ChangingCommand, change_options, requested_changes
-from moorage.cli.options.deciding_release import print_release
+from moorage.cli.options.deciding_release import print_notes
 from moorage.cli.options.decorators import output_option, some_of
 from moorage.cli.options.inputs import (
     NO_NODE,
@@ -185,8 +185,7 @@ def check(
     ]  # after the losses: pods were made for them
     if not verdict.is_about_pods:
         warnings.append(NO_POD)
-    print_release(after, is_asked=options["upgrade_from"] is not None)
-    print_warnings(warnings)
+    print_notes(warnings, after, is_asked=options["upgrade_from"] is not None)
     write_verdict(output, done, verdict, removed_pods(done, before.pods), warnings)
     return 0 if verdict.passed else 1
 

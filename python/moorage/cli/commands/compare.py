@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from moorage.cli.messages import Stages, print_warnings
+from moorage.cli.messages import Stages
 from moorage.cli.options.decorators import output_option
 from moorage.cli.options.inputs import input_or_synthetic_options, scheduler_options
 from moorage.cli.options.new_node_options import OPTION, no_new_nodes, node_source_options
@@ -46,7 +46,7 @@ def compare(alternatives: tuple[str, ...], from_scratch: bool, output: str, **op
 
     Exit codes: 0 if all alternatives ran, whether or not they differ; 2 for bad input.
     """
-    from moorage.cli.options.deciding_release import print_release
+    from moorage.cli.options.deciding_release import print_notes
     from moorage.cli.options.inputs import listed_once, load_input
     from moorage.cli.output.comparison_output import write_comparison
     from moorage.cli.runs.comparison import run_alternative
@@ -74,8 +74,7 @@ def compare(alternatives: tuple[str, ...], from_scratch: bool, output: str, **op
     warnings += dict.fromkeys(one.simulation.grown.source for one in done if one.simulation.grown is not None)
     if compared is not None:
         warnings += no_new_nodes(done[0].simulation.cluster, "a comparison of releases")
-    print_release(*(one.simulation.cluster for one in done))
-    print_warnings(warnings)
+    print_notes(warnings, *(one.simulation.cluster for one in done))
     write_comparison(output, done, warnings, compared)
 
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from moorage.cli.messages import print_warnings, with_hint
+from moorage.cli.messages import with_hint
 from moorage.cli.options.change_options import ChangingCommand, change_options, requested_changes
-from moorage.cli.options.deciding_release import print_release
+from moorage.cli.options.deciding_release import print_notes
 from moorage.cli.options.decorators import output_option
 from moorage.cli.options.inputs import (
     explanation_input_options,
@@ -137,8 +137,7 @@ def explain(
         ),
     ]
     warnings = [*preparation.warnings, *([] if output == "table" else unmade_texts)]
-    print_release(preparation.cluster)
-    print_warnings(warnings)
+    print_notes(warnings, preparation.cluster)
     explained = merge_alike([(one, explanations[one.key]) for one in targets])
     if explained or not unmade or output != "table":
         about = told(preparation.cluster, warnings)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from moorage.cli.messages import Stages, print_warnings
+from moorage.cli.messages import Stages
 from moorage.cli.options.change_options import (
     ChangingCommand,
     after_run_option,
@@ -14,7 +14,7 @@ from moorage.cli.options.change_options import (
     places_first,
     requested_changes,
 )
-from moorage.cli.options.deciding_release import print_release
+from moorage.cli.options.deciding_release import print_notes
 from moorage.cli.options.decorators import output_option
 from moorage.cli.options.inputs import (
     NO_NODE,
@@ -101,8 +101,7 @@ def nodes(by: str | None, selector: str, sort_by: str, output: str, **options: A
         with located(source="--by"):
             found = [] if of_namespaces else scheduler.node_room(names, by or "")
         found = _sorted(found, sort_by)
-    print_release(cluster)
-    print_warnings(preparation.warnings)
+    print_notes(preparation.warnings, cluster)
     if of_namespaces:
         write_namespaces(output, uses, told(cluster, preparation.warnings))
         return

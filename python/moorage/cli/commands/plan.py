@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from moorage.cli.messages import Stages, print_warnings
+from moorage.cli.messages import Stages
 from moorage.cli.options.change_options import (
     ChangingCommand,
     after_run_option,
@@ -18,7 +18,7 @@ from moorage.cli.options.change_options import (
     requested_changes,
 )
 from moorage.cli.options.command_groups import CommandGroup
-from moorage.cli.options.deciding_release import print_release
+from moorage.cli.options.deciding_release import print_notes
 from moorage.cli.options.decorators import all_of, output_option
 from moorage.cli.options.inputs import input_options, load_input, scheduler_options, scheduler_settings
 from moorage.cli.options.new_node_options import asked_node_options, coming_nodes, no_new_nodes, types_option
@@ -353,8 +353,7 @@ def _answer(
     warnings = [*preparation.warnings, *read.warnings, *notes]
     if coming is None and not asks_pools:
         warnings += no_new_nodes(cluster, "plan", can_grow="autoscales" in options)
-    print_release(cluster)
-    print_warnings(warnings)
+    print_notes(warnings, cluster)
     write_plan(options["output"], found, told(cluster, warnings))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from click.core import ParameterSource
@@ -14,9 +14,6 @@ from moorage.cli.options.decorators import output_option
 from moorage.cli.options.inputs import NO_NODE, file_named, scheduler_options, scheduler_settings
 from moorage.cli.options.option_groups import AnsweringCommand
 from moorage.errors import InputError
-
-if TYPE_CHECKING:
-    from moorage.sim.replay import History, Verification
 
 OPERATIONS = "scheduler_perf"
 """The format that moorage perf alone runs."""
@@ -203,43 +200,15 @@ def replay(files: tuple[str, ...], **options: Any) -> int:
     counts = timeline.notes | (verification if options["verify"] else history).counts
     notes = [f"{number} {what}" for what, number in counts.items()]
     print_warnings(notes)
-    form = options["output"]
     if options["verify"]:
-        if form == "html":
-            _write_page(verification, options, notes)
-        else:
-            write_verification(form, verification)
+        write_verification(verification, options, notes)
         return int(not verification.agrees)
     if options["folder"]:
         history.write(options["folder"])
     measured = evaluate(history, *(_measure(text) for text in options["measures"]))
     if options["show"] == "measures":
-        write_measures(form, history, measured)
+        write_measures(options["output"], history, measured)
         return 0
     numbers = {name: value for one in measured.values() for name, value in one.numbers.items()}
-    if form == "html":
-        _write_page(history, options, notes, numbers)
-    else:
-        write_history(form, history, options["show"], options["resource"], options["by"], numbers)
+    write_history(history, options, numbers, notes)
     return 0
-
-
-def _write_page(
-    found: History | Verification,
-    options: dict[str, Any],
-    notes: Sequence[str],
-    numbers: dict[str, float] | None = None,
-) -> None:
-    from moorage.cli.output import ignore_broken_pipe
-    from moorage.cli.output.pages import write_page
-    from moorage.explain.explain_document import document
-    from moorage.releases import DEFAULT
-    from moorage.report import history_page, verification_page
-    from moorage.sim.replay import History
-
-    if isinstance(found, History):
-        page = history_page(found, options["by"], numbers, lambda key: document(found.scheduler.explain(key)))
-    else:
-        page = verification_page(found)
-    with ignore_broken_pipe():
-        write_page(page, [{"version": options["version"] or DEFAULT, "reason": ""}], notes)

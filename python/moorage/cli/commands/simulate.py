@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from moorage.cli.messages import Stages, note, print_warnings
+from moorage.cli.messages import Stages, note
 from moorage.cli.options.change_options import ChangingCommand, change_options, requested_changes
-from moorage.cli.options.deciding_release import print_release
+from moorage.cli.options.deciding_release import print_notes
 from moorage.cli.options.decorators import output_option
 from moorage.cli.options.inputs import (
     load_input,
@@ -146,8 +146,7 @@ def simulate(
             ]
             for outcomes in (done.outcomes, done.bound if options["with_bound"] else [])
         )
-    print_release(cluster)
-    print_warnings([*done.warnings(), *(no_new_nodes(cluster, "--schedulers") if schedulers else ())])
+    print_notes([*done.warnings(), *(no_new_nodes(cluster, "--schedulers") if schedulers else ())], cluster)
     if annotated is not None:
         _write_annotated(output, annotated)
     else:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from moorage.cli.messages import note
+from moorage.cli.messages import note, print_warnings
 from moorage.objects import Cluster, Pod
 from moorage.objects.model.cluster import DecidingRelease
 from moorage.releases import DEFAULT, Version, nearest_release, parse_version
@@ -76,20 +76,22 @@ def _images(pod: Pod, component: str) -> Iterator[tuple[Version, str]]:
             yield version, container.image
 
 
-def print_release(*clusters: Cluster, is_asked: bool = False) -> None:
-    """Say which release decides for each cluster and why, if the input has told it and no warning says so.
+def print_notes(warnings: Iterable[str], *clusters: Cluster, is_asked: bool = False) -> None:
+    """Say which release decides for each cluster and why, if the input has told it and no warning says so;
+    and the warnings of a command.
 
     Parameters
     ----------
     is_asked : bool, optional
         Whether the question is about releases, so that the default is told as well.
     """
-    warnings = " ".join(text for cluster in clusters for text in cluster.warnings)
+    told = " ".join(text for cluster in clusters for text in cluster.warnings)
     for release in dict.fromkeys(cluster.release for cluster in clusters):
-        if release is None or release.reason == NAMED or NEAREST.format(release.version) in warnings:
+        if release is None or release.reason == NAMED or NEAREST.format(release.version) in told:
             continue
         if release.reason != NOT_TOLD:
             note("release", f"Kubernetes {release.version} decides ({release.reason})")
         elif is_asked:
             hint = f"{NAMED} chooses another"
             note("release", f"Kubernetes {release.version} decides ({NOT_TOLD}; {hint})")
+    print_warnings(warnings)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from moorage._version import __version__
-from moorage.cli.options.deciding_release import deciding_release, print_release
+from moorage.cli.options.deciding_release import deciding_release, print_notes
 from moorage.cli.options.inputs import connected, load_input, names_server, scheduler_settings
 from moorage.cli.options.plugin_file import configuration_with, read_plugin_file
 from moorage.errors import InputError, located
@@ -170,7 +170,7 @@ def serve_extender(options: Mapping[str, Any], stop: Event) -> None:
             ready = {**alive, **readiness_checks(metrics)}
         else:
             cluster = load_input(options)
-            print_release(cluster)
+            print_notes((), cluster)
             scheduler = Scheduler(cluster, **scheduler_settings(options, cluster))
         service = ExtenderService(scheduler, arrivals)
         certificate, address = options["tls_cert_file"], options["bind_address"]

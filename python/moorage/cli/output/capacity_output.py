@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from moorage.changes.selection import short_label
 from moorage.errors import number_of
 from moorage.facade import Scheduler
 from moorage.planning.template_capacity import Capacity
@@ -100,7 +101,8 @@ def _binding(found: Capacity) -> Table:
         devices = "; ".join(f"{count} {request}" for request, count in each.devices.items())
         cells = each.value or "(none)", str(each.nodes), each.resource, reasons
         rows.append((*cells, *([devices] if some else [])))
-    columns = (found.label.upper(), "NODES", "BINDING RESOURCE", "REASONS", *(["DEVICES"] if some else []))
+    headings = "NODES", "BINDING RESOURCE", "REASONS", *(["DEVICES"] if some else [])
+    columns = (short_label(found.label), *headings)
     return Table(columns, rows)
 
 

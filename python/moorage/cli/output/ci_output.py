@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import click
 
+from moorage.changes.selection import short_label
 from moorage.cli.options.change_options import RequestedChange, explain_command
 from moorage.cli.runs.gate import LossFinding, Verdict
 from moorage.cli.runs.simulation import KEPT
@@ -104,7 +105,7 @@ def _losses(verdict: Verdict) -> Iterator[Case]:
         removed = [RequestedChange("--remove-nodes", (name,)) for name in lost]
         is_shown = counts and any(_shows(finding.namespace) for finding in findings)
         command = explain_command("--all-pending", removed) if is_shown else ""
-        title = f"loss of {by} {', '.join(domains)}"
+        title = f"loss of {short_label(by)} {', '.join(domains)}"
         yield Case(title, f"{pods} no place: {'; '.join(texts)}", counts, command)
 
 

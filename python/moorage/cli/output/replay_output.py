@@ -3,31 +3,37 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
+from moorage.releases import DEFAULT
 from moorage.sim.measures import Measurement
 from moorage.sim.replay import History, Verification
 from moorage.tables.table import rows_of
 
 from .printing import PICTURES, Table, columns_table, text_of, write_answer, write_picture
 
+if TYPE_CHECKING:
+    from .printing import PageOf
+
 HEAD: dict[str, Any] = {"apiVersion": "replay.moorage.dev/v1", "kind": "History"}
 
 
 def write_history(
-    form: str, history: History, show: str, resource: str, by: str, numbers: dict[str, float]
+    history: History, options: Mapping[str, Any], numbers: dict[str, float], notes: Sequence[str]
 ) -> None:
-    """Print a part of a history, or all of it as a picture.
+    """Print a part of a history, or all of it as a page or picture.
 
     Parameters
     ----------
-    form : {"table", "json", "yaml", "csv", "markdown", "png", "svg"}
-    show : {"summary", "decisions", "pods", "nodes", "usage", "scalings"}
-    resource, by : str
-        Of the usage; see `History.usage`.
+    options : mapping of str to object
+        The values of the command's options.
     numbers : dict of str to float
         Of measures, which are added to the summary.
+    notes : sequence of str
+        What the command says beside the answer.
     """
+    form, show, by = options["output"], options["show"], options["by"]
     if form in PICTURES:
         from moorage.report import history_figure
 
@@ -40,10 +46,23 @@ def write_history(
     else:
         parts = {"decisions": history.decisions, "pods": history.pods, "nodes": history.nodes}
         parts["scalings"] = history.scalings
-        columns = history.usage(resource, by) if show == "usage" else parts[show]()
+        columns = history.usage(options["resource"], by) if show == "usage" else parts[show]()
         part = {show: [*map(_finite, rows_of(columns))]} if form in ("json", "yaml") else {}
         table = columns_table(columns)
-    write_answer(form, lambda: HEAD | part, [history.headline()], [table])
+
+    def page() -> PageOf:
+        from moorage.explain.explain_document import document
+        from moorage.report import history_page
+
+        made = history_page(history, by, numbers, lambda key: document(history.scheduler.explain(key)))
+        return made, _decides(options), notes
+
+    write_answer(form, lambda: HEAD | part, [history.headline()], [table], page=page)
+
+
+def _decides(options: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Return the release that decides in a replay."""
+    return [{"version": options["version"] or DEFAULT, "reason": ""}]
 
 
 def write_measures(form: str, history: History, measured: dict[str, Measurement]) -> None:
@@ -66,17 +85,19 @@ def write_measures(form: str, history: History, measured: dict[str, Measurement]
     write_answer(form, lambda: HEAD | {"measures": found}, [history.headline()], [table])
 
 
-def write_verification(form: str, verification: Verification) -> None:
-    """Print the comparison of recorded bindings with decisions.
+def write_verification(verification: Verification, options: Mapping[str, Any], notes: Sequence[str]) -> None:
+    """Print the comparison of recorded bindings with decisions; see `write_history`."""
 
-    Parameters
-    ----------
-    form : {"table", "json", "yaml", "csv", "markdown"}
-    """
+    def page() -> PageOf:
+        from moorage.report import verification_page
+
+        return verification_page(verification), _decides(options), notes
+
     left_out = [f"{number} left out: {why}" for why, number in verification.left_out.items()]
     lines = [verification.headline(), *left_out, *verification.explanation()]
     document = HEAD | {"kind": "Verification"} | verification.to_dict()
-    write_answer(form, lambda: document, lines, [columns_table(verification.table())])
+    table = columns_table(verification.table())
+    write_answer(options["output"], lambda: document, lines, [table], page=page)
 
 
 def _finite(row: dict[str, Any]) -> dict[str, Any]:

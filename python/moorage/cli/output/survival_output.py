@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from moorage.changes.selection import short_label
 from moorage.cli.runs.gate import Finding, LossFinding, Verdict
 from moorage.errors import number_of
 
@@ -31,11 +32,11 @@ def survival_lines(survival: Survival, verdict: Verdict) -> Iterator[str]:
     else:
         head = "losses" if verdict.failed else "PASS"
         which = "that counts " if survival.losses else ""
-        yield f"{head}: every pod {which}finds a place after the loss of any {survival.by}"
+        yield f"{head}: every pod {which}finds a place after the loss of any {short_label(survival.by)}"
     yield f"tried: {survival.searched}"
     if survival.without_label:
         nodes = number_of(survival.without_label, "node has", "nodes have")
-        yield f"not tried: {nodes} no label {survival.by}"
+        yield f"not tried: {nodes} no label {short_label(survival.by)}"
 
 
 def survival_table(survival: Survival, losses: Iterable[LossFinding]) -> Table:
@@ -49,7 +50,7 @@ def survival_table(survival: Survival, losses: Iterable[LossFinding]) -> Table:
         numbers = str(loss.nodes), str(loss.pods), str(len(loss.lost))
         of_it = str(len(finding.lost)), counts_text(finding)
         rows.append((", ".join(loss.domains), *numbers, finding.namespace, pod.workload, *of_it, pod.reason))
-    first = "NODE" if survival.by == NODE else survival.by
+    first = "NODE" if survival.by == NODE else short_label(survival.by)
     headings = first, "NODES", "PODS", "NO PLACE", "NAMESPACE", "WORKLOAD", "OF IT", "COUNTS", "REASON"
     return Table(headings, rows)
 

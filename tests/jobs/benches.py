@@ -53,3 +53,9 @@ def bench_live() -> None:
     """Bindings per second beside kube-scheduler's, on one API server"""
     servers = {"MOORAGE_SERVERS": python("-m", "tests.live.servers.build", stdout=PIPE)}
     python("-m", "bench.live.throughput", environment=servers)
+
+
+@job("3 min; Go first builds for 8", needs=[GO])
+def bench_karpenter() -> None:
+    """Processor time of a pass over 500 to 10,000 pods beside Karpenter's code"""
+    python("-m", "bench.karpenter")

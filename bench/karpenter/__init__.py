@@ -1,0 +1,1 @@
+"""Beside Karpenter's own code."""

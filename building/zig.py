@@ -35,7 +35,8 @@ def environment(python: Path, folder: Path, machine: str) -> dict[str, str]:
     command = [str(python), "-m", "ziglang", "cc", "-target", f"{machine}-linux-gnu.{GLIBC}"]
     program.write_text(f'#!/bin/sh\nexec {shlex.join(command)} -fno-sanitize=undefined "$@"\n')
     program.chmod(0o755)
-    linker = {"LDSHARED": f"{program} -shared"}
+    # Without symbols: those of zig's own code name folders of the machine, and wheels would differ.
+    linker = {"LDSHARED": f"{program} -shared -s"}
     if machine == platform.machine():
         # It chooses variants. Zig's own library does so as well, but brings its memcpy along.
         return linker | {"LDFLAGS": said("gcc", "-print-libgcc-file-name")}

@@ -1,6 +1,6 @@
 """``python -m tests.package DIST``: the sdist in DIST is complete, and its wheel works on its own.
 
-Takes a new virtual environment and the network, so it is not part of the test suite: `make dist-test`.
+Takes a new virtual environment and the network, so it is not part of the test suite: `make dist`.
 """
 
 from __future__ import annotations

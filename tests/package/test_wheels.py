@@ -18,4 +18,4 @@ def test_zig_compiles_for_another_architecture_and_only_links_for_this_one(tmp_p
     assert other["SETUPTOOLS_EXT_SUFFIX"].endswith("-ppc64le-linux-gnu.so")
     assert other["_PYTHON_HOST_PLATFORM"] == "linux-ppc64le"
     assert f" -target ppc64le-linux-gnu.{zig.GLIBC} " in Path(other["CC"]).read_text()
-    assert other["LDSHARED"] == f"{other['CC']} -shared"
+    assert other["LDSHARED"] == f"{other['CC']} -shared -s"

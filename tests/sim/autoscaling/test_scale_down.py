@@ -171,8 +171,8 @@ def test_pods_that_keep_their_node(one: Pod, rules: dict[str, Any], leaves: bool
     assert left(mo.replay(made)) == (["n1"] if leaves else ["n0", "n1"])
 
 
-@pytest.mark.parametrize(("allowed", "leaves"), [(0, False), (1, False), (2, True)])
-def test_all_pods_of_a_node_need_disruptions_of_their_budget(allowed: int, leaves: bool) -> None:
+@pytest.mark.parametrize(("allowed", "leaves"), [(0, False), (1, True), (2, True)])
+def test_a_budget_without_a_disruption_keeps_a_node(allowed: int, leaves: bool) -> None:
     web = {"labels": {"app": "web"}}
     pods = held("a", "n0", **web), held("b", "n0", "500m", **web), held("f", "n1", "2500m")
     made = cluster(*pods, nodes=2)

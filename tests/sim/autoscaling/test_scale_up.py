@@ -52,6 +52,23 @@ def test_no_more_nodes_than_the_maximum() -> None:
     assert history.summary()["placed"] == 8
 
 
+def test_flags_limit_spread_and_delay() -> None:
+    def grown(flags: dict[str, Any], *groups: dict[str, Any]) -> list[tuple[Any, ...]]:
+        made = timeline(*(groups or (group(),)), flags=flags)
+        for at in range(8):
+            made.create(0, pod(f"p{at}"))
+        return steps(mo.replay(made))
+
+    assert grown({}) == [(0, "add", "small", 2)]
+    assert grown({"maxNodesTotal": 2}) == [(0, "add", "small", 1)]  # one node of the cluster takes no pod
+    assert grown({"maxCores": 5}) == [(0, "add", "small", 1)]
+    assert grown({"newPodScaleUpDelay": "1m"}) == [(70, "add", "small", 2)]
+    both = group("a"), group("b")
+    spread = grown({"balanceSimilarNodeGroups": True}, *both)
+    assert sorted(spread) == [(0, "add", "a", 1), (0, "add", "b", 1)]
+    assert grown({}, group(zeroOrMaxNodeScaling=True, maxSize=5)) == [(0, "add", "small", 5)]
+
+
 def test_a_group_has_its_minimum_from_the_start_and_gets_it_again() -> None:
     made = timeline(group(minSize=2))
     made.leave(100, "small-1")
@@ -235,6 +252,10 @@ def test_a_scenario_describes_an_autoscaler(tmp_path: Path, capsys: pytest.Captu
         ({"expander": "priority", "priorities": {"1": ["("]}}, "autoscaler.priorities.1"),
         ({"podPrices": {"cpu": 0}}, "autoscaler.podPrices"),
         ({"scanInterval": 0}, "autoscaler.scanInterval: must be at least"),
+        ({"flags": {"maxNodes": 3}}, "autoscaler.flags.maxNodes: must be one of balanceSimilarNodeGroups, "),
+        ({"flags": {"maxNodesTotal": "many"}}, "autoscaler.flags.maxNodesTotal: Expected `int`"),
+        ({"flags": {"newPodScaleUpDelay": "soon"}}, "autoscaler.flags.newPodScaleUpDelay: "),
+        ({"nodeGroups": [group(options={"maxCores": 3})]}, r"nodeGroups\[0\].options.maxCores: must be"),
         ({"scaleDown": {}, "consolidation": {}}, "autoscaler.scaleDown: nodes are removed by"),
         ({"scaleDown": {"utilizationThreshold": 2}}, "autoscaler.scaleDown.utilizationThreshold"),
         ({"scaleDown": {"maxScaleDownParallelism": 0}}, "autoscaler.scaleDown.maxScaleDownParallelism"),

@@ -131,7 +131,7 @@ def _note(
 def old_enough(pods: Iterable[Pod], flags: Flags, now: float, any_age: bool) -> list[Pod]:
     """Return the pods that are older than the delay of the flags and their own; with `any_age` those without
     a delay too, however young they are."""
-    delays = [(pod, max(flags.new_pod_scale_up_delay, _delay(pod))) for pod in pods]
+    delays = [(pod, scale_up_delay(pod, flags)) for pod in pods]
     return [pod for pod, delay in delays if now - created(pod) > delay or (any_age and not delay)]
 
 
@@ -140,14 +140,13 @@ def created(pod: Pod) -> float:
     return seconds(pod.metadata.creation_timestamp) if pod.metadata.creation_timestamp else 0.0
 
 
-def _delay(pod: Pod) -> float:
-    text = pod.metadata.annotations.get(DELAY)
-    if text is None:
-        return 0.0
+def scale_up_delay(pod: Pod, flags: Flags) -> float:
+    """Return how old a pod has to be: the longer of the flag's time and its own, if that can be read."""
+    text = pod.metadata.annotations.get(DELAY, "0s")
     try:
-        return parse_duration(text) / SECOND
+        return max(flags.new_pod_scale_up_delay, parse_duration(text) / SECOND)
     except ValueError:
-        return 0.0
+        return flags.new_pod_scale_up_delay
 
 
 def are_all_new(pods: Sequence[Pod], now: float) -> bool:

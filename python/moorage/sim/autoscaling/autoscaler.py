@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from moorage.autoscaling.cluster_autoscaler import ClusterAutoscaler, Loop, NodeGroup, ScaleUpRequest
-from moorage.autoscaling.cluster_autoscaler.pods_to_help import created
-from moorage.objects import Node
+from moorage.autoscaling.cluster_autoscaler import ClusterAutoscaler, Loop, ScaleUpRequest
+from moorage.autoscaling.cluster_autoscaler.pods_to_help import created, scale_up_delay
+from moorage.objects import Node, Pod
 from moorage.planning.pending import queue_order
 from moorage.planning.pod_moves import pods_to_move
 from moorage.sim.timeline import Event, Verb
-from moorage.sim.timeline.autoscaler_spec import AutoscalerSpec, flags_of
+from moorage.sim.timeline.autoscaler_spec import AutoscalerSpec, flags_of, groups_of
 
 from .autoscaler_state import AutoscalerState, Replacement, Upcoming
 from .consolidating import Command, Consolidator
@@ -70,10 +71,7 @@ class Autoscaler:
         self._groups = {one.name: one for one in spec.node_groups}
         self._interval = float(spec.scan_interval)
         self._flags = flags_of(spec)
-        self._own = [
-            NodeGroup(one.name, one.template, one.min_size, one.max_size, price=one.price)
-            for one in spec.node_groups
-        ]
+        self._own = groups_of(spec)
         self.state.memory.interval = self._interval  # scans that would change nothing are left out
         if state is None:
             self._start()
@@ -99,6 +97,7 @@ class Autoscaler:
 
     def _next_scan(self) -> float:
         ticks = [] if self._is_over() else self._ticks()
+        ticks += [math.floor(end / self._interval) + 1 for end in self.state.delayed]
         if self._mark() != self.state.mark:
             ticks.append(math.ceil(self._replayer.clock.now / self._interval))
             ticks[-1] = max(ticks[-1], self.state.tick + 1)
@@ -107,17 +106,22 @@ class Autoscaler:
     def _ticks(self) -> list[int]:
         """Return the scans at which times that rules set have run out."""
         state, flags, interval = self.state, self._flags, self._interval
+        ends = list(state.due)
         ticks: list[int] = []
         if self.spec.scale_down is not None:
             memory, timeout = state.memory, flags.unremovable_node_recheck_timeout
-            ends = [since + flags.scale_down_unneeded_time for since in memory.unneeded.values()] + state.due
-            ticks += [math.floor(end / interval) + 1 for end in ends]
+            own = [group.flags(flags) for group in self._own]
+            waits = {
+                wait for one in own for wait in (one.scale_down_unneeded_time, one.scale_down_unready_time)
+            }
+            ends += [since + wait for since in memory.unneeded.values() for wait in waits]
             # Without a change, a node that could not be removed cannot be removed later.
             delays = [until for until in memory.recheck.values() if until - timeout < state.changed]
             if memory.unneeded:
                 delays.append(memory.added + flags.scale_down_delay_after_add)
                 delays.append(memory.deleted + flags.scale_down_delay_after_delete)
             ticks += [math.ceil(time / interval) for time in delays if time > 0]
+        ticks += [math.floor(end / interval) + 1 for end in ends]
         if (rules := self.spec.consolidation) is not None:
             after = float(rules.consolidate_after)
             ticks += [math.ceil((since + after) / interval) for _, since in state.pods.values()]
@@ -227,12 +231,12 @@ class Autoscaler:
         for growth in loop.up.growths:
             why = f"{len(loop.up.triggered)} pods"
             self._request(growth.group, growth.new_size - growth.size, now, why)
-        self._note_due(loop)
+        self._note_due(loop, waiting, now)
         gone = self._remove(list(loop.down.deleted), members, "unneeded")
         return bool(loop.up.growths) or gone or loop.down.is_cut
 
-    def _note_due(self, loop: Loop) -> None:
-        """Note when system pods that keep their nodes are old enough to go."""
+    def _note_due(self, loop: Loop, waiting: Sequence[Pod], now: float) -> None:
+        """Note when system pods that keep their nodes are old enough to go, and pods to be helped."""
         timeout = self._flags.blocking_system_pod_disruption_timeout
         blockers = loop.down.blockers
         self.state.due = [
@@ -240,6 +244,8 @@ class Autoscaler:
             for name, (pod, rule) in blockers.items()
             if rule == "UnmovableKubeSystemPod"
         ]
+        ends = {created(pod) + delay for pod in waiting if (delay := scale_up_delay(pod, self._flags))}
+        self.state.delayed = sorted(end for end in ends if end >= now)
 
     def _request(self, group: str, count: int, now: float, why: str) -> list[str]:
         names = [self._name(group) for _ in range(count)]

@@ -34,8 +34,8 @@ class AutoscalerState(msgspec.Struct):
     replacements : list of Replacement
     memory : Memory
         What cluster-autoscaler remembers.
-    due : list of float
-        When system pods that keep their nodes may go.
+    due, delayed : list of float
+        When system pods that keep their nodes may go, and when pods are old enough to be helped.
     changed : float
         When a scan last found a change.
     pods : dict of str to (tuple of str, float)
@@ -52,6 +52,7 @@ class AutoscalerState(msgspec.Struct):
     replacements: list[Replacement] = []
     memory: Memory = msgspec.field(default_factory=Memory)
     due: list[float] = []
+    delayed: list[float] = []
     changed: float = -math.inf
     pods: dict[str, tuple[tuple[str, ...], float]] = {}
     serials: dict[str, int] = {}

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from moorage.autoscaling import cluster_autoscaler
 from moorage.autoscaling.cluster_autoscaler.flags import EXPANDERS
+from moorage.autoscaling.cluster_autoscaler.read_flags import OF_GROUPS, read_flags
 from moorage.errors import InputError, located
 from moorage.objects import Node, Object
 from moorage.objects.read.decode import decode_object
@@ -27,6 +28,18 @@ Time = str | float | int
 WHEN_EMPTY, WHEN_UNDERUTILIZED = "WhenEmpty", "WhenEmptyOrUnderutilized"
 REASONS = ("Empty", "Underutilized")
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,40}[a-z0-9])?")
+OTHER_FLAGS = frozenset(
+    (
+        *("max_nodes_total", "max_nodes_per_scale_up", "max_cores", "max_memory", "min_cores", "min_memory"),
+        *("balance_similar_node_groups", "balancing_ignore_labels", "balancing_labels"),
+        *("force_ds", "scale_from_unschedulable", "startup_taints", "status_taints", "fastpath_binpacking"),
+        *("new_pod_scale_up_delay", "ok_total_unready_count", "max_total_unready_percentage"),
+        *("scale_down_unready_enabled", "scale_down_unready_time", "unremovable_node_recheck_timeout"),
+        *("ignore_daemon_sets_utilization", "ignore_mirror_pods_utilization", "min_replica_count"),
+        "blocking_system_pod_disruption_timeout",
+    )
+)
+"""Those that no field of its own sets, and that change what a replay does."""
 _BUDGET = re.compile(r"(\d+)(%?)")
 
 
@@ -47,6 +60,10 @@ class NodeGroup(_Strict, frozen=True):
         From the request of a node until it joins; seconds.
     price : float or None
         Of a node per hour.
+    options : dict of str to value
+        Flags of cluster-autoscaler for this group, in camel case.
+    zero_or_max_node_scaling : bool
+        Whether the group has no node or all of them.
     """
 
     name: str
@@ -55,6 +72,8 @@ class NodeGroup(_Strict, frozen=True):
     max_size: int = 1000
     provision_time: Time = 60.0
     price: float | None = None
+    options: dict[str, Any] = {}
+    zero_or_max_node_scaling: bool = False
 
 
 class ScaleDown(_Strict, frozen=True):
@@ -165,6 +184,8 @@ class AutoscalerSpec(_Strict, frozen=True):
         Pods of less priority do not have nodes added.
     scale_down : ScaleDown or None
     consolidation : Consolidation or None
+    flags : dict of str to value
+        Other flags of cluster-autoscaler, in camel case (`OTHER_FLAGS`).
     karpenter : KarpenterTimes or None
         In place of node groups and all that is about them.
     """
@@ -178,6 +199,7 @@ class AutoscalerSpec(_Strict, frozen=True):
     expendable_pods_priority_cutoff: int = -10
     scale_down: ScaleDown | None = None
     consolidation: Consolidation | None = None
+    flags: dict[str, Any] = {}
     karpenter: KarpenterTimes | None = None
 
     @property
@@ -213,6 +235,8 @@ def checked(spec: AutoscalerSpec, templates: Mapping[str, Object]) -> Autoscaler
     if not groups or len({one.name for one in groups}) < len(groups):
         raise InputError("must be groups of different names", path="nodeGroups")
     _check_expanders(spec)
+    with located(path="flags"):
+        read_flags(spec.flags, OTHER_FLAGS)
     if spec.scale_down is not None and spec.consolidation is not None:
         raise InputError("nodes are removed by scaleDown or by consolidation, not both", path="scaleDown")
     out = replace(spec, node_groups=groups, scan_interval=_time(spec.scan_interval, "scanInterval", 0.001))
@@ -232,6 +256,7 @@ def flags_of(spec: AutoscalerSpec) -> cluster_autoscaler.Flags:
         pod_prices=prices,
         expendable_pods_priority_cutoff=spec.expendable_pods_priority_cutoff,
         scale_down_enabled=spec.scale_down is not None,
+        **read_flags(spec.flags, OTHER_FLAGS),
     )
     if (down := spec.scale_down) is None:
         return flags
@@ -248,6 +273,22 @@ def flags_of(spec: AutoscalerSpec) -> cluster_autoscaler.Flags:
         skip_nodes_with_local_storage=down.skip_nodes_with_local_storage,
         skip_nodes_with_custom_controller_pods=down.skip_nodes_with_custom_controller_pods,
     )
+
+
+def groups_of(spec: AutoscalerSpec) -> list[cluster_autoscaler.NodeGroup]:
+    """Return the groups of a checked autoscaler as cluster-autoscaler knows them."""
+    return [
+        cluster_autoscaler.NodeGroup(
+            one.name,
+            one.template,
+            one.min_size,
+            one.max_size,
+            price=one.price,
+            overrides=read_flags(one.options, OF_GROUPS),
+            zero_or_max=one.zero_or_max_node_scaling,
+        )
+        for one in spec.node_groups
+    ]
 
 
 def spec_value(spec: AutoscalerSpec) -> dict[str, Any]:
@@ -287,6 +328,8 @@ def _group(group: NodeGroup, templates: Mapping[str, Object]) -> NodeGroup:
         raise InputError(f"must be from 0 to maxSize, not {group.min_size}", path="minSize")
     if group.price is not None and not (0 <= group.price < math.inf):
         raise InputError(f"must be at least 0, not {group.price}", path="price")
+    with located(path="options"):
+        read_flags(group.options, OF_GROUPS)
     template = group.template
     with located(path="template"):
         if isinstance(template, str):

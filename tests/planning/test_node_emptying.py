@@ -194,6 +194,13 @@ def test_a_pod_that_cannot_leave_is_a_proof(bound: Pod, others: list[Any], reaso
     assert plan.proof == f"default/p cannot leave a: {reason}"
 
 
+def test_pods_stay_on_a_node_that_does_not_report() -> None:
+    lost = node("a")
+    lost = replace(lost, status=replace(lost.status, conditions=(Condition(type="Ready", status="Unknown"),)))
+    plan = scheduler([lost, node("b")], [web("p", "a")]).drain_plan(["a"])
+    assert plan.proof.startswith("default/p cannot leave a: its node does not report")
+
+
 @pytest.mark.parametrize(
     ("policy", "healthy", "phase", "status"),
     [

@@ -28,6 +28,7 @@ from .templates import as_template
 SEVERAL = "several PodDisruptionBudgets select it, so it cannot be evicted"
 TOLERATES = "it tolerates unschedulable nodes, and would be placed on one again"
 NO_DISRUPTION = 'PodDisruptionBudget "{}" allows no disruption'
+LOST = "its node does not report, so it stays until the node has the taint node.kubernetes.io/out-of-service"
 
 
 class Move(Struct, frozen=True):
@@ -129,6 +130,9 @@ class Mover:
         """
         if pod.metadata.controller() is None and not self._force:
             return NO_CONTROLLER
+        controllers = self._scheduler.controllers
+        if controllers is not None and controllers.kubelets.grace_of_eviction(pod):
+            return LOST
         budgets = [] if ignores_budgets(pod) else self._budgets.of(pod)
         if len(budgets) > 1:
             return SEVERAL

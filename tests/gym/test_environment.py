@@ -33,6 +33,7 @@ from moorage.objects import (
 )
 from moorage.sim.policies import policies
 from moorage.sim.policies.gpu_share import RESOURCE
+from moorage.sim.timeline.autoscaler_spec import AutoscalerSpec, KarpenterTimes
 from tests.core.make import node, port
 from tests.core.make import pod as pod_of
 from tests.sim.policies.test_gpu_share import configuration
@@ -167,6 +168,10 @@ def test_what_is_wrong_is_named() -> None:
     over.create(0.0, node("b"))
     with pytest.raises(mo.InputError, match="nodes: 2 nodes, where the spaces have room for 1"):
         make(over, nodes=1).reset()
+    over = timeline("a", pods=1)
+    over.autoscale(AutoscalerSpec(karpenter=KarpenterTimes()))
+    with pytest.raises(mo.InputError, match="autoscaler: has no effect where an agent chooses nodes"):
+        make(over).reset()
 
 
 def test_what_environments_do_not_have_is_refused() -> None:

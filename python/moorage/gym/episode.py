@@ -93,6 +93,8 @@ class Episode(Replayer):
         self._at_hand: deque[OfferedPod] = deque()
         self._left: dict[str, OfferedPod] = {}
         self._asked: tuple[Engine, CycleState] | None = None
+        if timeline.autoscaler is not None:
+            raise InputError("has no effect where an agent chooses nodes: leave it out", path="autoscaler")
         super().__init__(scheduler, clock, timeline, Recorder(timeline))
         self.condition = PodAtHand("a pod is at hand", ())
         self.mask: Mask = np.zeros(scheduler.table.used, np.int8)

@@ -8,8 +8,10 @@ import pytest
 import yaml
 
 from moorage import Scheduler, load
-from moorage.autoscaling import Consolidation, read_instance_types
+from moorage.autoscaling import Consolidation, Growth, read_instance_types
 from moorage.autoscaling.karpenter.disruption.cron_times import hits_between
+from moorage.autoscaling.node_fates import NodeFate, node_fate
+from moorage.errors import InputError
 from moorage.objects import Node
 from moorage.objects.workloads.ages import seconds
 from tests.house.source import ROOT
@@ -80,6 +82,55 @@ def test_pods_without_a_controller_are_lost() -> None:
     objects[-1] = {"kind": "Pod", "metadata": {"name": "alone"}, "spec": spec | {"nodeName": "node-b"}}
     lost = [pod for step in answer(objects).steps for pod in step.lost]
     assert lost == ["default/alone"]
+
+
+def fate(objects: list[Any], name: str) -> NodeFate:
+    scheduler = Scheduler(load({"apiVersion": "v1", "kind": "List", "items": objects}))
+    scheduler.run()
+    return node_fate(scheduler, Growth(read_instance_types(TYPES)), name)
+
+
+def test_what_frees_a_node_is_tried() -> None:
+    objects = items()
+    disruption = objects[0]["spec"]["disruption"]
+    disruption["budgets"] = [{"nodes": "0", "reasons": ["Underutilized"]}]
+    disruption["consolidationPolicy"] = "WhenEmpty"
+    found = fate(objects, "node-a")
+    assert (found.decision, found.freed) == ("", "delete")
+    assert found.changes == (
+        "remove the annotation karpenter.sh/do-not-disrupt of the node",
+        "consolidationPolicy of NodePool general is WhenEmptyOrUnderutilized",
+        "the budgets of NodePool general allow a node",
+    )
+    assert fate(items(), "node-b").decision == "delete"
+
+
+def test_a_disruption_budget_and_a_pod_that_is_in_the_way_are_named() -> None:
+    objects = items()
+    guard = {"kind": "PodDisruptionBudget", "metadata": {"name": "web"}, "apiVersion": "policy/v1"}
+    guard["spec"] = {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "web"}}}  # type: ignore[assignment]
+    spec = objects[-1]["spec"]["template"]["spec"]
+    big = [{"name": "c", "image": "x", "resources": {"requests": {"memory": "14Gi"}}}]
+    pods = [
+        {
+            "kind": "Pod",
+            "metadata": {"name": f"big-{at}"},
+            "spec": spec | {"containers": big, "nodeName": node},
+        }
+        for at, node in enumerate(("node-b", "node-c", "node-d"))
+    ]
+    assert fate([*objects, guard], "node-b").changes == (
+        "PodDisruptionBudget default/web allows a disruption (more replicas, or another limit)",
+    )
+    objects[-1]["spec"]["replicas"] = 3
+    in_the_way = ("pod default/big-0 moves elsewhere, or ends",)
+    assert fate([objects[0], *objects[2:], *pods], "node-b").changes == in_the_way
+
+
+def test_a_node_of_no_pool_is_none_of_karpenters() -> None:
+    node = {"kind": "Node", "metadata": {"name": "own"}, "status": {"allocatable": {"cpu": "4", "pods": "9"}}}
+    with pytest.raises(InputError, match="node own is of no NodePool"):
+        fate([*items(), node], "own")
 
 
 @pytest.mark.parametrize(

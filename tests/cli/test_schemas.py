@@ -51,6 +51,7 @@ COMMANDS = [
     ["explain", "gpu-rs-03-hc4qv", "-n", "pai-gpu", *EXAMPLES, "--node", "master-1"],
     ["explain", "single-pod", *EXAMPLES, "--nodes", "all"],
     ["explain", "--all-pending", *EXAMPLES],
+    ["explain", "node/node-a", "-f", "examples/karpenter/underused.yaml", "--instance-types", TYPES],
     ["explain", "--all-pending", *GPU],
     ["explain", "watch", *GPU],
     ["explain", "render", *GPU],

@@ -227,7 +227,7 @@ def consolidate(
     check_options(growth.options)
     with scheduler.transaction():
         notes = tuple(assume_claims(scheduler))
-        rounds = _Rounds(scheduler, growth, None if at is None else seconds(at))
+        rounds = ConsolidationRounds(scheduler, growth, None if at is None else seconds(at))
         before = _prices(rounds.view())
         results = rounds.results()
         most = 2 * before.nodes + 10  # where nodes come and go without an end
@@ -258,7 +258,7 @@ def _prices(view: ClusterView) -> NodesPrice:
     return NodesPrice(len(prices), sum(known), len(prices) - len(known))
 
 
-class _Rounds:
+class ConsolidationRounds:
     """The commands so far; the clock goes on with each."""
 
     def __init__(self, scheduler: PodScheduler, growth: Growth, at: float | None) -> None:

@@ -100,12 +100,17 @@ def explain(
     group, the explanation says how many of its pods fit at once, what stops the next one, and what would
     place the group.
 
+    node/NAME asks about a node of a NodePool: would Karpenter remove or replace it, why not, and which
+    changes would free it.
+
     A pending pod is explained with the cluster as it is at its turn in simulate: volumes are bound, and the
     pods that come first in the queue are on their nodes. A pod that has a node is explained as if it had
     none.
 
-    Exit codes: 0 if every explained pod gets a node; 1 if not; 2 for bad input.
+    Exit codes: 0 if every explained pod gets a node, or the node goes; 1 if not; 2 for bad input.
     """
+    if target is not None and target.startswith("node/"):
+        return _explain_node(target.partition("/")[2], output, options)
     from moorage.cli.output.explain_output import write_explanations
     from moorage.cli.output.printing import ignore_broken_pipe, print_lines, told
     from moorage.cli.runs.alike_targets import merge_alike
@@ -146,6 +151,34 @@ def explain(
         with ignore_broken_pipe():
             print_lines(unmade_texts)
     return 0 if not (homeless or unmade) else 1
+
+
+def _explain_node(name: str, output: str, options: dict[str, Any]) -> int:
+    """Explain what Karpenter does with a node."""
+    from moorage.autoscaling import Growth
+    from moorage.autoscaling.node_fates import node_fate
+    from moorage.cli.output.printing import told, write_answer
+    from moorage.report import answer_page
+
+    preparation = _prepare(options)
+    scheduler = preparation.make()
+    known = [node.name for node in preparation.cluster.nodes]
+    if name not in known:
+        raise InputError(f'there is no Node "{shorten(name, 80)}"{nearest(name, known)}', source="TARGET")
+    coming = preparation.coming
+    fate = node_fate(scheduler, coming.growth if coming is not None else Growth(), name)
+    warnings = [*preparation.warnings, *fate.notes]
+    about = told(preparation.cluster, warnings)
+    print_notes(warnings, preparation.cluster)
+    head = {"apiVersion": "explain.moorage.dev/v1", "kind": "NodeFate"}
+    write_answer(
+        output,
+        lambda: head | fate.to_dict() | about,
+        fate.lines(),
+        [],
+        page=lambda: (answer_page(f"Node {name}", [*fate.lines()], None, []), [about["release"]], warnings),
+    )
+    return 0 if fate.decision else 1
 
 
 def _prepare(options: dict[str, Any]) -> Preparation:

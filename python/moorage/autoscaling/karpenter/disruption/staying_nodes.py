@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 from moorage.autoscaling.karpenter.cluster_view import ClusterView
 
-from .balanced import PoolTotals
+from .balanced import PoolTotals, is_balanced
 from .candidates import Candidates, NodeEvent
 from .claim_conditions import is_consolidatable
-from .disrupt import DRIFT, METHODS, REASONS, Disruption
+from .disrupt import METHODS, REASONS, Disruption
 
 _REFUSALS = ("DisruptionBlocked", "Unconsolidatable", "ConsolidationRejected")
 
@@ -24,17 +24,23 @@ class Stay(NamedTuple):
 
 def staying(view: ClusterView) -> tuple[Stay, ...]:
     """The nodes that a pass leaves, each with why."""
+    return _stays(view, "")
+
+
+def why_stays(view: ClusterView, name: str) -> Stay:
+    """Why a node stays that is looked at alone."""
+    return next(stay for stay in _stays(view, name) if stay.node == name)
+
+
+def _stays(view: ClusterView, only: str) -> tuple[Stay, ...]:
     disruption = Disruption(view)
-    results = {method: disruption.play(method) for method in METHODS}
-    going = {
-        one.name
-        for result in results.values()
-        for one in (result.command.candidates if result.command is not None else ())
-    }
+    results = {method: disruption.play(method, only) for method in METHODS}
+    commands = [result.command for result in results.values() if result.command is not None]
+    going = {one.name for command in commands for one in command.candidates}
     events: dict[str, NodeEvent] = {}
-    for method, result in results.items():
+    for result in results.values():
         for event in result.events:
-            if event.reason in _REFUSALS and (method != DRIFT or event.reason == "DisruptionBlocked"):
+            if event.reason in _REFUSALS:
                 known = events.get(event.object)
                 if known is None or _REFUSALS.index(event.reason) < _REFUSALS.index(known.reason):
                     events[event.object] = event
@@ -65,7 +71,9 @@ def _silent(view: ClusterView, budgets: dict[str, dict[str, int]]) -> dict[str, 
             why = f"the budgets of NodePool {pool.name} allow no disruption for {REASONS[method]} now"
         elif not totals.could_pass(one):
             why = "policy Balanced: even its deletion saves too little for what it disturbs"
-        else:
+        elif is_balanced(pool):
             why = "policy Balanced: what would be done saves too little for what it disturbs"
+        else:
+            why = "other nodes go first"
         found[one.name] = why
     return found

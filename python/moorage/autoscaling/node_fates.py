@@ -1,0 +1,224 @@
+"""Whether Karpenter would remove a node now, why not, and which changes would free it, each tried."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from msgspec import structs
+
+from moorage.errors import InputError
+from moorage.objects import Node, NodePool, Object, Pod, PodDisruptionBudget
+from moorage.objects.model.karpenter import Budget
+from moorage.scheduler import PodScheduler
+
+from .assumed_claims import assume_claims
+from .consolidation_rounds import ConsolidationRounds
+from .karpenter.cluster_view import KINDS, ClusterObjects, ClusterView
+from .karpenter.disruption.disrupt import DRIFT, EMPTINESS, REASONS, SINGLE, Disruption
+from .karpenter.disruption.staying_nodes import Stay, why_stays
+from .karpenter.karpenter_options import VERSION
+from .karpenter.pods.pod_validation import DO_NOT_DISRUPT
+from .scaling_rounds import Growth
+
+_MOST_CHANGES = 6
+_MOST_PODS = 30
+_POD, _BUDGETS = re.compile(r"\(Pod=(.+)\)$"), re.compile(r"=\[(.+)\]\)$")
+_NEEDED = ("Can't replace", "Can't remove", "SpotToSpotConsolidation requires")
+
+
+class Freeing(NamedTuple):
+    """A change of the cluster, in words, and how it is made: of an object (None if it goes), or of flags."""
+
+    text: str
+    about: tuple[type[Object], str] | None = None
+    change: Callable[[Any], Object | None] = lambda one: one
+
+
+@dataclass(frozen=True)
+class NodeFate:
+    """What becomes of a node if it is looked at alone.
+
+    Attributes
+    ----------
+    decision, reason : str
+        What Karpenter does with it, and for what; "" if it stays.
+    saved : float
+        Per hour.
+    message : str
+        Why it stays, in Karpenter's words where it has some.
+    changes : tuple of str
+        What would free it, all together; empty if nothing was found.
+    freed : str
+        What would be done with it then.
+    """
+
+    node: str
+    decision: str
+    reason: str
+    saved: float
+    message: str
+    changes: tuple[str, ...] = ()
+    freed: str = ""
+    notes: tuple[str, ...] = ()
+
+    def lines(self) -> Iterator[str]:
+        """Yield the verdict, and what would change it."""
+        if self.decision:
+            verdict = f"Karpenter {VERSION} would {self.decision} node {self.node} ({self.reason})"
+            yield f"{verdict} if it is looked at alone: {self.saved:.4g} $/h less"
+            return
+        yield f"Karpenter {VERSION} leaves node {self.node}: {self.message}"
+        for change in self.changes:
+            yield f"would help{' together' if len(self.changes) > 1 else ''}: {change}"
+        if self.changes:
+            yield f"then it would {self.freed} the node"
+        else:
+            yield "no single change of an annotation, a budget, a policy or a pod was found that frees it"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the answer as a JSON value."""
+        return {
+            "node": self.node,
+            "karpenterVersion": VERSION,
+            "decision": self.decision,
+            "reason": self.reason,
+            "saved": self.saved,
+            "message": self.message,
+            "changes": list(self.changes),
+            "freed": self.freed,
+        }
+
+
+def node_fate(scheduler: PodScheduler, growth: Growth, name: str, at: float | None = None) -> NodeFate:
+    """Say what becomes of a node; nothing is changed.
+
+    Raises
+    ------
+    InputError
+        There is no such node, or it is of no NodePool.
+    """
+    with scheduler.transaction():
+        notes = tuple(assume_claims(scheduler))
+        view = ConsolidationRounds(scheduler, growth, at).view()
+    state = next((one for one in view.states if one.node is not None and one.node.name == name), None)
+    if state is None or state.claim is None:
+        raise InputError(f"node {name} is of no NodePool of the input, so Karpenter leaves it alone")
+    done = _command(view, state.name)
+    if done is not None:
+        return NodeFate(name, done[0], done[1], done[2], "", notes=notes)
+    stay = why_stays(view, state.name)
+    changes = _freed(view, state.name, stay)
+    then = _command(_changed(view, changes), state.name) if changes else None
+    texts = tuple([one.text for one in changes])
+    return NodeFate(name, "", "", 0.0, stay.message, texts, then[0] if then else "", notes)
+
+
+def _command(view: ClusterView, name: str) -> tuple[str, str, float] | None:
+    """Decision, reason and savings, if something is done with the node alone."""
+    disruption = Disruption(view)
+    for method in (EMPTINESS, DRIFT, SINGLE):
+        command = disruption.play(method, name).command
+        if command is not None:
+            return command.decision, REASONS[method], command.savings
+    return None
+
+
+def _freed(view: ClusterView, name: str, stay: Stay) -> list[Freeing]:
+    """Changes that free a node together, none of which can be left out; empty if none were found."""
+    chosen: list[Freeing] = []
+    for _ in range(_MOST_CHANGES):
+        for one in _proposals(_changed(view, chosen), name, stay.message):
+            tried = _changed(view, [*chosen, one])
+            if _command(tried, name) is not None:
+                return [each for each in [*chosen, one] if not _is_needless(view, name, [*chosen, one], each)]
+            later = why_stays(tried, name)
+            if later.message != stay.message:
+                chosen, stay = [*chosen, one], later
+                break
+        else:
+            return []
+    return []
+
+
+def _is_needless(view: ClusterView, name: str, changes: list[Freeing], one: Freeing) -> bool:
+    others = [each for each in changes if each is not one]
+    return bool(others) and _command(_changed(view, others), name) is not None
+
+
+def _changed(view: ClusterView, changes: list[Freeing]) -> ClusterView:
+    """The cluster with changes."""
+    objects = {kind: view.objects.list(kind) for kind in KINDS}
+    options = view.options
+    for one in changes:
+        if one.about is None:
+            options = replace(options, spot_to_spot=True)
+            continue
+        kind, key = one.about
+        changed = [one.change(each) if each.key == key else each for each in objects[kind]]
+        objects[kind] = [each for each in changed if each is not None]
+    every = [each for listed in objects.values() for each in listed]
+    return ClusterView(ClusterObjects(every), view.situation, options, view.catalogue)
+
+
+# ---- what could help ---------------------------------------------------------------------------------------
+
+
+def _without_note(one: Any) -> Object:
+    notes = {key: value for key, value in one.metadata.annotations.items() if key != DO_NOT_DISRUPT}
+    changed: Object = structs.replace(one, metadata=structs.replace(one.metadata, annotations=notes))
+    return changed
+
+
+def _with_disruption(**fields: Any) -> Callable[[Any], Object]:
+    def change(pool: NodePool) -> Object:
+        disruption = structs.replace(pool.spec.disruption, **fields)
+        return structs.replace(pool, spec=structs.replace(pool.spec, disruption=disruption))
+
+    return change
+
+
+def _allowing(budget: PodDisruptionBudget) -> Object:
+    return structs.replace(budget, status=structs.replace(budget.status, disruptions_allowed=1))
+
+
+def _proposals(view: ClusterView, name: str, message: str) -> Iterator[Freeing]:
+    """Changes that a message suggests, the smallest first."""
+    state = next(one for one in view.states if one.name == name)
+    assert state.node is not None
+    pool = state.labels.get("karpenter.sh/nodepool", "")
+    about_pool = (NodePool, pool)
+    if message.startswith("Disruption is blocked through"):
+        yield Freeing(f"remove the annotation {DO_NOT_DISRUPT} of the node", (Node, name), _without_note)
+    elif match := _POD.search(message):
+        yield Freeing(
+            f"remove the annotation {DO_NOT_DISRUPT} of pod {match[1]}", (Pod, match[1]), _without_note
+        )
+    elif match := _BUDGETS.search(message):
+        first, *others = match[1].split()
+        if others:
+            yield Freeing(f"delete PodDisruptionBudget {others[0]}", (PodDisruptionBudget, others[0]), _gone)
+        text = f"PodDisruptionBudget {first} allows a disruption (more replicas, or another limit)"
+        yield Freeing(text, (PodDisruptionBudget, first), _allowing)
+    elif "consolidation disabled" in message or "consolidateAfter" in message:
+        text = f"consolidateAfter of NodePool {pool} is over, or 0s"
+        yield Freeing(text, about_pool, _with_disruption(consolidate_after="0s"))
+    elif "policy" in message:
+        policy = "WhenEmptyOrUnderutilized"
+        text = f"consolidationPolicy of NodePool {pool} is {policy}"
+        yield Freeing(text, about_pool, _with_disruption(consolidation_policy=policy))
+    elif message.startswith("SpotToSpotConsolidation is disabled"):
+        yield Freeing("the feature gate SpotToSpotConsolidation is on")
+    elif message.startswith("the budgets of NodePool"):
+        text = f"the budgets of NodePool {pool} allow a node"
+        yield Freeing(text, about_pool, _with_disruption(budgets=(Budget(nodes="100%"),)))
+    elif message.startswith(("Not all pods would schedule", *_NEEDED)):
+        for pod in view.pods_of.get(state.node.name, [])[:_MOST_PODS]:
+            if message.startswith(_NEEDED) or f"{pod.key} => " in message:
+                yield Freeing(f"pod {pod.key} moves elsewhere, or ends", (Pod, pod.key), _gone)
+
+
+def _gone(_: object) -> None:
+    """The object goes."""

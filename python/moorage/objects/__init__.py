@@ -105,6 +105,7 @@ from .model.pod import PodSchedulingGroup as PodSchedulingGroup
 from .model.pod import PodSpec as PodSpec
 from .model.pod import PodStatus as PodStatus
 from .model.pod import PreferredSchedulingTerm as PreferredSchedulingTerm
+from .model.pod import ProjectedVolumeSource as ProjectedVolumeSource
 from .model.pod import ResourceClaimUse as ResourceClaimUse
 from .model.pod import ResourceRequirements as ResourceRequirements
 from .model.pod import Toleration as Toleration

@@ -41,7 +41,7 @@ def unread(spec: dict[str, Any] | None = None, **container: Any) -> str:
         ({}, {"securityContext": {"runAsNonRoot": False}}),
         ({}, {"enableServiceLinks": True}),
         ({}, {"volumes": [{"name": "v", "secret": {"secretName": "s"}}]}),
-        ({}, {"volumes": [{"name": "v", "emptyDir": {"medium": "Memory"}}]}),
+        ({}, {"volumes": [{"name": "v", "emptyDir": {"sizeLimit": "1Gi"}}]}),
     ],
 )
 def test_a_field_that_is_not_read_changes_the_text(container: dict[str, Any], spec: dict[str, Any]) -> None:
@@ -131,7 +131,7 @@ def test_equal_specs_have_equal_texts(short: dict[str, Any], whole: dict[str, An
 
 def test_a_template_is_written_with_all_its_fields() -> None:
     env = [{"name": "A", "value": "sha256:6b86b273ff34fce1"}]
-    volumes = [{"name": "e", "emptyDir": {"medium": "Memory"}}, {"name": "s", "secret": {"secretName": "s"}}]
+    volumes = [{"name": "e", "emptyDir": {"sizeLimit": "1Gi"}}, {"name": "s", "secret": {"secretName": "s"}}]
     written = plain(
         template({"volumes": volumes, "dnsPolicy": "None"}, {"env": [{"name": "A", "value": "1"}]})
     )

@@ -15,11 +15,11 @@ from .flags import Flags
 
 OF_GROUPS = frozenset(
     (
-        "scale_down_utilization_threshold",
-        "scale_down_gpu_utilization_threshold",
-        "scale_down_unneeded_time",
-        "scale_down_unready_time",
-        "ignore_daemon_sets_utilization",
+        "scaleDownUtilizationThreshold",
+        "scaleDownGpuUtilizationThreshold",
+        "scaleDownUnneededTime",
+        "scaleDownUnreadyTime",
+        "ignoreDaemonSetsUtilization",
     )
 )
 """The flags that a group can set for itself."""
@@ -31,7 +31,7 @@ def read_flags(values: Mapping[str, Any], known: frozenset[str]) -> dict[str, An
     Parameters
     ----------
     known : frozenset of str
-        Fields that may be set.
+        Flags that may be set.
 
     Raises
     ------
@@ -42,8 +42,8 @@ def read_flags(values: Mapping[str, Any], known: frozenset[str]) -> dict[str, An
     for name, value in values.items():
         field = re.sub(r"(?=[A-Z])", "_", name).lower()
         with located(path=name):
-            if field not in known:
-                raise InputError(f"must be one of {', '.join(sorted(map(_camel, known)))}")
+            if name not in known:
+                raise InputError(f"must be one of {', '.join(sorted(known))}")
             try:
                 if kinds[field] is float and isinstance(value, str):
                     value = parse_duration(value) / SECOND
@@ -53,8 +53,3 @@ def read_flags(values: Mapping[str, Any], known: frozenset[str]) -> dict[str, An
             if isinstance(out[field], int | float) and out[field] < 0:
                 raise InputError(f"must be at least 0, not {value}")
     return out
-
-
-def _camel(field: str) -> str:
-    first, *rest = field.split("_")
-    return first + "".join(map(str.capitalize, rest))

@@ -30,13 +30,13 @@ REASONS = ("Empty", "Underutilized")
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,40}[a-z0-9])?")
 OTHER_FLAGS = frozenset(
     (
-        *("max_nodes_total", "max_nodes_per_scale_up", "max_cores", "max_memory", "min_cores", "min_memory"),
-        *("balance_similar_node_groups", "balancing_ignore_labels", "balancing_labels"),
-        *("force_ds", "scale_from_unschedulable", "startup_taints", "status_taints", "fastpath_binpacking"),
-        *("new_pod_scale_up_delay", "ok_total_unready_count", "max_total_unready_percentage"),
-        *("scale_down_unready_enabled", "scale_down_unready_time", "unremovable_node_recheck_timeout"),
-        *("ignore_daemon_sets_utilization", "ignore_mirror_pods_utilization", "min_replica_count"),
-        "blocking_system_pod_disruption_timeout",
+        *("maxNodesTotal", "maxNodesPerScaleUp", "maxCores", "maxMemory", "minCores", "minMemory"),
+        *("balanceSimilarNodeGroups", "balancingIgnoreLabels", "balancingLabels"),
+        *("forceDs", "scaleFromUnschedulable", "startupTaints", "statusTaints", "fastpathBinpacking"),
+        *("newPodScaleUpDelay", "okTotalUnreadyCount", "maxTotalUnreadyPercentage"),
+        *("scaleDownUnreadyEnabled", "scaleDownUnreadyTime", "unremovableNodeRecheckTimeout"),
+        *("ignoreDaemonSetsUtilization", "ignoreMirrorPodsUtilization", "minReplicaCount"),
+        "blockingSystemPodDisruptionTimeout",
     )
 )
 """Those that no field of its own sets, and that change what a replay does."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 
-from .http_server import HEALTH, METRICS, TEXT, Check, Handler, HttpServer, server_context
+from .http_server import STATE, TEXT, Check, Handler, HttpServer, server_context
 
 logger = logging.getLogger("moorage.serve")
 
@@ -41,11 +41,8 @@ class ExtenderServer(HttpServer):
         Bytes of a body at most.
     timeout : float, optional
         Seconds that a request may take to arrive.
-    health, ready : mapping of str to callable, optional
-        The checks of ``/healthz`` and ``/livez``, and those of ``/readyz``, by name; each returns whether it
-        passes.
-    metrics : callable, optional
-        Returns the text of ``/metrics``. As health checks, they need no certificate.
+    health, ready, metrics : optional
+        See `HttpServer`, whose `alive` is `health`. They need no certificate.
 
     Raises
     ------
@@ -71,34 +68,21 @@ class ExtenderServer(HttpServer):
         context = None
         if certificate is not None and key is not None:
             context = server_context(certificate, key, client_authorities)
-
-        class Bound(_Handler):
-            answers = staticmethod(answer)
-            path_prefix = "/" + prefix.strip("/") + "/" if prefix.strip("/") else "/"
-            largest = max_body
-            patience = timeout
-            checks = {"/readyz": ready or {}, "/livez": health or {}, "/healthz": health or {}}
-            render = staticmethod(metrics or bytes)
-            asks_certificates = client_authorities is not None
-
-        super().__init__(address, Bound, context, max_body)
+        self.answer, self.patience = answer, timeout
+        self.prefix = f"/{prefix.strip('/')}/" if prefix.strip("/") else "/"
+        self.ready, self.alive, self.metrics = ready or {}, health or {}, metrics or bytes
+        self.asks_certificates = client_authorities is not None
+        super().__init__(address, _Handler, context, max_body)
 
 
 class _Handler(Handler):
     idle = IDLE_TIMEOUT
-    answers: Answer
-    path_prefix: str
-    checks: Mapping[str, Mapping[str, Check]]
-    render: Callable[[], bytes]
-    asks_certificates: bool
+    server: ExtenderServer
 
     def answer(self) -> None:
-        path, gets = self.url.path, self.command in ("GET", "HEAD")
-        if gets and path in HEALTH:
-            self.send_health(self.checks[path])
-        elif gets and path == "/metrics":
-            self.send(200, self.render(), METRICS)
-        elif self.asks_certificates and not self.connection.getpeercert():
+        if self.command in ("GET", "HEAD") and self.url.path in STATE:
+            self.send_state()
+        elif self.server.asks_certificates and not self.connection.getpeercert():
             self.refuse(403, "a client certificate is needed")
         elif self.command == "POST":
             self._answer_verb()
@@ -110,12 +94,12 @@ class _Handler(Handler):
         body = self.read_body()
         if body is None:
             return
-        path = self.url.path
-        if not path.startswith(self.path_prefix):
-            self.send(404, f"no such path: the verbs are below {self.path_prefix}\n")
+        path, prefix = self.url.path, self.server.prefix
+        if not path.startswith(prefix):
+            self.send(404, f"no such path: the verbs are below {prefix}\n")
             return
         try:
-            status, answer = self.answers(path[len(self.path_prefix) :], body)
+            status, answer = self.server.answer(path[len(prefix) :], body)
         except Exception:
             logger.exception("%s was not answered", path)
             status, answer = 500, b"internal error\n"

@@ -35,6 +35,7 @@ HEAD = 1 << 20
 """Bytes that the head of a request may have, beside other requests of its client."""
 HEALTH = ("/healthz", "/livez", "/readyz")
 """Paths that everybody may get."""
+STATE = (*HEALTH, "/metrics")
 TEXT = "text/plain; charset=utf-8"
 METRICS = "text/plain; version=0.0.4; charset=utf-8"
 Check = Callable[[], bool]
@@ -101,7 +102,19 @@ class HttpServer(ThreadingHTTPServer):
         On which it listens.
     connections, memory : Shares
         What clients may hold: connections, and bytes of requests.
+    alive, ready : mapping of str to callable
+        The checks of ``/livez`` and ``/healthz``, and those of ``/readyz``, by name; each returns whether it
+        passes.
+    metrics : callable
+        Returns the text of ``/metrics``.
+    patience : float
+        Seconds for a request to arrive.
     """
+
+    alive: Mapping[str, Check] = {}
+    ready: Mapping[str, Check] = {}
+    metrics: Callable[[], bytes] = bytes
+    patience = TIMEOUT
 
     daemon_threads = True
     request_queue_size = 128
@@ -115,7 +128,7 @@ class HttpServer(ThreadingHTTPServer):
     ) -> None:
         if ":" in address[0]:
             self.address_family = socket.AF_INET6
-        self._context = context
+        self._context, self.max_body = context, max_body
         self.connections, self.memory = Shares(CONNECTIONS), Shares(2 * (HEAD + max_body))
         super().__init__(address, handler)
         self.port: int = self.server_port
@@ -217,17 +230,14 @@ class Handler(BaseHTTPRequestHandler):
 
     Attributes
     ----------
-    patience, idle : float
-        Seconds for a request to arrive, and for the next one to begin.
-    largest : int
-        Bytes that a body may have.
+    idle : float
+        Seconds for the next request to begin.
     """
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
     wbufsize = -1  # head and body of an answer are one write
-    patience = idle = TIMEOUT
-    largest = 0
+    idle = TIMEOUT
     server: HttpServer
 
     def setup(self) -> None:
@@ -241,7 +251,7 @@ class Handler(BaseHTTPRequestHandler):
         try:
             with suppress(TimeoutError, NoRoomError):
                 if self._buffered.peek(1):
-                    self._reader.until = time.monotonic() + self.patience
+                    self._reader.until = time.monotonic() + self.server.patience
                     super().handle_one_request()
                     return
             self.close_connection = True
@@ -269,15 +279,23 @@ class Handler(BaseHTTPRequestHandler):
         """Answer the request, whose head was read."""
         raise NotImplementedError
 
-    def send_health(self, checks: Mapping[str, Check]) -> None:
-        """Answer with the state of checks by name."""
-        query = parse_qs(self.url.query, keep_blank_values=True)
-        status, text = health_answer(self.url.path[1:], checks, query)
-        self.send(status, text)
+    def send_state(self) -> None:
+        """Answer a path of `HEALTH`, or with the metrics."""
+        path = self.url.path
+        if path in HEALTH:
+            checks = self.server.ready if path == "/readyz" else self.server.alive
+            self.send(*health_answer(path[1:], checks, parse_qs(self.url.query, keep_blank_values=True)))
+        else:
+            self.send(200, self.server.metrics(), METRICS)
+
+    def bearer(self) -> str:
+        """Return the token of the request; "" without one."""
+        scheme, _, token = self.headers.get("Authorization", "").partition(" ")
+        return token.strip() if scheme.lower() == "bearer" else ""
 
     def send(self, status: int, body: str | bytes, type: str = TEXT, *headers: tuple[str, str]) -> None:
         """Answer; to HEAD without the body."""
-        self.connection.settimeout(self.patience)
+        self.connection.settimeout(self.server.patience)
         body = body if isinstance(body, bytes) else body.encode()
         own = ("Content-Type", type), ("Content-Length", str(len(body)))
         self.send_response(status)
@@ -326,14 +344,14 @@ class Handler(BaseHTTPRequestHandler):
 
     def _length(self) -> int | None:
         """Return the length of the body; None if the request was refused."""
-        lengths = set(self.headers.get_all("Content-Length", ()))
+        lengths, most = set(self.headers.get_all("Content-Length", ())), self.server.max_body
         given = lengths.pop() if lengths else None
         if given is None or "Transfer-Encoding" in self.headers:
             self.refuse(411, "a request needs Content-Length, and may have no Transfer-Encoding")
         elif lengths or not (given.isascii() and given.isdigit()):
             self.refuse(400, f"Content-Length must be one number, not {given[:40]!r}")
-        elif len(given) > len(str(self.largest)) or int(given) > self.largest:
-            self.refuse(413, f"the request has {given[:40]} bytes, more than {self.largest}")
+        elif len(given) > len(str(most)) or int(given) > most:
+            self.refuse(413, f"the request has {given[:40]} bytes, more than {most}")
         else:
             return int(given)
         return None

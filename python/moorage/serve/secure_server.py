@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from .delegated_authorization import DelegatedAuthorization
-from .http_server import HEALTH, METRICS, Check, Handler, HttpServer, server_context
+from .http_server import HEALTH, STATE, Check, Handler, HttpServer, server_context
 
 
 class SecureServer(HttpServer):
@@ -19,12 +19,8 @@ class SecureServer(HttpServer):
         Files in PEM.
     authorization : DelegatedAuthorization
         Decides who may read metrics.
-    metrics : callable
-        Returns the text of all metrics.
-    ready : mapping of str to callable
-        Checks of ``/readyz``, by name; each returns whether it passes.
-    alive : mapping of str to callable, optional
-        Those of ``/livez`` and ``/healthz``.
+    metrics, ready, alive
+        See `HttpServer`.
     """
 
     def __init__(  # noqa: PLR0913
@@ -37,33 +33,25 @@ class SecureServer(HttpServer):
         ready: Mapping[str, Check],
         alive: Mapping[str, Check] | None = None,
     ) -> None:
-
-        class Bound(_Handler):
-            allow = staticmethod(authorization.status)
-            render = staticmethod(metrics)
-            checks = {"/readyz": ready, "/livez": alive or {}, "/healthz": alive or {}}
-
-        super().__init__(address, Bound, server_context(certificate, key))
+        self.authorization = authorization
+        self.metrics, self.ready, self.alive = metrics, ready, alive or {}
+        super().__init__(address, _Handler, server_context(certificate, key))
 
 
 class _Handler(Handler):
-    allow: Callable[[str, str, str], tuple[int, str]]
-    render: Callable[[], bytes]
-    checks: Mapping[str, Mapping[str, Check]]
+    server: SecureServer
 
     def answer(self) -> None:
         path = self.url.path
         if self.command not in ("GET", "HEAD"):
             self.refuse(405, "health checks and metrics are requested by GET", ("Allow", "GET, HEAD"))
             return
-        if path in HEALTH:
-            self.send_health(self.checks[path])
-            return
-        scheme, _, token = self.headers.get("Authorization", "").partition(" ")
-        status, text = self.allow(path, "get", token.strip() if scheme.lower() == "bearer" else "")
+        status, text = 200, ""
+        if path not in HEALTH:
+            status, text = self.server.authorization.status(path, "get", self.bearer())
         if status != 200:
             self.send(status, text)
-        elif path == "/metrics":
-            self.send(200, self.render(), METRICS)
+        elif path in STATE:
+            self.send_state()
         else:
             self.send(404, "404 page not found\n")

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
 from moorage.serve.delegated_authorization import DelegatedAuthorization
-from moorage.serve.http_server import HEALTH, METRICS, Check, Handler, HttpServer, server_context
+from moorage.serve.http_server import HEALTH, STATE, Check, Handler, HttpServer, server_context
 
 logger = logging.getLogger("moorage.serve")
 
@@ -50,11 +50,8 @@ class TwinServer(HttpServer):
         Certificate and key, in PEM; without them it is plain HTTP.
     authorization : DelegatedAuthorization or None
         Decides who may ask; None where all who reach it may, which is right on loopback alone.
-    alive, ready : mapping of str to callable
-        The checks of health, which everybody may see.
-    metrics : callable
-        Returns the text of ``/metrics``.
-    max_body : int, optional
+    alive, ready, metrics
+        See `HttpServer`. Everybody may see the checks.
     """
 
     def __init__(  # noqa: PLR0913
@@ -69,32 +66,22 @@ class TwinServer(HttpServer):
         metrics: Callable[[], bytes],
         max_body: int = MAX_BODY,
     ) -> None:
-        class Bound(_Handler):
-            answers = staticmethod(answer)
-            allow = None if authorization is None else staticmethod(authorization.status)
-            render = staticmethod(metrics)
-            checks = {"/readyz": ready, "/livez": alive, "/healthz": alive}
-            largest = max_body
-
-        super().__init__(address, Bound, None if files is None else server_context(*files), max_body)
+        self.answer, self.authorization = answer, authorization
+        self.alive, self.ready, self.metrics = alive, ready, metrics
+        super().__init__(address, _Handler, None if files is None else server_context(*files), max_body)
 
 
 class _Handler(Handler):
-    answers: Answer
-    allow: Callable[[str, str, str], tuple[int, str]] | None
-    render: Callable[[], bytes]
-    checks: Mapping[str, Mapping[str, Check]]
+    server: TwinServer
 
     def answer(self) -> None:
         path = self.url.path
         if self.command not in ("GET", "HEAD", "POST"):
             self.refuse(405, "questions are asked by GET or POST", ("Allow", "GET, HEAD, POST"))
-        elif path in HEALTH:
-            self.send_health(self.checks[path])
-        elif why := self._why_not(path):
+        elif path not in HEALTH and (why := self._why_not(path)):
             self.refuse(*why)
-        elif path == "/metrics":
-            self.send(200, self.render(), METRICS)
+        elif path in STATE:
+            self.send_state()
         elif not path.startswith(QUESTIONS):
             self.refuse(404, f"no such path: questions are below {QUESTIONS}")
         else:
@@ -103,14 +90,13 @@ class _Handler(Handler):
     def _why_not(self, path: str) -> tuple[int, str] | None:
         """Return why the request is refused: its token, or on loopback a page of another host, to which a
         browser was led by a name that leads here."""
-        if self.allow is None:
+        if self.server.authorization is None:
             host = urlsplit(f"//{self.headers.get('Host', '')}").hostname
             if host in LOOPBACK and not self.headers.get("Origin"):
                 return None
             return 403, "without a token, questions are asked from this machine, and not from a page"
-        scheme, _, token = self.headers.get("Authorization", "").partition(" ")
         verb = "get" if self.command == "HEAD" else self.command.lower()
-        status, text = self.allow(path, verb, token.strip() if scheme.lower() == "bearer" else "")
+        status, text = self.server.authorization.status(path, verb, self.bearer())
         return None if status == 200 else (status, text)
 
     def _answer_question(self, path: str) -> None:
@@ -120,7 +106,7 @@ class _Handler(Handler):
             return
         try:
             query = parse_qsl(self.url.query, keep_blank_values=True, max_num_fields=1000)
-            reply = self.answers(path, query, body)
+            reply = self.server.answer(path, query, body)
         except ValueError as error:
             reply = refusal(400, str(error))
         except Exception:

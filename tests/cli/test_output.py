@@ -189,6 +189,7 @@ def test_no_progress_of_a_short_command(capsys: pytest.CaptureFixture[str]) -> N
 def test_on_a_terminal_stderr_has_the_number_of_notes(
     dump: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setattr(messages, "DELAY", 60.0)
     items = [*ITEMS, {"apiVersion": "v1", "kind": "Event", "metadata": {"name": "e"}}]
     Path(dump).write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
     assert simulate("-f", dump) == 0

@@ -91,10 +91,10 @@ def test_an_unknown_command_is_refused_with_the_nearest_one(capsys: pytest.Captu
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["plan"], "give a command of moorage plan: bound, defragment, drain, nodes"),
+        (["plan"], "give a command of moorage plan: bound, consolidate, defragment, drain, nodes"),
         (["serve"], "give a command of moorage serve: extender, scheduler, twin"),
         (["plan", "node"], "there is no command 'node'; nearest: nodes"),
-        (["plan", "x"], "there is no command 'x'; known are bound, defragment, drain, nodes"),
+        (["plan", "x"], "there is no command 'x'; known are bound, consolidate, defragment, drain, nodes"),
     ],
 )
 def test_a_group_of_commands_says_what_it_has(

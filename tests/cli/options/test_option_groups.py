@@ -17,8 +17,8 @@ from moorage.cli.app import app
 CHANGES = "Changes of the cluster, in the order given"
 ALL = ["Options", CHANGES, "Input", "Scheduler", "Output"]
 GROWING = ["Options", CHANGES, "Input", "Nodes that come", "Scheduler", "Output"]
-GROUPED = dict.fromkeys(("check", "simulate", "explain"), GROWING) | {
-    **dict.fromkeys(("capacity", "nodes"), ALL),
+GROUPED = dict.fromkeys(("capacity", "check", "simulate", "explain"), GROWING) | {
+    "nodes": ALL,
     "compare": ["Options", "Input", "Nodes that come", "Scheduler", "Output"],
     "dump": ["Options", "Input", "Output"],
     "perf": ["Options", "Scheduler", "Output"],

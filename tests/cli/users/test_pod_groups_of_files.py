@@ -407,4 +407,4 @@ def test_capacity_names_the_domains_of_the_gangs(tmp_path: Path, capsys: pytest.
     zone = "topology.kubernetes.io/zone"
     assert f"gangs: 1 in {zone}=z1, 1 in {zone}=z2" in capsys.readouterr().out.splitlines()
     assert main([*words, "-o", "html"]) == 0
-    assert f"Gangs: 1 in {zone}=z1, 1 in {zone}=z2." in capsys.readouterr().out
+    assert f"gangs: 1 in {zone}=z1, 1 in {zone}=z2" in capsys.readouterr().out

@@ -118,6 +118,7 @@ def asked(server: Any) -> CallToolResult:
     return result
 
 
+@pytest.mark.nightly
 def test_tools_over_streams() -> None:
     command = StdioServerParameters(command=sys.executable, args=["-m", "moorage", "mcp", "-f", SHOP])
     structured = asked(command).structured_content

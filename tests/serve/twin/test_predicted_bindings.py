@@ -111,6 +111,7 @@ def _taints(cluster: FollowedCluster, name: str) -> bool:
     return bool(found and found[0].spec.taints)
 
 
+@pytest.mark.nightly
 def test_pods_of_other_schedulers_are_not_predicted(
     cluster: FollowedCluster, store: ObjectStore, clock: Clock
 ) -> None:
@@ -119,6 +120,7 @@ def test_pods_of_other_schedulers_are_not_predicted(
     assert bound(cluster, store, clock, "a", "n1") == {"same": 1}
 
 
+@pytest.mark.nightly
 def test_predictions_take_a_share_of_the_processor(
     cluster: FollowedCluster, store: ObjectStore, clock: Clock
 ) -> None:

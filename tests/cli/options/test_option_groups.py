@@ -79,7 +79,7 @@ def test_an_example_of_help_runs_as_it_stands(
         (tmp_path / name).symlink_to(ROOT / name)
     monkeypatch.chdir(tmp_path)
     words = shlex.split(example)[1:]
-    if words[0] == "serve" or "--context" in words:  # they need a cluster
+    if words[0] in ("serve", "mcp") or "--context" in words:  # they need a cluster
         at = 1 + (words[0] == "serve")
         LEAVES[tuple(words[:at])].make_context(words[0], words[at:], help_option_names=["-h", "--help"])
         return

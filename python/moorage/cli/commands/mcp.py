@@ -24,7 +24,6 @@ OF_TWIN = ("address", "token_file", "certificate_authority", "port", "verbose")
     cls=GroupedCommand,
     examples=(
         "moorage mcp --context prod",
-        "moorage mcp -f dump.json.gz",
         "moorage mcp --twin http://127.0.0.1:8899",
     ),
 )

@@ -268,6 +268,8 @@ def bound(**options: Any) -> None:
     examples=(
         "moorage plan consolidate -f examples/karpenter/underused.yaml "
         "--instance-types examples/karpenter/instance_types.yaml",
+        "moorage plan consolidate --once -f examples/karpenter/underused.yaml "
+        "--instance-types examples/karpenter/instance_types.yaml",
     ),
 )
 @click.option("--once", is_flag=True, help="End after the first command.")

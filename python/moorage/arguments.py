@@ -20,6 +20,7 @@ _WORDS = {
     "bool": "True or False",
     "None": "None",
     "Mapping[str, str]": "a mapping of strings to strings",
+    "Mapping[str, float]": "a mapping of strings to numbers",
 }
 _TYPES = {"str": str, "bool": bool, "None": type(None)}
 
@@ -136,9 +137,10 @@ def _as(choice: str, value: Any, names: Mapping[str, Any]) -> tuple[Any, bool]:
             return items, all(_as(item, one, names)[1] for one in items)
         except TypeError:
             return value, False
-    if choice == "Mapping[str, str]":
-        is_one = isinstance(value, Mapping)
-        return value, is_one and all(isinstance(one, str) for pair in value.items() for one in pair)
+    if choice.startswith("Mapping[str, "):
+        of = choice[len("Mapping[str, ") : -1]
+        pairs = value.items() if isinstance(value, Mapping) else ((None, None),)
+        return value, all(isinstance(key, str) and _as(of, one, names)[1] for key, one in pairs)
     if choice in ("int", "float"):
         if isinstance(value, bool):
             return value, False

@@ -10,9 +10,9 @@ from moorage.releases.gate_effects import OF_OTHERS, OF_THE_SCHEDULER
 
 HEAD = """# Feature gates
 
-Set gates like those of kube-scheduler: with `--feature-gates NAME=true`,
-`Scheduler(feature_gates={"NAME": True})`, or in a file of `moorage perf`. The [release](releases.md) that
-decides determines the defaults.
+This page lists the feature gates of kube-scheduler that moorage knows, and what each does here. Set them as
+there: with `--feature-gates NAME=true`, `Scheduler(feature_gates={"NAME": True})`, or in a file of
+`moorage perf`. The [release](releases.md) that decides determines the defaults.
 
 - A gate that is marked as refused can only have its default. Any other value is an error that names the
   gate.

@@ -13,7 +13,7 @@ from moorage.sim.timeline import Timeline
 from tests.house.source import ROOT
 
 PAGE = (ROOT / "docs/replay.md").read_text()
-COMMANDS = re.findall(r"^\$ moorage (.*)\n(.*)$", PAGE, re.MULTILINE)
+COMMANDS = re.findall(r"^\$ moorage (.*)\n(?:…\n)?(.*)$", PAGE, re.MULTILINE)
 
 
 @pytest.fixture(autouse=True)

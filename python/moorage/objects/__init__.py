@@ -35,6 +35,8 @@ from .model.autoscaling import VerticalPodAutoscaler as VerticalPodAutoscaler
 from .model.autoscaling import VerticalPodAutoscalerSpec as VerticalPodAutoscalerSpec
 from .model.autoscaling import VerticalPodAutoscalerStatus as VerticalPodAutoscalerStatus
 from .model.cluster import Cluster as Cluster
+from .model.karpenter import Budget as Budget
+from .model.karpenter import Disruption as Disruption
 from .model.karpenter import NodeClaim as NodeClaim
 from .model.karpenter import NodeClaimRequirement as NodeClaimRequirement
 from .model.karpenter import NodeClaimSpec as NodeClaimSpec

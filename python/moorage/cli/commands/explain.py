@@ -158,6 +158,8 @@ def _explain_node(name: str, output: str, options: dict[str, Any]) -> int:
     from moorage.autoscaling import Growth
     from moorage.autoscaling.node_fates import node_fate
     from moorage.cli.output.printing import told, write_answer
+    from moorage.cli.runs.absent_targets import not_placed
+    from moorage.objects import Node, NodePool
     from moorage.report import answer_page
 
     preparation = _prepare(options)
@@ -165,6 +167,8 @@ def _explain_node(name: str, output: str, options: dict[str, Any]) -> int:
     known = [node.name for node in preparation.cluster.nodes]
     if name not in known:
         raise InputError(f'there is no Node "{shorten(name, 80)}"{nearest(name, known)}', source="TARGET")
+    if not scheduler.client.list(NodePool)[0]:
+        raise InputError(f"node/{name}: {not_placed(scheduler, Node, name)}", source="TARGET")
     coming = preparation.coming
     fate = node_fate(scheduler, coming.growth if coming is not None else Growth(), name)
     warnings = [*preparation.warnings, *fate.notes]

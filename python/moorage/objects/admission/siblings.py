@@ -356,7 +356,7 @@ def _bare(spec: PodSpec) -> PodSpec:
 
 def _relevant(volumes: tuple[Volume, ...]) -> tuple[Volume, ...]:
     """Return the volumes with a source that scheduling reads: not those of tokens of service accounts."""
-    return tuple([volume for volume in volumes if volume != Volume(name=volume.name)])
+    return tuple([one for one in volumes if replace(one, host_path=None, projected=None) != Volume(one.name)])
 
 
 def _without(own: dict[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:

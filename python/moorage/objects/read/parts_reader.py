@@ -20,7 +20,7 @@ from moorage.objects.model.node import (
     NodeStatus,
     NodeSystemInfo,
 )
-from moorage.objects.model.pod import Pod, PodSpec, PodStatus, Volume
+from moorage.objects.model.pod import Pod, PodSpec, PodStatus
 
 _KINDS, _VERSIONS = ("Pod", "Node"), ("v1", UNSET)
 _ERRORS = msgspec.MsgspecError, UnicodeDecodeError, RecursionError
@@ -319,7 +319,7 @@ def _template(key: bytes, varying: _Varying) -> _Template | None:
     """
     spec = msgspec.json.decode(_insert(key, varying), type=PodSpec)
     name = varying.token[1:-1].decode()
-    tokens = tuple([at for at, volume in enumerate(spec.volumes) if name and volume == Volume(name=name)])
+    tokens = tuple([at for at, volume in enumerate(spec.volumes) if name and volume.name == name])
     template = _Template(replace(spec, node_name=""), tokens)
     others = _Varying(*[other and value for other, value in zip(varying, _OTHERS, strict=True)])
     other = msgspec.json.decode(_insert(key, others), type=PodSpec)

@@ -26,6 +26,7 @@ from moorage.cli.runs.simulation import (
     OTHER_SCHEDULER,
     PLACED,
     REFUSED,
+    TERMINATING,
     UNSCHEDULABLE,
     WAITING,
     Preparation,
@@ -259,7 +260,7 @@ def _made(done: Simulation, record: Json) -> dict[Key, Pods]:
     placed: Counter[Key] = Counter()
     for one in done.outcomes:
         key = one.workload.namespace, one.workload.text
-        if one.status in (REFUSED, WAITING):
+        if one.status in (REFUSED, WAITING) or (one.status == TERMINATING and not one.is_leaving):
             found[key].lacking += 1
             found[key].refusals |= {refusal(one.reason)} if one.status == REFUSED else set()
         elif one.status in (UNSCHEDULABLE, GATED, OTHER_SCHEDULER):  # nobody tells pods of another scheduler

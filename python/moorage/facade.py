@@ -248,6 +248,11 @@ class Scheduler(PodScheduler):
         Consolidation
             Commands with savings, pods moved and pods that wait; prices before and after, the least that any
             packing could cost, and why the other nodes stay.
+
+        Raises
+        ------
+        InputError
+            There is no NodePool, or `at` is no time with its zone.
         """
         from moorage.autoscaling.consolidation_rounds import consolidate
         from moorage.autoscaling.scaling_rounds import Growth

@@ -155,3 +155,12 @@ def test_times_of_a_schedule(schedule: str, after: str, until: str, hits: bool) 
 def test_a_malformed_schedule_is_refused(schedule: str) -> None:
     with pytest.raises(ValueError, match=r"expected exactly|no number|not within"):
         hits_between(schedule, 0, 1)
+
+
+def test_a_wrong_time_and_a_cluster_without_pools_are_refused() -> None:
+    one = Scheduler(load({"apiVersion": "v1", "kind": "List", "items": []}))
+    for at in ("monday", "2026-06-01T12:00:00"):
+        with pytest.raises(InputError, match=f'at must be a time like 2026-06-01T12:00:00Z, not "{at}"'):
+            one.consolidate(at=at)
+    with pytest.raises(InputError, match="there is no NodePool"):
+        one.consolidate()

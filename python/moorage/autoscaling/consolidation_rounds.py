@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
@@ -15,9 +16,8 @@ from msgspec import structs
 
 from moorage.changes import cluster_changes as changes
 from moorage.changes.drain import reason_to_stay
-from moorage.errors import number_of
-from moorage.objects import NodeClaim, Pod
-from moorage.objects.workloads.ages import seconds
+from moorage.errors import InputError, number_of, shorten
+from moorage.objects import NodeClaim, NodePool, Pod
 from moorage.scheduler import PodScheduler, ScheduleResult
 from moorage.store import NotFoundError
 from moorage.tables import Table, Tabular
@@ -220,14 +220,25 @@ def with_draws(scheduler: PodScheduler, growth: Growth, count: int, **how: Any) 
     return replace(found[0], draws=draws)
 
 
+def _begin(at: str) -> float:
+    with suppress(ValueError):
+        time = datetime.fromisoformat(at)
+        if time.tzinfo is not None:
+            return time.timestamp()
+    raise InputError(f'at must be a time like 2026-06-01T12:00:00Z, not "{shorten(at, 60)}"')
+
+
 def consolidate(
     scheduler: PodScheduler, growth: Growth, once: bool = False, at: str | None = None
 ) -> Consolidation:
     """Let Karpenter remove nodes until nothing more happens; see `Scheduler.consolidate`."""
     check_options(growth.options)
+    begin = None if at is None else _begin(at)
+    if not scheduler.client.list(NodePool)[0]:
+        raise InputError("there is no NodePool, so Karpenter leaves all nodes alone", source="cluster")
     with scheduler.transaction():
         notes = tuple(assume_claims(scheduler))
-        rounds = ConsolidationRounds(scheduler, growth, None if at is None else seconds(at))
+        rounds = ConsolidationRounds(scheduler, growth, begin)
         before = _prices(rounds.view())
         results = rounds.results()
         most = 2 * before.nodes + 10  # where nodes come and go without an end

@@ -93,7 +93,7 @@ def _structs(type_: Any) -> list[type[Struct]]:
 
 OF_OTHERS = {
     *("CloneSet", "DeploymentConfig", "LeaderWorkerSet", "Rollout", "ScaledObject"),
-    *("AdmissionPlugins", "NodeClaim", "NodePool", "Scheduler", "VerticalPodAutoscaler"),
+    *("AdmissionPlugins", "Scheduler", "VerticalPodAutoscaler"),
 }
 """Kinds that are not Kubernetes' own: the table does not have their fields."""
 
@@ -183,3 +183,19 @@ def test_the_table_is_made_of_a_schema() -> None:
         "meta.v1.ObjectMeta": {"name": ""},
     }
     assert {"source", "licence"} <= made.keys()
+
+
+def test_fields_of_karpenters_kinds_are_known() -> None:
+    struct = module.struct_of("NodePool", "karpenter.sh/v1")
+    pool = {
+        "metadata": {"name": "a"},
+        "spec": {"limits": {"cpu": "9"}, "disruption": {"budgets": [{"nodes": "1"}]}},
+    }
+    assert module.unknown_fields(pool, struct) == []
+    pool["spec"] = {"limit": {}, "template": {"spec": {"requirement": [], "requirements": [{"keey": "a"}]}}}
+    found = [module.path_text(path) for path in module.unknown_fields(pool, struct)]
+    assert found == [
+        "spec.limit",
+        "spec.template.spec.requirement",
+        "spec.template.spec.requirements[0].keey",
+    ]

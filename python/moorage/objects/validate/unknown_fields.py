@@ -1,5 +1,5 @@
 """Finds kinds, versions and fields that Kubernetes does not have, neither in v1.36 nor in v1.37, as clusters
-of both are read. The table is field_names.json.
+of both are read. The table is field_names.json; karpenter_field_names.json has Karpenter's kinds.
 """
 
 from __future__ import annotations
@@ -78,8 +78,10 @@ class _Table(msgspec.Struct):
 
 @cache
 def _table() -> _Table:
-    text = pathlib.Path(__file__).with_name("field_names.json").read_bytes()
-    return msgspec.json.decode(text, type=_Table)
+    here = pathlib.Path(__file__)
+    files = here.with_name("field_names.json"), here.with_name("karpenter_field_names.json")
+    built_in, karpenter = [msgspec.json.decode(one.read_bytes(), type=_Table) for one in files]
+    return _Table(built_in.kinds | karpenter.kinds, built_in.structs | karpenter.structs)
 
 
 @cache

@@ -9,6 +9,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+import yaml
 from gymnasium.utils.env_checker import check_env
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -33,9 +34,10 @@ from moorage.objects import (
 )
 from moorage.sim.policies import policies
 from moorage.sim.policies.gpu_share import RESOURCE
-from moorage.sim.timeline.autoscaler_spec import AutoscalerSpec, KarpenterTimes
+from moorage.sim.timeline.autoscaler_spec import AutoscalerSpec, KarpenterTimes, NodeGroup
 from tests.core.make import node, port
 from tests.core.make import pod as pod_of
+from tests.house.source import ROOT
 from tests.sim.policies.test_gpu_share import configuration
 from tests.volume.make import uses
 
@@ -169,9 +171,25 @@ def test_what_is_wrong_is_named() -> None:
     with pytest.raises(mo.InputError, match="nodes: 2 nodes, where the spaces have room for 1"):
         make(over, nodes=1).reset()
     over = timeline("a", pods=1)
-    over.autoscale(AutoscalerSpec(karpenter=KarpenterTimes()))
-    with pytest.raises(mo.InputError, match="autoscaler: has no effect where an agent chooses nodes"):
+    over.autoscale(AutoscalerSpec(node_groups=[NodeGroup("g", node("b"))]))
+    with pytest.raises(mo.InputError, match="autoscaler: only Karpenter makes nodes where an agent chooses"):
         make(over).reset()
+
+
+def test_pods_that_are_left_pending_get_nodes_of_karpenter() -> None:
+    pool = yaml.safe_load((ROOT / "examples/karpenter/replay.yaml").read_text())["spec"]["templates"]["pool"]
+    over = mo.Timeline(mo.load(pool))
+    over.add_pods(pod("web", cpu="1"), [1.0, 1.0, 30.0])
+    types = str(ROOT / "examples/karpenter/instance_types.yaml")
+    over.autoscale(AutoscalerSpec(karpenter=KarpenterTimes(instance_types=types)))
+    env = make(over, nodes=2)
+    env.reset()
+    offers = []
+    for name in ("", "", "", "general-1", "general-1", "general-1"):
+        offers.append((episode_of(env).clock.now, fits(env)))
+        _, _, is_over, _, told = choose(env, name if name in fits(env) else "")
+    assert offers == [(1.0, [""])] * 2 + [(30.0, [""])] + [(52.0, ["", "general-1"])] * 3
+    assert (is_over, told["pending"]) == (True, 0)
 
 
 def test_what_environments_do_not_have_is_refused() -> None:

@@ -16,6 +16,7 @@ from moorage.facade import Scheduler
 from moorage.framework import CycleState
 from moorage.objects import Pod
 from moorage.scheduler.cycle.engine import Engine
+from moorage.sim.autoscaling.autoscaler import autoscale
 from moorage.sim.replay.conditions import Condition
 from moorage.sim.replay.pods_ahead import PodsAhead
 from moorage.sim.replay.recorder import End, Recorder
@@ -76,7 +77,7 @@ class Episode(Replayer):
 
     The pods of an instant are offered by descending priority. A pod that is left pending is offered again
     after the next instant at which something else happens than the creation of pods, if it fits somewhere
-    then. Preemption, Permit and binding cycles do not take place.
+    then, or when the autoscaler has brought a node. Preemption, Permit and binding cycles do not take place.
 
     Parameters
     ----------
@@ -93,11 +94,12 @@ class Episode(Replayer):
         self._at_hand: deque[OfferedPod] = deque()
         self._left: dict[str, OfferedPod] = {}
         self._asked: tuple[Engine, CycleState] | None = None
-        if timeline.autoscaler is not None:
-            raise InputError("has no effect where an agent chooses nodes: leave it out", path="autoscaler")
+        if timeline.autoscaler is not None and timeline.autoscaler.karpenter is None:
+            raise InputError("only Karpenter makes nodes where an agent chooses them", path="autoscaler")
         super().__init__(scheduler, clock, timeline, Recorder(timeline))
         self.condition = PodAtHand("a pod is at hand", ())
         self.mask: Mask = np.zeros(scheduler.table.used, np.int8)
+        autoscale(self)
         self.try_all()
 
     @property
@@ -185,6 +187,8 @@ class Episode(Replayer):
         recorder.pending.setdefault(offered.key, now)
         number, reason = recorder.live[offered.key], recorder.reason(LEFT)
         recorder.decide(now, number, -1, offered.attempts, reason)
+        if self.autoscaler is not None:
+            self.settle()  # it looks for pending pods in the store
 
     # ---- filters and Reserve -------------------------------------------------------------------------------
 
@@ -261,6 +265,12 @@ class Episode(Replayer):
         """Offer the pods that were left pending, with those at hand."""
         if self._left:
             self._at_hand = deque(sorted((*self._left.values(), *self._at_hand), key=_descending_priority))
+
+    def try_again(self) -> None:
+        """Offer the pods whose time has come, and those that were left pending."""
+        super().try_again()
+        if self.autoscaler is not None:
+            self._offer_again()
 
     def try_all(self) -> None:
         """Offer the pods that wait in the queue."""

@@ -11,6 +11,7 @@ from moorage import Scheduler, load
 from moorage.autoscaling import Consolidation, Growth, read_instance_types
 from moorage.autoscaling.karpenter.disruption.cron_times import hits_between
 from moorage.autoscaling.node_fates import NodeFate, node_fate
+from moorage.autoscaling.scaling_rounds import make_nodes
 from moorage.errors import InputError
 from moorage.objects import Node
 from moorage.objects.workloads.ages import seconds
@@ -164,3 +165,16 @@ def test_a_wrong_time_and_a_cluster_without_pools_are_refused() -> None:
             one.consolidate(at=at)
     with pytest.raises(InputError, match="there is no NodePool"):
         one.consolidate()
+
+
+def test_a_node_that_comes_has_a_name_of_its_own() -> None:
+    """Else an answer would say of one name that it goes and that it stays."""
+    pool = next(one for one in items() if one["kind"] == "NodePool")
+    spec = {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}]}
+    waiting = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec}
+    one = Scheduler(load({"apiVersion": "v1", "kind": "List", "items": [pool, waiting]}))
+    claims = one.provision(types=read_instance_types(TYPES)).claims
+    first, later = f"{claims[0].pool}-1", f"{claims[0].pool}-2"
+    with one.transaction():
+        assert [*make_nodes(one, claims, 1)] == [first]
+    assert [*make_nodes(one, claims, 1, {first})] == [later]

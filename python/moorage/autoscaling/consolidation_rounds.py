@@ -302,7 +302,8 @@ class ConsolidationRounds:
         scheduler = self._scheduler
         names = [one.state.node.name for one in command.candidates if one.state.node is not None]
         there = {pod.key: pod for one in command.candidates for pod in one.pods}
-        made = make_nodes(scheduler, command.new_claims(), len(self.steps) + 1)
+        self._growth = replace(self._growth, past_names=self._growth.past_names | {*names})
+        made = make_nodes(scheduler, command.new_claims(), len(self.steps) + 1, self._growth.past_names)
         kept, result = self._drained(names)
         self._remove(command, {there[key].spec.node_name for key in kept if key in there})
         result = scheduler.run() if scheduler.pods.pending else result

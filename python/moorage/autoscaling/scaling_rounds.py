@@ -214,11 +214,12 @@ def price_text(price: float | None) -> str:
 
 @dataclass(frozen=True)
 class Growth:
-    """With what nodes come: types as for `Scheduler.provision`, flags, and a seed."""
+    """With what nodes come: types as for `Scheduler.provision`, flags, a seed; names that no node gets."""
 
     types: Types | None = None
     options: KarpenterOptions | None = None
     seed: int = 0
+    past_names: frozenset[str] = frozenset()
 
     def without(self, label: str, values: Collection[str]) -> Growth:
         """The same where nothing can be launched with some values of a label: a zone that is lost."""
@@ -266,7 +267,7 @@ def grow(
         if not claims or found.is_stalled or found.rounds == MOST_ROUNDS:
             break
         found.rounds += 1
-        found.made |= make_nodes(scheduler, claims, found.rounds)
+        found.made |= make_nodes(scheduler, claims, found.rounds, growth.past_names)
         left = left_pods(scheduler, run())
         found.take(left, {key for claim in claims for key in claim.pods})
     return found.scale_up(scheduler)
@@ -322,12 +323,15 @@ class _Found:
         )
 
 
-def make_nodes(scheduler: PodScheduler, claims: Iterable[NewClaim], turn: int) -> dict[str, NewNode]:
+def make_nodes(
+    scheduler: PodScheduler, claims: Iterable[NewClaim], turn: int, past_names: Collection[str] = ()
+) -> dict[str, NewNode]:
     """Create the nodes of claims, as they are once they are ready, and the claims."""
     client = scheduler.client
     scheduler.sync()
     pools: dict[str, NodePool] = {pool.name: pool for pool in client.list(NodePool)[0]}
-    taken, new, made = {node.name for node in client.list(Node)[0]}, list[Object](), dict[str, NewNode]()
+    taken = {node.name for node in client.list(Node)[0]} | {*past_names}
+    new, made = list[Object](), dict[str, NewNode]()
     for claim in claims:
         assert claim.cheapest is not None
         names = (f"{claim.pool}-{number}" for number in count(1))

@@ -317,10 +317,10 @@ class Reflector(Generic[T]):
         if self.unreadable_since is None:
             self.unreadable_since = self._connection.clock()
             logger.warning("kind cannot be read: kind=%s error=%s", self.kind, error)
-        if not self.is_listed:
-            with self._arrivals.condition:
+        with self._arrivals.condition:
+            if not self.is_listed:
                 self._refusal = error
-                self._arrivals.note()
+            self._arrivals.note()  # who waits for news looks at what can be read, too
 
     def _can_be_read(self) -> None:
         """Note that the kind can be read. If it is the first one after all could not be, the server was away:

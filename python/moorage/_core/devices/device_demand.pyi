@@ -1,5 +1,5 @@
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -13,9 +13,9 @@ from moorage.devices.allocation.device_pools import DeviceId
 from moorage.devices.features import Features
 
 class DeviceViews:
-    def __init__(
-        self, state: ClusterState, views: Sequence[DeviceView], view_of: Sequence[int], features: Features
-    ) -> None: ...
+    def __new__(
+        cls, state: ClusterState, views: Sequence[DeviceView], view_of: Sequence[int], features: Features
+    ) -> Self: ...
     @property
     def views(self) -> list[DeviceView]: ...
     @property
@@ -31,12 +31,12 @@ class DeviceViews:
     def load_some(self, devices: Iterable[DeviceId], allocated: AllocatedDevices) -> None: ...
 
 class SharedDevices(NodeDevices):
-    def __init__(self, views: DeviceViews) -> None: ...
+    def __new__(cls, views: DeviceViews) -> Self: ...
     @property
     def leaders(self) -> dict[int, int]: ...
 
 class DeviceDemand(NodeDevices):
-    def __init__(self, views: DeviceViews, wanted: Wanted, most_steps: int = 0) -> None: ...
+    def __new__(cls, views: DeviceViews, wanted: Wanted, most_steps: int = 0) -> Self: ...
     @property
     def views(self) -> DeviceViews: ...
     @property

@@ -1,4 +1,5 @@
 from collections.abc import Mapping, Sequence
+from typing import Self
 
 from moorage._core.base.quantity import Quantity
 from moorage.devices.allocation.allocator import AllocatedDevices
@@ -7,14 +8,14 @@ from moorage.devices.features import Features
 from moorage.objects.model.node import Node
 
 class DeviceView:
-    def __init__(
-        self,
+    def __new__(
+        cls,
         pools: Sequence[DevicePool],
         node: Node,
         features: Features,
         is_order_free: bool,
         like: DeviceView | None = None,
-    ) -> None: ...
+    ) -> Self: ...
     @property
     def like(self) -> DeviceView | None: ...
     @property

@@ -39,7 +39,7 @@ cdef class DeviceViews:
         The indices of views of which a device may have changed, in order.
     """
 
-    def __init__(self, ClusterState state not None, views, view_of, features):
+    def __cinit__(self, ClusterState state not None, views, view_of, features):
         cdef int32_t row, at
         self.state, self.features, self.memory = state, features, []
         self.views, self.rows = list(views), <int32_t>len(view_of)
@@ -144,7 +144,7 @@ cdef class SharedDevices(NodeDevices):
         caller adds to it.
     """
 
-    def __init__(self, DeviceViews views not None):
+    def __cinit__(self, DeviceViews views not None):
         self.views, self.memory, self.leaders, self.row = views, [], {}, -1
         self.rows, self.is_decisive = views.rows, True
         self.fits = <uint8_t*>allocate(self.memory, 1, self.rows + 1)
@@ -190,7 +190,7 @@ cdef class DeviceDemand(NodeDevices):
         The number of steps that the search on one node may take; 0 for any number.
     """
 
-    def __init__(self, DeviceViews views not None, Wanted wanted not None, most_steps=0):
+    def __cinit__(self, DeviceViews views not None, Wanted wanted not None, most_steps=0):
         cdef Py_ssize_t n = len(views.views)
         self.views, self.wanted, self.memory, self.most_steps = views, wanted, [], most_steps
         self.rows, self.is_decisive, self.cursor = views.rows, True, -1

@@ -46,7 +46,7 @@ cdef class Wanted:
         Answers about requests and devices, and errors; see `AllocationRules`.
     """
 
-    def __init__(self, claims, rules):
+    def __cinit__(self, claims, rules):
         cdef int32_t at, name
         cdef Alternative* one
         self.claims, self.rules, self.memory = list(claims), rules, []
@@ -113,7 +113,7 @@ cdef class DeviceSearch:
         For views that are not free of order.
     """
 
-    def __init__(self, Wanted wanted not None, DeviceView view not None, features, most_steps=0, cycle=None):
+    def __cinit__(self, Wanted wanted not None, DeviceView view not None, features, most_steps=0, cycle=None):
         cdef Py_ssize_t cells = wanted.n_alternatives * view.n + 1
         self.wanted, self.view, self.memory = wanted, view, []
         self.counts_shares, self.allows_counters = features.consumable_capacity, features.partitionable
@@ -181,8 +181,6 @@ cdef class DeviceSearch:
             The search has taken too many steps.
         """
         cdef int32_t at
-        if self.view is None or self.wanted is None:
-            raise TypeError("the search has no devices or no requests")
         self.steps = 0
         self.view.refresh()
         memset(self.n_found, 0, self.wanted.n_claims * sizeof(int32_t))

@@ -55,7 +55,7 @@ cdef class DeviceView:
     pools : list of DevicePool
     """
 
-    def __init__(self, pools, node, features, bint is_order_free, DeviceView like=None):
+    def __cinit__(self, pools, node, features, bint is_order_free, DeviceView like=None):
         cdef Py_ssize_t at
         self.pools, self.is_order_free, self.memory, self.like = list(pools), is_order_free, [], like
         self.features = features

@@ -31,7 +31,7 @@ def environment(python: Path, folder: Path, machine: str) -> dict[str, str]:
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
     folder.mkdir(parents=True, exist_ok=True)
-    program = folder / f"zig-{machine}"
+    program = folder / f"{machine}-linux-gnu-gcc"  # as Debian's cross compiler, which its Python calls
     command = [str(python), "-m", "ziglang", "cc", "-target", f"{machine}-linux-gnu.{GLIBC}"]
     program.write_text(f'#!/bin/sh\nexec {shlex.join(command)} -fno-sanitize=undefined "$@"\n')
     program.chmod(0o755)

@@ -89,7 +89,7 @@ def wheels_debian() -> None:
 
 
 @job(
-    "15 min of a processor",
+    "7 min of a processor",
     needs=[ROOT_USER, DEBOOTSTRAP, QEMU, WHEEL],
     takes=["WHEEL"],
     packages=["ziglang"],

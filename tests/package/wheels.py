@@ -63,7 +63,8 @@ def main() -> None:
 def check(builder: Path, trees: list[Path], out: Path, machine: str) -> tuple[Path, str]:
     """Build the wheel of an architecture in each tree, and compare; returns it with a line about it."""
     began = os.times()
-    variables = zig.environment(builder, trees[0].parent / "zig", machine)
+    variables = {"SOURCE_DATE_EPOCH": time_of_commit()}
+    variables |= zig.environment(builder, trees[0].parent / "zig", machine)
     wheels = [build(builder, tree, tree.parent / machine, variables) for tree in trees]
     first, second = (wheel.read_bytes() for wheel in wheels)
     if first != second:
@@ -119,7 +120,7 @@ def time_of_commit() -> str:
 def build(python: Path, tree: Path, out: Path, variables: Mapping[str, str]) -> Path:
     """Build a wheel of a tree, with variables for its build."""
     command = [str(python), *PIP, "wheel", "--no-deps", "--no-build-isolation", "-w", str(out), str(tree)]
-    subprocess.run(command, check=True, env=os.environ | {"SOURCE_DATE_EPOCH": time_of_commit()} | variables)
+    subprocess.run(command, check=True, env=os.environ | variables)
     (wheel,) = out.glob("*.whl")
     return wheel
 

@@ -66,6 +66,13 @@ def liveness_checks(
     return checks
 
 
+def follower_checks(client: ApiClient, metrics: LiveMetrics) -> Mapping[str, Check]:
+    """Return `liveness_checks` of what only follows a cluster; ``steps`` fails if none has ended well for
+    `STEP_LIMIT`."""
+    steps = {"steps": lambda: metrics.since_step() <= STEP_LIMIT}
+    return {**liveness_checks(client, [client.connection], None), **steps}
+
+
 def readiness_checks(metrics: LiveMetrics, writer: Writer | None = None) -> Mapping[str, Check]:
     """Return the checks of ``/readyz`` that those of liveness do not have.
 

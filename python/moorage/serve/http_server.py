@@ -27,6 +27,8 @@ TIMEOUT = 10.0
 """Seconds that a client has for the handshake, and for a request."""
 LINGER = 2.0
 """Seconds for which what follows a refused request is dropped."""
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+"""Addresses that this machine alone reaches."""
 CONNECTIONS = 256
 """Connections at once, of which one client gets half; further ones are closed."""
 PIECE = 1 << 16

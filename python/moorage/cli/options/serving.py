@@ -18,7 +18,7 @@ from moorage.cli.options.inputs import connected, load_input, names_server, sche
 from moorage.cli.options.plugin_file import configuration_with, read_plugin_file
 from moorage.errors import InputError, located
 
-from .decorators import all_of
+from .decorators import Decorator, all_of
 from .number_ranges import Number, WholeNumber
 
 if TYPE_CHECKING:
@@ -39,9 +39,33 @@ SECOND = 1e9
 """Nanoseconds."""
 FOLLOW = 1.0
 """Seconds between two looks at the cluster where an extender is not asked."""
-LOOPBACK = ("127.0.0.1", "::1", "localhost")
 JSON = "application/json"
 UPSTREAMS_DEFAULT = "application/vnd.kubernetes.protobuf"
+
+key_option = click.option("--tls-private-key-file", metavar="FILE", help="The key of --tls-cert-file.")
+
+
+def port_option(default: int) -> Decorator:
+    """Return the option of the port of a server."""
+    return click.option(
+        "--port",
+        type=WholeNumber(0, 65535),
+        default=default,
+        show_default=True,
+        help="The port to listen on; 0 takes any free one.",
+    )
+
+
+def max_body_option(mebibytes: int) -> Decorator:
+    """Return the option of how large requests may be."""
+    return click.option(
+        "--max-body",
+        type=WholeNumber(1),
+        default=mebibytes << 20,
+        show_default=True,
+        help="Maximum size of a request in bytes.",
+    )
+
 
 serving_options = all_of(
     click.option(
@@ -61,7 +85,7 @@ serving_options = all_of(
         metavar="FILE",
         help="The certificate for HTTPS, followed by those of its authorities.",
     ),
-    click.option("--tls-private-key-file", metavar="FILE", help="The key of --tls-cert-file."),
+    key_option,
     click.option(
         "--authentication-kubeconfig",
         metavar="FILE",
@@ -83,32 +107,20 @@ extender_options = all_of(
         show_default=True,
         help="The address to listen on.",
     ),
-    click.option(
-        "--port",
-        type=WholeNumber(0, 65535),
-        default=8888,
-        show_default=True,
-        help="The port to listen on; 0 takes any free one.",
-    ),
+    port_option(8888),
     click.option(
         "--path", metavar="PATH", default="", help="The path in urlPrefix, which precedes the verbs."
     ),
     click.option(
         "--tls-cert-file", metavar="FILE", help="The certificate for HTTPS; without it, plain HTTP is served."
     ),
-    click.option("--tls-private-key-file", metavar="FILE", help="The key of --tls-cert-file."),
+    key_option,
     click.option(
         "--client-ca-file",
         metavar="FILE",
         help="Serve only clients with a certificate that this authority has signed.",
     ),
-    click.option(
-        "--max-body",
-        type=WholeNumber(1),
-        default=128 << 20,
-        show_default=True,
-        help="Maximum size of a request in bytes.",
-    ),
+    max_body_option(128),
     click.option(
         "--timeout",
         type=Number(0, 3600, min_open=True),
@@ -143,7 +155,7 @@ def serve_extender(options: Mapping[str, Any], stop: Event) -> None:
     """
     from moorage.facade import Scheduler
     from moorage.serve import ExtenderServer, ExtenderService
-    from moorage.serve.health import STEP_LIMIT, liveness_checks, readiness_checks
+    from moorage.serve.health import follower_checks, readiness_checks
     from moorage.serve.live_metrics import LiveMetrics
     from moorage.store import UnreachableError
 
@@ -163,24 +175,22 @@ def serve_extender(options: Mapping[str, Any], stop: Event) -> None:
                 raise UnreachableError("stopped before the cluster was listed")
             scheduler.sync()
             metrics.has_stepped()
-            alive = {
-                **liveness_checks(client, [client.connection], None),
-                "steps": lambda: metrics.since_step() <= STEP_LIMIT,
-            }
+            alive = follower_checks(client, metrics)
             ready = {**alive, **readiness_checks(metrics)}
         else:
             cluster = load_input(options)
             print_notes((), cluster)
             scheduler = Scheduler(cluster, **scheduler_settings(options, cluster))
         service = ExtenderService(scheduler, arrivals)
-        certificate, address = options["tls_cert_file"], options["bind_address"]
+        files, address = certificate_files(options), options["bind_address"]
+        certificate, key = files or (None, None)
         tls = f"--tls-cert-file {certificate}, " if certificate else ""
         with located(OSError, source=f"{tls}--bind-address {address}, --port {options['port']}"):
             server = ExtenderServer(
                 (address, options["port"]),
                 service.answer,
                 certificate=certificate,
-                key=options["tls_private_key_file"],
+                key=key,
                 client_authorities=options["client_ca_file"],
                 prefix=options["path"],
                 max_body=options["max_body"],
@@ -190,19 +200,30 @@ def serve_extender(options: Mapping[str, Any], stop: Event) -> None:
                 metrics=metrics.text if metrics is not None else None,
             )
         stack.callback(server.close)
-        host = f"[{address}]" if ":" in address else address
         path = "/" + options["path"].strip("/") if options["path"].strip("/") else ""
-        scheme = "https" if certificate else "http"
-        click.echo(f"urlPrefix: {scheme}://{host}:{server.port}{path}", err=True)
+        click.echo(f"urlPrefix: {base_url(files, address, server.port)}{path}", err=True)
         _follow(service, metrics, stop)
+
+
+def certificate_files(options: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Return certificate and key; None without them. One of them alone is a UsageError."""
+    certificate, key = options["tls_cert_file"], options["tls_private_key_file"]
+    if bool(certificate) != bool(key):
+        raise click.UsageError("give both --tls-cert-file and --tls-private-key-file, or neither")
+    return (certificate, key) if certificate else None
+
+
+def base_url(files: tuple[str, str] | None, address: str, port: int) -> str:
+    """Return where a server is reached."""
+    return f"{'https' if files else 'http'}://{f'[{address}]' if ':' in address else address}:{port}"
 
 
 def _check_extender(options: Mapping[str, Any]) -> None:
     """Refuse options that contradict each other; warn of a port that everybody may use."""
-    certificate, key = options["tls_cert_file"], options["tls_private_key_file"]
-    if bool(certificate) != bool(key):
-        raise click.UsageError("give both --tls-cert-file and --tls-private-key-file, or neither")
-    if options["client_ca_file"] and not certificate:
+    from moorage.serve.http_server import LOOPBACK
+
+    files = certificate_files(options)
+    if options["client_ca_file"] and not files:
         raise click.UsageError("--client-ca-file needs --tls-cert-file and --tls-private-key-file")
     if not names_server(options):
         return

@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib
 import json
 import pkgutil
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from copy import copy
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -102,7 +102,7 @@ class AskedTwin:
         held: AbstractContextManager[object] = nullcontext()
         if cluster is not None:
             cluster.apply_news()
-            held = _Noting(cluster, moments)
+            held = _held(cluster, moments)
 
         def work() -> int:
             listed = {} if cluster is None else {DUMP: Listed(DUMP, list(cluster.objects()))}
@@ -178,15 +178,9 @@ def _headers(answer: Answer) -> list[tuple[str, str]]:
     return [(f"Moorage-{name}", text.encode().decode("latin-1")) for name, text in found.items()]
 
 
-class _Noting:
-    """Holds the lock of a cluster, and notes how far it is followed meanwhile."""
-
-    def __init__(self, cluster: FollowedCluster, moments: list[Moment]) -> None:
-        self._cluster, self._moments = cluster, moments
-
-    def __enter__(self) -> None:
-        self._cluster.lock.acquire()
-        self._moments.append(self._cluster.moment())
-
-    def __exit__(self, *exception: object) -> None:
-        self._cluster.lock.release()
+@contextmanager
+def _held(cluster: FollowedCluster, moments: list[Moment]) -> Iterator[None]:
+    """Hold the lock of a cluster, and note how far it is followed meanwhile."""
+    with cluster.lock:
+        moments.append(cluster.moment())
+        yield

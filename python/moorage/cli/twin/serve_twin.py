@@ -15,7 +15,15 @@ from click.core import ParameterSource
 from moorage.cli.options.decorators import all_of
 from moorage.cli.options.inputs import connected, load_input, names_server, scheduler_settings
 from moorage.cli.options.number_ranges import Number, WholeNumber
-from moorage.cli.options.serving import delegated_authorization, release_of_server
+from moorage.cli.options.serving import (
+    base_url,
+    certificate_files,
+    delegated_authorization,
+    key_option,
+    max_body_option,
+    port_option,
+    release_of_server,
+)
 from moorage.errors import located
 
 if TYPE_CHECKING:
@@ -58,15 +66,9 @@ twin_options = all_of(
         show_default=True,
         help="The address to listen on; another one than that of loopback needs TLS, and reviews tokens.",
     ),
-    click.option(
-        "--port",
-        type=WholeNumber(0, 65535),
-        default=8899,
-        show_default=True,
-        help="The port to listen on; 0 takes any free one.",
-    ),
+    port_option(8899),
     click.option("--tls-cert-file", metavar="FILE", help="The certificate for HTTPS."),
-    click.option("--tls-private-key-file", metavar="FILE", help="The key of --tls-cert-file."),
+    key_option,
     click.option(
         "--authentication-kubeconfig",
         metavar="FILE",
@@ -91,13 +93,7 @@ twin_options = all_of(
         metavar="FILE",
         help="Questions that the twin asks itself again and again, whose answers are in /metrics.",
     ),
-    click.option(
-        "--max-body",
-        type=WholeNumber(1),
-        default=16 * MIB,
-        show_default=True,
-        help="Maximum size of a request in bytes.",
-    ),
+    max_body_option(16),
 )
 OF_QUESTIONS = (
     *("config", "gates", "version", "percentage", "tie_break", "seed"),
@@ -121,14 +117,12 @@ def serve_twin(options: Mapping[str, Any], stop: Event) -> None:
     ApiError
         The server has refused, and the event is set.
     """
+    from moorage.serve.http_server import LOOPBACK
     from moorage.serve.twin import TwinServer
-    from moorage.serve.twin.twin_server import LOOPBACK
 
-    address, files = options["bind_address"], (options["tls_cert_file"], options["tls_private_key_file"])
+    address, files = options["bind_address"], certificate_files(options)
     is_open = address not in LOOPBACK
-    if bool(files[0]) != bool(files[1]):
-        raise click.UsageError("give both --tls-cert-file and --tls-private-key-file, or neither")
-    if is_open and not files[0]:
+    if is_open and not files:
         raise click.UsageError(
             f"--bind-address {address} needs --tls-cert-file and --tls-private-key-file: it takes tokens"
         )
@@ -150,7 +144,7 @@ def serve_twin(options: Mapping[str, Any], stop: Event) -> None:
             server = TwinServer(
                 (address, options["port"]),
                 twin.reply,
-                files=files if files[0] else None,
+                files=files,
                 authorization=review,
                 alive=alive,
                 ready=ready,
@@ -159,8 +153,7 @@ def serve_twin(options: Mapping[str, Any], stop: Event) -> None:
             )
         stack.callback(server.close)
         stack.callback(twin.forks.end)
-        host = f"[{address}]" if ":" in address else address
-        click.echo(f"{'https' if files[0] else 'http'}://{host}:{server.port}/v1/", err=True)
+        click.echo(f"{base_url(files, address, server.port)}/v1/", err=True)
         stop.wait()
 
 

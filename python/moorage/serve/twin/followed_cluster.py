@@ -9,7 +9,7 @@ from threading import Event, RLock
 from typing import Any, NamedTuple
 
 from moorage.objects import Object, Pod
-from moorage.serve.health import STEP_LIMIT, UNREADABLE_LIMIT, Check, liveness_checks
+from moorage.serve.health import UNREADABLE_LIMIT, Check, follower_checks
 from moorage.serve.live_metrics import LiveMetrics
 from moorage.store import ApiError
 from moorage.store.api import ApiClient
@@ -151,8 +151,5 @@ class FollowedCluster:
             since = [one.unreadable_since for one in self._reflectors.values() if one.is_listed]
             return self.is_listed() and all(one is None or now - one <= UNREADABLE_LIMIT for one in since)
 
-        alive = {
-            **liveness_checks(self.client, [self.client.connection], None),
-            "steps": lambda: self.metrics.since_step() <= STEP_LIMIT,
-        }
+        alive = follower_checks(self.client, self.metrics)
         return alive, {**alive, "kinds": are_readable}

@@ -9,11 +9,10 @@ from typing import NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
 from moorage.serve.delegated_authorization import DelegatedAuthorization
-from moorage.serve.http_server import HEALTH, STATE, Check, Handler, HttpServer, server_context
+from moorage.serve.http_server import HEALTH, LOOPBACK, STATE, Check, Handler, HttpServer, server_context
 
 logger = logging.getLogger("moorage.serve")
 
-LOOPBACK = ("127.0.0.1", "::1", "localhost")
 JSON = "application/json"
 MAX_BODY = 16 << 20
 QUESTIONS = "/v1/"

@@ -8,12 +8,11 @@ from msgspec.structs import replace
 
 from moorage.changes.change import with_own_uids
 from moorage.errors import number_of
-from moorage.objects import Node, NodeClaim, NodePool, ObjectMeta
-from moorage.objects.model.karpenter import NodeClaimSpec, NodeClaimStatus
+from moorage.objects import Node, NodeClaim, NodePool
 from moorage.scheduler import PodScheduler
 
 from .instance_types.labels import POOL
-from .launched_nodes import READY_CLAIM, READY_LABELS, READY_NODE
+from .launched_nodes import READY_CLAIM, READY_LABELS, READY_NODE, claim_of
 
 
 def assume_claims(scheduler: PodScheduler) -> Iterator[str]:
@@ -41,7 +40,7 @@ def assume_claims(scheduler: PodScheduler) -> Iterator[str]:
         if new is not node:
             client.update(new)
         if node.name in alone:
-            client.create(*with_own_uids(client, [_claim(new, pools[node.metadata.labels[POOL]])]))
+            client.create(*with_own_uids(client, [claim_of(new, pools[node.metadata.labels[POOL]])]))
     scheduler.sync()
     if without:
         nodes_text = number_of(len(without), "node of NodePools has", "nodes of NodePools have")
@@ -51,18 +50,3 @@ def assume_claims(scheduler: PodScheduler) -> Iterator[str]:
             f"Taken to be ready, as they have no conditions: {number_of(len(unready), 'node', 'nodes')}, "
             f"{number_of(len(bare), 'NodeClaim', 'NodeClaims')}."
         )
-
-
-def _claim(node: Node, pool: NodePool) -> NodeClaim:
-    spec, amounts = pool.spec.template.spec, node.status
-    return NodeClaim(
-        metadata=ObjectMeta(name=node.name, labels=node.metadata.labels),
-        spec=NodeClaimSpec(spec.taints, node_class_ref=spec.node_class_ref),
-        status=NodeClaimStatus(
-            node.spec.provider_id,
-            node.name,
-            capacity=amounts.capacity,
-            allocatable=amounts.allocatable,
-            conditions=READY_CLAIM,
-        ),
-    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from moorage.changes.node_copies import HOSTNAME
 from moorage.objects import (
     Condition,
     Node,
@@ -21,7 +22,6 @@ from .instance_types.instance_type import InstanceType, Offering
 from .instance_types.labels import CAPACITY_TYPE, INSTANCE_TYPE, POOL, ZONE
 from .karpenter.new_nodes_result import NewClaim
 
-_HOSTNAME = "kubernetes.io/hostname"
 READY_NODE = (Condition(type="Ready", status="True"),)
 READY_CLAIM = tuple(
     [Condition(type=kind, status="True") for kind in ("Launched", "Registered", "Initialized", "Ready")]
@@ -34,21 +34,23 @@ def claim_and_node(claim: NewClaim, name: str, pool: NodePool) -> list[Object]:
     assert claim.launched is not None
     asked = {key: rule["In"][0] for key, rule in claim.requirements.items() if len(rule.get("In", ())) == 1}
     node = launched_node(name, pool, *claim.launched, asked, claim.labels)
-    spec, amounts = pool.spec.template.spec, node.status
-    return [
-        NodeClaim(
-            metadata=ObjectMeta(name=name, labels=node.metadata.labels),
-            spec=NodeClaimSpec(spec.taints, node_class_ref=spec.node_class_ref),
-            status=NodeClaimStatus(
-                node.spec.provider_id,
-                name,
-                capacity=amounts.capacity,
-                allocatable=amounts.allocatable,
-                conditions=READY_CLAIM,
-            ),
+    return [claim_of(node, pool), node]
+
+
+def claim_of(node: Node, pool: NodePool) -> NodeClaim:
+    """The claim of a node of a pool that is ready."""
+    spec, status = pool.spec.template.spec, node.status
+    return NodeClaim(
+        metadata=ObjectMeta(name=node.name, labels=node.metadata.labels),
+        spec=NodeClaimSpec(spec.taints, node_class_ref=spec.node_class_ref),
+        status=NodeClaimStatus(
+            node.spec.provider_id,
+            node.name,
+            capacity=status.capacity,
+            allocatable=status.allocatable,
+            conditions=READY_CLAIM,
         ),
-        node,
-    ]
+    )
 
 
 def launched_node(
@@ -62,7 +64,7 @@ def launched_node(
     """The node of an offering. What the type has goes before what is asked of it, and labels before both."""
     own = {one.key: one.values[0] for one in (*kind.requirements, *offering.requirements) if _tells(one)}
     fixed = {INSTANCE_TYPE: kind.name, ZONE: offering.zone, CAPACITY_TYPE: offering.capacity_type}
-    every = {**asked, **own, **labels, **fixed, **READY_LABELS, POOL: pool.name, _HOSTNAME: name}
+    every = {**asked, **own, **labels, **fixed, **READY_LABELS, POOL: pool.name, HOSTNAME: name}
     return Node(
         metadata=ObjectMeta(name=name, labels=every),
         spec=NodeSpec(taints=pool.spec.template.spec.taints, provider_id=f"moorage:///{name}"),

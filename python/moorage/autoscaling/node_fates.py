@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from msgspec import structs
 
+from moorage.autoscaling.instance_types.labels import POOL
 from moorage.errors import InputError
 from moorage.objects import Node, NodePool, Object, Pod, PodDisruptionBudget
 from moorage.objects.model.karpenter import Budget
@@ -188,7 +189,7 @@ def _proposals(view: ClusterView, name: str, message: str) -> Iterator[Freeing]:
     """Changes that a message suggests, the smallest first."""
     state = next(one for one in view.states if one.name == name)
     assert state.node is not None
-    pool = state.labels.get("karpenter.sh/nodepool", "")
+    pool = state.labels.get(POOL, "")
     about_pool = (NodePool, pool)
     if message.startswith("Disruption is blocked through"):
         yield Freeing(f"remove the annotation {DO_NOT_DISRUPT} of the node", (Node, name), _without_note)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
 from moorage.errors import InputError
 from moorage.objects import Node, NodePool, Object, Pod
 from moorage.objects.read.python_values import Source
-from moorage.objects.workloads.ages import seconds
+from moorage.objects.workloads.ages import newest, seconds
 from moorage.scheduler import PodScheduler
 from moorage.scheduler.check_arguments import check_sequence, pods_of
 
@@ -91,7 +91,8 @@ def pass_question(
     by_pool = _types_of(pools, types, nodes)
     asked = options or KarpenterOptions()
     settings = replace(asked, seed=seed, well_known=asked.well_known | _provider_labels(by_pool))
-    situation = Situation(by_pool, _newest(stored), frozenset(), chosen)
+    youngest = newest(chain.from_iterable(stored.values()))  # its time stands for now
+    situation = Situation(by_pool, seconds(youngest) if youngest else 0.0, frozenset(), chosen)
     return PassQuestion(stored, situation, settings, Catalogue(settings))
 
 
@@ -129,9 +130,3 @@ def _provider_labels(types: Mapping[str, Sequence[InstanceType]]) -> frozenset[s
         for requirements in (one.requirements, *(each.requirements for each in one.offerings))
         for requirement in requirements
     )
-
-
-def _newest(stored: Mapping[type[Object], Iterable[Object]]) -> float:
-    """The time of the youngest object, which stands for now."""
-    times = (one.metadata.creation_timestamp for objects in stored.values() for one in objects)
-    return max((seconds(time) for time in times if time), default=0.0)

@@ -12,12 +12,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from moorage._core.base.selectors import tolerates
+from moorage.autoscaling.instance_types.labels import POOL
 from moorage.autoscaling.karpenter import NewClaim, provision
 from moorage.autoscaling.karpenter.claims.catalogue import Catalogue
 from moorage.autoscaling.karpenter.cluster_view import ClusterView
 from moorage.autoscaling.karpenter.disruption.command import Command
 from moorage.autoscaling.karpenter.disruption.disrupt import METHODS, VALIDATION_DELAY, Disruption
-from moorage.autoscaling.karpenter.pods.pod_validation import NODEPOOL, is_reschedulable
+from moorage.autoscaling.karpenter.pods.pod_validation import is_reschedulable
 from moorage.autoscaling.karpenter.requirements.requirement_set import Vocabulary
 from moorage.objects import DaemonSet, Pod, decode_object
 
@@ -28,7 +29,7 @@ Json = dict[str, Any]
 _HOST = "kubernetes.io/hostname"
 _MOST_ROUNDS = 60
 _LABELS = {"zone": "topology.kubernetes.io/zone", "capacityType": "karpenter.sh/capacity-type"}
-_LABELS |= {"nodePool": NODEPOOL, "instanceType": "node.kubernetes.io/instance-type"}
+_LABELS |= {"nodePool": POOL, "instanceType": "node.kubernetes.io/instance-type"}
 
 
 def played(scenario: Json, seed: int, catalogue: Catalogue | None = None) -> Json:

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import msgspec
+
 from moorage.objects import Node, Pod
 from moorage.objects.model.resource_slices import ResourceSlice
 
@@ -17,8 +19,7 @@ GPUS = ("nvidia.com/gpu", "habana.ai/gaudi", "gpu.intel.com/xe", "amd.com/gpu", 
 NOT_SIMULATED = "ProvisioningRequests, CapacityBuffers, CapacityQuotas, node autoprovisioning"
 
 
-@dataclass(frozen=True)
-class PodPrices:
+class PodPrices(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Prices per hour of a cpu and of a GiB of memory that pods request, for the expander price."""
 
     cpu: float = 0.033174
@@ -39,7 +40,7 @@ class Flags:
 
     expanders: tuple[str, ...] = ("least-waste",)
     priorities: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
-    pod_prices: PodPrices = PodPrices()
+    pod_prices: PodPrices = field(default_factory=PodPrices)
     expendable_pods_priority_cutoff: int = -10
     new_pod_scale_up_delay: float = 0.0
     bypassed_schedulers: tuple[str, ...] = ()
@@ -70,7 +71,6 @@ class Flags:
     scale_down_unready_time: float = 1200.0
     scale_down_delay_after_add: float = 600.0
     scale_down_delay_after_delete: float = 0.0
-    scale_down_delay_after_failure: float = 180.0
     unremovable_node_recheck_timeout: float = 300.0
     max_scale_down_parallelism: int = 10
     max_drain_parallelism: int = 1
@@ -195,6 +195,5 @@ class Memory:
     last_hit: int = 0
     added: float = -math.inf
     deleted: float = -math.inf
-    failed: float = -math.inf
     latest: float = -math.inf
     interval: float = math.inf

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from moorage.changes.drain import MIRROR_ANNOTATION
+from moorage.changes.node_copies import HOSTNAME
 from moorage.objects import Node, ObjectMeta, Pod
 from moorage.objects.model.meta import OwnerReference
 from moorage.objects.model.resource_slices import ResourceSlice
@@ -19,7 +20,6 @@ from .flags import Flags, Memory, NodeGroup
 from .node_states import TO_BE_DELETED, NodeStates, is_startup_taint
 
 TEMPLATE_LABEL = "cluster-autoscaler.kubernetes.io/template-node"
-HOSTNAME = "kubernetes.io/hostname"
 STABLE = 60.0
 """Seconds after which a ready node is a good example of its group."""
 _DAEMON_POD = "cluster-autoscaler.kubernetes.io/daemonset-pod"

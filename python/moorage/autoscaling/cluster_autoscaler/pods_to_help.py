@@ -10,6 +10,7 @@ import numpy as np
 from moorage.go_texts import SECOND, parse_duration
 from moorage.objects import Pod
 from moorage.objects.workloads.ages import seconds
+from moorage.objects.workloads.ownership import FINISHED
 
 from .equal_pods import KnownKinds, controller_uid, kind_of
 from .flags import GPUS, Flags, Hints
@@ -18,7 +19,6 @@ from .node_snapshot import Mask, NodeSnapshot
 
 DELAY = "cluster-autoscaler.kubernetes.io/pod-scale-up-delay"
 YOUNG, YOUNG_WITH_GPU = 2.0, 30.0
-_FINISHED = ("Succeeded", "Failed")
 
 
 def is_expendable(pod: Pod, flags: Flags) -> bool:
@@ -32,7 +32,7 @@ def waiting_pods(pods: Iterable[Pod], flags: Flags) -> list[Pod]:
     known, new = [], []
     for pod in pods:
         spec, meta = pod.spec, pod.metadata
-        if spec.node_name or meta.deletion_timestamp or pod.status.phase in _FINISHED:
+        if spec.node_name or meta.deletion_timestamp or pod.status.phase in FINISHED:
             continue
         if pod.status.nominated_node_name:
             continue

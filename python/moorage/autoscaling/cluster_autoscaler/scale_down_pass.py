@@ -112,7 +112,6 @@ class ScaleDownPass:
         flags = self.flags
         cools_down = (
             memory.added + flags.scale_down_delay_after_add > self._now
-            or memory.failed + flags.scale_down_delay_after_failure > self._now
             or memory.deleted + flags.scale_down_delay_after_delete > self._now
         )
         if cools_down or not may_delete:

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from moorage._core.base.resources import pod_requests
+from moorage.changes.node_copies import HOSTNAME
 from moorage.objects import Quantity
 
 from .estimator import capacity
 from .flags import Flags
-from .group_templates import HOSTNAME, Template
+from .group_templates import Template
 
 MEMORY_TOLERANCE, TOLERANCE = 0.015, 0.05
 IGNORED_LABELS = frozenset(

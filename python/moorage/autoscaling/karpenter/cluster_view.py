@@ -13,7 +13,7 @@ from typing import TypeVar
 import numpy as np
 
 from moorage.autoscaling.instance_types.instance_type import InstanceType
-from moorage.autoscaling.instance_types.labels import INSTANCE_TYPE
+from moorage.autoscaling.instance_types.labels import INSTANCE_TYPE, POOL
 from moorage.objects import (
     CSINode,
     DaemonSet,
@@ -53,7 +53,6 @@ from .nodes.existing_node import ExistingNode, NodeContents, existing_node
 from .nodes.state_nodes import StateNode, state_nodes
 from .pods.pod_shape import ShapeBook
 from .pods.pod_validation import (
-    NODEPOOL,
     failed_to_schedule,
     is_provisionable,
     moves_now,
@@ -290,7 +289,7 @@ class ClusterView:
     def type_of(self, state: StateNode) -> InstanceType | None:
         """The instance type of a node."""
         name = state.labels.get(INSTANCE_TYPE)
-        types = self.situation.types.get(state.labels.get(NODEPOOL, ""), ())
+        types = self.situation.types.get(state.labels.get(POOL, ""), ())
         return next((one for one in types if one.name == name), None)
 
     @cached_property
@@ -298,7 +297,7 @@ class ClusterView:
         """What the limits of pools leave; the capacity of nodes that stay counts."""
         limits = {pool.name: Limits(pool) for pool in self.pools}
         for node in self._nodes.hosts:
-            if (pool := node.state.labels.get(NODEPOOL, "")) in limits:
+            if (pool := node.state.labels.get(POOL, "")) in limits:
                 limits[pool].use(node.state.capacity_amounts)
         return limits
 
@@ -361,9 +360,7 @@ class ClusterView:
 
     def _limits_without(self, gone: Sequence[StateNode]) -> dict[str, Limits]:
         return {
-            name: limits.without(
-                [state.capacity_amounts for state in gone if state.labels.get(NODEPOOL) == name]
-            )
+            name: limits.without([state.capacity_amounts for state in gone if state.labels.get(POOL) == name])
             for name, limits in self._limits.items()
         }
 

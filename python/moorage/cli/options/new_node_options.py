@@ -78,11 +78,12 @@ def coming_nodes(options: Mapping[str, Any], cluster: Cluster) -> ComingNodes | 
                 raise click.UsageError(f"{option} has no effect with {why}")
         return None
     from moorage.autoscaling import Growth, read_instance_types, seen_types
+    from moorage.autoscaling.instance_types.labels import POOL
     from moorage.cli.runs.coming_nodes import ComingNodes
 
     types = None if file is None else read_instance_types(file)
     pools = {one.name for one in cluster.others if one.kind == "NodePool"}
-    pool_of = [node.metadata.labels.get("karpenter.sh/nodepool") for node in cluster.nodes]
+    pool_of = [node.metadata.labels.get(POOL) for node in cluster.nodes]
     seen = number_of(sum(name in pools for name in pool_of if name), "node", "nodes")
     source = f"types as seen on {seen}" if types is None else f"types of {Path(file).name}"
     growth = Growth(seen_types(cluster.nodes) if types is None else types, seed=options["seed"])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from functools import lru_cache
 from itertools import chain
 from operator import attrgetter
 
 from moorage.objects.model.cluster import Cluster
+from moorage.objects.model.meta import Object
 
 _CREATED = attrgetter("metadata.creation_timestamp")
 
@@ -23,6 +25,10 @@ def newest_timestamp(cluster: Cluster) -> str | None:
 
     Whatever a change creates is at least as young.
     """
-    objects = chain(cluster.nodes, cluster.pods, cluster.finished, cluster.others)
+    return newest(chain(cluster.nodes, cluster.pods, cluster.finished, cluster.others))
+
+
+def newest(objects: Iterable[Object]) -> str | None:
+    """Return the creation timestamp of the newest of some objects; None where none has one."""
     timestamps = dict.fromkeys(map(_CREATED, objects))
     return max(filter(None, timestamps), key=seconds, default=None)

@@ -98,7 +98,7 @@ class Autoscaler:
     def _next_scan(self) -> float:
         ticks = [] if self._is_over() else self._ticks()
         ticks += [math.floor(end / self._interval) + 1 for end in self.state.delayed]
-        if self._mark() != self.state.mark:
+        if self._replayer.mark() != self.state.mark:
             ticks.append(math.ceil(self._replayer.clock.now / self._interval))
             ticks[-1] = max(ticks[-1], self.state.tick + 1)
         return min((tick * self._interval for tick in ticks if tick > self.state.tick), default=math.inf)
@@ -131,12 +131,6 @@ class Autoscaler:
         """Whether the timeline has ended: then nodes are added for pods that wait, but none is removed."""
         return self._replayer.cursor.time == math.inf
 
-    def _mark(self) -> tuple[int, ...]:
-        """Return numbers that differ if the cluster has changed."""
-        replayer = self._replayer
-        recorder = replayer.recorder
-        return recorder.next_pod, recorder.ended, len(recorder.live), replayer.store.changes
-
     # ---- acts ----------------------------------------------------------------------------------------------
 
     def act(self) -> None:
@@ -158,7 +152,7 @@ class Autoscaler:
         replayer.settle()
         replayer.scheduler.sync()
         state.tick = math.ceil(now / self._interval)
-        if self._mark() != state.mark:
+        if self._replayer.mark() != state.mark:
             state.changed = now
         members = self._members()
         self._note_pods(members, now)
@@ -166,7 +160,7 @@ class Autoscaler:
         may_consolidate = self.spec.consolidation is not None and not self._is_over()
         if may_consolidate and not (state.replacements or state.upcoming):
             has_changed |= self._consolidate(members, now)
-        state.mark = () if has_changed else self._mark()
+        state.mark = () if has_changed else self._replayer.mark()
 
     def _members(self) -> dict[str, str]:
         """Return the group of each node that belongs to one, in list order."""

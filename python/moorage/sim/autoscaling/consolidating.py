@@ -6,11 +6,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from moorage.objects import Pod
+from moorage.autoscaling.cluster_autoscaler.drain_rules import Budgets
+from moorage.autoscaling.karpenter.pods.pod_validation import DO_NOT_DISRUPT
+from moorage.objects import Pod, PodDisruptionBudget
 from moorage.planning.pod_moves import pods_to_move
 from moorage.sim.timeline.autoscaler_spec import WHEN_UNDERUTILIZED, Consolidation, NodeGroup
 
-from .eviction_rules import DO_NOT_DISRUPT, Budgets
 from .forked_dry_run import DryRun
 
 MOST = 100
@@ -51,7 +52,7 @@ class Consolidator:
     ) -> None:
         self._dry_run, self._rules, self._spare, self._sizes = dry_run, rules, spare, sizes
         self._groups = {one.name: one for one in groups}
-        self._budgets = Budgets(dry_run.scheduler)
+        self._budgets = Budgets(dry_run.scheduler.client.list(PodDisruptionBudget)[0])
 
     def find(self, nodes: Mapping[str, str]) -> Command | None:
         """Return what to do: the first that applies of emptiness, several nodes, and a single node.
@@ -82,8 +83,13 @@ class Consolidator:
         return (
             node is None
             or any(one.metadata.annotations.get(DO_NOT_DISRUPT) == "true" for one in annotated)
-            or bool(self._budgets.reason(pods))
+            or self._are_kept(pods)
         )
+
+    def _are_kept(self, pods: Sequence[Pod]) -> bool:
+        """Whether budgets, or several of one pod, keep pods from being evicted together."""
+        of_each = map(self._budgets.of, pods)
+        return any(len(keys) > 1 for keys in of_each) or self._budgets.are_exceeded(pods)
 
     def _within(self, names: Sequence[str], group_of: Mapping[str, str], reason: str) -> list[str]:
         """Return the first nodes that budgets and minimum sizes allow."""
@@ -124,7 +130,7 @@ class Consolidator:
         """Return the command for nodes, if their pods have a place elsewhere or on one cheaper node."""
         dry_run = self._dry_run
         pods = [pod for name in names for pod in pods_to_move(dry_run.scheduler, name)]
-        if self._budgets.reason(pods):
+        if self._are_kept(pods):
             return None
         with dry_run.scheduler.transaction():
             own = [self._groups[group_of[name]] for name in names]

@@ -89,7 +89,7 @@ class KarpenterScaler:
         """Return when it acts next, in seconds from the start; infinite if it waits for a change."""
         times = [one.time for one in self.state.launching]
         times.append(self._due())
-        if self._mark() != self.state.mark:
+        if self._replayer.mark() != self.state.mark:
             times.append(float(self._replayer.clock.now))
         return min(times)
 
@@ -97,11 +97,6 @@ class KarpenterScaler:
         """Return when the next pass is."""
         idle, most = float(self.times.batch_idle), float(self.times.batch_max)
         return min(self.state.last + idle, self.state.first + most)
-
-    def _mark(self) -> tuple[int, ...]:
-        """Return numbers that differ if the cluster has changed."""
-        recorder = self._replayer.recorder
-        return recorder.next_pod, recorder.ended, len(recorder.live), self._replayer.store.changes
 
     # ---- acts ----------------------------------------------------------------------------------------------
 
@@ -118,7 +113,7 @@ class KarpenterScaler:
         self._look(now)
         if self._due() <= now and not replayer.scheduler.bindings.running:
             self._pass(now)
-        state.mark = self._mark()
+        state.mark = self._replayer.mark()
 
     def _go_on(self, one: Launching, now: float) -> None:
         """Have a node register, or become ready."""

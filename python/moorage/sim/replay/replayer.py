@@ -269,6 +269,11 @@ class Replayer(Policy):
         end = max(self.timeline.end, self._last_join)
         return math.inf if is_over and when > end + AFTER_END else when
 
+    def mark(self) -> tuple[int, ...]:
+        """Return numbers that differ if the cluster has changed."""
+        recorder = self.recorder
+        return recorder.next_pod, recorder.ended, len(recorder.live), self.store.changes
+
     def try_again(self) -> None:
         """Try the pods whose time has come."""
         self.settle()

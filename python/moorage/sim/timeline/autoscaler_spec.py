@@ -12,6 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from moorage.autoscaling import cluster_autoscaler
+from moorage.autoscaling.cluster_autoscaler import PodPrices
 from moorage.autoscaling.cluster_autoscaler.flags import EXPANDERS
 from moorage.autoscaling.cluster_autoscaler.read_flags import OF_GROUPS, read_flags
 from moorage.errors import InputError, located
@@ -159,13 +160,6 @@ class KarpenterTimes(_Strict, frozen=True):
     seed: int = 0
 
 
-class PodPrices(_Strict, frozen=True):
-    """Prices per hour of a cpu and of a GiB of memory that pods request."""
-
-    cpu: float = 0.033174
-    memory: float = 0.004446
-
-
 class AutoscalerSpec(_Strict, frozen=True):
     """The autoscaler of a timeline.
 
@@ -249,11 +243,10 @@ def checked(spec: AutoscalerSpec, templates: Mapping[str, Object]) -> Autoscaler
 
 def flags_of(spec: AutoscalerSpec) -> cluster_autoscaler.Flags:
     """Return the flags of cluster-autoscaler that a checked autoscaler sets."""
-    prices = cluster_autoscaler.PodPrices(spec.pod_prices.cpu, spec.pod_prices.memory)
     flags = cluster_autoscaler.Flags(
         expanders=tuple(spec.expanders),
         priorities={int(key): tuple(patterns) for key, patterns in spec.priorities.items()},
-        pod_prices=prices,
+        pod_prices=spec.pod_prices,
         expendable_pods_priority_cutoff=spec.expendable_pods_priority_cutoff,
         scale_down_enabled=spec.scale_down is not None,
         **read_flags(spec.flags, OTHER_FLAGS),

@@ -10,7 +10,8 @@ from copy import copy
 from dataclasses import dataclass
 
 from moorage._core.base.quantity import parse
-from moorage.autoscaling.karpenter.pods.pod_validation import GROUP, NODEPOOL
+from moorage.autoscaling.instance_types.labels import POOL
+from moorage.autoscaling.karpenter.pods.pod_validation import GROUP
 from moorage.autoscaling.karpenter.requirements.requirement_set import RequirementSet, Vocabulary
 from moorage.objects import NodePool, Taint
 
@@ -126,7 +127,7 @@ def claim_template(
     node_class = spec.node_class_ref
     labels = {
         **pool.spec.template.metadata.labels,
-        NODEPOOL: pool.name,
+        POOL: pool.name,
         f"{node_class.group}/{node_class.kind.lower()}": node_class.name,
     }
     requirements = pool_requirements(pool, catalogue.vocabulary, labels | dict.fromkeys(SIMULATED, "true"))

@@ -9,9 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import inf
 
-from moorage.autoscaling.instance_types.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
+from moorage.autoscaling.instance_types.labels import CAPACITY_TYPE, INSTANCE_TYPE, POOL, ZONE
 from moorage.autoscaling.karpenter.cluster_view import ClusterView
-from moorage.autoscaling.karpenter.pods.pod_validation import NODEPOOL
 from moorage.objects import NodeClaim, NodePool
 
 from .candidates import NodeCandidate, cost_of_node, price_of
@@ -58,7 +57,7 @@ class PoolTotals:
         for pool in {one.pool.name for one in known.values() if is_balanced(one.pool)}:
             own = sum(one.price for one in known.values() if one.pool.name == pool)
             self._prices[pool] = _price_of_claims(view, pool) or own
-            states = [state for state in view.states if state.labels.get(NODEPOOL) == pool]
+            states = [state for state in view.states if state.labels.get(POOL) == pool]
             self._costs[pool] = sum(
                 known[state.name].cost if state.name in known else cost_of_node(view, state)
                 for state in states
@@ -95,9 +94,7 @@ def _price_of_claims(view: ClusterView, pool: str) -> float:
     found = 0.0
     for claim in view.objects.list(NodeClaim):
         labels = claim.metadata.labels
-        if labels.get(NODEPOOL) == pool and all(
-            name in labels for name in (INSTANCE_TYPE, CAPACITY_TYPE, ZONE)
-        ):
+        if labels.get(POOL) == pool and all(name in labels for name in (INSTANCE_TYPE, CAPACITY_TYPE, ZONE)):
             of_claim = next((one for one in types if one.name == labels[INSTANCE_TYPE]), None)
             found += price_of(of_claim, claim) or 0.0
     return found

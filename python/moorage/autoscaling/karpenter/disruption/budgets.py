@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from moorage.autoscaling.instance_types.labels import POOL
 from moorage.autoscaling.karpenter.nodes.state_nodes import StateNode, is_true
-from moorage.autoscaling.karpenter.pods.pod_validation import NODEPOOL
 from moorage.go_texts import parse_duration
 from moorage.objects import NodePool
 
@@ -51,7 +51,7 @@ def count_nodes(states: Iterable[StateNode]) -> tuple[dict[str, int], dict[str, 
             continue
         if is_true(claim, "InstanceTerminating"):
             continue
-        pool = state.labels.get(NODEPOOL, "")
+        pool = state.labels.get(POOL, "")
         there[pool] = there.get(pool, 0) + 1
         if state.is_leaving or is_true(claim, "Rebooting") or not is_true(node, "Ready"):
             going[pool] = going.get(pool, 0) + 1

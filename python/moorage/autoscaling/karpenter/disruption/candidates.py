@@ -12,13 +12,12 @@ from functools import cached_property
 from math import inf
 
 from moorage.autoscaling.instance_types.instance_type import InstanceType
-from moorage.autoscaling.instance_types.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
+from moorage.autoscaling.instance_types.labels import CAPACITY_TYPE, INSTANCE_TYPE, POOL, ZONE
 from moorage.autoscaling.karpenter.cluster_view import ClusterView
 from moorage.autoscaling.karpenter.nodes.state_nodes import StateNode, is_true
 from moorage.autoscaling.karpenter.pods.pod_validation import (
     DO_NOT_DISRUPT,
     GROUP,
-    NODEPOOL,
     budgets_of,
     goes_unready,
     is_active,
@@ -159,7 +158,7 @@ class Candidates:
         claim = state.claim
         if claim is None or (why := self._node_blocker(state)):
             return "" if claim is None else why
-        name = state.labels[NODEPOOL]
+        name = state.labels[POOL]
         types = self.view.situation.types.get(name)
         if name not in self._pools or not types:
             return with_values("NodePool not found", NodePool=name)
@@ -185,8 +184,8 @@ class Candidates:
             return "node is nominated for a pending pod"
         if state.node.metadata.annotations.get(DO_NOT_DISRUPT) == "true":
             return f'disruption is blocked through the "{DO_NOT_DISRUPT}" annotation'
-        if NODEPOOL not in state.labels:
-            return with_values("node doesn't have required label", label=NODEPOOL)
+        if POOL not in state.labels:
+            return with_values("node doesn't have required label", label=POOL)
         return ""
 
     def _pod_blocker(self, pods: Sequence[Pod]) -> str:

@@ -9,10 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
+from moorage.autoscaling.instance_types.labels import POOL
 from moorage.autoscaling.karpenter.cluster_view import ClusterView, Removal
 from moorage.autoscaling.karpenter.new_nodes_result import FinishedClaim
 from moorage.autoscaling.karpenter.nodes.existing_node import ExistingNode
-from moorage.autoscaling.karpenter.pods.pod_validation import NODEPOOL, moves_now
+from moorage.autoscaling.karpenter.pods.pod_validation import moves_now
 from moorage.autoscaling.karpenter.solve import Solver
 from moorage.objects import Pod, PodDisruptionBudget
 
@@ -74,8 +75,7 @@ class Simulations:
             self._fresh[now] = frozenset(
                 state.name
                 for state in self.view.states
-                if not state.is_leaving
-                and is_fresh(pools.get(state.labels.get(NODEPOOL, "")), state.claim, now)
+                if not state.is_leaving and is_fresh(pools.get(state.labels.get(POOL, "")), state.claim, now)
             )
         return self._fresh[now]
 

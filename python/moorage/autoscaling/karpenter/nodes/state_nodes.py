@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from moorage._core.base.quantity import Quantity, parse
-from moorage.autoscaling.instance_types.labels import INSTANCE_TYPE
-from moorage.autoscaling.karpenter.pods.pod_validation import GROUP, NODEPOOL
+from moorage.autoscaling.instance_types.labels import INSTANCE_TYPE, POOL
+from moorage.autoscaling.karpenter.pods.pod_validation import GROUP
 from moorage.autoscaling.karpenter.requirements.requirement_set import HOSTNAME
 from moorage.objects import Condition, Node, NodeClaim, Taint
 
@@ -152,7 +152,7 @@ def state_nodes(
             found[claim.status.provider_id] = StateNode(None, claim)
     for node in nodes:
         labels, provider = node.metadata.labels, node.spec.provider_id
-        pool = labels.get(NODEPOOL)
+        pool = labels.get(POOL)
         if pool and (not provider or not (labels.get(INSTANCE_TYPE) or labels.get(INITIALIZED))):
             continue
         provider = provider or node.name

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from moorage._core.base.label_syntax import requirement_errors
+from moorage.autoscaling.instance_types.labels import POOL
 from moorage.autoscaling.karpenter.requirements.requirement import NORMALIZED, go_integer
 from moorage.autoscaling.karpenter.requirements.requirement_set import HOSTNAME, Vocabulary
 from moorage.autoscaling.karpenter.texts import with_values
@@ -27,7 +28,6 @@ from .pod_shape import PodShape, untolerated
 from .volume_alternatives import Storage, claim_problems
 
 GROUP = "karpenter.sh"
-NODEPOOL = f"{GROUP}/nodepool"
 CAPACITY_TYPE = f"{GROUP}/capacity-type"
 CAPACITY_TYPES = ("on-demand", "reserved", "spot")
 DO_NOT_DISRUPT = f"{GROUP}/do-not-disrupt"
@@ -59,10 +59,10 @@ def is_provisionable(pod: Pod) -> bool:
 def problems(pod: Pod, shape: PodShape, storage: Storage) -> str:
     """Why Karpenter ignores a pod; "" if it does not."""
     found = []
-    pool = shape.requirements.by_key.get(NODEPOOL)
+    pool = shape.requirements.by_key.get(POOL)
     if pool is not None and pool.operator == "DoesNotExist":
         text = "configured to not run on a Karpenter provisioned node"
-        found.append(with_values(text, requirement=f"{NODEPOOL} DoesNotExist"))
+        found.append(with_values(text, requirement=f"{POOL} DoesNotExist"))
     found += _selector_problems(pod.spec, shape.vocabulary)
     found.append(claim_problems(pod, storage))
     return "; ".join(filter(None, found))

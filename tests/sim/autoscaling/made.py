@@ -23,7 +23,7 @@ from moorage.objects import (
     ResourceRequirements,
     decode_object,
 )
-from moorage.sim.autoscaling.forked_dry_run import GROUP_LABEL
+from moorage.sim.autoscaling.autoscaler import GROUP_LABEL
 from moorage.sim.timeline import Timeline
 from moorage.sim.timeline.autoscaler_spec import AutoscalerSpec
 

@@ -25,8 +25,6 @@ def timelines(draw: st.DrawFn) -> Timeline:
             [
                 {},
                 {"scaleDown": {"unneededTime": "1m", "delayAfterAdd": "30s", "maxDrainParallelism": 2}},
-                {"consolidation": {"consolidateAfter": "30s"}},
-                {"consolidation": {"budgets": [{"nodes": 2}]}},
             ]
         )
     )

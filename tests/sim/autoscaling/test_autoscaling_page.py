@@ -14,8 +14,6 @@ from moorage.sim.timeline import Timeline
 from moorage.sim.timeline.autoscaler_spec import (
     EXPANDERS,
     AutoscalerSpec,
-    Budget,
-    Consolidation,
     NodeGroup,
     ScaleDown,
 )
@@ -56,7 +54,7 @@ def test_the_scenario_is_read(tmp_path: Path) -> None:
     assert [one.name for one in read.node_groups] == ["small"]
 
 
-@pytest.mark.parametrize("struct", [AutoscalerSpec, NodeGroup, ScaleDown, Consolidation, Budget])
+@pytest.mark.parametrize("struct", [AutoscalerSpec, NodeGroup, ScaleDown])
 def test_the_page_has_every_field(struct: type[msgspec.Struct]) -> None:
     names = [field.encode_name for field in msgspec.structs.fields(struct)]
     assert [name for name in names if name not in PAGE] == []

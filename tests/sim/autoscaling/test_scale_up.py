@@ -256,12 +256,12 @@ def test_a_scenario_describes_an_autoscaler(tmp_path: Path, capsys: pytest.Captu
         ({"flags": {"maxNodesTotal": "many"}}, "autoscaler.flags.maxNodesTotal: Expected `int`"),
         ({"flags": {"newPodScaleUpDelay": "soon"}}, "autoscaler.flags.newPodScaleUpDelay: "),
         ({"nodeGroups": [group(options={"maxCores": 3})]}, r"nodeGroups\[0\].options.maxCores: must be"),
-        ({"scaleDown": {}, "consolidation": {}}, "autoscaler.scaleDown: nodes are removed by"),
+        (
+            {"consolidation": {"policy": "WhenEmpty"}},
+            "autoscaler.consolidation: .*use NodePools with `disruption`",
+        ),
         ({"scaleDown": {"utilizationThreshold": 2}}, "autoscaler.scaleDown.utilizationThreshold"),
         ({"scaleDown": {"maxScaleDownParallelism": 0}}, "autoscaler.scaleDown.maxScaleDownParallelism"),
-        ({"consolidation": {"policy": "Never"}}, "autoscaler.consolidation.policy: must be WhenEmpty"),
-        ({"consolidation": {"budgets": [{"nodes": "x"}]}}, r"consolidation.budgets\[0\].nodes"),
-        ({"consolidation": {"budgets": [{"reasons": ["Drifted"]}]}}, r"consolidation.budgets\[0\].reasons"),
     ],
 )
 def test_a_wrong_autoscaler_is_refused(fields: dict[str, Any], message: str) -> None:

@@ -10,24 +10,22 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import structs
 
 from moorage.autoscaling.cluster_autoscaler import ClusterAutoscaler, Loop, ScaleUpRequest
 from moorage.autoscaling.cluster_autoscaler.pods_to_help import created, scale_up_delay
-from moorage.objects import Node, Pod
+from moorage.objects import Node, ObjectMeta, Pod
 from moorage.planning.pending import queue_order
-from moorage.planning.pod_moves import pods_to_move
 from moorage.sim.timeline import Event, Verb
 from moorage.sim.timeline.autoscaler_spec import AutoscalerSpec, flags_of, groups_of
 
-from .autoscaler_state import AutoscalerState, Replacement, Upcoming
-from .consolidating import Command, Consolidator
-from .forked_dry_run import GROUP_LABEL, DryRun, new_node
+from .autoscaler_state import AutoscalerState, Upcoming
 from .karpenter_scaler import KarpenterScaler, KarpenterState
 
 if TYPE_CHECKING:
     from moorage.sim.replay.replayer import Replayer
 
-DISRUPTED = "karpenter.sh/disrupted:NoSchedule"
+GROUP_LABEL = "moorage.dev/node-group"
 
 
 def autoscale(replayer: Replayer, state: AutoscalerState | KarpenterState | None = None) -> None:
@@ -122,9 +120,6 @@ class Autoscaler:
                 delays.append(memory.deleted + flags.scale_down_delay_after_delete)
             ticks += [math.ceil(time / interval) for time in delays if time > 0]
         ticks += [math.floor(end / interval) + 1 for end in ends]
-        if (rules := self.spec.consolidation) is not None:
-            after = float(rules.consolidate_after)
-            ticks += [math.ceil((since + after) / interval) for _, since in state.pods.values()]
         return ticks
 
     def _is_over(self) -> bool:
@@ -142,7 +137,6 @@ class Autoscaler:
             self.state.upcoming = [one for one in self.state.upcoming if one.time > now]
             for one in ready:
                 self._join(one)
-            self._replace()
             replayer.try_again()
         if self._next_scan() <= now and not replayer.scheduler.bindings.running:
             self._scan(now)
@@ -155,11 +149,7 @@ class Autoscaler:
         if self._replayer.mark() != state.mark:
             state.changed = now
         members = self._members()
-        self._note_pods(members, now)
         has_changed = self._has_minimum(members, now) or self._run_once(members, now)
-        may_consolidate = self.spec.consolidation is not None and not self._is_over()
-        if may_consolidate and not (state.replacements or state.upcoming):
-            has_changed |= self._consolidate(members, now)
         state.mark = () if has_changed else self._replayer.mark()
 
     def _members(self) -> dict[str, str]:
@@ -170,29 +160,12 @@ class Autoscaler:
         groups = {one.name: one.metadata.labels.get(GROUP_LABEL, "") for one in nodes if one is not None}
         return {name: group for name, group in groups.items() if group in self._groups}
 
-    def _dry_run(self) -> DryRun:
-        """Return a fork in which the requested nodes are there and the pending pods have been placed."""
-        upcoming = [(self._groups[one.group], one) for one in self.state.upcoming]
-        now, cutoff = self._replayer.clock.now, self.spec.expendable_pods_priority_cutoff
-        return DryRun(self._replayer.scheduler, now, upcoming, cutoff)
-
     def _sizes(self, members: dict[str, str]) -> Counter[str]:
         """Return the number of nodes of each group, with those that were requested."""
         sizes = Counter(dict.fromkeys(self._groups, 0))
         sizes.update(members.values())
         sizes.update(one.group for one in self.state.upcoming)
         return sizes
-
-    def _note_pods(self, members: dict[str, str], now: float) -> None:
-        """Note when pods have come to nodes or left them."""
-        if self.spec.consolidation is None:
-            return
-        pods, scheduler = self.state.pods, self._replayer.scheduler
-        found = {name: tuple([one.metadata.uid for one in pods_to_move(scheduler, name)]) for name in members}
-        self.state.pods = {
-            name: pods[name] if name in pods and pods[name][0] == uids else (uids, now)
-            for name, uids in found.items()
-        }
 
     # ---- as cluster-autoscaler decides ---------------------------------------------------------------------
 
@@ -258,50 +231,15 @@ class Autoscaler:
                 return name
 
     def _join(self, one: Upcoming) -> None:
-        node: Node = new_node(self._groups[one.group], one.name)
+        template: Node = self._groups[one.group].template
+        meta = template.metadata
+        labels = meta.labels | {"kubernetes.io/hostname": one.name, GROUP_LABEL: one.group}
+        node = structs.replace(
+            template, metadata=ObjectMeta(name=one.name, labels=labels, annotations=meta.annotations)
+        )
         self._replayer.apply(Event(self._replayer.clock.now, Verb.CREATE, f"node/{one.name}", node))
 
     # ---- fewer nodes ---------------------------------------------------------------------------------------
-
-    def _spare(self, members: dict[str, str]) -> dict[str, int]:
-        """Return how many nodes each group has above its minimum, without those that were requested."""
-        sizes = Counter(members.values())
-        return {one.name: sizes[one.name] - one.min_size for one in self.spec.node_groups}
-
-    def _consolidate(self, members: dict[str, str], now: float) -> bool:
-        rules = self.spec.consolidation
-        assert rules is not None
-        after = float(rules.consolidate_after)
-        quiet = {name: group for name, group in members.items() if self.state.pods[name][1] + after <= now}
-        if not quiet:
-            return False
-        sizes = self._sizes(members)
-        consolidator = Consolidator(
-            self._dry_run(), rules, self.spec.node_groups, self._spare(members), sizes
-        )
-        command = consolidator.find(quiet)
-        return command is not None and self._carry_out(command, members, now)
-
-    def _carry_out(self, command: Command, members: dict[str, str], now: float) -> bool:
-        if command.group is None:
-            return self._remove(command.nodes, members, command.reason)
-        (new,) = self._request(command.group.name, 1, now, f"replaces {len(command.nodes)}")
-        self.state.replacements.append(Replacement(new, command.nodes))
-        for name in command.nodes:
-            self._replayer.scheduler.taint(name, DISRUPTED)
-        return True
-
-    def _replace(self) -> None:
-        """Remove the nodes whose replacement has joined."""
-        members = self._members()
-        done = [one for one in self.state.replacements if one.new in members]
-        self.state.replacements = [one for one in self.state.replacements if one.new not in members]
-        for one in done:
-            names = [name for name in one.nodes if name in members]
-            self._remove(names, members, "Underutilized")
-            for name in names:
-                if self._replayer.scheduler.cache.state.find_row(name) is not None:
-                    self._replayer.scheduler.taint(name, f"{DISRUPTED}-")
 
     def _remove(self, names: list[str], members: dict[str, str], why: str) -> bool:
         """Remove nodes; those that keep a pod stay."""
@@ -311,7 +249,6 @@ class Autoscaler:
             replayer.recorder.scalings.append((replayer.clock.now, "remove", group, count, why))
         for name in gone:
             self.state.memory.unneeded.pop(name, None)
-            self.state.pods.pop(name, None)
         if names:
             replayer.try_again()
         return bool(gone)

@@ -18,28 +18,18 @@ class Upcoming(msgspec.Struct):
     name: str
 
 
-class Replacement(msgspec.Struct):
-    """Nodes that leave as soon as the node that replaces them has joined."""
-
-    new: str
-    nodes: list[str]
-
-
 class AutoscalerState(msgspec.Struct):
     """What is remembered.
 
     Attributes
     ----------
     upcoming : list of Upcoming
-    replacements : list of Replacement
     memory : Memory
         What cluster-autoscaler remembers.
     due, delayed : list of float
         When system pods that keep their nodes may go, and when pods are old enough to be helped.
     changed : float
         When a scan last found a change.
-    pods : dict of str to (tuple of str, float)
-        UIDs of the pods on each node, and when they changed.
     serials : dict of str to int
         Number of the last node of each group.
     tick : int
@@ -49,12 +39,10 @@ class AutoscalerState(msgspec.Struct):
     """
 
     upcoming: list[Upcoming] = []
-    replacements: list[Replacement] = []
     memory: Memory = msgspec.field(default_factory=Memory)
     due: list[float] = []
     delayed: list[float] = []
     changed: float = -math.inf
-    pods: dict[str, tuple[tuple[str, ...], float]] = {}
     serials: dict[str, int] = {}
     tick: int = -1
     mark: tuple[int, ...] = ()

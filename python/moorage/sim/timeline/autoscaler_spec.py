@@ -26,8 +26,6 @@ from .time_spans import parse_duration
 
 Time = str | float | int
 
-WHEN_EMPTY, WHEN_UNDERUTILIZED = "WhenEmpty", "WhenEmptyOrUnderutilized"
-REASONS = ("Empty", "Underutilized")
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,40}[a-z0-9])?")
 OTHER_FLAGS = frozenset(
     (
@@ -41,7 +39,6 @@ OTHER_FLAGS = frozenset(
     )
 )
 """Those that no field of its own sets, and that change what a replay does."""
-_BUDGET = re.compile(r"(\d+)(%?)")
 
 
 class _Strict(msgspec.Struct, forbid_unknown_fields=True, rename="camel", frozen=True, omit_defaults=True):
@@ -103,39 +100,6 @@ class ScaleDown(_Strict, frozen=True):
     skip_nodes_with_custom_controller_pods: bool = True
 
 
-class Budget(_Strict, frozen=True):
-    """A limit of the nodes of a group that are disrupted at once: a number or a percentage, and the reasons
-    for which it holds (all without any)."""
-
-    nodes: str | int = "10%"
-    reasons: list[str] = []
-
-    def allowed(self, nodes: int) -> int:
-        """Return how many of some nodes may be disrupted; a percentage is rounded up."""
-        found = _BUDGET.fullmatch(str(self.nodes))
-        assert found is not None
-        number = int(found[1])
-        return -(-nodes * number // 100) if found[2] else number
-
-
-class Consolidation(_Strict, frozen=True):
-    """Removal and replacement of nodes by the rules of Karpenter; the fields have the names of a NodePool's.
-
-    Attributes
-    ----------
-    policy : str
-        WhenEmpty or WhenEmptyOrUnderutilized.
-    consolidate_after : str or float
-        How long no pod has come to a node or left it.
-    budgets : tuple of Budget
-        Of each node group; the least one holds.
-    """
-
-    policy: str = WHEN_UNDERUTILIZED
-    consolidate_after: Time = 0.0
-    budgets: tuple[Budget, ...] = (Budget(),)
-
-
 class KarpenterTimes(_Strict, frozen=True):
     """Karpenter with the NodePools of the timeline: what its passes choose from, and how long its steps take.
 
@@ -177,7 +141,8 @@ class AutoscalerSpec(_Strict, frozen=True):
     expendable_pods_priority_cutoff : int
         Pods of less priority do not have nodes added.
     scale_down : ScaleDown or None
-    consolidation : Consolidation or None
+    consolidation
+        Refused: Karpenter removes nodes as their NodePools say.
     flags : dict of str to value
         Other flags of cluster-autoscaler, in camel case (`OTHER_FLAGS`).
     karpenter : KarpenterTimes or None
@@ -192,7 +157,7 @@ class AutoscalerSpec(_Strict, frozen=True):
     seed: int = 0
     expendable_pods_priority_cutoff: int = -10
     scale_down: ScaleDown | None = None
-    consolidation: Consolidation | None = None
+    consolidation: Any = None
     flags: dict[str, Any] = {}
     karpenter: KarpenterTimes | None = None
 
@@ -220,6 +185,12 @@ def checked(spec: AutoscalerSpec, templates: Mapping[str, Object]) -> Autoscaler
     InputError
         Names the field.
     """
+    if spec.consolidation is not None:
+        raise InputError(
+            "is not known for node groups: use NodePools with `disruption`, and `karpenter` in place of "
+            "nodeGroups (docs/karpenter.md)",
+            path="consolidation",
+        )
     if spec.karpenter is not None:
         return _karpenter(spec, spec.karpenter)
     groups = []
@@ -231,13 +202,9 @@ def checked(spec: AutoscalerSpec, templates: Mapping[str, Object]) -> Autoscaler
     _check_expanders(spec)
     with located(path="flags"):
         read_flags(spec.flags, OTHER_FLAGS)
-    if spec.scale_down is not None and spec.consolidation is not None:
-        raise InputError("nodes are removed by scaleDown or by consolidation, not both", path="scaleDown")
     out = replace(spec, node_groups=groups, scan_interval=_time(spec.scan_interval, "scanInterval", 0.001))
     if (down := spec.scale_down) is not None:
         out = replace(out, scale_down=_scale_down(down))
-    if (consolidation := spec.consolidation) is not None:
-        out = replace(out, consolidation=_consolidation(consolidation))
     return out
 
 
@@ -370,16 +337,3 @@ def _scale_down(down: ScaleDown) -> ScaleDown:
             delay_after_add=_time(down.delay_after_add, "delayAfterAdd"),
             delay_after_delete=_time(down.delay_after_delete, "delayAfterDelete"),
         )
-
-
-def _consolidation(given: Consolidation) -> Consolidation:
-    with located(path="consolidation"):
-        if given.policy not in (WHEN_EMPTY, WHEN_UNDERUTILIZED):
-            raise InputError(f"must be {WHEN_EMPTY} or {WHEN_UNDERUTILIZED}", path="policy")
-        for at, budget in enumerate(given.budgets):
-            with located(path=f"budgets[{at}]"):
-                if not _BUDGET.fullmatch(str(budget.nodes)):
-                    raise InputError("must be a number or a percentage", path="nodes")
-                if not set(budget.reasons) <= set(REASONS):
-                    raise InputError(f"must be some of {', '.join(REASONS)}", path="reasons")
-        return replace(given, consolidate_after=_time(given.consolidate_after, "consolidateAfter"))

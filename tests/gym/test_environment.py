@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import moorage as mo
 from moorage import framework as fwk
 from moorage._core.state.pod_spec import bound
+from moorage.autoscaling import NodeGroup
 from moorage.gym import SchedulingEnv, SchedulingVectorEnv, Transition
 from moorage.gym.episode import Episode
 from moorage.objects import (
@@ -34,7 +35,7 @@ from moorage.objects import (
 )
 from moorage.sim.policies import policies
 from moorage.sim.policies.gpu_share import RESOURCE
-from moorage.sim.timeline.autoscaler_spec import AutoscalerSpec, KarpenterTimes, NodeGroup
+from moorage.sim.timeline.autoscaler_spec import AutoscalerSpec, KarpenterTimes
 from tests.core.make import node, port
 from tests.core.make import pod as pod_of
 from tests.house.source import ROOT

@@ -2,6 +2,9 @@
 
 from .consolidation_rounds import Consolidation as Consolidation
 from .consolidation_rounds import RemovalStep as RemovalStep
+from .group_settings import GroupSettings as GroupSettings
+from .group_settings import NodeGroup as NodeGroup
+from .group_settings import ScaleDown as ScaleDown
 from .instance_types.instance_type import InstanceType as InstanceType
 from .instance_types.instance_type import Offering as Offering
 from .instance_types.read_types import read_instance_types as read_instance_types

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from moorage.autoscaling.group_settings import PROVIDER_LABELS
 from moorage.errors import InputError, no_label
 from moorage.scheduler import PodScheduler
 
 POOL_LABELS = (
     "karpenter.sh/nodepool",
-    "eks.amazonaws.com/nodegroup",
-    "cloud.google.com/gke-nodepool",
-    "kubernetes.azure.com/agentpool",
+    *PROVIDER_LABELS,
     "node.kubernetes.io/instance-type",
 )
 """Labels of pools of nodes, and last the type of machines; the first that some node has is taken."""

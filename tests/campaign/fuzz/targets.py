@@ -31,13 +31,13 @@ from moorage.objects.read.decode import decode
 from moorage.objects.read.plain_scalars import MAX_DEPTH, RefusedError, resolve_plain
 from moorage.objects.read.yaml_events import documents
 from moorage.objects.read.yaml_reader import read_yaml
+from moorage.objects.time_spans import parse_duration as parse_time_span
 from moorage.plugins.registry import IN_TREE
 from moorage.sim.loaders.formats import FORMATS
 from moorage.sim.perf import read_workloads
 from moorage.sim.perf.go_template import parse as parse_template
 from moorage.sim.sweep import read_sweep
 from moorage.sim.timeline import Timeline
-from moorage.sim.timeline.time_spans import parse_duration as parse_time_span
 from moorage.store import ApiError
 from moorage.store.api import wire_format
 from moorage.store.api.server_errors import error_of, status_of

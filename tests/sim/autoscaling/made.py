@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 import moorage as mo
+from moorage.autoscaling.group_settings import GROUP_LABEL
 from moorage.objects import (
     Cluster,
     Container,
@@ -23,7 +24,6 @@ from moorage.objects import (
     ResourceRequirements,
     decode_object,
 )
-from moorage.sim.autoscaling.autoscaler import GROUP_LABEL
 from moorage.sim.timeline import Timeline
 from moorage.sim.timeline.autoscaler_spec import AutoscalerSpec
 

@@ -9,14 +9,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from moorage.autoscaling import NodeGroup, ScaleDown
+from moorage.autoscaling.cluster_autoscaler.flags import EXPANDERS
 from moorage.cli import main
 from moorage.sim.timeline import Timeline
-from moorage.sim.timeline.autoscaler_spec import (
-    EXPANDERS,
-    AutoscalerSpec,
-    NodeGroup,
-    ScaleDown,
-)
+from moorage.sim.timeline.autoscaler_spec import AutoscalerSpec
 from tests.house.source import ROOT
 
 PAGE = (ROOT / "docs/autoscaling.md").read_text()

@@ -235,7 +235,7 @@ def test_a_scenario_describes_an_autoscaler(tmp_path: Path, capsys: pytest.Captu
     [
         ({"nodeGroups": []}, "autoscaler.nodeGroups: must be groups of different names"),
         ({"nodeGroups": [group(), group()]}, "must be groups of different names"),
-        ({"nodeGroups": [group("A")]}, r"nodeGroups\[0\].name: must be lower-case"),
+        ({"nodeGroups": [group("a b")]}, r"nodeGroups\[0\].name: must be the value of a label"),
         (
             {"nodeGroups": [group(minSize=3, maxSize=2)]},
             r"nodeGroups\[0\].minSize: must be from 0 to maxSize",

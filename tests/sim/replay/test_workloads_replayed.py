@@ -11,12 +11,13 @@ import pytest
 
 import moorage as mo
 from moorage import Scheduler
+from moorage.autoscaling import NodeGroup
 from moorage.errors import InputError
 from moorage.objects import Pod
 from moorage.sim.perf import read_workloads, run_workload
 from moorage.sim.replay.recorder import End
 from moorage.sim.timeline import Verb
-from moorage.sim.timeline.autoscaler_spec import AutoscalerSpec, NodeGroup
+from moorage.sim.timeline.autoscaler_spec import AutoscalerSpec
 from tests.sim.perf.make import BIG, DATA, nodes, placements, pods, run_of, write
 
 WORKLOADS = {one.full_name: one for one in read_workloads(str(DATA)) if "1000Nodes" not in one.full_name}

@@ -9,8 +9,8 @@ import pytest
 
 import moorage as mo
 from moorage.objects import Pod
+from moorage.objects.time_spans import parse_duration
 from moorage.sim.timeline import Event, Timeline, Verb, bursts, diurnal, exponential, lognormal, poisson
-from moorage.sim.timeline.time_spans import parse_duration
 
 CLUSTER = mo.synthetic(nodes=3, pods=2)
 POD: Pod = CLUSTER.pods[0]

@@ -14,18 +14,17 @@ from msgspec import structs
 
 from moorage.autoscaling.cluster_autoscaler import ClusterAutoscaler, Loop, ScaleUpRequest
 from moorage.autoscaling.cluster_autoscaler.pods_to_help import created, scale_up_delay
+from moorage.autoscaling.group_settings import flags_of, group_by_node, groups_of
 from moorage.objects import Node, ObjectMeta, Pod
 from moorage.planning.pending import queue_order
 from moorage.sim.timeline import Event, Verb
-from moorage.sim.timeline.autoscaler_spec import AutoscalerSpec, flags_of, groups_of
+from moorage.sim.timeline.autoscaler_spec import AutoscalerSpec
 
 from .autoscaler_state import AutoscalerState, Upcoming
 from .karpenter_scaler import KarpenterScaler, KarpenterState
 
 if TYPE_CHECKING:
     from moorage.sim.replay.replayer import Replayer
-
-GROUP_LABEL = "moorage.dev/node-group"
 
 
 def autoscale(replayer: Replayer, state: AutoscalerState | KarpenterState | None = None) -> None:
@@ -157,8 +156,7 @@ class Autoscaler:
         scheduler = self._replayer.scheduler
         objects = scheduler.table.objects
         nodes = [objects[row] for row in scheduler.context.view_rows().tolist()]
-        groups = {one.name: one.metadata.labels.get(GROUP_LABEL, "") for one in nodes if one is not None}
-        return {name: group for name, group in groups.items() if group in self._groups}
+        return group_by_node(self.spec.node_groups, [one for one in nodes if one is not None])
 
     def _sizes(self, members: dict[str, str]) -> Counter[str]:
         """Return the number of nodes of each group, with those that were requested."""
@@ -226,14 +224,14 @@ class Autoscaler:
         serials, find_row = self.state.serials, self._replayer.scheduler.cache.state.find_row
         while True:
             serials[group] = serials.get(group, 0) + 1
-            name = f"{group}-{serials[group]}"
+            name = self._groups[group].node_name(serials[group])
             if find_row(name) is None:
                 return name
 
     def _join(self, one: Upcoming) -> None:
         template: Node = self._groups[one.group].template
         meta = template.metadata
-        labels = meta.labels | {"kubernetes.io/hostname": one.name, GROUP_LABEL: one.group}
+        labels = meta.labels | dict(self._groups[one.group].marks[:1]) | {"kubernetes.io/hostname": one.name}
         node = structs.replace(
             template, metadata=ObjectMeta(name=one.name, labels=labels, annotations=meta.annotations)
         )

@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from moorage.errors import InputError
 from moorage.objects import parse_selector
+from moorage.objects.time_spans import parse_duration
 from moorage.sim.replay import History
 from moorage.sim.replay.recorder import End
 from moorage.sim.replay.usage_over_time import at_times, over_time
-from moorage.sim.timeline.time_spans import parse_duration
 from moorage.tables import Table
 
 from .measurement import Measurement, means, measure

@@ -10,10 +10,10 @@ from moorage.controllers.workloads import PodTimes
 from moorage.errors import InputError
 from moorage.facade import Scheduler
 from moorage.objects import Namespace, Object, ObjectMeta
+from moorage.objects.time_spans import parse_duration
 from moorage.scheduler.groups.ignored_groups import ignored_groups
 from moorage.sim.autoscaling.autoscaler import autoscale
 from moorage.sim.timeline import Timeline
-from moorage.sim.timeline.time_spans import parse_duration
 from moorage.sim.virtual_time.clock_of_timeline import clock_of
 from moorage.sim.virtual_time.virtual_clock import VirtualClock
 from moorage.store import ObjectStore

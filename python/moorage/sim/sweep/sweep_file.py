@@ -17,7 +17,7 @@ from moorage._version import __version__
 from moorage.errors import InputError, located
 from moorage.objects.read.files import read_file, source_name
 from moorage.objects.read.yaml_reader import read_yaml
-from moorage.sim.strict_documents import decode_document, read_document
+from moorage.objects.strict_documents import decode_document, read_document
 
 API_VERSION, KIND = "sweep.moorage.dev/v1", "Sweep"
 Seed = Annotated[int, msgspec.Meta(ge=0)]

@@ -16,11 +16,11 @@ from moorage.objects.read.decode import decode_object
 from moorage.objects.read.files import source_name
 from moorage.objects.read.load import load
 from moorage.objects.read.write import dump_yaml, object_to_dict
-from moorage.sim.strict_documents import decode_part, read_document
+from moorage.objects.strict_documents import decode_part, read_document
+from moorage.objects.time_spans import parse_duration
 
 from . import arrivals as draw
 from .autoscaler_spec import AutoscalerSpec, checked, spec_value
-from .time_spans import parse_duration
 from .timeline_event import Verb
 
 if TYPE_CHECKING:

@@ -1,0 +1,400 @@
+"""What cluster-autoscaler is told in files: node groups, and its flags (docs/autoscaling.md)."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar, get_type_hints
+
+import msgspec
+from msgspec.structs import replace
+
+from moorage.errors import InputError, located
+from moorage.objects import Node, Object
+from moorage.objects.read.decode import decode_object
+from moorage.objects.read.files import read_file, source_name
+from moorage.objects.read.object_defaults import defaults
+from moorage.objects.read.yaml_reader import read_first
+from moorage.objects.strict_documents import decode_part
+from moorage.objects.time_spans import parse_duration
+from moorage.objects.validate.validate_object import validate
+
+from . import cluster_autoscaler
+from .cluster_autoscaler import Flags, PodPrices
+from .cluster_autoscaler.flags import EXPANDERS
+
+Time = str | float | int
+Settings = TypeVar("Settings", bound="GroupSettings")
+
+GROUP_LABEL = "moorage.dev/node-group"
+"""Of the nodes that a replay adds."""
+PROVIDER_LABELS = (
+    "eks.amazonaws.com/nodegroup",
+    "cloud.google.com/gke-nodepool",
+    "kubernetes.azure.com/agentpool",
+    "agentpool",
+)
+"""Labels in which the nodes of EKS, GKE and AKS have the name of their group."""
+LONGEST_NAME = 63
+PROVISION_TIME = 60.0
+OF_GROUPS = frozenset(
+    (
+        *("scaleDownUtilizationThreshold", "scaleDownGpuUtilizationThreshold", "scaleDownUnneededTime"),
+        *("scaleDownUnreadyTime", "ignoreDaemonSetsUtilization"),
+    )
+)
+"""The flags that a group can set for itself."""
+OTHER_FLAGS = frozenset(
+    (
+        *("maxNodesTotal", "maxNodesPerScaleUp", "maxCores", "maxMemory", "minCores", "minMemory"),
+        *("balanceSimilarNodeGroups", "balancingIgnoreLabels", "balancingLabels"),
+        *("forceDs", "scaleFromUnschedulable", "startupTaints", "statusTaints", "fastpathBinpacking"),
+        *("newPodScaleUpDelay", "okTotalUnreadyCount", "maxTotalUnreadyPercentage"),
+        *("scaleDownUnreadyEnabled", "scaleDownUnreadyTime", "unremovableNodeRecheckTimeout"),
+        *("ignoreDaemonSetsUtilization", "ignoreMirrorPodsUtilization", "minReplicaCount"),
+        "blockingSystemPodDisruptionTimeout",
+    )
+)
+"""Those that no field of its own sets, and that change what is decided."""
+_LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
+_SIZES = re.compile(r"(\d{1,6}):(\d{1,6}):(.+)")
+
+
+class Strict(msgspec.Struct, forbid_unknown_fields=True, rename="camel", frozen=True, omit_defaults=True):
+    """Base of the parts of an autoscaler: an unknown field is an error."""
+
+
+class NodeGroup(Strict, frozen=True):
+    """A group of equal nodes.
+
+    Attributes
+    ----------
+    name : str
+    template : str, dict, Node or None
+        A new node where the group has none: a manifest, or the name of one (in a scenario of its templates,
+        else of a node of the cluster).
+    min_size, max_size : int
+    provision_time : str or float
+        From the request of a node until it joins, in a replay; seconds.
+    price : float or None
+        Of a node per hour.
+    options : dict of str to value
+        Flags of cluster-autoscaler for this group, in camel case.
+    zero_or_max_node_scaling : bool
+        Whether the group has no node or all of them.
+    label : str
+        ``KEY=VALUE``, which its nodes have. By default their label `GROUP_LABEL`, or one of
+        `PROVIDER_LABELS`, is the name of the group.
+    """
+
+    name: str
+    template: Any = None
+    min_size: int = 0
+    max_size: int = 1000
+    provision_time: Time = PROVISION_TIME
+    price: float | None = None
+    options: dict[str, Any] = {}
+    zero_or_max_node_scaling: bool = False
+    label: str = ""
+
+    @property
+    def marks(self) -> list[tuple[str, str]]:
+        """Labels by which its nodes are known; new ones have the first."""
+        if self.label:
+            key, _, value = self.label.partition("=")
+            return [(key, value)]
+        return [(key, self.name) for key in (GROUP_LABEL, *PROVIDER_LABELS)]
+
+    def node_name(self, number: int) -> str:
+        """Return the name of a new node."""
+        stem = re.sub("[^-a-z0-9.]", "-", self.name.lower())
+        return f"{stem[: LONGEST_NAME - 10].rstrip('-.')}-{number}"
+
+
+class ScaleDown(Strict, frozen=True):
+    """Removal of unneeded nodes by the rules of cluster-autoscaler; the fields are named as its flags.
+
+    Attributes
+    ----------
+    utilization_threshold : float
+        Up to which a node may be unneeded: the greater of the requested parts of cpu and memory.
+    unneeded_time, delay_after_add, delay_after_delete : str or float
+        Seconds, or text as ``10m``: how long a node has to be unneeded; how long nothing is removed after
+        nodes were requested or removed.
+    max_scale_down_parallelism, max_drain_parallelism : int
+        Nodes that are removed at once; those among them that have pods to be moved.
+    skip_nodes_with_system_pods, skip_nodes_with_local_storage, skip_nodes_with_custom_controller_pods : bool
+        Which pods keep their node.
+    """
+
+    utilization_threshold: float = 0.5
+    unneeded_time: Time = 600.0
+    delay_after_add: Time = 600.0
+    delay_after_delete: Time = 0.0
+    max_scale_down_parallelism: int = 10
+    max_drain_parallelism: int = 1
+    skip_nodes_with_system_pods: bool = True
+    skip_nodes_with_local_storage: bool = True
+    skip_nodes_with_custom_controller_pods: bool = True
+
+
+class GroupSettings(Strict, frozen=True):
+    """Node groups, and the flags of the cluster-autoscaler that has them.
+
+    Attributes
+    ----------
+    node_groups : list of NodeGroup
+    expander : str or list of str
+        Of `EXPANDERS`; each chooses among the groups that the one before has left, at last one is drawn.
+    priorities : dict of int to list of str
+        Regular expressions of names of groups, for ``priority``.
+    pod_prices : PodPrices
+        For ``price``.
+    expendable_pods_priority_cutoff : int
+        Pods of less priority do not have nodes added.
+    scale_down : ScaleDown or None
+    flags : dict of str to value
+        Other flags of cluster-autoscaler, in camel case (`OTHER_FLAGS`).
+    """
+
+    node_groups: list[NodeGroup] = []
+    expander: str | list[str] = "least-waste"
+    priorities: dict[str | int, list[str]] = {}
+    pod_prices: PodPrices = PodPrices()
+    expendable_pods_priority_cutoff: int = -10
+    scale_down: ScaleDown | None = None
+    flags: dict[str, Any] = {}
+
+    @property
+    def expanders(self) -> list[str]:
+        """The expanders in their order."""
+        return [self.expander] if isinstance(self.expander, str) else list(self.expander)
+
+
+def read_group_settings(file: str, sizes: str, nodes: Iterable[Node]) -> GroupSettings:
+    """Read node groups of a file, and of sizes.
+
+    Parameters
+    ----------
+    file : str
+        YAML with the fields of `GroupSettings`; "" for none.
+    sizes : str
+        ``MIN:MAX:NAME,…``, as for the flag ``--nodes`` of cluster-autoscaler: of groups of the file, or of
+        others.
+    nodes : iterable of Node
+        To which templates may refer.
+
+    Raises
+    ------
+    InputError
+        Names the file, the group and the field.
+    """
+    found = GroupSettings()
+    source = source_name(file) if file else "--group-sizes"
+    if file:
+        with located(UnicodeDecodeError, source=source):
+            found = decode_part(read_first(read_file(file).decode(), source)[0], GroupSettings)
+    groups = list(found.node_groups)
+    for text in filter(None, sizes.split(",")):
+        parts = _SIZES.fullmatch(text)
+        if parts is None:
+            raise InputError(
+                f'must be MIN:MAX:NAME, such as 0:10:web, not "{text[:80]}"', source="--group-sizes"
+            )
+        (name, least, most), at = (parts[3], int(parts[1]), int(parts[2])), len(groups)
+        at = next((at for at, one in enumerate(groups) if one.name == name), at)
+        old = groups[at] if at < len(groups) else NodeGroup(name)
+        groups[at : at + 1] = [replace(old, min_size=least, max_size=most)]
+    with located(source=source):
+        for one in groups:
+            if one.provision_time != PROVISION_TIME:
+                raise InputError(
+                    "is for replays: leave it out", obj=f"node group {one.name}", path="provisionTime"
+                )
+        return checked_groups(replace(found, node_groups=groups), {node.name: node for node in nodes})
+
+
+def group_by_node(groups: Sequence[NodeGroup], nodes: Iterable[Node]) -> dict[str, str]:
+    """Return the group of each node that belongs to one, in the order of the nodes."""
+    marks = {mark: one.name for one in reversed(groups) for mark in reversed(one.marks)}
+    keys, found = dict.fromkeys(key for key, _ in reversed(marks)), dict[str, str]()
+    for node in nodes:
+        labels = node.metadata.labels
+        for key in keys:
+            if (name := marks.get((key, labels.get(key, "")))) is not None:
+                found[node.name] = name
+                break
+    return found
+
+
+def checked_groups(spec: Settings, templates: Mapping[str, Object]) -> Settings:
+    """Check node groups and flags, and resolve templates and times.
+
+    Parameters
+    ----------
+    templates : mapping of str to Object
+        To which groups may refer.
+
+    Raises
+    ------
+    InputError
+        Names the group and the field.
+    """
+    groups = []
+    for at, group in enumerate(spec.node_groups):
+        with located(obj=f"node group {group.name}" if group.name else "", path=f"nodeGroups[{at}]"):
+            groups.append(_group(group, templates))
+    if not groups or len({one.name for one in groups}) < len(groups):
+        raise InputError("must be groups of different names", path="nodeGroups")
+    _check_expanders(spec)
+    with located(path="flags"):
+        read_flags(spec.flags, OTHER_FLAGS)
+    down = spec.scale_down
+    return replace(spec, node_groups=groups, scale_down=None if down is None else _scale_down(down))
+
+
+def flags_of(spec: GroupSettings) -> Flags:
+    """Return the flags of cluster-autoscaler that checked settings set."""
+    flags = Flags(
+        expanders=tuple(spec.expanders),
+        priorities={int(key): tuple(patterns) for key, patterns in spec.priorities.items()},
+        pod_prices=spec.pod_prices,
+        expendable_pods_priority_cutoff=spec.expendable_pods_priority_cutoff,
+        scale_down_enabled=spec.scale_down is not None,
+        **read_flags(spec.flags, OTHER_FLAGS),
+    )
+    if (down := spec.scale_down) is None:
+        return flags
+    return dataclasses.replace(
+        flags,
+        scale_down_utilization_threshold=down.utilization_threshold,
+        scale_down_gpu_utilization_threshold=down.utilization_threshold,
+        scale_down_unneeded_time=float(down.unneeded_time),
+        scale_down_delay_after_add=float(down.delay_after_add),
+        scale_down_delay_after_delete=float(down.delay_after_delete),
+        max_scale_down_parallelism=down.max_scale_down_parallelism,
+        max_drain_parallelism=down.max_drain_parallelism,
+        skip_nodes_with_system_pods=down.skip_nodes_with_system_pods,
+        skip_nodes_with_local_storage=down.skip_nodes_with_local_storage,
+        skip_nodes_with_custom_controller_pods=down.skip_nodes_with_custom_controller_pods,
+    )
+
+
+def groups_of(spec: GroupSettings) -> list[cluster_autoscaler.NodeGroup]:
+    """Return the groups of checked settings as cluster-autoscaler knows them."""
+    return [
+        cluster_autoscaler.NodeGroup(
+            one.name,
+            one.template,
+            one.min_size,
+            one.max_size,
+            price=one.price,
+            overrides=read_flags(one.options, OF_GROUPS),
+            zero_or_max=one.zero_or_max_node_scaling,
+        )
+        for one in spec.node_groups
+    ]
+
+
+def read_flags(values: Mapping[str, Any], known: frozenset[str]) -> dict[str, Any]:
+    """Return the fields of `Flags` that some flags set.
+
+    Parameters
+    ----------
+    known : frozenset of str
+        Flags that may be set.
+
+    Raises
+    ------
+    InputError
+        Names the flag.
+    """
+    kinds, out = get_type_hints(Flags), dict[str, Any]()
+    for name, value in values.items():
+        field = re.sub(r"(?=[A-Z])", "_", name).lower()
+        with located(path=name):
+            if name not in known:
+                raise InputError(f"must be one of {', '.join(sorted(known))}")
+            if kinds[field] is float and isinstance(value, str):
+                value = parse_duration(value)
+            try:
+                out[field] = msgspec.convert(value, kinds[field])
+            except msgspec.ValidationError as error:
+                raise InputError(str(error)) from None
+            if isinstance(out[field], int | float) and out[field] < 0:
+                raise InputError(f"must be at least 0, not {value}")
+    return out
+
+
+def time_of(value: Time, path: str, least: float = 0.0) -> float:
+    """Return a time in seconds; an error names its field."""
+    with located(path=path):
+        seconds = parse_duration(value)
+        if seconds < least:
+            raise InputError(f"must be at least {least:g} seconds, not {seconds:g}")
+    return seconds
+
+
+def _group(group: NodeGroup, templates: Mapping[str, Object]) -> NodeGroup:
+    for path, value in (("name", group.name), ("label", group.label.partition("=")[2] or "-")):
+        if (not _LABEL_VALUE.fullmatch(value) and value != "-") or len(value) > LONGEST_NAME:
+            raise InputError(f"must be the value of a label, at most {LONGEST_NAME} characters", path=path)
+    if group.label and not all(group.label.partition("=")):
+        raise InputError("must be KEY=VALUE, a label that the nodes of the group have", path="label")
+    if not 0 <= group.min_size <= group.max_size:
+        raise InputError(f"must be from 0 to maxSize, not {group.min_size}", path="minSize")
+    if group.price is not None and not (0 <= group.price < math.inf):
+        raise InputError(f"must be at least 0, not {group.price}", path="price")
+    with located(path="options"):
+        read_flags(group.options, OF_GROUPS)
+    template = group.template
+    with located(path="template"):
+        if isinstance(template, str):
+            if template not in templates:
+                raise InputError(f'there is no template "{template}"')
+            template = templates[template]
+        elif isinstance(template, dict):
+            template = decode_object(template)
+        if template is not None:
+            if not isinstance(template, Node):
+                raise InputError("must be a Node")
+            named = replace(template, metadata=replace(template.metadata, name=group.node_name(0)[:-2]))
+            validate(named)
+            (template,) = defaults([named])
+    time = time_of(group.provision_time, "provisionTime")
+    return replace(group, template=template, provision_time=time)
+
+
+def _check_expanders(spec: GroupSettings) -> None:
+    names = spec.expanders
+    if not names or len(set(names)) < len(names) or not set(names) <= set(EXPANDERS):
+        raise InputError(f"must be some of {', '.join(EXPANDERS)}", path="expander")
+    if bool(spec.priorities) != ("priority" in names):
+        raise InputError("are for the expander priority, which needs them", path="priorities")
+    for key, patterns in spec.priorities.items():
+        with located(path=f"priorities.{key}"):
+            try:
+                int(key)
+                [re.compile(one) for one in patterns]
+            except (ValueError, re.error) as error:
+                raise InputError(str(error)) from None
+    if min(spec.pod_prices.cpu, spec.pod_prices.memory) <= 0:
+        raise InputError("must be more than 0", path="podPrices")
+    if "price" in names and any(one.price is None for one in spec.node_groups):
+        raise InputError("the expander price needs the price of each node group", path="expander")
+
+
+def _scale_down(down: ScaleDown) -> ScaleDown:
+    with located(path="scaleDown"):
+        if not 0 <= down.utilization_threshold <= 1:
+            raise InputError("must be from 0 to 1", path="utilizationThreshold")
+        if down.max_scale_down_parallelism < 1 or down.max_drain_parallelism < 0:
+            raise InputError("must be at least 1", path="maxScaleDownParallelism")
+        return replace(
+            down,
+            unneeded_time=time_of(down.unneeded_time, "unneededTime"),
+            delay_after_add=time_of(down.delay_after_add, "delayAfterAdd"),
+            delay_after_delete=time_of(down.delay_after_delete, "delayAfterDelete"),
+        )

@@ -107,7 +107,7 @@ def within_calls(held: dict[str, Any]) -> Iterator[Any]:
     info = of["QueuedPodInfo"](one, 0.0)
     group = of["QueuedGroupInfo"](("default", "g"), 0.0)
     rejection = of["Rejection"]("default-scheduler", frozenset(), frozenset(), "")
-    yield from (info, group, rejection, of["RejectedPods"](rejection), of["KeyIndex"](()), of["Lane"]())
+    yield from (info, group, rejection, of["RejectedPods"](rejection), of["KeyIndex"](()), of["Lane"](len))
     yield from (of["Place"]("active"), of["Strategy"](0))
     reader = of["Reader"](lambda key: None, of["IndexedObjects"]())
     asking = [SimpleNamespace(shape=SimpleNamespace(spec=None))]

@@ -1,13 +1,13 @@
 from collections.abc import Callable
 from typing import Any, Self
 
-from moorage._core.queue.queued_pods import KeyedHeap, QueuedPodInfo, Waiting
+from moorage._core.queue.queued_pods import Lane, QueuedPodInfo, Waiting
 
 class BackoffQueue(Waiting):
     @property
-    def rejected(self) -> KeyedHeap: ...
+    def rejected(self) -> Lane: ...
     @property
-    def failed(self) -> KeyedHeap: ...
+    def failed(self) -> Lane: ...
     def __new__(
         cls,
         initial: float,

@@ -9,7 +9,7 @@ from functools import partial
 from libc.math cimport sqrt
 from libc.stdint cimport int64_t
 
-from moorage._core.queue.queued_pods cimport KeyedHeap, QueuedPodInfo, Waiting
+from moorage._core.queue.queued_pods cimport Lane, QueuedPodInfo, Waiting
 from moorage._core.queue.queued_pods import Place
 from moorage._core.queue.unschedulable_pods cimport microseconds
 
@@ -36,14 +36,14 @@ cdef class BackoffQueue(Waiting):
 
     Attributes
     ----------
-    rejected, failed : KeyedHeap
+    rejected, failed : Lane
         The pods that were rejected, and those that failed with an error.
     """
 
     def __cinit__(self, double initial, double maximum, bint in_windows, rank not None):
         self.initial, self.maximum = microseconds(initial), microseconds(maximum)
         self.window = SECOND if in_windows else 1
-        self.rejected, self.failed = KeyedHeap(partial(_rank, rank)), KeyedHeap(partial(_rank, rank))
+        self.rejected, self.failed = Lane(partial(_rank, rank)), Lane(partial(_rank, rank))
 
     cpdef int64_t until(self, QueuedPodInfo info) except -1:
         """Return when an entry's backoff ends, in microseconds; 0 for one without backoff.
@@ -72,7 +72,7 @@ cdef class BackoffQueue(Waiting):
         until = self.until(info)  # raises TypeError for None
         return until != 0 and until >= self.rounded(microseconds(now))
 
-    cdef KeyedHeap heap_of(self, QueuedPodInfo info):
+    cdef Lane heap_of(self, QueuedPodInfo info):
         return self.rejected if info.place is BACKOFF else self.failed
 
     cdef int enter(self, QueuedPodInfo entry) except -1:
@@ -85,7 +85,7 @@ cdef class BackoffQueue(Waiting):
     cdef QueuedPodInfo completed(self, double now):
         """Return an entry whose backoff has ended at a time in seconds, or None: those that were rejected
         come first, each kind in the order of the ends."""
-        cdef KeyedHeap heap
+        cdef Lane heap
         cdef QueuedPodInfo entry
         end = self.rounded(microseconds(now))
         for heap in (self.rejected, self.failed):

@@ -8,6 +8,8 @@ import logging
 from itertools import chain
 from operator import attrgetter
 
+from libc.math cimport isnan
+
 from moorage._core.base cimport METADATA, NODE_NAME, SPEC, STATUS, UID, Cause, Field, Notice, group_of
 from moorage._core.queue.queued_pods cimport QueuedGroupInfo, QueuedPodInfo, Waiting
 from moorage._core.queue.unschedulable_pods cimport microseconds, waits_since
@@ -193,7 +195,7 @@ cdef class PodQueue:
             is_gated = self.pop_from_backoff
         is_gated = is_gated and self.is_gated(entry, set())
         if place is ACTIVE:
-            if not is_gated:
+            if not is_gated and (entry.unit is not None or isnan(entry.first_ready)):
                 entry.note_ready(self.now())
             if entry.unit is None and (not is_gated or self.settings.nominates_gated):
                 self.nominate_new(entry, label)

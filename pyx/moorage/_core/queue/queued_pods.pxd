@@ -61,8 +61,8 @@ cdef class Lane(Waiting):
     cdef list pods              # in order from `begin` on; None in place of a removed entry
     cdef Py_ssize_t begin, removed
     cdef Py_ssize_t gone        # number of entries that have left the beginning of `pods`
-    cdef double last_timestamp  # of the last entry of `pods`, with its order
-    cdef int64_t last_order
+    cdef readonly object rank
+    cdef tuple last             # the rank of the last entry that was added to `pods`
     cdef KeyedHeap out_of_order
 
 

@@ -415,24 +415,33 @@ cdef class KeyedHeap(Waiting):
 
 
 cdef class Lane(Waiting):
-    """The entries of one priority: a list for timestamps that arrive in order, a heap for the others."""
+    """Entries that mostly arrive in the order of their ranks: a list for these, a heap for the others.
 
-    def __cinit__(self):
-        self.pods, self.out_of_order, self.last_timestamp = [], KeyedHeap(_position), -INFINITY
+    Parameters
+    ----------
+    rank : callable
+        As that of `KeyedHeap`.
+    """
+
+    def __cinit__(self, rank not None):
+        self.rank, self.pods, self.out_of_order = rank, [], KeyedHeap(rank)
 
     def __iter__(self):
+        """Iterate in the order in which the entries would be popped."""
         in_order = [info for info in self.pods[self.begin :] if info is not None]
-        return merge(in_order, self.out_of_order, key=_position)
+        return merge(in_order, self.out_of_order, key=self.rank)
+
+    @property
+    def stored(self):
+        """The number of stored entries, removed ones included."""
+        return len(self.pods) + self.out_of_order.stored
 
     cdef int enter(self, QueuedPodInfo entry) except -1:
+        cdef tuple rank = self.rank(entry)
         self.size += 1
-        if self.begin == len(self.pods):
-            self.last_timestamp = -INFINITY
-        if entry.timestamp > self.last_timestamp or (
-            entry.timestamp == self.last_timestamp and entry.order > self.last_order
-        ):
+        if self.begin == len(self.pods) or rank > self.last:
             entry.slot = self.gone + len(self.pods)
-            self.last_timestamp, self.last_order = entry.timestamp, entry.order
+            self.last = rank
             self.pods.append(entry)
         else:
             entry.slot = -1
@@ -461,7 +470,7 @@ cdef class Lane(Waiting):
         if self.begin == len(self.pods):
             return late
         info = self.pods[self.begin]
-        return info if late is None or _position(info) < _position(late) else late
+        return info if late is None or self.rank(info) < self.rank(late) else late
 
     cdef int drop(self, QueuedPodInfo first) except -1:
         self.size -= 1
@@ -493,7 +502,7 @@ cdef class PriorityLanes(Waiting):
     def stored(self):
         """The number of stored entries, removed ones included."""
         cdef Lane lane
-        return sum([len(lane.pods) + lane.out_of_order.stored for lane in self.lanes.values()])
+        return sum([lane.stored for lane in self.lanes.values()])
 
     def rank(self, QueuedPodInfo entry not None):
         """Return a unique key of an entry's position in the order, a tuple; lower keys first."""
@@ -503,7 +512,7 @@ cdef class PriorityLanes(Waiting):
         priority = _priority(entry)
         lane = self.lanes.get(priority)
         if lane is None:
-            lane = self.lanes[priority] = Lane()
+            lane = self.lanes[priority] = Lane(_position)
         self.size += 1
         return (<Lane>lane).enter(entry)
 

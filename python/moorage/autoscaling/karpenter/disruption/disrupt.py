@@ -62,7 +62,16 @@ class Disruption:
         self._may_end_early = not any(template.requirements.has_min_values for template in view.templates[0])
 
     def play(self, method: str, only: str = "") -> MethodResult:
-        """Play one method on the cluster as it is; `only` names a node that alone may go."""
+        """Play one method, and validate its command as if the cluster stayed as it is."""
+        result = self.propose(method, only)
+        if result.command is not None:
+            result.command = self.validated(method, result.command, VALIDATION_DELAY)
+            result.events = self._told()
+        return result
+
+    def propose(self, method: str, only: str = "") -> MethodResult:
+        """Ask one method for a command, which is still to be validated; `only` names a node that alone may
+        go."""
         self._events, self._simulations.hosts, self._simulations.count = [], 0, 0
         candidates, found = self._candidates(method, self._now)
         if only:
@@ -81,9 +90,29 @@ class Disruption:
         if self._simulations.count:
             for pool, text in self.view.templates[1].items():
                 self._tell(f"nodepool/{pool}", "NoCompatibleInstanceTypes", text, "Warning")
-        key = lambda event: (event.object, event.reason, event.message)  # noqa: E731
-        result.events = sorted(set(self._events), key=key)
+        result.events = self._told()
         return result
+
+    def validated(self, method: str, command: Command, delay: float = 0.0) -> Command | None:
+        """The command as it still holds some seconds after the time of this cluster; None if it does not.
+
+        Another `Disruption` may have proposed it, before."""
+        if method == DRIFT:  # is not validated
+            return command
+        still, left = self._still(method, command, delay)
+        if method == EMPTINESS:
+            found = self._within(still, left)
+            return Command(found) if found else None
+        why = self._invalid(command, still, left, delay)
+        if why and method == SINGLE:
+            (one,) = command.candidates
+            text = f"{command.text_about(one)}, reason: {why} (savings: ${command.savings:.2f})"
+            rejected = f"Consolidation rejected: {text}"
+            self._events.append(node_event(one.state, "ConsolidationRejected", rejected))
+        return None if why else command
+
+    def _told(self) -> list[NodeEvent]:
+        return sorted(set(self._events), key=lambda event: (event.object, event.reason, event.message))
 
     def _tell(self, about: str, reason: str, message: str, kind: str = "Normal") -> None:
         self._events.append(NodeEvent(about, kind, reason, message))
@@ -125,10 +154,12 @@ class Disruption:
                 found.append(one)
         return found
 
-    def _still(self, method: str, command: Command) -> tuple[list[NodeCandidate], dict[str, int]]:
+    def _still(
+        self, method: str, command: Command, delay: float
+    ) -> tuple[list[NodeCandidate], dict[str, int]]:
         """The candidates of a command as they are when it is validated, and the budgets of then."""
         names = {one.name for one in command.candidates}
-        now = self._now + VALIDATION_DELAY
+        now = self._now + delay
         _, found = self._candidates(method, now)
         return [one for one in found if one.name in names], self._budgets(method, now)
 
@@ -136,12 +167,8 @@ class Disruption:
 
     def _emptiness(self, found: list[NodeCandidate], budgets: dict[str, int]) -> Command | None:
         """Nodes without pods whose disruption costs anything are deleted together."""
-        command = Command(self._within(by_ratio(found), budgets))
-        if not command.candidates:
-            return None
-        still, left = self._still(EMPTINESS, command)
-        command.candidates = self._within(still, left)
-        return command if command.candidates else None
+        within = self._within(by_ratio(found), budgets)
+        return Command(within) if within else None
 
     def _drift(self, oldest: list[NodeCandidate], budgets: dict[str, int]) -> Command | None:
         """The node that drifted first, those without pods before others, whatever its replacement costs."""
@@ -191,7 +218,7 @@ class Disruption:
         for pool, score in (rejected if best is None else scores).items():
             if score.is_approved:
                 self._tell(f"nodepool/{pool}", "ConsolidationApproved", str(score))
-        return best if best is not None and not self._invalid(MULTI, best) else None
+        return best
 
     def _single(
         self, found: list[NodeCandidate], budgets: dict[str, int], totals: PoolTotals
@@ -208,13 +235,6 @@ class Disruption:
                 continue
             for score in scores:
                 self._events.append(node_event(one.state, "ConsolidationApproved", str(score)))
-            why = self._invalid(SINGLE, command)
-            if why:
-                text = f"{command.text_about(one)}, reason: {why} (savings: ${command.savings:.2f})"
-                self._events.append(
-                    node_event(one.state, "ConsolidationRejected", f"Consolidation rejected: {text}")
-                )
-                return None
             return command
         return None
 
@@ -241,14 +261,15 @@ class Disruption:
                 self._events.append(node_event(one.state, "ConsolidationCandidate", text))
         return command
 
-    def _invalid(self, method: str, command: Command) -> str:
+    def _invalid(
+        self, command: Command, still: list[NodeCandidate], left: dict[str, int], delay: float
+    ) -> str:
         """Why a command holds no more when it is validated; "" if it does."""
-        still, left = self._still(method, command)
         if len(still) != len(command.candidates):
             return "churn"
         if len(self._within(still, left)) != len(still):
             return "budget"
-        outcome = self._simulated(still, self._now + VALIDATION_DELAY, 1)
+        outcome = self._simulated(still, self._now + delay, 1)
         if outcome.errors or len(outcome.claims) != len(command.replacements):
             return "scheduling"
         for claim, new in zip(command.replacements, outcome.claims, strict=True):

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import or_
 from typing import TypeVar
 
 import numpy as np
@@ -44,7 +45,7 @@ from .claims.claim_template import (
     pool_requirements,
 )
 from .claims.daemon_overhead import Daemon, daemons
-from .claims.reservations import Reservations
+from .claims.reservations import Reservations, reserved_instances
 from .claims.type_columns import KnownType
 from .host_table import HostTable
 from .karpenter_options import KarpenterOptions
@@ -286,6 +287,11 @@ class ClusterView:
     def _rows(self) -> dict[str, int]:
         return {node.state.name: row for row, node in enumerate(self._nodes.hosts)}
 
+    @cached_property
+    def _hosts(self) -> int:
+        """The names of the nodes that stay, as bits."""
+        return reduce(or_, (node.host.by_key[HOSTNAME].mask for node in self._nodes.hosts), 0)
+
     def type_of(self, state: StateNode) -> InstanceType | None:
         """The instance type of a node."""
         name = state.labels.get(INSTANCE_TYPE)
@@ -328,9 +334,7 @@ class ClusterView:
             topology.update(candidate.uid, candidate.shape)
             candidate.updates += 1
         gone = [self._rows[name] for name in removal.nodes]
-        nodes, there = self._nodes.fork(gone), 0
-        for node in nodes.hosts:
-            there |= node.host.by_key[HOSTNAME].mask
+        nodes, there = self._nodes.fork(gone), self._hosts
         for row in gone:
             there &= ~nodes.hosts[row].host.by_key[HOSTNAME].mask
         topology.register_hosts(there)
@@ -346,17 +350,19 @@ class ClusterView:
             self._limits_without([nodes.hosts[row].state for row in gone]),
             topology,
             self._reservations(removal),
-            any(
-                one.effect == "PreferNoSchedule"
-                for pool in self.pools
-                for one in pool.spec.template.spec.taints
-            ),
+            self._tolerating,
             self.options.best_effort,
             removal.most_claims,
             hosts,
         )
         solver.solve(placed)
         return solver
+
+    @cached_property
+    def _tolerating(self) -> bool:
+        """Whether some pool has a taint of effect PreferNoSchedule."""
+        taints = [one for pool in self.pools for one in pool.spec.template.spec.taints]
+        return any(one.effect == "PreferNoSchedule" for one in taints)
 
     def _limits_without(self, gone: Sequence[StateNode]) -> dict[str, Limits]:
         return {
@@ -367,5 +373,8 @@ class ClusterView:
     def _reservations(self, removal: Removal) -> Reservations | None:
         if not self.options.reserved_capacity:
             return None
-        types = [known for pool in self.pools for known in self.types_of(pool.name)]
-        return Reservations(types, removal.strict, removal.freed)
+        return Reservations(self._reserved, removal.strict, removal.freed)
+
+    @cached_property
+    def _reserved(self) -> dict[str, int]:
+        return reserved_instances(known for pool in self.pools for known in self.types_of(pool.name))

@@ -14,10 +14,11 @@ from typing import Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from moorage.objects import Toleration
+
 from .claims.claim import Candidate
-from .pods.pod_shape import PodShape
 from .requirements.requirement import Requirement
-from .requirements.requirement_set import HOSTNAME
+from .requirements.requirement_set import HOSTNAME, RequirementSet
 from .topology.topology import Host, Topology
 from .topology.topology_group import Ties, TopologyGroup
 
@@ -39,9 +40,9 @@ class HostTable(Generic[T]):
         self._kind = np.zeros(16, np.int32)
         self._place = np.zeros(16, np.int64)
         self._kinds: list[Host] = []
-        self._used: list[int] = []
         self._known: dict[tuple[object, ...], int] = {}
-        self._agreed: dict[PodShape, list[bool]] = {}
+        self._agreed: dict[tuple[RequirementSet, tuple[Toleration, ...]], list[bool]] = {}
+        self._values: dict[str, tuple[dict[Requirement, int], list[int]]] = {}
 
     def add(self, host: T, seen: Host, room: Mapping[str, int]) -> int:
         """Add a host; its row.
@@ -59,25 +60,21 @@ class HostTable(Generic[T]):
         self.hosts.append(host)
         self._place[row] = seen.host.by_key[HOSTNAME].mask.bit_length() - 1
         self._kind[row] = self._kind_of(seen)
-        self._used[self._kind[row]] += 1
         self._set_room(row, room)
         return row
 
     def fork(self, rows: Sequence[int]) -> HostTable[T]:
         """The table for another pass, in which the hosts of some rows take no pod."""
         found = copy(self)
-        found.hosts, found._used = [*self.hosts], [*self._used]
+        found.hosts = [*self.hosts]
         found._room, found._kind = self._room.copy(), self._kind.copy()
         for row in rows:
             found._room[:, row] = -1.0
-            found._used[found._kind[row]] -= 1
         return found
 
     def update(self, row: int, seen: Host, room: Mapping[str, int]) -> None:
         """Say what has become of a host."""
-        self._used[self._kind[row]] -= 1
-        self._kind[row] = kind = self._kind_of(seen)
-        self._used[kind] += 1
+        self._kind[row] = self._kind_of(seen)
         self._set_room(row, room)
 
     def _set_room(self, row: int, room: Mapping[str, int]) -> None:
@@ -91,7 +88,6 @@ class HostTable(Generic[T]):
         if found is None:
             found = self._known[key] = len(self._kinds)
             self._kinds.append(seen)
-        self._used += [0] * (len(self._kinds) - len(self._used))
         return found
 
     def possible(self, candidate: Candidate, topology: Topology) -> Flags:
@@ -101,7 +97,7 @@ class HostTable(Generic[T]):
         for at in range(1, len(RESOURCES)):
             found &= self._room[at, :size] >= amounts.get(RESOURCES[at], 0)
         on_hosts, others = topology.groups_of(candidate.uid, candidate.shape)
-        found &= np.array(self._agreeing(candidate, others, topology.ties))[self._kind[:size]]
+        found &= self._agreeing(candidate, others, topology.ties)[self._kind[:size]]
         if on_hosts:
             allowed = -1
             for group, selects in on_hosts:
@@ -111,34 +107,31 @@ class HostTable(Generic[T]):
 
     def _agreeing(
         self, candidate: Candidate, groups: Sequence[tuple[TopologyGroup, bool]], ties: Ties
-    ) -> list[bool]:
+    ) -> Flags:
         """By kind, whether taints, requirements, and topologies that are not about hosts let a pod in."""
         shape = candidate.shape
-        strict = shape.strict_requirements
-        known = self._agreed.setdefault(shape, [])
+        known = self._agreed.setdefault((shape.requirements, shape.tolerations), [])
         for kind in self._kinds[len(known) :]:
             known.append(self._agrees(candidate, kind))
-        if not groups:
-            return known
-        asked: dict[tuple[TopologyGroup, Requirement], bool] = {}
-        found = []
-        self._used += [0] * (len(self._kinds) - len(self._used))
-        for agrees, kind, used in zip(known, self._kinds, self._used, strict=True):
-            if agrees and used:
-                for group, selects in groups:
-                    key = group.topology_key
-                    nodes = kind.requirements.by_key.get(key) or group.key.exists
-                    answer = asked.get((group, nodes))
-                    if answer is None:
-                        pods = strict.by_key.get(key) or group.key.exists
-                        nodes_of_pod = self._with_preference(candidate, key, nodes)
-                        answer = bool(group.domains(pods, nodes_of_pod, selects, ties))
-                        asked[group, nodes] = answer
-                    if not answer:
-                        agrees = False
-                        break
-            found.append(agrees)
+        found = np.array(known, np.bool_)
+        for group, selects in groups:
+            key = group.topology_key
+            values, value_of_kind = self._values_of(group)
+            pods = shape.strict_requirements.by_key.get(key) or group.key.exists
+            answers = [
+                bool(group.domains(pods, self._with_preference(candidate, key, nodes), selects, ties))
+                for nodes in values
+            ]
+            found &= np.array(answers, np.bool_)[value_of_kind]
         return found
+
+    def _values_of(self, group: TopologyGroup) -> tuple[dict[Requirement, int], list[int]]:
+        """What kinds have of the label of a group, each value once, and the number of it by kind."""
+        values, value_of_kind = self._values.setdefault(group.topology_key, ({}, []))
+        for kind in self._kinds[len(value_of_kind) :]:
+            own = kind.requirements.by_key.get(group.topology_key) or group.key.exists
+            value_of_kind.append(values.setdefault(own, len(values)))
+        return values, value_of_kind
 
     @staticmethod
     def _with_preference(candidate: Candidate, key: str, nodes: Requirement) -> Requirement:

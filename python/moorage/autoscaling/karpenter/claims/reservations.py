@@ -5,7 +5,7 @@ Rules: Karpenter v1.15.0, reservationmanager.go and nodeclaim.go (offeringsToRes
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from moorage.autoscaling.instance_types.labels import RESERVED
 from moorage.autoscaling.karpenter.requirements.requirement_set import RequirementSet
@@ -26,27 +26,35 @@ class ReservationError(str):
     __slots__ = ()
 
 
+def reserved_instances(types: Iterable[KnownType]) -> dict[str, int]:
+    """By reservation, the fewest instances that any of its offerings states."""
+    left: dict[str, int] = {}
+    for one in types:
+        for known in one.offerings:
+            offering = known.offering
+            if offering.capacity_type == RESERVED:
+                before = left.get(offering.reservation_id, offering.reservation_capacity)
+                left[offering.reservation_id] = min(before, offering.reservation_capacity)
+    return left
+
+
 class Reservations:
     """What is left of each reservation, and which claims hold one.
 
     Parameters
     ----------
+    instances : mapping of str to int
+        By reservation, how many there are when a pass begins.
     strict : bool
         Whether pods wait for reservations that others hold; else they get nodes without one.
     freed : str
         A reservation of which one more instance will be free.
     """
 
-    def __init__(self, types: Iterable[KnownType], strict: bool = True, freed: str = "") -> None:
+    def __init__(self, instances: Mapping[str, int], strict: bool = True, freed: str = "") -> None:
         self._strict, self._freed = strict, freed
-        self._left: dict[str, int] = {}
+        self._left = dict(instances)
         self._held: dict[str, set[str]] = {}
-        for one in types:
-            for known in one.offerings:
-                offering = known.offering
-                if offering.capacity_type == RESERVED:
-                    before = self._left.get(offering.reservation_id, offering.reservation_capacity)
-                    self._left[offering.reservation_id] = min(before, offering.reservation_capacity)
         if freed in self._left:
             self._left[freed] += 1
 

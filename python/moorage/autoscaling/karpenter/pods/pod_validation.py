@@ -38,7 +38,7 @@ DISRUPTED = Taint(key=f"{GROUP}/disrupted", effect="NoSchedule")
 
 
 def owned_by(pod: Pod, kind: str, api_version: str) -> bool:
-    return (kind, api_version) in [(one.kind, one.api_version) for one in pod.metadata.owner_references]
+    return any(one.kind == kind and one.api_version == api_version for one in pod.metadata.owner_references)
 
 
 def is_terminal(pod: Pod) -> bool:

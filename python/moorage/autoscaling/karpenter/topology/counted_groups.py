@@ -6,7 +6,8 @@ Rules: Karpenter v1.15.0, pkg/controllers/provisioning/scheduling/topology.go.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -88,22 +89,21 @@ class CountedGroup:
         return occupied, levels
 
     def begun(
-        self, excluded: Collection[str], gone: Iterable[str] = (), group: TopologyGroup | None = None
+        self, excluded: AbstractSet[str], gone: Iterable[str] = (), group: TopologyGroup | None = None
     ) -> TopologyGroup:
         """The group, or one like it, without some pods, by UID, and without what some nodes make known."""
         group = group or self.group
         counts = dict(self._counts)
         occupied, levels = self._sets
         levels, known = [*levels], self.domains.without(gone)
-        for uid in excluded if len(excluded) < len(self.pods) else [*self.pods]:
-            if uid in excluded:
-                for place in self.pods.get(uid, ()):
-                    counts[place] -= 1
-                    if levels:
-                        levels[counts[place]] &= ~(1 << place)
-                    if not counts[place]:
-                        del counts[place]
-                        occupied &= ~(1 << place)
+        for uid in self.pods.keys() & excluded:
+            for place in self.pods[uid]:
+                counts[place] -= 1
+                if levels:
+                    levels[counts[place]] &= ~(1 << place)
+                if not counts[place]:
+                    del counts[place]
+                    occupied &= ~(1 << place)
         return group.begun(counts, group.known | known | occupied, occupied, levels)
 
 
@@ -272,7 +272,7 @@ class CountedGroups:
                 place = group.key.bit(domain).bit_length() - 1
                 counted.pods[uid] = (*counted.pods.get(uid, ()), place)
 
-    def kept_away(self, excluded: Collection[str]) -> dict[Hashable, TopologyGroup]:
+    def kept_away(self, excluded: AbstractSet[str]) -> dict[Hashable, TopologyGroup]:
         """Groups of the required anti-affinity of running pods; the first one decides which domains exist."""
         found = {}
         for identity, (counted, owners) in self._away.items():

@@ -5,7 +5,8 @@ Rules: Karpenter v1.15.0, pkg/controllers/provisioning/scheduling/topology.go.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -66,14 +67,18 @@ class Topology:
 
     Parameters
     ----------
-    excluded : collection of str
+    excluded : set of str
         UIDs of pods that are being placed: they do not count where they run.
-    gone : collection of str
+    gone : iterable of str
         Names of nodes that are taken to be removed.
     """
 
     def __init__(
-        self, source: CountedGroups, ties: Ties, excluded: Collection[str] = (), gone: Collection[str] = ()
+        self,
+        source: CountedGroups,
+        ties: Ties,
+        excluded: AbstractSet[str] = frozenset(),
+        gone: Iterable[str] = (),
     ) -> None:
         self.ties = ties
         self._source, self._excluded, self._gone = source, excluded, gone

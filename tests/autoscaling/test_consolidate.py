@@ -37,6 +37,7 @@ def test_nodes_go_and_the_others_say_why_not() -> None:
     found = answer(items())
     (step,) = found.steps
     assert (step.decision, step.nodes, step.moved, step.waiting) == ("delete", ("node-b", "node-c"), 4, ())
+    assert sorted(step.placed.values()) == ["node-a", "node-a", "node-d", "node-d"]
     assert (str(found.before), str(found.after)) == ("4 nodes at 0.82 $/h", "2 nodes at 0.41 $/h")
     assert found.least == pytest.approx(0.283, abs=0.001)
     annotation, cheaper = (stay.message for stay in found.stays)
@@ -64,7 +65,8 @@ def test_a_budget_with_a_schedule_holds_at_its_time_alone() -> None:
     at_work = answer(objects, at="2026-06-01T12:00:00Z")
     assert not at_work.steps
     stays = {stay.node: stay.message for stay in at_work.stays}
-    assert stays["node-b"] == "the budgets of NodePool general allow no disruption for Underutilized now"
+    message = "the budgets of NodePool general allow no disruption for Underutilized now"
+    assert stays["node-b"] == fate(objects, "node-b", "2026-06-01T12:00:00Z").message == message
     assert answer(objects, at="2026-06-01T18:00:00Z", once=True).steps
 
 
@@ -85,10 +87,21 @@ def test_pods_without_a_controller_are_lost() -> None:
     assert lost == ["default/alone"]
 
 
-def fate(objects: list[Any], name: str) -> NodeFate:
+def fate(objects: list[Any], name: str, at: str | None = None) -> NodeFate:
     scheduler = Scheduler(load({"apiVersion": "v1", "kind": "List", "items": objects}))
     scheduler.run()
-    return node_fate(scheduler, Growth(read_instance_types(TYPES)), name)
+    return node_fate(scheduler, Growth(read_instance_types(TYPES)), name, at)
+
+
+def test_what_is_saved_is_unknown_without_prices() -> None:
+    scheduler = Scheduler(load({"apiVersion": "v1", "kind": "List", "items": items()}))
+    (step,) = scheduler.consolidate().steps
+    assert step.saved is None
+    assert scheduler.consolidate().table().to_dict()["saved"] == ["unknown"]
+    scheduler.run()
+    found = node_fate(scheduler, Growth(), "node-b")
+    assert (found.decision, found.saved) == ("delete", None)
+    assert [len(pods) for pods in found.moves.values()] == [2]
 
 
 def test_what_frees_a_node_is_tried() -> None:

@@ -50,8 +50,8 @@ class RemovalStep(NamedTuple):
         delete, replace or terminate-first.
     replacements, extra : tuple of NewNode
         Nodes in place of those that go, and those that came because kube-scheduler placed pods otherwise.
-    saved : float
-        Per hour, as Karpenter reckons.
+    saved : float or None
+        Per hour, as Karpenter reckons; None without prices.
     moved : int
         Pods that were evicted.
     kept : dict of str to str
@@ -60,18 +60,21 @@ class RemovalStep(NamedTuple):
         Pods that no controller makes again.
     waiting : tuple of WaitingPod
         Pods that have no node afterwards and had one before.
+    placed : dict of str to str
+        The nodes that pods have got from kube-scheduler.
     """
 
     reason: str
     decision: str
     nodes: tuple[str, ...]
     replacements: tuple[NewNode, ...]
-    saved: float
+    saved: float | None
     moved: int
     kept: dict[str, str]
     lost: tuple[str, ...]
     waiting: tuple[WaitingPod, ...]
     extra: tuple[NewNode, ...]
+    placed: dict[str, str]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the step as a JSON value."""
@@ -187,7 +190,7 @@ class Consolidation(Tabular):
                 "decision": [step.decision for step in steps],
                 "nodes": [" ".join(step.nodes) for step in steps],
                 "comes": [_kinds((*step.replacements, *step.extra)) for step in steps],
-                "saved": np.array([round(step.saved, 4) for step in steps]),
+                "saved": ["unknown" if step.saved is None else round(step.saved, 4) for step in steps],
                 "moved": np.array([step.moved for step in steps], np.int64),
                 "waiting": np.array([len(step.waiting) for step in steps], np.int64),
             }
@@ -220,7 +223,8 @@ def with_draws(scheduler: PodScheduler, growth: Growth, count: int, **how: Any) 
     return replace(found[0], draws=draws)
 
 
-def _begin(at: str) -> float:
+def time_of(at: str) -> float:
+    """A time in RFC 3339, in seconds since 1970."""
     with suppress(ValueError):
         time = datetime.fromisoformat(at)
         if time.tzinfo is not None:
@@ -233,7 +237,7 @@ def consolidate(
 ) -> Consolidation:
     """Let Karpenter remove nodes until nothing more happens; see `Scheduler.consolidate`."""
     check_options(growth.options)
-    begin = None if at is None else _begin(at)
+    begin = None if at is None else time_of(at)
     if not scheduler.client.list(NodePool)[0]:
         raise InputError("there is no NodePool, so Karpenter leaves all nodes alone", source="cluster")
     with scheduler.transaction():
@@ -302,6 +306,7 @@ class ConsolidationRounds:
         scheduler = self._scheduler
         names = [one.state.node.name for one in command.candidates if one.state.node is not None]
         there = {pod.key: pod for one in command.candidates for pod in one.pods}
+        before = self._places()
         self._growth = replace(self._growth, past_names=self._growth.past_names | {*names})
         made = make_nodes(scheduler, command.new_claims(), len(self.steps) + 1, self._growth.past_names)
         kept, result = self._drained(names)
@@ -326,18 +331,24 @@ class ConsolidationRounds:
                 command.decision,
                 tuple(names),
                 tuple(made.values()),
-                command.savings,
+                command.known_savings,
                 len(there) - len(kept),
                 kept,
                 lost,
                 waiting,
                 extra,
+                {key: node for key, node in self._places().items() if before.get(key) != node},
             )
         )
         view = self.view()
         afters = [consolidate_after(pool) or 0.0 for pool in view.pools]
         assert self._now is not None
         self._now += _BETWEEN + max(afters, default=0.0)
+
+    def _places(self) -> dict[str, str]:
+        """By key, the nodes of pods."""
+        pods: list[Pod] = self._scheduler.client.list(Pod)[0]
+        return {pod.key: pod.spec.node_name for pod in pods if pod.spec.node_name}
 
     def _drained(self, names: Sequence[str]) -> tuple[dict[str, str], ScheduleResult]:
         """Evict the pods of nodes as budgets allow it; those that can never go, and the last run."""

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from msgspec import structs
 
 from moorage.autoscaling.instance_types.labels import POOL
-from moorage.errors import InputError
+from moorage.errors import InputError, first_of
 from moorage.objects import Node, NodePool, Object, Pod, PodDisruptionBudget
 from moorage.objects.model.karpenter import Budget
 from moorage.scheduler import PodScheduler
 
 from .assumed_claims import assume_claims
-from .consolidation_rounds import ConsolidationRounds
+from .consolidation_rounds import ConsolidationRounds, time_of
 from .karpenter.cluster_view import KINDS, ClusterObjects, ClusterView
+from .karpenter.disruption.command import Command
 from .karpenter.disruption.disrupt import DRIFT, EMPTINESS, REASONS, SINGLE, Disruption
 from .karpenter.disruption.staying_nodes import Stay, why_stays
 from .karpenter.karpenter_options import VERSION
@@ -26,6 +27,7 @@ from .scaling_rounds import Growth
 
 _MOST_CHANGES = 6
 _MOST_PODS = 30
+_MOST_SHOWN = 5
 _POD, _BUDGETS = re.compile(r"\(Pod=(.+)\)$"), re.compile(r"=\[(.+)\]\)$")
 _NEEDED = ("Can't replace", "Can't remove", "SpotToSpotConsolidation requires")
 
@@ -46,30 +48,36 @@ class NodeFate:
     ----------
     decision, reason : str
         What Karpenter does with it, and for what; "" if it stays.
-    saved : float
-        Per hour.
+    saved : float or None
+        Per hour; None without prices.
     message : str
         Why it stays, in Karpenter's words where it has some.
     changes : tuple of str
         What would free it, all together; empty if nothing was found.
     freed : str
         What would be done with it then.
+    moves : dict of str to tuple of str
+        By node, the pods that Karpenter expects there if the node goes.
     """
 
     node: str
     decision: str
     reason: str
-    saved: float
+    saved: float | None
     message: str
     changes: tuple[str, ...] = ()
     freed: str = ""
     notes: tuple[str, ...] = ()
+    moves: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def lines(self) -> Iterator[str]:
         """Yield the verdict, and what would change it."""
         if self.decision:
             verdict = f"Karpenter {VERSION} would {self.decision} node {self.node} ({self.reason})"
-            yield f"{verdict} if it is looked at alone: {self.saved:.4g} $/h less"
+            saved = "the price is unknown" if self.saved is None else f"{self.saved:.4g} $/h less"
+            yield f"{verdict} if it is looked at alone: {saved}"
+            for node, pods in self.moves.items():
+                yield f"{node} would take {first_of(pods, _MOST_SHOWN)}"
             return
         yield f"Karpenter {VERSION} leaves node {self.node}: {self.message}"
         for change in self.changes:
@@ -90,11 +98,12 @@ class NodeFate:
             "message": self.message,
             "changes": list(self.changes),
             "freed": self.freed,
+            "moves": {node: list(pods) for node, pods in self.moves.items()},
         }
 
 
-def node_fate(scheduler: PodScheduler, growth: Growth, name: str, at: float | None = None) -> NodeFate:
-    """Say what becomes of a node; nothing is changed.
+def node_fate(scheduler: PodScheduler, growth: Growth, name: str, at: str | None = None) -> NodeFate:
+    """Say what becomes of a node (at a time as for `Scheduler.consolidate`); nothing is changed.
 
     Raises
     ------
@@ -103,27 +112,38 @@ def node_fate(scheduler: PodScheduler, growth: Growth, name: str, at: float | No
     """
     with scheduler.transaction():
         notes = tuple(assume_claims(scheduler))
-        view = ConsolidationRounds(scheduler, growth, at).view()
+        view = ConsolidationRounds(scheduler, growth, None if at is None else time_of(at)).view()
     state = next((one for one in view.states if one.node is not None and one.node.name == name), None)
     if state is None or state.claim is None:
         raise InputError(f"node {name} is of no NodePool of the input, so Karpenter leaves it alone")
     done = _command(view, state.name)
     if done is not None:
-        return NodeFate(name, done[0], done[1], done[2], "", notes=notes)
+        reason, command = done
+        return NodeFate(
+            name, command.decision, reason, command.known_savings, "", notes=notes, moves=_moves(command)
+        )
     stay = why_stays(view, state.name)
     changes = _freed(view, state.name, stay)
     then = _command(_changed(view, changes), state.name) if changes else None
     texts = tuple([one.text for one in changes])
-    return NodeFate(name, "", "", 0.0, stay.message, texts, then[0] if then else "", notes)
+    return NodeFate(name, "", "", 0.0, stay.message, texts, then[1].decision if then else "", notes)
 
 
-def _command(view: ClusterView, name: str) -> tuple[str, str, float] | None:
-    """Decision, reason and savings, if something is done with the node alone."""
+def _moves(command: Command) -> dict[str, tuple[str, ...]]:
+    found = dict(command.moves)
+    for number, claim in enumerate(command.new_claims(), 1):
+        kind = f" ({claim.cheapest.instance_type})" if claim.cheapest is not None else ""
+        found[f"new node {number}{kind}"] = claim.pods
+    return found
+
+
+def _command(view: ClusterView, name: str) -> tuple[str, Command] | None:
+    """What is done with the node alone, and for which reason."""
     disruption = Disruption(view)
     for method in (EMPTINESS, DRIFT, SINGLE):
         command = disruption.play(method, name).command
         if command is not None:
-            return command.decision, REASONS[method], command.savings
+            return REASONS[method], command
     return None
 
 

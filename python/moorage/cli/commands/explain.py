@@ -19,7 +19,7 @@ from moorage.cli.options.inputs import (
 )
 from moorage.cli.options.new_node_options import coming_nodes, node_source_options
 from moorage.cli.options.offered_names import nodes, offer, workloads
-from moorage.errors import InputError, nearest, shorten
+from moorage.errors import InputError, located, nearest, shorten
 
 if TYPE_CHECKING:
     from moorage.cli.runs.simulation import Group, Preparation
@@ -80,6 +80,12 @@ def _count(context: click.Context, option: click.Parameter, value: str) -> int |
     is_flag=True,
     help="Explain the cluster as simulate leaves it, with the pods that come later in the queue placed, too.",
 )
+@click.option(
+    "--at",
+    metavar="TIME",
+    help="Of node/NAME: the time, such as 2026-06-01T12:00:00Z, for budgets with schedules; default: when "
+    "the newest object was created.",
+)
 @change_options
 @node_source_options
 @scheduler_options
@@ -120,6 +126,8 @@ def explain(
     alone, after_run = options["alone"], options["after_run"]
     if alone and after_run:
         raise click.UsageError("give either --alone or --after-run")
+    if options["at"] is not None:
+        raise click.UsageError("--at is for node/NAME alone")
     if (target is None) != all_pending:
         raise click.UsageError("give either TARGET or --all-pending")
     preparation = _prepare(options)
@@ -170,7 +178,8 @@ def _explain_node(name: str, output: str, options: dict[str, Any]) -> int:
     if not scheduler.client.list(NodePool)[0]:
         raise InputError(f"node/{name}: {not_placed(scheduler, Node, name)}", source="TARGET")
     coming = preparation.coming
-    fate = node_fate(scheduler, coming.growth if coming is not None else Growth(), name)
+    with located(source="--at"):
+        fate = node_fate(scheduler, coming.growth if coming is not None else Growth(), name, options["at"])
     warnings = [*preparation.warnings, *fate.notes]
     about = told(preparation.cluster, warnings)
     print_notes(warnings, preparation.cluster)

@@ -7,13 +7,13 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from moorage.autoscaling import Consolidation
-from moorage.errors import number_of
+from moorage.errors import first_of, number_of
 from moorage.planning.bounds.placement_bound import Bound
 from moorage.planning.new_nodes.node_demand import NodesNeeded
 from moorage.planning.node_emptying import EmptyingPlan
 from moorage.tables import Tabular
 
-from .printing import Table, columns_table, write_answer
+from .printing import Table, columns_table, first_rows, write_answer
 
 if TYPE_CHECKING:
     from .printing import PageOf
@@ -68,6 +68,17 @@ def _left_out(found: Tabular) -> Iterator[str]:
             yield f"relaxed: {text}"
 
 
+def _places(found: Consolidation) -> Table:
+    """Which pods each node takes after each command."""
+    rows = []
+    for number, step in enumerate(found.steps, 1):
+        by_node: dict[str, list[str]] = {}
+        for pod, node in step.placed.items():
+            by_node.setdefault(node, []).append(pod)
+        rows += [(str(number), node, first_of(pods, 3)) for node, pods in sorted(by_node.items())]
+    return Table(("AFTER COMMAND", "NODE", "TAKES"), rows)
+
+
 def _more(found: Tabular) -> Iterator[Table]:
     """Yield what a table of moves or counts leaves out."""
     if isinstance(found, EmptyingPlan):
@@ -77,6 +88,7 @@ def _more(found: Tabular) -> Iterator[Table]:
             ("BLOCKED BY", "NODE", "REASON"), [(one.pod, one.node, one.reason) for one in found.blockers]
         )
     if isinstance(found, Consolidation):
+        yield first_rows(_places(found))
         yield Table(("NODE THAT STAYS", "WHY"), [(one.node, one.message) for one in found.stays])
     if isinstance(found, NodesNeeded):
         yield Table(("NO PLACE FOR", "REASON"), list(found.unplaced.items()))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import inf
 
 from moorage.autoscaling.karpenter.new_nodes_result import FinishedClaim, NewClaim, new_claim
 
-from .candidates import NodeCandidate
+from .candidates import NodeCandidate, price_of
 
 DELETE, REPLACE, TERMINATE_FIRST = "delete", "replace", "terminate-first"
 
@@ -47,6 +48,14 @@ class Command:
             best = one.offers.best[one.places[0]] if one.places else None
             new += best.price if best is not None else 0.0
         return self.source_price - new
+
+    @property
+    def known_savings(self) -> float | None:
+        """The savings; None if a node that goes or comes has no known price."""
+        gone = [price_of(one.instance_type, one.state) for one in self.candidates]
+        come = [one.offers.best[one.places[0]] if one.places else None for one in self.replacements]
+        is_known = None not in gone and all(one is not None and one.price < inf for one in come)
+        return self.savings if is_known else None
 
     def new_claims(self) -> tuple[NewClaim, ...]:
         """The replacements as they would be created, in order of their creation."""

@@ -71,11 +71,11 @@ class FollowedCluster:
         self.client, self.lock, self.metrics = client, RLock(), LiveMetrics(client)
         self.bindings = bindings
         factory = InformerFactory(client) if bindings is None else bindings.scheduler.informers
-        self._informers: dict[type[Object], Informer[Any]] = {
+        self.informers: dict[type[Object], Informer[Any]] = {
             kind: factory.informer(kind) for kind in kinds_of_clusters()
         }
         self._reflectors: dict[type[Object], Reflector[Any]] = {}
-        for kind, one in self._informers.items():
+        for kind, one in self.informers.items():
             reflector = one.begin()
             assert isinstance(reflector, Reflector)
             self._reflectors[kind] = reflector
@@ -85,13 +85,15 @@ class FollowedCluster:
     def apply_news(self) -> None:
         """Apply the events that have arrived."""
         with self.lock:
-            for kind, informer in self._informers.items():
+            for kind, informer in self.informers.items():
                 if self._reflectors[kind].is_listed:
                     if kind is Pod and self.bindings is not None:
                         while (event := self._reflectors[kind].peek()) is not None:
                             self.bindings.precede(event)
                             informer.run_once()
                     informer.run_once()
+            if self.bindings is not None:
+                self.bindings.settle()
         self.metrics.has_stepped()
 
     def follow(self, stop: Event) -> None:
@@ -123,7 +125,7 @@ class FollowedCluster:
 
     def objects(self) -> Iterator[Object]:
         """Yield the objects in the order of `list_cluster`."""
-        for informer in self._informers.values():
+        for informer in self.informers.values():
             yield from map(without_contents, sorted(informer.indexer.values(), key=_key))
 
     def moment(self) -> Moment:
@@ -134,7 +136,7 @@ class FollowedCluster:
         heard = max(one.heard for one in self._reflectors.values())
         heard = min((one.heard for one in failing.values()), default=heard)
         return Moment(
-            {kind.__name__: self._informers[kind].resource_version for kind in listed},
+            {kind.__name__: self.informers[kind].resource_version for kind in listed},
             max(0.0, now - heard),
             {kind.__name__: one.error for kind, one in failing.items()},
             [kind.__name__ for kind in self._reflectors if kind not in listed],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ssl
+
 import httpx2
 import pytest
 
@@ -71,6 +73,17 @@ def test_a_transport_has_one_request_at_a_time(monkeypatch: pytest.MonkeyPatch) 
     assert [one.is_closed for one in transports] == [False, True]
     session.close()
     assert [one.is_closed for one in transports] == [True, True]
+
+
+def test_a_connection_without_tls_reads_no_authorities(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A burst opens dozens of connections."""
+    read: list[object] = []
+    monkeypatch.setattr(ssl.SSLContext, "load_verify_locations", lambda *_: read.append(1))
+    session = Session("http://127.0.0.1:1")
+    with pytest.raises(httpx2.ConnectError), session.send("GET", "/"):
+        pass
+    session.close()
+    assert not read
 
 
 def test_credentials_that_cannot_change_are_not_renewed() -> None:

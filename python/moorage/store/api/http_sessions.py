@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -43,8 +44,12 @@ def check_may_write(may_write: Callable[[], bool]) -> None:
         raise NotSentError("not sent: the Lease is not held")
 
 
+_NO_AUTHORITIES = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+"""Trusts nobody. Without it, each transport would read the authorities of the system, which takes 40 ms."""
+
+
 def _plain() -> httpx2.BaseTransport:
-    return httpx2.HTTPTransport(trust_env=False)
+    return httpx2.HTTPTransport(verify=_NO_AUTHORITIES, trust_env=False)
 
 
 class Session:

@@ -23,9 +23,10 @@ from moorage.scheduler.scheduler import PodScheduler
 
 if TYPE_CHECKING:
     from moorage.autoscaling.consolidation_rounds import Consolidation
+    from moorage.autoscaling.group_settings import GroupSettings
     from moorage.autoscaling.karpenter import KarpenterOptions, Provisioning
     from moorage.autoscaling.pending_provisioning import Types
-    from moorage.autoscaling.scaling_rounds import ScaleUp
+    from moorage.autoscaling.scale_up_answer import ScaleUp
     from moorage.changes.change import Change
     from moorage.explain.explain_document import Explanation
     from moorage.objects.model.cluster import Suspended
@@ -198,9 +199,10 @@ class Scheduler(PodScheduler):
         options: KarpenterOptions | None = None,
         seed: int = 0,
         keep: bool = False,
+        groups: GroupSettings | None = None,
     ) -> ScaleUp:
-        """Run, let Karpenter make nodes for pods that fit nowhere, each as its cheapest offering, and go on
-        in rounds until nothing changes; at most ten.
+        """Run, let Karpenter make nodes for pods that fit nowhere, each as its cheapest offering, and
+        cluster-autoscaler, if node groups are given; go on in rounds until nothing changes, at most ten.
 
         Parameters
         ----------
@@ -208,15 +210,23 @@ class Scheduler(PodScheduler):
             See `provision`.
         keep : bool
             Whether the nodes and placements stay. By default the scheduler is as it was.
+        groups : GroupSettings, optional
+            Node groups of cluster-autoscaler. Karpenter decides then only if there are NodePools.
+
+        Raises
+        ------
+        InputError
+            A node group or a flag is wrong.
 
         Returns
         -------
         ScaleUp
             The nodes with their prices, and the pods that wait nevertheless, each with who refuses it.
         """
-        from moorage.autoscaling.scaling_rounds import Growth, scale_up
+        from moorage.autoscaling.scalers import Growth
+        from moorage.autoscaling.scaling_rounds import scale_up
 
-        return scale_up(self, Growth(types, options, seed), keep)
+        return scale_up(self, Growth(types, options, seed, groups=groups), keep)
 
     @typed
     def consolidate(
@@ -255,7 +265,7 @@ class Scheduler(PodScheduler):
             There is no NodePool, or `at` is no time with its zone.
         """
         from moorage.autoscaling.consolidation_rounds import consolidate
-        from moorage.autoscaling.scaling_rounds import Growth
+        from moorage.autoscaling.scalers import Growth
 
         return consolidate(self, Growth(types, options, seed), once, at)
 

@@ -11,7 +11,7 @@ from moorage import Scheduler, load
 from moorage.autoscaling import Consolidation, Growth, read_instance_types
 from moorage.autoscaling.karpenter.disruption.cron_times import hits_between
 from moorage.autoscaling.node_fates import NodeFate, node_fate
-from moorage.autoscaling.scaling_rounds import make_nodes
+from moorage.autoscaling.scalers import make_nodes
 from moorage.errors import InputError
 from moorage.objects import Node
 from moorage.objects.workloads.ages import seconds
@@ -189,5 +189,5 @@ def test_a_node_that_comes_has_a_name_of_its_own() -> None:
     claims = one.provision(types=read_instance_types(TYPES)).claims
     first, later = f"{claims[0].pool}-1", f"{claims[0].pool}-2"
     with one.transaction():
-        assert [*make_nodes(one, claims, 1)] == [first]
-    assert [*make_nodes(one, claims, 1, {first})] == [later]
+        assert [*make_nodes(one, claims, 1)[0]] == [first]
+    assert [*make_nodes(one, claims, 1, {first})[0]] == [later]

@@ -169,7 +169,7 @@ def test_losses_are_asked_about_with_new_nodes(tmp_path: Path, capsys: pytest.Ca
     asked = ["check", "-f", str(path), *TYPES, "--survive"]
     assert main([*asked, "node"]) == 1  # no other node has room
     assert main([*asked, "node", "--autoscale"]) == 0
-    assert "each of 7 alone; NodePools make nodes after a loss" in capsys.readouterr().out
+    assert "each of 7 alone; nodes come after a loss" in capsys.readouterr().out
     assert main([*asked, "zone", "--autoscale"]) == 1  # the types are in this zone alone
 
 
@@ -283,4 +283,4 @@ def test_nodes_of_the_cluster_have_the_prices_of_their_types(capsys: pytest.Capt
     assert main(["plan", "nodes", *CLUSTER, "--price", "first"]) == 2
     assert "--price first: write NODE=PRICE" in capsys.readouterr().err
     assert main(["plan", "nodes", "-f", "examples/demo.yaml"]) == 2
-    assert "give templates of new nodes, or an input with NodePools" in capsys.readouterr().err
+    assert "give templates of new nodes, an input with NodePools, or node groups" in capsys.readouterr().err

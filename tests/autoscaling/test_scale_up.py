@@ -8,7 +8,7 @@ import pytest
 
 from moorage import Scheduler, load
 from moorage.autoscaling import InstanceType, NewNode, Offering, ScaleUp
-from moorage.autoscaling.scaling_rounds import LatePod
+from moorage.autoscaling.scale_up_answer import LatePod
 from moorage.objects import Node, NodeClaim, Quantity
 
 from .test_provision import pod, pool
@@ -68,7 +68,7 @@ def test_a_pod_that_the_scheduler_leaves_needs_a_second_round() -> None:
     scheduler = Scheduler(load([pool(), *small, pod("big", "4")]))
     answer = scheduler.scale_up(types=four_cores())
     assert [node.round for node in answer.nodes] == [1, 1, 2]
-    ((name, turn, why),) = answer.late
+    ((name, turn, why, _),) = answer.late
     assert (name, turn, why) == ("default/big", 2, "0/2 nodes are available: 2 Insufficient cpu.")
     assert answer.late_price == 0.5
     assert answer.remarks() == [
@@ -130,7 +130,8 @@ def test_the_engines_disagree_where_the_real_ones_do(
 
 
 def test_rounds_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("moorage.autoscaling.scaling_rounds.MOST_ROUNDS", 1)
+    for module in ("scaling_rounds", "scale_up_answer"):
+        monkeypatch.setattr(f"moorage.autoscaling.{module}.MOST_ROUNDS", 1)
     scheduler = Scheduler(load([pool(), *[pod(f"a-{at}", "1") for at in range(4)], pod("big", "4")]))
     answer = scheduler.scale_up(types=four_cores())
     assert (answer.rounds, answer.complete) == (1, False)
@@ -166,7 +167,7 @@ def test_the_scheduler_refuses_a_pod_that_karpenter_has_a_node_for() -> None:
     scheduler = Scheduler(load([pool(), pod("web")]), config=config)
     answer = scheduler.scale_up(types=four_cores())
     (waits,) = answer.waiting
-    assert (waits.refused_by, waits.karpenter) == ("kube-scheduler", "")
+    assert (waits.refused_by, waits.refusals) == ("kube-scheduler", {})
     assert waits.reason.startswith("kube-scheduler: 0/1 nodes are available")
     assert (len(answer.nodes), answer.rounds) == (1, 1)
 

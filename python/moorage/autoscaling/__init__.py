@@ -15,6 +15,6 @@ from .karpenter import NewClaim as NewClaim
 from .karpenter import PodError as PodError
 from .karpenter import Provisioning as Provisioning
 from .karpenter import TypePrice as TypePrice
-from .scaling_rounds import Growth as Growth
-from .scaling_rounds import NewNode as NewNode
-from .scaling_rounds import ScaleUp as ScaleUp
+from .scale_up_answer import NewNode as NewNode
+from .scale_up_answer import ScaleUp as ScaleUp
+from .scalers import Growth as Growth

@@ -33,7 +33,9 @@ from .karpenter.karpenter_options import VERSION
 from .karpenter.pods.pod_validation import is_reschedulable
 from .least_price import LEFT_OUT, least_price
 from .pending_provisioning import check_options, pass_question
-from .scaling_rounds import Growth, NewNode, WaitingPod, grow, left_pods, make_nodes
+from .scale_up_answer import NewNode, WaitingPod
+from .scalers import Growth, make_nodes
+from .scaling_rounds import grow, left_pods
 
 _BETWEEN = 600.0
 """Seconds between commands, besides the longest consolidateAfter."""
@@ -308,7 +310,7 @@ class ConsolidationRounds:
         there = {pod.key: pod for one in command.candidates for pod in one.pods}
         before = self._places()
         self._growth = replace(self._growth, past_names=self._growth.past_names | {*names})
-        made = make_nodes(scheduler, command.new_claims(), len(self.steps) + 1, self._growth.past_names)
+        made, _ = make_nodes(scheduler, command.new_claims(), len(self.steps) + 1, self._growth.past_names)
         kept, result = self._drained(names)
         self._remove(command, {there[key].spec.node_name for key in kept if key in there})
         result = scheduler.run() if scheduler.pods.pending else result

@@ -35,8 +35,9 @@ PROVIDER_LABELS = (
     "cloud.google.com/gke-nodepool",
     "kubernetes.azure.com/agentpool",
     "agentpool",
+    "doks.digitalocean.com/node-pool",
 )
-"""Labels in which the nodes of EKS, GKE and AKS have the name of their group."""
+"""Labels in which the nodes of EKS, GKE, AKS and DigitalOcean have the name of their group."""
 LONGEST_NAME = 63
 PROVISION_TIME = 60.0
 OF_GROUPS = frozenset(
@@ -107,10 +108,14 @@ class NodeGroup(Strict, frozen=True):
             return [(key, value)]
         return [(key, self.name) for key in (GROUP_LABEL, *PROVIDER_LABELS)]
 
+    @property
+    def stem(self) -> str:
+        """What names of new nodes begin with."""
+        return re.sub("[^-a-z0-9.]", "-", self.name.lower())[: LONGEST_NAME - 10].rstrip("-.")
+
     def node_name(self, number: int) -> str:
         """Return the name of a new node."""
-        stem = re.sub("[^-a-z0-9.]", "-", self.name.lower())
-        return f"{stem[: LONGEST_NAME - 10].rstrip('-.')}-{number}"
+        return f"{self.stem}-{number}"
 
 
 class ScaleDown(Strict, frozen=True):
@@ -360,7 +365,7 @@ def _group(group: NodeGroup, templates: Mapping[str, Object]) -> NodeGroup:
         if template is not None:
             if not isinstance(template, Node):
                 raise InputError("must be a Node")
-            named = replace(template, metadata=replace(template.metadata, name=group.node_name(0)[:-2]))
+            named = replace(template, metadata=replace(template.metadata, name=group.stem))
             validate(named)
             (template,) = defaults([named])
     time = time_of(group.provision_time, "provisionTime")

@@ -23,7 +23,7 @@ from .karpenter.disruption.disrupt import DRIFT, EMPTINESS, REASONS, SINGLE, Dis
 from .karpenter.disruption.staying_nodes import Stay, why_stays
 from .karpenter.karpenter_options import VERSION
 from .karpenter.pods.pod_validation import DO_NOT_DISRUPT
-from .scaling_rounds import Growth
+from .scalers import Growth
 
 _MOST_CHANGES = 6
 _MOST_PODS = 30

@@ -24,7 +24,8 @@ from .instance_types.labels import CAPACITY_TYPE, INSTANCE_TYPE, POOL, ZONE
 from .karpenter.claims.claim_template import by_weight, is_dynamic
 from .karpenter.new_nodes_result import NewClaim
 from .pending_provisioning import PassQuestion, pass_question
-from .scaling_rounds import Growth, price_text
+from .scale_up_answer import price_text
+from .scalers import Growth
 
 MOST_AMOUNTS = 3
 """How many amounts of a resource are tried, the largest that a type leaves first."""

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec import Struct, structs
 
-from moorage.autoscaling.scaling_rounds import Growth, grow
+from moorage.autoscaling.scalers import Growth
+from moorage.autoscaling.scaling_rounds import grow
 from moorage.changes.cluster_changes import remove_nodes
 from moorage.changes.drain import NO_CONTROLLER
 from moorage.changes.selection import NAME, get, parsed
@@ -134,7 +135,7 @@ class Survival(Tabular):
     is_compared : bool
         Whether the losses were compared with those before a change.
     grows : bool
-        Whether NodePools make nodes after a loss.
+        Whether NodePools and node groups have nodes come after a loss.
     """
 
     by: str
@@ -163,7 +164,7 @@ class Survival(Tabular):
             text += f", and {sets}" + ("" if whole else f": all among the {self.worst} fullest")
         text += f"; for pods of {self.only}" if self.only else ""
         text += "; pods may be lost while their PodDisruptionBudgets hold" if self.within_budgets else ""
-        text += "; NodePools make nodes after a loss" if self.grows else ""
+        text += "; nodes come after a loss" if self.grows else ""
         return text + ("; compared with the same losses before the change" if self.is_compared else "")
 
     def headline(self) -> str:

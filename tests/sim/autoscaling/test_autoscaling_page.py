@@ -11,6 +11,7 @@ import pytest
 
 from moorage.autoscaling import NodeGroup, ScaleDown
 from moorage.autoscaling.cluster_autoscaler.flags import EXPANDERS
+from moorage.autoscaling.group_settings import read_group_settings
 from moorage.cli import main
 from moorage.sim.timeline import Timeline
 from moorage.sim.timeline.autoscaler_spec import AutoscalerSpec
@@ -34,7 +35,7 @@ def test_a_command_prints_what_the_page_says(
 
 
 def test_the_code_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    assert len(COMMANDS) == 2
+    assert len(COMMANDS) == 3
     (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     exec(code, {})
     out = capsys.readouterr().out
@@ -43,8 +44,10 @@ def test_the_code_runs(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_scenario_is_read(tmp_path: Path) -> None:
-    (text,) = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+    groups, text = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
     path = tmp_path / "s.yaml"
+    path.write_text(groups)
+    assert len(read_group_settings(str(path), "", []).node_groups) == 3
     path.write_text(text)
     read = Timeline.read(path).autoscaler
     assert read is not None

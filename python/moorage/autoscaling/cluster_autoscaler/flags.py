@@ -16,7 +16,6 @@ VERSION = "1.36.1"
 """Of the cluster-autoscaler that decides alike."""
 EXPANDERS = ("random", "most-pods", "least-waste", "least-nodes", "price", "priority")
 GPUS = ("nvidia.com/gpu", "habana.ai/gaudi", "gpu.intel.com/xe", "amd.com/gpu", "microsoft.com/directx")
-NOT_SIMULATED = "ProvisioningRequests, CapacityBuffers, CapacityQuotas, node autoprovisioning"
 
 
 class PodPrices(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from dataclasses import replace as replace_fields
 
 from msgspec.structs import replace
 
@@ -55,11 +56,13 @@ _OLD_LABELS = {
 
 @dataclass(frozen=True)
 class Template:
-    """A new node of a group, with the pods and device slices that it has from the start."""
+    """A new node of a group, with the pods and device slices that it has from the start; `like` is the node
+    that it copies, or ""."""
 
     node: Node
     pods: tuple[Pod, ...] = ()
     slices: tuple[ResourceSlice, ...] = ()
+    like: str = ""
 
     def copy(self, suffix: str) -> Template:
         """Return another node of the group; the suffix makes its name and those of its pods."""
@@ -140,9 +143,8 @@ class TemplateMaker:
         return Template(replace(made.node, metadata=meta), made.pods, made.slices)
 
     def _of_node(self, node: Node, group: str) -> Template:
-        return self._made(
-            node, group, self.pods_of(node.name), self.slices_of(node.name), self.flags.force_ds
-        )
+        pods, slices = self.pods_of(node.name), self.slices_of(node.name)
+        return replace_fields(self._made(node, group, pods, slices, self.flags.force_ds), like=node.name)
 
     def _made(
         self,

@@ -22,10 +22,10 @@ from moorage.cli.options.inputs import (
 )
 from moorage.cli.options.new_node_options import (
     coming_nodes,
-    has_pools,
     is_asked_to_grow,
     new_node_options,
     no_new_nodes,
+    node_makers,
 )
 from moorage.cli.options.number_ranges import Number, WholeNumber
 from moorage.cli.options.offered_names import labels, offer
@@ -148,7 +148,7 @@ def check(
     names = options["files"] if names_server(options) else options["files"][1:]
     with Stages("reading", "scheduling", "judging", "losing nodes") as stage:
         before, after = load_before_and_after(options)
-        _check_nodes(after)
+        _check_nodes(after, options)
         changes, causes, told = requested_changes(), dict[str, str](), list[str]()
         compared = Compared([*names, *(change.text for change in changes)])
         if options["upgrade_from"] is None:
@@ -190,9 +190,9 @@ def check(
     return 0 if verdict.passed else 1
 
 
-def _check_nodes(cluster: Cluster) -> None:
+def _check_nodes(cluster: Cluster, options: Mapping[str, Any]) -> None:
     """Refuse a cluster without a node, to which none can come; say what may be meant."""
-    if cluster.nodes or has_pools(cluster):
+    if cluster.nodes or node_makers(cluster, options):
         return
     from moorage.objects.read.cluster_builder import CONFIGURATION
 

@@ -11,7 +11,7 @@ from click.core import ParameterSource
 from moorage.cli.messages import Stages
 from moorage.cli.options.decorators import output_option
 from moorage.cli.options.inputs import input_or_synthetic_options, scheduler_options
-from moorage.cli.options.new_node_options import OPTION, no_new_nodes, node_source_options
+from moorage.cli.options.new_node_options import OPTION, no_new_nodes, node_source_options, refuse_groups
 from moorage.cli.options.option_groups import AnsweringCommand
 
 if TYPE_CHECKING:
@@ -38,8 +38,9 @@ def compare(alternatives: tuple[str, ...], from_scratch: bool, output: str, **op
     """Compare runs: show their measures side by side, and the pods that are not in the same place.
 
     A, B and so on are each a KubeSchedulerConfiguration, a cluster (instead of that of -f), a file with
-    NodePools alone, which replace those of the cluster that have their names, changes of the cluster such as
-    "drain n1; scale deploy/web=4", or as-is. Changes are named like the options of simulate.
+    NodePools alone, which replace those of the cluster that have their names, one with node groups (see
+    --node-groups), changes of the cluster such as "drain n1; scale deploy/web=4", or as-is. Changes are named
+    like the options of simulate.
     "kubernetes 1.36" "kubernetes 1.37" compares two releases, and names the behaviours and feature gates that
     make the difference. A release may have feature gates of its own, as "kubernetes 1.37
     GenericWorkload=true".
@@ -58,6 +59,7 @@ def compare(alternatives: tuple[str, ...], from_scratch: bool, output: str, **op
             raise click.UsageError("the alternatives name the releases: leave out --kubernetes-version")
         if options["types_file"] is not None:
             raise click.UsageError(f"{OPTION} has no effect between releases, for which no nodes come")
+        refuse_groups(options, "releases, for which no nodes come")
         with Stages("comparing releases") as stage:
             cluster = load_input({**options, "version": sides[1].version})
             compared = compare_releases(sides, cluster, options, (), from_scratch, stage)

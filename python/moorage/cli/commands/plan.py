@@ -21,7 +21,15 @@ from moorage.cli.options.command_groups import CommandGroup
 from moorage.cli.options.deciding_release import print_notes
 from moorage.cli.options.decorators import all_of, output_option
 from moorage.cli.options.inputs import input_options, load_input, scheduler_options, scheduler_settings
-from moorage.cli.options.new_node_options import asked_node_options, coming_nodes, no_new_nodes, types_option
+from moorage.cli.options.new_node_options import (
+    asked_node_options,
+    coming_nodes,
+    known_node_options,
+    no_new_nodes,
+    node_groups,
+    refuse_groups,
+    types_option,
+)
 from moorage.cli.options.number_ranges import WholeNumber
 from moorage.cli.options.offered_names import nodes as nodes_of
 from moorage.cli.options.offered_names import offer, workloads
@@ -78,7 +86,7 @@ planning_options = all_of(
     metavar="NODE[,zone=ZONE][,LABEL=VALUE…]|FILE",
     shell_complete=offer(nodes_of),
     help="A template for new nodes: a node of the cluster, perhaps with another zone or labels, or a "
-    "manifest; repeatable. Default: what the NodePools of the input could have.",
+    "manifest; repeatable. Default: what the NodePools of the input, and node groups, could have.",
 )
 @click.option(
     "--price",
@@ -87,7 +95,7 @@ planning_options = all_of(
     metavar="NODE=PRICE",
     help="Price of a node of a template per hour, for the cheapest plan; repeatable.",
 )
-@types_option
+@known_node_options
 @pod_option
 @click.option(
     "--max",
@@ -108,7 +116,7 @@ def nodes(like: tuple[str, ...], given: tuple[str, ...], most: int, **options: A
     new ones, and no pod is evicted.
 
     Without --like, the NodePools of the input have a template for each zone and for the few of their types
-    that promise the lowest price.
+    that promise the lowest price, and each node group has one. A note says what cluster-autoscaler would do.
 
     Exit codes: 0 if it ran, whatever the answer; 2 for bad input.
     """
@@ -116,15 +124,21 @@ def nodes(like: tuple[str, ...], given: tuple[str, ...], most: int, **options: A
     prices = dict(map(_price, given))
 
     def ask(scheduler: Scheduler, pods: list[tuple[Pod, int]]) -> Tabular:
-        from moorage.cli.runs.new_node_kinds import kinds_of_pools, prices_of
+        from moorage.autoscaling import Growth, read_instance_types
+        from moorage.cli.runs.new_node_kinds import kinds_of_new_nodes, prices_of
+        from moorage.objects import Node
 
         _check_names(scheduler, like)
         if like:
+            refuse_groups(options, "--like")
             known = prices_of(scheduler, templates, options["types_file"]) | prices
             return scheduler.nodes_needed(pods or None, like=templates, max=most, prices=known)
-        kinds = kinds_of_pools(scheduler, pods, options["types_file"])
+        file, there = options["types_file"], scheduler.client.list(Node)[0]
+        types = None if file is None else read_instance_types(file)
+        growth = Growth(types, seed=options["seed"], groups=node_groups(options, there))
+        kinds = kinds_of_new_nodes(scheduler, pods, growth)
         found = scheduler.nodes_needed(pods or None, like=kinds.nodes, max=most, prices=kinds.prices | prices)
-        return kinds.told(scheduler, found)
+        return kinds.told(scheduler, found, None if pods else growth)
 
     _answer(options, ask, "--like", asks_pools=not like)
 

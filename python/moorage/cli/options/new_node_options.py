@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +15,13 @@ from .decorators import all_of
 from .number_ranges import WholeNumber
 
 if TYPE_CHECKING:
+    from moorage.autoscaling import GroupSettings
     from moorage.cli.runs.coming_nodes import ComingNodes
-    from moorage.objects import Cluster
+    from moorage.objects import Cluster, Node
 
-OPTION = "--instance-types"
+OPTION, GROUPS, SIZES = "--instance-types", "--node-groups", "--group-sizes"
+NOT_SIMULATED = ("ProvisioningRequest", "CapacityBuffer", "CapacityQuota")
+"""Kinds of which autoscalers make nodes, or by which they are limited."""
 types_option = click.option(
     OPTION,
     "types_file",
@@ -26,23 +29,41 @@ types_option = click.option(
     help="Instance types with prices, in the format of Karpenter's kwok provider; default: the types "
     "that the nodes of each NodePool show, without prices.",
 )
-node_source_options = all_of(
+known_node_options = all_of(
     types_option,
+    click.option(
+        GROUPS,
+        "groups_file",
+        metavar="FILE",
+        help="Node groups of cluster-autoscaler, with its flags: YAML with nodeGroups, expander and so on, "
+        "as in docs/autoscaling.md.",
+    ),
+    click.option(
+        SIZES,
+        "group_sizes",
+        metavar="MIN:MAX:NAME,…",
+        help="Sizes of node groups of cluster-autoscaler; those that are not in the file are known by the "
+        "labels of EKS, GKE, AKS and DigitalOcean.",
+    ),
+)
+node_source_options = all_of(
+    known_node_options,
     click.option(
         "--autoscale/--no-autoscale",
         "autoscales",
         default=True,
         show_default=True,
-        help="Whether NodePools make nodes for pods that fit nowhere, as Karpenter does.",
+        help="Whether nodes come for pods that fit nowhere: of NodePools, as Karpenter makes them, and of "
+        "node groups, as cluster-autoscaler does.",
     ),
 )
 asked_node_options = all_of(
-    types_option,
+    known_node_options,
     click.option(
         "--autoscale",
         "autoscales",
         is_flag=True,
-        help="Let NodePools make nodes for the question first, as Karpenter does.",
+        help="Let nodes of NodePools and node groups come for the question first.",
     ),
 )
 """Options for questions in which no nodes come unless they are asked for."""
@@ -54,7 +75,7 @@ new_node_options = all_of(
         type=WholeNumber(1, 1000),
         default=1,
         show_default=True,
-        help="Also let Karpenter draw anew with N seeds, and say in how many a pod waits.",
+        help="Also let the autoscalers draw anew with N seeds, and say in how many a pod waits.",
     ),
 )
 """Options for `coming_nodes`."""
@@ -65,35 +86,70 @@ def has_pools(cluster: Cluster) -> bool:
     return any(one.kind == "NodePool" for one in cluster.others)
 
 
+def node_makers(cluster: Cluster, options: Mapping[str, Any]) -> str:
+    """Return what may make nodes, as the subject of a sentence; "" for nothing."""
+    has_groups = bool(options.get("groups_file") or options.get("group_sizes"))
+    return " and ".join(["NodePools"] * has_pools(cluster) + ["node groups"] * has_groups)
+
+
+def node_groups(options: Mapping[str, Any], nodes: Iterable[Node]) -> GroupSettings | None:
+    """Return the node groups that options give; None for none."""
+    file, sizes = options.get("groups_file") or "", options.get("group_sizes") or ""
+    if not (file or sizes):
+        return None
+    from moorage.autoscaling.group_settings import read_group_settings
+
+    return read_group_settings(file, sizes, nodes)
+
+
+def refuse_groups(options: Mapping[str, Any], why: str) -> None:
+    """Refuse options of node groups where they have no effect."""
+    for option, name in ((GROUPS, "groups_file"), (SIZES, "group_sizes")):
+        if options[name]:
+            raise click.UsageError(f"{option} has no effect with {why}")
+
+
 def coming_nodes(options: Mapping[str, Any], cluster: Cluster) -> ComingNodes | None:
-    """Return with what nodes come in a run; None where the cluster has no NodePool, or none is to come."""
+    """Return with what nodes come in a run; None where the cluster has no NodePool and no node group is
+    given, or none is to come."""
     draws, draws_or_no = options.get("draws", 1), "draws" in options
-    file, is_wanted = options["types_file"], options["autoscales"] and has_pools(cluster)
-    if not is_wanted:
+    file, makers = options["types_file"], node_makers(cluster, options)
+    if not (makers and options["autoscales"]):
         no = "--no-autoscale" if draws_or_no else "this question without --autoscale"
-        why = no if has_pools(cluster) else "an input without a NodePool"
-        given = (OPTION, file is not None), ("--seeds", draws > 1), ("--autoscale", is_asked_to_grow())
-        for option, is_given in given:
+        why = no if makers else "an input without a NodePool"
+        given = {OPTION: file is not None, "--seeds": draws > 1, "--autoscale": is_asked_to_grow()}
+        for option, is_given in given.items():
             if is_given:
                 raise click.UsageError(f"{option} has no effect with {why}")
+        refuse_groups(options, why)
         return None
     from moorage.autoscaling import Growth, read_instance_types, seen_types
     from moorage.autoscaling.instance_types.labels import POOL
+    from moorage.autoscaling.scale_up_answer import CLUSTER_AUTOSCALER, KARPENTER
     from moorage.cli.runs.coming_nodes import ComingNodes
 
     types = None if file is None else read_instance_types(file)
     pools = {one.name for one in cluster.others if one.kind == "NodePool"}
     pool_of = [node.metadata.labels.get(POOL) for node in cluster.nodes]
     seen = number_of(sum(name in pools for name in pool_of if name), "node", "nodes")
-    source = f"types as seen on {seen}" if types is None else f"types of {Path(file).name}"
-    growth = Growth(seen_types(cluster.nodes) if types is None else types, seed=options["seed"])
-    return ComingNodes(growth, draws, source, types)
+    sources = dict[str, str]()
+    if pools:
+        sources[KARPENTER] = f"types as seen on {seen}" if types is None else f"types of {Path(file).name}"
+    groups = node_groups(options, cluster.nodes)
+    if groups is not None:
+        named = options["groups_file"]
+        sources[CLUSTER_AUTOSCALER] = f"groups of {Path(named).name if named else SIZES}"
+    known = seen_types(cluster.nodes) if types is None else types
+    growth = Growth(known, seed=options["seed"], groups=groups)
+    kinds = [kind for kind in cluster.skipped if kind.partition(".")[0] in NOT_SIMULATED]
+    return ComingNodes(growth, draws, sources, types, tuple(kinds))
 
 
 def no_new_nodes(cluster: Cluster, what: str, can_grow: bool = False) -> Iterator[str]:
-    """Yield that NodePools make no nodes for a question, and whether they do with an option."""
-    if has_pools(cluster):
-        yield f"NodePools make no new nodes for {what}." + " With --autoscale they do." * can_grow
+    """Yield that nothing makes nodes for a question, and whether it does with an option."""
+    if makers := node_makers(cluster, click.get_current_context().params):
+        subject = makers[0].upper() + makers[1:]
+        yield f"{subject} make no new nodes for {what}." + " With --autoscale they do." * can_grow
 
 
 def is_asked_to_grow() -> bool:

@@ -20,7 +20,7 @@ GROUPS = {
         *("files", "recursive", "namespace", "validate", "kubeconfig", "context", "in_cluster", "synthetic"),
         *("admission", "like_siblings", "form", "pairs", "cluster", "data"),
     ),
-    NEW_NODES: ("types_file", "autoscales", "draws"),
+    NEW_NODES: ("types_file", "groups_file", "group_sizes", "autoscales", "draws"),
     "Scheduler": ("config", "version", "upgrade_from", "gates", "percentage", "tie_break", "seed"),
     "Output": (
         *("output", "title", "verbose", "all_namespaces", "selector", "summary_only", "annotate"),

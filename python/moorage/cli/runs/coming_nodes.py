@@ -1,16 +1,24 @@
-"""Nodes that come during a run of a command, because the input has NodePools."""
+"""Nodes that come during a run of a command, because the input has NodePools, or node groups are given."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from moorage.autoscaling import Growth, InstanceType, ScaleUp
-from moorage.autoscaling.karpenter import VERSION
+from moorage.autoscaling.group_settings import group_by_node
 from moorage.autoscaling.node_prices import price_of_nodes
 from moorage.autoscaling.pool_refusals import pool_refusals
-from moorage.autoscaling.scaling_rounds import KARPENTER, grow, make_ahead, price_text, scale_up
+from moorage.autoscaling.scale_up_answer import (
+    CLUSTER_AUTOSCALER,
+    KARPENTER,
+    kinds_of,
+    nodes_text,
+    price_text,
+    with_version,
+)
+from moorage.autoscaling.scaling_rounds import grow, make_ahead, scale_up
 from moorage.changes.cluster_changes import drain
 from moorage.errors import examples, number_of
 from moorage.facade import Scheduler
@@ -32,17 +40,25 @@ class ComingNodes(NamedTuple):
     Attributes
     ----------
     draws : int
-        With how many seeds Karpenter is asked.
-    source : str
-        Where the instance types are from.
+        With how many seeds the autoscalers are asked.
+    sources : mapping of str to str
+        By autoscaler, with what it makes nodes.
     types : sequence of InstanceType or None
         Those of a file.
+    ignored : tuple of str
+        Kinds in the input that are not simulated.
     """
 
     growth: Growth
     draws: int
-    source: str
+    sources: Mapping[str, str]
     types: Sequence[InstanceType] | None
+    ignored: tuple[str, ...] = ()
+
+    @property
+    def makers(self) -> str:
+        """Who makes nodes, and with what."""
+        return "; ".join(f"{with_version(name)}, {source}" for name, source in self.sources.items())
 
     def grow(self, scheduler: Scheduler, result: ScheduleResult, run: Callable[[], ScheduleResult]) -> Grown:
         """Make nodes for the pods that a run has left, and run again."""
@@ -51,9 +67,25 @@ class ComingNodes(NamedTuple):
             drawn = scale_up(scheduler, replace(self.growth, seed=self.growth.seed + at))
             waited += bool(drawn.waiting)
         nodes: list[Node] = scheduler.client.list(Node)[0]
-        before = None if self.types is None else price_of_nodes(nodes, self.types)
+        before = self._price_of(nodes)
         up = grow(scheduler, self.growth, result, run)
-        return Grown(up, self, waited + bool(up.waiting), before, len(nodes))
+        groups = self.growth.groups.node_groups if self.growth.groups is not None else []
+        known = {*group_by_node(groups, nodes).values()}
+        unknown = [one.name for one in groups if one.template is None and one.name not in known]
+        return Grown(up, self, waited + bool(up.waiting), before, len(nodes), tuple(unknown))
+
+    def _price_of(self, nodes: Sequence[Node]) -> tuple[float, int] | None:
+        """What nodes cost, by their groups or else their types, and how many have no price; None without any
+        price."""
+        groups = self.growth.groups.node_groups if self.growth.groups is not None else []
+        priced = {one.name: one.price for one in groups if one.price is not None}
+        if self.types is None and not priced:
+            return None
+        group_of = group_by_node(groups, nodes)
+        own = [priced[name] for name in group_of.values() if name in priced]
+        others = [node for node in nodes if group_of.get(node.name) not in priced]
+        total, unknown = price_of_nodes(others, self.types or ())
+        return total + sum(own), unknown
 
 
 def ahead_of_replicas(
@@ -92,8 +124,8 @@ def ahead_of_drain(scheduler: Scheduler, coming: ComingNodes, nodes: Sequence[st
 
 def _made_ahead(up: ScaleUp, coming: ComingNodes) -> list[str]:
     nodes = number_of(len(up.nodes), "new node comes", "new nodes come")
-    kinds = f" ({up.kinds()})" if up.nodes else ""
-    return [f"{KARPENTER} {VERSION}, {coming.source}: first {nodes}{kinds}, {price_text(up.price)}."]
+    kinds = f" ({kinds_of(up.nodes)})" if up.nodes else ""
+    return [f"{coming.makers}: first {nodes}{kinds}, {price_text(up.price)}."]
 
 
 class Grown(NamedTuple):
@@ -107,6 +139,8 @@ class Grown(NamedTuple):
         What the nodes before cost, and how many of them have no price.
     nodes : int
         How many there were before.
+    unknown : tuple of str
+        Node groups of which there is neither a node nor a template.
     """
 
     up: ScaleUp
@@ -114,6 +148,7 @@ class Grown(NamedTuple):
     waited: int
     before: tuple[float, int] | None
     nodes: int
+    unknown: tuple[str, ...] = ()
 
     @property
     def reasons(self) -> dict[str, str]:
@@ -125,18 +160,29 @@ class Grown(NamedTuple):
         nodes = number_of(len(self.up.nodes), "new node", "new nodes")
         if not self.up.nodes:
             return "no new node"
-        seen = "" if self.coming.types is not None else f"; {self.coming.source}"
-        return f"{nodes} ({self.up.kinds()}{seen}): {price_text(self.up.price)}"
+        source = self.coming.sources.get(KARPENTER, "")
+        seen = f"; {source}" if source and self.coming.types is None else ""
+        return f"{nodes} ({kinds_of(self.up.nodes)}{seen}): {price_text(self.up.price)}"
 
     def lines(self) -> Iterator[str]:
-        """Yield who decides with which types, prices before and after, and where the engines disagree."""
-        yield f"{KARPENTER} {VERSION}, {self.coming.source}{self._prices()}"
+        """Yield who decides with what, prices before and after, and where the engines disagree."""
+        sources, prices = self.coming.sources, self._prices()
+        for name, source in sources.items():
+            own = [one for one in self.up.nodes if one.by == name]
+            more = f": {nodes_text(own)}" if len(sources) > 1 else f"; {prices}" * bool(prices)
+            yield f"{with_version(name)}, {source}{more}"
+        if len(sources) > 1 and prices:
+            yield prices
         yield from self.up.late_lines()
         if self.coming.draws > 1:
             yield f"draws: in {self.waited} of {self.coming.draws} a pod waits"
         if self.up.waiting and self.coming.types is None:
             for pool in self.up.pools:
                 yield f"NodePool {pool} has no instance types: give them with --instance-types FILE"
+        for name in self.unknown:
+            yield f"node group {name}: no node has its label, and it has no template, so it can get none"
+        if self.coming.ignored:
+            yield f"not simulated: {', '.join(self.coming.ignored)}"
 
     def _prices(self) -> str:
         if self.before is None or self.up.price is None:
@@ -145,30 +191,34 @@ class Grown(NamedTuple):
         without = f", without {number_of(unknown, 'node', 'nodes')} of unknown price" if unknown else ""
         after = self.nodes + len(self.up.nodes)
         return (
-            f"; {number_of(self.nodes, 'node', 'nodes')} at {price:.2f} $/h before, {after} at "
+            f"{number_of(self.nodes, 'node', 'nodes')} at {price:.2f} $/h before, {after} at "
             f"{price + self.up.price:.2f} $/h after{without}"
         )
 
     @property
     def source(self) -> str:
-        """Who makes the nodes, with which types, in a sentence."""
-        return f"{KARPENTER} {VERSION} makes the new nodes, with {self.coming.source}."
+        """Who makes the nodes, and with what, in a sentence."""
+        makers = [
+            f"{with_version(name)} makes the new nodes, with {text}"
+            for name, text in self.coming.sources.items()
+        ]
+        return f"{'; '.join(makers)}."
 
     def fate(self, pod: str) -> str:
         """Return which new node a pod gets, or who refuses it; "" for a pod that needs none."""
         if why := self.reasons.get(pod, ""):
-            return f"{pod}: {why} ({KARPENTER} {VERSION}, {self.coming.source})"
+            return f"{pod}: {why} ({self.coming.makers})"
         node = next((one for one in self.up.nodes if one.name == self.up.placed.get(pod)), None)
         if node is None:
             return ""
-        return f"{pod}: {KARPENTER} {VERSION} makes {node.name} ({node.kind}), where it runs"
+        return f"{pod}: {with_version(node.by)} makes {node.name} ({node.kind}), where it runs"
 
     def refusals(self, scheduler: Scheduler, pods: Collection[str]) -> Iterator[str]:
         """Yield why no pool makes a node for pods, and what would help, pods that are refused alike once."""
         alike: dict[str, list[str]] = {}
         for one in self.up.waiting:
-            if one.pod in pods and one.karpenter:
-                alike.setdefault(one.karpenter, []).append(one.pod)
+            if one.pod in pods and KARPENTER in one.refusals:
+                alike.setdefault(one.refusals[KARPENTER], []).append(one.pod)
         for names in [*alike.values()][:MOST_REFUSALS]:
             yield f"Why no node comes for {examples(names, 1)}, and what would help, each tried alone:"
             for refusal in pool_refusals(scheduler, self.coming.growth, names[0]):
@@ -178,7 +228,9 @@ class Grown(NamedTuple):
         """Return the answer as a JSON value."""
         prices = None if self.before is None else {"before": self.before[0], "unknown": self.before[1]}
         return self.up.to_dict() | {
-            "types": self.coming.source,
+            "types": self.coming.sources.get(KARPENTER, ""),
+            "nodeGroups": self.coming.sources.get(CLUSTER_AUTOSCALER, ""),
+            "notSimulated": list(self.coming.ignored),
             "prices": prices,
             "draws": self.coming.draws,
             "drawsThatWait": self.waited,

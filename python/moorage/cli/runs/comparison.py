@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -60,7 +61,7 @@ class Alternative:
         if (grown := done.grown) is not None:
             found["new nodes"] = len(grown.up.nodes)
             found |= {} if grown.up.price is None else {"new nodes $/h": round(grown.up.price, 4)}
-            if grown.up.price is not None and grown.before is not None:
+            if grown.up.price is not None and grown.before is not None and not grown.before[1]:
                 found["nodes $/h"] = round(grown.before[0] + grown.up.price, 4)
         for use in summary.use:
             if (percent := _use(done.scheduler, use.resource)) is not None:
@@ -123,7 +124,8 @@ def run_alternative(name: str, options: Mapping[str, Any], from_scratch: bool) -
     ----------
     name : str
         ``as-is``, changes such as ``drain n1; scale deploy/web=4``, a file with a KubeSchedulerConfiguration,
-        a file or directory with a cluster, or one with NodePools alone, which changes the cluster.
+        a file or directory with a cluster, one with NodePools alone, which changes the cluster, or one with
+        node groups.
     options : mapping of str to object
         The values of `input_options` and `scheduler_options`.
     from_scratch : bool
@@ -140,6 +142,8 @@ def run_alternative(name: str, options: Mapping[str, Any], from_scratch: bool) -
     is_cluster = is_cluster and not is_configuration
     if is_cluster and not is_input(name):
         raise InputError(f"no such file, {_other_forms(name)}", source=name)
+    if is_cluster and _is_group_file(name):
+        options, is_cluster = {**options, "groups_file": name}, False
     cluster = load_input(
         {**without_server(options), "files": (name,), "synthetic": None} if is_cluster else options
     )
@@ -176,6 +180,15 @@ def _is_configuration(name: str) -> bool:
             return CONFIGURATION in file.read(1 << 16)
     except (OSError, ValueError):
         return False  # a directory; or what the reader of clusters refuses
+
+
+def _is_group_file(name: str) -> bool:
+    """Whether a file has node groups."""
+    try:
+        with open(name, "rb") as file:
+            return re.search(rb"^nodeGroups:", file.read(1 << 16), re.MULTILINE) is not None
+    except (OSError, ValueError):
+        return False
 
 
 def without_bindings(cluster: Cluster) -> Cluster:

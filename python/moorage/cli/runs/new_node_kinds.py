@@ -3,34 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from moorage.autoscaling import read_instance_types, seen_types
+from moorage.autoscaling import Growth, read_instance_types, seen_types
 from moorage.autoscaling.instance_types.labels import POOL
 from moorage.autoscaling.node_prices import price_of_nodes
 from moorage.autoscaling.pool_templates import PoolTemplates, pool_templates
+from moorage.autoscaling.scalers import GroupScaler
+from moorage.autoscaling.scaling_rounds import scale_up
 from moorage.errors import InputError, number_of
 from moorage.facade import Scheduler
 from moorage.objects import Node, NodePool, Pod, Quantity
 from moorage.planning.new_nodes.node_demand import NodesNeeded
 
+NO_TEMPLATE = "no node group has a node or a template"
+
 
 @dataclass
-class PoolKinds(PoolTemplates):
-    """Templates of NodePools."""
+class NewNodeKinds(PoolTemplates):
+    """Templates of NodePools and node groups.
 
-    def told(self, scheduler: Scheduler, found: NodesNeeded) -> NodesNeeded:
-        """Return a plan with notes about the types that were tried, and about limits of pools."""
+    Attributes
+    ----------
+    room : dict of str to int
+        How many nodes a group may get, by the name of its template.
+    """
+
+    room: dict[str, int] = field(default_factory=dict)
+
+    def told(self, scheduler: Scheduler, found: NodesNeeded, growth: Growth | None) -> NodesNeeded:
+        """Return a plan with notes about the types that were tried, about limits of pools and groups, and
+        about what autoscalers would do for the pending pods, if it is asked."""
         tried = f"The plan tries {self.tried} of {number_of(self.types, 'type', 'types')} of the NodePools."
-        return replace(found, notes=(*found.notes, tried, *self._over_limits(scheduler, found)))
+        notes = (*([tried] if self.tried else ()), *self._over_limits(scheduler, found))
+        if growth is not None and growth.groups is not None:
+            notes = (*notes, f"{scale_up(scheduler, growth).headline()}.")
+        return replace(found, notes=(*found.notes, *notes))
 
     def _over_limits(self, scheduler: Scheduler, found: NodesNeeded) -> Iterator[str]:
-        """Yield the limits of pools that a plan exceeds."""
+        """Yield the limits of pools and groups that a plan exceeds."""
         listed: list[Node] = scheduler.client.list(Node)[0]
         plans: dict[str, Mapping[str, int]] = {"the fewest nodes": found.counts}
         plans |= {} if found.cheapest in (None, found.counts) else {"the cheapest plan": found.cheapest or {}}
         pools: list[NodePool] = scheduler.client.list(NodePool)[0]
         for what, counts in plans.items():
+            for name, room in self.room.items():
+                if counts[name] > room:
+                    yield f"Node group {name}: {what} would be {counts[name]} more, maxSize allows {room}."
             new = [node for node in self.nodes for _ in range(counts[node.name])]
             for pool in pools:
                 own = [one for one in (*listed, *new) if one.metadata.labels.get(POOL) == pool.name]
@@ -41,28 +60,36 @@ class PoolKinds(PoolTemplates):
                         yield f"NodePool {pool.name}: {what} would exceed the limit {name} {limit}: {used}."
 
 
-def kinds_of_pools(
-    scheduler: Scheduler, pods: Sequence[tuple[Pod, int]], types_file: str | None
-) -> PoolKinds:
-    """Return templates of the NodePools for pods, by default the pending ones.
+def kinds_of_new_nodes(scheduler: Scheduler, pods: Sequence[tuple[Pod, int]], growth: Growth) -> NewNodeKinds:
+    """Return templates of the NodePools and node groups for pods, by default the pending ones.
 
     Raises
     ------
     InputError
-        There is no NodePool, or none has an instance type.
+        There are none, or none has an instance type or a node.
     """
     pools: list[NodePool] = scheduler.client.list(NodePool)[0]
-    if not pools:
-        raise InputError("give templates of new nodes, or an input with NodePools")
+    if not pools and growth.groups is None:
+        raise InputError("give templates of new nodes, an input with NodePools, or node groups")
     nodes: list[Node] = scheduler.client.list(Node)[0]
-    given = None if types_file is None else read_instance_types(types_file)
-    types = seen_types(nodes) if given is None else {pool.name: given for pool in pools}
+    given = growth.types
+    types = seen_types(nodes) if given is None else given
+    by_pool = types if isinstance(types, Mapping) else {pool.name: types for pool in pools}
     asked = [pod for pod, count in pods for _ in range(count)] or [*scheduler.pods.pending.values()]
-    found = pool_templates(pools, types, asked, scheduler.cache.state.classes.gates)
+    made = pool_templates(pools, by_pool, asked, scheduler.cache.state.classes.gates)
+    found = NewNodeKinds(made.nodes, made.prices, made.types, made.tried)
+    if growth.groups is not None:
+        scaler = GroupScaler(scheduler, growth, growth.groups)
+        for group, node, room in scaler.new_nodes():
+            found.nodes.append(node)
+            found.room[node.name] = room
+            if (price := scaler.price(group, node)) is not None:
+                found.prices[node.name] = price
     if not found.nodes:
-        hint = "" if given is not None else "; give types with --instance-types FILE"
-        raise InputError(f"no NodePool has an instance type that meets its requirements{hint}")
-    return PoolKinds(found.nodes, found.prices, found.types, found.tried)
+        hint = "; give types with --instance-types FILE" if pools and given is None else ""
+        why = "no NodePool has an instance type that meets its requirements" if pools else NO_TEMPLATE
+        raise InputError(f"{why}{hint}")
+    return found
 
 
 def prices_of(

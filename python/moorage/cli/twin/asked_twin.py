@@ -26,7 +26,7 @@ MOST_NOTES = 20
 _ROOMS = ("cli.commands", "cli.output", "cli.runs", "autoscaling", "changes", "explain", "planning", "report")
 """What questions import: once, before the first fork, and not in each child."""
 
-_OF_NO_RELEASES = ("kubernetes-version", "instance-types")
+_OF_NO_RELEASES = ("kubernetes-version", "instance-types", "node-groups", "group-sizes")
 """Options that a comparison of releases does not take."""
 
 

@@ -97,7 +97,7 @@ twin_options = all_of(
 )
 OF_QUESTIONS = (
     *("config", "gates", "version", "percentage", "tie_break", "seed"),
-    *("types_file", "validate", "namespace", "admission", "like_siblings"),
+    *("types_file", "groups_file", "group_sizes", "validate", "namespace", "admission", "like_siblings"),
 )
 """Parameters that every question gets."""
 

@@ -1,0 +1,285 @@
+"""What autoscalers do in a round: the nodes they make for pods that wait, and why others get none."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, count
+from typing import NamedTuple
+
+import numpy as np
+from msgspec import structs
+
+from moorage.changes.change import with_own_uids
+from moorage.changes.node_copies import NodeCopies
+from moorage.objects import Node, NodePool, Object, Pod
+from moorage.objects.model.workload import DaemonSet
+from moorage.objects.read.object_defaults import defaults
+from moorage.objects.validate.validate_object import validate
+from moorage.objects.workloads.ages import newest, seconds
+from moorage.scheduler import PodScheduler
+
+from .cluster_autoscaler import ClusterAutoscaler, Memory, ScaleUpResult
+from .cluster_autoscaler.group_templates import STABLE, TEMPLATE_LABEL, Template, is_daemon_pod
+from .cluster_autoscaler.pods_to_help import is_expendable, scale_up_delay
+from .cluster_autoscaler.scale_up_pass import first
+from .group_settings import GroupSettings, NodeGroup, flags_of, group_by_node, groups_of
+from .instance_types.instance_type import InstanceType, Offering
+from .instance_types.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
+from .karpenter.karpenter_options import KarpenterOptions
+from .karpenter.new_nodes_result import NewClaim
+from .launched_nodes import claim_and_node
+from .node_prices import price_of_nodes
+from .pending_provisioning import Types, provision_pods
+from .scale_up_answer import CLUSTER_AUTOSCALER, KARPENTER, NewNode
+
+NOT_TRIGGERED = "pod didn't trigger scale-up"
+
+
+@dataclass(frozen=True)
+class Growth:
+    """With what nodes come: types as for `Scheduler.provision`, Karpenter's flags, a seed, names that no node
+    gets, and the checked node groups of cluster-autoscaler."""
+
+    types: Types | None = None
+    options: KarpenterOptions | None = None
+    seed: int = 0
+    past_names: frozenset[str] = frozenset()
+    groups: GroupSettings | None = None
+
+    def without(self, label: str, values: Collection[str]) -> Growth:
+        """The same where nothing can be launched with some values of a label: a zone that is lost."""
+        if self.groups is not None:
+            kept = [_without_template(one, label, values) for one in self.groups.node_groups]
+            self = replace(self, groups=structs.replace(self.groups, node_groups=kept))
+        if self.types is None:
+            return self
+        by_pool = self.types if isinstance(self.types, Mapping) else {"": self.types}
+        left = {pool: [_without(one, label, values) for one in of] for pool, of in by_pool.items()}
+        return replace(self, types=left if isinstance(self.types, Mapping) else left[""])
+
+
+def _without(kind: InstanceType, label: str, values: Collection[str]) -> InstanceType:
+    def is_left(one: Offering) -> bool:
+        labels = {ZONE: one.zone, CAPACITY_TYPE: one.capacity_type, INSTANCE_TYPE: kind.name}
+        return labels.get(label) not in values
+
+    return replace(kind, offerings=tuple(filter(is_left, kind.offerings)))
+
+
+def _without_template(group: NodeGroup, label: str, values: Collection[str]) -> NodeGroup:
+    template = group.template
+    is_lost = template is not None and template.metadata.labels.get(label) in values
+    return structs.replace(group, template=None) if is_lost else group
+
+
+Made = tuple[dict[str, NewNode], list[Object]]
+"""New nodes by name, and what was created for them."""
+
+
+class Decision(NamedTuple):
+    """What an autoscaler does in a round.
+
+    Attributes
+    ----------
+    planned : frozenset of str
+        The pods that it has a place for on new nodes.
+    refused : dict of str to str
+        Its text about each pod that it makes no node for.
+    make : callable or None
+        Makes the nodes, given the number of the round; None where none come.
+    pools : dict of str to str
+        Pools without an instance type.
+    """
+
+    by: str
+    planned: frozenset[str]
+    refused: Mapping[str, str]
+    make: Callable[[int], Made] | None
+    pools: dict[str, str] = {}
+
+
+def autoscalers(scheduler: PodScheduler, growth: Growth) -> dict[str, Callable[[Sequence[str]], Decision]]:
+    """Return the autoscalers of a cluster by name: Karpenter where it has NodePools, or nothing else could
+    decide, and cluster-autoscaler where node groups are known."""
+    found: dict[str, Callable[[Sequence[str]], Decision]] = {}
+    if growth.groups is None or scheduler.client.list(NodePool)[0]:
+        found[KARPENTER] = lambda pods: _of_karpenter(scheduler, growth, pods)
+    if growth.groups is not None:
+        found[CLUSTER_AUTOSCALER] = GroupScaler(scheduler, growth, growth.groups).decide
+    return found
+
+
+def _of_karpenter(scheduler: PodScheduler, growth: Growth, pods: Sequence[str]) -> Decision:
+    answer = provision_pods(scheduler, pods, growth.types, growth.options, growth.seed)
+    claims = [claim for claim in answer.claims if claim.launched is not None]
+    refused = {key: error.text for key, error in answer.errors.items()} | answer.ignored
+    planned = frozenset(key for claim in claims for key in claim.pods)
+
+    def make(turn: int) -> Made:
+        return make_nodes(scheduler, claims, turn, growth.past_names)
+
+    return Decision(KARPENTER, planned, refused, make if claims else None, answer.pools)
+
+
+def make_nodes(
+    scheduler: PodScheduler, claims: Iterable[NewClaim], turn: int, past_names: Collection[str] = ()
+) -> Made:
+    """Create the nodes of claims, as they are once they are ready, and the claims."""
+    scheduler.sync()
+    pools: dict[str, NodePool] = {pool.name: pool for pool in scheduler.client.list(NodePool)[0]}
+    taken = _taken_names(scheduler, past_names)
+    new, made = list[Object](), dict[str, NewNode]()
+    for claim in claims:
+        assert claim.cheapest is not None
+        name = _new_name(taken, f"{claim.pool}-{{}}".format)
+        made[name] = NewNode(name, claim.pool, *claim.cheapest[:3], claim.price, turn)
+        new += claim_and_node(claim, name, pools[claim.pool])
+    return made, create(scheduler, new)
+
+
+def _taken_names(scheduler: PodScheduler, past_names: Collection[str]) -> set[str]:
+    return {node.name for node in scheduler.client.list(Node)[0]} | {*past_names}
+
+
+def _new_name(taken: set[str], name_of: Callable[[int], str]) -> str:
+    """The first name that no node has; it is taken then."""
+    name = next(name for name in map(name_of, count(1)) if name not in taken)
+    taken.add(name)
+    return name
+
+
+def create(scheduler: PodScheduler, new: Iterable[Object]) -> list[Object]:
+    """Create objects with their defaults; return these."""
+    objects = [*chain.from_iterable(defaults([one]) for one in new)]
+    for one in objects:
+        validate(one)
+    for one in with_own_uids(scheduler.client, objects):
+        scheduler.client.create(one)
+    scheduler.sync()
+    return objects
+
+
+class GroupScaler:
+    """cluster-autoscaler in rounds. Its loops follow one another until none of them adds nodes, and the nodes
+    of all of them are there together: real ones take longer than a loop to join."""
+
+    def __init__(self, scheduler: PodScheduler, growth: Growth, settings: GroupSettings) -> None:
+        self._scheduler, self._growth, self.settings = scheduler, growth, settings
+        self.groups = {one.name: one for one in settings.node_groups}
+        self.flags = replace(flags_of(settings), scale_down_enabled=False)
+
+    def decide(self, pods: Sequence[str]) -> Decision:
+        """Decide which nodes come for pods, given by key."""
+        known = {pod.key: pod for pod in self._scheduler.client.list(Pod)[0]}
+        waiting = [known[key] for key in pods]
+        planned, new = set[str](), Counter[str]()
+        for up in self.loops(waiting):
+            planned |= {pod.key for pod in up.triggered}
+            for growth in up.growths:
+                new[growth.group] += growth.new_size - growth.size
+        refused = {pod.key: why for pod in waiting if pod.key not in planned and (why := self.why(up, pod))}
+
+        def make(turn: int) -> Made:
+            return self._make(new, up.templates, turn)
+
+        return Decision(CLUSTER_AUTOSCALER, frozenset(planned), refused, make if new else None)
+
+    def loops(self, waiting: Sequence[Pod]) -> Iterator[ScaleUpResult]:
+        """Yield what loops do, the last of which adds nothing. All are at the time at which the pods are old
+        enough."""
+        scheduler, seed = self._scheduler, self._growth.seed
+        nodes: list[Node] = scheduler.client.list(Node)[0]
+        stored: list[Pod] = scheduler.client.list(Pod)[0]
+        youngest = newest(chain[Object](nodes, stored))
+        delay = max((scale_up_delay(pod, self.flags) for pod in waiting), default=0.0)
+        now = (seconds(youngest) if youngest else 0.0) + STABLE + delay + 1.0
+        group_of = group_by_node(self.settings.node_groups, nodes)
+        player = ClusterAutoscaler(groups_of(self.settings), self.flags, Memory(), False)
+        draw = np.random.default_rng(seed).integers
+
+        def drawn(options: int) -> int:
+            return int(draw(options)) if seed else first(options)
+
+        while True:
+            up = player.run_once(scheduler, group_of, now, waiting, drawn).up
+            yield up
+            if not up.growths:
+                return
+
+    def why(self, up: ScaleUpResult, pod: Pod) -> str:
+        """Return why the last loop adds no node for a pod, as its event says it; "" where it sees room."""
+        if is_expendable(pod, self.flags):
+            cutoff = self.flags.expendable_pods_priority_cutoff
+            return f"no node is added for a pod whose priority is below {cutoff}"
+        if is_daemon_pod(pod):
+            return "no node is added for a pod of a DaemonSet"
+        if up.result == "NotTried":
+            return "too many nodes of the cluster are not ready"
+        if up.result == "LimitedByMaxNodesTotal":
+            return f"{NOT_TRIGGERED}: max total nodes in cluster reached"
+        if all(one.key != pod.key for one in up.to_help):
+            return ""
+        for left in up.remaining:
+            if any(one.key == pod.key for one in left.pods):
+                texts = [text for _, *texts in left.rejected.values() for text in texts]
+                reasons = Counter([*texts, *left.skipped.values()])
+                return f"{NOT_TRIGGERED}: {', '.join(f'{number} {text}' for text, number in reasons.items())}"
+        return f"{NOT_TRIGGERED}: new nodes would take it, but no more are allowed, or they do not help"
+
+    def new_nodes(self) -> Iterator[tuple[NodeGroup, Node, int]]:
+        """Yield each group that could have a new node, that node, named as its group, and how many there may
+        be."""
+        nodes: list[Node] = self._scheduler.client.list(Node)[0]
+        sizes = Counter(group_by_node(self.settings.node_groups, nodes).values())
+        there, copies = {node.name: node for node in nodes}, NodeCopies(self._scheduler.client)
+        for name, template in next(self.loops([])).templates.items():
+            group = self.groups[name]
+            node = _new_node(copies, there.get(template.like), template, group, group.stem)
+            yield group, node, group.max_size - sizes[name]
+
+    def _make(self, new: Mapping[str, int], templates: Mapping[str, Template], turn: int) -> Made:
+        client, made = self._scheduler.client, dict[str, NewNode]()
+        taken = _taken_names(self._scheduler, self._growth.past_names)
+        there = {node.name: node for node in client.list(Node)[0]}
+        daemons = {one.key for one in client.list(DaemonSet)[0]}
+        copies, objects = NodeCopies(client), list[Object]()
+        for name, number in new.items():
+            group, template = self.groups[name], templates[name]
+            like = there.get(template.like)
+            price = self.price(group, template.node)
+            for _ in range(number):
+                fresh = _new_name(taken, group.node_name)
+                node = _new_node(copies, like, template, group, fresh)
+                objects += [node, *(() if like is None else copies.parts(like, node))]
+                objects += _own_pods(template.copy(fresh), fresh, daemons)
+                labels = node.metadata.labels
+                kind, zone, sold = (labels.get(key, "") for key in (INSTANCE_TYPE, ZONE, CAPACITY_TYPE))
+                made[fresh] = NewNode(fresh, name, kind, zone, sold, price, turn, by=CLUSTER_AUTOSCALER)
+        return made, create(self._scheduler, objects)
+
+    def price(self, group: NodeGroup, node: Node) -> float | None:
+        """Return the price of a node of a group: its own, or that of its instance type."""
+        types = self._growth.types
+        if group.price is not None or types is None or isinstance(types, Mapping):
+            return group.price
+        price, unknown = price_of_nodes([node], types)
+        return None if unknown else price
+
+
+def _new_node(copies: NodeCopies, like: Node | None, template: Template, group: NodeGroup, name: str) -> Node:
+    """A new node of a group: like one that it has, or else as its template says."""
+    if like is not None:
+        return copies.copy(like, name)
+    node = copies.copy(template.node, name, dict(group.marks[:1]))
+    del node.metadata.labels[TEMPLATE_LABEL]
+    return node
+
+
+def _own_pods(template: Template, node: str, daemons: Collection[str]) -> Iterator[Pod]:
+    """Yield the pods that a new node has, but for those that their DaemonSet makes."""
+    for pod in template.pods:
+        owner = pod.metadata.controller()
+        if owner is None or owner.kind != "DaemonSet" or f"{pod.namespace}/{owner.name}" not in daemons:
+            yield structs.replace(pod, spec=structs.replace(pod.spec, node_name=node))

@@ -1,0 +1,190 @@
+"""Nodes that come in commands, where node groups of cluster-autoscaler are given."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+import moorage.cli
+from moorage import Scheduler, load
+from moorage.autoscaling import GroupSettings, NodeGroup
+from moorage.autoscaling.group_settings import PROVIDER_LABELS
+from moorage.cli import main
+from tests.house.source import ROOT
+
+from .test_provision import pod, pool
+from .test_scale_up import four_cores
+
+GROUPS = ["--node-groups", "examples/node-groups/groups.yaml"]
+CLUSTER = ["-f", "tests/data/troubleshoot_bundle.json", "-f", "examples/node-groups/release.yaml"]
+REFUSED = "cluster-autoscaler: pod didn't trigger scale-up: "
+
+
+@pytest.fixture(autouse=True)
+def in_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+
+
+def node(name: str, cpu: str = "4", **labels: str) -> dict[str, Any]:
+    room = {"cpu": cpu, "memory": "16Gi", "pods": "20"}
+    labels = {"kubernetes.io/hostname": name} | labels
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": labels},
+        "status": {"allocatable": room, "capacity": room},
+    }
+
+
+def test_groups_grow_and_a_row_says_who_refuses(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", *CLUSTER, *GROUPS, "--new-only", "--scale", "deploy/web=30"]) == 1
+    out = capsys.readouterr().out.splitlines()
+    kinds = "5 smallnode s-1vcpu-2gb, 2 biggernode g-8vcpu-32gb"
+    assert out[0] == f"FAIL: 2 pods have no node, beside 7 new nodes ({kinds}): 0.84 $/h more"
+    prices = "2 nodes at 0.39 $/h before, 9 at 1.23 $/h after"
+    assert out[2] == f"cluster-autoscaler 1.36.1, groups of groups.yaml; {prices}"
+    (web,) = (line for line in out if "deployment/web" in line and "28/30" in line)
+    assert web.endswith(f"{REFUSED}1 node(s) had untolerated taint(s), 2 max node group size reached")
+
+
+def test_the_document_follows_its_schema(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    buffer = {
+        "apiVersion": "autoscaling.x-k8s.io/v1beta1",
+        "kind": "CapacityBuffer",
+        "metadata": {"name": "b"},
+    }
+    path = tmp_path / "more.json"
+    path.write_text(json.dumps(buffer))
+    main(["check", *CLUSTER, "-f", str(path), "--group-sizes", "1:2:smallnode,0:3:nowhere", "-o", "json"])
+    document = json.loads(capsys.readouterr().out)
+    schema = json.loads((Path(moorage.cli.__file__).parent / "schemas/check.v1.json").read_text())
+    assert [error.message for error in Draft202012Validator(schema).iter_errors(document)] == []
+    made = document["newNodes"]
+    assert (made["karpenterVersion"], made["clusterAutoscalerVersion"]) == (None, "1.36.1")
+    assert [one["name"] for one in made["nodes"]] == ["smallnode-1"]
+    assert {one["refusedBy"] for one in made["waiting"]} == {"cluster-autoscaler"}
+    assert made["notSimulated"] == ["CapacityBuffer.autoscaling.x-k8s.io"]
+    assert main(["check", *CLUSTER, "-f", str(path), "--group-sizes", "0:3:nowhere"]) == 1
+    out = capsys.readouterr().out
+    assert "not simulated: CapacityBuffer.autoscaling.x-k8s.io\n" in out
+    assert "node group nowhere: no node has its label, and it has no template, so it can get none\n" in out
+
+
+def test_a_plan_has_the_templates_of_groups(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", "nodes", *CLUSTER, *GROUPS, "-o", "json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["counts"] == {"biggernode": 3, "smallnode": 0, "batch": 0}
+    limit, note = document["warnings"][-2:]
+    assert limit == "Node group biggernode: the fewest nodes would be 3 more, maxSize allows 2."
+    assert note.startswith("cluster-autoscaler 1.36.1: 7 new nodes (5 smallnode")
+
+
+def test_groups_are_compared_with_pools(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "pool.json"
+    path.write_text(json.dumps(pool()))
+    types = ["--instance-types", "examples/karpenter/instance_types.yaml"]
+    assert main(["compare", GROUPS[1], str(path), *CLUSTER, *types, "-o", "json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    groups, pools = (one["measures"] for one in document["alternatives"])
+    assert (groups["new nodes"], groups["new nodes $/h"]) == (7, 0.8395)
+    assert pools["new nodes"] == 7
+
+
+@pytest.mark.parametrize("label", PROVIDER_LABELS)
+def test_groups_are_known_by_the_labels_of_providers(label: str) -> None:
+    there = node("web-1", **{label: "Web_A"})
+    scheduler = Scheduler(load([there, pod("a", "3"), pod("b", "3"), pod("c", "3")]))
+    answer = scheduler.scale_up(groups=GroupSettings([NodeGroup("Web_A", max_size=2)]))
+    assert [one.name for one in answer.nodes] == ["web-a-1"]
+    (waits,) = answer.waiting
+    assert waits.reason == f"{REFUSED}1 max node group size reached"
+
+
+def test_both_autoscalers_decide_about_the_pods_that_they_accept() -> None:
+    there = node("one", "1", pool="a")
+    pods = [pod("web", "3"), pod("tied", "3", nodeSelector={"pool": "b"}), pod("huge", "9")]
+    template = node("template", pool="b")
+    scheduler = Scheduler(load([there, pool(), *pods]))
+    answer = scheduler.scale_up(
+        four_cores(), groups=GroupSettings([NodeGroup("b", template, label="pool=b")])
+    )
+    assert sorted((one.by, one.pool) for one in answer.nodes) == [
+        ("Karpenter", "default"),
+        *[("cluster-autoscaler", "b")] * 2,
+    ]
+    assert answer.headline().startswith("Karpenter 1.15.0 and cluster-autoscaler 1.36.1: 3 new nodes")
+    assert answer.doubled == ("default/web",)
+    assert answer.remarks()[1].startswith("1 pod has new nodes of Karpenter and of cluster-autoscaler")
+    (waits,) = answer.waiting
+    assert (waits.pod, waits.refused_by) == ("default/huge", "Karpenter and cluster-autoscaler")
+    assert waits.reason.endswith(f"; {REFUSED}1 Insufficient cpu")
+
+
+def test_new_nodes_have_static_pods_and_no_pods_of_daemon_sets_twice() -> None:
+    owner = {"apiVersion": "v1", "kind": "Node", "name": "one", "uid": "1", "controller": True}
+    mirror = pod("proxy-one", "1", nodeName="one")
+    mirror["metadata"] |= {
+        "annotations": {"kubernetes.io/config.mirror": "x"},
+        "ownerReferences": [owner],
+    }
+    agent = {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {"name": "agent", "namespace": "default"},
+        "spec": {
+            "selector": {"matchLabels": {"app": "agent"}},
+            "template": {"metadata": {"labels": {"app": "agent"}}, "spec": pod("x", "1")["spec"]},
+        },
+    }
+    scheduler = Scheduler(
+        load([node("one", **{PROVIDER_LABELS[0]: "g"}), mirror, agent, pod("a", "2"), pod("b", "2")])
+    )
+    answer = scheduler.scale_up(groups=GroupSettings([NodeGroup("g")]), keep=True)
+    assert [one.pods for one in answer.nodes] == [("default/b",)]
+    on = [one for one in scheduler.cache.state.pods() if one.spec.node_name == "g-1"]
+    assert sorted(one.name.partition("-")[0] for one in on) == ["agent", "b", "proxy"]
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("nodeGroups: [{name: a, maxSize: x}]", "nodeGroups[0].maxSize: Expected `int`"),
+        ("nodeGroups: [{name: a, max: 3}]", "nodeGroups[0]: Object contains unknown field `max`"),
+        ("nodeGroups: [{name: a, label: b}]", "node group a: nodeGroups[0].label: must be KEY=VALUE"),
+        (
+            "nodeGroups: [{name: a, template: b}]",
+            'node group a: nodeGroups[0].template: there is no template "b"',
+        ),
+        ("nodeGroups: [{name: a, provisionTime: 2m}]", "node group a: provisionTime: is for replays"),
+        ("[]", "Expected `object`"),
+    ],
+)
+def test_a_wrong_file_is_refused(
+    text: str, why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "groups.yaml"
+    path.write_text(text)
+    assert main(["check", *CLUSTER, "--node-groups", str(path)]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"error: {path}: ")
+    assert why in error
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["check", "--group-sizes", "1:a"], 'must be MIN:MAX:NAME, such as 0:10:web, not "1:a"'),
+        (["check", *GROUPS, "--no-autoscale"], "--node-groups has no effect with --no-autoscale"),
+        (["plan", "nodes", "--like", "biggernode-3i745", *GROUPS], "--node-groups has no effect with --like"),
+        (["capacity", "--pod", "deploy/web", *GROUPS], "no effect with this question without --autoscale"),
+    ],
+)
+def test_options_without_an_effect_are_errors(
+    arguments: list[str], why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*arguments, *CLUSTER]) == 2
+    assert why in capsys.readouterr().err

@@ -168,13 +168,13 @@ def test_ray() -> None:
 
 
 @job(
-    "40 s",
+    "90 s",
     needs=[program("chromium", CHROMIUM), program("chromedriver", CHROMIUM)],
     packages=["selenium>=4.20", "axe-core-python>=0.1"],
     nightly=True,
 )
 def test_report() -> None:
-    """Pages of reports in a real browser, without its window"""
+    """Pages of reports, and the page of a twin, in a real browser, without its window"""
     python(*ALONE, "-m", "report", "tests/report")
 
 

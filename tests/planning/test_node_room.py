@@ -31,3 +31,17 @@ def test_nodes_without_the_label_have_a_row_of_their_own() -> None:
     rooms = Scheduler(Cluster(nodes=nodes)).node_room(by="zone")
     assert [(room.name, room.nodes) for room in rooms] == [("(empty)", 1), ("y", 1), ("z", 1), ("(none)", 1)]
     assert [room.name for room in Scheduler(Cluster(nodes=nodes)).node_room(["b"], by="zone")] == ["(none)"]
+
+
+def test_a_row_has_the_zone_and_the_pool_that_its_nodes_share() -> None:
+    nodes = [node("a", "z"), node("b", "y"), node("c", "y")]
+    for one, pool in zip(nodes, ("new", "new", "old"), strict=True):
+        one.metadata.labels["karpenter.sh/nodepool"] = pool
+    scheduler = Scheduler(Cluster(nodes=nodes))
+    assert [(room.zone, room.pool) for room in scheduler.node_room()] == [
+        ("z", "new"),
+        ("y", "new"),
+        ("y", "old"),
+    ]
+    assert [(room.zone, room.pool) for room in scheduler.node_room(by="pool")] == [("", "new"), ("y", "old")]
+    assert [room.zone for room in Scheduler(Cluster(nodes=[node("d")])).node_room()] == [""]

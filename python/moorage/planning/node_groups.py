@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from moorage.autoscaling.group_settings import PROVIDER_LABELS
 from moorage.errors import InputError, no_label
 from moorage.scheduler import PodScheduler
@@ -49,3 +51,19 @@ def grouped_rows(scheduler: PodScheduler, by: str) -> tuple[str, dict[str, list[
         if groups:
             return label, groups
     raise InputError(no_label(NAMES.get(by, (by,)), {label for its in labels for label in its}))
+
+
+def common_value(scheduler: PodScheduler, by: str) -> Callable[[list[int]], str]:
+    """Return a function of rows to the value of a label that all their nodes have; "" where they differ, or
+    have none. See `grouped_rows`."""
+    try:
+        groups = grouped_rows(scheduler, by)[1]
+    except InputError:  # no node has it
+        groups = {}
+    values = {row: value for value, rows in groups.items() for row in rows}
+
+    def common(rows: list[int]) -> str:
+        found = {values.get(row, "") for row in rows}
+        return found.pop() if len(found) == 1 else ""
+
+    return common

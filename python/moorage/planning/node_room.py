@@ -15,7 +15,7 @@ from moorage.objects.model.workload import Job, ReplicaSet
 from moorage.objects.workloads.top_controller import Workload, Workloads
 from moorage.scheduler import PodScheduler
 
-from .node_groups import grouped_rows
+from .node_groups import common_value, grouped_rows
 
 FIRST = ("cpu", "memory")
 PODS = "pods"
@@ -51,6 +51,8 @@ class Room(Struct, frozen=True):
     name : str
         Of the node, or the value of the label: "(none)" for the nodes without it, "(empty)" for an empty one.
     nodes : int
+    zone, pool : str
+        That of all its nodes; "" where they differ, or have none.
     schedulable : int
         How many of the nodes are not cordoned.
     allocatable, requested, free : dict of str to int
@@ -67,6 +69,8 @@ class Room(Struct, frozen=True):
 
     name: str
     nodes: int
+    zone: str
+    pool: str
     schedulable: int
     allocatable: dict[str, int]
     requested: dict[str, int]
@@ -106,6 +110,7 @@ class _Rooms:
         self.scheduler, table = scheduler, scheduler.table
         self.allocatable = {name: table.column("allocatable", name) for name in table.allocatable}
         self.requested = {name: table.column("requested", name) for name in table.allocatable}
+        self.zone, self.pool = common_value(scheduler, "zone"), common_value(scheduler, "pool")
         self.workloads = Workloads([*scheduler.client.list(ReplicaSet)[0], *scheduler.client.list(Job)[0]])
 
     def of(self, groups: dict[str, list[int]]) -> list[Room]:
@@ -128,8 +133,9 @@ class _Rooms:
         schedulable = [row for row, node in zip(rows, nodes, strict=True) if not node.spec.unschedulable]
         largest = self._largest(schedulable, names)
         holders = self._holders(rows, allocatable)
+        counts = len(rows), self.zone(rows), self.pool(rows), len(schedulable)
         sums = allocatable, requested, free
-        return Room(name, len(rows), len(schedulable), *sums, largest, tuple(taints), holders)
+        return Room(name, *counts, *sums, largest, tuple(taints), holders)
 
     def _free(self, resource: str, row: int) -> int:
         return max(int(self.allocatable[resource][row]) - int(self.requested[resource][row]), 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import signal
 import sys
@@ -243,12 +244,18 @@ def test_the_command_follows_a_cluster_until_it_is_stopped(
             fetch(f"{url}/readyz"),
             fetch(f"{url}/metrics"),
             fetch(f"{url}/v1/differences"),
+            fetch(f"{url}/"),
+            *(
+                fetch(url + path)
+                for path in re.findall(r'(?:href|src)="(/.*?)"', fetch(f"{url}/")[1].decode())
+            ),
+            fetch(f"{url}/v1/state", Origin=url),
             fetch(f"{url}/v1/check", Host="twin.example.com"),
             fetch(f"{url}/v1/check", Origin="http://localhost"),
             fetch(f"{url}/v2"),
         ]
 
-    code, ((plan, check, ready, metrics, differences, *refused),) = served(
+    code, ((plan, check, ready, metrics, differences, page, *others),) = served(
         monkeypatch, ["--kubeconfig", str(tmp_path / "config"), "--seed", "3"], use
     )
     assert code == 0
@@ -259,7 +266,10 @@ def test_the_command_follows_a_cluster_until_it_is_stopped(
     assert (ready[0], b"moorage_unreadable_kind_seconds" in metrics[1]) == (200, True)
     assert json.loads(differences[1]) == {"differences": []}
     assert b'moorage_predicted_bindings_total{match="other"} 0.0' in metrics[1]
-    assert [one[0] for one in refused] == [403, 403, 404]
+    assert [one[0] for one in (page, *others)] == [200] * 5 + [403, 403, 404]
+    assert page[2]["Content-Security-Policy"].startswith(
+        "default-src 'none'; script-src 'self'; style-src 'self';"
+    )
     written = [method for method, *_ in server.requests if method != "GET"]
     assert written == []
     assert "http://127.0.0.1:" in capsys.readouterr().err

@@ -34,6 +34,7 @@ def server(folder: Path) -> Iterator[TwinServer]:
         echo,
         files=(str(folder / "server.crt"), str(folder / "server.key")),
         authorization=DelegatedAuthorization(reviews, reviews),
+        page={"/": Reply(200, b"a page", "text/html")},
         alive={},
         ready={"kinds": lambda: False},
         metrics=lambda: b"some_metric 1.0\n",
@@ -75,6 +76,7 @@ def test_a_token_is_reviewed_for_each_question(server: TwinServer, folder: Path)
     )
     assert ask(server, folder, "/metrics", "scraper-token") == (200, b"some_metric 1.0\n")
     assert ask(server, folder, "/livez") == (200, b"ok")
+    assert ask(server, folder, "/") == (200, b"a page")
     assert ask(server, folder, "/readyz")[0] == 500
     assert ask(server, folder, "/v1/check", "scraper-token", "DELETE")[0] == 405
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from moorage.cli.app import run
 from moorage.errors import InputError, MoorageError
 from moorage.objects.read.load import Listed
+from moorage.report import Page
 from moorage.serve.twin import FollowedCluster, Forks, Limits, Output, Reply, TwinRefusalError
 from moorage.serve.twin.followed_cluster import Moment
 from moorage.serve.twin.twin_server import refusal
@@ -24,7 +25,7 @@ DUMP = "cluster.json"
 """What a question calls the cluster: the file that `moorage dump -o cluster.json` writes."""
 MOST_NOTES = 20
 _ROOMS = ("cli.commands", "cli.output", "cli.runs", "autoscaling", "changes", "explain", "planning", "report")
-"""What questions import: once, before the first fork, and not in each child."""
+"""What questions import and read: once, before the first fork, and not in each child."""
 
 _OF_NO_RELEASES = ("kubernetes-version", "instance-types", "node-groups", "group-sizes")
 """Options that a comparison of releases does not take."""
@@ -82,6 +83,8 @@ class AskedTwin:
             for module in pkgutil.walk_packages(room.__path__, f"{room.__name__}."):
                 with suppress(MoorageError, ImportError):  # of an extra that is not installed
                     importlib.import_module(module.name)
+        with suppress(MoorageError):
+            Page("", "").html()
 
     def alone(self) -> AskedTwin:
         """Return a twin of the same cluster that answers one question at a time, whatever this one does."""

@@ -120,6 +120,8 @@ def serve_twin(options: Mapping[str, Any], stop: Event) -> None:
     from moorage.serve.http_server import LOOPBACK
     from moorage.serve.twin import TwinServer
 
+    from .page_files import page_files
+
     address, files = options["bind_address"], certificate_files(options)
     is_open = address not in LOOPBACK
     if is_open and not files:
@@ -146,6 +148,7 @@ def serve_twin(options: Mapping[str, Any], stop: Event) -> None:
                 twin.reply,
                 files=files,
                 authorization=review,
+                page=page_files(),
                 alive=alive,
                 ready=ready,
                 metrics=_metrics(options, twin, cluster, stop, stack),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
@@ -49,6 +50,8 @@ class TwinServer(HttpServer):
         Certificate and key, in PEM; without them it is plain HTTP.
     authorization : DelegatedAuthorization or None
         Decides who may ask; None where all who reach it may, which is right on loopback alone.
+    page : mapping of str to Reply
+        What is got by path, by everybody.
     alive, ready, metrics
         See `HttpServer`. Everybody may see the checks.
     """
@@ -60,12 +63,13 @@ class TwinServer(HttpServer):
         *,
         files: tuple[str, str] | None = None,
         authorization: DelegatedAuthorization | None = None,
+        page: Mapping[str, Reply] = MappingProxyType({}),
         alive: Mapping[str, Check],
         ready: Mapping[str, Check],
         metrics: Callable[[], bytes],
         max_body: int = MAX_BODY,
     ) -> None:
-        self.answer, self.authorization = answer, authorization
+        self.answer, self.authorization, self.page = answer, authorization, page
         self.alive, self.ready, self.metrics = alive, ready, metrics
         super().__init__(address, _Handler, None if files is None else server_context(*files), max_body)
 
@@ -77,6 +81,8 @@ class _Handler(Handler):
         path = self.url.path
         if self.command not in ("GET", "HEAD", "POST"):
             self.refuse(405, "questions are asked by GET or POST", ("Allow", "GET, HEAD, POST"))
+        elif (file := self.server.page.get(path)) is not None and self.command != "POST":
+            self.send(file.status, file.body, file.type, *file.headers)
         elif path not in HEALTH and (why := self._why_not(path)):
             self.refuse(*why)
         elif path in STATE:
@@ -90,10 +96,11 @@ class _Handler(Handler):
         """Return why the request is refused: its token, or on loopback a page of another host, to which a
         browser was led by a name that leads here."""
         if self.server.authorization is None:
-            host = urlsplit(f"//{self.headers.get('Host', '')}").hostname
-            if host in LOOPBACK and not self.headers.get("Origin"):
+            host = self.headers.get("Host", "")
+            origin = urlsplit(self.headers.get("Origin") or f"//{host}").netloc
+            if urlsplit(f"//{host}").hostname in LOOPBACK and origin == host:
                 return None
-            return 403, "without a token, questions are asked from this machine, and not from a page"
+            return 403, "without a token, questions are asked from this machine, and not from another page"
         verb = "get" if self.command == "HEAD" else self.command.lower()
         status, text = self.server.authorization.status(path, verb, self.bearer())
         return None if status == 200 else (status, text)

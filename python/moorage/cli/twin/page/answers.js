@@ -1,0 +1,90 @@
+// Answers: the page that a command writes, without its scripts and styles, and what stands beside it.
+import {byId, copyButton, element, link} from "./dom.js";
+import {hashOf, isInLink} from "./twin.js";
+
+const KEPT = new Set(("SECTION DIV P H2 H3 DL DT DD TABLE CAPTION THEAD TBODY TR TH TD UL OL LI STRONG DETAILS SUMMARY PRE CODE SPAN I").split(" "));
+const LEFT_OUT = ".heat, .tools, .legend, .intervals, .plot, .printed, [data-lines], .bar";
+const ATTRIBUTES = ["class", "scope", "tabindex", "role", "aria-label"];
+
+// Copy what a page shows: elements and attributes that are known, and texts.
+function copied(node) {
+  if (node.nodeType === Node.TEXT_NODE) return node.data;
+  if (node.nodeType !== Node.ELEMENT_NODE || !KEPT.has(node.tagName) || node.matches(LEFT_OUT)) return null;
+  const deeper = {H2: "h3", H3: "h4", SECTION: "section"}[node.tagName];
+  const attributes = Object.fromEntries(ATTRIBUTES.map((name) => [name, node.getAttribute(name) ?? undefined]));
+  const made = element(deeper ?? node.tagName, attributes, [...node.childNodes].map(copied));
+  if (node.matches("dl.facts")) made.style.setProperty("--columns", Math.min(4, node.children.length));
+  return made;
+}
+
+// Where a name stands in a row, by the headings of its table.
+const NODE = /^(node|source|target|emptied node|node that stays|node with free .*)$/, POD = /^(pod|blocked by|no place for)$/;
+
+// Make names of a table buttons that open what they name.
+function linked(table, {openNode, explain, isNode}) {
+  const headings = [...table.tHead.rows[0].cells].map((cell) => cell.textContent.trim().toLowerCase());
+  const [namespace, workload] = [headings.indexOf("namespace"), headings.indexOf("workload")];
+  const opens = (cell, act) => cell.replaceChildren(link(cell.textContent, act));
+  for (const row of table.tBodies[0].rows) {
+    headings.forEach((heading, at) => {
+      const cell = row.cells[at], text = cell.textContent;
+      if (NODE.test(heading) && isNode(text)) opens(cell, () => openNode(text));
+      else if (POD.test(heading) && /^[^/ ]+\/[^/ ]+$/.test(text)) opens(cell, () => explain(text));
+      else if (at === workload && namespace >= 0 && /^[a-z.]+\/[^/ ]+$/.test(text)) opens(cell, () => explain(targetOf(row.cells[namespace].textContent, text)));
+    });
+  }
+}
+
+// What `explain` calls a workload, or a pod without one.
+export function targetOf(namespace, workload) {
+  const [kind, name] = workload.split("/");
+  return kind === "pod" ? `${namespace}/${name}` : `${kind}/${namespace}/${name}`;
+}
+
+// The headline of a page, and its sections as elements of this one. Quotes of texts are escaped, so what the
+// expressions find are tags.
+export function pageParts(html, opens) {
+  const plain = html.replace(/<style>.*?<\/style>/s, "").replace(/ style="[^"]*"/g, "");
+  const page = new DOMParser().parseFromString(plain, "text/html");
+  const sections = [...page.querySelectorAll("main > section")].filter((one) => !/^Warnings/.test(one.textContent.trim())); // they are among the notes
+  const parts = sections.map(copied).filter((part) => part.textContent.trim());
+  for (const part of parts) {
+    part.removeAttribute("aria-labelledby");
+    for (const table of part.querySelectorAll("table")) linked(table, opens);
+  }
+  if (parts[0]?.firstElementChild.textContent === "Answer") parts[0].firstElementChild.remove();
+  const isTitle = (part) => part.children.length === 1 && part.firstElementChild.tagName === "H3";
+  return {headline: page.querySelector(".headline")?.textContent ?? "", parts: parts.filter((part) => !isTitle(part))};
+}
+
+// Show an answer: its headline, the command, the link, what the twin notes, and its parts.
+export function show(question, answer, headline, parts, close) {
+  const isGate = question.path === "check" || question.path === "explain";
+  const tone = isGate ? answer.failed ? "bad" : "good" : undefined;
+  const address = new URL(hashOf(question), location.href);
+  const head = element("div", {class: "top"}, element("h2", {id: "answer-title", tabindex: "-1", class: tone}, headline),
+    element("button", {type: "button", onclick: close}, "Close"));
+  const age = answer.staleness ? `The twin heard of the cluster ${answer.staleness} s before this answer. ` : "";
+  const lacking = [answer.unreadable && `Cannot be read now: ${answer.unreadable}.`, answer.leftOut && `May not be listed: ${answer.leftOut}.`].filter(Boolean).join(" ");
+  const about = element("div", {class: "about"},
+    element("div", {}, "Command: ", element("code", {}, answer.command)),
+    question.body ? element("div", {class: "note"}, "with the manifest as its standard input") : null,
+    element("div", {class: "tools"}, copyButton(() => answer.command, "command"),
+      isInLink(question) ? element("a", {href: address.href}, "Link to this question") : element("span", {class: "note"}, "The manifest is too large for a link.")),
+    age || lacking ? element("div", {class: "note"}, age, lacking) : null,
+    answer.versions ? element("details", {}, element("summary", {}, "Resource versions"), element("p", {class: "note"}, answer.versions)) : null);
+  const notes = answer.notes.length ? element("details", {open: answer.notes.length < 4}, element("summary", {}, "Notes"), element("ul", {}, answer.notes.map((text) => element("li", {class: "note"}, text)))) : null;
+  const box = byId("answer");
+  box.hidden = false;
+  box.setAttribute("aria-busy", "false");
+  box.replaceChildren(head, about, ...(notes ? [notes] : []), ...parts);
+}
+
+// Show that an answer is awaited, or why there is none.
+export function showState(title, texts, actions) {
+  const box = byId("answer");
+  box.hidden = false;
+  box.setAttribute("aria-busy", String(!texts.length));
+  box.replaceChildren(element("div", {class: "top"}, element("h2", {id: "answer-title", tabindex: "-1", class: texts.length ? "bad" : undefined}, title), ...actions),
+    ...texts.map((text) => element("p", {}, text)));
+}

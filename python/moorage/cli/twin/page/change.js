@@ -1,0 +1,184 @@
+// The form that builds a question: changes in their order, a manifest, and what is asked.
+import {announce, byId, element} from "./dom.js";
+
+const NODES = {name: "nodes", label: "Node, or LABEL=VALUE", list: "known-nodes"};
+const WORKLOAD = {name: "workload", label: "Workload", list: "known-workloads", hint: "deploy/shop/web"};
+const NUMBER = (label, value) => ({name: "number", label, type: "number", value});
+const onNodes = (option, text, help) => ({option, text, help, fields: [NODES], value: ({nodes}) => nodes});
+
+const CHANGES = [
+  onNodes("drain", "drain nodes", "Cordon nodes and evict their pods, as far as disruption budgets allow."),
+  onNodes("remove-nodes", "lose nodes", "Remove nodes and the pods on them."),
+  {option: "fail-zone", text: "lose a zone", help: "Remove all nodes of a zone and the pods on them.",
+    fields: [{name: "zone", label: "Zone", list: "known-zones"}], value: ({zone}) => zone},
+  {option: "add-nodes", text: "add nodes", help: "Add copies of a node, in its zone or in another one.",
+    fields: [{name: "node", label: "Like node", list: "known-nodes"}, NUMBER("How many", "1"), {name: "zone", label: "Zone (its own)", list: "known-zones", optional: true}],
+    value: ({node, number, zone}) => `${node}=${number}${zone ? `,zone=${zone}` : ""}`},
+  {option: "scale", text: "scale a workload", help: "Set the replicas of a workload.",
+    fields: [WORKLOAD, NUMBER("Replicas", "")], value: ({workload, number}) => `${workload}=${number}`},
+  {option: "restart", text: "restart a workload", help: "Roll it out anew, as kubectl rollout restart does.",
+    fields: [WORKLOAD], value: ({workload}) => workload},
+  {option: "restart-all", text: "restart all workloads", help: "One after the other; each needs room for its surge.", fields: [], value: () => ""},
+  onNodes("cordon", "cordon nodes", "Make nodes unschedulable."),
+  onNodes("uncordon", "uncordon nodes", "Make nodes schedulable."),
+  {option: "taint", text: "taint nodes", help: "KEY=VALUE:EFFECT, or KEY- to remove a taint.",
+    fields: [NODES, {name: "taint", label: "Taint", hint: "gpu=true:NoSchedule"}], value: ({nodes, taint}) => `${quoted(nodes)} ${quoted(taint)}`},
+  {option: "hpa", text: "scale by all autoscalers", help: "Scale all targets of HPAs and KEDA to their minimum or maximum: min or max.",
+    fields: [{name: "bound", label: "min or max", value: "max"}], value: ({bound}) => bound},
+];
+const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
+const OPTIONS = new Set([...CHANGES.map((one) => one.option), "upgrade-nodes", "label", "cronjobs", "unsuspend", "set-requests"]);
+const TEMPLATE = {name: "pod", label: "Workload, or leave empty for the manifest", list: "known-workloads", optional: true};
+
+const QUESTIONS = [
+  {path: "check", text: "Do all pods find a node?", query: () => [["new-only", ""]]},
+  {path: "simulate", text: "Where do the pods go?"},
+  {path: "compare", text: "What differs from now?", query: (_, steps) => [["alternatives", "as-is"], ["alternatives", steps.map(plain).join("; ") || "as-is"]], lacks: "changes"},
+  {path: "capacity", text: "How many more fit?", fields: [TEMPLATE], query: ({pod}) => [["pod", pod || "-"]]},
+  {path: "plan/nodes", text: "How many nodes do waiting pods need?", fields: [{name: "like", label: "Like node (NodePools)", list: "known-nodes", optional: true}], query: ({like}) => like ? [["like", like]] : []},
+  {path: "plan/drain", text: "In which order can nodes be drained?", fields: [NODES], query: ({nodes}) => [["names", nodes]]},
+  {path: "plan/consolidate", text: "Which nodes would Karpenter remove?"},
+  {path: "check", key: "survive", text: "Would pods survive a loss?", fields: [{name: "survive", label: "Of each node, zone or LABEL", value: "zone"}], query: ({survive}) => [["new-only", ""], ["survive", survive]]},
+];
+const keyOf = (one) => one.key ?? one.path;
+
+// A change as `compare` writes it.
+const plain = ([option, value]) => value ? `${option} ${value}` : option;
+
+// The options of a question that change the cluster.
+export const changesOf = (question) => question.query.filter(([option]) => OPTIONS.has(option));
+
+export class ChangeForm {
+  // `ask` is called with a question.
+  constructor(ask) {
+    this.ask = ask;
+    this.steps = [];
+    byId("kind").append(element("option", {value: ""}, "nothing"), ...CHANGES.map((one) => element("option", {value: one.option}, one.text)));
+    byId("question").append(...QUESTIONS.map((one) => element("option", {value: keyOf(one)}, one.text)));
+    byId("kind").addEventListener("change", () => this.offer());
+    byId("question").addEventListener("change", () => this.offerMore());
+    byId("add").addEventListener("click", () => this.add() && byId("kind").focus());
+    byId("change").addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.submit();
+    });
+    byId("file").addEventListener("change", ({target}) => this.take(target.files));
+    byId("clear").addEventListener("click", () => {
+      byId("manifest").value = byId("file").value = "";
+      announce("the manifest is taken out");
+    });
+    this.listenForDrops();
+    byId("kind").value = "drain";
+    this.offer();
+    this.offerMore();
+  }
+
+  get kind() {
+    return CHANGES.find((one) => one.option === byId("kind").value);
+  }
+
+  get question() {
+    return QUESTIONS.find((one) => keyOf(one) === byId("question").value);
+  }
+
+  offer(values = {}) {
+    byId("fields").replaceChildren(...(this.kind?.fields ?? []).map((field) => this.field(field, values)));
+    byId("help").textContent = this.kind?.help ?? "";
+    byId("add").hidden = !this.kind;
+  }
+
+  offerMore(values = {}) {
+    byId("of").replaceChildren(...(this.question.fields ?? []).map((field) => this.field(field, values)));
+  }
+
+  field(field, values) {
+    const input = element("input", {name: field.name, list: field.list, type: field.type ?? "text", placeholder: field.hint, required: !field.optional, min: field.type && "0",
+      size: field.type ? undefined : "22", autocomplete: "off", spellcheck: "false"});
+    input.value = values[field.name] ?? field.value ?? "";
+    return element("label", {}, field.label, input);
+  }
+
+  values(box) {
+    return Object.fromEntries([...byId(box).querySelectorAll("input")].map((input) => [input.name, input.value.trim()]));
+  }
+
+  // Add the change of the fields to the list; false if a field lacks its value.
+  add() {
+    const wrong = [...byId("fields").querySelectorAll("input")].find((input) => !input.reportValidity());
+    if (wrong || !this.kind) return false;
+    this.steps.push([this.kind.option, this.kind.value(this.values("fields"))]);
+    byId("kind").value = "";
+    this.offer();
+    this.list();
+    return true;
+  }
+
+  list() {
+    byId("steps").replaceChildren(...this.steps.map((step, at) => element("li", {}, element("code", {}, plain(step)),
+      element("button", {type: "button", "aria-label": `Take out ${plain(step)}`, onclick: () => {
+        this.steps.splice(at, 1);
+        this.list();
+        byId("kind").focus();
+      }}, "take out"))));
+  }
+
+  submit() {
+    if (this.kind && !this.add()) return;
+    const {path, query} = this.question, values = this.values("of"), body = byId("manifest").value;
+    const own = query?.(values, this.steps) ?? [];
+    this.ask({path, query: [...(path === "compare" ? [] : this.steps), ...own], body: body.trim() ? body : ""});
+  }
+
+  // Set a change, and ask what comes of it.
+  begin(option, values) {
+    this.steps = [];
+    this.list();
+    byId("kind").value = option;
+    this.offer(values);
+    byId("question").value = "check";
+    this.offerMore();
+    this.submit();
+  }
+
+  // Show the question of a link.
+  fill(question) {
+    if (!QUESTIONS.some((one) => one.path === question.path)) return;
+    const given = Object.fromEntries(question.query);
+    const isSurvival = question.path === "check" && "survive" in given;
+    byId("question").value = isSurvival ? "survive" : question.path;
+    this.offerMore({...given, nodes: given.names, pod: given.pod === "-" ? "" : given.pod});
+    const compared = (given.alternatives ?? "as-is").split("; ").map((text) => text.split(/ (.*)/s)).map(([option, value = ""]) => [option, value]);
+    this.steps = question.path === "compare" ? changesOf({query: compared}) : changesOf(question);
+    this.list();
+    byId("kind").value = "";
+    this.offer();
+    byId("manifest").value = question.body;
+    byId("manifest-box").open = Boolean(question.body);
+  }
+
+  async take(files) {
+    const texts = await Promise.all([...files].map((file) => file.text()));
+    byId("manifest").value = texts.join("\n---\n");
+    byId("manifest-box").open = true;
+    byId("kind").value = "";
+    this.offer();
+    byId("manifest").focus();
+    announce(`${[...files].map((file) => file.name).join(", ")} taken; Ask tells whether it fits`);
+  }
+
+  listenForDrops() {
+    const body = document.body;
+    addEventListener("dragover", (event) => {
+      event.preventDefault();
+      body.classList.add("dropping");
+    });
+    addEventListener("dragleave", (event) => event.relatedTarget || body.classList.remove("dropping"));
+    addEventListener("drop", (event) => {
+      event.preventDefault();
+      body.classList.remove("dropping");
+      const {files} = event.dataTransfer, text = event.dataTransfer.getData("text/plain");
+      if (files.length) this.take(files);
+      else if (text) this.take([new File([text], "the text")]);
+    });
+  }
+}

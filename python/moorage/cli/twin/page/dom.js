@@ -1,0 +1,67 @@
+// Elements. Texts become text nodes, never HTML.
+
+export const byId = (id) => document.getElementById(id);
+
+// Make an element. What begins with "on" listens, the rest are attributes; undefined and false leave one out.
+export function element(name, attributes = {}, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
+    else if (value !== undefined && value !== false) made.setAttribute(key, value === true ? "" : value);
+  }
+  made.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  return made;
+}
+
+export const link = (text, onclick, attributes = {}) => element("button", {type: "button", class: "plain", onclick, ...attributes}, text);
+
+export const count = (amount, one, several) => `${amount.toLocaleString("en")} ${amount === 1 ? one : several ?? `${one}s`}`;
+
+// Tell a screen reader.
+export function announce(text) {
+  byId("live").textContent = "";
+  setTimeout(() => { byId("live").textContent = text; }, 50);
+}
+
+// A table of texts and elements in a box that scrolls; of more than `most` rows the first ones.
+export const MOST_ROWS = 200;
+export function table(caption, headings, rows, numeric = []) {
+  const shown = rows.slice(0, MOST_ROWS);
+  const cell = (value, at) => {
+    const isLong = typeof value === "string" && value.length > 48;
+    return element("td", {class: numeric.includes(at) ? "num" : isLong ? "long" : "short"}, value);
+  };
+  const made = element("table", {class: "grid"}, element("caption", {}, caption),
+    element("thead", {}, element("tr", {}, headings.map((one, at) => element("th", {scope: "col", class: numeric.includes(at) ? "num" : undefined}, one)))),
+    element("tbody", {}, shown.map((row) => element("tr", {}, row.map(cell)))));
+  const more = rows.length - shown.length;
+  return [made, more > 0 ? element("p", {class: "note"}, `${count(more, "more row")} not shown.`) : null];
+}
+
+export const scrolled = (name, ...children) => element("div", {class: "scroll", tabindex: "0", role: "group", "aria-label": name}, ...children);
+
+export function copyButton(text, of) {
+  return element("button", {type: "button", onclick: async (event) => {
+    try {
+      await navigator.clipboard.writeText(text());
+      announce(`${of} copied`);
+      event.target.textContent = "Copied";
+      setTimeout(() => { event.target.textContent = `Copy ${of}`; }, 1500);
+    } catch {
+      announce(`the browser does not let this page copy; select the ${of}`);
+    }
+  }}, `Copy ${of}`);
+}
+
+// The button that switches between light and dark.
+export function theme() {
+  const root = document.documentElement, system = matchMedia("(prefers-color-scheme: dark)");
+  const isDark = () => (root.dataset.theme || (system.matches ? "dark" : "light")) === "dark";
+  const tell = () => { byId("theme").textContent = isDark() ? "Light colours" : "Dark colours"; };
+  byId("theme").addEventListener("click", () => {
+    root.dataset.theme = isDark() ? "light" : "dark";
+    tell();
+  });
+  system.addEventListener("change", tell);
+  tell();
+}

@@ -1,0 +1,210 @@
+// The page: the state of the cluster, its nodes and waiting pods, and the question of the address.
+import {nodeDetails, Squares} from "./squares.js";
+import {pageParts, show, showState, targetOf} from "./answers.js";
+import {ChangeForm, changesOf} from "./change.js";
+import {announce, byId, count, element, link, scrolled, table, theme} from "./dom.js";
+import {ask, askJson, hashOf, Refusal, questionOf, sameQuestion, token} from "./twin.js";
+
+const STATE_SECONDS = 5, NAMES = 3;
+let nodes = [], overview = null, asked = null, running = null, before = null;
+
+// ---- the address says what is asked -------------------------------------------------------------------------
+// Ask a question: it becomes the address of the page, so that "back" and links work.
+function open(question) {
+  before = document.activeElement;
+  const hash = hashOf(question);
+  asked = question;
+  if (location.hash !== hash) history.pushState(null, "", hash);
+  answer(question);
+}
+
+function follow() {
+  const question = questionOf(location.hash);
+  if (!question) return void (location.hash === "" && close(false));
+  if (sameQuestion(question, asked)) return;
+  asked = question;
+  form.fill(question);
+  answer(question);
+}
+
+function close(goesBack = true) {
+  running?.stop.abort();
+  asked = running = null;
+  byId("answer").hidden = true;
+  if (questionOf(location.hash)) history.pushState(null, "", location.pathname);
+  squares.compare(null);
+  if (goesBack) (before?.isConnected && before !== document.body ? before : byId("kind")).focus();
+}
+
+// ---- answers ------------------------------------------------------------------------------------------------
+async function answer(question) {
+  running?.stop.abort();
+  const own = running = {question, stop: new AbortController()};
+  const stopped = () => own.stop.signal.aborted;
+  squares.compare(null);
+  if (question.path === "node") return showNode(question);
+  showState("Asking…", [], [element("button", {type: "button", onclick: () => close()}, "Stop")]);
+  byId("answer-title").focus({preventScroll: false});
+  try {
+    const found = await ask({...question, query: [...question.query, ["output", "html"]]}, own.stop.signal);
+    if (stopped()) return;
+    const {headline, parts} = pageParts(found.text, opensOf(question));
+    show(question, found, headline, parts, () => close());
+    focusAnswer(headline);
+    await showAfter(question, own.stop.signal);
+  } catch (error) {
+    if (stopped() || error.name === "AbortError") return;
+    refused(error, question);
+  }
+}
+
+function focusAnswer(headline) {
+  byId("answer-title").focus();
+  byId("answer").scrollIntoView({block: "nearest"});
+  announce(headline);
+}
+
+function refused(error, question) {
+  if (!(error instanceof Refusal)) console.error(error);
+  showState("There is no answer", [error.message], [element("button", {type: "button", onclick: () => answer(question)}, "Ask again"), element("button", {type: "button", onclick: () => close()}, "Close")]);
+  byId("answer-title").focus();
+  announce(`There is no answer: ${error.message}`);
+  wantsToken(error);
+}
+
+// Colour the nodes as they are after the changes of a question.
+async function showAfter(question, signal) {
+  const query = changesOf(question);
+  const changes = question.path === "check" || question.path === "simulate";
+  if (!changes || !query.length && !question.body) return;
+  const found = await askJson({path: "nodes", query, body: question.body}, signal);
+  if (!signal.aborted) squares.compare(found.document.items);
+}
+
+// What names in an answer open: they are asked about after the same changes.
+function opensOf(question) {
+  const query = changesOf(question), known = new Set(nodes.map((node) => node.name));
+  return {
+    openNode: (name) => open({path: "node", query: [["name", name]], body: ""}),
+    explain: (target) => open({path: "explain", query: [["target", target], ...query], body: question.body}),
+    isNode: (text) => known.has(text),
+  };
+}
+
+const explain = (target) => open({path: "explain", query: [["target", target]], body: ""});
+
+// A node is known already; what would come of it is asked.
+function showNode(question) {
+  const name = question.query.find(([option]) => option === "name")?.[1], node = nodes.find((one) => one.name === name);
+  if (!overview) return showState(name, [], []);
+  if (!node) return refused(new Refusal(404, `the cluster has no node ${name}`), question);
+  const act = (text, run) => element("button", {type: "button", onclick: run}, text);
+  const actions = element("div", {class: "tools"}, act("Drain it", () => form.begin("drain", {nodes: name})), act("Lose it", () => form.begin("remove-nodes", {nodes: name})),
+    act("Move its pods one by one", () => open({path: "plan/drain", query: [["names", name]], body: ""})),
+    act("Would Karpenter remove it?", () => explain(`node/${name}`)));
+  const details = nodeDetails(node, (namespace, workload) => link(workload, () => explain(targetOf(namespace, workload))));
+  show(question, overview, name, [actions, ...details], () => close());
+  focusAnswer(`${name}, node`);
+}
+
+// ---- the cluster --------------------------------------------------------------------------------------------
+async function readCluster() {
+  byId("nodes").setAttribute("aria-busy", "true");
+  byId("waiting").setAttribute("aria-busy", "true");
+  byId("problem").textContent = "";
+  try {
+    overview = await askJson({path: "nodes"});
+    nodes = overview.document.items;
+    squares.set(nodes);
+    suggest();
+    byId("nodes").setAttribute("aria-busy", "false");
+    if (asked?.path === "node") showNode(asked);
+    const waiting = await askJson({path: "check"});
+    showWaiting(waiting);
+  } catch (error) {
+    byId("problem").textContent = error.message;
+    if (!nodes.length) byId("headline").textContent = "The cluster is not known yet.";
+    wantsToken(error);
+  } finally {
+    byId("nodes").setAttribute("aria-busy", "false");
+    byId("waiting").setAttribute("aria-busy", "false");
+  }
+}
+
+function suggest(more = []) {
+  const options = (values) => [...new Set(values)].filter(Boolean).sort().map((value) => element("option", {value}));
+  byId("known-nodes").replaceChildren(...options([...nodes.flatMap((node) => [node.pool && `pool=${node.pool}`]), ...nodes.map((node) => node.name).slice(0, 2000)]));
+  byId("known-zones").replaceChildren(...options(nodes.map((node) => node.zone)));
+  const holders = nodes.flatMap((node) => node.holders);
+  byId("known-workloads").replaceChildren(...options([...more, ...holders].filter((one) => !one.workload.startsWith("pod/")).map((one) => targetOf(one.namespace, one.workload))));
+}
+
+function showWaiting({document: found, command}) {
+  const waits = found.findings.reduce((sum, one) => sum + one.names.length, 0);
+  const says = [count(nodes.length, "node"), waits ? `${count(waits, "pod waits", "pods wait")}` : "every pod that should run has a node"];
+  if (found.placed) says.push(`${count(found.placed, "pod has no node yet and would find one", "pods have no node yet and would find one")}`);
+  byId("headline").textContent = `${says.join("; ")}.`;
+  suggest(found.findings);
+  const rows = found.findings.map((one) => [
+    link(one.workload, () => explain(targetOf(one.namespace, one.workload))), one.namespace, String(one.names.length), one.status,
+    one.rejections.map(({nodes: many, reasons}) => `${reasons.join(", ")} (${count(many, "node")})`).join("; ") || one.reason,
+    element("ul", {class: "names"}, one.names.slice(0, NAMES).map((name) => element("li", {}, link(name, () => explain(`${one.namespace}/${name}`)))),
+      one.names.length > NAMES ? element("li", {}, `and ${one.names.length - NAMES} more`) : null)]);
+  const made = rows.length ? [scrolled("Pods that wait", ...table("Each workload whose pods wait, and why; a name explains it", ["workload", "namespace", "pods", "status", "why", "names"], rows, [2]))]
+    : [element("p", {}, "None.")];
+  byId("findings").replaceChildren(...made, element("div", {class: "about"}, "Command: ", element("code", {}, command)));
+}
+
+// Ask every few seconds how old the state is, and whether it has changed.
+async function watchState() {
+  if (!document.hidden && overview) {
+    try {
+      const {document: state} = await askJson({path: "state"});
+      byId("state").textContent = stateText(state);
+      if (byId("problem").dataset.of === "state") byId("problem").textContent = "";
+    } catch (error) {
+      byId("problem").textContent = error.message;
+      byId("problem").dataset.of = "state";
+    }
+  }
+  setTimeout(watchState, STATE_SECONDS * 1000);
+}
+
+function stateText(state) {
+  if (!state.resourceVersions) return "Of files, which are read for each question.";
+  const seen = new Map(overview.versions.split(" ").map((text) => text.split("=")));
+  const changed = Object.entries(state.resourceVersions).filter(([kind, at]) => at && at !== seen.get(kind)).map(([kind]) => kind);
+  const unreadable = Object.entries(state.unreadable).map(([kind, why]) => `${kind} cannot be read now: ${why}.`);
+  const leftOut = state.leftOut.length ? `May not be listed: ${state.leftOut.join(", ")}.` : "";
+  const news = changed.length ? `${changed.join(", ")} changed since this page read the cluster; Refresh shows it.` : "";
+  return [`The twin heard of the cluster ${state.stalenessSeconds.toFixed(1)} s ago.`, ...unreadable, leftOut, news].filter(Boolean).join(" ");
+}
+
+function wantsToken(error) {
+  if (error.status === 401 || error.status === 403) byId("token").hidden = false;
+}
+
+// ---- start --------------------------------------------------------------------------------------------------
+const squares = new Squares((node) => open({path: "node", query: [["name", node.name]], body: ""}));
+const form = new ChangeForm(open);
+document.documentElement.classList.add("js");
+theme();
+byId("refresh").addEventListener("click", async () => {
+  await readCluster();
+  announce(byId("headline").textContent);
+});
+byId("token").addEventListener("submit", async (event) => {
+  event.preventDefault();
+  token.set(new FormData(event.target).get("token"));
+  byId("token").hidden = true;
+  await readCluster();
+  if (asked) answer(asked);
+});
+addEventListener("keydown", (event) => {
+  if (event.key === "Escape" && !byId("answer").hidden) close();
+});
+addEventListener("popstate", follow);
+addEventListener("hashchange", follow);
+readCluster();
+follow();
+setTimeout(watchState, 1000);

@@ -1,0 +1,222 @@
+// Nodes as squares by zone and pool, and as a table.
+import {byId, count, element, link, scrolled, table} from "./dom.js";
+
+const SIZES = [[60, 26], [400, 18], [2000, 13], [Infinity, 10]];
+const BYTES = /^(memory|ephemeral-storage|hugepages-)/;
+
+export function amount(resource, value) {
+  if (resource === "cpu") return (value / 1000).toLocaleString("en", {maximumSignificantDigits: 4});
+  if (!BYTES.test(resource)) return value.toLocaleString("en");
+  const [unit, divisor] = [["Ti", 2 ** 40], ["Gi", 2 ** 30], ["Mi", 2 ** 20], ["Ki", 2 ** 10]].find(([, size]) => value >= size) ?? ["", 1];
+  return `${(value / divisor).toLocaleString("en", {maximumSignificantDigits: 4})}${unit}`;
+}
+
+// How much of a resource is requested, in per cent; null where the node has none.
+export function percent(node, resource) {
+  const room = node.allocatable[resource] ?? 0;
+  return room ? 100 * (node.requested[resource] ?? 0) / room : node.requested[resource] ? Infinity : null;
+}
+
+const shade = (share) => share === null ? "none" : share > 100 ? "over" : `h${Math.min(9, Math.floor(share / 10))}`;
+export const shareText = (share) => share === null ? "none" : share === Infinity ? "more than there is" : `${share.toFixed(share < 10 ? 1 : 0)} %`;
+const place = (node) => [node.zone && `zone ${node.zone}`, node.pool && `pool ${node.pool}`].filter(Boolean).join(", ");
+
+export const resourcesOf = (nodes) => {
+  const names = new Set(nodes.flatMap((node) => Object.keys(node.allocatable)));
+  return ["cpu", "memory", "pods", ...[...names].filter((name) => !["cpu", "memory", "pods"].includes(name)).sort()].filter((name) => names.has(name));
+};
+
+export class Squares {
+  // `open` is called with the node that is chosen, and the element.
+  constructor(open) {
+    this.open = open;
+    this.before = [];
+    this.after = null;
+    this.side = "before";
+    this.current = "";
+    this.map = byId("map");
+    this.buttons = [];
+    for (const id of ["grouping", "search"]) byId(id).addEventListener("input", () => this.draw());
+    byId("resource").addEventListener("input", () => this.paint());
+    for (const radio of document.querySelectorAll("[name=side]")) radio.addEventListener("change", () => this.show(radio.value));
+    this.map.addEventListener("click", ({target}) => this.find(target, (node) => this.open(node)));
+    this.map.addEventListener("mouseover", ({target}) => this.find(target, (node) => this.read(node)));
+    this.map.addEventListener("focusin", ({target}) => this.find(target, (node) => this.rove(node, target)));
+    this.map.addEventListener("keydown", (event) => this.move(event));
+    byId("as-table").addEventListener("toggle", () => this.tabulate());
+    byId("legend").append(...[...Array(10).keys()].map((step) => this.sample(`h${step}`, `${step * 10}–${step * 10 + 10} %`)),
+      this.sample("over", "over 100 %"), this.sample("none", "has none"), this.sample("cordoned", "cordoned"));
+  }
+
+  sample(name, text) {
+    return element("li", {}, element("span", {class: `swatch ${name}`}), text);
+  }
+
+  set(before) {
+    this.before = before;
+    const chosen = byId("resource").value, resources = resourcesOf(before);
+    byId("resource").replaceChildren(...resources.map((name) => element("option", {}, name)));
+    if (resources.includes(chosen)) byId("resource").value = chosen;
+    this.compare(null);
+  }
+
+  // Show the nodes after a change; null without one.
+  compare(after) {
+    this.after = after && new Map(after.map((node) => [node.name, node]));
+    byId("sides").hidden = !after;
+    this.show(after ? "after" : "before");
+  }
+
+  show(side) {
+    this.side = side;
+    for (const radio of document.querySelectorAll("[name=side]")) radio.checked = radio.value === side;
+    this.draw();
+  }
+
+  // The nodes of both sides, each once: [before, after], of which one may be missing.
+  pairs() {
+    const names = new Set(this.before.map((node) => node.name));
+    const came = this.after ? [...this.after.values()].filter((node) => !names.has(node.name)) : [];
+    return [...this.before.map((node) => [node, this.after ? this.after.get(node.name) : node]), ...came.map((node) => [undefined, node])];
+  }
+
+  draw() {
+    const word = byId("search").value.toLowerCase(), keys = byId("grouping").value.split(" ").filter(Boolean);
+    const groups = new Map();
+    this.nodes = new Map();
+    for (const [before, after] of this.pairs()) {
+      const node = this.side === "after" ? after ?? before : before;
+      if (!node || !node.name.toLowerCase().includes(word)) continue;
+      this.nodes.set(node.name, [node, before, after]);
+      const name = keys.map((key) => node[key] ? `${key} ${node[key]}` : "").filter(Boolean).join(", ") || (keys.length ? `without ${keys.join(" and ")}` : "all nodes");
+      if (!groups.has(name)) groups.set(name, []);
+      groups.get(name).push(node.name);
+    }
+    const size = SIZES.find(([most]) => this.nodes.size <= most)[1];
+    this.map.style.setProperty("--size", `${size}px`);
+    const names = [...groups.keys()].sort((a, b) => a.localeCompare(b, "en", {numeric: true}));
+    this.buttons = [];
+    this.map.replaceChildren(...names.map((name, at) => {
+      const members = groups.get(name), squares = members.map(square);
+      this.buttons.push(...squares);
+      const columns = names.length === 1 ? members.length : Math.max(6, Math.ceil(Math.sqrt(1.6 * members.length)));
+      const made = element("div", {class: "group", role: "group", "aria-labelledby": `group-${at}`},
+        element("p", {id: `group-${at}`}, `${name}: ${count(members.length, "node")}`), element("div", {class: "squares"}, squares));
+      made.style.setProperty("--columns", columns);
+      return made;
+    }));
+    this.positions = new Map(this.buttons.map((button, at) => [button.dataset.name, at]));
+    this.inTabs = this.buttons[this.positions.get(this.current) ?? 0];
+    if (this.inTabs) this.inTabs.tabIndex = 0;
+    this.paint();
+  }
+
+  // Colour and name the squares.
+  paint() {
+    const resource = byId("resource").value;
+    for (const button of this.buttons) {
+      const [node, before, after] = this.nodes.get(button.dataset.name), isGone = this.side === "after" && !after;
+      const differs = this.after && (!before || !after || percent(before, resource) !== percent(after, resource));
+      button.className = isGone ? "gone" : `${shade(percent(node, resource))}${node.schedulable ? "" : " cordoned"}${differs ? " differs" : ""}`;
+      button.setAttribute("aria-label", this.text(node.name, resource));
+    }
+    byId("readout").textContent = this.summary(resource);
+    this.tabulate();
+  }
+
+  text(name, resource) {
+    const [node, before, after] = this.nodes.get(name);
+    const shares = (one) => one ? shareText(percent(one, resource)) : "not there";
+    const use = !this.after || !before === !after && percent(before, resource) === percent(after, resource)
+      ? shares(node) : `${shares(before)} before, ${shares(after)} after`;
+    return `${name}: ${resource} ${use}${node.schedulable ? "" : ", cordoned"}`;
+  }
+
+  summary(resource) {
+    if (byId("search").value) return `${this.nodes.size} of ${count(this.pairs().length, "node")}`;
+    const use = (nodes) => {
+      const sum = (kind) => nodes.reduce((total, node) => total + (node[kind][resource] ?? 0), 0);
+      return percent({allocatable: {[resource]: sum("allocatable")}, requested: {[resource]: sum("requested")}}, resource);
+    };
+    const now = `${count(this.before.length, "node")}, ${resource} ${shareText(use(this.before))}`;
+    if (!this.after) return `${now} requested`;
+    const after = [...this.after.values()];
+    return `Before: ${now} requested. After: ${count(after.length, "node")}, ${resource} ${shareText(use(after))}.`;
+  }
+
+  find(target, then) {
+    const known = this.nodes?.get(target.dataset?.name);
+    if (known) then(known[0]);
+  }
+
+  read(node) {
+    byId("readout").textContent = [this.text(node.name, byId("resource").value), place(node)].filter(Boolean).join(" · ");
+  }
+
+  rove(node, square) {
+    this.inTabs.tabIndex = -1;
+    this.inTabs = square;
+    square.tabIndex = 0;
+    this.current = node.name;
+    this.read(node);
+  }
+
+  move(event) {
+    const square = event.target.closest("[data-name]");
+    if (!square || event.ctrlKey || event.altKey || event.metaKey) return;
+    const every = this.buttons, at = this.positions.get(square.dataset.name);
+    const next = {ArrowRight: () => every[at + 1], ArrowLeft: () => every[at - 1], Home: () => every[0], End: () => every.at(-1),
+      ArrowDown: () => this.vertical(every, at, 1), ArrowUp: () => this.vertical(every, at, -1)}[event.key]?.();
+    if (next === undefined && !event.key.startsWith("Arrow")) return;
+    event.preventDefault();
+    next?.focus();
+  }
+
+  // The square below or above: the nearest of the next row.
+  vertical(every, at, direction) {
+    const own = every[at].getBoundingClientRect();
+    let top = null, best, distance = Infinity;
+    for (let other = at + direction; every[other]; other += direction) {
+      const its = every[other].getBoundingClientRect();
+      if (top === null && Math.abs(its.top - own.top) < 2) continue;
+      top ??= its.top;
+      if (Math.abs(its.top - top) >= 2) break;
+      if (Math.abs(its.left - own.left) < distance) [best, distance] = [every[other], Math.abs(its.left - own.left)];
+    }
+    return best;
+  }
+
+  tabulate() {
+    const box = byId("as-table");
+    if (!box.open) return;
+    const resource = byId("resource").value;
+    const rows = [...this.nodes.values()].map(([node, before, after]) => {
+      const use = [before, ...(this.after ? [after] : [])].map((one) => one ? shareText(percent(one, resource)) : "–");
+      return [link(node.name, () => this.open(node)), node.zone, node.pool, ...use, amount(resource, node.allocatable[resource] ?? 0), node.schedulable ? "" : "yes"];
+    });
+    const uses = this.after ? [`${resource} before`, `${resource} after`] : [resource];
+    box.lastElementChild.replaceWith(scrolled("Nodes", ...table("Nodes", ["node", "zone", "pool", ...uses, "allocatable", "cordoned"], rows)));
+  }
+}
+
+function square(name) {
+  const button = document.createElement("button");
+  button.type = "button";
+  button.tabIndex = -1;
+  button.dataset.name = name;
+  return button;
+}
+
+// What there is to say about one node.
+export function nodeDetails(node, explain) {
+  const rows = resourcesOf([node]).map((name) => [name, ...["requested", "allocatable", "free"].map((kind) => amount(name, node[kind][name] ?? 0)), shareText(percent(node, name))]);
+  const holders = node.holders.map((one) => [one.workload.startsWith("node/") ? one.workload : explain(one.namespace, one.workload), one.namespace, String(one.pods),
+    Object.entries(one.requested).map(([name, value]) => `${amount(name, value)} ${name}`).join(", ")]);
+  const largest = Object.entries(node.largest).map(([name, value]) => `${amount(name, value)} ${name}`).join(", ");
+  return [
+    element("p", {}, [place(node), node.schedulable ? "" : "cordoned", node.taints.length ? `taints ${node.taints.join(", ")}` : "no taints"].filter(Boolean).join("; ")),
+    element("p", {}, largest ? `The largest pod that still fits by its requests: ${largest}.` : "No pod fits any more."),
+    scrolled("Room", ...table("Room", ["resource", "requested", "allocatable", "free", "use"], rows, [1, 2, 3, 4])),
+    holders.length ? scrolled("Workloads that hold most", ...table("Workloads that hold most", ["workload", "namespace", "pods", "requested"], holders, [2])) : element("p", {}, "No pod runs here."),
+  ];
+}

@@ -1,0 +1,364 @@
+"""Tasks of a planner on the page of a twin, in a real browser: `make test-report`."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from moorage.cli import main
+from moorage.cli.twin.asked_twin import AskedTwin
+from moorage.cli.twin.page_files import page_files
+from moorage.serve import DelegatedAuthorization
+from moorage.serve.twin import Reply, TwinServer
+from moorage.serve.twin.twin_server import Answer
+from tests.cli.test_simulate import pod
+from tests.house.source import ROOT
+from tests.serve.test_secure_server import connection, review
+
+from .pages import EVIL
+from .test_browser import Opened, browser
+from .test_page import evil_page
+
+__all__ = ["browser"]
+pytestmark = [pytest.mark.report, pytest.mark.filterwarnings("default")]  # of selenium itself
+
+TEAM = "tests/data/users/dump.json.gz"
+AWS = "tests/data/archives/must-gather.tar.gz"
+SHOP = "examples/shop/cluster.yaml"
+READ = """
+return document.querySelector("#findings").children.length > 0 && !document.querySelector("[aria-busy=true]")
+"""
+DROP = """
+const data = new DataTransfer();
+data.items.add(new File([arguments[0]], "release.yaml"));
+dispatchEvent(new DragEvent("drop", {dataTransfer: data}));
+"""
+
+
+class Twin(Opened):
+    """The page of a twin in the browser."""
+
+    def __init__(self, browser: Any, address: str) -> None:
+        super().__init__(browser)
+        self.address = address
+
+    def visit(self, fragment: str = "", scheme: str = "light") -> None:
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        self.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+        self.browser.get("about:blank")
+        self.browser.get(f"{self.address}/{fragment}")
+        self.until(READ)
+
+    def until(self, script: str, *arguments: object) -> None:
+        from selenium.webdriver.support.wait import WebDriverWait
+
+        WebDriverWait(self.browser, 60, 0.05).until(
+            lambda browser: browser.execute_script(script, *arguments), script
+        )
+
+    def answer(self) -> str:
+        """Wait for an answer; return its headline."""
+        self.until(READ)
+        return str(self.one("#answer-title").text)
+
+    def repeated(self, capsys: pytest.CaptureFixture[str]) -> str:
+        """Return the first line of what the command beside the answer prints."""
+        command = shlex.split(self.one("#answer .about code").get_attribute("textContent"))
+        capsys.readouterr()
+        main(command[1:])
+        return capsys.readouterr().out.splitlines()[0]
+
+    def pick(self, selector: str, value: str) -> None:
+        from selenium.webdriver.support.select import Select
+
+        Select(self.one(selector)).select_by_visible_text(value)
+
+    def type(self, selector: str, text: str) -> None:
+        field = self.one(selector)
+        field.clear()
+        field.send_keys(text)
+
+    def ask(self, change: str, question: str = "", **fields: str) -> str:
+        """Build a change in the form, ask, and return the headline of the answer."""
+        self.pick("#kind", change)
+        for name, text in fields.items():
+            self.type(f"#fields [name={name}]", text)
+        if question:
+            self.pick("#question", question)
+        self.one("#change .main").click()
+        return self.answer()
+
+    def press(self, text: str, within: str = "#answer") -> None:
+        """Click what is named so."""
+        next(one for one in self.all(f"{within} button") if one.text == text).click()
+
+    def keys(self, *keys: str) -> None:
+        from selenium.webdriver import ActionChains
+
+        ActionChains(self.browser).send_keys(*keys).perform()
+
+    def rows(self, selector: str) -> list[list[str]]:
+        cells = "return [...arguments[0].cells].map(cell => cell.textContent)"
+        return [self.browser.execute_script(cells, row) for row in self.all(f"{selector} tbody tr")]
+
+    def focused(self) -> str:
+        return str(
+            self.browser.execute_script(
+                "return document.activeElement.textContent || document.activeElement.id"
+            )
+        )
+
+
+@pytest.fixture
+def serve(browser: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Twin]]:
+    monkeypatch.chdir(ROOT)
+    with ExitStack() as stack:
+
+        def make(*files: str, answer: Answer | None = None, **more: Any) -> Twin:
+            answer = AskedTwin(None, files).reply if answer is None else answer
+            options = {"alive": {}, "ready": {}, "metrics": bytes} | more
+            server = TwinServer(("127.0.0.1", 0), answer, page=page_files(), **options)
+            stack.callback(server.close)
+            return Twin(browser, f"http://127.0.0.1:{server.port}")
+
+        yield make
+    told = [one["message"] for one in browser.get_log("browser")]
+    assert [one for one in told if "Failed to load resource" not in one] == []  # as where the policy forbids
+
+
+def test_which_pods_wait_and_why_and_what_would_help_one(
+    serve: Callable[..., Twin], capsys: pytest.CaptureFixture[str]
+) -> None:
+    twin = serve("examples")
+    twin.visit()
+    rows = {row[0]: row for row in twin.rows("#findings")}
+    assert rows["replicaset/gpu-rs-03"][1:5] == [
+        "pai-gpu",
+        "6",
+        "unschedulable",
+        "node(s) had untolerated taint(s) (1 node); Insufficient memory (1 node); "
+        "Insufficient cpu, Insufficient memory (1 node)",
+    ]
+    twin.press("gpu-rs-03-hc4qv", "#findings")
+    assert "0 of 3 nodes" in twin.answer()
+    assert twin.repeated(capsys) == "pai-gpu/gpu-rs-03-hc4qv: fits 0 of 3 nodes"
+    assert "What would help" in twin.one("#answer").text
+
+
+def test_a_node_shows_its_room_and_what_holds_it(
+    serve: Callable[..., Twin], capsys: pytest.CaptureFixture[str]
+) -> None:
+    twin = serve(TEAM)
+    twin.visit()
+    name = "ip-10-0-1-28.eu-west-1.compute.internal"
+    twin.one(f"#map [data-name='{name}']").click()
+    assert twin.answer() == name
+    assert ["deployment/svc-30", "payments", "1"] in [row[:3] for row in twin.rows("#answer")]
+    twin.press("deployment/svc-30")
+    twin.until("return document.querySelector('#answer-title').textContent !== arguments[0]", name)
+    assert "svc-30" in twin.answer()
+    assert "svc-30" in twin.repeated(capsys)
+
+
+def test_a_drain_says_which_pods_wait_and_shows_the_nodes_after_it(
+    serve: Callable[..., Twin], capsys: pytest.CaptureFixture[str]
+) -> None:
+    twin = serve(TEAM)
+    twin.visit()
+    headline = twin.ask("drain nodes", nodes="topology.kubernetes.io/zone=eu-west-1a")
+    assert (headline, headline.split(":")[0]) == (twin.repeated(capsys), "FAIL")
+    assert "deployment/svc-30" in [row[1] for row in twin.rows("#answer")]
+    name = "ip-10-0-1-28.eu-west-1.compute.internal"
+    assert twin.one(f"#map [data-name='{name}']").get_attribute("aria-label").endswith("after, cordoned")
+    twin.one("[value=before]").click()
+    assert "cordoned" not in twin.one(f"#map [data-name='{name}']").get_attribute("aria-label")
+
+
+def test_the_loss_of_a_zone_leaves_pods_without_a_place(
+    serve: Callable[..., Twin], capsys: pytest.CaptureFixture[str]
+) -> None:
+    twin = serve(AWS)
+    twin.visit()
+    headline = twin.ask("lose a zone", zone="us-east-1b")
+    assert (headline, headline) == (twin.repeated(capsys), "FAIL: 4 pods have no node")
+    assert len(twin.all("#map .gone")) == 4
+    assert "deployment/router-default" in [row[1] for row in twin.rows("#answer")]
+
+
+def test_a_workload_is_scaled_and_restarted(
+    serve: Callable[..., Twin], capsys: pytest.CaptureFixture[str]
+) -> None:
+    twin = serve(SHOP)
+    twin.visit()
+    assert twin.ask("scale a workload", workload="deployment/shop/web", number="40") == twin.repeated(capsys)
+    assert twin.one("#answer-title").text.startswith("FAIL")
+    twin.press("take out", "#steps")
+    assert twin.ask("restart a workload", workload="deployment/shop/web") == twin.repeated(capsys)
+    assert "--restart=deployment/shop/web" in twin.one("#answer .about code").text
+    assert "--scale" not in twin.one("#answer .about code").text
+
+
+def test_a_manifest_that_is_dropped_fits_or_not_and_says_where(
+    serve: Callable[..., Twin], capsys: pytest.CaptureFixture[str]
+) -> None:
+    twin = serve(SHOP)
+    twin.visit()
+    release = (ROOT / "examples/shop/release.yaml").read_text()
+    twin.browser.execute_script(DROP, release)
+    twin.until("return document.querySelector('#manifest').value === arguments[0]", release)
+    twin.one("#change .main").click()
+    assert twin.answer() == "FAIL: 1 pod has no node"
+    twin.pick("#question", "Where do the pods go?")
+    twin.one("#change .main").click()
+    assert twin.answer().startswith("9 pods have found a node, 1 has none")
+    (row,) = [row for row in twin.rows("#answer") if row[1:2] == ["deployment/web"]]
+    assert "new-a (2)" in row[-1]
+    assert "with the manifest as its standard input" in twin.one("#answer .about").text
+
+
+def test_added_nodes_let_waiting_pods_run(
+    serve: Callable[..., Twin], capsys: pytest.CaptureFixture[str]
+) -> None:
+    twin = serve(SHOP, "examples/shop/release.yaml")
+    twin.visit()
+    assert "1 pod waits" in twin.one("#headline").text
+    headline = twin.ask("add nodes", node="new-a", number="1")
+    assert (headline, headline.split(":")[0]) == (twin.repeated(capsys), "PASS")
+    assert "7 nodes" in twin.one("#readout").text
+
+
+def test_how_many_more_of_a_template_fit(
+    serve: Callable[..., Twin], capsys: pytest.CaptureFixture[str]
+) -> None:
+    twin = serve(SHOP)
+    twin.visit()
+    twin.pick("#question", "How many more fit?")
+    twin.type("#of [name=pod]", "deploy/shop/web")
+    twin.pick("#kind", "nothing")
+    twin.one("#change .main").click()
+    assert (twin.answer(), twin.repeated(capsys)) == ("12 of shop/web fit",) * 2
+
+
+def test_a_link_opens_the_same_answer(serve: Callable[..., Twin]) -> None:
+    twin = serve(SHOP)
+    twin.visit()
+    twin.browser.execute_script(
+        "document.querySelector('#manifest').value = arguments[0]",
+        "# none\n" + json.dumps(pod("new ü & co"[:3])),
+    )
+    first = twin.ask("drain nodes", nodes="old-a")
+    body, command = twin.one("#answer").text, twin.one("#answer .about code").text
+    address = twin.one("#answer .about a").get_attribute("href")
+    twin.visit(address.removeprefix(f"{twin.address}/"))
+    assert (twin.answer(), twin.one("#answer").text) == (first, body)
+    assert twin.one("#answer .about code").text == command
+    assert twin.one("#steps code").text == "drain old-a"
+    twin.browser.back()
+    twin.until(
+        "return document.querySelector('#answer') === null || document.querySelector('#answer').hidden"
+    )
+
+
+def test_the_keyboard_alone_drains_a_node(serve: Callable[..., Twin]) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    twin = serve(SHOP)
+    twin.visit()
+    for _ in range(20):
+        twin.keys(Keys.TAB)
+        if twin.browser.execute_script("return document.activeElement.matches('#map [data-name]')"):
+            break
+    name = "return document.activeElement.dataset.name"
+    first = twin.browser.execute_script(name)
+    twin.keys(Keys.ARROW_RIGHT)
+    assert twin.browser.execute_script(name) != first
+    twin.keys(Keys.END, Keys.HOME, Keys.ARROW_DOWN, Keys.ARROW_UP)
+    assert twin.browser.execute_script(name) == first
+    twin.keys(Keys.ENTER)
+    assert twin.answer() == first == twin.focused()
+    for _ in range(20):
+        twin.keys(Keys.TAB)
+        if twin.focused() == "Drain it":
+            break
+    twin.keys(Keys.ENTER)
+    twin.until("return /PASS|FAIL/.test(document.activeElement.textContent)")
+    assert f"--drain={first}" in twin.one("#answer .about code").text
+    twin.keys(Keys.ESCAPE)
+    assert not twin.one("#answer").is_displayed()
+    assert twin.browser.execute_script("return document.activeElement !== document.body")
+
+
+def test_errors_are_told_and_the_page_stays_usable(serve: Callable[..., Twin]) -> None:
+    twin = serve(SHOP)
+    twin.visit()
+    assert twin.ask("drain nodes", nodes="no-such-node") == "There is no answer"
+    assert "no-such-node" in twin.one("#answer").text
+    twin.press("take out", "#steps")
+    assert twin.ask("drain nodes", nodes="old-a").startswith("PASS")
+
+
+def test_a_token_is_asked_for_and_kept_in_the_tab(serve: Callable[..., Twin]) -> None:
+    reviews = connection(review)
+    twin = serve(SHOP, authorization=DelegatedAuthorization(reviews, reviews))
+    twin.browser.get(f"{twin.address}/")
+    twin.until("return !document.querySelector('#token').hidden")
+    twin.type("#token input", "scraper-token")
+    twin.one("#token button").click()
+    twin.until(READ)
+    assert "6 nodes" in twin.one("#headline").text
+    assert twin.browser.execute_script("return [localStorage.length, sessionStorage.length]") == [0, 1]
+    twin.browser.execute_script("sessionStorage.clear()")
+
+
+def test_names_never_become_html(serve: Callable[..., Twin]) -> None:
+    amounts = {kind: {"cpu": 1, EVIL: 1} for kind in ("allocatable", "requested", "free", "largest")}
+    holder = {"namespace": EVIL, "workload": EVIL, "pods": 1, "requested": {EVIL: 1}}
+    room = {"name": EVIL, "zone": EVIL, "pool": EVIL, "schedulable": 1, "taints": [EVIL], "holders": [holder]}
+    finding = {
+        "namespace": EVIL,
+        "workload": EVIL,
+        "names": [EVIL],
+        "status": EVIL,
+        "reason": EVIL,
+        "rejections": [],
+    }
+    documents = {
+        "nodes": {"items": [room | amounts]},
+        "check": {"findings": [finding], "placed": 0},
+        "state": {},
+    }
+    page = evil_page().encode()
+
+    def answer(path: str, query: list[tuple[str, str]], body: bytes) -> Reply:
+        found = page if ("output", "html") in query else json.dumps(documents[path]).encode()
+        return Reply(200, found, headers=[("Moorage-Repeat", EVIL), ("Moorage-Notes", json.dumps([EVIL]))])
+
+    twin = serve(answer=answer)
+    twin.visit("#explain?target=p")
+    assert twin.answer() == EVIL
+    twin.one("#as-table summary").click()
+    assert EVIL in twin.one("#answer").text
+    twin.one("#map [data-name]").click()
+    assert (twin.answer(), twin.all("img"), twin.browser.title) == (EVIL, [], "Moorage twin")
+    assert all(EVIL in twin.one(selector).text for selector in ("#map", "#findings", "#as-table"))
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_is_accessible_and_fits_a_phone(scheme: str, serve: Callable[..., Twin]) -> None:
+    twin = serve("examples")
+    metrics = {"width": 400, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    twin.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    try:
+        twin.visit("#explain?target=pai-gpu/gpu-rs-03-hc4qv", scheme)
+        twin.one("#as-table summary").click()
+        assert twin.violations() == []
+        widths = "return [document.documentElement.scrollWidth, document.documentElement.clientWidth]"
+        width, room = twin.browser.execute_script(widths)
+        assert width <= room
+    finally:
+        twin.browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})

@@ -53,5 +53,5 @@ def test_in_turns_is_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(NodeSnapshot, "_place_in_turns", lambda *one: (calls.append(1), turns(*one))[1])
     assert loop() == together
     assert calls
-    monkeypatch.setattr(NodeSnapshot, "alike", lambda self, pods: 1)
+    monkeypatch.setattr(NodeSnapshot, "is_alone", lambda self, plain: False)
     assert loop() == together

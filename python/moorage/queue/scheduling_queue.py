@@ -413,8 +413,8 @@ class SchedulingQueue:
             self._timers.undo(timers)
             self.nominator.undo(nominated)
 
-    def copy_from(self, other: SchedulingQueue) -> None:
-        """Take copies of the pods of another queue, and its nominations.
+    def copy_from(self, other: SchedulingQueue, waiting: bool = True) -> None:
+        """Take copies of the pods of another queue, unless only the nominations are wanted, and those.
 
         Parameters
         ----------
@@ -422,8 +422,9 @@ class SchedulingQueue:
             With the same plugins.
         """
         with other._lock, self._lock:
-            self._queue.copy_from(other._queue)
-            self._timers.undo(other._timers.save())
+            if waiting:
+                self._queue.copy_from(other._queue)
+                self._timers.undo(other._timers.save())
             self.nominator.undo(other.nominator.save())
 
     def repair(self) -> None:

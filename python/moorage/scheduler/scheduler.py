@@ -181,7 +181,7 @@ class PodScheduler(SchedulerParts):
         """
         return self.cache.transaction(self.context.transaction_parts)
 
-    def fork(self, clock: Callable[[], float] | None = None) -> Self:
+    def fork(self, clock: Callable[[], float] | None = None, queued: bool = True) -> Self:
         """Return an independent copy of the scheduler: its cache, store, queue, nominations, pods that wait
         on Permit, and volumes. Objects are shared.
 
@@ -193,6 +193,9 @@ class PodScheduler(SchedulerParts):
         ----------
         clock : callable, optional
             The clock of the copy, if this scheduler has one: both show the same time now.
+        queued : bool, optional
+            Whether the queue of the copy has the pods that wait. One that is only asked where pods fit does
+            without.
 
         Raises
         ------
@@ -214,7 +217,7 @@ class PodScheduler(SchedulerParts):
         out._time = time_of(None)
         out._time.now = self._time.now
         with out._assembled(cache, store.clone(out._time), profiles):
-            out._transaction_parts.copy_from(records)
+            out._transaction_parts.copy_from(records, queued)
         return out
 
     def measure(self) -> SchedulerMetrics:

@@ -156,12 +156,13 @@ class TransactionParts:
             raise MoorageError(running)
         return scheduler.store
 
-    def copy_from(self, other: TransactionParts) -> None:
-        """Take the state of all parts of another scheduler, of whose cache and store this one has copies."""
+    def copy_from(self, other: TransactionParts, queued: bool) -> None:
+        """Take the state of all parts of another scheduler, of whose cache and store this one has copies;
+        with the pods in its queue or without."""
         here, there = self._scheduler, other._scheduler
         here.informers.copy_from(there.informers)
         here.pods.undo(there.pods.save())
-        here.queue.copy_from(there.queue)
+        here.queue.copy_from(there.queue, queued)
         engines = here.context.rotation.copy_from(there.context.rotation)
         here.handle.waiting_pods.copy_from(there.handle.waiting_pods)
         here.bindings.copy_from(there.bindings, engines)

@@ -39,7 +39,7 @@ def option(given: AutoscalerSpec, name: str, nodes: int, pods: int) -> Option:
     one = next(one for one in given.node_groups if one.name == name)
     template: Node = one.template
     asked = [pod(f"p{at}", "1", "4Gi") for at in range(pods)]
-    return Option(NodeGroup(name, template, price=one.price), Template(template), nodes, asked)
+    return Option(NodeGroup(name, template, price=one.price), Template(template), nodes, [asked])
 
 
 def chosen(given: AutoscalerSpec, options: list[tuple[str, int, int]], cluster: int = 3) -> str:

@@ -145,7 +145,7 @@ class ClusterAutoscaler:
 
     def _snapshot(self, scheduler: PodScheduler, nodes: Sequence[Node], pods: Sequence[Pod]) -> NodeSnapshot:
         """A fork without expendable pods, and with nominated ones on their nodes."""
-        fork = scheduler.fork()
+        fork = scheduler.fork(queued=False)
         snapshot = NodeSnapshot(fork, nodes, self.memory.last_hit)
         snapshot.take_off([pod for pod in fork.cache.state.pods() if is_expendable(pod, self.flags)])
         for pod in pods:
@@ -161,8 +161,7 @@ class ClusterAutoscaler:
         hidden = []
         for name, count in groups.upcoming().items():
             if name in result.templates:
-                for number in range(count):
-                    snapshot.add(result.templates[name].copy(f"upcoming-{number}"))
+                snapshot.add(*[result.templates[name].copy(f"upcoming-{number}") for number in range(count)])
                 result.upcoming += [name] * count
                 hidden += groups.not_started[name]
         for node in hidden:

@@ -10,16 +10,21 @@ from msgspec.structs import replace
 from moorage._core.state.pod_spec import encode
 from moorage.objects import Pod
 
+from .node_snapshot import NodeSnapshot, Plain
+
 MOST_KINDS = 10
 """Different pods of a controller that are told apart."""
 
 
 @dataclass
 class PodClass:
-    """Pods that are placed alike.
+    """Pods that are placed alike: equal ones of a controller, or equal ones without, each of which is a class
+    of its own upstream.
 
     Attributes
     ----------
+    are_single : bool
+        Whether they have no controller.
     rejected : dict of str to list of str
         Groups whose new node does not take the first pod: the plugin and its reasons, sorted.
     takers : list of str
@@ -27,6 +32,7 @@ class PodClass:
     """
 
     pods: list[Pod]
+    are_single: bool = False
     rejected: dict[str, list[str]] = field(default_factory=dict)
     takers: list[str] = field(default_factory=list)
 
@@ -61,14 +67,20 @@ class KnownKinds:
             kinds[kind] = number
 
 
-def pod_classes(pods: Iterable[Pod]) -> list[PodClass]:
-    """Return the classes of pods, by their first pods; a pod without a controller has one of its own."""
+def pod_classes(snapshot: NodeSnapshot, pods: Iterable[Pod]) -> list[PodClass]:
+    """Return the classes of pods, by their first pods."""
     out: list[PodClass] = []
-    kinds = KnownKinds()
+    kinds, singles = KnownKinds(), dict[Plain, PodClass]()
     for pod in pods:
         uid = controller_uid(pod)
         if uid is None:
-            out.append(PodClass([pod]))
+            plain = snapshot.plain(pod)
+            if plain is not None and plain in singles:
+                singles[plain].pods.append(pod)
+                continue
+            out.append(PodClass([pod], True))
+            if plain is not None:
+                singles[plain] = out[-1]
             continue
         kind = kind_of(pod)
         number = kinds.find(uid, kind)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, islice, takewhile
 
 import numpy as np
 
@@ -31,14 +30,11 @@ def capacity(node: Node) -> Resources:
     return node.status.capacity or node.status.allocatable
 
 
-def requests(pods: Iterable[Pod]) -> tuple[int, int]:
-    """Return the millicores and the bytes of memory that pods request together."""
-    cpu = memory = 0
-    for pod in pods:
-        needs = pod_requests(pod)
-        cpu += needs["cpu"].milli_value() if "cpu" in needs else 0
-        memory += needs["memory"].value() if "memory" in needs else 0
-    return cpu, memory
+def requests(pod: Pod) -> tuple[int, int]:
+    """Return the millicores and the bytes of memory that a pod requests."""
+    needs = pod_requests(pod)
+    cpu, memory = needs.get("cpu"), needs.get("memory")
+    return 0 if cpu is None else cpu.milli_value(), 0 if memory is None else memory.value()
 
 
 class Estimate:
@@ -51,8 +47,8 @@ class Estimate:
 
     Attributes
     ----------
-    pods : list of Pod
-        Those that have a place, in the order in which they got it.
+    helped : list of list of Pod
+        The pods that have a place, in the order in which they got it: runs of equal ones.
     """
 
     def __init__(self, snapshot: NodeSnapshot, template: Template, limit: int) -> None:
@@ -60,7 +56,7 @@ class Estimate:
         self._before = len(snapshot.nodes)
         self._last, self._added = "", 0
         self._used: set[str] = set()
-        self.pods: list[Pod] = []
+        self.helped: list[Sequence[Pod]] = []
 
     @property
     def nodes(self) -> int:
@@ -73,83 +69,105 @@ class Estimate:
         ordered = sorted(classes, key=lambda one: -_size(one.pods[0], node))
         best = _best_for_fastpath(ordered, node) if fastpath else -1
         if best >= 0:
-            ordered.append(ordered.pop(best))
+            chosen = ordered.pop(best)
+            if chosen.are_single and len(chosen.pods) > 1:
+                ordered.insert(best, PodClass(chosen.pods[:-1], True))
+                chosen = PodClass(chosen.pods[-1:], True)
+            ordered.append(chosen)
         with self._snapshot.trial():
             may_add = True
-            for run, are_single in self._runs(ordered):
-                left = self._place_on_added(run)
-                if may_add and best >= 0 and run[-1] is ordered[-1].pods[-1]:
+            for one, pods in self._runs(ordered):
+                left = self._place_on_added(pods)
+                if may_add and best >= 0 and one is ordered[-1]:
                     may_add = self._fill_one(left)
                 elif may_add:
-                    may_add = self._place_on_new(left, are_single)
+                    may_add = self._place_on_new(left, one.are_single)
 
-    def _runs(self, classes: Sequence[PodClass]) -> Iterator[tuple[list[Pod], bool]]:
-        """Yield the pods of each class; those of classes of one pod that are placed alike together.
+    def _runs(self, classes: Iterable[PodClass]) -> Iterator[tuple[PodClass, Sequence[Pod]]]:
+        """Yield the pods of each class; single ones together where each is placed by what its node has left
+        alone: once one of these fits on no node, so do those after it."""
+        for one in classes:
+            if one.are_single and not self._is_alone(one.pods):
+                yield from ((one, [pod]) for pod in one.pods)
+            else:
+                yield one, one.pods
 
-        Once one of these fits on no node, so do those after it.
-        """
-        last, at = len(classes) - 1, 0
-        while at <= last:
-            singles = takewhile(lambda one: len(one.pods) == 1, islice(classes, at, last))
-            first = next(singles, None)
-            if first is None:
-                yield classes[at].pods, False
-                at += 1
-                continue
-            count = self._snapshot.alike(one.pods[0] for one in chain((first,), singles))
-            yield [one.pods[0] for one in classes[at : at + count]], True
-            at += count
+    def _is_alone(self, pods: Sequence[Pod]) -> bool:
+        return self._snapshot.is_alone(self._snapshot.plain(pods[0]))
 
-    def _take(self, pod: Pod, name: str) -> None:
-        self.pods.append(pod)
-        self._used.add(name)
+    def _take(self, pods: Sequence[Pod], names: Iterable[str]) -> None:
+        if pods:
+            self.helped.append(pods)
+            self._used.update(names)
 
-    def _try(self, pod: Pod, name: str) -> bool:
-        if not self._snapshot.fits(pod, name):
+    def _try(self, pod: Pod) -> bool:
+        """Place a pod on the last new node, if it fits."""
+        if not self._last or not self._snapshot.fits(pod, self._last):
             return False
-        self._snapshot.place(pod, name)
-        self._take(pod, name)
+        self._snapshot.place(pod, self._last)
+        self._take([pod], [self._last])
         return True
 
     def _place_on_added(self, pods: Sequence[Pod]) -> Sequence[Pod]:
         """Place pods on nodes that were added before; return the first that fits on none, and those after."""
-        snapshot = self._snapshot
+        snapshot, at = self._snapshot, 0
         accepted = np.zeros(len(snapshot.nodes), bool)
         accepted[self._before :] = not self._template.node.spec.unschedulable
-        at = 0
         while self._added and at < len(pods):
-            run = pods[at : at + snapshot.alike(islice(pods, at, None))]
+            run = pods[at:] if self._is_alone(pods) else pods[at : at + 1]
             names = snapshot.place_equal(run, accepted)
-            for pod, name in zip(run, names, strict=False):
-                self._take(pod, name)
+            self._take(run[: len(names)], names)
             at += len(names)
             if len(names) < len(run):
                 break
         return pods[at:]
 
     def _place_on_new(self, pods: Sequence[Pod], are_single: bool) -> bool:
-        """Place pods one by one on the last new node, and add a node where it is full; return whether more
-        nodes may be added.
+        """Place pods on the last new node, and add a node where it is full; return whether more nodes may be
+        added.
 
         Parameters
         ----------
         are_single : bool
             Whether each is a class, so that a search among the nodes finds the last one.
         """
-        for pod in pods:
-            if self._last and self._try(pod, self._last):
-                if are_single and pod is not pods[0]:
-                    self._snapshot.last_hit = len(self._snapshot.nodes) - 1
-                continue
-            if self._last and self._fits_elsewhere(pod):
+        at = self._fill(pods, 0, are_single)
+        while at < len(pods):
+            if self._last and self._fits_elsewhere(pods[at]):
+                at = self._fill(pods, at + 1, are_single)
                 continue
             if self._last and self._last not in self._used:
                 return True
-            if not self._add():
+            if not self._add(1):
                 return False
-            if not self._try(pod, self._last):
+            first, at = at, self._fill(pods, at, are_single)
+            if at == first:
                 return True
+            if self._is_alone(pods):
+                at = self._fill_more(pods, at, at - first, are_single)
         return True
+
+    def _fill(self, pods: Sequence[Pod], at: int, are_single: bool) -> int:
+        """Place pods from one on on the last new node; return the index of the first that does not fit."""
+        first, is_new = at, self._last not in self._used
+        while at < len(pods) and self._try(pods[at]):
+            at += 1
+        if are_single and at > first + (is_new or not first):
+            self._snapshot.last_hit = len(self._snapshot.nodes) - 1
+        return at
+
+    def _fill_more(self, pods: Sequence[Pod], at: int, count: int, are_single: bool) -> int:
+        """Place pods from one on on more new nodes, each of which takes so many; return the index of the
+        first that is left."""
+        snapshot = self._snapshot
+        names = self._add(min(self._limit - self._added, -(-(len(pods) - at) // count)))
+        run = pods[at : at + count * len(names)]
+        snapshot.place_all(run, [name for name in names for _ in range(count)][: len(run)])
+        self._take(run, names)
+        followers = [number for number in range(len(names)) if len(run) > number * count + 1]
+        if are_single and count > 1 and followers:
+            snapshot.last_hit = len(snapshot.nodes) - len(names) + followers[-1]
+        return at + len(run)
 
     def _fits_elsewhere(self, pod: Pod) -> bool:
         """Whether a pod that a spread over hosts keeps from the last node has a place on any other node."""
@@ -164,37 +182,38 @@ class Estimate:
         if name is None:
             return False
         self._snapshot.place(pod, name)
-        self._take(pod, name)
+        self._take([pod], [name])
         return True
 
-    def _add(self) -> bool:
-        if self._added >= self._limit:
-            return False
-        self._snapshot.add(self._template.copy(f"e-{self._added}"))
-        self._added += 1
-        self._last = next(reversed(self._snapshot.nodes))
-        return True
+    def _add(self, count: int) -> list[str]:
+        """Add so many nodes, as far as the limit allows; return their names."""
+        numbers = range(self._added, min(self._added + count, self._limit))
+        new = [self._template.copy(f"e-{number}") for number in numbers]
+        self._snapshot.add(*new)
+        self._added += len(new)
+        names = [one.node.name for one in new]
+        self._last = names[-1] if names else self._last
+        return names
 
     def _fill_one(self, pods: Sequence[Pod]) -> bool:
         """Fill one node, and take as many more as the rest needs without trying them."""
         if not pods:
             return True
-        if not self._add():
+        if not self._add(1):
             return False
-        count = next((at for at, pod in enumerate(pods) if not self._try(pod, self._last)), len(pods))
+        count = self._fill(pods, 0, False)
         for number, first in enumerate(range(count, len(pods), count or len(pods)), 1):
             if not count:
                 return True
             if self._added >= self._limit:
                 return False
             self._added += 1
-            for pod in pods[first : first + count]:
-                self._take(pod, f"{self._last}-fake-{number}")
+            self._take(pods[first : first + count], [f"{self._last}-fake-{number}"])
         return True
 
 
 def _size(pod: Pod, node: Node) -> float:
-    has, needs = amounts(node.status.allocatable), requests([pod])
+    has, needs = amounts(node.status.allocatable), requests(pod)
     return sum((need / of for need, of in zip(needs, has, strict=True) if of > 0), start=0.0)
 
 
@@ -202,16 +221,18 @@ def _best_for_fastpath(classes: Sequence[PodClass], node: Node) -> int:
     """The class for which filling one node saves most trials; the last of equal ones, -1 for none."""
     best, most = -1, 0
     for at, one in enumerate(classes):
-        nodes, count = _nodes_at_least(one, node), len(one.pods)
+        count = 1 if one.are_single else len(one.pods)
+        nodes = _nodes_at_least(one.pods[0], count, node)
         saved = count - count // nodes if nodes else 0
         if saved >= most and _is_simple(one.pods[0]):
             best, most = at, saved
     return best
 
 
-def _nodes_at_least(one: PodClass, node: Node) -> int:
-    """How many nodes a class needs by its first container, or by its terms against itself."""
-    pod, count, counts = one.pods[0], len(one.pods), [0]
+def _nodes_at_least(pod: Pod, count: int, node: Node) -> int:
+    """How many nodes so many equal pods need by their first container, or by their terms against
+    themselves."""
+    counts = [0]
     for term in _terms(pod):
         selector = LabelSelectorMatcher(term.label_selector)
         if term.topology_key == HOSTNAME and selector.matches(pod.metadata.labels):

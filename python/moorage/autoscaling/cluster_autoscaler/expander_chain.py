@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain, repeat
 
 from moorage.objects import Pod, parse_milli
 
@@ -27,6 +28,8 @@ class Option:
 
     Attributes
     ----------
+    runs : sequence of sequence of Pod
+        The pods: runs of equal ones.
     similar : tuple of str
         Groups among which the nodes are spread.
     """
@@ -34,7 +37,7 @@ class Option:
     group: NodeGroup
     template: Template
     nodes: int
-    pods: Sequence[Pod]
+    runs: Sequence[Sequence[Pod]]
     similar: tuple[str, ...] = ()
 
 
@@ -56,7 +59,7 @@ def narrow(flags: Flags, options: Sequence[Option], cluster: int) -> list[list[O
 
 
 def _most_pods(flags: Flags, options: list[Option], cluster: int) -> list[Option]:
-    return _least(options, lambda one: -len(one.pods))
+    return _least(options, lambda one: -sum(map(len, one.runs)))
 
 
 def _least_nodes(flags: Flags, options: list[Option], cluster: int) -> list[Option]:
@@ -74,9 +77,11 @@ def _least(options: list[Option], score: Callable[[Option], float]) -> list[Opti
 
 
 def _waste(option: Option) -> float:
-    total = 0.0
-    room = amounts(capacity(option.template.node))
-    for amount, need in zip(room, requests(option.pods), strict=True):
+    total, needs = 0.0, [0, 0]
+    for run in option.runs:
+        for at, each in enumerate(requests(run[0])):
+            needs[at] += each * len(run)
+    for amount, need in zip(amounts(capacity(option.template.node)), needs, strict=True):
         if amount:
             total += float(amount * option.nodes - need) / float(amount * option.nodes)
     return total
@@ -90,7 +95,8 @@ def _price(flags: Flags, options: list[Option], cluster: int) -> list[Option]:
 def _price_score(flags: Flags, option: Option, cluster: int) -> float:
     stabilization = _pod_price(flags, *STABILIZATION)
     nodes = (option.group.price or 0.0) * option.nodes
-    pods = sum((_pod_price(flags, *requests([pod])) for pod in option.pods), start=0.0)
+    prices = (repeat(_pod_price(flags, *requests(run[0])), len(run)) for run in option.runs)
+    pods = sum(chain.from_iterable(prices), start=0.0)
     has = capacity(option.template.node)
     preferred = next((cpu for most, cpu in PREFERRED_CPU if cluster <= most), 32) * 1000
     cpu = parse_milli(has.get("cpu", "0"))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice, takewhile
-from typing import NamedTuple
+from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
@@ -25,9 +25,12 @@ from .group_templates import Template
 Mask = npt.NDArray[np.bool_]
 
 
-class _Plain(NamedTuple):
-    """A class of pods: the key of its verdicts, and whether its pods have terms that others heed."""
+@dataclass(frozen=True, eq=False)
+class Plain:
+    """A class of pods that the core alone filters, without volumes and claims: one of them, the key of its
+    verdicts, and whether its pods have terms that others heed. There is one for each class."""
 
+    pod: Pod
     target: Target
     carries_terms: bool
 
@@ -53,8 +56,8 @@ class NodeSnapshot:
         self.last_hit = last_hit
         self.nodes = {node.name: node for node in nodes}
         self._rows: npt.NDArray[np.int32] | None = None
-        self._classes: dict[int, _Plain | None] = {}
-        self._alone: dict[Target, bool] = {}
+        self._classes: dict[int, Plain | None] = {}
+        self._alone: dict[Plain, bool] = {}
 
     # ---- reading -------------------------------------------------------------------------------------------
 
@@ -77,18 +80,17 @@ class NodeSnapshot:
         row = self.cache.state.find_row(name)
         return row is not None and not self.engine.search.verdict(row, *plain.target)
 
-    def alike(self, pods: Iterable[Pod]) -> int:
-        """Return how many of the first pods are placed alike, each by what its node has left alone; 1 at
-        least."""
-        run = iter(pods)
-        pod = next(run)
-        plain = self.plain(pod)
-        if plain is None or not self._is_alone(pod, plain.target):
-            return 1
-        return 1 + sum(1 for _ in takewhile(lambda one: self.plain(one) is plain, run))
+    def is_alone(self, plain: Plain | None) -> bool:
+        """Whether what its node has left decides alone about each pod of a class."""
+        if plain is None:
+            return False
+        if plain not in self._alone:
+            batch = self.scheduler.context.batch_of([plain.pod])
+            self._alone[plain] = self.engine.placer.reads_rows_alone(batch, 0, 1)
+        return self._alone[plain]
 
-    def plain(self, pod: Pod) -> _Plain | None:
-        """What is known of the class of a pod that the core alone filters, without volumes and claims."""
+    def plain(self, pod: Pod) -> Plain | None:
+        """The class of a pod that the core alone filters."""
         if pod.spec.resource_claims or pod.spec.node_name or uses_volumes(pod):
             return None
         pod_class = self.cache.state.classes.intern(pod)
@@ -98,7 +100,7 @@ class NodeSnapshot:
             plain = profile.is_in_core and engine.passes(target, pod) and not any(target[1:])
             plain = plain and not profile.asks_devices(pod)
             carries = bool(engine.framework.shape_of(target).carried)
-            self._classes[pod_class] = _Plain(target, carries) if plain else None
+            self._classes[pod_class] = Plain(pod, target, carries) if plain else None
         return self._classes[pod_class]
 
     def _row_array(self) -> npt.NDArray[np.int32]:
@@ -116,8 +118,8 @@ class NodeSnapshot:
         return self.cache.state.table.row_name(int(self._row_array()[found]))
 
     def place_equal(self, pods: Sequence[Pod], accepted: Mask) -> list[str]:
-        """Place pods that are placed alike (`alike`), each on its `first_fit`, up to the first that fits
-        nowhere; return their nodes."""
+        """Place pods of a class, each on its `first_fit`, up to the first that fits nowhere; return their
+        nodes. Several pods have to be of one that `is_alone`."""
         if len(pods) > 1:
             return self._place_in_turns(pods, accepted)
         name = self.first_fit(pods[0], accepted)
@@ -139,7 +141,7 @@ class NodeSnapshot:
             if not turn:
                 break
             names = [row_name(row) for row in rows[turn].tolist()]
-            self.cache.assume_pods([bound(*one) for one in zip(pods[len(out) :], names, strict=False)])
+            self.place_all(pods[len(out) : len(out) + len(turn)], names)
             self.last_hit = turn[-1]
             out += names
         return out
@@ -161,13 +163,6 @@ class NodeSnapshot:
         self.engine.search.mark_feasible(marks, *target)
         return marks.view(np.bool_)
 
-    def _is_alone(self, pod: Pod, target: Target) -> bool:
-        """Whether what a node has left decides alone about pods of a target."""
-        if target not in self._alone:
-            batch = self.scheduler.context.batch_of([pod])
-            self._alone[target] = self.engine.placer.reads_rows_alone(batch, 0, 1)
-        return self._alone[target]
-
     # ---- changes -------------------------------------------------------------------------------------------
 
     def place(self, pod: Pod, name: str) -> None:
@@ -178,6 +173,10 @@ class NodeSnapshot:
         self.cache.assume_pod(bound(pod, name))
         if plain is None or plain.carries_terms:
             self._alone.clear()
+
+    def place_all(self, pods: Sequence[Pod], names: Sequence[str]) -> None:
+        """Put pods of a class that `is_alone` on nodes."""
+        self.cache.assume_pods([bound(pod, name) for pod, name in zip(pods, names, strict=True)])
 
     def _allocate(self, pod: Pod, name: str) -> None:
         """Write the devices that a pod's claims get on a node, if it fits there."""
@@ -196,21 +195,25 @@ class NodeSnapshot:
             self.cache.discard_pod(pod)
         self._alone.clear()
 
-    def add(self, template: Template) -> None:
-        """Add a node, with its pods and devices."""
-        node = template.node
-        if template.slices:
+    def add(self, *templates: Template) -> None:
+        """Add nodes, with their pods and devices."""
+        nodes = [one.node for one in templates]
+        slices = [each for one in templates for each in one.slices]
+        if slices:
             self.scheduler.context.enlist()
-            for one in template.slices:
+            for one in slices:
                 self.scheduler.client.create(one)
             self.scheduler.sync()
-        self.cache.add_node(node)
-        self.nodes[node.name] = node
-        row = self.cache.state.find_row(node.name)
+        if not self.cache.add_nodes(nodes):
+            for node in nodes:
+                self.cache.add_node(node)
+        self.nodes |= {node.name: node for node in nodes}
         if self._rows is not None:
-            self._rows = np.append(self._rows, np.int32(row or 0))
-        for pod in template.pods:
-            self.place(pod, node.name)
+            new = [self.cache.state.find_row(node.name) for node in nodes]
+            self._rows = np.concatenate((self._rows, np.array(new, np.int32)))
+        for template in templates:
+            for pod in template.pods:
+                self.place(pod, template.node.name)
 
     def replace(self, node: Node) -> None:
         """Put another node in place of one of its name."""

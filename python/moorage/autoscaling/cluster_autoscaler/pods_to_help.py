@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import compress, islice, takewhile
+from contextlib import suppress
+from itertools import compress, groupby
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from moorage.objects.workloads.ownership import FINISHED
 from .equal_pods import KnownKinds, controller_uid, kind_of
 from .flags import GPUS, Flags, Hints
 from .group_templates import TEMPLATE_LABEL, is_daemon_pod
-from .node_snapshot import Mask, NodeSnapshot
+from .node_snapshot import Mask, NodeSnapshot, Plain
 
 DELAY = "cluster-autoscaler.kubernetes.io/pod-scale-up-delay"
 YOUNG, YOUNG_WITH_GPU = 2.0, 30.0
@@ -52,8 +53,8 @@ def pods_without_place(snapshot: NodeSnapshot, pods: Sequence[Pod], flags: Flags
     left = [pod for pod in pods if not is_expendable(pod, flags)]
     left.sort(key=lambda pod: -(pod.spec.priority or 0))
     accepted = np.array([not node.spec.unschedulable for node in snapshot.nodes.values()], bool)
-    placed = place_pods(snapshot, left, hints, accepted)
-    return [pod for pod in left if pod.metadata.uid not in placed and not is_daemon_pod(pod)]
+    nodes = place_pods(snapshot, left, hints, accepted)
+    return [pod for pod, node in zip(left, nodes, strict=True) if not (node or is_daemon_pod(pod))]
 
 
 def place_pods(
@@ -62,7 +63,7 @@ def place_pods(
     hints: Hints,
     accepted: Mask,
     until_failure: bool = False,
-) -> dict[str, str]:
+) -> list[str]:
     """Place pods on accepted nodes: where they were placed last, else on the first that takes them.
 
     A pod that equals one that has failed is not tried.
@@ -72,58 +73,51 @@ def place_pods(
     hints : Hints
         Filled in.
     until_failure : bool
-        Whether to end with the first pod that fits nowhere.
+        Whether to end before the first pod that fits nowhere.
 
     Returns
     -------
-    dict of str to str
-        Node by UID.
+    list of str
+        The node of each pod; "" for none.
     """
-    failed, placed = KnownKinds(), dict[str, str]()
-    allowed = set(compress(snapshot.nodes, accepted.tolist()))
-    at = 0
-    while at < len(pods):
-        pod, end = pods[at], _end_of_run(snapshot, pods, at, hints)
-        owner, hint = controller_uid(pod), hints.get(pod.metadata.uid)
-        kind = kind_of(pod) if owner is not None else b""
-        names: list[str] = []
-        if hint in allowed and snapshot.fits(pod, hint):
-            snapshot.place(pod, hint)
-            names = [hint]
-        elif owner is None or failed.find(owner, kind) is None:
-            names = snapshot.place_equal(pods[at:end], accepted)
-            if len(names) < end - at and owner is not None and not is_daemon_pod(pod):
-                failed.add(owner, kind, 0)
-        _note(snapshot, pods[at:], names, hints, placed)
-        if until_failure and len(names) < end - at:
-            break
-        at = end
-    return placed
+    failed, full, out = KnownKinds(), set[Plain | None](), list[str]()
+    usable = set(compress(snapshot.nodes, accepted.tolist()))
+
+    def fits_again(pod: Pod) -> bool:
+        hint = hints.get(pod.metadata.uid)
+        return hint is not None and hint in usable and snapshot.fits(pod, hint)
+
+    for (plain, owner), group in groupby(pods, lambda pod: (snapshot.plain(pod), controller_uid(pod))):
+        run, at = list(group), 0
+        while at < len(run):
+            pod, end, nodes = run[at], at + 1, list[str]()
+            if plain in full:
+                end = len(run)
+            elif fits_again(pod):
+                nodes = [str(hints.get(pod.metadata.uid))]
+                snapshot.place(pod, nodes[0])
+            else:
+                is_alone = snapshot.is_alone(plain)
+                if is_alone:  # those after it that fit where they were now may not do so later
+                    end = next((each for each in range(end, len(run)) if fits_again(run[each])), len(run))
+                kind = b"" if owner is None else kind_of(pod)
+                if owner is None or failed.find(owner, kind) is None:
+                    nodes = snapshot.place_equal(run[at:end], accepted)
+                if len(nodes) < end - at and is_alone:
+                    full.add(plain)
+                if len(nodes) < end - at and owner is not None and not is_daemon_pod(pod):
+                    failed.add(owner, kind, 0)
+            _note(snapshot, run[at:], nodes, hints)
+            if until_failure and len(nodes) < end - at:
+                return out + nodes
+            out += nodes + [""] * (end - at - len(nodes))
+            at = end
+    return out
 
 
-def _end_of_run(snapshot: NodeSnapshot, pods: Sequence[Pod], at: int, hints: Hints) -> int:
-    """The end of the pods from one on that are alike in all that a placement asks."""
-    pod, owner = pods[at], controller_uid(pods[at])
-    if is_daemon_pod(pod) or hints.get(pod.metadata.uid) is not None:
-        return at + 1
-
-    def is_like(other: Pod) -> bool:
-        equal = owner is None or (other.metadata.labels == pod.metadata.labels and other.spec == pod.spec)
-        return controller_uid(other) == owner and hints.get(other.metadata.uid) is None and equal
-
-    return at + snapshot.alike(takewhile(is_like, islice(pods, at, None)))
-
-
-def _note(
-    snapshot: NodeSnapshot,
-    pods: Sequence[Pod],
-    names: Sequence[str],
-    hints: Hints,
-    placed: dict[str, str],
-) -> None:
+def _note(snapshot: NodeSnapshot, pods: Sequence[Pod], nodes: Sequence[str], hints: Hints) -> None:
     """Note where pods were placed; template nodes have other names next time."""
-    for pod, name in zip(pods, names, strict=False):
-        placed[pod.metadata.uid] = name
+    for pod, name in zip(pods, nodes, strict=False):
         if TEMPLATE_LABEL not in snapshot.nodes[name].metadata.labels:
             hints.set(pod.metadata.uid, name)
 
@@ -132,7 +126,7 @@ def old_enough(pods: Iterable[Pod], flags: Flags, now: float, any_age: bool) -> 
     """Return the pods that are older than the delay of the flags and their own; with `any_age` those without
     a delay too, however young they are."""
     delays = [(pod, scale_up_delay(pod, flags)) for pod in pods]
-    return [pod for pod, delay in delays if now - created(pod) > delay or (any_age and not delay)]
+    return [pod for pod, delay in delays if (any_age and not delay) or now - created(pod) > delay]
 
 
 def created(pod: Pod) -> float:
@@ -142,11 +136,11 @@ def created(pod: Pod) -> float:
 
 def scale_up_delay(pod: Pod, flags: Flags) -> float:
     """Return how old a pod has to be: the longer of the flag's time and its own, if that can be read."""
-    text = pod.metadata.annotations.get(DELAY, "0s")
-    try:
-        return max(flags.new_pod_scale_up_delay, parse_duration(text) / SECOND)
-    except ValueError:
-        return flags.new_pod_scale_up_delay
+    text, own = pod.metadata.annotations.get(DELAY), 0.0
+    if text:
+        with suppress(ValueError):
+            own = parse_duration(text) / SECOND
+    return max(flags.new_pod_scale_up_delay, own)
 
 
 def are_all_new(pods: Sequence[Pod], now: float) -> bool:

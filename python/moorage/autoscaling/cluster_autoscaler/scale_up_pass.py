@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from moorage.framework.plugin.status import Status
 from moorage.objects import Pod
@@ -102,7 +103,7 @@ class ScaleUpPass:
 
     def run(self, pods: Sequence[Pod], result: ScaleUpResult) -> None:
         """Find the groups that grow, and note the request of their nodes."""
-        result.classes = classes = pod_classes(pods)
+        result.classes = classes = pod_classes(self.snapshot, pods)
         quotas = Quotas.greatest(self.flags, self.snapshot.nodes.values(), self.group_of)
         valid, skipped = self._split(quotas)
         takers = {group.name: self._takers(classes, group) for group in valid}
@@ -196,10 +197,10 @@ class ScaleUpPass:
         nodes = group.max_size if group.zero_or_max and estimate.nodes else estimate.nodes
         name = group.name
         result.similar[name], result.estimates[name] = similar, estimate.nodes
-        result.helped[name] = estimate.pods
-        return (
-            Option(group, template, nodes, estimate.pods, tuple(similar)) if estimate.pods and nodes else None
-        )
+        result.helped[name] = list(chain.from_iterable(estimate.helped))
+        if not (estimate.helped and nodes):
+            return None
+        return Option(group, template, nodes, estimate.helped, tuple(similar))
 
     def _limit(self, group: NodeGroup, similar: Sequence[str]) -> int:
         """The greatest number of new nodes of an estimate."""
@@ -218,7 +219,7 @@ class ScaleUpPass:
         self, best: Option, quotas: Quotas, takers: dict[str, list[PodClass]], result: ScaleUpResult
     ) -> None:
         total, nodes = self.flags.max_nodes_total, best.nodes
-        result.triggered = list(best.pods)
+        result.triggered = result.helped[best.group.name]
         if total and nodes + len(self.snapshot.nodes) > total:
             nodes = total - len(self.snapshot.nodes)
             if nodes < 1:

@@ -6,6 +6,7 @@ import shutil
 import tempfile
 import weakref
 from collections import Counter
+from collections.abc import Sequence
 from enum import IntEnum
 from pathlib import Path
 
@@ -172,6 +173,20 @@ class Recorder:
         nodes(node)
         attempts(attempt)
         reasons(reason)
+
+    def decide_all(
+        self,
+        times: Sequence[float],
+        pods: Sequence[int],
+        nodes: Sequence[int],
+        attempts: Sequence[int],
+        reasons: Sequence[int],
+    ) -> None:
+        """Note decisions, as `decide` does each."""
+        for column, values in zip(
+            self.decisions.columns.values(), (times, pods, nodes, attempts, reasons), strict=True
+        ):
+            column.extend(values)
 
     def end(self, time: float, key: str, cause: End) -> None:
         """Note that a pod is gone.

@@ -134,7 +134,6 @@ class Replayer(Policy):
         self._ahead = PodsAhead(scheduler.context, (), 0)
         self._bind = Binding(timestamp(int(self._since)))  # the clock of the store stands still
         self._row_name = scheduler.table.row_name
-        self._infos: dict[str, QueuedPodInfo] = {}
         self._victims: set[str] = set()
         self._dropped: list[Pod] = []
         self._cause = End.CONTROLLER
@@ -565,36 +564,49 @@ class Replayer(Policy):
         self._drop()  # before bindings could have them tried again
         return tried
 
-    def _when_decided(self) -> float:
-        """Return when the next pod of the batch is decided, in seconds, not before the last one; each attempt
-        takes its time."""
-        self._decisions += 1
-        self._decided = max(self._decided, self.clock.after(self._decisions))
-        return self._decided
-
-    def begin(self, infos: Sequence[QueuedPodInfo]) -> int:
-        self._infos = {info.pod.key: info for info in infos}
-        return len(infos)
+    def _when_decided(self, count: int) -> list[float]:
+        """Return when the next pods of the batch are decided, in seconds, not before the last one; each
+        attempt takes its time."""
+        times = self.clock.after(range(self._decisions + 1, self._decisions + count + 1))
+        if times and times[0] < self._decided:
+            times = [max(self._decided, time) for time in times]
+        self._decisions += count
+        self._decided = times[-1] if times else self._decided
+        return times
 
     def on_placed(self, infos: Sequence[QueuedPodInfo], nodes: Sequence[str]) -> None:
+        keys, recorder = keys_of(infos), self.recorder
         if self.operations is not None:
-            self.operations.note_placements(keys_of(infos), nodes)
-        recorder = self.recorder
-        for key, node in zip(keys_of(infos), nodes, strict=True):
-            info, pod = self._infos.get(key), recorder.live[key]
-            recorder.decide(self._when_decided(), pod, recorder.node(node), info.attempts if info else 1)
+            self.operations.note_placements(keys, nodes)
+        times, pods = self._when_decided(len(keys)), [recorder.live[key] for key in keys]
+        attempts = [max(info.attempts, 1) for info in infos]
+        rows = [recorder.node(node) for node in nodes]
+        recorder.decide_all(times, pods, rows, attempts, [-1] * len(keys))
+        for key in keys:
             recorder.pending.pop(key, None)
 
     def on_failed(self, infos: Sequence[QueuedPodInfo], failures: Sequence[Failure]) -> None:
-        recorder = self.recorder
-        for key, info, failure in zip(keys_of(infos), infos, failures, strict=True):
-            if key in recorder.live:
-                reason = recorder.reason(failure.message)
-                recorder.decide(self._when_decided(), recorder.live[key], -1, info.attempts, reason)
-                if self.drops and not failure.nominated_node:
-                    self._dropped.append(info.pod)
+        keys, recorder, reasons = keys_of(infos), self.recorder, dict[int, int]()
         if self.operations is not None:
-            self.operations.note_failures(keys_of(infos), failures)
+            self.operations.note_failures(keys, failures)
+        numbers = [recorder.live.get(key, -1) for key in keys]
+        if -1 in numbers:
+            kept = [at for at, number in enumerate(numbers) if number >= 0]
+            numbers = [numbers[at] for at in kept]
+            infos, failures = [infos[at] for at in kept], [failures[at] for at in kept]
+        for failure in failures:  # which equal pods share
+            if id(failure) not in reasons:
+                reasons[id(failure)] = recorder.reason(failure.message)
+        recorder.decide_all(
+            self._when_decided(len(numbers)),
+            numbers,
+            [-1] * len(numbers),
+            [info.attempts for info in infos],
+            [reasons[id(failure)] for failure in failures],
+        )
+        if self.drops:
+            pods = zip(infos, failures, strict=True)
+            self._dropped += [info.pod for info, failure in pods if not failure.nominated_node]
 
     def on_evicted(self, evictions: Mapping[str, Eviction]) -> None:
         self._victims.update(evictions)

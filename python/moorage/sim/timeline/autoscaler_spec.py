@@ -8,13 +8,8 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from moorage.autoscaling.group_settings import (
-    GroupSettings,
-    Strict,
-    Time,
-    checked_groups,
-    time_of,
-)
+from moorage.autoscaling.group_settings import GroupSettings, Strict, Time, checked_groups, time_of
+from moorage.autoscaling.group_settings import NodeGroup as NodeGroup
 from moorage.errors import InputError, located
 from moorage.objects import Node, Object
 from moorage.objects.read.write import object_to_dict

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 from .virtual_clock import VirtualClock
@@ -82,8 +82,8 @@ class AttemptClock(VirtualClock):
 
         self.at(start + interval, tick)
 
-    def after(self, count: int) -> float:
-        return (self._ticks + count * self._per_attempt) / self._per_second
+    def after(self, counts: Sequence[int]) -> list[float]:
+        return [(self._ticks + count * self._per_attempt) / self._per_second for count in counts]
 
     def attempted(self, count: int) -> None:
         """Advance the time by a number of attempts.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 
 
@@ -36,15 +37,9 @@ class VirtualClock:
         """
         self.now = float(when)
 
-    def after(self, count: int) -> float:
-        """Return the time after a number of further attempts.
-
-        Returns
-        -------
-        float
-            Seconds.
-        """
-        return self.now
+    def after(self, counts: Sequence[int]) -> list[float]:
+        """Return the times after some numbers of further attempts, in seconds."""
+        return [self.now] * len(counts)
 
     def attempted(self, count: int) -> None:
         """Let the time of a number of attempts pass: none."""

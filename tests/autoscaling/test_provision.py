@@ -12,7 +12,7 @@ import pytest
 
 from moorage import InputError, Scheduler, load
 from moorage.autoscaling import InstanceType, KarpenterOptions, Offering, Provisioning, read_instance_types
-from moorage.autoscaling.karpenter import ClusterObjects, Situation, provision
+from moorage.autoscaling.karpenter import ClusterObjects, ClusterView, Situation, provision
 from moorage.objects import NodePool, Quantity, decode_object
 
 AWS = Path(__file__).parents[1] / "data/karpenter/aws_instance_types.json"
@@ -271,5 +271,6 @@ def test_a_pod_of_a_leaving_node_is_placed_though_its_volume_is_gone(has_claim: 
     moved["metadata"]["namespace"] = "default"
     objects = [pool(), node, moved, *([claim] if has_claim else [])]
     situation = Situation({"default": types()}, marked=frozenset(["n"]))
-    found = provision(ClusterObjects(map(decode_object, objects)), situation, KarpenterOptions())
+    view = ClusterView(ClusterObjects(map(decode_object, objects)), situation, KarpenterOptions())
+    found = provision(view)
     assert [claim.pods for claim in found.claims] == [("default/web",)]

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime
 from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
@@ -16,14 +15,15 @@ from msgspec import structs
 
 from moorage.changes import cluster_changes as changes
 from moorage.changes.drain import reason_to_stay
-from moorage.errors import InputError, number_of, shorten
+from moorage.errors import InputError, number_of
 from moorage.objects import NodeClaim, NodePool, Pod
+from moorage.objects.time_spans import parse_moment
 from moorage.scheduler import PodScheduler, ScheduleResult
 from moorage.store import NotFoundError
 from moorage.tables import Table, Tabular
 
 from .assumed_claims import assume_claims
-from .karpenter.cluster_view import ClusterObjects, ClusterView
+from .karpenter.cluster_view import ClusterView
 from .karpenter.disruption.candidates import price_of
 from .karpenter.disruption.claim_conditions import consolidate_after
 from .karpenter.disruption.command import Command
@@ -225,21 +225,12 @@ def with_draws(scheduler: PodScheduler, growth: Growth, count: int, **how: Any) 
     return replace(found[0], draws=draws)
 
 
-def time_of(at: str) -> float:
-    """A time in RFC 3339, in seconds since 1970."""
-    with suppress(ValueError):
-        time = datetime.fromisoformat(at)
-        if time.tzinfo is not None:
-            return time.timestamp()
-    raise InputError(f'at must be a time like 2026-06-01T12:00:00Z, not "{shorten(at, 60)}"')
-
-
 def consolidate(
     scheduler: PodScheduler, growth: Growth, once: bool = False, at: str | None = None
 ) -> Consolidation:
     """Let Karpenter remove nodes until nothing more happens; see `Scheduler.consolidate`."""
     check_options(growth.options)
-    begin = None if at is None else time_of(at)
+    begin = None if at is None else parse_moment(at, "at")
     if not scheduler.client.list(NodePool)[0]:
         raise InputError("there is no NodePool, so Karpenter leaves all nodes alone", source="cluster")
     with scheduler.transaction():
@@ -291,8 +282,7 @@ class ConsolidationRounds:
         if self._now is None:
             self._now = question.situation.now
         situation = replace(question.situation, now=self._now, marked=self._stuck)
-        objects = ClusterObjects(chain.from_iterable(question.stored.values()))
-        return ClusterView(objects, situation, question.options, question.catalogue)
+        return replace(question, situation=situation).view()
 
     def results(self) -> list[MethodResult]:
         """The methods of a pass, up to the first that acts."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from msgspec.structs import replace
+
 from moorage.changes.node_copies import HOSTNAME
 from moorage.objects import (
     Condition,
@@ -15,17 +17,20 @@ from moorage.objects import (
     ObjectMeta,
     Quantity,
 )
-from moorage.objects.model.karpenter import NodeClaimSpec, NodeClaimStatus
+from moorage.objects.model.karpenter import NodeClaimStatus
 from moorage.objects.model.node import NodeSpec, NodeStatus
 
 from .instance_types.instance_type import InstanceType, Offering
 from .instance_types.labels import CAPACITY_TYPE, INSTANCE_TYPE, POOL, ZONE
 from .karpenter.new_nodes_result import NewClaim
+from .karpenter.pods.pod_validation import GROUP
 
 READY_NODE = (Condition(type="Ready", status="True"),)
 READY_CLAIM = tuple(
     [Condition(type=kind, status="True") for kind in ("Launched", "Registered", "Initialized", "Ready")]
 )
+TERMINATION = f"{GROUP}/termination"
+"""The finalizer that keeps a claim until its node is gone."""
 READY_LABELS = {"karpenter.sh/registered": "true", "karpenter.sh/initialized": "true"}
 
 
@@ -39,10 +44,10 @@ def claim_and_node(claim: NewClaim, name: str, pool: NodePool) -> list[Object]:
 
 def claim_of(node: Node, pool: NodePool) -> NodeClaim:
     """The claim of a node of a pool that is ready."""
-    spec, status = pool.spec.template.spec, node.status
+    status = node.status
     return NodeClaim(
-        metadata=ObjectMeta(name=node.name, labels=node.metadata.labels),
-        spec=NodeClaimSpec(spec.taints, node_class_ref=spec.node_class_ref),
+        metadata=ObjectMeta(name=node.name, labels=node.metadata.labels, finalizers=(TERMINATION,)),
+        spec=replace(pool.spec.template.spec, requirements=()),
         status=NodeClaimStatus(
             node.spec.provider_id,
             node.name,

@@ -13,10 +13,11 @@ from moorage.autoscaling.instance_types.labels import POOL
 from moorage.errors import InputError, first_of
 from moorage.objects import Node, NodePool, Object, Pod, PodDisruptionBudget
 from moorage.objects.model.karpenter import Budget
+from moorage.objects.time_spans import parse_moment
 from moorage.scheduler import PodScheduler
 
 from .assumed_claims import assume_claims
-from .consolidation_rounds import ConsolidationRounds, time_of
+from .consolidation_rounds import ConsolidationRounds
 from .karpenter.cluster_view import KINDS, ClusterObjects, ClusterView
 from .karpenter.disruption.command import Command
 from .karpenter.disruption.disrupt import DRIFT, EMPTINESS, REASONS, SINGLE, Disruption
@@ -112,7 +113,7 @@ def node_fate(scheduler: PodScheduler, growth: Growth, name: str, at: str | None
     """
     with scheduler.transaction():
         notes = tuple(assume_claims(scheduler))
-        view = ConsolidationRounds(scheduler, growth, None if at is None else time_of(at)).view()
+        view = ConsolidationRounds(scheduler, growth, None if at is None else parse_moment(at, "at")).view()
     state = next((one for one in view.states if one.node is not None and one.node.name == name), None)
     if state is None or state.claim is None:
         raise InputError(f"node {name} is of no NodePool of the input, so Karpenter leaves it alone")

@@ -16,7 +16,7 @@ from moorage.scheduler.check_arguments import check_sequence, pods_of
 from .instance_types.instance_type import InstanceType
 from .instance_types.seen_types import seen_types
 from .karpenter.claims.catalogue import Catalogue
-from .karpenter.cluster_view import KINDS, ClusterObjects, Situation
+from .karpenter.cluster_view import KINDS, ClusterObjects, ClusterView, Situation
 from .karpenter.karpenter_options import KarpenterOptions
 from .karpenter.new_nodes_result import Provisioning
 from .karpenter.provision import provision
@@ -46,10 +46,14 @@ class PassQuestion:
     options: KarpenterOptions
     catalogue: Catalogue
 
+    def view(self) -> ClusterView:
+        """The cluster as Karpenter sees it."""
+        objects = ClusterObjects(chain.from_iterable(self.stored.values()))
+        return ClusterView(objects, self.situation, self.options, self.catalogue)
+
     def answer(self) -> Provisioning:
         """Play the pass."""
-        objects = ClusterObjects(chain.from_iterable(self.stored.values()))
-        return provision(objects, self.situation, self.options, self.catalogue)
+        return provision(self.view())
 
     def about(self, pod: Pod, pool: NodePool, types: Sequence[InstanceType]) -> PassQuestion:
         """The question whether one pool makes a node for one pod; both may have changed."""

@@ -91,7 +91,8 @@ def remove_nodes(client: ObjectClient, nodes: Sequence[Node], pods: Iterable[Pod
                 obj.metadata.finalizers
             ):  # of Karpenter or k3s, whose controllers take them off once it is gone
                 client.update(replace(obj, metadata=replace(obj.metadata, finalizers=())))
-        deleted += [_delete(client, obj) for obj in gone]
+            with suppress(NotFoundError):  # it was being deleted, and only its finalizers kept it
+                deleted.append(_delete(client, obj))
     for pod in pods:
         with suppress(NotFoundError):  # a replica without an object, or deleted with its node
             deleted.append(_delete(client, pod))

@@ -1,10 +1,12 @@
-"""Durations as text: ``90``, ``5m``, ``1h30m``."""
+"""Durations as text: ``90``, ``5m``, ``1h30m``; and moments."""
 
 from __future__ import annotations
 
 import re
+from contextlib import suppress
+from datetime import datetime
 
-from moorage.errors import InputError
+from moorage.errors import InputError, shorten
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "": 1.0}
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
@@ -35,3 +37,23 @@ def parse_duration(value: str | float) -> float:
     if not 0 <= value < 1e12:
         raise InputError(f"must be between 0 and 1e12 seconds, not {value}")
     return float(value)
+
+
+def parse_moment(text: str, path: str) -> float:
+    """Return a time with its zone, like ``2026-06-01T12:00:00Z``, in seconds since 1970.
+
+    Parameters
+    ----------
+    path : str
+        The field or the argument, for errors.
+
+    Raises
+    ------
+    InputError
+        The text is none.
+    """
+    with suppress(ValueError):
+        time = datetime.fromisoformat(text)
+        if time.tzinfo is not None:
+            return time.timestamp()
+    raise InputError(f'must be a time like 2026-06-01T12:00:00Z, not "{shorten(text, 60)}"', path=path)

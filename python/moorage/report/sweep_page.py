@@ -57,11 +57,10 @@ def _intervals(means: Sequence[Mapping[str, Any]]) -> Drawn | None:
 
 
 def _side_by_side(means: Sequence[Mapping[str, Any]]) -> Grid | None:
-    names = {one["configuration"] for one in means}
+    keys, names, rows = side_by_side(means)
     if not 2 <= len(names) <= 12:
         return None
-    headings, rows = side_by_side(means)
-    return shortened("Means side by side", headings, rows, range(len(headings) - len(names)))
+    return shortened("Means side by side", [*keys, *names], rows, range(len(keys)))
 
 
 def _means(means: Sequence[Mapping[str, Any]]) -> Grid:

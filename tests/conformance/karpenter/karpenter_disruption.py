@@ -6,7 +6,6 @@ import dataclasses
 from typing import Any
 
 from moorage.autoscaling.karpenter.claims.catalogue import Catalogue
-from moorage.autoscaling.karpenter.cluster_view import ClusterView
 from moorage.autoscaling.karpenter.disruption.command import Command
 from moorage.autoscaling.karpenter.disruption.disrupt import METHODS, Disruption, MethodResult
 
@@ -18,7 +17,7 @@ Json = dict[str, Any]
 def played(scenario: Json, seed: int, catalogue: Catalogue | None = None) -> Json:
     """The result of a scenario."""
     world = KarpenterWorld.of(scenario, seed, catalogue)
-    disruption = Disruption(ClusterView(world.objects, world.situation, world.options, world.catalogue))
+    disruption = Disruption(world.view())
     results = {method: disruption.play(method) for method in METHODS}
     first = next((method for method, result in results.items() if result.command is not None), "")
     methods = {method: shown(result, scenario) for method, result in results.items()}

@@ -15,7 +15,6 @@ from moorage._core.base.selectors import tolerates
 from moorage.autoscaling.instance_types.labels import POOL
 from moorage.autoscaling.karpenter import NewClaim, provision
 from moorage.autoscaling.karpenter.claims.catalogue import Catalogue
-from moorage.autoscaling.karpenter.cluster_view import ClusterView
 from moorage.autoscaling.karpenter.disruption.command import Command
 from moorage.autoscaling.karpenter.disruption.disrupt import METHODS, VALIDATION_DELAY, Disruption
 from moorage.autoscaling.karpenter.pods.pod_validation import is_reschedulable
@@ -85,7 +84,7 @@ class _Loop:
 
     def schedule(self) -> bool:
         world = self.world()
-        result = provision(world.objects, world.situation, world.options, world.catalogue)
+        result = provision(world.view())
         step: Json = {"kind": "schedule", "now": self.stamp, "created": [], "bound": {}}
         launched = [world.provider.launch(claim) for claim in result.claims]
         for claim, launch in zip(result.claims, launched, strict=True):
@@ -104,7 +103,7 @@ class _Loop:
     def disrupt(self) -> bool:
         for method in METHODS:
             world = self.world()
-            view = ClusterView(world.objects, world.situation, world.options, world.catalogue)
+            view = world.view()
             command = Disruption(view).play(method).command
             if command is not None:
                 if method != "drift":

@@ -11,6 +11,7 @@ from moorage._core.base.quantity import Quantity
 from moorage.autoscaling import InstanceType, Offering
 from moorage.autoscaling.karpenter import (
     ClusterObjects,
+    ClusterView,
     KarpenterOptions,
     Launch,
     NewClaim,
@@ -68,11 +69,14 @@ class KarpenterWorld:
         provider = FakeProvider(by_pool, options)
         return cls(objects, situation, options, catalogue or Catalogue(options), provider)
 
+    def view(self) -> ClusterView:
+        return ClusterView(self.objects, self.situation, self.options, self.catalogue)
+
 
 def played(scenario: Json, seed: int, catalogue: Catalogue | None = None) -> Json:
     """The result of a scenario; plays may share what they know of the types."""
     world = KarpenterWorld.of(scenario, seed, catalogue)
-    result = provision(world.objects, world.situation, world.options, world.catalogue)
+    result = provision(world.view())
     return shown(scenario["name"], result, world.provider)
 
 

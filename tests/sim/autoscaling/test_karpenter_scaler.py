@@ -124,3 +124,5 @@ def test_it_stands_alone_and_is_written_as_read() -> None:
         checked(msgspec.structs.replace(spec(), scan_interval=5), {})
     with pytest.raises(InputError, match=r"karpenter\.batchMax"):
         checked(spec(batchMax="soon"), {})
+    with pytest.raises(InputError, match=r"karpenter\.startTime: must be a time like"):
+        checked(spec(startTime="monday", spotToSpot=True), {})

@@ -68,6 +68,16 @@ def test_measures_that_differ_only_between_timelines_are_not_what_is_compared() 
 def test_a_row_names_its_timeline_where_there_are_several() -> None:
     means = [mean(timeline="t"), mean(timeline="u"), mean(timeline="u", configuration="b", margin=0.0)]
     assert side_by_side(means) == (
-        ["measure", "timeline", "a", "b"],
+        ["measure", "timeline"],
+        ["a", "b"],
         [["m", "t", "2.0 ± 0.5", ""], ["m", "u", "2.0 ± 0.5", "2"]],
+    )
+
+
+def test_changes_have_the_columns_where_there_is_one_configuration() -> None:
+    means = [mean(change="none"), mean(change="small", mean=3.0), mean(change="small", timeline="u")]
+    assert side_by_side(means) == (
+        ["measure", "timeline"],
+        ["none", "small"],
+        [["m", "t", "2.0 ± 0.5", "3.0 ± 0.5"], ["m", "u", "", "2.0 ± 0.5"]],
     )

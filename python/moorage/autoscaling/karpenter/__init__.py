@@ -1,6 +1,7 @@
 """Karpenter: which nodes come for pods that wait, and which go."""
 
 from .cluster_view import ClusterObjects as ClusterObjects
+from .cluster_view import ClusterView as ClusterView
 from .cluster_view import Situation as Situation
 from .karpenter_options import VERSION as VERSION
 from .karpenter_options import KarpenterOptions as KarpenterOptions

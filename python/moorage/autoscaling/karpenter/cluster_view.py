@@ -154,13 +154,20 @@ class Removal:
 
 
 class ClusterView:
-    """The parts of passes, each made once, when it is first asked for."""
+    """The parts of passes, each made once, when it is first asked for.
+
+    A catalogue of earlier passes with these options saves to read their types again."""
 
     def __init__(
-        self, objects: ClusterObjects, situation: Situation, options: KarpenterOptions, catalogue: Catalogue
+        self,
+        objects: ClusterObjects,
+        situation: Situation,
+        options: KarpenterOptions,
+        catalogue: Catalogue | None = None,
     ) -> None:
         self.objects, self.situation, self.options = objects, situation, options
-        self.catalogue, self.vocabulary = catalogue, catalogue.vocabulary
+        self.catalogue = catalogue or Catalogue(options)
+        self.vocabulary = self.catalogue.vocabulary
         self.book = ShapeBook(self.vocabulary, options.ignores_preferences)
         self.storage = objects.storage()
         self.pods = objects.list(Pod)

@@ -5,35 +5,21 @@ Rules: Karpenter v1.15.0, pkg/controllers/provisioning/provisioner.go.
 
 from __future__ import annotations
 
-from .claims.catalogue import Catalogue
-from .cluster_view import ClusterObjects, ClusterView, Removal, Situation
-from .karpenter_options import KarpenterOptions
+from .cluster_view import ClusterView, Removal
 from .new_nodes_result import FinishedClaim, PodError, Provisioning, new_claim
 from .solve import Solver, waits_for_reservation
 
 NO_POOLS = "no dynamic nodepools found"
 
 
-def provision(
-    objects: ClusterObjects,
-    situation: Situation,
-    options: KarpenterOptions,
-    catalogue: Catalogue | None = None,
-) -> Provisioning:
-    """Decide which nodes would be made for pods; changes nothing.
-
-    Parameters
-    ----------
-    catalogue : Catalogue, optional
-        Of earlier passes with these options, which saves to read their types again.
-    """
-    view = ClusterView(objects, situation, options, catalogue or Catalogue(options))
-    pending, moving = view.pending, view.moving(situation.now)
+def provision(view: ClusterView) -> Provisioning:
+    """Decide which nodes would be made for pods; changes nothing."""
+    pending, moving = view.pending, view.moving(view.situation.now)
     if not pending and not moving:
-        return Provisioning(ignored=view.ignored, seed=options.seed)
+        return Provisioning(ignored=view.ignored, seed=view.options.seed)
     if not view.pools:
         errors = {pod.key: PodError(NO_POOLS) for pod in pending}
-        return Provisioning(errors=errors, ignored=view.ignored, seed=options.seed)
+        return Provisioning(errors=errors, ignored=view.ignored, seed=view.options.seed)
     return _told(view, view.solver([*pending, *moving], Removal()))
 
 

@@ -134,7 +134,9 @@ class Format(click.ParamType[str]):
 @click.option("--verify", is_flag=True, help="Compare the recorded bindings with the decisions of moorage.")
 @click.option(
     "--show",
-    type=click.Choice(["summary", "decisions", "pods", "nodes", "usage", "measures", "scalings"]),
+    type=click.Choice(
+        ["summary", "decisions", "pods", "nodes", "usage", "measures", "scalings", "disruptions"]
+    ),
     default="summary",
     show_default=True,
 )

@@ -45,7 +45,7 @@ def write_history(
         table = Table(("MEASURE", "VALUE"), [(name, f"{value:.12g}") for name, value in summary.items()])
     else:
         parts = {"decisions": history.decisions, "pods": history.pods, "nodes": history.nodes}
-        parts["scalings"] = history.scalings
+        parts |= {"scalings": history.scalings, "disruptions": history.disruptions}
         columns = history.usage(options["resource"], by) if show == "usage" else parts[show]()
         part = {show: [*map(_finite, rows_of(columns))]} if form in ("json", "yaml") else {}
         table = columns_table(columns)

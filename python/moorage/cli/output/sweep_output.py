@@ -24,12 +24,11 @@ def write_sweep(form: str, result: SweepResult) -> None:
     Parameters
     ----------
     form : {"table", "json", "yaml", "csv", "markdown", "latex", "html", "png", "svg"}
-        A CSV file has the measures of each replay, a table the means with a column for each configuration.
+        A CSV file has the measures of each replay, a table the means side by side.
     """
     document = _document(result)
-    headings, cells = side_by_side(document["means"])
-    keys = len(headings) - len({one["configuration"] for one in document["means"]})
-    table = Table([*(one.upper() for one in headings[:keys]), *headings[keys:]], cells)
+    about, names, cells = side_by_side(document["means"])
+    table = Table([*map(str.upper, about), *names], cells)
 
     lines = [f"{result.headline()}{_differing(document['means'])}", _note(document)]
 
@@ -44,7 +43,7 @@ def write_sweep(form: str, result: SweepResult) -> None:
         write_picture(form, sweep_figure(document))
     elif form == "latex":
         with ignore_broken_pipe():
-            print(_latex_text(table, keys, _note(document)), end="")
+            print(_latex_text(table, len(about), _note(document)), end="")
     else:
         runs = result.runs()
         rows = columns_table(runs, 6)._replace(headings=[*runs.columns])

@@ -21,7 +21,8 @@ from moorage.sim.timeline import Event, Verb
 from moorage.sim.timeline.autoscaler_spec import AutoscalerSpec
 
 from .autoscaler_state import AutoscalerState, Upcoming
-from .karpenter_scaler import KarpenterScaler, KarpenterState
+from .karpenter_scaler import KarpenterScaler
+from .karpenter_state import KarpenterState
 
 if TYPE_CHECKING:
     from moorage.sim.replay.replayer import Replayer

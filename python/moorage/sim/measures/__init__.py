@@ -11,6 +11,7 @@ from .measurement import Request as Request
 from .measurement import evaluate as evaluate
 from .measurement import measure as measure
 from .node_cost import cost as cost
+from .node_cost import disruptions as disruptions
 from .pod_measures import evictions as evictions
 from .pod_measures import pending as pending
 from .pod_measures import spread as spread

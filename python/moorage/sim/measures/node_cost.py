@@ -1,26 +1,31 @@
-"""What the nodes of a history cost."""
+"""What the nodes of a history cost, and why Karpenter removed them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from moorage.autoscaling import read_instance_types
+from moorage.autoscaling.instance_types.labels import INSTANCE_TYPE, POOL
+from moorage.autoscaling.karpenter.disruption.candidates import price_of as offered_price
 from moorage.errors import InputError
 from moorage.objects import Node
 from moorage.sim.replay import History
+from moorage.sim.replay.recorder import End
 from moorage.tables import Table
 
 from .measurement import Measurement, means, measure
 
-INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 HOUR = 3600
+REASONS = ("Empty", "Drifted", "Underutilized", "Expired")
 
 
 @measure("cost")
 def cost(
     history: History,
-    prices: Mapping[str, float],
+    prices: Mapping[str, float] | None = None,
     label: str = INSTANCE_TYPE,
     default: float | None = None,
 ) -> Measurement:
@@ -29,7 +34,8 @@ def cost(
     Parameters
     ----------
     prices : mapping of str to float
-        Price of a node per hour, by the value of its label.
+        Price of a node per hour, by the value of its label. By default the prices of Karpenter's instance
+        types, where the timeline has them; nodes of no pool cost nothing then.
     default : float, optional
         Price of the other nodes; without it they are an error.
 
@@ -44,13 +50,21 @@ def cost(
     InputError
         A node has no price, or a price is negative or no number.
     """
-    for value, price in [*prices.items(), ("default", default or 0)]:
+    of_offerings = _price_of_offerings(history) if prices is None else None
+    given = prices or {}
+    for value, price in [*given.items(), ("default", default or 0)]:
         if isinstance(price, bool) or not isinstance(price, int | float) or not price >= 0:
             raise InputError(f"must be a price of at least 0, not {price!r}", path=f"prices.{value}")
 
     def price_of(node: Node) -> float:
         value = node.metadata.labels.get(label, "")
-        price = prices.get(value, default)
+        if of_offerings is None:
+            price = given.get(value, default)
+        elif POOL not in node.metadata.labels:
+            price = default or 0.0
+        else:
+            price = of_offerings(node)
+            price = default if price is None else price
         if price is None:
             raise InputError(f'node {node.name}: no price for {label}="{value}"', path="prices")
         return price
@@ -60,3 +74,37 @@ def cost(
     total = float(spent[-1] + rate[-1] * (history.end - times[-1]) / HOUR) if len(times) else 0.0
     table = Table({"time": times, "cost_per_hour": rate, "cost": spent})
     return Measurement({"cost": total, "cost_per_hour": means(table, history.end)["cost_per_hour"]}, table)
+
+
+def _price_of_offerings(history: History) -> Callable[[Node], float | None]:
+    """Return the prices of nodes as the file of Karpenter's instance types has them."""
+    spec = history.timeline.autoscaler
+    file = spec.karpenter.instance_types if spec is not None and spec.karpenter is not None else None
+    if file is None:
+        raise InputError("required where Karpenter has no file of instance types", path="prices")
+    types = {one.name: one for one in read_instance_types(file)}
+    return lambda node: offered_price(types.get(node.metadata.labels.get(INSTANCE_TYPE, "")), node)
+
+
+@measure("disruptions")
+def disruptions(history: History) -> dict[str, float]:
+    """Count the nodes that Karpenter removed, and the pods that it evicted for that.
+
+    Returns
+    -------
+    dict of str to float
+        ``nodes_removed`` and ``pods_moved``, and each by reason, as ``nodes_removed_empty``.
+    """
+    columns = history.disruptions().columns
+    reasons = dict(zip(columns["node"], columns["reason"], strict=True))
+    pods = history.pod_columns
+    moved = pods["node"][pods["cause"] == End.NODE].tolist()
+    found = {
+        "nodes_removed": Counter(reasons.values()),
+        "pods_moved": Counter(reasons.get(history.node_names[node], "") for node in moved),
+    }
+    numbers: dict[str, float] = {}
+    for name, counts in found.items():
+        numbers[name] = float(sum(number for reason, number in counts.items() if reason))
+        numbers |= {f"{name}_{reason.lower()}": float(counts[reason]) for reason in REASONS}
+    return numbers

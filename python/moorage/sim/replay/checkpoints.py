@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from moorage.facade import Scheduler
 from moorage.sim.autoscaling.autoscaler_state import AutoscalerState
-from moorage.sim.autoscaling.karpenter_scaler import KarpenterState
+from moorage.sim.autoscaling.karpenter_state import KarpenterState
 from moorage.sim.virtual_time.clock_of_timeline import clock_of
 
 from .replayer import Replayer

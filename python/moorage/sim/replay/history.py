@@ -279,6 +279,19 @@ class History(Tabular):
         times, nodes = np.array(columns["time"], np.float64), np.array(columns["nodes"], np.int64)
         return Table(columns | {"time": times, "nodes": nodes})
 
+    def disruptions(self) -> Table:
+        """Return which nodes Karpenter removed.
+
+        Returns
+        -------
+        Table
+            Columns time (when it began to drain the node), node, reason (Empty, Drifted, Underutilized,
+            Expired or Deleted).
+        """
+        rows = self._recorder.disruptions
+        times = np.array([row[0] for row in rows], np.float64)
+        return Table({"time": times, "node": [row[1] for row in rows], "reason": [row[2] for row in rows]})
+
     def usage(self, resource: str = "cpu", by: str = "") -> Table:
         """Return how much of a resource was requested on the nodes, over time.
 

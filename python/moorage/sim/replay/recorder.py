@@ -55,6 +55,8 @@ class Recorder:
         Events by what became of them.
     scalings : list of tuple
         What the autoscaler did: time, action, group, number of nodes, reason.
+    disruptions : list of tuple
+        Nodes that Karpenter removes: time, node, reason.
     """
 
     def __init__(self, timeline: Timeline, spill_rows: int = SPILL_ROWS) -> None:
@@ -69,6 +71,7 @@ class Recorder:
         self.counts: Counter[str] = Counter()
         self.measures: list[tuple[float, str]] = []
         self.scalings: list[tuple[float, str, str, int, str]] = []
+        self.disruptions: list[tuple[float, str, str]] = []
         self.pods = HistoryLog("pods", {"created": "d", "name": "i", "ordinal": "i", "template": "i"})
         self.decisions = HistoryLog(
             "decisions", {"time": "d", "pod": "i", "node": "i", "attempt": "i", "reason": "i"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from fractions import Fraction
 from functools import partial
 from typing import Any, Protocol, cast
@@ -106,6 +107,8 @@ class Replayer(Policy):
         Whether pods that fit nowhere are deleted instead of waiting.
     condition : StopCondition or None
         At which `advance` stops.
+    since : float
+        The start of the timeline, in seconds since 1970.
     """
 
     time_passes = True
@@ -129,10 +132,10 @@ class Replayer(Policy):
         self._decided = 0.0  # when the last of them was taken
         self.timeline, self.recorder, self.store = timeline, recorder, scheduler.store
         self.drops = False
-        self._since = self.store.now()  # seconds since 1970 at the start of the timeline
+        self.since = self.store.now()
         self._unsettled: dict[str, tuple[Pod, str]] = {}  # pods that the store has not got, and their nodes
         self._ahead = PodsAhead(scheduler.context, (), 0)
-        self._bind = Binding(timestamp(int(self._since)))  # the clock of the store stands still
+        self._bind = Binding(timestamp(int(self.since)))  # the clock of the store stands still
         self._row_name = scheduler.table.row_name
         self._victims: set[str] = set()
         self._dropped: list[Pod] = []
@@ -331,7 +334,7 @@ class Replayer(Policy):
         """Make the next pods that are created directly: from an event and a number on."""
         cursor, names, pods = self.cursor, self.recorder.names, list[Pod]()
         events, times = cursor.creations(at, AHEAD)
-        created = timestamps((times + self._since).astype(np.int64))
+        created = timestamps((times + self.since).astype(np.int64))
         for event, when in zip(events.tolist(), created, strict=True):
             template = self._templates[cursor.arguments[event]].pod
             ordinal, name = cursor.ordinals[event], names[cursor.subjects[event]]
@@ -421,7 +424,7 @@ class Replayer(Policy):
             raise self._error(at, "there is a pod of this name")
         template = self._templates[cursor.arguments[at]]
         number = recorder.create(now, key, name, ordinal, template.number)
-        return _pod(template.pod, key, number, timestamp(int(self._since + now)))
+        return _pod(template.pod, key, number, timestamp(int(self.since + now)))
 
     def _error(self, at: int, message: str) -> InputError:
         return InputError(message, path=_told(self.timeline.event(self.cursor.index(at))))
@@ -514,17 +517,23 @@ class Replayer(Policy):
         bool
             Whether it is gone.
         """
-        self._cause = End.NODE
         scheduler = self.scheduler
-        done = scheduler.drain(name, force=True)
-        kept = done.unfinished
-        if not kept:
-            scheduler.remove_nodes(name)
-        elif done.changed:  # it was not cordoned before
-            scheduler.uncordon(name)
-        scheduler.sync()
-        self._cause = End.CONTROLLER
+        with self.removing():
+            done = scheduler.drain(name, force=True)
+            kept = done.unfinished
+            if not kept:
+                scheduler.remove_nodes(name)
+            elif done.changed:  # it was not cordoned before
+                scheduler.uncordon(name)
         return not kept
+
+    @contextmanager
+    def removing(self) -> Iterator[None]:
+        """Note that pods which end in the block do so because their node goes."""
+        self._cause = End.NODE
+        yield
+        self.scheduler.sync()
+        self._cause = End.CONTROLLER
 
     def _delete(self, subject: str) -> None:
         """Delete an object, which may be gone."""

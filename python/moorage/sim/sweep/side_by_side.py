@@ -1,4 +1,4 @@
-"""The means of a sweep as readers compare them: a column for each configuration, and series of one name."""
+"""The means of a sweep as readers compare them: side by side, and series of one name."""
 
 from __future__ import annotations
 
@@ -56,12 +56,23 @@ def drawn_measures(means: Sequence[Mean]) -> tuple[list[str], bool]:
     return varied or [name for name in spreads if name in unsteady] or list(spreads), bool(varied)
 
 
-def side_by_side(means: Sequence[Mean]) -> tuple[list[str], list[list[str]]]:
-    """Return headings and rows of a table with a row for each measure, a column for each configuration, and
-    columns of timelines and changes where there are several."""
-    names = list(dict.fromkeys(one["configuration"] for one in means))
-    keys = ["measure", *(key for key in KEYS[1:] if len({one[key] for one in means}) > 1)]
+def side_by_side(means: Sequence[Mean]) -> tuple[list[str], list[str], list[list[str]]]:
+    """Return a table with a row for each measure, a column for each configuration, and columns of timelines
+    and changes where there are several. With one configuration, the changes or else the timelines have the
+    columns.
+
+    Returns
+    -------
+    keys, names : list of str
+        Headings of what a row is about, and of the columns of means.
+    rows : list of list of str
+    """
+    values = {key: list(dict.fromkeys(one[key] for one in means)) for key in KEYS}
+    several = [key for key in ("configuration", "change", "timeline") if len(values[key]) > 1]
+    across, down = (several or ["configuration"])[0], several[1:]
+    keys = ["measure", *(key for key in KEYS if key in down)]
     cells: dict[tuple[str, ...], dict[str, str]] = {}
     for one in means:
-        cells.setdefault(tuple(one[key] for key in keys), {})[one["configuration"]] = with_error(one)
-    return [*keys, *names], [[*key, *(row.get(name, "") for name in names)] for key, row in cells.items()]
+        cells.setdefault(tuple(one[key] for key in keys), {})[one[across]] = with_error(one)
+    names = values[across]
+    return keys, names, [[*key, *(row.get(name, "") for name in names)] for key, row in cells.items()]

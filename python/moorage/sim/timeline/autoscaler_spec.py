@@ -13,6 +13,7 @@ from moorage.autoscaling.group_settings import NodeGroup as NodeGroup
 from moorage.errors import InputError, located
 from moorage.objects import Node, Object
 from moorage.objects.read.write import object_to_dict
+from moorage.objects.time_spans import parse_moment
 
 
 class KarpenterTimes(Strict, frozen=True):
@@ -28,6 +29,11 @@ class KarpenterTimes(Strict, frozen=True):
         From the claim to a machine, from there to its node, and until the node takes pods.
     seed : int
         For what Karpenter leaves to chance; 0 takes domains by name.
+    start_time : str or None
+        When the timeline begins, for schedules of budgets and ages of claims, like 2026-06-01T12:00:00Z; by
+        default when the newest object of the cluster was created.
+    spot_to_spot : bool
+        The feature gate SpotToSpotConsolidation.
     """
 
     instance_types: str | None = None
@@ -37,6 +43,8 @@ class KarpenterTimes(Strict, frozen=True):
     registration_time: Time = 20.0
     initialization_time: Time = 10.0
     seed: int = 0
+    start_time: str | None = None
+    spot_to_spot: bool = False
 
 
 class AutoscalerSpec(GroupSettings, frozen=True):
@@ -105,6 +113,8 @@ def _karpenter(spec: AutoscalerSpec, times: KarpenterTimes) -> AutoscalerSpec:
     names = ("batch_idle", "batch_max", "launch_time", "registration_time", "initialization_time")
     with located(path="karpenter"):
         read = {name: time_of(getattr(times, name), _field(name)) for name in names}
+        if times.start_time is not None:
+            parse_moment(times.start_time, "startTime")
     return AutoscalerSpec(karpenter=replace(times, **read))
 
 

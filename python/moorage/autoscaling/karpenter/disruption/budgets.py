@@ -6,15 +6,18 @@ Rules: Karpenter v1.15.0, pkg/apis/v1/nodepool.go and pkg/controllers/disruption
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
+from math import inf
 
 from moorage.autoscaling.instance_types.labels import POOL
 from moorage.autoscaling.karpenter.nodes.state_nodes import StateNode, is_true
 from moorage.go_texts import parse_duration
 from moorage.objects import NodePool
 
-from .cron_times import hits_between
+from .cron_times import next_hit
 
 UNLIMITED = 2**31 - 1
+_YEAR = 366 * 86400.0
 
 
 def allowed_by_budgets(pool: NodePool, nodes: int, reason: str, now: float) -> int:
@@ -24,7 +27,7 @@ def allowed_by_budgets(pool: NodePool, nodes: int, reason: str, now: float) -> i
         if budget.schedule is not None or budget.duration is not None:
             began = now - parse_duration(budget.duration or "0") / 1e9
             try:
-                active = hits_between(budget.schedule or "", began, now)
+                active = next_hit(budget.schedule or "", began, now) < inf
             except ValueError:
                 return 0
             if not active:
@@ -32,6 +35,20 @@ def allowed_by_budgets(pool: NodePool, nodes: int, reason: str, now: float) -> i
         if budget.reasons is None or reason in budget.reasons:
             allowed = min(allowed, _nodes(budget.nodes, nodes))
     return allowed
+
+
+def next_change(pool: NodePool, now: float) -> float:
+    """When a budget with a schedule may begin or cease to hold, within a year; infinite without any."""
+    times = [inf]
+    for budget in pool.spec.disruption.budgets or ():
+        if budget.schedule is not None and budget.duration is not None:
+            lasts = parse_duration(budget.duration) / 1e9
+            with suppress(ValueError):
+                times += [
+                    next_hit(budget.schedule, now, now + _YEAR),
+                    next_hit(budget.schedule, now - lasts, now) + lasts,
+                ]
+    return min(times)
 
 
 def _nodes(text: str, nodes: int) -> int:

@@ -29,7 +29,7 @@ from moorage.autoscaling.karpenter.pods.pod_validation import (
 )
 from moorage.autoscaling.karpenter.requirements.requirement import go_integer
 from moorage.autoscaling.karpenter.texts import with_values
-from moorage.objects import NodeClaim, NodePool, Pod, PodDisruptionBudget
+from moorage.objects import Node, NodeClaim, NodePool, Pod, PodDisruptionBudget
 
 from .claim_conditions import drifted_since, is_consolidatable
 
@@ -117,7 +117,7 @@ class NodeCandidate:
         return self.cost <= _BASE
 
 
-def price_of(of: InstanceType | None, state: StateNode | NodeClaim) -> float | None:
+def price_of(of: InstanceType | None, state: StateNode | NodeClaim | Node) -> float | None:
     """The price of the first offering in the zone and of the capacity type of a node, of any reservation."""
     labels = state.labels if isinstance(state, StateNode) else state.metadata.labels
     kind = labels.get(ZONE, ""), labels.get(CAPACITY_TYPE, "")

@@ -34,6 +34,18 @@ def is_fresh(pool: NodePool | None, claim: NodeClaim | None, now: float) -> bool
     return now - _last_change(claim) < after
 
 
+def consolidatable_at(pool: NodePool, claim: NodeClaim) -> float:
+    """When a node may be consolidated if no pod comes or goes (seconds since 1970); infinite for never."""
+    after = consolidate_after(pool)
+    return float("inf") if after is None else _last_change(claim) + after
+
+
+def offered_until(claim: NodeClaim) -> float:
+    """Until when a claim is too young to be asked whether its type is still offered (seconds since 1970)."""
+    created = claim.metadata.creation_timestamp
+    return seconds(created) + _HOUR if created else float("-inf")
+
+
 def _last_change(claim: NodeClaim) -> float:
     initialized = condition(claim, "Initialized")
     begun = initialized.last_transition_time if initialized is not None else None
@@ -73,10 +85,7 @@ def drift_reason(view: ClusterView, pool: NodePool, claim: NodeClaim, now: float
     ]
     if labels.refusal(view.vocabulary.set_of(asked), undefined=False):
         return "RequirementsDrifted"
-    created = claim.metadata.creation_timestamp
-    if (created is None or now - seconds(created) > _HOUR) and not _is_offered(
-        view, view.types_of(pool.name), claim
-    ):
+    if now > offered_until(claim) and not _is_offered(view, view.types_of(pool.name), claim):
         return "InstanceTypeNotFound"
     return ""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from math import inf
 from typing import NamedTuple
 
 _NAMED = {
@@ -67,8 +68,9 @@ def _number(text: str, low: int, names: Sequence[str]) -> int:
     return int(text)
 
 
-def hits_between(schedule: str, after: float, until: float) -> bool:
-    """Whether a schedule has a time after one and until another moment (seconds since 1970).
+def next_hit(schedule: str, after: float, until: float) -> float:
+    """The first time of a schedule after one and until another moment (seconds since 1970); infinite if there
+    is none.
 
     Raises
     ------
@@ -85,7 +87,7 @@ def hits_between(schedule: str, after: float, until: float) -> bool:
         if both and day.month in months.values:
             start = int(day.timestamp())
             times = (start + hour * 3600 + minute * 60 for hour in hours.values for minute in minutes.values)
-            if any(first <= time <= last for time in times):
-                return True
+            if hits := [time for time in times if first <= time <= last]:
+                return float(min(hits))
         day += timedelta(days=1)
-    return False
+    return inf

@@ -1,0 +1,276 @@
+"""Karpenter removes nodes in a replay: passes, commands that wait for replacements, and drains.
+
+Rules: Karpenter v1.15.0, pkg/controllers/disruption (controller.go, queue.go, validation.go),
+pkg/controllers/nodeclaim/expiration and pkg/controllers/node/termination.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from moorage.autoscaling.assumed_claims import assume_claims
+from moorage.autoscaling.instance_types.labels import POOL
+from moorage.autoscaling.karpenter.cluster_view import ClusterView
+from moorage.autoscaling.karpenter.disruption.budgets import next_change
+from moorage.autoscaling.karpenter.disruption.claim_conditions import consolidatable_at, offered_until
+from moorage.autoscaling.karpenter.disruption.command import Command
+from moorage.autoscaling.karpenter.disruption.disrupt import (
+    DRIFT,
+    METHODS,
+    REASONS,
+    VALIDATION_DELAY,
+    Disruption,
+)
+from moorage.autoscaling.karpenter.nodes.state_nodes import is_true
+from moorage.autoscaling.karpenter.pods.pod_validation import (
+    DISRUPTED,
+    is_protected,
+    is_terminal,
+    tolerates_disruption,
+)
+from moorage.errors import number_of
+from moorage.go_texts import parse_duration
+from moorage.objects import Node, NodeClaim, Pod
+from moorage.objects.workloads.ages import seconds
+from moorage.planning.pod_moves import stays
+
+from .karpenter_nodes import NOMINATED, KarpenterNodes
+from .karpenter_state import Departure, Proposal, Replacing
+
+PERIOD = 10.0
+"""Seconds between passes that find nothing."""
+TIMEOUT = 600.0
+"""Seconds after which a replacement that is not ready is given up."""
+RETRY = 1.0
+"""Seconds after which the pods of a node are evicted again."""
+GRACE = 30
+"""Seconds that a pod has to stop, unless it says otherwise."""
+_TAINT = f"{DISRUPTED.key}:{DISRUPTED.effect}"
+
+
+class Disrupter:
+    """Has nodes go, by passes that Karpenter makes every 10 s.
+
+    A pass at which nothing has changed and no time has run out would find nothing, and is left out. Without
+    an event to come no pass begins and no claim expires, but nodes that are going do go.
+    """
+
+    def __init__(self, nodes: KarpenterNodes) -> None:
+        self._nodes, self.state = nodes, nodes.state
+        self._replayer, self._scheduler, self._client = nodes.replayer, nodes.scheduler, nodes.client
+
+    @property
+    def _is_over(self) -> bool:
+        return self._replayer.cursor.time == math.inf
+
+    # ---- time ----------------------------------------------------------------------------------------------
+
+    def next_time(self) -> float:
+        """Return when it acts next, in seconds from the start; infinite if it waits for a change."""
+        state = self.state
+        if self._is_over:
+            return state.again
+        return min(state.again, state.expires, state.proposal.time if state.proposal else state.due)
+
+    def plan(self, now: float, has_changed: bool) -> None:
+        """Note when it acts next."""
+        state = self.state
+        departures = state.departures.values()
+        again = [one.tried + RETRY for one in departures if has_changed and one.tried + RETRY > now]
+        again += [one.forced for one in departures]
+        again += [one.begun + TIMEOUT for one in state.replacing]
+        state.again = min((time for time in again if time > now), default=math.inf)
+        state.expires = min(self._ends(now).values(), default=math.inf)
+        since = now if self._replayer.mark() != state.passed_mark else state.wakes
+        late = max(0.0, since - state.next_pass)
+        state.due = state.next_pass + PERIOD * math.ceil(late / PERIOD) if late < math.inf else math.inf
+
+    def _wakes(self, view: ClusterView, now: float) -> float:
+        """Return when a pass may find something though nothing has changed."""
+        began, pools = self._nodes.began, {pool.name: pool for pool in view.pools}
+        times = [began + end for end in self.state.nominated.values()]
+        times += [next_change(pool, began + now) for pool in pools.values()]
+        for one in view.states:
+            pool = pools.get(one.labels.get(POOL, ""))
+            if one.claim is not None and pool is not None and not one.is_leaving:
+                times += [consolidatable_at(pool, one.claim), offered_until(one.claim)]
+        return min((time - began for time in times if time > began + now), default=math.inf)
+
+    # ---- acts ----------------------------------------------------------------------------------------------
+
+    def act(self, now: float) -> bool:
+        """Do what is due; return whether pods or nodes have gone."""
+        state = self.state
+        state.nominated = {name: end for name, end in state.nominated.items() if end > now}
+        if not self._is_over:
+            expired = [name for name, end in self._ends(now).items() if end <= now]
+            self._terminate({name: self._node_of(name) for name in expired}, "Expired", now)
+        claims: list[NodeClaim] = self._client.list(NodeClaim)[0]
+        deleted = [one.name for one in claims if one.metadata.deletion_timestamp is not None]
+        self._terminate({name: self._node_of(name) for name in deleted}, "Deleted", now)
+        if not self._is_over:
+            self._pass(now)
+        self._replace(now)
+        return self._drain(now)
+
+    def _node_of(self, claim_name: str) -> str:
+        claim = self._nodes.find(NodeClaim, claim_name)
+        return claim.status.node_name if claim is not None else ""
+
+    def _ends(self, now: float) -> dict[str, float]:
+        """Return when claims expire that are not being removed."""
+        leaving, ends = self.state.leaving, dict[str, float]()
+        claims: list[NodeClaim] = self._client.list(NodeClaim)[0]
+        for one in claims:
+            after, created = one.spec.expire_after, one.metadata.creation_timestamp
+            if after not in (None, "Never") and created and one.name not in leaving:
+                assert after is not None
+                ends[one.name] = seconds(created) + parse_duration(after) / 1e9 - self._nodes.began
+        return ends
+
+    # ---- a pass --------------------------------------------------------------------------------------------
+
+    def _pass(self, now: float) -> None:
+        """Look for a command, or see whether the one of 15 s ago still holds."""
+        state, proposal, methods = self.state, self.state.proposal, list(METHODS)
+        if now < (proposal.time if proposal is not None else state.due):
+            return
+        disruption = self._disruption(now)
+        if proposal is not None:
+            state.proposal = None
+            command = disruption.validated(proposal.method, proposal.command)
+            if command is not None and self._begin(proposal.method, command, now):
+                return
+            methods = methods[methods.index(proposal.method) + 1 :]
+        for method in methods:
+            result = disruption.propose(method)
+            if method == DRIFT:
+                for one in result.candidates:
+                    if not is_true(one.claim, "Drifted"):
+                        self._nodes.set_condition(one.claim, "Drifted", now)
+            if result.command is None:
+                continue
+            if method != DRIFT:
+                state.proposal = Proposal(now + VALIDATION_DELAY, method, result.command)
+                return
+            if self._begin(method, result.command, now):
+                return
+        state.next_pass, state.passed_mark = now + PERIOD, self._replayer.mark()
+        state.wakes = self._wakes(disruption.view, now)
+
+    def _disruption(self, now: float) -> Disruption:
+        for _ in assume_claims(self._scheduler):  # of nodes that have come since
+            pass
+        self._nodes.note_hashes()
+        return Disruption(self._nodes.question(now).view())
+
+    def _begin(self, method: str, command: Command, now: float) -> bool:
+        """Taint nodes that go, and launch what comes in their place; False if that is not possible."""
+        state, claims = self.state, command.new_claims()
+        if any(one.launched is None for one in claims):
+            return False
+        going = {one.claim.name: one.state.node.name for one in command.candidates if one.state.node}
+        self._scheduler.taint([*going.values()], _TAINT)
+        why = f"replaces {number_of(len(going), 'node', 'nodes')}: {REASONS[method]}"
+        coming = tuple([self._nodes.launch(one, now, why) for one in claims])
+        state.replacing.append(Replacing(now, going, coming, REASONS[method]))
+        state.nominated |= dict.fromkeys(command.moves, now + NOMINATED)
+        state.next_pass, state.passed_mark = now, ()
+        return True
+
+    def _replace(self, now: float) -> None:
+        """Have nodes go whose replacements are ready; those whose replacement does not come stay."""
+        state, left = self.state, list[Replacing]()
+        on_the_way = {one.node.name for one in state.launching}
+        for one in state.replacing:
+            if any(self._nodes.find(NodeClaim, name) is None for name in one.coming) or (
+                now - one.begun >= TIMEOUT and not on_the_way.isdisjoint(one.coming)
+            ):
+                self._taint(one.going, f"{_TAINT}-")
+            elif on_the_way.isdisjoint(one.coming):
+                self._terminate(one.going, one.reason, now)
+            else:
+                left.append(one)
+        state.replacing = left
+
+    # ---- nodes that go -------------------------------------------------------------------------------------
+
+    def _terminate(self, going: Mapping[str, str], reason: str, now: float) -> None:
+        """Have the nodes of claims go, unless they do already."""
+        departures, counts = self.state.departures, Counter[str]()
+        new = {name: node for name, node in going.items() if name not in departures}
+        for name, node in new.items():
+            claim = self._nodes.find(NodeClaim, name)
+            if claim is not None:
+                departures[name] = Departure(node, now)
+                counts[claim.metadata.labels.get(POOL, "")] += 1
+                self._replayer.recorder.disruptions.append((now, node, reason))
+        self._taint(new, _TAINT)
+        for pool, count in counts.items():
+            self._replayer.recorder.scalings.append((now, "remove", pool, count, reason))
+
+    def _taint(self, going: Mapping[str, str], taint: str) -> None:
+        there = [node for node in going.values() if node and self._nodes.find(Node, node) is not None]
+        if there:
+            self._scheduler.taint(there, taint)
+
+    def _drain(self, now: float) -> bool:
+        """Evict pods of nodes that go, and delete those nodes that are empty then."""
+        departures, has_changed = self.state.departures, False
+        for name, one in [*departures.items()]:
+            if now < one.tried + RETRY and now < one.forced:
+                continue
+            claim, before = self._nodes.find(NodeClaim, name), self._replayer.mark()
+            with self._replayer.removing():
+                forced = self._evict(one, claim, now)
+                if forced < 0:
+                    self._remove(one.node, name)
+                    del departures[name]
+                else:
+                    departures[name] = replace(one, tried=now, forced=forced)
+            has_changed |= self._replayer.mark() != before
+        return has_changed
+
+    def _evict(self, one: Departure, claim: NodeClaim | None, now: float) -> float:
+        """Evict the pods of a node as budgets allow it.
+
+        Returns when the next pod is deleted whatever budgets say, infinite if never; or -1 if none is left.
+        """
+        state = self._scheduler.cache.state
+        row = state.find_row(one.node)
+        pods: list[Pod] = [] if row is None else state.pods_of(row)
+        grace = claim.spec.termination_grace_period if claim is not None else None
+        end = one.since + parse_duration(grace) / 1e9 if grace else math.inf
+        evicted, ends, has_left = list[Pod](), [math.inf], False
+        for pod in pods:
+            if stays(pod) or is_terminal(pod) or tolerates_disruption(pod):
+                continue
+            period = pod.spec.termination_grace_period_seconds
+            last = end - (GRACE if period is None else period)
+            if pod.metadata.deletion_timestamp is not None:
+                has_left = True
+            elif last <= now:
+                self._client.delete(Pod, pod.name, pod.namespace)
+            elif is_protected(pod, self._nodes.began + now):
+                has_left = True
+                ends.append(last)
+            else:
+                evicted.append(pod)
+                ends.append(last)
+        left = self._scheduler.evict(evicted).unfinished if evicted else {}
+        return min(ends) if has_left or left else -1.0
+
+    def _remove(self, node: str, claim_name: str) -> None:
+        """Delete a node that is empty, and its claim."""
+        if self._nodes.find(Node, node) is not None:
+            self._scheduler.remove_nodes(node)
+        claim = self._nodes.find(NodeClaim, claim_name)
+        if claim is not None and claim.metadata.finalizers:
+            self._client.update(replace(claim, metadata=replace(claim.metadata, finalizers=())))
+        if self._nodes.find(NodeClaim, claim_name) is not None:
+            self._client.delete(NodeClaim, claim_name)
+        self._scheduler.sync()

@@ -1,0 +1,217 @@
+"""The nodes of Karpenter in a replay: their way from a claim, and what passes are asked about them."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace as with_values
+from hashlib import sha256
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from moorage.autoscaling import read_instance_types
+from moorage.autoscaling.instance_types.labels import POOL
+from moorage.autoscaling.karpenter import KarpenterOptions, NewClaim
+from moorage.autoscaling.karpenter.claims.catalogue import Catalogue
+from moorage.autoscaling.karpenter.disruption.claim_conditions import HASH, HASH_VERSION
+from moorage.autoscaling.karpenter.nodes.state_nodes import INITIALIZED
+from moorage.autoscaling.karpenter.pods.pod_validation import is_terminal, owned_by
+from moorage.autoscaling.launched_nodes import READY_CLAIM, claim_and_node
+from moorage.autoscaling.pending_provisioning import PassQuestion, pass_question
+from moorage.changes.change import with_own_uids
+from moorage.objects import Condition, Node, NodeClaim, NodePool, Object, Pod, Taint
+from moorage.objects.read.object_defaults import defaults
+from moorage.objects.time_spans import parse_moment
+from moorage.sim.timeline import Event, Verb
+from moorage.store import DeletedFinalStateUnknown, NotFoundError
+from moorage.store.clock import timestamp
+from moorage.store.informers.handler_functions import last_state
+
+from .karpenter_state import KarpenterState, Launching
+
+if TYPE_CHECKING:
+    from moorage.sim.replay.replayer import Replayer
+    from moorage.sim.timeline.autoscaler_spec import KarpenterTimes
+
+NOMINATED = 20.0
+"""Seconds for which pods are expected on a node."""
+NOT_READY = Taint(key="node.kubernetes.io/not-ready", effect="NoSchedule")
+K = TypeVar("K", bound=Object)
+
+
+class KarpenterNodes:
+    """Makes nodes of claims, and keeps claims up to date; times are seconds from the start."""
+
+    def __init__(self, times: KarpenterTimes, replayer: Replayer, state: KarpenterState) -> None:
+        self.times, self.replayer, self.state = times, replayer, state
+        self.scheduler, self.client = replayer.scheduler, replayer.scheduler.client
+        file, start = times.instance_types, times.start_time
+        self._types = None if file is None else read_instance_types(file)
+        self.began = replayer.since if start is None else parse_moment(start, "startTime")
+        self._options = KarpenterOptions(spot_to_spot=times.spot_to_spot)
+        self._catalogue: tuple[KarpenterOptions, Catalogue] | None = None
+        self._touched: set[str] = set()
+        self.scheduler.informers.informer(Pod).add_event_handler(self)
+
+    def stamp(self, now: float) -> str:
+        """A time as objects have it."""
+        return timestamp(int(self.began + now))
+
+    def find(self, kind: type[K], name: str) -> K | None:
+        """An object of the cluster; None if it is gone."""
+        with suppress(NotFoundError):
+            return self.client.get(kind, name)
+        return None
+
+    def question(self, now: float) -> PassQuestion:
+        """What a pass is asked about the cluster and the pods that wait."""
+        state = self.state
+        question = pass_question(
+            self.scheduler, sorted(state.waiting), self._types, self._options, self.times.seed
+        )
+        if self._catalogue is None or self._catalogue[0] != question.options:
+            self._catalogue = question.options, question.catalogue
+        situation = with_values(
+            question.situation,
+            now=self.began + now,
+            marked=frozenset(state.leaving.values()),
+            nominated=frozenset(name for name, end in state.nominated.items() if end > now),
+        )
+        stored = question.stored | {Pod: list(map(_running, self.client.list(Pod)[0]))}
+        return with_values(question, situation=situation, catalogue=self._catalogue[1], stored=stored)
+
+    # ---- from a claim to a node ----------------------------------------------------------------------------
+
+    def launch(self, new: NewClaim, now: float, why: str) -> str:
+        """Create a claim, and return its name; its node comes later."""
+        times, pool = self.times, self.client.get(NodePool, new.pool)
+        name = self._name(pool.name)
+        claim, node = (
+            made
+            for one in claim_and_node(new, name, pool)
+            for made in with_own_uids(self.client, defaults([one]))
+        )
+        assert isinstance(claim, NodeClaim)
+        assert isinstance(node, Node)
+        hashes = {key: pool.metadata.annotations[key] for key in (HASH, HASH_VERSION)}
+        metadata = replace(claim.metadata, creation_timestamp=self.stamp(now), annotations=hashes)
+        status = replace(claim.status, conditions=READY_CLAIM[:1])
+        self.client.create(replace(claim, metadata=metadata, status=status))
+        ready = now + float(times.launch_time) + float(times.registration_time)
+        self.state.launching.append(Launching(ready, node))
+        self.state.nominated[name] = now + NOMINATED
+        self.replayer.recorder.scalings.append((now, "add", pool.name, 1, why))
+        return name
+
+    def _name(self, pool: str) -> str:
+        """Return the name of a new node."""
+        serials = self.state.serials
+        taken = {one.name for kind in (Node, NodeClaim) for one in self.client.list(kind)[0]}
+        while True:
+            serials[pool] = serials.get(pool, 0) + 1
+            if f"{pool}-{serials[pool]}" not in taken:
+                return f"{pool}-{serials[pool]}"
+
+    def go_on(self, now: float) -> bool:
+        """Have nodes register or become ready whose time has come; return whether there were any."""
+        state = self.state
+        ready = [one for one in state.launching if one.time <= now]
+        state.launching = [one for one in state.launching if one.time > now]
+        for one in ready:
+            claim = self.find(NodeClaim, one.node.name)
+            if claim is not None and claim.name not in state.departures:
+                self._register(one, claim, now)
+        return bool(ready)
+
+    def _register(self, one: Launching, claim: NodeClaim, now: float) -> None:
+        wait, node = float(self.times.initialization_time), one.node
+        if not one.is_registered and wait > 0:
+            self.state.launching.append(Launching(now + wait, node, True))
+            labels = {key: value for key, value in node.metadata.labels.items() if key != INITIALIZED}
+            taints = (*node.spec.taints, *claim.spec.startup_taints, NOT_READY)
+            metadata = replace(node.metadata, labels=labels)
+            self._join(replace(node, metadata=metadata, spec=replace(node.spec, taints=taints)), now)
+            return
+        if not one.is_registered:
+            self._join(node, now)
+        elif (there := self.find(Node, node.name)) is not None:
+            metadata = replace(node.metadata, resource_version="")
+            self.client.update(replace(there, spec=node.spec, metadata=metadata))
+        else:
+            return
+        conditions = tuple([replace(kind, last_transition_time=self.stamp(now)) for kind in READY_CLAIM])
+        self.client.update(replace(claim, status=replace(claim.status, conditions=conditions)))
+
+    def _join(self, node: Node, now: float) -> None:
+        self.replayer.apply(Event(now, Verb.CREATE, f"node/{node.name}", node))
+
+    # ---- what controllers write on claims ------------------------------------------------------------------
+
+    def note_hashes(self) -> None:
+        """Give pools the hash of their template, from which claims drift when it changes."""
+        known = self.state.hashes
+        pools: list[NodePool] = self.client.list(NodePool)[0]
+        for pool in pools:
+            template, notes = pool.spec.template, pool.metadata.annotations
+            counted = replace(template, spec=replace(template.spec, requirements=()))
+            digest = sha256(msgspec.json.encode(counted)).hexdigest()[:16]
+            is_new = all(name != pool.name for name, _ in known)
+            known.setdefault((pool.name, digest), notes.get(HASH, digest) if is_new else digest)
+            hashes = {HASH: known[pool.name, digest], HASH_VERSION: notes.get(HASH_VERSION, "v3")}
+            if not hashes.items() <= notes.items():
+                self._annotate(pool, hashes)
+            if is_new:
+                claims: list[NodeClaim] = self.client.list(NodeClaim)[0]
+                for claim in claims:
+                    if (
+                        claim.metadata.labels.get(POOL) == pool.name
+                        and HASH not in claim.metadata.annotations
+                    ):
+                        self._annotate(claim, hashes)
+
+    def _annotate(self, obj: Object, notes: dict[str, str]) -> None:
+        annotations = obj.metadata.annotations | notes
+        self.client.update(replace(obj, metadata=replace(obj.metadata, annotations=annotations)))
+
+    def set_condition(self, claim: NodeClaim, kind: str, now: float) -> None:
+        """Write on a claim that a condition holds since now."""
+        new = Condition(type=kind, status="True", last_transition_time=self.stamp(now))
+        conditions = (*(one for one in claim.status.conditions if one.type != kind), new)
+        self.client.update(replace(claim, status=replace(claim.status, conditions=conditions)))
+
+    def note_pod_events(self, now: float) -> None:
+        """Write on claims that pods came to their nodes or left them."""
+        touched, self._touched = self._touched, set()
+        if not touched:
+            return
+        claims: list[NodeClaim] = self.client.list(NodeClaim)[0]
+        nodes = {node.spec.provider_id for name in touched if (node := self.find(Node, name)) is not None}
+        for claim in claims:
+            if claim.status.provider_id in nodes:
+                status = replace(claim.status, last_pod_event_time=self.stamp(now))
+                self.client.update(replace(claim, status=status))
+
+    def on_add(self, obj: Pod, is_in_initial_list: bool) -> None:
+        if not is_in_initial_list:
+            self._touch(obj)
+
+    def on_update(self, old: Pod, new: Pod) -> None:
+        ends = is_terminal(new) and not is_terminal(old)
+        is_going = new.metadata.deletion_timestamp is not None and old.metadata.deletion_timestamp is None
+        if ends or is_going or old.spec.node_name != new.spec.node_name:
+            self._touch(new)
+
+    def on_delete(self, obj: Pod | DeletedFinalStateUnknown[Pod]) -> None:
+        self._touch(last_state(obj))
+
+    def _touch(self, pod: Pod) -> None:
+        if pod.spec.node_name and not owned_by(pod, "DaemonSet", "apps/v1"):
+            self._touched.add(pod.spec.node_name)
+
+
+def _running(pod: Pod) -> Pod:
+    """A pod as it is in a replay, where it runs as soon as it has a node."""
+    if not pod.spec.node_name or pod.status.phase not in ("", "Pending"):
+        return pod
+    return replace(pod, status=replace(pod.status, phase="Running"))

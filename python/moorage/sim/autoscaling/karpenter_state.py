@@ -1,0 +1,113 @@
+"""What Karpenter remembers in a replay."""
+
+from __future__ import annotations
+
+import copy
+import math
+
+import msgspec
+from msgspec.structs import asdict
+
+from moorage.autoscaling.karpenter.disruption.command import Command
+from moorage.objects import Node
+
+
+class Launching(msgspec.Struct, frozen=True):
+    """A node that is on its way: what happens next, when, and the node as it is once it is ready."""
+
+    time: float
+    node: Node
+    is_registered: bool = False
+
+
+class Proposal(msgspec.Struct, frozen=True):
+    """A command of a method, and when it is validated."""
+
+    time: float
+    method: str
+    command: Command
+
+
+class Replacing(msgspec.Struct, frozen=True):
+    """Nodes that go once those that replace them are ready: claims with their nodes, and new claims."""
+
+    begun: float
+    going: dict[str, str]
+    coming: tuple[str, ...]
+    reason: str
+
+
+class Departure(msgspec.Struct, frozen=True):
+    """A node that is drained: since when, when its pods were last evicted, and when the next is deleted
+    whatever budgets say."""
+
+    node: str
+    since: float
+    tried: float = -math.inf
+    forced: float = math.inf
+
+
+class KarpenterState(msgspec.Struct):
+    """What is remembered; all times are seconds from the start of the timeline.
+
+    Attributes
+    ----------
+    launching : list of Launching
+    first, last : float
+        When the first and the last pod came since the last pass; infinite without one.
+    passed : float
+        When the last pass over pods was.
+    waiting : frozenset of str
+        Pods that need another node, of which Karpenter knows.
+    serials : dict of str to int
+        Number of the last node of each pool.
+    mark : tuple of int
+        State of the cluster when it was last looked at.
+    next_pass, due : float
+        The earliest time of the next pass over nodes; and when it is, as then something may have changed.
+    passed_mark : tuple of int
+        State of the cluster after the last pass over nodes that found nothing.
+    wakes : float
+        When that pass may find something though nothing has changed.
+    nominated : dict of str to float
+        Until when pods are expected on nodes.
+    proposal : Proposal or None
+    replacing : list of Replacing
+    departures : dict of str to Departure
+        By the name of the claim.
+    again : float
+        When nodes are drained again, or a replacement is given up.
+    expires : float
+        When the next claim expires.
+    hashes : dict of (str, str) to str
+        The hash of a pool's template, as claims have it, by pool and template.
+    """
+
+    launching: list[Launching] = []
+    first: float = math.inf
+    last: float = math.inf
+    passed: float = -math.inf
+    waiting: frozenset[str] = frozenset()
+    serials: dict[str, int] = {}
+    mark: tuple[int, ...] = ()
+    next_pass: float = 0.0
+    due: float = math.inf
+    passed_mark: tuple[int, ...] = ()
+    wakes: float = -math.inf
+    nominated: dict[str, float] = {}
+    proposal: Proposal | None = None
+    replacing: list[Replacing] = []
+    departures: dict[str, Departure] = {}
+    again: float = math.inf
+    expires: float = math.inf
+    hashes: dict[tuple[str, str], str] = {}
+
+    def copy(self) -> KarpenterState:
+        """Return an independent copy; what it holds is never changed."""
+        return KarpenterState(**{name: copy.copy(value) for name, value in asdict(self).items()})
+
+    @property
+    def leaving(self) -> dict[str, str]:
+        """The nodes that are being removed, by the names of their claims."""
+        found = {claim: node for one in self.replacing for claim, node in one.going.items()}
+        return found | {claim: one.node for claim, one in self.departures.items()}

@@ -15,6 +15,7 @@ import pytest
 import moorage as mo
 from moorage import cli
 from moorage.releases import DEFAULT
+from tests.cli.options.test_option_groups import EXAMPLES, LEAVES
 from tests.conformance.vectors import lines
 from tests.house.source import ROOT
 
@@ -83,29 +84,48 @@ def test_policies_in_a_configuration() -> None:
     assert found["scheduler"].run().placements
 
 
-# ---- README.md ---------------------------------------------------------------------------------------------
+# ---- Commands ----------------------------------------------------------------------------------------------
 
 
-def commands() -> list[tuple[str, list[str]]]:
-    """The commands of README.md, of the pages and of an example, with the lines of output that are shown."""
+def commands() -> dict[str, list[list[str]]]:
+    """The commands of README.md, of the pages and of an example, with the lines that each shows."""
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), ROOT / "examples/gpu/README.md"]
     whole = "\n".join(page.read_text() for page in pages)
     text = "".join(re.findall(r"^```console\n(.*?)^```$", whole, re.DOTALL | re.M))
     shown = [line for line in text.splitlines() if not line.startswith("#")]
     starts = [at for at, line in enumerate(shown) if line.startswith("$ ")]
     ends = [*starts[1:], len(shown)]
-    found = [(shown[at][2:], shown[at + 1 : end]) for at, end in zip(starts, ends, strict=True)]
-    return [(command, lines) for command, lines in found if command.startswith("moorage ")]
+    outputs: dict[str, list[list[str]]] = {}
+    for at, end in zip(starts, ends, strict=True):
+        outputs.setdefault(shown[at][2:], []).append([line for line in shown[at + 1 : end] if line])
+    return {command: lines for command, lines in outputs.items() if command.startswith("moorage ")}
 
 
-@pytest.mark.parametrize(("command", "lines"), commands())
-def test_a_command_prints_what_a_page_shows(
-    command: str, lines: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+COMMANDS = commands()
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_prints_what_the_pages_show(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(shlex.split(command)[1:]) < 2
     printed = [line.rstrip() for line in capsys.readouterr().out.splitlines() if line.strip()]
-    if shown := [line for line in lines if line]:
+    for shown in filter(None, COMMANDS[command]):
         assert differing("\n".join(printed), shown) == ""
+
+
+@pytest.mark.parametrize("example", sorted(set(EXAMPLES) - {*COMMANDS}))
+def test_an_example_of_help_runs_as_it_stands(
+    example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("examples", "tests"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    monkeypatch.chdir(tmp_path)
+    words = shlex.split(example)[1:]
+    if words[0] in ("serve", "mcp") or "--context" in words:  # they need a cluster
+        at = 1 + (words[0] == "serve")
+        LEAVES[tuple(words[:at])].make_context(words[0], words[at:], help_option_names=["-h", "--help"])
+        return
+    assert cli.main(words) < 2
+    assert capsys.readouterr().out
 
 
 def differing(printed: str, shown: list[str]) -> str:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterator
-from pathlib import Path
 
 import click
 import pytest
-from tests.house.source import ROOT
 
 from moorage.cli import main
 from moorage.cli.app import app
@@ -69,22 +66,6 @@ def test_help_begins_with_two_examples_and_ends_with_help(
     assert all(line.startswith("  moorage ") and line[2:] in EXAMPLES for line in shown)
     texts = re.split(r"\n\n(?=\w.*:\n)", out)
     assert any(re.search(r"-h, --help +Show this message and exit.$", text.rstrip()) for text in texts)
-
-
-@pytest.mark.parametrize("example", sorted(set(EXAMPLES)))
-def test_an_example_of_help_runs_as_it_stands(
-    example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for name in ("examples", "tests"):
-        (tmp_path / name).symlink_to(ROOT / name)
-    monkeypatch.chdir(tmp_path)
-    words = shlex.split(example)[1:]
-    if words[0] in ("serve", "mcp") or "--context" in words:  # they need a cluster
-        at = 1 + (words[0] == "serve")
-        LEAVES[tuple(words[:at])].make_context(words[0], words[at:], help_option_names=["-h", "--help"])
-        return
-    assert main(words) < 2
-    assert capsys.readouterr().out
 
 
 def test_no_range_has_bounds_that_nobody_meets(capsys: pytest.CaptureFixture[str]) -> None:

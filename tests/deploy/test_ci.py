@@ -88,8 +88,7 @@ def stand_in() -> Iterator[StandIn]:
 
 
 def bash(script: str, environment: dict[str, str], folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run a step as a job does, with this interpreter as `python3`. With a variable VERDICT, that says what the
-    check finds."""
+    """Run a step as a job does, with this interpreter as `python3`. VERDICT is the exit code of its check."""
     check = 'if [ "$2" = moorage ] && [ -n "$VERDICT" ]; then echo told; exit "$VERDICT"; fi'
     (folder / "python3").write_text(f'#!/bin/sh\n{check}\nexec {sys.executable} "$@"\n')
     (folder / "python3").chmod(0o755)

@@ -34,6 +34,12 @@ def in_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
 
 
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Options by which the replays of these tests run once."""
+    return [*DATA, "--folder", str(tmp_path_factory.mktemp("kept"))]
+
+
 @pytest.fixture
 def file(tmp_path: Path) -> str:
     path = tmp_path / "sweep.yaml"
@@ -41,8 +47,8 @@ def file(tmp_path: Path) -> str:
     return str(path)
 
 
-def test_a_table_of_means(file: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["sweep", file, *DATA]) == 0
+def test_a_table_of_means(file: str, kept: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sweep", file, *kept]) == 0
     headline, note, _, heading, *rows = capsys.readouterr().out.splitlines()
     assert headline == "4 replays of 2 combinations, 11 measures; none differs between the configurations"
     assert note == "means of 2 replays, ± half the width of their 95 % confidence interval"
@@ -61,15 +67,17 @@ def test_a_table_of_means(file: str, capsys: pytest.CaptureFixture[str]) -> None
         ("csv", ["configuration,timeline,change,seed,pending_p50,placed"]),
     ],
 )
-def test_some_measures(file: str, form: str, lines: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["sweep", file, *DATA, "--measures", "pending_p50, placed", "-o", form]) == 0
+def test_some_measures(
+    file: str, kept: list[str], form: str, lines: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["sweep", file, *kept, "--measures", "pending_p50, placed", "-o", form]) == 0
     out = capsys.readouterr().out
     assert set(lines) <= set(out.splitlines())
     assert "dropped" not in out
 
 
-def test_csv_has_the_runs(file: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["sweep", file, *DATA, "-o", "csv"]) == 0
+def test_csv_has_the_runs(file: str, kept: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sweep", file, *kept, "-o", "csv"]) == 0
     rows = list(csv.DictReader(StringIO(capsys.readouterr().out)))
     assert [(row["configuration"], row["seed"]) for row in rows] == [
         ("default", "1"), ("default", "2"), ("adaptive", "1"), ("adaptive", "2"),
@@ -99,15 +107,16 @@ def test_results_are_kept_and_the_output_is_the_same(
         (["examples/fgd.yaml", "--executor", "cluster"], "--executor"),
         (["FILE", "--histories"], "histories need a folder"),
         (
-            ["FILE", *DATA, "--measures", "plced"],
+            ["FILE", "KEPT", "--measures", "plced"],
             '--measures: no replay has the measure "plced"; nearest: placed',
         ),
     ],
 )
 def test_bad_input_is_one_line(
-    arguments: list[str], text: str, file: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], text: str, file: str, kept: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["sweep", *[file if one == "FILE" else one for one in arguments]]) == 2
+    words = {"FILE": [file], "KEPT": kept}
+    assert main(["sweep", *[word for one in arguments for word in words.get(one, [one])]]) == 2
     output = capsys.readouterr()
     assert output.out == ""
     assert text in output.err

@@ -250,7 +250,7 @@ def test_settings_reach_the_scheduler(tie_break: str, monkeypatch: pytest.Monkey
         seen.update(settings)
         return real(cluster, **settings)
 
-    monkeypatch.setattr("moorage.cli.runs.simulation.Scheduler", spy)
+    monkeypatch.setattr("moorage.cli.runs.beginning.Scheduler", spy)
     options = ["--tie-break", tie_break, "--seed", "7", "--percentage-of-nodes-to-score", "30"]
     assert simulate("--synthetic", "nodes=3,pods=1", *options) == 0
     given = {"tie_break": tie_break, "seed": 7, "percentage_of_nodes_to_score": 30}

@@ -14,7 +14,7 @@ from moorage.cli.options.command_groups import PLUGIN, CommandGroup
 from moorage.errors import MoorageError
 
 if TYPE_CHECKING:
-    from moorage.objects.read.load import Listed
+    from moorage.cli.options.inputs import PreparedInput
 
 COMMANDS = {
     "capacity": "Count how many replicas of a pod or workload fit, and say what stops the next one.",
@@ -46,7 +46,7 @@ _MODULES = {"scheduler": "live_command", "serve": "live_command"}
 
 
 def run(
-    arguments: list[str] | None, as_plugin: bool = False, listed: Mapping[str, Listed] | None = None
+    arguments: list[str] | None, as_plugin: bool = False, held: Mapping[str, PreparedInput] | None = None
 ) -> int:
     """Parse the arguments and run a command; an error becomes one line on stderr and an exit code.
 
@@ -56,7 +56,7 @@ def run(
         Arguments of the command; by default those of the process.
     as_plugin : bool, optional
         Whether kubectl runs it.
-    listed : mapping of str to Listed, optional
+    held : mapping of str to PreparedInput, optional
         Objects by the name of the file that would have them, for a caller that has read them.
 
     Returns
@@ -67,7 +67,7 @@ def run(
     gc.set_threshold(*MANY_OBJECTS)
     try:
         name = PLUGIN if as_plugin else "moorage"
-        code = app.main(arguments, prog_name=name, standalone_mode=False, obj=listed)
+        code = app.main(arguments, prog_name=name, standalone_mode=False, obj=held)
     except (click.Abort, KeyboardInterrupt):
         return 130
     except click.UsageError as error:

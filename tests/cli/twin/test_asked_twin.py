@@ -116,6 +116,32 @@ def test_each_answer_has_the_bytes_of_its_command_over_a_dump(
     assert len(versions) == len(changes) + 1
 
 
+def test_while_the_cluster_changes_answers_are_as_old_as_they_may_be(
+    server: WireServer, cluster: FollowedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    twin = AskedTwin(cluster, max_age=20.0)
+    clock, passed = cluster.client.connection.clock, [0.0]
+    monkeypatch.setattr(cluster.client.connection, "clock", lambda: clock() + passed[0])
+
+    def pods(*ages: str) -> tuple[int, float]:
+        reply = twin.reply("check", [("max-age", age) for age in ages], b"")
+        answer = json.loads(reply.body)
+        return answer["placed"] + answer["failed"], float(header(reply, "Staleness")) // 5.0
+
+    first, _ = pods()
+    server.store.create(decode_object(pod("late")))
+    settle(server, cluster)
+    passed[0] = 15.0
+    assert pods() == (first, 3.0)  # and the next state is prepared
+    assert pods("0")[0] == first + 1
+    server.store.create(decode_object(pod("later")))
+    settle(server, cluster)
+    passed[0] = 36.0
+    assert pods()[0] == first + 2
+    assert twin.reply("check", [("max-age", "-1")], b"").status == 400
+    twin.end()
+
+
 @pytest.fixture(scope="module")
 def of_files(tmp_path_factory: pytest.TempPathFactory) -> AskedTwin:
     file = tmp_path_factory.mktemp("files") / "own.json"
@@ -285,6 +311,7 @@ def test_the_command_follows_a_cluster_until_it_is_stopped(
         ),
         (["--authorization-kubeconfig", "c"], "no token is reviewed"),
         (["--predict"], "--predict needs a cluster that is followed"),
+        (["--max-age", "5"], "--max-age needs a cluster that is followed"),
         (["--tls-cert-file", "c"], "give both --tls-cert-file and --tls-private-key-file, or neither"),
     ],
 )

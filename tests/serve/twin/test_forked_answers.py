@@ -6,18 +6,43 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from threading import Thread
 
 import pytest
 
-from moorage.serve.twin import Forks, Limits, Output, TwinRefusalError
+from moorage.serve.twin import Forks, Limits, Output, Template, TwinRefusalError
+
+
+def template(work: Callable[[], int], *files: Path) -> Template:
+    return Template(lambda: lambda _: work(), nullcontext(), files)
 
 
 def run(work: Callable[[], int], limits: Limits | None = None, *files: Path) -> Output:
-    return Forks(limits or Limits(), files).run(work, b"question", nullcontext())
+    return Forks(limits or Limits()).run(template(work, *files), ["check"], b"question")
+
+
+def test_what_questions_have_in_common_is_prepared_once_beside_the_parent() -> None:
+    def prepare() -> Callable[[Sequence[str]], int]:
+        prepared = os.getpid()
+
+        def answer(arguments: Sequence[str]) -> int:
+            print(prepared, os.getpid(), *arguments)
+            return 0
+
+        return answer
+
+    made, forks = Template(prepare, nullcontext()), Forks(Limits())
+    answers = [forks.run(made, [text], b"").stdout.split() for text in ("one", "two")]
+    assert made.is_ready
+    assert [one[2] for one in answers] == [b"one", b"two"]
+    assert len({one[0] for one in answers} - {str(os.getpid()).encode()}) == 1
+    assert len({one[1] for one in answers} - {answers[0][0]}) == 2
+    made.end()
+    with pytest.raises(TwinRefusalError, match="has ended; try again"):
+        forks.run(made, [], b"")
 
 
 def test_a_child_has_streams_of_its_own() -> None:
@@ -102,7 +127,7 @@ def test_the_end_ends_the_children() -> None:
 
     def ask() -> None:
         with pytest.raises(TwinRefusalError) as refused:
-            forks.run(endless, b"", nullcontext())
+            forks.run(template(endless), [], b"")
         errors.append(refused.value)
 
     thread = Thread(target=ask)
@@ -116,6 +141,6 @@ def test_the_end_ends_the_children() -> None:
 def test_a_question_too_many_is_refused() -> None:
     forks = Forks(Limits(at_once=1))
     with forks.slot(), pytest.raises(TwinRefusalError, match="1 questions are being answered") as refused:
-        forks.run(lambda: 0, b"", nullcontext())
+        forks.run(template(lambda: 0), [], b"")
     assert refused.value.status == 503
-    assert forks.run(lambda: 0, b"", nullcontext()).code == 0
+    assert forks.run(template(lambda: 0), [], b"").code == 0

@@ -107,10 +107,9 @@ def capacity(  # noqa: PLR0913
     from moorage.cli.output.capacity_output import write_capacity
     from moorage.cli.output.cluster_capacity import write_compatible
     from moorage.cli.output.printing import told
+    from moorage.cli.runs.beginning import begin
     from moorage.cli.runs.pod_templates import as_gang, read_templates, template_group_warnings
     from moorage.cli.runs.simulation import input_warnings
-    from moorage.facade import Scheduler
-    from moorage.scheduler.expanded import with_objects
 
     if compatible and output in ("csv", "markdown", "html"):
         raise click.UsageError(f"cluster-capacity has no -o {output}: leave out --compatible")
@@ -121,9 +120,9 @@ def capacity(  # noqa: PLR0913
         cluster = load_input(options)
         if exclude_nodes is not None:
             cluster = _without(cluster, exclude_nodes)
-        scheduler = Scheduler(cluster, **scheduler_settings(options, cluster))
-        there = with_objects(cluster, scheduler.client)
-        read = read_templates(templates, there, options["validate"], namespace)
+        beginning = begin(cluster, scheduler_settings(options, cluster))
+        scheduler = beginning.scheduler
+        read = read_templates(templates, beginning.completed, options["validate"], namespace)
         if by is not None and all(by not in node.metadata.labels for node in cluster.nodes):
             raise InputError("no node has this label", source="--by", obj=repr(by))
         stage()

@@ -134,11 +134,11 @@ def check(
     Exit codes: 0 if every pod that should run has a node; 1 if not; 2 for bad input.
     """
     from moorage.cli.output.check_output import write_verdict
-    from moorage.cli.runs.gate import Compared, judge, waiting_pods
+    from moorage.cli.runs.beginning import begin
+    from moorage.cli.runs.gate import Compared, judge
     from moorage.cli.runs.removed_pods import removed_pods
     from moorage.cli.runs.simulation import Preparation
     from moorage.facade import Scheduler
-    from moorage.scheduler import expanded
 
     for option, is_given in _OF_LOSSES.items():
         if options["survive"] is None and is_given(options):
@@ -155,7 +155,7 @@ def check(
             settings: Mapping[str, Any] = scheduler_settings(options, after)
             preparation = Preparation(after, settings, changes, coming_nodes(options, after))
             stage()
-            waiting = waiting_pods(expanded(before, **settings))
+            waiting = (preparation.beginning if after is before else begin(before, settings)).waiting
             done = preparation.run(stage)
             compared = compared._replace(grown=done.grown)
         else:
@@ -168,7 +168,7 @@ def check(
             common = {**options, "gates": ""}  # each side has its own
             both = compare_releases((first, last), after, common, changes, stages=stage)
             settings = scheduler_settings({**options, "gates": ""}, before)
-            waiting = waiting_pods(expanded(before, **settings)) & both.without_node()
+            waiting = begin(before, settings).waiting & both.without_node()
             done, causes = both.after.simulation, both.losses()
             settings = both.before.simulation.preparation.settings
             compared = compared._replace(releases=releases, lost=len(causes))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,7 @@ from .offered_names import namespaces, offer, offer_contexts
 from .release_choice import ReleaseChoice
 
 if TYPE_CHECKING:
+    from moorage.cli.runs.beginning import Beginning
     from moorage.devices.selector_validation import SelectorValidation
     from moorage.objects import Cluster, Object
     from moorage.objects.read.cluster_builder import Check
@@ -146,6 +147,8 @@ def load_input(options: Mapping[str, Any]) -> Cluster:
         from moorage.devices.selector_validation import SelectorValidation
         from moorage.objects import load
 
+        if (prepared := _prepared(options)) is not None:
+            return _with_namespace(prepared, options)
         selectors = SelectorValidation()
         check, paths = _checking(options, selectors), _files(options)
         with _naming_traces(options["files"]):
@@ -184,6 +187,47 @@ def load_before_and_after(options: Mapping[str, Any]) -> tuple[Cluster, Cluster]
         before, after = load.load_before_and_after(*paths, **_reading(options), check=check)
     after.warnings += selectors.warnings
     return before, _checked(after, options)
+
+
+class PreparedInput:
+    """Objects that were read elsewhere, in place of a file, with what commands have made of them.
+
+    A process that answers many commands prepares it once, and forks for each of them.
+    """
+
+    def __init__(self, listed: Listed) -> None:
+        self.listed = listed
+        self.clusters: dict[Hashable, Cluster] = {}
+        self.beginnings: list[Beginning] = []
+
+    def prepare(self, options: Mapping[str, Any]) -> None:
+        """Load the cluster, and make its scheduler, for commands with such options."""
+        from moorage.cli.runs.beginning import Beginning
+
+        cluster = load_input(options)
+        self.clusters[_key(options)] = cluster
+        self.beginnings.append(Beginning(cluster, scheduler_settings(options, cluster)))
+
+
+def held_inputs() -> Mapping[str, PreparedInput]:
+    """Return what the caller of the command has prepared, by the name of a file; see `app.run`."""
+    context = click.get_current_context(silent=True)
+    return {} if context is None else context.find_root().obj or {}
+
+
+def _prepared(options: Mapping[str, Any]) -> Cluster | None:
+    """Return the cluster of a single file that was prepared; only once, as a command may change it."""
+    held = held_inputs()
+    names = options["files"]
+    is_held = len(names) == 1 and names[0] in held and not names_server(options)
+    return held[names[0]].clusters.pop(_key(options), None) if is_held else None
+
+
+def _key(options: Mapping[str, Any]) -> Hashable:
+    """Return the options on which a cluster depends whose objects all have a namespace."""
+    gates = changed_gates(options["gates"]) if "gates" in options else {}
+    names = ("validate", "recursive", "like_siblings", "admission", "version")
+    return *(options.get(name) for name in names), *sorted(gates.items())
 
 
 def _checking(options: Mapping[str, Any], selectors: SelectorValidation) -> Check:
@@ -293,8 +337,8 @@ def _files(options: Mapping[str, Any]) -> Sequence[str | Path | Listed]:
         raise click.UsageError("--synthetic cannot be combined with -f or --kubeconfig")
     if not (_sources(options) or options["synthetic"]):
         raise click.UsageError("give the cluster with -f or --kubeconfig")
-    held = _held()
-    files: list[Any] = [held[name] if name in held else file_named(name) for name in options["files"]]
+    held = held_inputs()
+    files: list[Any] = [held[name].listed if name in held else file_named(name) for name in options["files"]]
     if names_server(options):
         files.insert(0, options.get("listed") or listed_objects(options))
     if options.get("admission"):
@@ -303,12 +347,6 @@ def _files(options: Mapping[str, Any]) -> Sequence[str | Path | Listed]:
 
         files.append(AdmissionPlugins(metadata=ObjectMeta(name="plugins"), plugins=options["admission"]))
     return files
-
-
-def _held() -> Mapping[str, Listed]:
-    """Return the objects that the caller of the command has read, by the name of a file; see `app.run`."""
-    context = click.get_current_context(silent=True)
-    return {} if context is None else context.find_root().obj or {}
 
 
 def file_named(name: str) -> str | Path:
@@ -350,7 +388,7 @@ def _trace_format(file: str, source: str) -> str:
     from moorage.sim.loaders.formats import recognized
 
     name = source_name(file)
-    if file in _held():
+    if file in held_inputs():
         return ""
     if source != name and not source.startswith(f"{name}:"):
         return ""
@@ -365,14 +403,18 @@ def _reading(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _checked(cluster: Cluster, options: Mapping[str, Any]) -> Cluster:
-    """Refuse a namespace that does not exist, with the server's text; say that there is no node; determine
-    which release decides."""
+    """Say that there is no node; determine which release decides; refuse a namespace that does not exist."""
     if "version" in options:
         from .deciding_release import deciding_release
 
         cluster.release = deciding_release(cluster, options["version"])
     if not cluster.nodes:
         cluster.warnings.append(f"{NO_NODE}.")
+    return _with_namespace(cluster, options)
+
+
+def _with_namespace(cluster: Cluster, options: Mapping[str, Any]) -> Cluster:
+    """Refuse a namespace that does not exist, with the server's text."""
     name = options["namespace"]
     if name and all(namespace.name != name for namespace in cluster.namespaces):
         raise InputError(f'namespaces "{name}" not found', source="--namespace")

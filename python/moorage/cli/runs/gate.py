@@ -9,9 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec import structs
 
 from moorage.errors import number_of
-from moorage.objects import Cluster
-from moorage.objects.model.workload import StatefulSet
-from moorage.objects.workloads.stateful_pods import ordinals
 
 from .simulation import PLACED, REPLACED, Group, Outcome, Simulation, group_outcomes
 
@@ -161,23 +158,6 @@ class Verdict(NamedTuple):
                 found.setdefault((loss.domains, namespace, *what), finding).lost.append(pod)
         losses = sorted(found.values(), key=lambda finding: not finding.counts)
         return self._replace(survival=survival, losses=losses)
-
-
-def waiting_pods(cluster: Cluster) -> set[str]:
-    """Return the pods of a cluster that wait for a node, those of StatefulSets that wait for other pods to be
-    available, or gone, and the workloads that are not simulated.
-
-    Returns
-    -------
-    set of str
-        Each as `Outcome.key`.
-    """
-    placed = {
-        pod.key for pod in cluster.pods if pod.spec.node_name and pod.metadata.deletion_timestamp is None
-    }
-    sets = [obj for obj in cluster.others if isinstance(obj, StatefulSet)]
-    ordered = {f"{one.namespace}/{one.name}-{at}" for one in sets for at in ordinals(one)}
-    return ({pod.key for pod in cluster.pods} | ordered) - placed | {one.mark for one in cluster.left_out}
 
 
 def judge(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from moorage.controllers.workloads.rollout import Rollout
@@ -36,12 +36,12 @@ class Removed(NamedTuple):
     unfinished: Rollout | None
 
 
-def removed_pods(simulation: Simulation, listed: Iterable[Pod]) -> list[Removed]:
+def removed_pods(simulation: Simulation, listed: Sequence[Pod]) -> list[Removed]:
     """Find the pods on nodes that controllers have removed, but for those that were evicted.
 
     Parameters
     ----------
-    listed : iterable of Pod
+    listed : sequence of Pod
         Those of the cluster before the change.
 
     Returns
@@ -49,20 +49,16 @@ def removed_pods(simulation: Simulation, listed: Iterable[Pod]) -> list[Removed]
     list of Removed
         By workload, in the order of their first pods; rollouts that removed none last.
     """
-    workloads = simulation.workloads
+    workloads, scheduler = simulation.workloads, simulation.scheduler
     evicted = simulation.evicted.keys() | simulation.result.evicted.keys()
-    before = [pod for pod in listed if pod.spec.node_name]
+    changed = simulation.preparation.beginning.changed_pods(scheduler, listed)
     gone: dict[Workload, list[Pod]] = {}
-    for pod in before:
-        if pod.key not in evicted and not simulation.exists(pod):
+    for pod in changed.before:
+        if pod.spec.node_name and pod.key not in evicted and not simulation.exists(pod):
             gone.setdefault(workloads.of(pod), []).append(pod)
-    rolling = {one.workload: one for one in simulation.scheduler.rollouts() if _has_old_pods(one)}
-    uids = {pod.metadata.uid for pod in before}
-    new = [pod for pod in simulation.scheduler.client.list(Pod)[0] if pod.metadata.uid not in uids]
-    made, placed = (
-        set(map(workloads.of, new)),
-        Counter(workloads.of(pod) for pod in new if pod.spec.node_name),
-    )
+    rolling = {one.workload: one for one in scheduler.rollouts() if _has_old_pods(one)}
+    made = set(map(workloads.of, changed.new))
+    placed = Counter(workloads.of(pod) for pod in changed.new if pod.spec.node_name)
     found = []
     for workload, pods in gone.items():
         unfinished = rolling.pop(f"{workload.kind} {workload.namespace}/{workload.name}", None)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from moorage.changes.change import Change
@@ -20,14 +21,13 @@ from moorage.facade import Scheduler
 from moorage.objects import Cluster, Object, ObjectMeta, Pod
 from moorage.objects.model.cluster import RefusedPod
 from moorage.objects.model.storage import PersistentVolumeClaim
-from moorage.objects.model.workload import MAX_PODS, CronJob, Job, ReplicaSet
+from moorage.objects.model.workload import MAX_PODS, CronJob, Job
 from moorage.objects.read.cluster_builder import idle_warnings, refusal_warnings
 from moorage.objects.workloads.jobs.job_state import verdict_of
-from moorage.objects.workloads.ownership import FINISHED
 from moorage.objects.workloads.top_controller import Workload, Workloads, group_to_show
 from moorage.scheduler import ScheduleResult
 from moorage.scheduler.cycle.results import Failure
-from moorage.scheduler.expanded import admission_warnings, with_objects
+from moorage.scheduler.expanded import admission_warnings
 from moorage.scheduler.groups.ignored_groups import group_warnings
 from moorage.scheduler.loop import Loop
 from moorage.scheduler.scheduler_parts import GATED as GATED
@@ -37,6 +37,8 @@ from moorage.scheduler.scheduler_parts import TERMINATING as TERMINATING
 from moorage.scheduler.scheduler_parts import WAITING as WAITING
 from moorage.sim.summary import Summary, summarize
 from moorage.store.errors import NotFoundError
+
+from .beginning import PodsInOrder, begin, is_running, workloads_of
 
 if TYPE_CHECKING:
     from moorage.multi.optimistic import Optimistic
@@ -157,14 +159,19 @@ class Simulation:
         return self.preparation.cluster
 
     @property
-    def before(self) -> dict[str, Pod]:
-        """The pods before the run by ``namespace/name``, in reading order, new ones last."""
+    def before(self) -> PodsInOrder:
+        """The pods before the run."""
         return self.preparation.pods
 
     @cached_property
     def workloads(self) -> Workloads:
         """The workloads of the pods."""
         return workloads_of(self.scheduler)
+
+    @cached_property
+    def written(self) -> dict[str, Pod | None]:
+        """The pods that the run has written; see `Beginning.since`."""
+        return self.preparation.beginning.since(self.scheduler, self.preparation.version)
 
     @cached_property
     def new(self) -> list[Pod]:
@@ -177,17 +184,12 @@ class Simulation:
     @cached_property
     def outcomes(self) -> list[Outcome]:
         """The outcomes of the pods without a node before the run, of evicted ones, and of new ones."""
-        moved, remade, changed = self.evicted, self._remade, self.preparation.placed
-        again = self.before.keys() | {pod.key for pod in self.new}  # there are pods of these names
-        gone = [one.pod for key, one in moved.items() if key not in again]
-        pods = [
-            remade.get(key, pod)
-            for key, pod in self.before.items()
-            if not pod.spec.node_name
-            or any(key in keys for keys in (self.result.evicted, moved, self.kept, remade, changed))
-        ]
-        known = set(self.preparation.first)
-        made = [pod for pod in (*self.before.values(), *self.new) if pod.key not in known]
+        moved, before, new = self.evicted, self.before, {pod.key for pod in self.new}
+        gone = [one.pod for key, one in moved.items() if key not in before and key not in new]
+        changed = self.result.evicted, moved, self.kept, self._remade, self.preparation.placed
+        keys = before.in_order((*before.pending, *chain.from_iterable(changed)))
+        pods = [self._remade.get(key) or before[key] for key in keys]
+        made = (*before.new.values(), *self.new)
         replacements = Counter(map(self.workloads.of, made))
         found = [self._outcome(pod, replacements) for pod in (*gone, *pods, *self.new)]
         awaited = [
@@ -219,7 +221,8 @@ class Simulation:
     def _remade(self) -> dict[str, Pod]:
         """The pods that a StatefulSet has made under the name of one that was there before the run."""
         scheduler, remade = self.scheduler, {}
-        for key, pod in self.before.items():
+        for key in self.before.in_order(self.written):
+            pod = self.before[key]
             if scheduler.cache.state.has_pod(pod):
                 continue
             with suppress(NotFoundError):
@@ -311,12 +314,22 @@ class Simulation:
     def running(self) -> Counter[Workload]:
         """Number of pods by workload that had a node before the run and have it still. Those that are being
         deleted do not count."""
-        has_pod = self.scheduler.cache.state.has_pod
-        stored: list[Pod] = self.scheduler.client.list(Pod)[0]
-        going = {pod.key for pod in stored if pod.metadata.deletion_timestamp is not None}
-        others = going | self.preparation.placed
-        pods = (pod for pod in self.before.values() if pod.spec.node_name and pod.key not in others)
-        return Counter(self.workloads.of(pod) for pod in pods if has_pod(pod))
+        beginning, placed = self.preparation.beginning, self.preparation.placed
+        has_pod, found = self.scheduler.cache.state.has_pod, beginning.running.copy()
+        for key in {*beginning.since(self.scheduler), *placed}:
+            if (old := beginning.pods.get(key)) is not None and is_running(old):
+                found[beginning.workloads.of(old)] -= 1
+            pod = self.before.get(key)
+            if pod is not None and pod.spec.node_name and key not in placed and has_pod(pod):
+                found[self.workloads.of(pod)] += not self._is_going(pod)
+        return found
+
+    def _is_going(self, pod: Pod) -> bool:
+        """Whether a pod, or another one of its name, is being deleted after the run."""
+        with suppress(NotFoundError):
+            current = self.scheduler.client.get(Pod, pod.name, pod.namespace)
+            return current.metadata.deletion_timestamp is not None
+        return False
 
     def warnings(self) -> Iterator[str]:
         """Yield warnings about the input and the run, one sentence each."""
@@ -476,10 +489,11 @@ class Preparation:
 
     Attributes
     ----------
-    pods : dict of str to Pod
-        The pods before the run by ``namespace/name``, in reading order, new ones last.
-    first : list of str
-        By ``namespace/name``, the pods before the changes: in reading order, then as workloads made them.
+    beginning : Beginning
+    pods : PodsInOrder
+        The pods before the run.
+    version : str
+        How far writes had come then.
     placed : set of str
         By ``namespace/name``, the pods that the changes have placed: those that restart all workloads, or
         upgrade nodes, do.
@@ -503,20 +517,22 @@ class Preparation:
         self.evicted: dict[str, Evicted] = {}
         self.kept: dict[str, str] = {}
         self._budgeted: list[tuple[RequestedChange, Pod]] = []  # kept, by which drain, and may go later
-        scheduler, told = Scheduler(cluster, **settings), list[str]()
-        self.first = [pod.key for pod in with_objects(cluster, scheduler.client).pods]
-        bound = {pod.metadata.uid for pod in scheduler.client.list(Pod)[0] if pod.spec.node_name}
+        beginning, told = begin(cluster, settings), list[str]()
+        self.beginning, scheduler = beginning, beginning.scheduler
         nodes = {node.name for node in cluster.nodes}
         for change in changes:
             scheduler.let_pods_stop()
-            before = self._in_reading_order(scheduler)
+            before = beginning.pods.changed(beginning.since(scheduler))
             made = change.make(scheduler, nodes)
-            self._record(change, before.values(), made)
+            self._record(change, before, made)
             told += left_as_is(change, made, scheduler)
         scheduler.sync()
-        self.pods = self._in_reading_order(scheduler)
-        new = ((key, pod) for key, pod in self.pods.items() if pod.metadata.uid not in bound)
-        self.placed = {key for key, pod in new if pod.spec.node_name}
+        written = beginning.since(scheduler)
+        self.pods, self.version = beginning.pods.changed(written), beginning.version(scheduler)
+        bound = (beginning.pods.get(key) for key in written)
+        uids = {pod.metadata.uid for pod in bound if pod is not None and pod.spec.node_name}
+        on_nodes = (pod for pod in written.values() if pod is not None and pod.spec.node_name)
+        self.placed = {pod.key for pod in on_nodes if pod.metadata.uid not in uids}
         self.workloads = workloads_of(scheduler)
         self._told = input_warnings(cluster, scheduler) + told
         self._spare = [scheduler]
@@ -526,24 +542,19 @@ class Preparation:
         """About the input and the pods that were made so far, a sentence each."""
         return [*self._told, *self.cluster.siblings.sentences()]
 
-    def _in_reading_order(self, scheduler: Scheduler) -> dict[str, Pod]:
-        """Return the pods of a scheduler's store that have not finished, by key: those that were there before
-        the changes in their order, then the others."""
-        stored = {pod.key: pod for pod in scheduler.client.list(Pod)[0] if pod.status.phase not in FINISHED}
-        return {key: stored[key] for key in self.first if key in stored} | stored
-
-    def _record(self, change: RequestedChange, before: Iterable[Pod], made: Change) -> None:
+    def _record(self, change: RequestedChange, before: PodsInOrder, made: Change) -> None:
         """Note the pods that a change has deleted or kept."""
         deleted = {name.removeprefix(POD) for name in made.deleted if name.startswith(POD)}
-        for pod in before:
-            owner = pod.metadata.controller()
+        left = {name.removeprefix(POD) for name in made.unfinished if name.startswith(POD)}
+        for key in before.in_order(deleted | left):
+            pod, owner = before[key], before[key].metadata.controller()
             should_run = pod.metadata.deletion_timestamp is None and (
                 owner is None or owner.kind != "DaemonSet"
             )
-            if pod.key in deleted and pod.spec.node_name and should_run:
-                self.evicted[pod.key] = Evicted.by(change, pod)
-            if (why := made.unfinished.get(POD + pod.key)) is not None:
-                self.kept[pod.key] = f"{change.text}: {why}"
+            if key in deleted and pod.spec.node_name and should_run:
+                self.evicted[key] = Evicted.by(change, pod)
+            if (why := made.unfinished.get(POD + key)) is not None:
+                self.kept[key] = f"{change.text}: {why}"
                 if why not in LASTING:
                     self._budgeted.append((change, pod))
 
@@ -615,9 +626,3 @@ class Preparation:
         return Simulation(
             self, done.scheduler, done.result, done, evicted=self.evicted.copy(), kept=self.kept.copy()
         )
-
-
-def workloads_of(scheduler: Scheduler) -> Workloads:
-    """Return the workloads of the pods of a scheduler's store."""
-    client = scheduler.client
-    return Workloads([*client.list(ReplicaSet)[0], *client.list(Job)[0]])

@@ -5,18 +5,26 @@ from __future__ import annotations
 import importlib
 import json
 import pkgutil
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext, suppress
 from copy import copy
+from functools import partial
+from math import inf
 from pathlib import Path
+from threading import Lock
 from typing import Any, NamedTuple
 
-from moorage.cli.app import run
+import click
+
+from moorage.cli.app import app, run
+from moorage.cli.commands.check import check
+from moorage.cli.options.inputs import PreparedInput
 from moorage.errors import InputError, MoorageError
 from moorage.objects.read.load import Listed
 from moorage.report import Page
-from moorage.serve.twin import FollowedCluster, Forks, Limits, Output, Reply, TwinRefusalError
+from moorage.serve.twin import FollowedCluster, Forks, Limits, Output, Reply, Template, TwinRefusalError
 from moorage.serve.twin.followed_cluster import Moment
+from moorage.serve.twin.forked_answers import Work
 from moorage.serve.twin.twin_server import refusal
 
 from .questions import Question, question_of
@@ -59,6 +67,8 @@ class AskedTwin:
     defaults : sequence of (str, str)
         Options of every question; see `question_of`.
     limits : Limits, optional
+    max_age : float
+        How old a state may be that questions are answered on while the cluster changes, in seconds.
 
     Attributes
     ----------
@@ -73,11 +83,13 @@ class AskedTwin:
         is_recursive: bool = False,
         defaults: Sequence[tuple[str, str]] = (),
         limits: Limits | None = None,
+        max_age: float = 0.0,
     ) -> None:
         self._cluster, self._defaults = cluster, list(defaults)
         self._named = [word for file in (files or [DUMP]) for word in ("-f", file)] + ["-R"] * is_recursive
         self._readable = [Path(one) for one in (*files, *(value for _, value in defaults))]
-        self.forks = Forks(limits or Limits(), self._readable)
+        self.forks = Forks(limits or Limits())
+        self._states = _States(cluster, partial(_prepare, cluster, self._defaults), max_age, self._readable)
         for name in _ROOMS:
             room = importlib.import_module(f"moorage.{name}")
             for module in pkgutil.walk_packages(room.__path__, f"{room.__name__}."):
@@ -89,30 +101,30 @@ class AskedTwin:
     def alone(self) -> AskedTwin:
         """Return a twin of the same cluster that answers one question at a time, whatever this one does."""
         other = copy(self)
-        other.forks = Forks(self.forks.limits._replace(at_once=1), self._readable)
+        other.forks = Forks(self.forks.limits._replace(at_once=1))
         return other
 
-    def ask(self, question: Question) -> Answer:
+    def ask(self, question: Question, max_age: float | None = None) -> Answer:
         """Answer a question, by its command in a child process.
+
+        Parameters
+        ----------
+        max_age : float, optional
+            How old the state may be, in seconds; by default that of the twin.
 
         Raises
         ------
         TwinRefusalError
             It is beyond the limits.
         """
-        arguments = question.arguments(self._named)
-        cluster, moments = self._cluster, list[Moment]()
-        held: AbstractContextManager[object] = nullcontext()
-        if cluster is not None:
-            cluster.apply_news()
-            held = _held(cluster, moments)
+        state = self._states.get(max_age)
+        output = self.forks.run(state.template, question.arguments(self._named), question.stdin)
+        return Answer(output, self._states.moment(state), question.command(self._named))
 
-        def work() -> int:
-            listed = {} if cluster is None else {DUMP: Listed(DUMP, list(cluster.objects()))}
-            return run(arguments, listed=listed)
-
-        output = self.forks.run(work, question.stdin, held)
-        return Answer(output, moments[0] if moments else None, question.command(self._named))
+    def end(self) -> None:
+        """End the processes that answer."""
+        self.forks.end()
+        self._states.end()
 
     def question(self, path: str, query: Sequence[tuple[str, str]], body: bytes = b"") -> Question:
         """Return the command of a request; see `question_of`."""
@@ -123,6 +135,7 @@ class AskedTwin:
 
     def reply(self, path: str, query: Sequence[tuple[str, str]], body: bytes) -> Reply:
         """Return the answer to a request, or why there is none."""
+        ages, query = _split(query, "max-age")
         if path == "state":
             return Reply(200, json.dumps(state_document(self.moment())).encode() + b"\n")
         if path == "differences" and self._cluster is not None and self._cluster.bindings is not None:
@@ -131,7 +144,7 @@ class AskedTwin:
             return Reply(200, json.dumps({"differences": kept}).encode() + b"\n")
         try:
             question = self.question(path, query, body)
-            answer = self.ask(question)
+            answer = self.ask(question, _seconds(ages[-1]) if ages else None)
         except LookupError as error:
             return refusal(404, str(error.args[0]))
         except InputError as error:
@@ -181,9 +194,99 @@ def _headers(answer: Answer) -> list[tuple[str, str]]:
     return [(f"Moorage-{name}", text.encode().decode("latin-1")) for name, text in found.items()]
 
 
-@contextmanager
-def _held(cluster: FollowedCluster, moments: list[Moment]) -> Iterator[None]:
-    """Hold the lock of a cluster, and note how far it is followed meanwhile."""
-    with cluster.lock:
-        moments.append(cluster.moment())
-        yield
+def _prepare(cluster: FollowedCluster | None, defaults: Sequence[tuple[str, str]]) -> Work:
+    """Return what answers questions about the present state, in a process that forks for each."""
+    if cluster is None:
+        return lambda arguments: run([*arguments])
+    held = {DUMP: PreparedInput(Listed(DUMP, list(cluster.objects())))}
+    words = question_of("check", (), b"", defaults).arguments(["-f", DUMP])
+    with suppress(MoorageError), click.Context(app, obj=held) as root:  # the command tells what is wrong
+        held[DUMP].prepare(check.make_context(words[0], words[1:], parent=root).params)
+    return lambda arguments: run([*arguments], held=held)
+
+
+def _split(query: Sequence[tuple[str, str]], name: str) -> tuple[list[str], list[tuple[str, str]]]:
+    """Return the values of one parameter of a query, and the others."""
+    return [value for key, value in query if key == name], [one for one in query if one[0] != name]
+
+
+def _seconds(text: str) -> float:
+    with suppress(ValueError):
+        if 0 <= (seconds := float(text)) < inf:
+            return seconds
+    raise InputError(f"must be a number of seconds, not {text!r}", source="max-age")
+
+
+class _State(NamedTuple):
+    """A state of the cluster that questions are answered about."""
+
+    template: Template
+    made: float
+    changes: int
+    moment: Moment | None
+
+
+class _States:
+    """Prepares states of a cluster. Thread-safe.
+
+    While the cluster changes, questions about it are answered on one that is not older than they allow, and
+    the next one is prepared meanwhile.
+    """
+
+    def __init__(
+        self,
+        cluster: FollowedCluster | None,
+        prepare: Callable[[], Work],
+        max_age: float,
+        readable: Sequence[Path],
+    ) -> None:
+        self._cluster, self._prepare, self._readable, self._max_age = cluster, prepare, readable, max_age
+        self._lock = Lock()
+        self._now: _State | None = None
+        self._next: _State | None = None
+
+    def get(self, max_age: float | None) -> _State:
+        """Return a state that is at most so old, or that is still true."""
+        most = self._max_age if max_age is None else max_age
+        if self._cluster is not None:
+            self._cluster.apply_news()
+        with self._lock:
+            if self._next is not None and (self._next.template.is_ready or self._age(self._now) > most):
+                self._now, self._next = self._next, None
+            if self._now is None or self._age(self._now) > most or self._now.template.has_ended:
+                self._now = self._made()
+            elif self._next is None and self._age(self._now) > self._max_age / 2:
+                self._next = self._made()
+            return self._now
+
+    def moment(self, state: _State) -> Moment | None:
+        """Return how far the cluster was followed: now, if the state is still true."""
+        if self._cluster is None or state.moment is None:
+            return None
+        with self._cluster.lock:
+            if state.changes == self._cluster.changes:
+                return self._cluster.moment()
+            return state.moment._replace(staleness=state.moment.staleness + self._age(state))
+
+    def end(self) -> None:
+        """End the processes."""
+        with self._lock:
+            self._now = self._next = None
+
+    def _age(self, state: _State | None) -> float:
+        """Return for how long a state may not have been true."""
+        if state is None:
+            return inf
+        is_true = self._cluster is None or state.changes == self._cluster.changes
+        return 0.0 if is_true else self._clock() - state.made
+
+    def _clock(self) -> float:
+        return 0.0 if self._cluster is None else self._cluster.client.connection.clock()
+
+    def _made(self) -> _State:
+        cluster = self._cluster
+        if cluster is None:
+            return _State(Template(self._prepare, nullcontext(), self._readable), 0.0, 0, None)
+        with cluster.lock:
+            template = Template(self._prepare, nullcontext(), self._readable)
+            return _State(template, self._clock(), cluster.changes, cluster.moment())

@@ -56,6 +56,13 @@ limit_options = all_of(
         show_default=True,
         help="How many questions are answered at the same time.",
     ),
+    click.option(
+        "--max-age",
+        type=Number(0, 3600),
+        default=30.0,
+        show_default=True,
+        help="How many seconds old the state may be that questions are answered on, while it changes.",
+    ),
 )
 """What an answer may take up."""
 twin_options = all_of(
@@ -155,7 +162,7 @@ def serve_twin(options: Mapping[str, Any], stop: Event) -> None:
                 max_body=options["max_body"],
             )
         stack.callback(server.close)
-        stack.callback(twin.forks.end)
+        stack.callback(twin.end)
         click.echo(f"{base_url(files, address, server.port)}/v1/", err=True)
         stop.wait()
 
@@ -186,6 +193,10 @@ def asked_twin(
     if not names_server(options):
         if _is_given("predicts"):
             raise click.UsageError("--predict needs a cluster that is followed: files have no bindings")
+        if _is_given("max_age"):
+            raise click.UsageError(
+                "--max-age needs a cluster that is followed: files are read again each time"
+            )
         load_input(options)
         files = options["files"]
         if "-" in files:
@@ -209,7 +220,7 @@ def asked_twin(
         scheduler = Scheduler(client, clock=time.monotonic, synced=False, **settings)
         bindings = PredictedBindings(scheduler)
     cluster = FollowedCluster(client, bindings)
-    twin = AskedTwin(cluster, defaults=defaults, limits=limits)
+    twin = AskedTwin(cluster, defaults=defaults, limits=limits, max_age=options["max_age"])
     if not cluster.await_lists(stop):
         raise UnreachableError("stopped before the cluster was listed")
     follower = Thread(target=cluster.follow, args=(stop,), name="twin", daemon=True)

@@ -4,6 +4,7 @@ from .followed_cluster import FollowedCluster as FollowedCluster
 from .forked_answers import Forks as Forks
 from .forked_answers import Limits as Limits
 from .forked_answers import Output as Output
+from .forked_answers import Template as Template
 from .forked_answers import TwinRefusalError as TwinRefusalError
 from .predicted_bindings import PredictedBindings as PredictedBindings
 from .twin_server import Reply as Reply

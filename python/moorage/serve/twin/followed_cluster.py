@@ -63,13 +63,15 @@ class FollowedCluster:
     client : ApiClient
     lock : lock
         Held while events are applied, and by whoever forks: a child sees no event half applied.
+    changes : int
+        How many events were applied.
     metrics : LiveMetrics
         A step is a round of `follow`.
     """
 
     def __init__(self, client: ApiClient, bindings: PredictedBindings | None = None) -> None:
         self.client, self.lock, self.metrics = client, RLock(), LiveMetrics(client)
-        self.bindings = bindings
+        self.bindings, self.changes = bindings, 0
         factory = InformerFactory(client) if bindings is None else bindings.scheduler.informers
         self.informers: dict[type[Object], Informer[Any]] = {
             kind: factory.informer(kind) for kind in kinds_of_clusters()
@@ -90,8 +92,8 @@ class FollowedCluster:
                     if kind is Pod and self.bindings is not None:
                         while (event := self._reflectors[kind].peek()) is not None:
                             self.bindings.precede(event)
-                            informer.run_once()
-                    informer.run_once()
+                            self.changes += informer.run_once()
+                    self.changes += informer.run_once()
             if self.bindings is not None:
                 self.bindings.settle()
         self.metrics.has_stepped()

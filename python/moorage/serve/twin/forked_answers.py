@@ -1,4 +1,4 @@
-"""Forks: child processes that answer one question each, over the memory of this process as it is then.
+"""Child processes that answer one question each, over memory that was prepared for all of them.
 
 A child shares the pages of its parent until one of the two writes. So a question costs neither a copy of the
 cluster nor its reading, waits for no other one, and can neither change nor stop what the parent does.
@@ -7,18 +7,22 @@ cluster nor its reading, waits for no other one, and can neither change nor stop
 from __future__ import annotations
 
 import gc
+import json
 import os
 import resource
 import select
 import signal
+import socket
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from functools import partial
 from io import BufferedWriter, BytesIO, FileIO, TextIOWrapper
 from pathlib import Path
 from threading import BoundedSemaphore
 from typing import Any, NamedTuple
+from weakref import finalize
 
 from moorage.errors import MoorageError
 
@@ -37,6 +41,11 @@ _READABLE = (
     *("/etc/localtime", "/usr/share/zoneinfo"),
 )
 """What Python and its libraries read by themselves."""
+_MESSAGE, _FILES = 1 << 18, 4
+PATIENCE, IDLE = 600.0, 300.0
+"""Seconds for which a question waits for a template, and after which one ends that nobody has asked."""
+Work = Callable[[Sequence[str]], int]
+"""Answers a question, which is the arguments of a command, and returns the exit code."""
 _WRITES = os.O_WRONLY | os.O_RDWR
 _CODE = (".py", ".pyc", ".so")
 
@@ -83,32 +92,70 @@ class Output(NamedTuple):
     stderr: str
 
 
-class Forks:
-    """Answers questions in child processes. Thread-safe.
+class Template:
+    """A child process that prepares what questions have in common, and forks once more for each of them.
+
+    It ends when nobody refers to it any more.
 
     Parameters
     ----------
-    limits : Limits
+    prepare : callable
+        Returns what answers; it is called in the child.
+    held : context manager
+        Of a lock that is held while the process forks.
     files : iterable of Path
         The files and folders that an answer may read, besides those of Python itself.
     """
 
-    def __init__(self, limits: Limits, files: Iterable[Path] = ()) -> None:
+    def __init__(
+        self, prepare: Callable[[], Work], held: AbstractContextManager[object], files: Iterable[Path] = ()
+    ) -> None:
+        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._is_ready = self._has_ended = False
+        with held:
+            child = os.fork()
+            if not child:
+                _prepare_and_fork(theirs, prepare, files)
+        theirs.close()
+        self.end = finalize(self, _end, child, self._control)
+
+    def ask(self, message: bytes, files: Sequence[int]) -> None:
+        """Pass on a question: its arguments and limits, and files for its streams and for what becomes of it.
+
+        Raises
+        ------
+        OSError
+            It has ended.
+        """
+        socket.send_fds(self._control, [message], files)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it is prepared."""
+        self._listen()
+        return self._is_ready and not self._has_ended
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it answers no more, as nobody has asked for long."""
+        self._listen()
+        return self._has_ended
+
+    def _listen(self) -> None:
+        while not self._has_ended and select.select([self._control], [], [], 0)[0]:
+            self._has_ended = not self._control.recv(1)
+            self._is_ready = True
+
+
+class Forks:
+    """Answers questions in child processes of a template. Thread-safe."""
+
+    def __init__(self, limits: Limits) -> None:
         self.limits, self._slots = limits, BoundedSemaphore(limits.at_once)
         self._children: set[int] = set()
-        code = Path(__file__).resolve().parents[2]
-        own = [sys.prefix, sys.base_prefix, *map(str, (code, *files))]
-        self._readable = (*_READABLE, *map(os.path.abspath, own))
 
-    def run(self, work: Callable[[], int], stdin: bytes, held: AbstractContextManager[object]) -> Output:
-        """Run a function in a child, with a standard input of its own, and return what it has printed.
-
-        Parameters
-        ----------
-        work : callable
-            Returns the exit code. It is called in the child.
-        held : context manager
-            Of a lock that is held while the process forks.
+    def run(self, template: Template, arguments: Sequence[str], stdin: bytes) -> Output:
+        """Answer a question in a child, with a standard input of its own, and return what it has printed.
 
         Raises
         ------
@@ -116,14 +163,18 @@ class Forks:
             Too many questions are being answered, or the answer was beyond a limit.
         """
         with self.slot(), ExitStack() as stack:
-            files = [stack.enter_context(open(os.memfd_create(name), "w+b")) for name in ("out", "err")]
-            with held:
-                child = os.fork()
-                if not child:
-                    self._answer(work, stdin, [one.fileno() for one in files])
-            self._children.add(child)
-            code = self._wait(child)
-            texts = [os.pread(one.fileno(), self.limits.output, 0) for one in files]
+            files = [stack.enter_context(open(os.memfd_create(name), "w+b")) for name in ("in", "out", "err")]
+            files[0].write(stdin)
+            files[0].flush()
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            with ours, theirs:
+                handles = [one.fileno() for one in files]
+                message = json.dumps([arguments, self.limits]).encode()
+                with suppress(OSError):  # it has ended, and tells nothing
+                    template.ask(message, [*handles, theirs.fileno()])
+                theirs.close()
+                code = self._wait(ours)
+            texts = [os.pread(handle, self.limits.output, 0) for handle in handles[1:]]
         return self._judged(code, texts[0], texts[1].decode(errors="replace"))
 
     @contextmanager
@@ -142,20 +193,27 @@ class Forks:
             with suppress(ProcessLookupError):
                 os.kill(child, signal.SIGKILL)
 
-    def _wait(self, child: int) -> int:
+    def _wait(self, told: socket.socket) -> int:
         """Return the exit code of a child, or minus the signal that has ended it."""
-        handle = os.pidfd_open(child)
+        told.settimeout(PATIENCE)
+        is_late, child = False, int(told.recv(_MESSAGE) or 0)
+        if not child:
+            raise TwinRefusalError(BUSY, "what the answer is prepared in has ended; try again")
+        self._children.add(child)
         try:
-            is_late = not select.select([handle], [], [], self.limits.seconds)[0]
-            if is_late:
-                os.kill(child, signal.SIGKILL)
-            self._children.discard(child)
-            code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-            if is_late or code == -signal.SIGXCPU:
-                raise TwinRefusalError(TOO_LONG, f"the answer took longer than {self.limits.seconds:g} s")
-            return code
+            told.settimeout(self.limits.seconds)
+            try:
+                code = told.recv(_MESSAGE)
+            except TimeoutError:
+                is_late = True
+                os.kill(child, signal.SIGKILL)  # it is no other process yet: nobody has waited for it
+                told.settimeout(None)
+                code = told.recv(_MESSAGE)
         finally:
-            os.close(handle)
+            self._children.discard(child)
+        if is_late or int(code or 0) == -signal.SIGXCPU:
+            raise TwinRefusalError(TOO_LONG, f"the answer took longer than {self.limits.seconds:g} s")
+        return int(code or -signal.SIGKILL)
 
     def _judged(self, code: int, stdout: bytes, stderr: str) -> Output:
         limits = self.limits
@@ -167,52 +225,128 @@ class Forks:
             )
         return Output(code, stdout, stderr)
 
-    # ---- in the child --------------------------------------------------------------------------------------
 
-    def _answer(self, work: Callable[[], int], stdin: bytes, files: list[int]) -> None:
-        """Answer, and end the process."""
-        code = DEFECT
-        try:
-            self._become_a_child(stdin, files)
-            code = work()
-            sys.stdout.flush()
-        except MemoryError:
-            os.write(2, b"error: out of memory\n")
-        except BaseException as error:  # told without its text, which may have something of the question
-            place = traceback.extract_tb(error.__traceback__)[-1]
-            with suppress(OSError):
-                os.write(2, f"{type(error).__name__} in {place.filename}, line {place.lineno}\n".encode())
-        finally:
-            with suppress(Exception):
-                sys.stderr.flush()
-            os._exit(code)
+def _end(child: int, control: socket.socket) -> None:
+    control.close()
+    with suppress(ProcessLookupError):
+        os.kill(child, signal.SIGKILL)
+    with suppress(ChildProcessError):
+        os.waitpid(child, 0)
 
-    def _become_a_child(self, stdin: bytes, files: list[int]) -> None:
-        """Leave what is the parent's: its files, connections and signals; take what is the question's."""
-        gc.freeze()  # to look for cycles among what the parent has would copy it
+
+# ---- in the template ---------------------------------------------------------------------------------------
+
+
+def _prepare_and_fork(control: socket.socket, prepare: Callable[[], Work], files: Iterable[Path]) -> None:
+    """Prepare, and fork for each question, until the parent hangs up or nobody asks; end the process."""
+    try:
         for one in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGXCPU):
             signal.signal(one, signal.SIG_DFL)
-        for at, file in enumerate((os.open(os.devnull, os.O_RDONLY), *files)):
-            os.dup2(file, at)
-        os.closerange(3, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
-        sys.stdin = TextIOWrapper(BytesIO(stdin), "utf-8")
-        sys.stdout, sys.stderr = (
-            TextIOWrapper(BufferedWriter(FileIO(at, "w", closefd=False)), "utf-8") for at in (1, 2)
-        )
-        limits = self.limits
-        seconds = max(1, round(limits.seconds))
-        size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-        for what, most in (
-            (resource.RLIMIT_CPU, seconds),
-            (resource.RLIMIT_AS, size + limits.memory),
-            (resource.RLIMIT_FSIZE, limits.output),
-            (resource.RLIMIT_CORE, 0),
-        ):
-            resource.setrlimit(what, (most, most))
-        sys.addaudithook(self._guard)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        _close_all_but(control.fileno())
+        code = Path(__file__).resolve().parents[2]
+        own = [sys.prefix, sys.base_prefix, *map(str, (code, *files))]
+        guard = _Guard((*_READABLE, *map(os.path.abspath, own)))
+        answer = prepare()
+        gc.collect()
+        gc.freeze()  # to look for cycles among what there is would copy it
+        control.send(b"!")
+        children: dict[int, tuple[int, socket.socket]] = {}
+        asked = control.fileno()
+        while ready := select.select([asked, *children], [], [], None if children else IDLE)[0]:
+            for handle in ready:
+                if handle != asked:
+                    _tell_end(handle, *children.pop(handle))
+                    continue
+                message, handles, _, _ = socket.recv_fds(control, _MESSAGE, _FILES)
+                if not message:
+                    return
+                child = os.fork()
+                if not child:
+                    arguments, limits = json.loads(message)
+                    _answer(partial(answer, arguments), Limits(*limits), handles, guard)
+                for stream in handles[:-1]:
+                    os.close(stream)
+                told = socket.socket(fileno=handles[-1])
+                children[os.pidfd_open(child)] = child, told
+                told.send(str(child).encode())
+    except BrokenPipeError:  # the parent has ended
+        pass
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(0)
 
-    def _guard(self, event: str, arguments: tuple[Any, ...]) -> None:
-        """Refuse what no answer needs: a question names no file of this machine, and no other server."""
+
+def _tell_end(handle: int, child: int, told: socket.socket) -> None:
+    """Tell the parent what has become of a child."""
+    os.close(handle)
+    with told, suppress(BrokenPipeError):
+        told.send(str(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])).encode())
+
+
+def _close_all_but(handle: int) -> None:
+    os.closerange(3, handle)
+    os.closerange(max(3, handle + 1), resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+
+
+# ---- in a child of it --------------------------------------------------------------------------------------
+
+
+def _answer(work: Callable[[], int], limits: Limits, handles: Sequence[int], guard: _Guard) -> None:
+    """Answer, and end the process."""
+    code = DEFECT
+    try:
+        _take_streams(handles)
+        _limit(limits)
+        sys.addaudithook(guard.refuse)
+        code = work()
+        sys.stdout.flush()
+    except MemoryError:
+        os.write(2, b"error: out of memory\n")
+    except BaseException as error:  # told without its text, which may have something of the question
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        with suppress(OSError):
+            os.write(2, f"{type(error).__name__} in {place.filename}, line {place.lineno}\n".encode())
+    finally:
+        with suppress(Exception):
+            sys.stderr.flush()
+        os._exit(code)
+
+
+def _take_streams(handles: Sequence[int]) -> None:
+    """Leave what is the parent's: its files and connections; take what is the question's."""
+    stdin, *files = handles[:-1]
+    text = os.pread(stdin, os.fstat(stdin).st_size, 0)
+    for at, file in enumerate((os.open(os.devnull, os.O_RDONLY), *files)):
+        os.dup2(file, at)
+    os.closerange(3, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+    sys.stdin = TextIOWrapper(BytesIO(text), "utf-8")
+    sys.stdout, sys.stderr = (
+        TextIOWrapper(BufferedWriter(FileIO(at, "w", closefd=False)), "utf-8") for at in (1, 2)
+    )
+
+
+def _limit(limits: Limits) -> None:
+    """Let the process take up no more than the limits."""
+    seconds = max(1, round(limits.seconds))
+    size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    for what, most in (
+        (resource.RLIMIT_CPU, seconds),
+        (resource.RLIMIT_AS, size + limits.memory),
+        (resource.RLIMIT_FSIZE, limits.output),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        resource.setrlimit(what, (most, most))
+
+
+class _Guard(NamedTuple):
+    """Refuses what no answer needs: a question names no file of this machine, and no other server."""
+
+    readable: Sequence[str]
+
+    def refuse(self, event: str, arguments: tuple[Any, ...]) -> None:
+        """Raise a PermissionError about an audit event."""
         if event == "open":
             path, _, flags = arguments
             if not isinstance(path, int) and (flags & _WRITES or not self._may_read(os.path.abspath(path))):
@@ -223,5 +357,5 @@ class Forks:
     def _may_read(self, path: str | bytes) -> bool:
         text = os.fsdecode(path)
         return text.endswith(_CODE) or any(
-            text == one or text.startswith(f"{one.rstrip('/')}/") for one in self._readable
+            text == one or text.startswith(f"{one.rstrip('/')}/") for one in self.readable
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,6 @@ from .offered_names import namespaces, offer, offer_contexts
 from .release_choice import ReleaseChoice
 
 if TYPE_CHECKING:
-    from moorage.cli.runs.beginning import Beginning
     from moorage.devices.selector_validation import SelectorValidation
     from moorage.objects import Cluster, Object
     from moorage.objects.read.cluster_builder import Check
@@ -192,21 +191,22 @@ def load_before_and_after(options: Mapping[str, Any]) -> tuple[Cluster, Cluster]
 class PreparedInput:
     """Objects that were read elsewhere, in place of a file, with what commands have made of them.
 
-    A process that answers many commands prepares it once, and forks for each of them.
+    A process that answers many commands prepares it once, and forks for each of them. What is taken is gone,
+    as a command may change it.
     """
 
     def __init__(self, listed: Listed) -> None:
         self.listed = listed
-        self.clusters: dict[Hashable, Cluster] = {}
-        self.beginnings: list[Beginning] = []
+        self._kept: list[tuple[object, Any]] = []
 
-    def prepare(self, options: Mapping[str, Any]) -> None:
-        """Load the cluster, and make its scheduler, for commands with such options."""
-        from moorage.cli.runs.beginning import Beginning
+    def keep(self, key: object, what: object) -> None:
+        """Keep what depends on a key alone."""
+        self._kept.append((key, what))
 
-        cluster = load_input(options)
-        self.clusters[_key(options)] = cluster
-        self.beginnings.append(Beginning(cluster, scheduler_settings(options, cluster)))
+    def take(self, key: object) -> Any:
+        """Return what was kept for an equal key; None without it."""
+        at = next((at for at, (one, _) in enumerate(self._kept) if one == key), None)
+        return None if at is None else self._kept.pop(at)[1]
 
 
 def held_inputs() -> Mapping[str, PreparedInput]:
@@ -216,18 +216,19 @@ def held_inputs() -> Mapping[str, PreparedInput]:
 
 
 def _prepared(options: Mapping[str, Any]) -> Cluster | None:
-    """Return the cluster of a single file that was prepared; only once, as a command may change it."""
-    held = held_inputs()
-    names = options["files"]
-    is_held = len(names) == 1 and names[0] in held and not names_server(options)
-    return held[names[0]].clusters.pop(_key(options), None) if is_held else None
+    """Return the cluster of a single file, if it was prepared."""
+    held, names = held_inputs(), options["files"]
+    if len(names) != 1 or names[0] not in held or names_server(options):
+        return None
+    found: Cluster | None = held[names[0]].take(cluster_key(options))
+    return found
 
 
-def _key(options: Mapping[str, Any]) -> Hashable:
-    """Return the options on which a cluster depends whose objects all have a namespace."""
+def cluster_key(options: Mapping[str, Any]) -> object:
+    """Return what a cluster depends on whose objects all name their namespace."""
     gates = changed_gates(options["gates"]) if "gates" in options else {}
     names = ("validate", "recursive", "like_siblings", "admission", "version")
-    return *(options.get(name) for name in names), *sorted(gates.items())
+    return [*(options.get(name) for name in names), gates]
 
 
 def _checking(options: Mapping[str, Any], selectors: SelectorValidation) -> Check:

@@ -6,17 +6,30 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
-from typing import Any, NamedTuple
+from itertools import chain
+from typing import Any, NamedTuple, TypeVar
 
-from moorage.cli.options.inputs import held_inputs
+from moorage.cli.options.inputs import (
+    PreparedInput,
+    cluster_key,
+    held_inputs,
+    load_input,
+    scheduler_settings,
+)
+from moorage.controllers.workloads import Rollout
+from moorage.controllers.workloads.awaited_pods import AwaitedPod
 from moorage.facade import Scheduler
-from moorage.objects import Cluster, Pod
-from moorage.objects.model.workload import Job, ReplicaSet, StatefulSet
+from moorage.objects import Cluster, DaemonSet, Node, Object, Pod
+from moorage.objects.model.workload import ControllerRevision, Job, ReplicaSet, StatefulSet
 from moorage.objects.workloads.ownership import FINISHED
 from moorage.objects.workloads.stateful_pods import ordinals
 from moorage.objects.workloads.top_controller import Workload, Workloads
+from moorage.objects.workloads.turns import WORKLOADS
 from moorage.scheduler.expanded import with_objects
 from moorage.store import NotFoundError, ResourceExpiredError
+from moorage.store.protocol import WatchEvent
+
+T = TypeVar("T", bound=Object)
 
 
 class PodsInOrder(Mapping[str, Pod]):
@@ -103,23 +116,28 @@ class Beginning:
         self.pods = PodsInOrder({pod.key: pod for pod in self.completed.pods})
         self.waiting = waiting_pods(self.completed)
         self._version = self.version(self.scheduler)
+        self._since: tuple[object, dict[str, Mapping[str, Pod | None]]] = None, {}
 
     @staticmethod
     def version(scheduler: Scheduler) -> str:
         """Return how far the writes to the store of a scheduler have come."""
         return scheduler.client.list(Job)[1]
 
-    def since(self, scheduler: Scheduler, version: str = "") -> dict[str, Pod | None]:
+    def since(self, scheduler: Scheduler, version: str = "") -> Mapping[str, Pod | None]:
         """Return the pods that were written since a version, or since the beginning, as they are now; None
         for those that have finished or are gone."""
-        store = scheduler.store
+        store, version = scheduler.store, version or self._version
         assert store is not None
-        try:
-            with store.watch(Pod, resource_version=version or self._version) as watch:
-                keys = {event.object.key: None for event in watch.poll()}
-        except ResourceExpiredError:
-            keys = dict.fromkeys([*self.pods, *(pod.key for pod in store.list(Pod)[0])])
-        return {key: _unfinished(scheduler, key) for key in keys}
+        state = id(store), store.changes
+        if self._since[0] != state:
+            self._since = state, {}
+        if version not in self._since[1]:
+            events = _events(scheduler, Pod, version)
+            written = {one.object.key for one in events} if events is not None else {*self.pods}
+            if events is None:
+                written |= {pod.key for pod in store.list(Pod)[0]}
+            self._since[1][version] = {key: _unfinished(scheduler, key) for key in sorted(written)}
+        return self._since[1][version]
 
     def changed_pods(self, scheduler: Scheduler, listed: Sequence[Pod]) -> ChangedPods:
         """Return which pods may have gone or come since a cluster was listed.
@@ -150,6 +168,63 @@ class Beginning:
         pods = ((pod, self.pods.get(pod.key)) for pod in self.cluster.pods)
         return [pod for pod, now in pods if now is None or now.metadata.uid != pod.metadata.uid]
 
+    def look_ahead(self) -> None:
+        """Find now what is found when it is needed otherwise."""
+        self.cluster.siblings.look_ahead()
+        for name in ("running", "_lost", "_rollouts", "_awaited"):
+            getattr(self, name)
+
+    def rollouts(self, scheduler: Scheduler) -> list[Rollout]:
+        """Return `Scheduler.rollouts` after changes."""
+        scheduler.sync()
+        if scheduler.controllers is None:
+            return []
+        written = self._written_workloads(scheduler)
+        if written is None:
+            return scheduler.controllers.rollouts()
+        kept = [one for one in self._rollouts if tuple(one.workload.split(" ")) not in written]
+        found = [*kept, *scheduler.controllers.rollouts(written)]
+        return sorted(found, key=lambda one: _turn(*one.workload.split(" ")))
+
+    def awaited_pods(self, scheduler: Scheduler) -> list[Pod]:
+        """Return `Scheduler.awaited_pods` after changes."""
+        scheduler.sync()
+        if scheduler.controllers is None:
+            return []
+        written = self._written_workloads(scheduler)
+        kept = [] if written is None else [one for one in self._awaited if one[:2] not in written]
+        found = [*kept, *scheduler.controllers.awaited_pods(written)]
+        found.sort(key=lambda one: _turn(one.kind, one.workload))
+        told = {pod.pod.key for pod in scheduler.refused_pods()}
+        return [one.pod for one in found if one.pod.key not in told]
+
+    def _written_workloads(self, scheduler: Scheduler) -> Collection[tuple[str, str]] | None:
+        """Return kind and key of the workloads that were written since the beginning, or that have, or had,
+        something that was; of all DaemonSets if nodes were. None stands for all workloads."""
+        found = set[tuple[str, str]]()
+        kinds: tuple[type[Object], ...] = (Pod, ControllerRevision, *WORKLOADS)
+        for kind in kinds:
+            events = _events(scheduler, kind, self._version)
+            if events is None:
+                return None
+            for obj in chain.from_iterable((one.object, one.old) for one in events):
+                found |= set() if obj is None else {(kind.__name__, obj.key), *_owner_of(obj)}
+        sets = [_stored(scheduler, ReplicaSet, key) for kind, key in found if kind == ReplicaSet.__name__]
+        found |= {owner for one in sets if one is not None for owner in _owner_of(one)}
+        if _events(scheduler, Node, self._version) != []:
+            daemon_sets: list[DaemonSet] = scheduler.client.list(DaemonSet)[0]
+            found |= {(one.kind, one.key) for one in daemon_sets}
+        return found
+
+    @cached_property
+    def _rollouts(self) -> list[Rollout]:
+        return self.scheduler.rollouts()
+
+    @cached_property
+    def _awaited(self) -> list[AwaitedPod]:
+        controllers = self.scheduler.controllers
+        return [] if controllers is None else controllers.awaited_pods()
+
     @cached_property
     def workloads(self) -> Workloads:
         """The workloads of the pods."""
@@ -162,23 +237,60 @@ class Beginning:
         return Counter(map(self.workloads.of, pods))
 
 
+def prepare(held: PreparedInput, options: Mapping[str, Any]) -> None:
+    """Prepare an input for commands with such options.
+
+    Parameters
+    ----------
+    options : mapping of str to object
+        The values of `input_options`, for the input alone, and of `scheduler_options`.
+    """
+    cluster = load_input(options)
+    settings = scheduler_settings(options, cluster)
+    held.keep(cluster_key(options), cluster)
+    beginning = Beginning(cluster, settings)
+    beginning.look_ahead()
+    held.keep((id(cluster), settings), beginning)
+
+
 def begin(cluster: Cluster, settings: Mapping[str, Any]) -> Beginning:
-    """Return what runs over a cluster begin with: once what was prepared, then always a new one."""
-    for held in held_inputs().values():
-        for one in held.beginnings:
-            if one.cluster is cluster and one.settings == settings:
-                held.beginnings.remove(one)
-                return one
-    return Beginning(cluster, settings)
+    """Return what runs over a cluster begin with: what was prepared, once."""
+    key = id(cluster), settings
+    found = (one for held in held_inputs().values() if (one := held.take(key)) is not None)
+    return next(found, None) or Beginning(cluster, settings)
+
+
+def _events(scheduler: Scheduler, kind: type[T], version: str) -> list[WatchEvent[T]] | None:
+    """Return what was written of a kind since a version; None if nobody knows any more."""
+    assert scheduler.store is not None
+    with suppress(ResourceExpiredError), scheduler.store.watch(kind, resource_version=version) as watch:
+        return watch.poll()
+    return None
+
+
+def _stored(scheduler: Scheduler, kind: type[T], key: str) -> T | None:
+    """Return an object as it is now."""
+    namespace, _, name = key.rpartition("/")
+    with suppress(NotFoundError):
+        return scheduler.client.get(kind, name, namespace)
+    return None
 
 
 def _unfinished(scheduler: Scheduler, key: str) -> Pod | None:
     """Return a pod as it is now; None if it has finished or is gone."""
-    namespace, _, name = key.partition("/")
-    with suppress(NotFoundError):
-        pod = scheduler.client.get(Pod, name, namespace)
-        return None if pod.status.phase in FINISHED else pod
-    return None
+    pod = _stored(scheduler, Pod, key)
+    return None if pod is None or pod.status.phase in FINISHED else pod
+
+
+def _owner_of(obj: Object) -> Iterator[tuple[str, str]]:
+    """Yield kind and key of what controls an object."""
+    if (owner := obj.metadata.controller()) is not None:
+        yield owner.kind, f"{obj.namespace}/{owner.name}"
+
+
+def _turn(kind: str, key: str) -> tuple[int, str]:
+    """Return what workloads are sorted by."""
+    return ("Deployment", "StatefulSet", "DaemonSet", "Job").index(kind), key
 
 
 def waiting_pods(cluster: Cluster) -> set[str]:

@@ -51,12 +51,13 @@ def removed_pods(simulation: Simulation, listed: Sequence[Pod]) -> list[Removed]
     """
     workloads, scheduler = simulation.workloads, simulation.scheduler
     evicted = simulation.evicted.keys() | simulation.result.evicted.keys()
-    changed = simulation.preparation.beginning.changed_pods(scheduler, listed)
+    beginning = simulation.preparation.beginning
+    changed = beginning.changed_pods(scheduler, listed)
     gone: dict[Workload, list[Pod]] = {}
     for pod in changed.before:
         if pod.spec.node_name and pod.key not in evicted and not simulation.exists(pod):
             gone.setdefault(workloads.of(pod), []).append(pod)
-    rolling = {one.workload: one for one in scheduler.rollouts() if _has_old_pods(one)}
+    rolling = {one.workload: one for one in beginning.rollouts(scheduler) if _has_old_pods(one)}
     made = set(map(workloads.of, changed.new))
     placed = Counter(workloads.of(pod) for pod in changed.new if pod.spec.node_name)
     found = []

@@ -169,7 +169,7 @@ class Simulation:
         return workloads_of(self.scheduler)
 
     @cached_property
-    def written(self) -> dict[str, Pod | None]:
+    def written(self) -> Mapping[str, Pod | None]:
         """The pods that the run has written; see `Beginning.since`."""
         return self.preparation.beginning.since(self.scheduler, self.preparation.version)
 
@@ -199,7 +199,7 @@ class Simulation:
                 WAITING if pod.metadata.deletion_timestamp is None else TERMINATING,
                 reason=why_awaited(pod),
             )
-            for pod in self.scheduler.awaited_pods()
+            for pod in self.preparation.beginning.awaited_pods(self.scheduler)
         ]
         refused = [
             Outcome(one.pod, self.workloads.of(one.pod), REFUSED, "", one.message) for one in self.refused
@@ -354,7 +354,8 @@ class Simulation:
         """Yield a sentence about each rollout of a template of whose pods none was ready in the files."""
         controllers = self.scheduler.controllers
         unready = {} if controllers is None else controllers.control.unready
-        rolling = {one.workload for one in self.scheduler.rollouts()} if unready else set()
+        rollouts = self.preparation.beginning.rollouts(self.scheduler) if unready else ()
+        rolling = {one.workload for one in rollouts}
         for (namespace, kind, name, mark), number in sorted(unready.items()):
             top = self.workloads.top(Workload(namespace, kind, name), mark)
             if f"{top.kind} {namespace}/{top.name}" in rolling:

@@ -19,6 +19,7 @@ import click
 from moorage.cli.app import app, run
 from moorage.cli.commands.check import check
 from moorage.cli.options.inputs import PreparedInput
+from moorage.cli.runs.beginning import prepare
 from moorage.errors import InputError, MoorageError
 from moorage.objects.read.load import Listed
 from moorage.report import Page
@@ -201,7 +202,7 @@ def _prepare(cluster: FollowedCluster | None, defaults: Sequence[tuple[str, str]
     held = {DUMP: PreparedInput(Listed(DUMP, list(cluster.objects())))}
     words = question_of("check", (), b"", defaults).arguments(["-f", DUMP])
     with suppress(MoorageError), click.Context(app, obj=held) as root:  # the command tells what is wrong
-        held[DUMP].prepare(check.make_context(words[0], words[1:], parent=root).params)
+        prepare(held[DUMP], check.make_context(words[0], words[1:], parent=root).params)
     return lambda arguments: run([*arguments], held=held)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from moorage.objects.model.meta import Object
 from moorage.objects.model.pod import Pod
@@ -24,6 +25,17 @@ _LOST = (
     "taint the node node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"
 )
 _KEPT = "the pod before it is being deleted and stays, as it has finalizers: {}"
+
+AWAITING = ("Deployment", "StatefulSet", "Job")
+"""The kinds of workloads that wait for pods."""
+
+
+class AwaitedPod(NamedTuple):
+    """A pod that a workload will create, or whose end it waits for; and kind and key of the workload."""
+
+    kind: str
+    workload: str
+    pod: Pod
 
 
 def awaited_pods(obj: Object, pods: Sequence[Pod]) -> list[Pod]:

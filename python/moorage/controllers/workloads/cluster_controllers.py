@@ -7,9 +7,8 @@ passes in none of their steps, except for `minReadySeconds`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
-from itertools import chain
 from math import inf
 from typing import Any, cast
 
@@ -56,7 +55,7 @@ from moorage.store.kinds import is_namespaced
 
 from .attach_detach_controller import AttachDetachController
 from .availability import Availability, TimesOf
-from .awaited_pods import awaited_pods
+from .awaited_pods import AWAITING, AwaitedPod, awaited_pods
 from .claim_protection import ClaimProtection
 from .daemon_set_controller import DaemonSetController
 from .deployment_controller import DeploymentController
@@ -560,33 +559,45 @@ class ClusterControllers:
 
     # ---- rollouts ------------------------------------------------------------------------------------------
 
-    def rollouts(self) -> list[Rollout]:
-        """Return the rollouts that are not complete, Deployments first, each by ``namespace/name``."""
+    def rollouts(self, among: Collection[tuple[str, str]] | None = None) -> list[Rollout]:
+        """Return the rollouts that are not complete, Deployments first, each by ``namespace/name``.
+
+        Parameters
+        ----------
+        among : collection of (str, str), optional
+            Kind and key of the workloads to look at; by default all.
+        """
         rollouts: dict[str, Callable[[Any], Rollout | None]] = {
             "Deployment": self.deployments.rollout,
             "StatefulSet": self.stateful_sets.rollout,
             "DaemonSet": self.daemon_sets.rollout,
         }
-        found = [
-            rollout(one)
-            for kind, rollout in rollouts.items()
-            for _, one in sorted(self._copies[kind].items().items())
-        ]
+        found = [rollout(one) for kind, rollout in rollouts.items() for one in self._sorted(kind, among)]
         return [one for one in found if one is not None]
 
-    def awaited_pods(self) -> list[Pod]:
-        """Return the pods that workloads will create when others are available, gone, or no longer refused;
-        see `awaited_pods.awaited_pods`."""
-        told = {pod.pod.key for pod in self.refused_pods()}
+    def awaited_pods(self, among: Collection[tuple[str, str]] | None = None) -> list[AwaitedPod]:
+        """Return the pods that workloads will create when others are available, or gone; see
+        `awaited_pods.awaited_pods`, and `rollouts` for the parameter."""
 
         def awaited(obj: Object) -> list[Pod]:
             if isinstance(obj, Deployment):
                 return self.deployments.awaited_pods(obj)
             return awaited_pods(obj, self.control.owned(obj))
 
-        copies = [sorted(self._copies[kind].items().items()) for kind in ("Deployment", "StatefulSet", "Job")]
-        found = (pod for _, obj in chain.from_iterable(copies) for pod in awaited(obj))
-        return [pod for pod in found if pod.key not in told]
+        return [
+            AwaitedPod(kind, obj.key, pod)
+            for kind in AWAITING
+            for obj in self._sorted(kind, among)
+            for pod in awaited(obj)
+        ]
+
+    def _sorted(self, kind: str, among: Collection[tuple[str, str]] | None) -> list[Any]:
+        """Return the workloads of a kind by ``namespace/name``, all of them or some."""
+        copy = self._copies[kind]
+        if among is None:
+            return [obj for _, obj in sorted(copy.items().items())]
+        keys = sorted(key for of, key in among if of == kind)
+        return [obj for key in keys if (obj := copy.get(key)) is not None]
 
     def refused_pods(self) -> list[RefusedPod]:
         """Return the pods that workloads lack because the API server refuses them, by workload."""

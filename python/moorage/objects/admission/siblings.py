@@ -130,6 +130,11 @@ class Siblings:
         other._differences, other._noted = self._differences.copy(), self._noted.copy()
         return other
 
+    def look_ahead(self) -> None:
+        """Find now what is found with the first new pod otherwise."""
+        for name in ("_made_of", "_revisions"):
+            getattr(self, name)
+
     def difference_for(self, pod: Pod) -> Difference | None:
         """Return how a new pod, as its controller creates it, is to differ from its template.
 

@@ -59,6 +59,15 @@ def test_a_node_is_replaced_by_a_cheaper_one() -> None:
     assert step.saved == pytest.approx(0.204 - 0.096)
 
 
+def test_types_of_another_region_are_told() -> None:
+    objects = [*items()]
+    for node in objects[1:5]:
+        node["metadata"]["labels"]["topology.kubernetes.io/zone"] = "eu-west-1a"
+    told = "The instance types are offered in us-west-2a alone; the nodes are in eu-west-1a."
+    assert told in answer(objects).notes
+    assert told not in answer(items()).notes
+
+
 def test_a_budget_with_a_schedule_holds_at_its_time_alone() -> None:
     objects = items()
     disruption = objects[0]["spec"]["disruption"]

@@ -78,9 +78,9 @@ def test_a_plan_has_the_templates_of_groups(capsys: pytest.CaptureFixture[str]) 
     assert main(["plan", "nodes", *CLUSTER, *GROUPS, "-o", "json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["counts"] == {"biggernode": 3, "smallnode": 0, "batch": 0}
-    limit, note = document["warnings"][-2:]
-    assert limit == "Node group biggernode: the fewest nodes would be 3 more, maxSize allows 2."
-    assert note.startswith("cluster-autoscaler 1.36.1: 7 new nodes (5 smallnode")
+    limit = "the fewest nodes would be 3 more of node group biggernode, maxSize allows 2"
+    assert document["overLimits"] == [limit]
+    assert document["warnings"][-1].startswith("cluster-autoscaler 1.36.1: 7 new nodes (5 smallnode")
 
 
 def test_groups_are_compared_with_pools(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -74,7 +74,7 @@ TEAM = {"team": "a"}
         (
             pool({}, TEAM, limits={"cpu": "1", "memory": "1Ti"}),
             "all available instance types exceed limits",
-            [f"raise the limit of cpu from 1 to 4 ({XLARGE})"],
+            [f"raise the limit of cpu from 1 to 4, enough for this pod alone ({XLARGE})"],
         ),
         (
             pool({KIND: "m6i.large"}, TEAM),

@@ -114,10 +114,10 @@ def test_explain_says_where_a_pod_runs_or_who_refuses_it(
     last = capsys.readouterr().out.splitlines()[-1]
     assert last.endswith(": Karpenter 1.15.0 makes general-5 (m5.xlarge spot us-west-2a), where it runs")
     assert main(["explain", "deploy/worker", *limited, *TYPES]) == 1
-    *_, refused, about, pool, remedy = capsys.readouterr().out.splitlines()
-    assert "Karpenter: all available instance types exceed limits" in refused
-    assert refused.endswith(" (Karpenter 1.15.0, types of instance_types.yaml)")
+    *_, before, about, pool, remedy = capsys.readouterr().out.splitlines()
+    assert "Karpenter" not in before  # its long text stands below once
     assert about.startswith("Why no node comes for default/worker-")
+    assert " (Karpenter 1.15.0, types of instance_types.yaml), and" in about
     assert pool.startswith("NodePool general: all available instance types exceed limits")
     assert remedy.startswith("  would help: raise the limit of cpu from 12 to ")
 
@@ -273,7 +273,10 @@ def test_new_nodes_of_pools_are_planned_by_price(
     assert document["cheapestPerHour"] < document["pricePerHour"] == pytest.approx(6 * 0.1428)
     told = document["warnings"]
     assert "The plan tries 2 of 2 types of the NodePools." in told
-    assert "NodePool general: the fewest nodes would exceed the limit cpu 12: 26." in told
+    over = "the fewest nodes would exceed the limit cpu 12 of NodePool general: 26"
+    assert document["overLimits"][0] == over
+    assert main(["plan", "nodes", *limited, *TYPES]) == 0
+    assert capsys.readouterr().out.splitlines()[1].startswith(f"autoscalers would not make them: {over}")
 
 
 def test_nodes_of_the_cluster_have_the_prices_of_their_types(capsys: pytest.CaptureFixture[str]) -> None:

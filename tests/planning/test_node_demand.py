@@ -180,6 +180,7 @@ def test_it_is_shown_and_converted() -> None:
         "boundBy": "linear program",
         "unplaced": {},
         "skipped": {},
+        "overLimits": [],
     }
 
 

@@ -32,6 +32,7 @@ from .karpenter.disruption.staying_nodes import Stay, staying
 from .karpenter.karpenter_options import VERSION
 from .karpenter.pods.pod_validation import is_reschedulable
 from .least_price import LEFT_OUT, least_price
+from .node_prices import foreign_zones
 from .pending_provisioning import check_options, pass_question
 from .scale_up_answer import NewNode, WaitingPod
 from .scalers import Growth, make_nodes
@@ -236,7 +237,10 @@ def consolidate(
     with scheduler.transaction():
         notes = tuple(assume_claims(scheduler))
         rounds = ConsolidationRounds(scheduler, growth, begin)
-        before = _prices(rounds.view())
+        first = rounds.view()
+        before = _prices(first)
+        nodes = [state.node for state in first.states if state.node is not None]
+        notes += tuple(foreign_zones(nodes, chain.from_iterable(first.situation.types.values())))
         results = rounds.results()
         most = 2 * before.nodes + 10  # where nodes come and go without an end
         while (command := results[-1].command) is not None and len(rounds.steps) < most:

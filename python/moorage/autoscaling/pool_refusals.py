@@ -241,7 +241,8 @@ class _Tries:
                 raised[name] = str(needed)
         text = ", ".join(f"{name} from {limits[name]} to {amount}" for name, amount in raised.items())
         pool = replace(self.pool, spec=replace(self.pool.spec, limits={**limits, **raised}))
-        helped = [*self._tried(f"raise the limit of {text}", pool=pool)] if raised else []
+        text = f"raise the limit of {text}, enough for this pod alone"
+        helped = [*self._tried(text, pool=pool)] if raised else []
         yield from helped or self._tried("raise the limits of the pool", pool=free)
 
 

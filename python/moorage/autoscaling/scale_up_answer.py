@@ -189,7 +189,7 @@ class ScaleUp(Tabular):
             "rounds": self.rounds,
             "complete": self.complete,
             "pricePerHour": self.price,
-            "placed": len(self.placed),
+            "newlyPlaced": len(self.placed),
             "nodes": [one.to_dict() for one in self.nodes],
             "waiting": [one.to_dict() for one in self.waiting],
             "late": [one._asdict() for one in self.late],

@@ -208,9 +208,8 @@ def _where_nodes_come(preparation: Preparation, homeless: list[str]) -> tuple[li
         return homeless, []
     done = preparation.run()
     assert done.grown is not None
-    fates = [text for key in homeless if (text := done.grown.fate(key))]
     left = [key for key in homeless if key not in done.grown.up.placed]
-    return left, [*fates, *done.grown.refusals(done.scheduler, left)]
+    return left, done.grown.fates(done.scheduler, homeless)
 
 
 def _targets(

@@ -28,6 +28,7 @@ from moorage.cli.options.new_node_options import (
     no_new_nodes,
     node_groups,
     refuse_groups,
+    types_given,
     types_option,
 )
 from moorage.cli.options.number_ranges import WholeNumber
@@ -124,18 +125,17 @@ def nodes(like: tuple[str, ...], given: tuple[str, ...], most: int, **options: A
     prices = dict(map(_price, given))
 
     def ask(scheduler: Scheduler, pods: list[tuple[Pod, int]]) -> Tabular:
-        from moorage.autoscaling import Growth, read_instance_types
+        from moorage.autoscaling import Growth
         from moorage.cli.runs.new_node_kinds import kinds_of_new_nodes, prices_of
         from moorage.objects import Node
 
         _check_names(scheduler, like)
         if like:
             refuse_groups(options, "--like")
-            known = prices_of(scheduler, templates, options["types_file"]) | prices
+            known = prices_of(scheduler, templates, types_given(options) or ()) | prices
             return scheduler.nodes_needed(pods or None, like=templates, max=most, prices=known)
-        file, there = options["types_file"], scheduler.client.list(Node)[0]
-        types = None if file is None else read_instance_types(file)
-        growth = Growth(types, seed=options["seed"], groups=node_groups(options, there))
+        groups = node_groups(options, scheduler.client.list(Node)[0])
+        growth = Growth(types_given(options), seed=options["seed"], groups=groups)
         kinds = kinds_of_new_nodes(scheduler, pods, growth)
         found = scheduler.nodes_needed(pods or None, like=kinds.nodes, max=most, prices=kinds.prices | prices)
         return kinds.told(scheduler, found, None if pods else growth)
@@ -314,12 +314,10 @@ def consolidate(once: bool, at: str | None, draws: int, spot_to_spot: bool, **op
     """
 
     def ask(scheduler: Scheduler, _: object) -> Tabular:
-        from moorage.autoscaling import Growth, KarpenterOptions, read_instance_types
+        from moorage.autoscaling import Growth, KarpenterOptions
         from moorage.autoscaling.consolidation_rounds import with_draws
 
-        file = options["types_file"]
-        types = None if file is None else read_instance_types(file)
-        growth = Growth(types, KarpenterOptions(spot_to_spot=spot_to_spot), options["seed"])
+        growth = Growth(types_given(options), KarpenterOptions(spot_to_spot=spot_to_spot), options["seed"])
         return with_draws(scheduler, growth, draws, once=once, at=at)
 
     _answer(options, ask, "--at", asks_pools=True)

@@ -15,7 +15,7 @@ from .decorators import all_of
 from .number_ranges import WholeNumber
 
 if TYPE_CHECKING:
-    from moorage.autoscaling import GroupSettings
+    from moorage.autoscaling import GroupSettings, InstanceType
     from moorage.cli.runs.coming_nodes import ComingNodes
     from moorage.objects import Cluster, Node
 
@@ -81,6 +81,14 @@ new_node_options = all_of(
 """Options for `coming_nodes`."""
 
 
+def types_given(options: Mapping[str, Any]) -> list[InstanceType] | None:
+    """The instance types of --instance-types."""
+    from moorage.autoscaling import read_instance_types
+
+    file = options["types_file"]
+    return None if file is None else read_instance_types(file)
+
+
 def has_pools(cluster: Cluster) -> bool:
     """Whether a cluster has NodePools."""
     return any(one.kind == "NodePool" for one in cluster.others)
@@ -123,12 +131,12 @@ def coming_nodes(options: Mapping[str, Any], cluster: Cluster) -> ComingNodes | 
                 raise click.UsageError(f"{option} has no effect with {why}")
         refuse_groups(options, why)
         return None
-    from moorage.autoscaling import Growth, read_instance_types, seen_types
+    from moorage.autoscaling import Growth, seen_types
     from moorage.autoscaling.instance_types.labels import POOL
     from moorage.autoscaling.scale_up_answer import CLUSTER_AUTOSCALER, KARPENTER
     from moorage.cli.runs.coming_nodes import ComingNodes
 
-    types = None if file is None else read_instance_types(file)
+    types = types_given(options)
     pools = {one.name for one in cluster.others if one.kind == "NodePool"}
     pool_of = [node.metadata.labels.get(POOL) for node in cluster.nodes]
     seen = number_of(sum(name in pools for name in pool_of if name), "node", "nodes")

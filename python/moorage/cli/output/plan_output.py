@@ -58,6 +58,8 @@ def write_plan(form: str, found: Tabular, told: Mapping[str, Any]) -> None:
 
 def _left_out(found: Tabular) -> Iterator[str]:
     """Yield what an answer does not take into account, a line each."""
+    if isinstance(found, NodesNeeded) and found.over_limits:
+        yield f"autoscalers would not make them: {'; '.join(found.over_limits)}"
     if isinstance(found, Bound | NodesNeeded):
         for why, count in (found.skipped or {}).items():
             yield f"not asked about: {number_of(count, 'pending pod', 'pending pods')} ({why})"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -213,16 +213,24 @@ class Grown(NamedTuple):
             return ""
         return f"{pod}: {with_version(node.by)} makes {node.name} ({node.kind}), where it runs"
 
-    def refusals(self, scheduler: Scheduler, pods: Collection[str]) -> Iterator[str]:
-        """Yield why no pool makes a node for pods, and what would help, pods that are refused alike once."""
+    def fates(self, scheduler: Scheduler, pods: Sequence[str]) -> list[str]:
+        """What becomes of pods; once for those that are refused alike, why no pool makes a node, and what
+        would help."""
         alike: dict[str, list[str]] = {}
         for one in self.up.waiting:
             if one.pod in pods and KARPENTER in one.refusals:
                 alike.setdefault(one.refusals[KARPENTER], []).append(one.pod)
-        for names in [*alike.values()][:MOST_REFUSALS]:
-            yield f"Why no node comes for {examples(names, 1)}, and what would help, each tried alone:"
-            for refusal in pool_refusals(scheduler, self.coming.growth, names[0]):
-                yield from refusal.lines()
+        by_others = {one.pod for one in self.up.waiting if len(one.refusals) > 1}
+        why: list[str] = []
+        told: set[str] = set()
+        for text, names in [*alike.items()][:MOST_REFUSALS]:
+            refusals = pool_refusals(scheduler, self.coming.growth, names[0])
+            if "; ".join(one.reason for one in refusals) == text:  # it need not be told twice
+                told |= {*names} - by_others
+            about = f"Why no node comes for {examples(names, 1)} ({self.coming.makers})"
+            why.append(f"{about}, and what would help, each tried alone:")
+            why += [line for one in refusals for line in one.lines()]
+        return [text for key in pods if key not in told and (text := self.fate(key))] + why
 
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as a JSON value."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
-from moorage.autoscaling import Growth, read_instance_types, seen_types
+from moorage.autoscaling import Growth, InstanceType, seen_types
 from moorage.autoscaling.instance_types.labels import POOL
-from moorage.autoscaling.node_prices import price_of_nodes
+from moorage.autoscaling.node_prices import foreign_zones, price_of_nodes
 from moorage.autoscaling.pool_templates import PoolTemplates, pool_templates
 from moorage.autoscaling.scalers import GroupScaler
 from moorage.autoscaling.scaling_rounds import scale_up
@@ -27,18 +28,22 @@ class NewNodeKinds(PoolTemplates):
     ----------
     room : dict of str to int
         How many nodes a group may get, by the name of its template.
+    notes : list of str
+        About the types.
     """
 
     room: dict[str, int] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
 
     def told(self, scheduler: Scheduler, found: NodesNeeded, growth: Growth | None) -> NodesNeeded:
-        """Return a plan with notes about the types that were tried, about limits of pools and groups, and
-        about what autoscalers would do for the pending pods, if it is asked."""
+        """Return a plan with the limits of pools and groups that it exceeds, and notes about the types that
+        were tried, and about what autoscalers would do for the pending pods, if it is asked."""
         tried = f"The plan tries {self.tried} of {number_of(self.types, 'type', 'types')} of the NodePools."
-        notes = (*([tried] if self.tried else ()), *self._over_limits(scheduler, found))
+        notes = (*self.notes, *([tried] if self.tried else ()))
         if growth is not None and growth.groups is not None:
             notes = (*notes, f"{scale_up(scheduler, growth).headline()}.")
-        return replace(found, notes=(*found.notes, *notes))
+        over = tuple(self._over_limits(scheduler, found))
+        return replace(found, notes=(*found.notes, *notes), over_limits=over)
 
     def _over_limits(self, scheduler: Scheduler, found: NodesNeeded) -> Iterator[str]:
         """Yield the limits of pools and groups that a plan exceeds."""
@@ -49,7 +54,7 @@ class NewNodeKinds(PoolTemplates):
         for what, counts in plans.items():
             for name, room in self.room.items():
                 if counts[name] > room:
-                    yield f"Node group {name}: {what} would be {counts[name]} more, maxSize allows {room}."
+                    yield f"{what} would be {counts[name]} more of node group {name}, maxSize allows {room}"
             new = [node for node in self.nodes for _ in range(counts[node.name])]
             for pool in pools:
                 own = [one for one in (*listed, *new) if one.metadata.labels.get(POOL) == pool.name]
@@ -57,7 +62,7 @@ class NewNodeKinds(PoolTemplates):
                     amounts = [Quantity(one.status.capacity.get(name, 0)) for one in own]
                     used = Quantity(len(own)) if name == "nodes" else sum(amounts, Quantity("0"))
                     if used > Quantity(limit):
-                        yield f"NodePool {pool.name}: {what} would exceed the limit {name} {limit}: {used}."
+                        yield f"{what} would exceed the limit {name} {limit} of NodePool {pool.name}: {used}"
 
 
 def kinds_of_new_nodes(scheduler: Scheduler, pods: Sequence[tuple[Pod, int]], growth: Growth) -> NewNodeKinds:
@@ -78,6 +83,7 @@ def kinds_of_new_nodes(scheduler: Scheduler, pods: Sequence[tuple[Pod, int]], gr
     asked = [pod for pod, count in pods for _ in range(count)] or [*scheduler.pods.pending.values()]
     made = pool_templates(pools, by_pool, asked, scheduler.cache.state.classes.gates)
     found = NewNodeKinds(made.nodes, made.prices, made.types, made.tried)
+    found.notes += foreign_zones(nodes, chain.from_iterable(by_pool.values()))
     if growth.groups is not None:
         scaler = GroupScaler(scheduler, growth, growth.groups)
         for group, node, room in scaler.new_nodes():
@@ -93,12 +99,10 @@ def kinds_of_new_nodes(scheduler: Scheduler, pods: Sequence[tuple[Pod, int]], gr
 
 
 def prices_of(
-    scheduler: Scheduler, templates: Sequence[str | Node], types_file: str | None
+    scheduler: Scheduler, templates: Sequence[str | Node], types: Sequence[InstanceType]
 ) -> dict[str, float]:
-    """Return what nodes of templates cost by the types of a file."""
-    if types_file is None:
-        return {}
-    types, found = read_instance_types(types_file), dict[str, float]()
+    """Return what nodes of templates cost by instance types."""
+    found = dict[str, float]()
     for one in templates:
         node = scheduler.client.get(Node, one.partition(",")[0]) if isinstance(one, str) else one
         price, unknown = price_of_nodes([node], types)

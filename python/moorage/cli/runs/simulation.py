@@ -10,6 +10,7 @@ from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from moorage.autoscaling.node_prices import foreign_zones
 from moorage.changes.change import Change
 from moorage.changes.drain import LASTING
 from moorage.cli.messages import Stages, with_hint
@@ -535,7 +536,8 @@ class Preparation:
         on_nodes = (pod for pod in written.values() if pod is not None and pod.spec.node_name)
         self.placed = {pod.key for pod in on_nodes if pod.metadata.uid not in uids}
         self.workloads = workloads_of(scheduler)
-        self._told = input_warnings(cluster, scheduler) + told
+        types = (coming.types if coming is not None else None) or ()
+        self._told = input_warnings(cluster, scheduler) + told + foreign_zones(cluster.nodes, types)
         self._spare = [scheduler]
 
     @property

@@ -76,6 +76,8 @@ class NodesNeeded(Tabular):
     notes : tuple of str
         Sentences: what moorage does not know of the new nodes. Where pods have no place: domains in which
         there is no template, and what DaemonSets take of the new nodes.
+    over_limits : tuple of str
+        The limits of NodePools and node groups that forbid so many nodes.
     """
 
     status: str
@@ -89,6 +91,7 @@ class NodesNeeded(Tabular):
     prices: dict[str, float] = field(default_factory=dict)
     cheapest: dict[str, int] | None = None
     notes: tuple[str, ...] = ()
+    over_limits: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         return self.status == FOUND
@@ -166,6 +169,7 @@ class NodesNeeded(Tabular):
             "boundBy": self.bound_by,
             "unplaced": self.unplaced,
             "skipped": self.skipped or {},
+            "overLimits": list(self.over_limits),
         }
         return plan | ({"proof": self.proof} if self.proof else {})
 

@@ -11,6 +11,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from msgspec import structs
 
 from moorage.changes import cluster_changes as changes
@@ -193,7 +194,7 @@ class Consolidation(Tabular):
                 "decision": [step.decision for step in steps],
                 "nodes": [" ".join(step.nodes) for step in steps],
                 "comes": [_kinds((*step.replacements, *step.extra)) for step in steps],
-                "saved": ["unknown" if step.saved is None else round(step.saved, 4) for step in steps],
+                "saved": _saved(steps),
                 "moved": np.array([step.moved for step in steps], np.int64),
                 "waiting": np.array([len(step.waiting) for step in steps], np.int64),
             }
@@ -212,6 +213,14 @@ class Consolidation(Tabular):
             "stays": [one._asdict() for one in self.stays],
             "draws": [one._asdict() | {"after": one.after._asdict()} for one in self.draws],
         }
+
+
+def _saved(steps: Sequence[RemovalStep]) -> npt.NDArray[Any] | list[str]:
+    """A column of numbers; of texts if one is not known."""
+    known = [round(step.saved, 4) for step in steps if step.saved is not None]
+    if len(known) == len(steps):
+        return np.array(known)
+    return ["unknown" if step.saved is None else f"{step.saved:.4g}" for step in steps]
 
 
 def _kinds(nodes: Sequence[NewNode]) -> str:

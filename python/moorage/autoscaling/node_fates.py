@@ -22,8 +22,8 @@ from .karpenter.cluster_view import KINDS, ClusterObjects, ClusterView
 from .karpenter.disruption.command import Command
 from .karpenter.disruption.disrupt import DRIFT, EMPTINESS, REASONS, SINGLE, Disruption
 from .karpenter.disruption.staying_nodes import Stay, why_stays
-from .karpenter.karpenter_options import VERSION
 from .karpenter.pods.pod_validation import DO_NOT_DISRUPT
+from .scale_up_answer import KARPENTER, versions, with_version
 from .scalers import Growth
 
 _MOST_CHANGES = 6
@@ -43,22 +43,23 @@ class Freeing(NamedTuple):
 
 @dataclass(frozen=True)
 class NodeFate:
-    """What becomes of a node if it is looked at alone.
+    """What becomes of a node if its autoscaler looks at it alone.
 
     Attributes
     ----------
     decision, reason : str
-        What Karpenter does with it, and for what; "" if it stays.
+        What is done with it, and for what; "" if it stays.
     saved : float or None
         Per hour; None without prices.
     message : str
-        Why it stays, in Karpenter's words where it has some.
+        Why it stays, in the autoscaler's words where it has some.
     changes : tuple of str
         What would free it, all together; empty if nothing was found.
     freed : str
         What would be done with it then.
     moves : dict of str to tuple of str
         By node, the pods that Karpenter expects there if the node goes.
+    autoscaler : str
     """
 
     node: str
@@ -70,17 +71,19 @@ class NodeFate:
     freed: str = ""
     notes: tuple[str, ...] = ()
     moves: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    autoscaler: str = KARPENTER
 
     def lines(self) -> Iterator[str]:
         """Yield the verdict, and what would change it."""
         if self.decision:
-            verdict = f"Karpenter {VERSION} would {self.decision} node {self.node} ({self.reason})"
+            who = with_version(self.autoscaler)
+            verdict = f"{who} would {self.decision} node {self.node} ({self.reason})"
             saved = "the price is unknown" if self.saved is None else f"{self.saved:.4g} $/h less"
             yield f"{verdict} if it is looked at alone: {saved}"
             for node, pods in self.moves.items():
                 yield f"{node} would take {first_of(pods, _MOST_SHOWN)}"
             return
-        yield f"Karpenter {VERSION} leaves node {self.node}: {self.message}"
+        yield f"{with_version(self.autoscaler)} leaves node {self.node}: {self.message}"
         for change in self.changes:
             yield f"would help{' together' if len(self.changes) > 1 else ''}: {change}"
         if self.changes:
@@ -92,7 +95,7 @@ class NodeFate:
         """Return the answer as a JSON value."""
         return {
             "node": self.node,
-            "karpenterVersion": VERSION,
+            **versions([self.autoscaler]),
             "decision": self.decision,
             "reason": self.reason,
             "saved": self.saved,
@@ -222,8 +225,7 @@ def _proposals(view: ClusterView, name: str, message: str) -> Iterator[Freeing]:
         first, *others = match[1].split()
         if others:
             yield Freeing(f"delete PodDisruptionBudget {others[0]}", (PodDisruptionBudget, others[0]), _gone)
-        text = f"PodDisruptionBudget {first} allows a disruption (more replicas, or another limit)"
-        yield Freeing(text, (PodDisruptionBudget, first), _allowing)
+        yield Freeing(budget_allows(first), (PodDisruptionBudget, first), _allowing)
     elif "consolidation disabled" in message or "consolidateAfter" in message:
         text = f"consolidateAfter of NodePool {pool} is over, or 0s"
         yield Freeing(text, about_pool, _with_disruption(consolidate_after="0s"))
@@ -239,7 +241,17 @@ def _proposals(view: ClusterView, name: str, message: str) -> Iterator[Freeing]:
     elif message.startswith(("Not all pods would schedule", *_NEEDED)):
         for pod in view.pods_of.get(state.node.name, [])[:_MOST_PODS]:
             if message.startswith(_NEEDED) or f"{pod.key} => " in message:
-                yield Freeing(f"pod {pod.key} moves elsewhere, or ends", (Pod, pod.key), _gone)
+                yield Freeing(moved_or_ended(pod.key), (Pod, pod.key), _gone)
+
+
+def budget_allows(budget: str) -> str:
+    """Say that a budget no longer keeps a node."""
+    return f"PodDisruptionBudget {budget} allows a disruption (more replicas, or another limit)"
+
+
+def moved_or_ended(pod: str) -> str:
+    """Say that a pod no longer keeps its node."""
+    return f"pod {pod} moves elsewhere, or ends"
 
 
 def _gone(_: object) -> None:

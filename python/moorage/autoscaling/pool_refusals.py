@@ -14,7 +14,7 @@ from moorage.explain.constraints.lowering import drop_request, effective, lower
 from moorage.explain.constraints.node_selection import finer_constraints
 from moorage.explain.constraints.taints import taint_text, tolerate, toleration_of
 from moorage.framework.plugin.amounts import asked_by, offered
-from moorage.objects import Node, NodePool, Pod, Quantity
+from moorage.objects import Node, NodePool, Pod, Quantity, Taint
 from moorage.objects.model.karpenter import NodeClaimRequirement
 from moorage.plugins.taint_toleration import REJECTING_EFFECTS
 from moorage.scheduler import PodScheduler
@@ -30,7 +30,7 @@ from .scalers import Growth
 MOST_AMOUNTS = 3
 """How many amounts of a resource are tried, the largest that a type leaves first."""
 _NOTHING = Quantity("0")
-NO_HELP = "no single change of the pod, the pool or its types that was tried helps"
+NO_HELP = "no single change that was tried helps"
 
 
 class Remedy(NamedTuple):
@@ -46,15 +46,16 @@ class Remedy(NamedTuple):
 
 
 class PoolRefusal(NamedTuple):
-    """Why a pool makes no node for a pod, in Karpenter's words, and what would help."""
+    """Why a NodePool or node group gets no node for a pod, in its autoscaler's words, and what would help."""
 
     pool: str
     reason: str
     remedies: tuple[Remedy, ...]
+    kind: str = "NodePool"
 
     def lines(self) -> Iterator[str]:
         """Yield the reason, and each remedy."""
-        yield f"NodePool {self.pool}: {self.reason}"
+        yield f"{self.kind} {self.pool}: {self.reason}"
         for one in self.remedies:
             yield f"  would help: {one.text}"
         if not self.remedies:
@@ -146,7 +147,7 @@ class _Tries:
         if not helped and len(lacking) > 1:
             yield from self._all_smaller(kind, claim, lacking)
         capacity = {name: amount + lacking.get(name, _NOTHING) for name, amount in kind.capacity.items()}
-        amounts = ", ".join(f"{name} {offered(name, _units(name, capacity[name]))}" for name in lacking)
+        amounts = ", ".join(f"{name} {offered(name, units(name, capacity[name]))}" for name in lacking)
         types = [with_values(kind, capacity=capacity) if one is kind else one for one in self._types]
         if self._claim(self._pod, self.pool, types) is not None:
             yield Remedy(f"a type like {kind.name}, but with {amounts}")
@@ -174,7 +175,7 @@ class _Tries:
         """Try requests that all fit the largest type."""
         pod, texts = self._pod, []
         for name in lacking:
-            lowered = lower(pod, name, _units(name, _room(kind, claim, name)), self._gates)
+            lowered = lower(pod, name, units(name, _room(kind, claim, name)), self._gates)
             if lowered is None:
                 return
             before, pod = effective(pod, name, self._gates), lowered[0]
@@ -189,21 +190,14 @@ class _Tries:
         for kind in (one for one in self._types if one.name in allowed):
             rooms = {name: _room(kind, claim, name) for name in names}
             lacking = {name: asked[name] - room for name, room in rooms.items() if asked[name] > room}
-            parts = sum(
-                _units(name, one) / max(_units(name, asked[name]), 1) for name, one in lacking.items()
-            )
+            parts = sum(units(name, one) / max(units(name, asked[name]), 1) for name, one in lacking.items())
             found.append((parts, len(found), kind, lacking))
         _, _, kind, lacking = min(found, key=lambda one: one[:2])
         return kind, lacking
 
     def _tolerations(self) -> Iterator[Remedy]:
-        having, own = self._pod.spec.tolerations, self.pool.spec.template.spec.taints
-        taints = [one for one in own if one.effect in REJECTING_EFFECTS and not tolerates(having, one, True)]
-        if taints:
-            pod = self._pod
-            for taint in taints:
-                pod = tolerate(pod, toleration_of([taint]))
-            yield from self._tried(f"tolerate {', '.join(map(taint_text, taints))}", pod=pod)
+        for text, pod in tolerating(self._pod, self.pool.spec.template.spec.taints):
+            yield from self._tried(text, pod=pod)
 
     def _wider(self, at: int, requirement: NodeClaimRequirement) -> Iterator[Remedy]:
         """Try the pool without a requirement; tell the value that it would have to allow."""
@@ -246,6 +240,16 @@ class _Tries:
         yield from helped or self._tried("raise the limits of the pool", pool=free)
 
 
+def tolerating(pod: Pod, taints: Sequence[Taint]) -> Iterator[tuple[str, Pod]]:
+    """Yield a pod that tolerates the taints that reject it, with a text; nothing if there are none."""
+    having = pod.spec.tolerations
+    own = [one for one in taints if one.effect in REJECTING_EFFECTS and not tolerates(having, one, True)]
+    for taint in own:
+        pod = tolerate(pod, toleration_of([taint]))
+    if own:
+        yield f"tolerate {', '.join(map(taint_text, own))}", pod
+
+
 def _available(kind: InstanceType) -> InstanceType:
     """A type with all its offerings available; the type itself if they are."""
     if all(one.available for one in kind.offerings):
@@ -259,7 +263,8 @@ def _room(kind: InstanceType, claim: NewClaim, name: str) -> Quantity:
     return have if have.sign() > 0 else _NOTHING
 
 
-def _units(name: str, amount: Quantity) -> int:
+def units(name: str, amount: Quantity) -> int:
+    """Return an amount in milli-cores, or in whole units of another resource."""
     return amount.milli_value() if name == "cpu" else amount.value()
 
 
@@ -267,7 +272,7 @@ def _rooms(name: str, claim: NewClaim, types: Iterable[InstanceType]) -> list[in
     """How much of a resource types of a claim leave, each amount once, the most first."""
     allowed = {one.name for one in claim.types}
     return sorted(
-        {_units(name, _room(one, claim, name)) for one in types if one.name in allowed}, reverse=True
+        {units(name, _room(one, claim, name)) for one in types if one.name in allowed}, reverse=True
     )
 
 

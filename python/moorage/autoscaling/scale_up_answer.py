@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -181,10 +181,7 @@ class ScaleUp(Tabular):
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as a JSON value."""
         return {
-            "karpenterVersion": VERSIONS[KARPENTER] if KARPENTER in self.autoscalers else None,
-            "clusterAutoscalerVersion": VERSIONS[CLUSTER_AUTOSCALER]
-            if CLUSTER_AUTOSCALER in self.autoscalers
-            else None,
+            **versions(self.autoscalers),
             "seed": self.seed,
             "rounds": self.rounds,
             "complete": self.complete,
@@ -194,6 +191,12 @@ class ScaleUp(Tabular):
             "waiting": [one.to_dict() for one in self.waiting],
             "late": [one._asdict() for one in self.late],
         }
+
+
+def versions(autoscalers: Collection[str]) -> dict[str, str | None]:
+    """Return the versions of those autoscalers that decide, as JSON has them."""
+    fields = {"karpenterVersion": KARPENTER, "clusterAutoscalerVersion": CLUSTER_AUTOSCALER}
+    return {field: VERSIONS[name] if name in autoscalers else None for field, name in fields.items()}
 
 
 def with_version(autoscaler: str) -> str:

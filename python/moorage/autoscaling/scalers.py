@@ -228,11 +228,16 @@ class GroupScaler:
                 return f"{NOT_TRIGGERED}: {', '.join(f'{number} {text}' for text, number in reasons.items())}"
         return f"{NOT_TRIGGERED}: new nodes would take it, but no more are allowed, or they do not help"
 
+    def sizes(self) -> Counter[str]:
+        """Return how many nodes each group has."""
+        nodes: list[Node] = self._scheduler.client.list(Node)[0]
+        return Counter(group_by_node(self.settings.node_groups, nodes).values())
+
     def new_nodes(self) -> Iterator[tuple[NodeGroup, Node, int]]:
         """Yield each group that could have a new node, that node, named as its group, and how many there may
         be."""
         nodes: list[Node] = self._scheduler.client.list(Node)[0]
-        sizes = Counter(group_by_node(self.settings.node_groups, nodes).values())
+        sizes = self.sizes()
         there, copies = {node.name: node for node in nodes}, NodeCopies(self._scheduler.client)
         for name, template in next(self.loops([])).templates.items():
             group = self.groups[name]

@@ -106,8 +106,8 @@ def explain(
     group, the explanation says how many of its pods fit at once, what stops the next one, and what would
     place the group.
 
-    node/NAME asks about a node of a NodePool: would Karpenter remove or replace it, why not, and which
-    changes would free it.
+    node/NAME asks about a node of a NodePool or a node group: would Karpenter or cluster-autoscaler remove
+    it, why not, and which changes would free it.
 
     A pending pod is explained with the cluster as it is at its turn in simulate: volumes are bound, and the
     pods that come first in the queue are on their nodes. A pod that has a node is explained as if it had
@@ -162,8 +162,9 @@ def explain(
 
 
 def _explain_node(name: str, output: str, options: dict[str, Any]) -> int:
-    """Explain what Karpenter does with a node."""
+    """Explain what its autoscaler does with a node."""
     from moorage.autoscaling import Growth
+    from moorage.autoscaling.group_fates import group_node_fate
     from moorage.autoscaling.node_fates import node_fate
     from moorage.cli.output.printing import told, write_answer
     from moorage.cli.runs.absent_targets import not_placed
@@ -175,11 +176,14 @@ def _explain_node(name: str, output: str, options: dict[str, Any]) -> int:
     known = [node.name for node in preparation.cluster.nodes]
     if name not in known:
         raise InputError(f'there is no Node "{shorten(name, 80)}"{nearest(name, known)}', source="TARGET")
-    if not scheduler.client.list(NodePool)[0]:
-        raise InputError(f"node/{name}: {not_placed(scheduler, Node, name)}", source="TARGET")
-    coming = preparation.coming
+    coming, at = preparation.coming, options["at"]
+    growth = coming.growth if coming is not None else Growth()
     with located(source="--at"):
-        fate = node_fate(scheduler, coming.growth if coming is not None else Growth(), name, options["at"])
+        fate = group_node_fate(scheduler, growth, name, at)
+    if fate is None and not scheduler.client.list(NodePool)[0]:
+        raise InputError(f"node/{name}: {not_placed(scheduler, Node, name)}", source="TARGET")
+    with located(source="--at"):
+        fate = fate or node_fate(scheduler, growth, name, at)
     warnings = [*preparation.warnings, *fate.notes]
     about = told(preparation.cluster, warnings)
     print_notes(warnings, preparation.cluster)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from moorage.autoscaling import Growth, InstanceType, ScaleUp
+from moorage.autoscaling.group_refusals import group_refusals
 from moorage.autoscaling.group_settings import group_by_node
 from moorage.autoscaling.node_prices import price_of_nodes
 from moorage.autoscaling.pool_refusals import pool_refusals
@@ -218,17 +219,18 @@ class Grown(NamedTuple):
         would help."""
         alike: dict[str, list[str]] = {}
         for one in self.up.waiting:
-            if one.pod in pods and KARPENTER in one.refusals:
-                alike.setdefault(one.refusals[KARPENTER], []).append(one.pod)
-        by_others = {one.pod for one in self.up.waiting if len(one.refusals) > 1}
+            if one.pod in pods and one.refusals:
+                alike.setdefault("; ".join(one.refusals.values()), []).append(one.pod)
         why: list[str] = []
         told: set[str] = set()
+        growth, has_pools = self.coming.growth, KARPENTER in self.coming.sources
         for text, names in [*alike.items()][:MOST_REFUSALS]:
-            refusals = pool_refusals(scheduler, self.coming.growth, names[0])
+            refusals = pool_refusals(scheduler, growth, names[0]) if has_pools else []
             if "; ".join(one.reason for one in refusals) == text:  # it need not be told twice
-                told |= {*names} - by_others
+                told |= {*names}
             about = f"Why no node comes for {examples(names, 1)} ({self.coming.makers})"
             why.append(f"{about}, and what would help, each tried alone:")
+            refusals += group_refusals(scheduler, growth, names[0])
             why += [line for one in refusals for line in one.lines()]
         return [text for key in pods if key not in told and (text := self.fate(key))] + why
 

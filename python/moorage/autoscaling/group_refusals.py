@@ -1,0 +1,138 @@
+"""Why cluster-autoscaler adds no node of a group for a pod, and which single changes would have it add one.
+Each is tried by a loop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import structs
+
+from moorage.explain.constraints.conflicts import term_constraints
+from moorage.explain.constraints.lowering import effective, lower
+from moorage.explain.constraints.node_selection import finer_constraints
+from moorage.framework.plugin.amounts import asked_by, offered
+from moorage.objects import Pod, Quantity
+from moorage.scheduler import PodScheduler
+
+from .cluster_autoscaler import ScaleUpResult
+from .cluster_autoscaler.group_templates import Template
+from .cluster_autoscaler.pods_to_help import is_expendable
+from .cluster_autoscaler.scale_up_pass import FULL
+from .group_settings import GroupSettings, NodeGroup
+from .pool_refusals import PoolRefusal, Remedy, tolerating, units
+from .scale_up_answer import price_text
+from .scalers import GroupScaler, Growth
+
+
+def group_refusals(scheduler: PodScheduler, growth: Growth, pod: str) -> list[PoolRefusal]:
+    """Return why no node group gets a node for a pod (``namespace/name``), in the order of the groups."""
+    if growth.groups is None:
+        return []
+    (asked,) = (one for one in scheduler.client.list(Pod)[0] if one.key == pod)
+    tries = [_Tries(scheduler, growth, growth.groups, one, asked) for one in growth.groups.node_groups]
+    return [
+        PoolRefusal(one.group.name, why, tuple(one.remedies()), "node group")
+        for one in tries
+        if (why := one.reason())
+    ]
+
+
+class _Tries:
+    """Loops about one pod and one group."""
+
+    def __init__(
+        self,
+        scheduler: PodScheduler,
+        growth: Growth,
+        settings: GroupSettings,
+        group: NodeGroup,
+        pod: Pod,
+    ) -> None:
+        self._scheduler, self._growth, self._pod = scheduler, growth, pod
+        self.group, self._settings = group, structs.replace(settings, node_groups=[group])
+        self._gates = scheduler.cache.state.classes.gates
+        self._found = self._loop(pod, self._settings)
+
+    def reason(self) -> str:
+        """Why the group gets no node; "" if it gets one when the pod is alone."""
+        if self._found.growths:
+            return ""
+        scaler = GroupScaler(self._scheduler, self._growth, self._settings)
+        why = scaler.why(self._found, self._pod)
+        return why.rpartition("scale-up: 1 ")[2] or "the pod has room on a node that is there"
+
+    def remedies(self) -> Iterator[Remedy]:
+        """Yield the changes that help: of limits, and of the pod."""
+        if is_expendable(self._pod, GroupScaler(self._scheduler, self._growth, self._settings).flags):
+            cutoff = self._settings.expendable_pods_priority_cutoff
+            spec = structs.replace(self._pod.spec, priority=cutoff)
+            yield from self._tried(f"raise its priority to {cutoff}", structs.replace(self._pod, spec=spec))
+        yield from self._limits()
+        template = self._found.templates.get(self.group.name)
+        if template is None:
+            yield from ()
+        elif self._is_full:
+            larger, text = self._larger()
+            if not self._loop(self._pod, larger).growths:
+                both = self._of_pod(template, larger)
+                yield from (one._replace(change=f"{text}, and {one.change}") for one in both)
+        else:
+            yield from self._of_pod(template, self._settings)
+
+    @property
+    def _is_full(self) -> bool:
+        return any(FULL in one.skipped.values() for one in self._found.remaining)
+
+    def _larger(self) -> tuple[GroupSettings, str]:
+        """The settings with room for a node more."""
+        name = self.group.name
+        size = GroupScaler(self._scheduler, self._growth, self._settings).sizes()[name]
+        group = structs.replace(self.group, max_size=size + 1)
+        text = f"raise maxSize from {self.group.max_size} to {size + 1}"
+        return structs.replace(self._settings, node_groups=[group]), text
+
+    def _limits(self) -> Iterator[Remedy]:
+        flags = self._settings.flags
+        if self._is_full:
+            larger, text = self._larger()
+            yield from self._tried(text, self._pod, larger)
+        nodes = len(self._scheduler.context.view_order()) + 1
+        for limit, value in (("maxNodesTotal", nodes), ("maxCores", None), ("maxMemory", None)):
+            if limit in flags:
+                left = {key: one for key, one in flags.items() if key != limit}
+                raised = structs.replace(self._settings, flags=left | ({limit: value} if value else {}))
+                text = f"raise {limit} from {flags[limit]} to {value}" if value else f"raise {limit}"
+                yield from self._tried(text, self._pod, raised)
+
+    def _of_pod(self, template: Template, settings: GroupSettings) -> Iterator[Remedy]:
+        pod = self._pod
+        for name in asked_by(pod, self._gates):
+            yield from self._smaller(name, template, settings)
+        for text, changed in tolerating(pod, template.node.spec.taints):
+            yield from self._tried(text, changed, settings)
+        for constraint in (*term_constraints(pod), *finer_constraints(pod)):
+            yield from self._tried(f"drop {constraint.text} of the pod", constraint.drop(pod), settings)
+
+    def _smaller(self, name: str, template: Template, settings: GroupSettings) -> Iterator[Remedy]:
+        """Try the largest request of a resource that a new node has room for."""
+        taken = [asked_by(one, self._gates).get(name, Quantity("0")) for one in template.pods]
+        room = Quantity(str(template.node.status.allocatable.get(name, "0"))) - sum(taken, Quantity("0"))
+        before = effective(self._pod, name, self._gates)
+        if room.sign() <= 0 or before <= units(name, room):
+            return
+        lowered = lower(self._pod, name, units(name, room), self._gates)
+        if lowered is not None:
+            left = offered(name, effective(lowered[0], name, self._gates))
+            text = f"lower the request of {name} from {offered(name, before)} to {left}"
+            yield from self._tried(text, lowered[0], settings)
+
+    def _tried(self, text: str, pod: Pod, settings: GroupSettings | None = None) -> Iterator[Remedy]:
+        """Yield a change, if it helps."""
+        up = self._loop(pod, settings or self._settings)
+        if up.growths:
+            node = up.templates[self.group.name].node
+            price = GroupScaler(self._scheduler, self._growth, self._settings).price(self.group, node)
+            yield Remedy(text, f"a node more, {price_text(price)}")
+
+    def _loop(self, pod: Pod, settings: GroupSettings) -> ScaleUpResult:
+        return next(GroupScaler(self._scheduler, self._growth, settings).loops([pod]))

@@ -1,0 +1,149 @@
+"""What becomes of nodes and pods where cluster-autoscaler has node groups, and what would help."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from moorage import Scheduler, load
+from moorage.autoscaling import GroupSettings, Growth, NodeGroup
+from moorage.autoscaling.group_fates import group_node_fate
+from moorage.autoscaling.group_refusals import group_refusals
+from moorage.autoscaling.group_settings import GROUP_LABEL, checked_groups
+from moorage.cli import main
+
+from .test_groups_in_commands import CLUSTER, GROUPS, in_the_repository, node
+from .test_provision import pod
+
+__all__ = ["in_the_repository"]
+OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "1", "controller": True}
+SAFE = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+DISABLED = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
+
+
+def growth(*groups: NodeGroup, **fields: Any) -> Growth:
+    return Growth(groups=checked_groups(GroupSettings([*groups], **fields), {}))
+
+
+def placed(name: str, on: str, cpu: str = "1", **metadata: Any) -> dict[str, Any]:
+    made = pod(name, cpu, nodeName=on)
+    made["metadata"] |= {"ownerReferences": [OWNER]} | metadata
+    return made
+
+
+def nodes(**metadata: Any) -> list[dict[str, Any]]:
+    """The node that is asked about, and another one of its group."""
+    both = [node(name, **{GROUP_LABEL: "g"}) for name in ("a", "b")]
+    both[0]["metadata"] |= metadata
+    return both
+
+
+BUDGET = {
+    "apiVersion": "policy/v1",
+    "kind": "PodDisruptionBudget",
+    "metadata": {"name": "pdb", "namespace": "default"},
+    "spec": {"selector": {"matchLabels": {"app": "web"}}, "minAvailable": "100%"},
+}
+ANNOTATE = f'annotate pod default/web-1 with {SAFE}: "true"'
+CASES = {
+    "lone": (
+        [*nodes(), placed("web-1", "a", ownerReferences=[])],
+        "BlockedByPod: NotReplicated (default/web-1)",
+        [ANNOTATE],
+    ),
+    "budget": (
+        [*nodes(), BUDGET, placed("web-1", "a")],
+        "BlockedByPod: NotEnoughPdb (default/web-1)",
+        ["PodDisruptionBudget default/pdb allows a disruption (more replicas, or another limit)"],
+    ),
+    "annotated": (
+        nodes(annotations={DISABLED: "true"}),
+        "ScaleDownDisabledAnnotation",
+        [f"remove the annotation {DISABLED} of the node"],
+    ),
+    "used": (
+        [*nodes(), placed("web-1", "a", "3")],
+        "NotUnderutilized: 75.0 % of its cpu is requested",
+        ["raise utilizationThreshold from 0.5 to 0.75"],
+    ),
+    "full": (
+        [*nodes(), placed("web-1", "a"), placed("other-1", "b", "4")],
+        "NoPlaceToMovePods",
+        ["pod default/web-1 moves elsewhere, or ends"],
+    ),
+    "minimum": (
+        [*nodes()[:1], placed("web-1", "a", annotations={SAFE: "false"}), node("c")],
+        "NodeGroupMinSizeReached: node group g has its minimum of 1",
+        ["lower minSize of node group g to 0", ANNOTATE],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_node_stays_and_changes_would_free_it(case: str) -> None:
+    objects, why, changes = CASES[case]
+    fate = group_node_fate(Scheduler(load(objects)), growth(NodeGroup("g", min_size=1, price=0.5)), "a")
+    assert fate is not None
+    assert (fate.decision, fate.message, list(fate.changes), fate.freed) == ("", why, changes, "delete")
+
+
+def test_a_node_goes_and_its_pods_have_places() -> None:
+    settings = growth(NodeGroup("g", price=0.5))
+    scheduler = Scheduler(load([*nodes(), placed("web-1", "a")]))
+    before = scheduler.fork()
+    fate = group_node_fate(scheduler, settings, "a")
+    assert fate is not None
+    verdict, place = fate.lines()
+    assert verdict.endswith("would delete node a (Underutilized) if it is looked at alone: 0.5 $/h less")
+    assert place == "b would take default/web-1"
+    empty = group_node_fate(scheduler, settings, "b")
+    assert empty is not None
+    assert (empty.decision, empty.reason) == ("delete", "Empty")
+    assert not scheduler.diff(before)
+    assert group_node_fate(Scheduler(load([node("a")])), settings, "a") is None
+
+
+def test_a_pod_is_refused_and_changes_would_help() -> None:
+    taint = {"key": "dedicated", "effect": "NoSchedule"}
+    tainted = node("t", pool="t") | {"spec": {"taints": [taint]}}
+    full = node("f", pool="f")
+    waits = pod("web", "3", nodeSelector={"pool": "f"})
+    scheduler = Scheduler(load([tainted, full, placed("other", "f", "3"), waits, pod("large", "9")]))
+    scheduler.run()
+    groups = growth(
+        NodeGroup("f", label="pool=f", max_size=1, price=0.5),
+        NodeGroup("t", label="pool=t"),
+        NodeGroup("none"),
+        flags={"maxNodesTotal": 9},
+    )
+    first, *others = group_refusals(scheduler, groups, "default/web")
+    assert [*first.lines()] == [
+        "node group f: max node group size reached",
+        "  would help: raise maxSize from 1 to 2 (a node more, 0.50 $/h more)",
+    ]
+    assert [(one.reason, one.remedies) for one in others] == [
+        ("node(s) had untolerated taint(s)", ()),
+        ("not ready for scale-up", ()),
+    ]
+    first, second, _ = group_refusals(scheduler, groups, "default/large")
+    both = "raise maxSize from 1 to 2, and lower the request of cpu from 9 to 4"
+    assert [one.change for one in first.remedies] == [both]
+    assert not second.remedies
+    limited = growth(NodeGroup("f", label="pool=f"), flags={"maxNodesTotal": 2})
+    (refusal,) = group_refusals(scheduler, limited, "default/web")
+    assert refusal.reason.endswith("max total nodes in cluster reached")
+    assert [one.change for one in refusal.remedies] == ["raise maxNodesTotal from 2 to 3"]
+
+
+def test_explain_tells_both(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "deploy/web", *CLUSTER, *GROUPS, "--scale", "deploy/web=29"]) == 1
+    out = capsys.readouterr().out
+    assert "node group biggernode: max node group size reached\n" in out
+    assert "  would help: tolerate batch:NoSchedule (a node more, 0.12 $/h more)\n" in out
+    assert main(["explain", "node/smallnode-3i74t", *CLUSTER, *GROUPS, "-o", "json"]) == 1
+    document = json.loads(capsys.readouterr().out)
+    assert document["clusterAutoscalerVersion"] == "1.36.1"
+    assert document["changes"][0] == "lower minSize of node group smallnode to 0"
+    assert document["warnings"] == ["While nodes come for pods that wait (23), no node is removed."]

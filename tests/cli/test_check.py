@@ -57,6 +57,12 @@ def test_it_passes_where_every_pod_has_a_node(file: Any, capsys: pytest.CaptureF
     assert capsys.readouterr() == ("PASS: every pod that should run has a node\n\n", "")
 
 
+def test_static_pods_go_with_their_node(file: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    static = pod("static", nodeName="a")
+    static["metadata"]["annotations"] = {"kubernetes.io/config.mirror": "1"}
+    assert findings(capsys, *file(*ROOM[:2], static), "--remove-nodes", "a") == (0, [])
+
+
 def test_without_pods_it_says_that_nothing_was_checked(file: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert check(*file(*ROOM[:2])) == 0
     out, err = capsys.readouterr()

@@ -26,6 +26,7 @@ from moorage.objects.model.workload import MAX_PODS, CronJob, Job
 from moorage.objects.read.cluster_builder import idle_warnings, refusal_warnings
 from moorage.objects.workloads.jobs.job_state import verdict_of
 from moorage.objects.workloads.top_controller import Workload, Workloads, group_to_show
+from moorage.planning.pod_moves import stays
 from moorage.scheduler import ScheduleResult
 from moorage.scheduler.cycle.results import Failure
 from moorage.scheduler.expanded import admission_warnings
@@ -550,11 +551,9 @@ class Preparation:
         deleted = {name.removeprefix(POD) for name in made.deleted if name.startswith(POD)}
         left = {name.removeprefix(POD) for name in made.unfinished if name.startswith(POD)}
         for key in before.in_order(deleted | left):
-            pod, owner = before[key], before[key].metadata.controller()
-            should_run = pod.metadata.deletion_timestamp is None and (
-                owner is None or owner.kind != "DaemonSet"
-            )
-            if key in deleted and pod.spec.node_name and should_run:
+            pod = before[key]
+            is_needed = pod.metadata.deletion_timestamp is None and not stays(pod)
+            if key in deleted and pod.spec.node_name and is_needed:
                 self.evicted[key] = Evicted.by(change, pod)
             if (why := made.unfinished.get(POD + key)) is not None:
                 self.kept[key] = f"{change.text}: {why}"

@@ -30,7 +30,7 @@ function linked(table, {openNode, explain, isNode}) {
       const cell = row.cells[at], text = cell.textContent;
       if (NODE.test(heading) && isNode(text)) opens(cell, () => openNode(text));
       else if (POD.test(heading) && /^[^/ ]+\/[^/ ]+$/.test(text)) opens(cell, () => explain(text));
-      else if (at === workload && namespace >= 0 && /^[a-z.]+\/[^/ ]+$/.test(text)) opens(cell, () => explain(targetOf(row.cells[namespace].textContent, text)));
+      else if (at === workload && namespace >= 0 && /^(?!node\/)[a-z.]+\/[^/ ]+$/.test(text)) opens(cell, () => explain(targetOf(row.cells[namespace].textContent, text)));
     });
   }
 }
@@ -39,6 +39,20 @@ function linked(table, {openNode, explain, isNode}) {
 export function targetOf(namespace, workload) {
   const [kind, name] = workload.split("/");
   return kind === "pod" ? `${namespace}/${name}` : `${kind}/${namespace}/${name}`;
+}
+
+// Of many lines in a row show the first ones, so that what follows is seen.
+function fold(part, most = 3) {
+  const isLine = (one) => one?.tagName === "P";
+  for (const first of [...part.children].filter((one) => isLine(one) && !isLine(one.previousElementSibling))) {
+    const lines = [first];
+    while (isLine(lines.at(-1).nextElementSibling)) lines.push(lines.at(-1).nextElementSibling);
+    const rest = lines.slice(most);
+    if (rest.length <= most) continue;
+    const details = element("details", {}, element("summary", {}, `${rest.length} more lines`));
+    rest[0].before(details);
+    details.append(...rest);
+  }
 }
 
 // The headline of a page, and its sections as elements of this one. Quotes of texts are escaped, so what the
@@ -51,14 +65,15 @@ export function pageParts(html, opens) {
   for (const part of parts) {
     part.removeAttribute("aria-labelledby");
     for (const table of part.querySelectorAll("table")) linked(table, opens);
+    fold(part);
   }
   if (parts[0]?.firstElementChild.textContent === "Answer") parts[0].firstElementChild.remove();
   const isTitle = (part) => part.children.length === 1 && part.firstElementChild.tagName === "H3";
   return {headline: page.querySelector(".headline")?.textContent ?? "", parts: parts.filter((part) => !isTitle(part))};
 }
 
-// Show an answer: its headline, the command, the link, what the twin notes, and its parts.
-export function show(question, answer, headline, parts, close) {
+// Show an answer: its headline, the command, the link, what the twin notes, its parts, and what else may be asked.
+export function show(question, answer, {headline, parts, others = []}, {open, close}) {
   const isGate = question.path === "check" || question.path === "explain";
   const tone = isGate ? answer.failed ? "bad" : "good" : undefined;
   const address = new URL(hashOf(question), location.href);
@@ -77,7 +92,9 @@ export function show(question, answer, headline, parts, close) {
   const box = byId("answer");
   box.hidden = false;
   box.setAttribute("aria-busy", "false");
-  box.replaceChildren(head, about, ...(notes ? [notes] : []), ...parts);
+  const more = others.length ? [element("div", {class: "tools"}, "Also ask: ", others.map(([text, other]) => element("button", {type: "button", onclick: () => open(other)}, text)))] : [];
+  document.title = `${headline} · Moorage twin`;
+  box.replaceChildren(head, about, ...more, ...(notes ? [notes] : []), ...parts);
 }
 
 // Show that an answer is awaited, or why there is none.

@@ -31,14 +31,14 @@ const OPTIONS = new Set([...CHANGES.map((one) => one.option), "upgrade-nodes", "
 const TEMPLATE = {name: "pod", label: "Workload, or leave empty for the manifest", list: "known-workloads", optional: true};
 
 const QUESTIONS = [
-  {path: "check", text: "Do all pods find a node?", query: () => [["new-only", ""]]},
+  {path: "check", text: "Do all pods find a node?"},
   {path: "simulate", text: "Where do the pods go?"},
   {path: "compare", text: "What differs from now?", query: (_, steps) => [["alternatives", "as-is"], ["alternatives", steps.map(plain).join("; ") || "as-is"]], lacks: "changes"},
   {path: "capacity", text: "How many more fit?", fields: [TEMPLATE], query: ({pod}) => [["pod", pod || "-"]]},
   {path: "plan/nodes", text: "How many nodes do waiting pods need?", fields: [{name: "like", label: "Like node (NodePools)", list: "known-nodes", optional: true}], query: ({like}) => like ? [["like", like]] : []},
   {path: "plan/drain", text: "In which order can nodes be drained?", fields: [NODES], query: ({nodes}) => [["names", nodes]]},
   {path: "plan/consolidate", text: "Which nodes would Karpenter remove?"},
-  {path: "check", key: "survive", text: "Would pods survive a loss?", fields: [{name: "survive", label: "Of each node, zone or LABEL", value: "zone"}], query: ({survive}) => [["new-only", ""], ["survive", survive]]},
+  {path: "check", key: "survive", text: "Would pods survive a loss?", fields: [{name: "survive", label: "Of each node, zone or LABEL", value: "zone"}], query: ({survive}) => [["survive", survive]]},
 ];
 const keyOf = (one) => one.key ?? one.path;
 
@@ -48,12 +48,18 @@ const plain = ([option, value]) => value ? `${option} ${value}` : option;
 // The options of a question that change the cluster.
 export const changesOf = (question) => question.query.filter(([option]) => OPTIONS.has(option));
 
+// The same; also those that `compare` has in one text.
+function stepsOf(question) {
+  const texts = question.query.filter(([option]) => option === "alternatives").flatMap(([, text]) => text.split("; "));
+  return changesOf({query: [...question.query, ...texts.map((text) => text.split(/ (.*)/s)).map(([option, value = ""]) => [option, value])]});
+}
+
 export class ChangeForm {
   // `ask` is called with a question.
   constructor(ask) {
     this.ask = ask;
     this.steps = [];
-    byId("kind").append(element("option", {value: ""}, "nothing"), ...CHANGES.map((one) => element("option", {value: one.option}, one.text)));
+    byId("kind").append(element("option", {value: ""}, "none"), ...CHANGES.map((one) => element("option", {value: one.option}, one.text)));
     byId("question").append(...QUESTIONS.map((one) => element("option", {value: keyOf(one)}, one.text)));
     byId("kind").addEventListener("change", () => this.offer());
     byId("question").addEventListener("change", () => this.offerMore());
@@ -68,7 +74,6 @@ export class ChangeForm {
       announce("the manifest is taken out");
     });
     this.listenForDrops();
-    byId("kind").value = "drain";
     this.offer();
     this.offerMore();
   }
@@ -124,9 +129,22 @@ export class ChangeForm {
 
   submit() {
     if (this.kind && !this.add()) return;
-    const {path, query} = this.question, values = this.values("of"), body = byId("manifest").value;
-    const own = query?.(values, this.steps) ?? [];
-    this.ask({path, query: [...(path === "compare" ? [] : this.steps), ...own], body: body.trim() ? body : ""});
+    const text = byId("manifest").value;
+    this.ask(this.built(this.question, this.steps, text.trim() ? text : ""));
+  }
+
+  built({path, query}, steps, body) {
+    const own = query?.(this.values("of"), steps) ?? [];
+    const judged = path === "check" && (steps.length || body) ? [["new-only", ""]] : []; // what waits already is not the change's
+    return {path, query: [...(path === "compare" ? [] : steps), ...judged, ...own], body};
+  }
+
+  // The other questions about a change that need nothing else: their texts, with the questions.
+  others(question) {
+    const steps = stepsOf(question), about = ["check", "simulate", "compare"];
+    if (!about.includes(question.path) || !steps.length && !question.body) return [];
+    const fit = QUESTIONS.filter((one) => about.includes(one.path) && !one.key && one.path !== question.path && !(one.path === "compare" && question.body));
+    return fit.map((one) => [one.text, this.built(one, steps, question.body)]);
   }
 
   // Set a change, and ask what comes of it.
@@ -147,8 +165,7 @@ export class ChangeForm {
     const isSurvival = question.path === "check" && "survive" in given;
     byId("question").value = isSurvival ? "survive" : question.path;
     this.offerMore({...given, nodes: given.names, pod: given.pod === "-" ? "" : given.pod});
-    const compared = (given.alternatives ?? "as-is").split("; ").map((text) => text.split(/ (.*)/s)).map(([option, value = ""]) => [option, value]);
-    this.steps = question.path === "compare" ? changesOf({query: compared}) : changesOf(question);
+    this.steps = stepsOf(question);
     this.list();
     byId("kind").value = "";
     this.offer();

@@ -13,7 +13,9 @@ export function element(name, attributes = {}, ...children) {
   return made;
 }
 
-export const link = (text, onclick, attributes = {}) => element("button", {type: "button", class: "plain", onclick, ...attributes}, text);
+// What looks like a link and acts as a button; a long name breaks after its slashes.
+export const link = (text, onclick) => element("button", {type: "button", class: "plain", onclick},
+  text.split(/(?<=\/)/).flatMap((part, at) => at ? [document.createElement("wbr"), part] : [part]));
 
 export const count = (amount, one, several) => `${amount.toLocaleString("en")} ${amount === 1 ? one : several ?? `${one}s`}`;
 

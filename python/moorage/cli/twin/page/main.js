@@ -20,37 +20,40 @@ function open(question) {
 
 function follow() {
   const question = questionOf(location.hash);
-  if (!question) return void (location.hash === "" && close(false));
+  if (!question) return void (location.hash === "" && close({goesBack: false}));
   if (sameQuestion(question, asked)) return;
   asked = question;
   form.fill(question);
   answer(question);
 }
 
-function close(goesBack = true) {
+function close({goesBack = true} = {}) {
   running?.stop.abort();
   asked = running = null;
   byId("answer").hidden = true;
   if (questionOf(location.hash)) history.pushState(null, "", location.pathname);
   squares.compare(null);
+  document.title = "Moorage twin";
   if (goesBack) (before?.isConnected && before !== document.body ? before : byId("kind")).focus();
 }
 
 // ---- answers ------------------------------------------------------------------------------------------------
-async function answer(question) {
+async function answer(question, isAgain = false) {
   running?.stop.abort();
   const own = running = {question, stop: new AbortController()};
   const stopped = () => own.stop.signal.aborted;
   squares.compare(null);
   if (question.path === "node") return showNode(question);
-  showState("Asking…", [], [element("button", {type: "button", onclick: () => close()}, "Stop")]);
-  byId("answer-title").focus({preventScroll: false});
+  if (!isAgain) {
+    showState("Asking…", [], [element("button", {type: "button", onclick: close}, "Stop")]);
+    focusAnswer("Asking…");
+  }
   try {
     const found = await ask({...question, query: [...question.query, ["output", "html"]]}, own.stop.signal);
     if (stopped()) return;
-    const {headline, parts} = pageParts(found.text, opensOf(question));
-    show(question, found, headline, parts, () => close());
-    focusAnswer(headline);
+    const page = pageParts(found.text, opensOf(question));
+    show(question, found, {...page, others: form.others(question)}, {open, close});
+    if (!isAgain) focusAnswer(page.headline);
     await showAfter(question, own.stop.signal);
   } catch (error) {
     if (stopped() || error.name === "AbortError") return;
@@ -66,7 +69,7 @@ function focusAnswer(headline) {
 
 function refused(error, question) {
   if (!(error instanceof Refusal)) console.error(error);
-  showState("There is no answer", [error.message], [element("button", {type: "button", onclick: () => answer(question)}, "Ask again"), element("button", {type: "button", onclick: () => close()}, "Close")]);
+  showState("There is no answer", [error.message], [element("button", {type: "button", onclick: () => answer(question)}, "Ask again"), element("button", {type: "button", onclick: close}, "Close")]);
   byId("answer-title").focus();
   announce(`There is no answer: ${error.message}`);
   wantsToken(error);
@@ -103,7 +106,7 @@ function showNode(question) {
     act("Move its pods one by one", () => open({path: "plan/drain", query: [["names", name]], body: ""})),
     act("Would Karpenter remove it?", () => explain(`node/${name}`)));
   const details = nodeDetails(node, (namespace, workload) => link(workload, () => explain(targetOf(namespace, workload))));
-  show(question, overview, name, [actions, ...details], () => close());
+  show(question, overview, {headline: name, parts: [actions, ...details]}, {open, close});
   focusAnswer(`${name}, node`);
 }
 
@@ -146,11 +149,12 @@ function showWaiting({document: found, command}) {
   byId("headline").textContent = `${says.join("; ")}.`;
   suggest(found.findings);
   const rows = found.findings.map((one) => [
-    link(one.workload, () => explain(targetOf(one.namespace, one.workload))), one.namespace, String(one.names.length), one.status,
+    link(one.workload, () => explain(targetOf(one.namespace, one.workload))),
     one.rejections.map(({nodes: many, reasons}) => `${reasons.join(", ")} (${count(many, "node")})`).join("; ") || one.reason,
     element("ul", {class: "names"}, one.names.slice(0, NAMES).map((name) => element("li", {}, link(name, () => explain(`${one.namespace}/${name}`)))),
-      one.names.length > NAMES ? element("li", {}, `and ${one.names.length - NAMES} more`) : null)]);
-  const made = rows.length ? [scrolled("Pods that wait", ...table("Each workload whose pods wait, and why; a name explains it", ["workload", "namespace", "pods", "status", "why", "names"], rows, [2]))]
+      one.names.length > NAMES ? element("li", {}, `and ${one.names.length - NAMES} more`) : null),
+    String(one.names.length), one.status, one.namespace]);
+  const made = rows.length ? [scrolled("Pods that wait", ...table("Each workload whose pods wait, and why; a name explains it", ["workload", "why", "names", "pods", "status", "namespace"], rows, [3]))]
     : [element("p", {}, "None.")];
   byId("findings").replaceChildren(...made, element("div", {class: "about"}, "Command: ", element("code", {}, command)));
 }
@@ -161,6 +165,7 @@ async function watchState() {
     try {
       const {document: state} = await askJson({path: "state"});
       byId("state").textContent = stateText(state);
+      if (!state.resourceVersions) return; // files are read for each question
       if (byId("problem").dataset.of === "state") byId("problem").textContent = "";
     } catch (error) {
       byId("problem").textContent = error.message;
@@ -192,6 +197,7 @@ theme();
 byId("refresh").addEventListener("click", async () => {
   await readCluster();
   announce(byId("headline").textContent);
+  if (asked) answer(asked, true);
 });
 byId("token").addEventListener("submit", async (event) => {
   event.preventDefault();
@@ -201,7 +207,8 @@ byId("token").addEventListener("submit", async (event) => {
   if (asked) answer(asked);
 });
 addEventListener("keydown", (event) => {
-  if (event.key === "Escape" && !byId("answer").hidden) close();
+  const clears = event.target.type === "search" && event.target.value;
+  if (event.key === "Escape" && !clears && !byId("answer").hidden) close();
 });
 addEventListener("popstate", follow);
 addEventListener("hashchange", follow);

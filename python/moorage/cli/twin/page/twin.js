@@ -1,6 +1,6 @@
 // Questions to the twin. A question is {path, query: [[option, value]…], body}, as the twin takes it.
 
-const TOKEN = "moorage-token";
+const TOKEN = "moorage-token", BUSY = 503, TRIES = 10;
 export const token = {
   get: () => sessionStorage.getItem(TOKEN) ?? "",
   set: (text) => sessionStorage.setItem(TOKEN, text),
@@ -23,8 +23,11 @@ export async function ask({path, query = [], body = ""}, signal = undefined) {
   const request = {headers, signal, cache: "no-store", credentials: "omit", ...(body ? {method: "POST", body} : {})};
   let reply, text;
   try {
-    reply = await fetch(address, request);
-    text = await reply.text();
+    for (let tries = 0; tries === 0 || reply.status === BUSY && tries < TRIES; tries += 1) {
+      if (tries) await new Promise((goOn) => setTimeout(goOn, 1000));
+      reply = await fetch(address, request);
+      text = await reply.text();
+    }
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Refusal(0, "the twin does not answer; is it running, and is this page still of its address?");

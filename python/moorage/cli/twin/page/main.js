@@ -14,6 +14,7 @@ function open(question) {
   before = document.activeElement;
   const hash = hashOf(question);
   asked = question;
+  form.fill(question);
   if (location.hash !== hash) history.pushState(null, "", hash);
   answer(question);
 }
@@ -80,8 +81,13 @@ async function showAfter(question, signal) {
   const query = changesOf(question);
   const changes = question.path === "check" || question.path === "simulate";
   if (!changes || !query.length && !question.body) return;
-  const found = await askJson({path: "nodes", query, body: question.body}, signal);
-  if (!signal.aborted) squares.compare(found.document.items);
+  byId("nodes").setAttribute("aria-busy", "true");
+  try {
+    const found = await askJson({path: "nodes", query, body: question.body}, signal);
+    if (!signal.aborted) squares.compare(found.document.items);
+  } finally {
+    byId("nodes").setAttribute("aria-busy", "false");
+  }
 }
 
 // What names in an answer open: they are asked about after the same changes.

@@ -24,6 +24,9 @@ import yaml
 from PIL import Image, ImageChops
 
 from moorage import cli
+from moorage.cli.twin.asked_twin import AskedTwin
+from moorage.cli.twin.page_files import page_files
+from moorage.serve.twin import TwinServer
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "docs/pictures"
@@ -85,6 +88,19 @@ def sweep_page() -> str:
         return printed(f"moorage sweep sweep.yaml {options}", Path(folder))
 
 
+TWIN_FILES = ["cluster.yaml", "release.yaml"]
+"""What the twin follows: a release for which there is too little room."""
+TWIN_QUESTION = "check?fail-zone=a&new-only="
+WAIT = "--virtual-time-budget=20000"
+"""For answers; time does not pass while they are awaited."""
+
+
+def twin_page() -> str:
+    """Return what the page of a twin says: its own texts, and an answer."""
+    own = page_files()["/"].body.decode()
+    return own + printed(f"moorage check {SHOP} --fail-zone a --new-only -o html", ROOT / "examples/shop")
+
+
 SESSIONS = {
     "recording": lambda: session(RECORDED, ROOT / "examples/shop"),
     "terminal": lambda: session(["moorage explain gpu-rs-03-hc4qv -n pai-gpu -f examples"]),
@@ -93,6 +109,7 @@ PAGES = {
     "check": lambda: printed(f"{RECORDED[0]} -o html", ROOT / "examples/shop"),
     "heat": lambda: printed("moorage simulate --synthetic nodes=200,pods=2000 -o html"),
     "sweep": sweep_page,
+    "twin": twin_page,
 }
 
 
@@ -203,9 +220,28 @@ def photograph(name: str, page: str, theme: str, path: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         file, image = Path(folder) / "page.html", Path(folder) / "page.png"
         file.write_text(page)
-        command = [*CHROMIUM, f"--screenshot={image}", file.as_uri()]
-        subprocess.run(command, check=True, capture_output=True, timeout=120)
-        shown = Image.open(image).convert("RGB")
+        shoot(file.as_uri(), image, path)
+
+
+def photograph_twin(theme: str, path: Path) -> None:
+    """Write what Chromium shows of the page of a twin, with an answer."""
+    answer = AskedTwin(None, TWIN_FILES).reply
+    server = TwinServer(("127.0.0.1", 0), answer, page=page_files(), alive={}, ready={}, metrics=bytes)
+    scheme = f"--blink-settings=preferredColorScheme={int(theme == 'light')}"
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        contextlib.chdir(ROOT / "examples/shop"),
+        contextlib.closing(server),
+    ):
+        address = f"http://127.0.0.1:{server.port}/#{TWIN_QUESTION}"
+        shoot(address, Path(folder) / "page.png", path, scheme, "--window-size=1240,1500", WAIT)
+
+
+def shoot(address: str, image: Path, path: Path, *more: str) -> None:
+    """Write what Chromium shows of an address, without the empty rest of its window."""
+    command = [*CHROMIUM, *more, f"--screenshot={image}", address]
+    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    shown = Image.open(image).convert("RGB")
     empty = Image.new("RGB", shown.size, shown.getpixel((0, 0)))
     *_, bottom = ImageChops.difference(shown, empty).getbbox() or shown.getbbox()
     shown.crop((0, 0, shown.width, bottom + 24)).quantize(256).save(path, optimize=True)
@@ -217,9 +253,10 @@ def main() -> None:
         for name, commands in SESSIONS.items():
             (FOLDER / f"{name}-{theme}.svg").write_text(terminal(commands(), theme))
     pages = {name: page() for name, page in PAGES.items()}
-    for name, page in pages.items():
-        for theme in THEMES:
-            photograph(name, page, theme, FOLDER / f"{name}-{theme}.png")
+    for theme in THEMES:
+        photograph_twin(theme, FOLDER / f"twin-{theme}.png")
+        for name in HIDDEN:
+            photograph(name, pages[name], theme, FOLDER / f"{name}-{theme}.png")
     digests = {name: digest(page) for name, page in pages.items()}
     DIGESTS.write_text(json.dumps(digests, indent=1) + "\n")
 

@@ -30,7 +30,7 @@ def test_a_terminal_shows_what_commands_print(maker: ModuleType, name: str) -> N
         assert (FOLDER / f"{name}-{theme}.svg").read_text() == maker.terminal(printed, theme)
 
 
-@pytest.mark.parametrize("name", ["check", "heat", "sweep"])
+@pytest.mark.parametrize("name", ["check", "heat", "sweep", "twin"])
 def test_a_picture_is_of_the_page_that_is_written_today(maker: ModuleType, name: str) -> None:
     assert json.loads(maker.DIGESTS.read_text())[name] == maker.digest(maker.PAGES[name]())
 

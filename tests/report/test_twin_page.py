@@ -179,6 +179,10 @@ def test_a_drain_says_which_pods_wait_and_shows_the_nodes_after_it(
     assert "deployment/svc-30" in [row[1] for row in twin.rows("#answer")]
     name = "ip-10-0-1-28.eu-west-1.compute.internal"
     assert twin.one(f"#map [data-name='{name}']").get_attribute("aria-label").endswith("after, cordoned")
+    square = twin.one(f"#map [data-name='{name}']")
+    square.click()
+    assert (twin.answer(), "cordoned" in twin.one("#answer").text) == (name, True)
+    assert "As it is after the change." in twin.one("#answer").text
     twin.one("[value=before]").click()
     assert "cordoned" not in twin.one(f"#map [data-name='{name}']").get_attribute("aria-label")
 

@@ -19,6 +19,8 @@ const CHANGES = [
   {option: "restart", text: "restart a workload", help: "Roll it out anew, as kubectl rollout restart does.",
     fields: [WORKLOAD], value: ({workload}) => workload},
   {option: "restart-all", text: "restart all workloads", help: "One after the other; each needs room for its surge.", fields: [], value: () => ""},
+  {option: "upgrade-nodes", text: "replace nodes", help: "By copies one at a time, some new ones first: a node is drained and removed, and the next one comes.",
+    fields: [NODES, NUMBER("New ones first", "1")], value: ({nodes, number}) => `${quoted(nodes)} ${number}`},
   onNodes("cordon", "cordon nodes", "Make nodes unschedulable."),
   onNodes("uncordon", "uncordon nodes", "Make nodes schedulable."),
   {option: "taint", text: "taint nodes", help: "KEY=VALUE:EFFECT, or KEY- to remove a taint.",
@@ -26,8 +28,8 @@ const CHANGES = [
   {option: "hpa", text: "scale by all autoscalers", help: "Scale all targets of HPAs and KEDA to their minimum or maximum: min or max.",
     fields: [{name: "bound", label: "min or max", value: "max"}], value: ({bound}) => bound},
 ];
-const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
-const OPTIONS = new Set([...CHANGES.map((one) => one.option), "upgrade-nodes", "label", "cronjobs", "unsuspend", "set-requests"]);
+const quoted = (text) => /^[\w.:=/-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+const OPTIONS = new Set([...CHANGES.map((one) => one.option), "label", "cronjobs", "unsuspend", "set-requests"]);
 const TEMPLATE = {name: "pod", label: "Workload, or leave empty for the manifest", list: "known-workloads", optional: true};
 
 const QUESTIONS = [

@@ -43,8 +43,8 @@ async function answer(question, isAgain = false) {
   running?.stop.abort();
   const own = running = {question, stop: new AbortController()};
   const stopped = () => own.stop.signal.aborted;
-  squares.compare(null);
   if (question.path === "node") return showNode(question);
+  squares.compare(null);
   if (!isAgain) {
     showState("Asking…", [], [element("button", {type: "button", onclick: close}, "Stop")]);
     focusAnswer("Asking…");
@@ -102,17 +102,18 @@ function opensOf(question) {
 
 const explain = (target) => open({path: "explain", query: [["target", target]], body: ""});
 
-// A node is known already; what would come of it is asked.
+// A node is known already, on the side of a change that is shown; what would come of it is asked.
 function showNode(question) {
-  const name = question.query.find(([option]) => option === "name")?.[1], node = nodes.find((one) => one.name === name);
+  const name = question.query.find(([option]) => option === "name")?.[1], node = squares.shown(name);
   if (!overview) return showState(name, [], []);
   if (!node) return refused(new Refusal(404, `the cluster has no node ${name}`), question);
   const act = (text, run) => element("button", {type: "button", onclick: run}, text);
   const actions = element("div", {class: "tools"}, act("Drain it", () => form.begin("drain", {nodes: name})), act("Lose it", () => form.begin("remove-nodes", {nodes: name})),
     act("Move its pods one by one", () => open({path: "plan/drain", query: [["names", name]], body: ""})),
-    act("Would Karpenter remove it?", () => explain(`node/${name}`)));
+    act("Would an autoscaler remove it?", () => explain(`node/${name}`)));
   const details = nodeDetails(node, (namespace, workload) => link(workload, () => explain(targetOf(namespace, workload))));
-  show(question, overview, {headline: name, parts: [actions, ...details]}, {open, close});
+  const side = squares.after ? [element("p", {class: "note"}, `As it is ${squares.side} the change.`)] : [];
+  show(question, overview, {headline: name, parts: [...side, actions, ...details]}, {open, close});
   focusAnswer(`${name}, node`);
 }
 

@@ -73,6 +73,12 @@ export class Squares {
     this.draw();
   }
 
+  // The node of a name, as it is shown.
+  shown(name) {
+    const own = this.before.find((node) => node.name === name);
+    return this.side === "after" ? this.after.get(name) ?? own : own;
+  }
+
   // The nodes of both sides, each once: [before, after], of which one may be missing.
   pairs() {
     const names = new Set(this.before.map((node) => node.name));

@@ -115,7 +115,7 @@ class Estimate:
         accepted[self._before :] = not self._template.node.spec.unschedulable
         while self._added and at < len(pods):
             run = pods[at:] if self._is_alone(pods) else pods[at : at + 1]
-            names = snapshot.place_equal(run, accepted)
+            names = snapshot.place_equal(run, accepted, {})
             self._take(run[: len(names)], names)
             at += len(names)
             if len(names) < len(run):

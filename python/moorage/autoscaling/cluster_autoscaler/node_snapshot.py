@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
@@ -117,27 +116,42 @@ class NodeSnapshot:
         self.last_hit = found
         return self.cache.state.table.row_name(int(self._row_array()[found]))
 
-    def place_equal(self, pods: Sequence[Pod], accepted: Mask) -> list[str]:
+    def place_equal(self, pods: Sequence[Pod], accepted: Mask, rooms: dict[Plain, Mask]) -> list[str]:
         """Place pods of a class, each on its `first_fit`, up to the first that fits nowhere; return their
-        nodes. Several pods have to be of one that `is_alone`."""
-        if len(pods) > 1:
-            return self._place_in_turns(pods, accepted)
+        nodes. Several pods have to be of one that `is_alone`.
+
+        Parameters
+        ----------
+        rooms : dict of Plain to array
+            Which accepted nodes may have room for classes. It is kept from call to call as long as pods are
+            only added, so that no node is looked at again that was full.
+        """
+        plain = self.plain(pods[0])
+        if plain is not None and self.is_alone(plain):
+            if plain not in rooms:
+                rooms[plain] = accepted & self._marks(plain.target)[self._row_array()]
+            return self._place_in_turns(pods, plain, rooms[plain])
         name = self.first_fit(pods[0], accepted)
         if name is None:
             return []
         self.place(pods[0], name)
         return [name]
 
-    def _place_in_turns(self, pods: Sequence[Pod], accepted: Mask) -> list[str]:
+    def _place_in_turns(self, pods: Sequence[Pod], plain: Plain, room: Mask) -> list[str]:
         """Place pods in turns around the nodes: as none depends on other nodes, a turn gives one pod to each
-        node that has room."""
+        node that has room. Nodes that have none any more are unmarked."""
         out: list[str] = []
-        plain, rows, row_name = self.plain(pods[0]), self._row_array(), self.cache.state.table.row_name
-        assert plain is not None
-        while len(out) < len(pods) and len(accepted):
-            start = (self.last_hit + 1) % len(accepted)
-            room = accepted & self._marks(plain.target)[rows]
-            turn = list(islice(_around(room, start), len(pods) - len(out)))
+        rows, row_name = self._row_array(), self.cache.state.table.row_name
+        while len(out) < len(pods) and len(room):
+            self.cache.state.view.refresh()
+            turn = list[int]()
+            for at in _around(room, (self.last_hit + 1) % len(room)):
+                if self.engine.search.verdict(int(rows[at]), *plain.target):
+                    room[at] = False
+                else:
+                    turn.append(at)
+                    if len(out) + len(turn) == len(pods):
+                        break
             if not turn:
                 break
             names = [row_name(row) for row in rows[turn].tolist()]
@@ -249,7 +263,8 @@ class NodeSnapshot:
 
 def _around(marks: Mask, start: int) -> Iterator[int]:
     """The marked indexes from a start, going round."""
-    found = np.flatnonzero(marks)
-    cut = int(np.searchsorted(found, start))
-    yield from found[cut:].tolist()
-    yield from found[:cut].tolist()
+    for low, end in ((start, len(marks)), (0, start)):
+        size = 64
+        while low < end:
+            yield from (low + np.flatnonzero(marks[low : min(low + size, end)])).tolist()
+            low, size = low + size, 4 * size

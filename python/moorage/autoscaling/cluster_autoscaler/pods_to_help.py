@@ -81,6 +81,7 @@ def place_pods(
         The node of each pod; "" for none.
     """
     failed, full, out = KnownKinds(), set[Plain | None](), list[str]()
+    rooms: dict[Plain, Mask] = {}
     usable = set(compress(snapshot.nodes, accepted.tolist()))
 
     def fits_again(pod: Pod) -> bool:
@@ -102,7 +103,7 @@ def place_pods(
                     end = next((each for each in range(end, len(run)) if fits_again(run[each])), len(run))
                 kind = b"" if owner is None else kind_of(pod)
                 if owner is None or failed.find(owner, kind) is None:
-                    nodes = snapshot.place_equal(run[at:end], accepted)
+                    nodes = snapshot.place_equal(run[at:end], accepted, rooms)
                 if len(nodes) < end - at and is_alone:
                     full.add(plain)
                 if len(nodes) < end - at and owner is not None and not is_daemon_pod(pod):

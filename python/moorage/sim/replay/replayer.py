@@ -263,9 +263,8 @@ class Replayer(Policy):
         times = [waiting.deadline() for waiting in waits if waiting is not None]
         if scheduler.controllers is not None:
             times.append(scheduler.controllers.next_time())
-        queue, places = self.queue.next_event(), self.queue.pending_pods()
-        is_over = self.cursor.time == math.inf
-        if queue is not None and (not is_over or places.active or places.backoff or places.error_backoff):
+        queue, is_over = self.queue.next_event(), self.cursor.time == math.inf
+        if queue is not None and (not is_over or any(self.queue.pending_pods()[:3])):
             times.append(queue)
         when = max(now, min(times, default=math.inf))
         end = max(self.timeline.end, self._last_join)

@@ -17,7 +17,6 @@ from moorage.autoscaling.cluster_autoscaler.pods_to_help import created, scale_u
 from moorage.autoscaling.group_settings import flags_of, group_by_node, groups_of
 from moorage.objects import Node, ObjectMeta, Pod
 from moorage.planning.pending import queue_order
-from moorage.sim.timeline import Event, Verb
 from moorage.sim.timeline.autoscaler_spec import AutoscalerSpec
 
 from .autoscaler_state import AutoscalerState, Upcoming
@@ -73,13 +72,14 @@ class Autoscaler:
         self.state.memory.interval = self._interval  # scans that would change nothing are left out
         if state is None:
             self._start()
+        self._foresee()
 
     def _start(self) -> None:
         """Give each group its minimum of nodes at once."""
         sizes = Counter(self._members().values())
-        for group in self.spec.node_groups:
-            for _ in range(group.min_size - sizes[group.name]):
-                self._join(Upcoming(0.0, group.name, self._name(group.name)))
+        short = [(one.name, one.min_size - sizes[one.name]) for one in self.spec.node_groups]
+        names = [(name, self._name(name)) for name, count in short for _ in range(count)]
+        self._replayer.join([self._node(*one) for one in names])
 
     # ---- time ----------------------------------------------------------------------------------------------
 
@@ -91,15 +91,25 @@ class Autoscaler:
         float
             Seconds from the start; infinite if it waits for a change.
         """
-        return min([self._next_scan(), *(one.time for one in self.state.upcoming)])
+        return min(self._next_scan(), self._next_join)
 
     def _next_scan(self) -> float:
-        ticks = [] if self._is_over() else self._ticks()
-        ticks += [math.floor(end / self._interval) + 1 for end in self.state.delayed]
-        if self._replayer.mark() != self.state.mark:
-            ticks.append(math.ceil(self._replayer.clock.now / self._interval))
-            ticks[-1] = max(ticks[-1], self.state.tick + 1)
-        return min((tick * self._interval for tick in ticks if tick > self.state.tick), default=math.inf)
+        state, interval = self.state, self._interval
+        if self._replayer.mark() != state.mark:
+            soon = max(math.ceil(self._replayer.clock.now / interval), state.tick + 1) * interval
+            return min(soon, self._after_delays if self._is_over() else self._after_waits)
+        return self._after_delays if self._is_over() else self._after_waits
+
+    def _foresee(self) -> None:
+        """Note when nodes join, and the scans at which pods are old enough, or any time has run out; these
+        change by acts alone."""
+        state, interval = self.state, self._interval
+        delays = [math.floor(end / interval) + 1 for end in state.delayed]
+        self._next_join = min((one.time for one in state.upcoming), default=math.inf)
+        self._after_delays, self._after_waits = (
+            min((tick * interval for tick in ticks if tick > state.tick), default=math.inf)
+            for ticks in (delays, delays + self._ticks())
+        )
 
     def _ticks(self) -> list[int]:
         """Return the scans at which times that rules set have run out."""
@@ -135,11 +145,11 @@ class Autoscaler:
         if ready:
             replayer.settle()
             self.state.upcoming = [one for one in self.state.upcoming if one.time > now]
-            for one in ready:
-                self._join(one)
+            replayer.join([self._node(one.group, one.name) for one in ready])
             replayer.try_again()
         if self._next_scan() <= now and not replayer.scheduler.bindings.running:
             self._scan(now)
+        self._foresee()
 
     def _scan(self, now: float) -> None:
         replayer, state = self._replayer, self.state
@@ -229,14 +239,13 @@ class Autoscaler:
             if find_row(name) is None:
                 return name
 
-    def _join(self, one: Upcoming) -> None:
-        template: Node = self._groups[one.group].template
+    def _node(self, group: str, name: str) -> Node:
+        """Return a new node of a group."""
+        template: Node = self._groups[group].template
         meta = template.metadata
-        labels = meta.labels | dict(self._groups[one.group].marks[:1]) | {"kubernetes.io/hostname": one.name}
-        node = structs.replace(
-            template, metadata=ObjectMeta(name=one.name, labels=labels, annotations=meta.annotations)
-        )
-        self._replayer.apply(Event(self._replayer.clock.now, Verb.CREATE, f"node/{one.name}", node))
+        labels = meta.labels | dict(self._groups[group].marks[:1]) | {"kubernetes.io/hostname": name}
+        new = ObjectMeta(name=name, labels=labels, annotations=meta.annotations)
+        return structs.replace(template, metadata=new)
 
     # ---- fewer nodes ---------------------------------------------------------------------------------------
 

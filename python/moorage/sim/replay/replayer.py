@@ -477,6 +477,13 @@ class Replayer(Policy):
         self.scheduler.sync()
         self._cause = End.CONTROLLER
 
+    def join(self, nodes: Sequence[Node]) -> None:
+        """Have nodes join at once, as one batch of events."""
+        if nodes:
+            self._last_join = self.clock.now
+            self.store.create_many(nodes)
+            self.scheduler.sync()
+
     def _patch(self, subject: str, patch: dict[str, Any]) -> None:
         """Change an object by a merge patch; the fields are checked as those of a file."""
         struct, namespace, name = parse_reference(subject)

@@ -126,8 +126,12 @@ def _note(snapshot: NodeSnapshot, pods: Sequence[Pod], nodes: Sequence[str], hin
 def old_enough(pods: Iterable[Pod], flags: Flags, now: float, any_age: bool) -> list[Pod]:
     """Return the pods that are older than the delay of the flags and their own; with `any_age` those without
     a delay too, however young they are."""
-    delays = [(pod, scale_up_delay(pod, flags)) for pod in pods]
-    return [pod for pod, delay in delays if (any_age and not delay) or now - created(pod) > delay]
+
+    def is_old(pod: Pod) -> bool:
+        delay = scale_up_delay(pod, flags)
+        return (any_age and not delay) or now - created(pod) > delay
+
+    return list(filter(is_old, pods))
 
 
 def created(pod: Pod) -> float:

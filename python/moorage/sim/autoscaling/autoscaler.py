@@ -16,7 +16,6 @@ from moorage.autoscaling.cluster_autoscaler import ClusterAutoscaler, Loop, Scal
 from moorage.autoscaling.cluster_autoscaler.pods_to_help import created, scale_up_delay
 from moorage.autoscaling.group_settings import flags_of, group_by_node, groups_of
 from moorage.objects import Node, ObjectMeta, Pod
-from moorage.planning.pending import queue_order
 from moorage.sim.timeline.autoscaler_spec import AutoscalerSpec
 
 from .autoscaler_state import AutoscalerState, Upcoming
@@ -202,7 +201,9 @@ class Autoscaler:
             return int(np.random.default_rng([self.spec.seed, state.tick]).integers(options))
 
         *tried, _ = replayer.queue.pending_pods()  # without those that are gated
-        waiting = sorted([info.pod for info in chain(*tried)], key=queue_order)
+        waiting = [info.pod for info in chain(*tried)]
+        waiting.sort(key=lambda pod: int(pod.metadata.resource_version or 0))
+        waiting.sort(key=lambda pod: pod.metadata.creation_timestamp or "")
         loop = player.run_once(replayer.scheduler, members, now, waiting, draw)
         for growth in loop.up.growths:
             why = f"{len(loop.up.triggered)} pods"

@@ -8,6 +8,9 @@ from collections import namedtuple
 from itertools import chain, takewhile
 from operator import attrgetter
 
+from libc.math cimport rint
+from libc.stdint cimport int64_t
+
 from moorage._core.base cimport METADATA, SPEC, UID, Field
 from moorage._core.queue.queued_pods cimport QueuedPodInfo, Waiting
 from moorage._core.state cimport PodClasses
@@ -15,6 +18,7 @@ from moorage._core.state cimport PodClasses
 FEW = 8
 """Fewer classes or pods than these are not indexed."""
 
+cdef double WHOLE = 2.0**62  # numbers up to it fit into 64 bits
 cdef object ORDER = attrgetter("order")
 cdef Field SCHEDULER_NAME = Field("scheduler_name")
 
@@ -52,8 +56,10 @@ cpdef object microseconds(double seconds):
 
     Sums and comparisons of the integers are exact, for every time with at most six decimals.
     """
-    cdef object exact = seconds * 1000000
-    return round(exact)
+    cdef double exact = seconds * 1000000
+    if -WHOLE < exact < WHOLE:
+        return <int64_t>rint(exact)
+    return round(<object>exact)
 
 
 cdef bint _is_of(tuple rejection, QueuedPodInfo info) except -1:

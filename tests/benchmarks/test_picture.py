@@ -68,9 +68,8 @@ def test_light_and_dark_pictures_have_figures_and_what_they_are_of(tmp_path: Pat
         assert {"plain pods", "600 µs", "2 µs   (300 times less)", "On one machine."} <= set(shown)
         assert [one for one in shown if one in ("1 µs", "10 µs", "100 µs", "1 ms", "10 ms")] == shown[:4]
         assert colours["ours"] in text
-        first = path.read_bytes()
-        picture.draw(found, "On one machine.", path, theme, picture.pyplot())
-        assert path.read_bytes() == first
+    picture.draw(found, "On one machine.", path, theme, picture.pyplot())
+    assert path.read_text() == text
 
 
 def test_what_was_measured_is_drawn_again(tmp_path: Path) -> None:

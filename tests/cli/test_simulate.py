@@ -336,7 +336,8 @@ BOTH = """
 import sys
 from moorage.cli import main
 sys.exit(main(["simulate", "-f", sys.argv[1]])
-         or main(["simulate", "--synthetic", "nodes=40,pods=90", "-o", "json"]))
+         or main(["simulate", "--synthetic", "nodes=40,pods=90", "-o", "json"])
+         or main(["explain", "p4", "-f", sys.argv[1], "-o", "json"]) - 1)
 """
 
 
@@ -349,7 +350,8 @@ def test_stdout_is_the_same_bytes_every_time(dump: str, monkeypatch: pytest.Monk
         assert done.returncode == 0, done.stderr
         outputs.add(done.stdout)
     assert len(outputs) == 1
-    assert outputs.pop().startswith(f"{TABLE}{{")
+    assert (shown := outputs.pop()).startswith(f"{TABLE}{{")
+    assert "2 Too many pods" in shown.splitlines()[-1] + shown.split(TABLE)[1]
 
 
 def test_a_reader_that_goes_away_is_no_error() -> None:

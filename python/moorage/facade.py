@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Literal
 from moorage.arguments import typed
 from moorage.changes import cluster_changes as changes
 from moorage.changes.drain import reason_to_stay
-from moorage.changes.node_copies import ZONE
 from moorage.changes.requested_resources import ResourceRequest
 from moorage.changes.suspended_workloads import still_suspended
+from moorage.objects.model.node import ZONE
 from moorage.objects.model.pod import Pod
 from moorage.objects.read.python_values import Source
 from moorage.scheduler.check_arguments import Counted, counted_pods, nodes_like, pods_of

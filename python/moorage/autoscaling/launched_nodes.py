@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from moorage.changes.node_copies import HOSTNAME
 from moorage.objects import (
     Condition,
     Node,
@@ -18,7 +17,7 @@ from moorage.objects import (
     Quantity,
 )
 from moorage.objects.model.karpenter import NodeClaimStatus
-from moorage.objects.model.node import NodeSpec, NodeStatus
+from moorage.objects.model.node import HOSTNAME, NodeSpec, NodeStatus
 
 from .instance_types.instance_type import InstanceType, Offering
 from .instance_types.labels import CAPACITY_TYPE, INSTANCE_TYPE, POOL, ZONE

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from moorage.errors import InputError, located
 from moorage.objects import Namespace, Node, Object, Pod, PodGroup
 from moorage.objects.admission.admission import RefusedError
+from moorage.objects.model.node import ZONE
 from moorage.objects.model.storage import PersistentVolumeClaim
 from moorage.objects.model.workload import MAX_PODS, CronJob, Job
 from moorage.objects.read.python_values import Source
@@ -31,7 +32,7 @@ from . import apply_objects, node_changes, requested_resources
 from . import drain as draining
 from .autoscaled_replicas import SCALABLE, Bound, scale_to
 from .change import Change, full_name
-from .node_copies import ZONE, parse_copy
+from .node_copies import parse_copy
 from .requested_resources import RequestFile, ResourceRequest, read_requests
 from .restarts import RESTARTABLE, restarted
 from .selection import get, select_nodes, select_objects, workload_named

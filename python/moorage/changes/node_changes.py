@@ -10,14 +10,14 @@ from msgspec.structs import replace
 
 from moorage.errors import InputError, located, shorten
 from moorage.objects import CSINode, Node, NodeClaim, Object, Pod, Taint
-from moorage.objects.model.node import EFFECTS
+from moorage.objects.model.node import EFFECTS, HOSTNAME
 from moorage.objects.model.resource_slices import ResourceSlice
 from moorage.objects.read.object_defaults import defaults
 from moorage.objects.validate.validate_object import validate
 from moorage.store import NotFoundError, ObjectClient
 
 from .change import Change, full_name, with_own_uids
-from .node_copies import HOSTNAME, NodeCopies, slices_of
+from .node_copies import NodeCopies, slices_of
 
 MAX_NODES = 200_000
 """The most nodes that one call adds."""

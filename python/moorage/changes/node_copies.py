@@ -10,15 +10,13 @@ from msgspec.structs import replace
 from moorage._core.base.quantity import Quantity
 from moorage.errors import InputError, shorten
 from moorage.objects import CSINode, LabelSelector, Node, ObjectMeta, OwnerReference, PersistentVolume, Taint
-from moorage.objects.model.node import NodeSpec
+from moorage.objects.model.node import HOSTNAME, ZONE, NodeSpec
 from moorage.objects.model.resource_slices import ResourceSlice
 from moorage.objects.model.storage import CSIStorageCapacity
 from moorage.store import ObjectClient
 from moorage.volume.binding.claims import reaches_node, storage_capacity, volume_class
 from moorage.volume.binding.volume_binder import has_access
 
-HOSTNAME = "kubernetes.io/hostname"
-ZONE = "topology.kubernetes.io/zone"
 OLD_ZONE = "failure-domain.beta.kubernetes.io/zone"
 _PLACES = frozenset({HOSTNAME, ZONE, OLD_ZONE})
 Part = CSINode | ResourceSlice | CSIStorageCapacity

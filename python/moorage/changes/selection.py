@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from moorage.errors import InputError, either, examples, nearest, shorten
 from moorage.objects import LabelSelectorMatcher, Node, Object, parse_selector
+from moorage.objects.model.node import REGION, ZONE
 from moorage.objects.model.workload import CronJob, DaemonSet, Deployment, Job, StatefulSet
 from moorage.objects.workloads.other_kinds import PARENTS
 from moorage.store import NotFoundError, ObjectClient, parse_reference
@@ -17,7 +18,7 @@ NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _OPERATOR = re.compile(r"[=!,()\s]")
 WORKLOADS = (Deployment, StatefulSet, DaemonSet, Job, CronJob, *PARENTS)
 _MOST = 3
-_TOPOLOGY = {"zone": "topology.kubernetes.io/zone", "region": "topology.kubernetes.io/region"}
+_TOPOLOGY = {"zone": ZONE, "region": REGION}
 
 
 def short_label(label: str) -> str:

@@ -16,9 +16,9 @@ from msgspec.structs import replace
 
 from moorage._core.base.quantity import Quantity
 from moorage._core.base.selectors import pod_matches_node_selector
-from moorage.changes.node_copies import HOSTNAME, ZONE
 from moorage.framework.plugin.amounts import offered, quantity_text, readable
 from moorage.objects import Node, PersistentVolumeClaim, PodSpec
+from moorage.objects.model.node import HOSTNAME, ZONE
 from moorage.objects.model.storage import CSIStorageCapacity
 from moorage.plugins.claim_evidence import STORAGE, claims_of, largest_volume
 from moorage.plugins.volume_binding import VolumeBinding

@@ -13,8 +13,8 @@ from zlib import crc32
 from msgspec.structs import replace
 
 from moorage.objects import Node, Pod, Taint, Toleration
+from moorage.objects.model.node import ZONE
 
-ZONE = "topology.kubernetes.io/zone"
 KEY = "moorage.dev/partition"
 ELSEWHERE = Toleration(key=KEY, operator="Exists")
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from moorage.autoscaling.group_settings import PROVIDER_LABELS
 from moorage.errors import InputError, no_label
+from moorage.objects.model.node import ZONE
 from moorage.scheduler import PodScheduler
 
 POOL_LABELS = (
@@ -15,7 +16,7 @@ POOL_LABELS = (
 )
 """Labels of pools of nodes, and last the type of machines; the first that some node has is taken."""
 NAMES = {
-    "zone": ("topology.kubernetes.io/zone",),
+    "zone": (ZONE,),
     "region": ("topology.kubernetes.io/region",),
     "pool": POOL_LABELS,
 }

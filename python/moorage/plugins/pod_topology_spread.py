@@ -41,6 +41,7 @@ from moorage.framework.plugin.lazy_attribute import lazy_attribute
 from moorage.framework.plugin.signing import UNSIGNED
 from moorage.framework.profiles.in_core import InTreePlugin
 from moorage.objects import LabelSelectorMatcher, Node, Pod
+from moorage.objects.model.node import HOSTNAME, ZONE
 from moorage.objects.model.pod import TopologySpreadConstraint
 from moorage.objects.read.decode import decode
 
@@ -49,8 +50,8 @@ from .taint_toleration import REJECTING_EFFECTS
 HARD = "DoNotSchedule"
 MISMATCH = "node(s) didn't match pod topology spread constraints"
 SYSTEM_CONSTRAINTS = (
-    TopologySpreadConstraint(3, "kubernetes.io/hostname", "ScheduleAnyway"),
-    TopologySpreadConstraint(5, "topology.kubernetes.io/zone", "ScheduleAnyway"),
+    TopologySpreadConstraint(3, HOSTNAME, "ScheduleAnyway"),
+    TopologySpreadConstraint(5, ZONE, "ScheduleAnyway"),
 )
 
 

@@ -13,9 +13,10 @@ import numpy.typing as npt
 from moorage.errors import InputError
 from moorage.facade import Scheduler
 from moorage.framework.plugin.amounts import readable
+from moorage.objects.model.node import ZONE
 from moorage.planning.node_groups import POOL_LABELS
 from moorage.sim.replay import History
-from moorage.sim.summary import FIRST, ZONE
+from moorage.sim.summary import FIRST
 
 from .page import Cell, Drawn, Grid, percent_bar, shortened
 

@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from moorage.facade import Scheduler
 from moorage.objects import Node, Pod
+from moorage.objects.model.node import ZONE
 from moorage.scheduler import ScheduleResult
 
-ZONE = "topology.kubernetes.io/zone"
 NO_ZONE = "(no zone)"
 
 # Resources shown first, in this order; the others follow by name.

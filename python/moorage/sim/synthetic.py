@@ -7,7 +7,7 @@ from random import Random
 
 from moorage.errors import InputError
 from moorage.objects import Cluster, Container, Node, ObjectMeta, Pod, PodSpec, Resources
-from moorage.objects.model.node import NodeStatus
+from moorage.objects.model.node import HOSTNAME, ZONE, NodeStatus
 from moorage.objects.model.pod import ResourceRequirements
 
 # Cores of a node and percentage of such nodes; three ratios of memory per core are equally frequent.
@@ -67,9 +67,9 @@ def _nodes(random: Random, count: int, zones: int) -> list[Node]:
 def _node(name: str, zone: int, cores: int, gib_per_core: int) -> Node:
     resources: Resources = {"cpu": str(cores), "memory": f"{cores * gib_per_core}Gi", "pods": "110"}
     labels = {
-        "kubernetes.io/hostname": name,
+        HOSTNAME: name,
         "topology.kubernetes.io/region": "region-0",
-        "topology.kubernetes.io/zone": f"zone-{zone}",
+        ZONE: f"zone-{zone}",
     }
     metadata = ObjectMeta(name=name, uid=f"node/{name}", labels=labels)
     return Node(metadata=metadata, status=NodeStatus(capacity=resources, allocatable=resources))

@@ -19,6 +19,7 @@ from moorage.objects import (
     PersistentVolume,
     Volume,
 )
+from moorage.objects.model.node import REGION, ZONE
 from moorage.objects.model.pod import DiskVolumeSource
 from moorage.objects.model.storage import PersistentVolumeSpec
 from moorage.volume.binding.claims import VolumeError
@@ -66,7 +67,6 @@ MIGRATED_PROVISIONERS = {plugin.name: plugin.driver for plugin in MIGRATED.value
 """CSI driver by provisioner of a storage class."""
 UNCOUNTED_PROVISIONERS = frozenset(plugin.name for plugin in UNCOUNTED.values())
 
-ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 BETA_ZONE, BETA_REGION = "failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region"
 ZONES_DELIMITER = "__"
 AWS = "aws://"

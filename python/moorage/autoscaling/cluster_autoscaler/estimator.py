@@ -9,9 +9,9 @@ import numpy as np
 
 from moorage._core.base.resources import pod_requests
 from moorage._core.base.selectors import LabelSelectorMatcher
-from moorage.changes.node_copies import HOSTNAME
 from moorage.objects import Node, Pod, PodAffinityTerm, parse_milli, parse_value
 from moorage.objects.model.meta import Resources
+from moorage.objects.model.node import HOSTNAME
 
 from .equal_pods import PodClass
 from .group_templates import Template

@@ -9,9 +9,9 @@ from dataclasses import replace as replace_fields
 from msgspec.structs import replace
 
 from moorage.changes.drain import MIRROR_ANNOTATION
-from moorage.changes.node_copies import HOSTNAME
 from moorage.objects import Node, ObjectMeta, Pod
 from moorage.objects.model.meta import OwnerReference
+from moorage.objects.model.node import HOSTNAME
 from moorage.objects.model.resource_slices import ResourceSlice
 from moorage.objects.model.workload import DaemonSet
 from moorage.objects.workloads.daemon_pods import should_run

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from moorage._core.base.resources import pod_requests
-from moorage.changes.node_copies import HOSTNAME
 from moorage.objects import Quantity
+from moorage.objects.model.node import HOSTNAME
 
 from .estimator import capacity
 from .flags import Flags

@@ -10,15 +10,15 @@ from contextlib import suppress
 from itertools import product
 
 from moorage.objects import CSINode, Node, PersistentVolumeClaim, StorageClass
+from moorage.objects.model.node import HOSTNAME, ZONE
 from moorage.objects.model.storage import TopologySelectorTerm
 from moorage.store import NotFoundError, ObjectClient
 from moorage.volume.binding.claims import claim_class
 from moorage.volume.constants import NO_PROVISIONER
-from moorage.volume.migration import MIGRATED_PROVISIONERS, UNCOUNTED_PROVISIONERS, ZONE
+from moorage.volume.migration import MIGRATED_PROVISIONERS, UNCOUNTED_PROVISIONERS
 
 from .volume_plugins import VolumeOptions
 
-HOSTNAME = "kubernetes.io/hostname"
 Segment = tuple[tuple[str, str], ...]
 """Labels of nodes with their values, sorted; a volume is accessible from the nodes that have all of them."""
 

@@ -17,12 +17,12 @@ from moorage.objects.model.resource_claims import (
     ResourceClaimConsumerReference,
     ResourceClaimTemplate,
 )
+from moorage.objects.workloads.ownership import FINISHED
 from moorage.store import NotFoundError, ObjectClient, ObjectStore
 
 POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
 """Annotation of a generated claim: its name in the pod's spec."""
 Owner = Pod | PodGroup
-_DONE = ("Succeeded", "Failed")
 _KINDS = frozenset({Pod, PodGroup, ResourceClaim, ResourceClaimTemplate})
 
 
@@ -178,7 +178,7 @@ class ResourceClaimController:
 def _is_done(pod: Pod) -> bool:
     """Whether a pod will never run, or has run."""
     is_deleted_early = pod.metadata.deletion_timestamp is not None and not pod.spec.node_name
-    return pod.status.phase in _DONE or is_deleted_early
+    return pod.status.phase in FINISHED or is_deleted_early
 
 
 def _stays(

@@ -10,6 +10,8 @@ from .field_rules import labels, one_of, required
 from .meta import Condition, Int64, Object, Resources, Struct
 
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+HOSTNAME = "kubernetes.io/hostname"
+ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 
 
 class Taint(Struct, frozen=True):

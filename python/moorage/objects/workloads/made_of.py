@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from moorage.objects.model.meta import Object
+from moorage.objects.model.node import REGION, ZONE
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.workload import (
     ControllerRevision,
@@ -27,7 +28,7 @@ from .revisions import REVISION_LABEL, Revisioned, mark_of, template_of
 from .stateful_pods import by_ordinal
 
 MAKERS: tuple[type[Object], ...] = (ReplicaSet, ReplicationController, *Revisioned.__args__, Job)
-SET_LATER = frozenset({"topology.kubernetes.io/region", "topology.kubernetes.io/zone"})
+SET_LATER = frozenset({REGION, ZONE})
 """Labels that a pod gets from its node when it is bound."""
 BY_CONTROLLERS = SET_LATER | {
     *(HASH_LABEL, REVISION_LABEL, INDEX, "pod-template-generation", "rollouts-pod-template-hash"),

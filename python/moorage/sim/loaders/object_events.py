@@ -13,12 +13,11 @@ from moorage.objects import Object, Pod
 from moorage.objects.read.decode import decode_object, is_known
 from moorage.objects.read.object_defaults import default_namespace
 from moorage.objects.read.write import object_to_dict
+from moorage.objects.workloads.ownership import FINISHED
 from moorage.sim.timeline.timeline_event import Verb
 
 if TYPE_CHECKING:
     from moorage.sim.timeline import Timeline
-
-FINISHED = ("Succeeded", "Failed")
 
 
 class ObjectEvents:

@@ -18,14 +18,13 @@ from moorage.objects import (
     PodSpec,
     Resources,
 )
-from moorage.objects.model.node import NodeStatus
+from moorage.objects.model.node import HOSTNAME, NodeStatus
 from moorage.objects.model.pod import Affinity, NodeAffinity, ResourceRequirements
 from moorage.sim.timeline.timeline_event import Verb
 
 if TYPE_CHECKING:
     from moorage.sim.timeline.event_columns import EventColumns
 
-HOSTNAME = "kubernetes.io/hostname"
 NAMESPACE = "default"
 NO_LIMIT = "2147483647"
 """Pods of a node: a trace that does not say how many a machine takes knows no limit."""

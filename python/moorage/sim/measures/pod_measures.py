@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from moorage.errors import InputError
 from moorage.objects import parse_selector
+from moorage.objects.model.node import ZONE
 from moorage.objects.time_spans import parse_duration
 from moorage.sim.replay import History
 from moorage.sim.replay.recorder import End
@@ -20,7 +21,6 @@ from moorage.tables import Table
 from .measurement import Measurement, means, measure
 
 PERCENTS = {"p50": 50, "p90": 90, "p95": 95, "p99": 99, "max": 100}
-ZONE = "topology.kubernetes.io/zone"
 
 
 @measure("summary")

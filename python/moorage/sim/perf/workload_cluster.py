@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from moorage.errors import located
 from moorage.facade import Scheduler
 from moorage.objects import CSINode, Namespace, Node, Object, ObjectMeta, Pod, Resources
-from moorage.objects.model.node import NodeStatus
+from moorage.objects.model.node import HOSTNAME, NodeStatus
 from moorage.objects.model.storage import CSINodeDriver, CSINodeSpec, VolumeNodeResources
 from moorage.objects.read.object_defaults import default_object
 from moorage.objects.workloads.naming import Names
@@ -22,7 +22,6 @@ from .devices_of_nodes import SimulatedDevices
 from .object_templates import CLASSES, ObjectTemplate
 from .pods import GONE, PodRun
 
-HOSTNAME = "kubernetes.io/hostname"
 CAPACITY: Resources = {"pods": "110", "cpu": "4", "memory": "32Gi"}
 
 

@@ -18,6 +18,7 @@ from moorage.errors import InputError, located
 from moorage.facade import Scheduler
 from moorage.objects import Node, Object, ObjectMeta, Pod, validate
 from moorage.objects.validate.field_validation import FieldValidation
+from moorage.objects.workloads.ownership import FINISHED
 from moorage.queue import QueuedPodInfo
 from moorage.scheduler import Eviction, Failure
 from moorage.scheduler.loop import ALL, Loop, Policy
@@ -230,7 +231,7 @@ class Replayer(Policy):
         return (
             engine is not None
             and not pod.spec.node_name
-            and pod.status.phase not in ("Succeeded", "Failed")
+            and pod.status.phase not in FINISHED
             and not (pod.metadata.owner_references or pod.metadata.finalizers)
             and engine.framework.run_pre_enqueue_plugins(pod) is None
         )

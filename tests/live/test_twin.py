@@ -1,22 +1,19 @@
-"""``moorage serve twin`` beside a real control plane: its rights, an outage, and its predictions."""
+"""``moorage serve twin`` beside a real control plane: its rights, and its predictions."""
 
 from __future__ import annotations
 
 import json
-import ssl
 import time
 from collections.abc import Callable, Iterator
 from itertools import islice
 from threading import Event
 from typing import Any
-from urllib.error import HTTPError
-from urllib.request import Request, urlopen
 
 import pytest
 from tests.deploy.test_manifests import DEPLOY, documents, find, find_named, rights
 from tests.live.kit.cluster_workload import create, node, objects, pod, send
 from tests.live.kit.control_plane import ControlPlane, answers, await_all, free_ports
-from tests.live.kit.live_process import Command
+from tests.live.kit.twin_process import ask, running
 from tests.live.test_rights import COLLECTIONS, NAMESPACE, asked
 
 from moorage import Scheduler
@@ -35,19 +32,8 @@ rules:
 """
 
 
-def ask(url: str, token: str = "", body: bytes | None = None) -> tuple[int, Any, Any]:
-    """Ask the twin, whose certificate is that of the API server."""
-    request = Request(url, body, {"Authorization": f"Bearer {token}"} if token else {})
-    context = ssl._create_unverified_context() if url.startswith("https") else None
-    try:
-        with urlopen(request, timeout=120, context=context) as answer:
-            return answer.status, json.loads(answer.read()), answer.headers
-    except HTTPError as error:
-        return error.code, error.read(), error.headers
-
-
-def deployed(plane: ControlPlane, port: int) -> Command:
-    """The overlay, as far as it needs no kubelet."""
+def deployed(plane: ControlPlane, port: int) -> tuple[str, ...]:
+    """Apply the overlay, as far as it needs no kubelet; return the command of its process."""
     with connect(plane.kubeconfig()) as admin:
         namespace = find(DEPLOY / "overlays/beside/namespace.yaml", "Namespace")
         send(admin, "POST", "/api/v1/namespaces", namespace)
@@ -71,7 +57,7 @@ def deployed(plane: ControlPlane, port: int) -> Command:
     given = [one.partition("=") for one in container["args"]]
     words = [f"{name}{sign}{places.get(value, value)}" for name, sign, value in given]
     module = ("tests.live.kit.in_pod", str(account), str(plane.port))
-    return Command(plane, "twin", *module, *words)
+    return *module, *words
 
 
 def test_a_deployed_twin_asks_for_its_rights_and_for_nothing_else(planes: Callable[[], ControlPlane]) -> None:
@@ -83,9 +69,8 @@ def test_a_deployed_twin_asks_for_its_rights_and_for_nothing_else(planes: Callab
     with connect(plane.kubeconfig()) as admin:
         create(admin, [*(node(f"n{at}") for at in range(3)), pod("waits", "64")])
     (port,) = free_ports(1)
-    twin, url = deployed(plane, port), f"https://127.0.0.1:{port}"
-    try:
-        await_all([lambda: answers(f"{url}/readyz", "")], lambda: time.sleep(0.1))
+    url = f"https://127.0.0.1:{port}"
+    with running(plane, url, *deployed(plane, port)):
         assert ask(f"{url}/v1/check")[0] == 403
         assert ask(f"{url}/v1/check", "nobody-token")[0] == 403
         status, check, headers = ask(f"{url}/v1/check", "admin-token")
@@ -95,10 +80,6 @@ def test_a_deployed_twin_asks_for_its_rights_and_for_nothing_else(planes: Callab
         release = json.dumps(pod("new")).encode()
         assert ask(f"{url}/v1/check?new-only", "admin-token", release)[1]["placed"] == 1
         assert answers(f"{url}/metrics", "admin-token")
-        assert twin.end() == 0, twin.log.read_text()
-    finally:
-        twin.process.kill()
-        twin.process.wait()
     used, refused = asked(log)
     assert refused == []
     role = rights(find_named(OVERLAY / "rbac.yaml", ACCOUNT))
@@ -107,34 +88,6 @@ def test_a_deployed_twin_asks_for_its_rights_and_for_nothing_else(planes: Callab
     served = {"nodes", "pods", "deployments", "jobs", "priorityclasses", "resourceclaims", "tokenreviews"}
     assert not unused & served
     assert {verb for *_, verb in used} <= {"get", "list", "watch", "create"}
-
-
-def test_a_twin_answers_through_an_outage(planes: Callable[[], ControlPlane]) -> None:
-    plane = planes()
-    with connect(plane.kubeconfig()) as admin:
-        create(admin, [node("n0"), pod("p")])
-    (port,) = free_ports(1)
-    command = ("moorage", "serve", "twin", "--kubeconfig", plane.kubeconfig(), "--port", str(port))
-    twin, url = Command(plane, "twin", *command), f"http://127.0.0.1:{port}"
-    try:
-        await_all([lambda: answers(f"{url}/readyz", "")], lambda: time.sleep(0.1))
-        assert float(ask(f"{url}/v1/nodes")[2]["Moorage-Staleness"]) < 30
-        plane.end("kube-apiserver")
-        await_all(
-            [lambda: bool(ask(f"{url}/v1/state")[1]["unreadable"])],
-            lambda: time.sleep(0.2),
-        )
-        status, nodes, headers = ask(f"{url}/v1/nodes")
-        assert (status, len(nodes["items"])) == (200, 1)
-        assert headers["Moorage-Unreadable"]
-        plane.start_apiserver()
-        with connect(plane.kubeconfig()) as admin:
-            create(admin, [node("n1")])
-        await_all([lambda: len(ask(f"{url}/v1/nodes")[1]["items"]) == 2], lambda: time.sleep(0.2))
-        assert twin.end() == 0, twin.log.read_text()
-    finally:
-        twin.process.kill()
-        twin.process.wait()
 
 
 def uneven(nodes: int, pods: int) -> Iterator[dict[str, Any]]:

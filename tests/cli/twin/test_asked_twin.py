@@ -217,13 +217,18 @@ def test_a_twin_of_a_server_that_fails_answers_and_tells_how_old_it_is(
         now[0] += 1.0
     now[0] += 100.0
     assert [name for name, check in ready.items() if not check()] == ["kinds"]
-    assert all(check() for check in alive.values())
+    now[0] += 400.0
+    cluster.apply_news()
+    assert {name for name, check in ready.items() if not check()} == {"kinds", "watches"}
+    assert all(check() for check in alive.values())  # a new process could not answer
+    for one in cluster.client.reflectors:
+        one.heard = now[0]  # a refusal
     reply = twin.reply("nodes", [], b"")
     assert reply.status == 200
-    assert float(header(reply, "Staleness")) >= 100.0
+    assert float(header(reply, "Staleness")) >= 500.0
     assert header(reply, "Unreadable")
     state = json.loads(twin.reply("state", [], b"").body)
-    assert state["stalenessSeconds"] >= 100.0
+    assert state["stalenessSeconds"] >= 500.0
 
 
 # ---- the command -------------------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ class Moment(NamedTuple):
     versions : dict of str to str
         By kind, the resource version of its last event or list; "" for a kind without objects in the server.
     staleness : float
-        Seconds since the server has sent anything; where a kind cannot be read now, since anything about it.
+        Seconds since the server has sent anything; where a kind cannot be read now, since it last could.
     unreadable : dict of str to str
         By kind, why it cannot be read now.
     left_out : list of str
@@ -134,20 +134,22 @@ class FollowedCluster:
         """Return how far the cluster is followed. To be called with the lock."""
         now = self.client.connection.clock()
         listed = {kind: one for kind, one in self._reflectors.items() if one.is_listed}
-        failing = {kind: one for kind, one in listed.items() if one.unreadable_since is not None}
+        failing = {kind: since for kind, one in listed.items() if (since := one.unreadable_since) is not None}
         heard = max(one.heard for one in self._reflectors.values())
-        heard = min((one.heard for one in failing.values()), default=heard)
+        ends = (min(since, listed[kind].heard) for kind, since in failing.items())  # a refusal is heard, too
+        heard = min(ends, default=heard)
         return Moment(
             {kind.__name__: self.informers[kind].resource_version for kind in listed},
             max(0.0, now - heard),
-            {kind.__name__: one.error for kind, one in failing.items()},
+            {kind.__name__: listed[kind].error for kind in failing},
             [kind.__name__ for kind in self._reflectors if kind not in listed],
         )
 
     def checks(self) -> tuple[Mapping[str, Check], Mapping[str, Check]]:
         """Return the checks of liveness and of readiness.
 
-        Ready is a twin that has listed the cluster, and can read each kind that it has listed.
+        Ready is a twin that has listed the cluster, and can read each kind that it has listed. One that
+        cannot is alive all the same: it answers, which a new process could not.
         """
 
         def are_readable() -> bool:
@@ -155,5 +157,5 @@ class FollowedCluster:
             since = [one.unreadable_since for one in self._reflectors.values() if one.is_listed]
             return self.is_listed() and all(one is None or now - one <= UNREADABLE_LIMIT for one in since)
 
-        alive = follower_checks(self.client, self.metrics)
-        return alive, {**alive, "kinds": are_readable}
+        checks = follower_checks(self.client, self.metrics)
+        return {"steps": checks["steps"]}, {**checks, "kinds": are_readable}

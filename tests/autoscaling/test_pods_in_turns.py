@@ -55,3 +55,26 @@ def test_in_turns_is_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     assert calls
     monkeypatch.setattr(NodeSnapshot, "is_alone", lambda self, plain: False)
     assert loop() == together
+
+
+HARD = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}
+APART = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone"}]}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "is_alone"),
+    [
+        ({}, True),
+        ({"topologySpreadConstraints": [HARD | {"whenUnsatisfiable": "ScheduleAnyway"}]}, True),
+        ({"topologySpreadConstraints": [HARD]}, False),
+        ({"affinity": APART}, False),
+    ],
+)
+def test_scores_keep_no_pod_from_turns(spec: dict[str, Any], is_alone: bool) -> None:
+    one = pod("a", "1", "x")
+    one["spec"] |= spec
+    found = mo.load([node("n", "2"), one])
+    scheduler = mo.Scheduler(found)
+    scheduler.sync()
+    snapshot = NodeSnapshot(scheduler.fork(), found.nodes)
+    assert snapshot.is_alone(snapshot.plain(found.pods[0])) is is_alone

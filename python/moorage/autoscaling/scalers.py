@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, count
+from itertools import chain, count, islice
 from typing import NamedTuple
 
 import numpy as np
@@ -131,9 +131,10 @@ def make_nodes(
     pools: dict[str, NodePool] = {pool.name: pool for pool in scheduler.client.list(NodePool)[0]}
     taken = _taken_names(scheduler, past_names)
     new, made = list[Object](), dict[str, NewNode]()
+    names = {pool: _new_names(taken, f"{pool}-{{}}".format) for pool in pools}
     for claim in claims:
         assert claim.cheapest is not None
-        name = _new_name(taken, f"{claim.pool}-{{}}".format)
+        name = next(one for one in names[claim.pool] if one not in made)
         made[name] = NewNode(name, claim.pool, *claim.cheapest[:3], claim.price, turn)
         new += claim_and_node(claim, name, pools[claim.pool])
     return made, create(scheduler, new)
@@ -143,11 +144,9 @@ def _taken_names(scheduler: PodScheduler, past_names: Collection[str]) -> set[st
     return {node.name for node in scheduler.client.list(Node)[0]} | {*past_names}
 
 
-def _new_name(taken: set[str], name_of: Callable[[int], str]) -> str:
-    """The first name that no node has; it is taken then."""
-    name = next(name for name in map(name_of, count(1)) if name not in taken)
-    taken.add(name)
-    return name
+def _new_names(taken: Collection[str], name_of: Callable[[int], str]) -> Iterator[str]:
+    """Names that no node has."""
+    return (name for name in map(name_of, count(1)) if name not in taken)
 
 
 def create(scheduler: PodScheduler, new: Iterable[Object]) -> list[Object]:
@@ -254,8 +253,7 @@ class GroupScaler:
             group, template = self.groups[name], templates[name]
             like = there.get(template.like)
             price = self.price(group, template.node)
-            for _ in range(number):
-                fresh = _new_name(taken, group.node_name)
+            for fresh in islice(_new_names(taken | made.keys(), group.node_name), number):
                 node = _new_node(copies, like, template, group, fresh)
                 objects += [node, *(() if like is None else copies.parts(like, node))]
                 objects += _own_pods(template.copy(fresh), fresh, daemons)

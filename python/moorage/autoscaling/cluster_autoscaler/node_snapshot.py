@@ -11,11 +11,12 @@ import numpy.typing as npt
 
 from moorage._core.state.pod_spec import bound, uses_volumes
 from moorage.framework.plugin.cycle_state import CycleState
-from moorage.framework.plugin.interface import ReservePlugin
+from moorage.framework.plugin.interface import FilterPlugin, ReservePlugin
 from moorage.framework.plugin.status import Status
 from moorage.framework.runtime.runtime import Target
 from moorage.objects import Node, Pod
 from moorage.plugins.dynamic_resources import DynamicResources
+from moorage.plugins.pod_topology_spread import HARD, PodTopologySpread
 from moorage.scheduler import PodScheduler
 from moorage.scheduler.cycle.placement_check import check
 
@@ -80,12 +81,19 @@ class NodeSnapshot:
         return row is not None and not self.engine.search.verdict(row, *plain.target)
 
     def is_alone(self, plain: Plain | None) -> bool:
-        """Whether what its node has left decides alone about each pod of a class."""
+        """Whether what its node has left decides alone about each pod of a class: filters count no pods of
+        other nodes for it, and its pods count for no others."""
         if plain is None:
             return False
         if plain not in self._alone:
-            batch = self.scheduler.context.batch_of([plain.pod])
-            self._alone[plain] = self.engine.placer.reads_rows_alone(batch, 0, 1)
+            framework = self.engine.framework
+            shape = framework.shape_of(plain.target)
+            spreads = [
+                one for one in framework.profile.at(FilterPlugin) if isinstance(one, PodTopologySpread)
+            ]
+            own = shape.spread or [rule for one in spreads for rule in one.default_constraints]
+            is_spread = any(rule.when_unsatisfiable == HARD for rule in own)
+            self._alone[plain] = not (is_spread or shape.carried or any(shape.terms))
         return self._alone[plain]
 
     def plain(self, pod: Pod) -> Plain | None:

@@ -225,14 +225,16 @@ def photograph(name: str, page: str, theme: str, path: Path) -> None:
 
 def photograph_twin(theme: str, path: Path) -> None:
     """Write what Chromium shows of the page of a twin, with an answer."""
-    answer = AskedTwin(None, TWIN_FILES).reply
-    server = TwinServer(("127.0.0.1", 0), answer, page=page_files(), alive={}, ready={}, metrics=bytes)
     scheme = f"--blink-settings=preferredColorScheme={int(theme == 'light')}"
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        contextlib.chdir(ROOT / "examples/shop"),
-        contextlib.closing(server),
-    ):
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(contextlib.chdir(ROOT / "examples/shop"))
+        twin = AskedTwin(None, TWIN_FILES)
+        stack.callback(twin.end)
+        server = TwinServer(
+            ("127.0.0.1", 0), twin.reply, page=page_files(), alive={}, ready={}, metrics=bytes
+        )
+        stack.callback(server.close)
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
         address = f"http://127.0.0.1:{server.port}/#{TWIN_QUESTION}"
         shoot(address, Path(folder) / "page.png", path, scheme, "--window-size=1240,1500", WAIT)
 

@@ -13,18 +13,22 @@ import pytest
 from moorage.cli import main
 from moorage.cli.twin.asked_twin import AskedTwin
 from moorage.cli.twin.page_files import page_files
+from moorage.objects import decode_object
 from moorage.serve import DelegatedAuthorization
-from moorage.serve.twin import Reply, TwinServer
+from moorage.serve.twin import FollowedCluster, Reply, TwinServer
 from moorage.serve.twin.twin_server import Answer
-from tests.cli.test_simulate import pod
+from tests.cli.options.test_cluster_options import server
+from tests.cli.test_simulate import node, pod
+from tests.cli.twin.test_asked_twin import cluster
 from tests.house.source import ROOT
 from tests.serve.test_secure_server import connection, review
+from tests.store.api.wire_server import WireServer
 
 from .pages import EVIL
 from .test_browser import Opened, browser
 from .test_page import evil_page
 
-__all__ = ["browser"]
+__all__ = ["browser", "cluster", "server"]
 pytestmark = [pytest.mark.report, pytest.mark.filterwarnings("default")]  # of selenium itself
 
 TEAM = "tests/data/users/dump.json.gz"
@@ -124,8 +128,13 @@ def serve(browser: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..
     monkeypatch.chdir(ROOT)
     with ExitStack() as stack:
 
-        def make(*files: str, answer: Answer | None = None, **more: Any) -> Twin:
-            answer = AskedTwin(None, files).reply if answer is None else answer
+        def make(
+            *files: str, answer: Answer | None = None, cluster: FollowedCluster | None = None, **more: Any
+        ) -> Twin:
+            if answer is None:
+                asked = AskedTwin(cluster, files)
+                stack.callback(asked.end)
+                answer = asked.reply
             options = {"alive": {}, "ready": {}, "metrics": bytes} | more
             server = TwinServer(("127.0.0.1", 0), answer, page=page_files(), **options)
             stack.callback(server.close)
@@ -340,6 +349,23 @@ def test_it_says_how_old_the_state_is_and_what_cannot_be_read(serve: Callable[..
         "The twin heard of the cluster 100.0 s ago. Pod cannot be read now: forbidden. "
         "May not be listed: Lease. Pod changed since this page read the cluster; Refresh shows it."
     )
+
+
+def test_it_tells_that_a_cluster_has_changed_and_shows_it_when_refreshed(
+    serve: Callable[..., Twin], server: WireServer, cluster: FollowedCluster
+) -> None:
+    twin = serve(cluster=cluster)
+    twin.visit()
+    twin.until(
+        "return /^The twin heard of the cluster [0-9.]+ s ago.$/.test(arguments[0].textContent)",
+        twin.one("#state"),
+    )
+    assert "2 nodes" in twin.one("#headline").text
+    server.store.create(decode_object(node("c", "z1")))
+    twin.until("return document.querySelector('#state').textContent.includes('Node changed since this page')")
+    twin.one("#refresh").click()
+    twin.until("return document.querySelector('#headline').textContent.startsWith('3 nodes')")
+    assert len(twin.all("#map [data-name]")) == 3
 
 
 def test_a_token_is_asked_for_and_kept_in_the_tab(serve: Callable[..., Twin]) -> None:

@@ -118,12 +118,12 @@ function showNode(question) {
 }
 
 // ---- the cluster --------------------------------------------------------------------------------------------
-async function readCluster() {
+async function readCluster(query = []) {
   byId("nodes").setAttribute("aria-busy", "true");
   byId("waiting").setAttribute("aria-busy", "true");
   byId("problem").textContent = "";
   try {
-    overview = await askJson({path: "nodes"});
+    overview = await askJson({path: "nodes", query});
     nodes = overview.document.items;
     squares.set(nodes);
     suggest();
@@ -202,7 +202,7 @@ const form = new ChangeForm(open);
 document.documentElement.classList.add("js");
 theme();
 byId("refresh").addEventListener("click", async () => {
-  await readCluster();
+  await readCluster([["max-age", "0"]]);
   announce(byId("headline").textContent);
   if (asked) answer(asked, true);
 });

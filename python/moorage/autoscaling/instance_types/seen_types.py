@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from moorage._core.base.quantity import Quantity, parse
 from moorage.objects import Node, NodeSelectorRequirement
+from moorage.objects.model.node import HOSTNAME
 
 from .instance_type import InstanceType, Offering
 from .labels import CAPACITY_TYPE, INSTANCE_TYPE, POOL, ZONE
@@ -13,7 +14,7 @@ from .labels import CAPACITY_TYPE, INSTANCE_TYPE, POOL, ZONE
 UNKNOWN = float("inf")
 """The price of an offering of which none is known."""
 _OF_ONE_NODE = (
-    *("kubernetes.io/hostname", "karpenter.sh/registered", "karpenter.sh/initialized"),
+    *(HOSTNAME, "karpenter.sh/registered", "karpenter.sh/initialized"),
     *(INSTANCE_TYPE, ZONE, CAPACITY_TYPE, POOL, "topology.kubernetes.io/region"),
 )
 _PROVIDERS = (

@@ -33,6 +33,8 @@ from moorage.objects import (
     StatefulSet,
     StorageClass,
 )
+from moorage.objects.model.node import HOSTNAME
+from moorage.objects.workloads.disruption import BudgetSelectors
 
 from .claims.catalogue import Catalogue
 from .claims.claim import Candidate
@@ -60,7 +62,6 @@ from .pods.pod_validation import (
     problems,
 )
 from .pods.volume_alternatives import Storage, VolumeLookupError, volume_alternatives, volumes_of
-from .requirements.requirement_set import HOSTNAME
 from .solve import Solver
 from .topology.counted_groups import CountedGroups, Surroundings
 from .topology.default_spread import with_default_spread
@@ -176,6 +177,7 @@ class ClusterView:
             self.pods_of.setdefault(pod.spec.node_name, []).append(pod)
         self.states = state_nodes(objects.list(Node), objects.list(NodeClaim), situation.marked)
         self.pools = by_weight(filter(is_dynamic, objects.list(NodePool)))
+        self.budgets = BudgetSelectors(objects.list(PodDisruptionBudget))
         self.ignored: dict[str, str] = {}
         self.finisher = Finisher(options)
         self._candidates: dict[str, tuple[Candidate, bool]] = {}
@@ -203,13 +205,12 @@ class ClusterView:
 
     def moving(self, now: float) -> list[Pod]:
         """Pods of nodes that are being deleted (seconds since 1970)."""
-        budgets = self.objects.list(PodDisruptionBudget)
         return [
             pod
             for state in self.states
             if state.is_leaving and state.node is not None
             for pod in self.pods_of.get(state.node.name, ())
-            if moves_now(pod, budgets, now)
+            if moves_now(pod, self.budgets, now)
         ]
 
     @cached_property

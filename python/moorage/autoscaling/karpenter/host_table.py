@@ -15,10 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from moorage.objects import Toleration
+from moorage.objects.model.node import HOSTNAME
 
 from .claims.claim import Candidate
 from .requirements.requirement import Requirement
-from .requirements.requirement_set import HOSTNAME, RequirementSet
+from .requirements.requirement_set import RequirementSet
 from .topology.topology import Host, Topology
 from .topology.topology_group import Ties, TopologyGroup
 

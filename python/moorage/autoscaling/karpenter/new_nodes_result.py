@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, reduce
 from math import inf, nan
+from operator import attrgetter, or_
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ import numpy.typing as npt
 from moorage._core.base.go_sort import sort_order
 from moorage.autoscaling.instance_types.instance_type import InstanceType, Offering, total
 from moorage.autoscaling.instance_types.labels import CAPACITY_TYPE, INSTANCE_TYPE, RESERVED
+from moorage.objects.model.node import HOSTNAME
 from moorage.tables import Table, Tabular
 
 from .claims.claim import Claim
@@ -21,8 +23,10 @@ from .claims.claim_template import SIMULATED
 from .claims.type_columns import TypeColumns, lacking_text, lacking_values
 from .claims.type_filter import smallest
 from .karpenter_options import VERSION, KarpenterOptions
-from .requirements.requirement_set import HOSTNAME, RequirementSet
+from .requirements.requirement_set import RequirementSet
 from .texts import with_values
+
+_PRICE = attrgetter("price")
 
 
 class TypePrice(NamedTuple):
@@ -172,37 +176,34 @@ class Offers:
 
     Attributes
     ----------
-    prices : array of float64
-        By type, of the cheapest offering that could be launched; infinite without one.
-    best : list of Offering or None
-        That offering.
+    launchable : list of list of Offering
+        By type, those that could be launched.
     kinds : list of int
-        By type, the capacity types that could be launched, as bits.
+        By type, their capacity types, as bits.
+    best : list of Offering or None
+        By type, the cheapest of them.
+    prices : array of float64
+        Of the cheapest; infinite without one.
     """
 
     def __init__(self, columns: TypeColumns, requirements: RequirementSet) -> None:
-        self.types = [one.type for one in columns.types]
-        self.best: list[Offering | None] = []
-        self.kinds: list[int] = []
         key = requirements.vocabulary.key(CAPACITY_TYPE)
-        known: dict[RequirementSet, bool] = {}
-        for one in columns.types:
-            kinds, best = 0, None
-            for each in one.offerings:
-                asked, offering = each.requirements, each.offering
-                if asked not in known:
-                    known[asked] = not requirements.refusal(asked, undefined=True)
-                if known[asked] and offering.is_launchable:
-                    kinds |= key.bit(offering.capacity_type)
-                    best = offering if best is None or offering.price < best.price else best
-            self.best.append(best)
-            self.kinds.append(kinds)
+        self.types = [one.type for one in columns.types]
+        self.launchable = [
+            [
+                each.offering
+                for each in one.offerings
+                if each.offering.is_launchable and not requirements.refusal(each.requirements, undefined=True)
+            ]
+            for one in columns.types
+        ]
+        self.kinds = [key.mask(one.capacity_type for one in of) for of in self.launchable]
+        self.best = [min(of, key=_PRICE, default=None) for of in self.launchable]
         self.prices = np.array([inf if best is None else best.price for best in self.best])
         self.shown = [
             TypePrice(one.name, _known(price))
             for one, price in zip(columns.types, self.prices.tolist(), strict=True)
         ]
-        self._columns = columns
         self.labels = _custom_labels(requirements)
         self._written: dict[int, dict[str, dict[str, Any]]] = {}
         self._requirements = requirements
@@ -211,15 +212,10 @@ class Offers:
     def worst_prices(self) -> list[float]:
         """By type, the most that a launch could cost: of reserved offerings, else spot, else on-demand."""
         found = []
-        for one in self._columns.types:
+        for launchable in self.launchable:
             by_kind: dict[str, float] = {}
-            for each in one.offerings:
-                offering = each.offering
-                if offering.is_launchable and not self._requirements.refusal(
-                    each.requirements, undefined=True
-                ):
-                    kind = offering.capacity_type
-                    by_kind[kind] = max(offering.price, by_kind.get(kind, offering.price))
+            for one in launchable:
+                by_kind[one.capacity_type] = max(one.price, by_kind.get(one.capacity_type, one.price))
             kinds = (by_kind[kind] for kind in (RESERVED, "spot", "on-demand") if kind in by_kind)
             found.append(next(kinds, inf))
         return found
@@ -234,16 +230,13 @@ class Offers:
 
     def written(self, places: Sequence[int]) -> dict[str, dict[str, Any]]:
         """The requirements of a claim with these types, without their names."""
-        kinds = 0
-        for place in places:
-            kinds |= self.kinds[place]
+        kinds = reduce(or_, map(self.kinds.__getitem__, places), 0)
         found = self._written.get(kinds)
         if found is None:
-            requirements = self._requirements
+            requirements, vocabulary = self._requirements, self._requirements.vocabulary
             if kinds:
-                key = requirements.vocabulary.key(CAPACITY_TYPE)
-                allowed = requirements.vocabulary.set_of([key.requirement(False, kinds)])
-                requirements = requirements.meet(allowed)
+                allowed = vocabulary.key(CAPACITY_TYPE).requirement(False, kinds)
+                requirements = requirements.meet(vocabulary.set_of([allowed]))
             found = self._written[kinds] = _written(requirements)
         return found
 

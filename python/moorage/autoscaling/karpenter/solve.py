@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from moorage._core.base.go_sort import sort_order
+from moorage.objects.model.node import HOSTNAME
 from moorage.objects.workloads.ages import seconds
 
 from .claims.claim import Candidate, Claim, Placement, Refusal
@@ -20,7 +22,7 @@ from .claims.reservations import ReservationError, Reservations
 from .host_table import RESOURCES, Flags, HostTable
 from .nodes.existing_node import ExistingNode
 from .pods.relaxed_shapes import relaxed
-from .requirements.requirement_set import HOSTNAME, Vocabulary
+from .requirements.requirement_set import Vocabulary
 from .texts import with_values
 from .topology.topology import Topology
 
@@ -100,14 +102,7 @@ class Solver:
 
     def _try(self, original: Candidate) -> Refusal | None:
         """Place a pod, giving up its preferences one by one; the last reason why not."""
-        candidate = Candidate(
-            original.pod,
-            original.shape,
-            original.volumes,
-            original.alternatives,
-            original.moves,
-            original.updates,
-        )
+        candidate = copy(original)
         while True:
             refusal = self._add(candidate)
             if refusal is None or waits_for_reservation(refusal):

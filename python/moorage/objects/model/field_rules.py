@@ -187,6 +187,11 @@ def whole_number(text: str, bits: int = 32) -> int | None:
     return number if number < 1 << (bits - 1) else None
 
 
+def share(value: int | str, total: int) -> int:
+    """A number, or a percentage of a total, rounded up."""
+    return value if isinstance(value, int) else -(-percent(value) * total // 100)
+
+
 def percent(text: str) -> int:
     """Parse a percentage, with any number of leading zeros.
 

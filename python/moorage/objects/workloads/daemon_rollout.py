@@ -9,7 +9,7 @@ from heapq import heappop, heappush
 from math import inf
 from typing import NamedTuple
 
-from moorage.objects.model.field_rules import percent
+from moorage.objects.model.field_rules import share
 from moorage.objects.model.node import Node
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.workload import DaemonSet, RollingUpdateDaemonSet
@@ -158,13 +158,13 @@ class DaemonRollout:
         if not self._old:
             return DaemonStep([], [], True, inf)
         rolling = self.obj.spec.update_strategy.rolling_update or RollingUpdateDaemonSet()
-        maximum = _number(rolling.max_surge or 0, len(self._wanted))
+        maximum = share(rolling.max_surge or 0, len(self._wanted))
         if self._is_surge != (maximum > 0):
             self._is_surge = maximum > 0
             self._stale.update(dict.fromkeys(self._names))
         if not self._is_surge:
             unavailable = 1 if rolling.max_unavailable is None else rolling.max_unavailable
-            maximum = max(1, _number(unavailable, len(self._wanted)))
+            maximum = max(1, share(unavailable, len(self._wanted)))
         due = self._refresh(available_at, now)
         allowed = max(0, maximum - self._counted)
         names = [self._names[at] for at in (*sorted(self._at_once), *self._candidates[:allowed])]
@@ -264,10 +264,6 @@ def _put(names: set[str], name: str, is_in: bool) -> None:
         names.add(name)
     else:
         names.discard(name)
-
-
-def _number(value: int | str, nodes: int) -> int:
-    return value if isinstance(value, int) else -(-percent(value) * nodes // 100)
 
 
 def _by_age(pod: Pod) -> tuple[bool, str, str]:

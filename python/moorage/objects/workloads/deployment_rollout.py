@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from moorage._core.base.quantity import Quantity
-from moorage.objects.model.field_rules import percent, whole_number
+from moorage.objects.model.field_rules import percent, share, whole_number
 from moorage.objects.model.meta import LabelSelector, ObjectMeta
 from moorage.objects.model.workload import (
     Deployment,
@@ -278,8 +278,7 @@ def max_surge(deployment: Deployment) -> int:
         return 0
     value = _rolling(deployment).max_surge
     value = _DEFAULT_SHARE if value is None else value
-    replicas = deployment.spec.replicas or 0
-    return value if isinstance(value, int) else -(-percent(value) * replicas // 100)
+    return share(value, deployment.spec.replicas or 0)
 
 
 def max_unavailable(deployment: Deployment) -> int:

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from moorage._core.base.selectors import LabelSelectorMatcher
 from moorage.objects.model.cluster import Cluster
-from moorage.objects.model.field_rules import percent
-from moorage.objects.model.meta import Int32, Object
+from moorage.objects.model.field_rules import share
+from moorage.objects.model.meta import Object
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.policy import (
     ALWAYS_ALLOW,
@@ -140,7 +140,7 @@ def status_of(
         expected = len(pods)
     if expected is None:
         return None
-    desired = _share(low or 0, expected) if high is None else max(0, expected - _share(high, expected))
+    desired = share(low or 0, expected) if high is None else max(0, expected - share(high, expected))
     healthy = sum(map(is_healthy, pods))
     allowed = max(0, healthy - desired) if expected else 0
     return PodDisruptionBudgetStatus(
@@ -167,11 +167,6 @@ def with_statuses(cluster: Cluster) -> list[Object]:
         else obj
         for obj in cluster.others
     ]
-
-
-def _share(value: Int32 | str, total: int) -> int:
-    """A number, or a percentage of a total rounded up."""
-    return value if isinstance(value, int) else -(-percent(value) * total // 100)
 
 
 def _replicas(pods: Iterable[Pod], find: FindWorkload) -> int | None:

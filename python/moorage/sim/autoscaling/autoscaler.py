@@ -16,6 +16,7 @@ from moorage.autoscaling.cluster_autoscaler import ClusterAutoscaler, Loop, Scal
 from moorage.autoscaling.cluster_autoscaler.pods_to_help import created, scale_up_delay
 from moorage.autoscaling.group_settings import flags_of, group_by_node, groups_of
 from moorage.objects import Node, ObjectMeta, Pod
+from moorage.objects.model.node import HOSTNAME
 from moorage.sim.timeline.autoscaler_spec import AutoscalerSpec
 
 from .autoscaler_state import AutoscalerState, Upcoming
@@ -244,7 +245,7 @@ class Autoscaler:
         """Return a new node of a group."""
         template: Node = self._groups[group].template
         meta = template.metadata
-        labels = meta.labels | dict(self._groups[group].marks[:1]) | {"kubernetes.io/hostname": name}
+        labels = meta.labels | dict(self._groups[group].marks[:1]) | {HOSTNAME: name}
         new = ObjectMeta(name=name, labels=labels, annotations=meta.annotations)
         return structs.replace(template, metadata=new)
 

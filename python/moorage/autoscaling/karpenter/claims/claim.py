@@ -5,16 +5,17 @@ Rules: Karpenter v1.15.0, pkg/controllers/provisioning/scheduling/nodeclaim.go.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from moorage.autoscaling.karpenter.pods.pod_shape import HostPort, PodShape, uid_of
 from moorage.autoscaling.karpenter.pods.volume_alternatives import Volumes, joined
-from moorage.autoscaling.karpenter.requirements.requirement_set import HOSTNAME, RequirementSet
+from moorage.autoscaling.karpenter.requirements.requirement_set import RequirementSet
 from moorage.autoscaling.karpenter.texts import with_values
 from moorage.autoscaling.karpenter.topology.topology import Host, Topology
 from moorage.objects import Pod
+from moorage.objects.model.node import HOSTNAME
 
 from .claim_template import ClaimTemplate
 from .reservations import Reservations
@@ -55,6 +56,20 @@ class Placement(NamedTuple):
     requirements: RequirementSet
     types: int
     reserved: list[KnownOffering]
+
+
+def narrowed(host: Host, candidate: Candidate, topology: Topology) -> Iterator[RequirementSet | Refusal]:
+    """What a host would have to have with a pod, for each way to have its volumes; or why that way fails."""
+    shape = candidate.shape
+    base = host.requirements.meet(shape.requirements).without(HOSTNAME)
+    for alternative in candidate.alternatives or (None,):
+        requirements = base
+        if alternative is not None:
+            if refusal := refusal_of(host._replace(requirements=base), alternative):
+                yield f"incompatible volume requirements, {refusal}"
+                continue
+            requirements = base.meet(alternative).without(HOSTNAME)
+        yield topology.narrow(candidate.uid, shape, host._replace(requirements=requirements))
 
 
 def refusal_of(host: Host, other: RequirementSet) -> str:
@@ -116,24 +131,14 @@ class Claim:
         host = self.as_host(self.requirements)
         if refusal := refusal_of(host, shape.requirements):
             return f"incompatible requirements, {refusal}"
-        base = self.requirements.meet(shape.requirements).without(HOSTNAME)
-        refused: Refusal = ""
-        for alternative in candidate.alternatives or (None,):
-            requirements = base
-            if alternative is not None:
-                if refusal := refusal_of(self.as_host(base), alternative):
-                    refused = f"incompatible volume requirements, {refusal}"
-                    continue
-                requirements = base.meet(alternative).without(HOSTNAME)
-            narrowed = topology.narrow(candidate.uid, shape, self.as_host(requirements))
-            if not isinstance(narrowed, RequirementSet):
-                refused = narrowed
-                continue
-            found = self._filtered(candidate, types, narrowed, reservations, best_effort)
+        found: Placement | Refusal = ""
+        for requirements in narrowed(host, candidate, topology):
+            found = requirements
+            if isinstance(requirements, RequirementSet):
+                found = self._filtered(candidate, types, requirements, reservations, best_effort)
             if isinstance(found, Placement):
-                return found
-            refused = found
-        return refused
+                break
+        return found
 
     def _filtered(
         self,

@@ -118,14 +118,8 @@ class Thresholds:
     def largest(self, name: str, among: int) -> int:
         """The largest amount of those in a mask."""
         amounts, masks = self._sorted.get(name, ([], [0]))
-        low, high = 0, len(amounts)
-        while low < high:
-            middle = (low + high) // 2
-            if masks[middle] & among:
-                low = middle + 1
-            else:
-                high = middle
-        return amounts[low - 1] if low else 0
+        place = bisect_left(masks, 1, key=lambda mask: not mask & among)
+        return amounts[place - 1] if place else 0
 
 
 class TypeColumns:

@@ -13,6 +13,7 @@ from moorage.autoscaling.instance_types.labels import POOL
 from moorage.autoscaling.karpenter.nodes.state_nodes import StateNode, is_true
 from moorage.go_texts import parse_duration
 from moorage.objects import NodePool
+from moorage.objects.model.field_rules import share
 
 from .cron_times import next_hit
 
@@ -33,7 +34,8 @@ def allowed_by_budgets(pool: NodePool, nodes: int, reason: str, now: float) -> i
             if not active:
                 continue
         if budget.reasons is None or reason in budget.reasons:
-            allowed = min(allowed, _nodes(budget.nodes, nodes))
+            limit = budget.nodes if budget.nodes.endswith("%") else int(budget.nodes)
+            allowed = min(allowed, share(limit, nodes))
     return allowed
 
 
@@ -49,13 +51,6 @@ def next_change(pool: NodePool, now: float) -> float:
                     next_hit(budget.schedule, now - lasts, now) + lasts,
                 ]
     return min(times)
-
-
-def _nodes(text: str, nodes: int) -> int:
-    """A number, or a percentage of the nodes, rounded up."""
-    if not text.endswith("%"):
-        return int(text)
-    return -(-int(text[:-1]) * nodes // 100)
 
 
 def count_nodes(states: Iterable[StateNode]) -> tuple[dict[str, int], dict[str, int]]:

@@ -18,9 +18,7 @@ from moorage.autoscaling.karpenter.nodes.state_nodes import StateNode, is_true
 from moorage.autoscaling.karpenter.pods.pod_validation import (
     DO_NOT_DISRUPT,
     GROUP,
-    budgets_of,
     goes_unready,
-    is_active,
     is_protected,
     is_reschedulable,
     is_terminal,
@@ -29,7 +27,8 @@ from moorage.autoscaling.karpenter.pods.pod_validation import (
 )
 from moorage.autoscaling.karpenter.requirements.requirement import go_integer
 from moorage.autoscaling.karpenter.texts import with_values
-from moorage.objects import Node, NodeClaim, NodePool, Pod, PodDisruptionBudget
+from moorage.objects import Node, NodeClaim, NodePool, Pod
+from moorage.objects.workloads.ownership import is_active
 
 from .claim_conditions import drifted_since, is_consolidatable
 
@@ -142,7 +141,6 @@ class Candidates:
         self.view, self.now = view, now
         self._eventual = eventual
         self._nominated = view.situation.nominated if nominated else frozenset[str]()
-        self._budgets = view.objects.list(PodDisruptionBudget)
         self._pools = {pool.name: pool for pool in view.objects.list(NodePool)}
         self.events: list[NodeEvent] = []
         self.found: list[NodeCandidate] = []
@@ -192,10 +190,10 @@ class Candidates:
         for pod in pods:
             if DO_NOT_DISRUPT in pod.metadata.annotations and is_active(pod) and is_protected(pod, self.now):
                 return with_values(f'pod has "{DO_NOT_DISRUPT}" annotation', Pod=pod.key)
-        for pod in pods if self._budgets else ():
+        for pod in pods:
             if not is_active(pod) or tolerates_disruption(pod) or owned_by(pod, "Node", "v1"):
                 continue
-            matching = budgets_of(pod, self._budgets)
+            matching = self.view.budgets.of(pod)
             keys = f"[{' '.join(budget.key for budget in matching)}]"
             if len(matching) > 1:
                 return f"eviction does not support multiple PDBs (PodDisruptionBudget(s)={keys})"

@@ -15,7 +15,7 @@ from moorage.autoscaling.karpenter.new_nodes_result import FinishedClaim
 from moorage.autoscaling.karpenter.nodes.existing_node import ExistingNode
 from moorage.autoscaling.karpenter.pods.pod_validation import moves_now
 from moorage.autoscaling.karpenter.solve import Solver
-from moorage.objects import Pod, PodDisruptionBudget
+from moorage.objects import Pod
 
 from .candidates import NodeCandidate
 from .claim_conditions import is_fresh
@@ -63,7 +63,6 @@ class Simulations:
         self.view = view
         self.hosts = 0
         self.count = 0
-        self._budgets = view.objects.list(PodDisruptionBudget)
         self._fresh: dict[float, frozenset[str]] = {}
         self._moving: dict[float, list[Pod]] = {}
         self._pending = {pod.key for pod in view.pending}
@@ -85,7 +84,7 @@ class Simulations:
         if now not in self._moving:
             self._moving[now] = view.moving(now)
         moving = self._moving[now]
-        own = [pod for one in candidates for pod in one.pods if moves_now(pod, self._budgets, now)]
+        own = [pod for one in candidates for pod in one.pods if moves_now(pod, view.budgets, now)]
         names = frozenset(one.name for one in candidates)
         placed = [*view.pending, *own, *moving]
         self.count += 1

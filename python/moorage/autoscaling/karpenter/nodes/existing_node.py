@@ -9,15 +9,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from moorage.autoscaling.instance_types.instance_type import InstanceType
-from moorage.autoscaling.karpenter.claims.claim import Candidate, refusal_of
+from moorage.autoscaling.karpenter.claims.claim import Candidate, narrowed, refusal_of
 from moorage.autoscaling.karpenter.claims.daemon_overhead import Daemon
 from moorage.autoscaling.karpenter.claims.type_filter import conflicts
 from moorage.autoscaling.karpenter.pods.pod_shape import HostPort, ShapeBook
 from moorage.autoscaling.karpenter.pods.pod_validation import is_terminal, owned_by
 from moorage.autoscaling.karpenter.pods.volume_alternatives import Storage, Volumes, joined, volumes_of
-from moorage.autoscaling.karpenter.requirements.requirement_set import HOSTNAME, RequirementSet
+from moorage.autoscaling.karpenter.requirements.requirement_set import RequirementSet
 from moorage.autoscaling.karpenter.topology.topology import Host, Topology
 from moorage.objects import CSINode, Pod
+from moorage.objects.model.node import HOSTNAME
 
 from .state_nodes import StateNode
 
@@ -66,17 +67,8 @@ class ExistingNode:
         host = self.as_host(self.requirements)
         if refusal_of(host, shape.requirements):
             return None
-        base = self.requirements.meet(shape.requirements).without(HOSTNAME)
-        for alternative in candidate.alternatives or (None,):
-            requirements = base
-            if alternative is not None:
-                if refusal_of(self.as_host(base), alternative):
-                    continue
-                requirements = base.meet(alternative).without(HOSTNAME)
-            narrowed = topology.narrow(candidate.uid, shape, self.as_host(requirements))
-            if isinstance(narrowed, RequirementSet):
-                return narrowed
-        return None
+        ways = narrowed(host, candidate, topology)
+        return next((found for found in ways if isinstance(found, RequirementSet)), None)
 
     def add(self, candidate: Candidate, requirements: RequirementSet, topology: Topology) -> None:
         """Take a pod."""

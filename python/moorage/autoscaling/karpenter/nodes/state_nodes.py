@@ -12,8 +12,8 @@ from functools import cached_property
 from moorage._core.base.quantity import Quantity, parse
 from moorage.autoscaling.instance_types.labels import INSTANCE_TYPE, POOL
 from moorage.autoscaling.karpenter.pods.pod_validation import GROUP
-from moorage.autoscaling.karpenter.requirements.requirement_set import HOSTNAME
 from moorage.objects import Condition, Node, NodeClaim, Taint
+from moorage.objects.model.node import HOSTNAME
 
 REGISTERED, INITIALIZED = f"{GROUP}/registered", f"{GROUP}/initialized"
 _READINESS = "readiness.k8s.io/"

@@ -17,7 +17,7 @@ from moorage._core.base.quantity import Quantity
 from moorage._core.base.resources import pod_requests
 from moorage._core.base.selectors import tolerates
 from moorage.autoscaling.karpenter.go_order import go_sorted
-from moorage.autoscaling.karpenter.requirements.requirement_set import HOSTNAME, RequirementSet, Vocabulary
+from moorage.autoscaling.karpenter.requirements.requirement_set import RequirementSet, Vocabulary
 from moorage.autoscaling.karpenter.texts import taint_text, with_values
 from moorage.objects import (
     Affinity,
@@ -34,6 +34,7 @@ from moorage.objects import (
     TopologySpreadConstraint,
     WeightedPodAffinityTerm,
 )
+from moorage.objects.model.node import HOSTNAME
 
 ONE_POD = Quantity("1e0") + Quantity("0")
 """One pod, in the format in which Karpenter counts them."""

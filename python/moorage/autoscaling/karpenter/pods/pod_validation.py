@@ -11,18 +11,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from moorage._core.base.label_syntax import requirement_errors
 from moorage.autoscaling.instance_types.labels import POOL
 from moorage.autoscaling.karpenter.requirements.requirement import NORMALIZED, go_integer
-from moorage.autoscaling.karpenter.requirements.requirement_set import HOSTNAME, Vocabulary
+from moorage.autoscaling.karpenter.requirements.requirement_set import Vocabulary
 from moorage.autoscaling.karpenter.texts import with_values
 from moorage.go_texts import parse_duration
 from moorage.objects import (
-    LabelSelectorMatcher,
     NodeSelectorRequirement,
     Pod,
     PodDisruptionBudget,
     PodSpec,
     Taint,
 )
+from moorage.objects.model.node import HOSTNAME
 from moorage.objects.workloads.ages import seconds
+from moorage.objects.workloads.disruption import BudgetSelectors
+from moorage.objects.workloads.ownership import FINISHED, is_active
 
 from .pod_shape import PodShape, untolerated
 from .volume_alternatives import Storage, claim_problems
@@ -42,7 +44,7 @@ def owned_by(pod: Pod, kind: str, api_version: str) -> bool:
 
 
 def is_terminal(pod: Pod) -> bool:
-    return pod.status.phase in ("Failed", "Succeeded")
+    return pod.status.phase in FINISHED
 
 
 def failed_to_schedule(pod: Pod) -> bool:
@@ -116,11 +118,6 @@ def _restricted(key: str, well_known: Iterable[str]) -> Iterator[str]:
         )
 
 
-def is_active(pod: Pod) -> bool:
-    """Whether a pod neither has ended nor is about to."""
-    return not is_terminal(pod) and pod.metadata.deletion_timestamp is None
-
-
 def is_reschedulable(pod: Pod) -> bool:
     """Whether a pod needs another node when its own goes."""
     terminating = pod.metadata.deletion_timestamp is not None
@@ -129,7 +126,7 @@ def is_reschedulable(pod: Pod) -> bool:
     return not (owned_by(pod, "DaemonSet", "apps/v1") or owned_by(pod, "Node", "v1"))
 
 
-def moves_now(pod: Pod, budgets: Sequence[PodDisruptionBudget], now: float) -> bool:
+def moves_now(pod: Pod, budgets: BudgetSelectors, now: float) -> bool:
     """Whether a pod of a node that goes needs another node now (seconds since 1970)."""
     if not is_reschedulable(pod):
         return False
@@ -137,7 +134,7 @@ def moves_now(pod: Pod, budgets: Sequence[PodDisruptionBudget], now: float) -> b
         return True
     if is_protected(pod, now):
         return False
-    return not budgets or tolerates_disruption(pod) or not _blocked(pod, budgets)
+    return tolerates_disruption(pod) or not _blocked(pod, budgets.of(pod))
 
 
 def tolerates_disruption(pod: Pod) -> bool:
@@ -158,25 +155,14 @@ def is_protected(pod: Pod, now: float) -> bool:
     return duration > 0 and (start is None or now - seconds(start) < duration)
 
 
-def budgets_of(pod: Pod, budgets: Sequence[PodDisruptionBudget]) -> list[PodDisruptionBudget]:
-    """The budgets that select a pod."""
-    return [
-        budget
-        for budget in budgets
-        if budget.namespace == pod.namespace
-        and LabelSelectorMatcher(budget.spec.selector).matches(pod.metadata.labels)
-    ]
-
-
 def goes_unready(pod: Pod, budget: PodDisruptionBudget) -> bool:
     """Whether a budget lets a pod go because the pod is not ready."""
     unready = any(one.type == "Ready" and one.status == "False" for one in pod.status.conditions)
     return unready and budget.spec.unhealthy_pod_eviction_policy == "AlwaysAllow"
 
 
-def _blocked(pod: Pod, budgets: Sequence[PodDisruptionBudget]) -> bool:
+def _blocked(pod: Pod, matching: Sequence[PodDisruptionBudget]) -> bool:
     """Whether budgets can never let a pod go."""
-    matching = budgets_of(pod, budgets)
     if len(matching) != 1:
         return len(matching) > 1
     spec = matching[0].spec

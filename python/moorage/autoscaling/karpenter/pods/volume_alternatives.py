@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from moorage.autoscaling.karpenter.requirements.requirement_set import HOSTNAME, RequirementSet, Vocabulary
+from moorage.autoscaling.karpenter.requirements.requirement_set import RequirementSet, Vocabulary
 from moorage.autoscaling.karpenter.texts import with_values
 from moorage.objects import PersistentVolume, PersistentVolumeClaim, Pod, StorageClass, Volume
+from moorage.objects.model.node import HOSTNAME
 from moorage.volume.constants import BIND_COMPLETED
 from moorage.volume.migration import MIGRATED, UNCOUNTED
 

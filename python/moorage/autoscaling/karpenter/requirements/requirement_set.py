@@ -10,10 +10,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from moorage.objects import NodeSelectorRequirement
+from moorage.objects.model.node import HOSTNAME
 
 from .requirement import EXCLUDING, INTEGER, LAST, NORMALIZED, Key, Requirement
-
-HOSTNAME = "kubernetes.io/hostname"
 
 
 @dataclass(eq=False, slots=True)

@@ -10,8 +10,9 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 
 from moorage.autoscaling.karpenter.pods.pod_shape import PodShape, untolerated
-from moorage.autoscaling.karpenter.requirements.requirement_set import HOSTNAME, RequirementSet
+from moorage.autoscaling.karpenter.requirements.requirement_set import RequirementSet
 from moorage.objects import Taint, Toleration, TopologySpreadConstraint
+from moorage.objects.model.node import HOSTNAME
 
 
 def odd(items: Iterable[Hashable]) -> frozenset[Hashable]:

@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 from moorage.autoscaling.karpenter.pods.pod_shape import Labelled, PodShape
 from moorage.autoscaling.karpenter.requirements.requirement import Requirement
-from moorage.autoscaling.karpenter.requirements.requirement_set import HOSTNAME, RequirementSet
+from moorage.autoscaling.karpenter.requirements.requirement_set import RequirementSet
 from moorage.objects import Taint
+from moorage.objects.model.node import HOSTNAME
 
 from .counted_groups import CountedGroup, CountedGroups
 from .topology_group import ANTI_AFFINITY, Ties, TopologyGroup

@@ -12,8 +12,8 @@ from functools import cached_property
 
 from moorage.autoscaling.karpenter.pods.pod_shape import Labelled
 from moorage.autoscaling.karpenter.requirements.requirement import Key, Requirement, bits
-from moorage.autoscaling.karpenter.requirements.requirement_set import HOSTNAME
 from moorage.objects import LabelSelector, LabelSelectorMatcher
+from moorage.objects.model.node import HOSTNAME
 
 from .node_filter import NodeFilter, odd
 

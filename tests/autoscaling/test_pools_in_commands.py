@@ -202,10 +202,12 @@ def test_a_pool_is_compared_as_a_change(tmp_path: Path, capsys: pytest.CaptureFi
     changed = (
         Path(CLUSTER[1]).read_text().partition("---")[0].replace("[m6i.large, m5.xlarge]", "[m6i.large]")
     )
-    (tmp_path / "pool.yaml").write_text(changed)
+    (tmp_path / "pool.yaml").write_text(changed.rstrip() + "\n  disruption: {consolidateAfter: 1h}\n")
     assert main(["compare", "as-is", str(tmp_path / "pool.yaml"), *CLUSTER, *TYPES, "-o", "json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert "Karpenter 1.15.0 makes the new nodes, with types of instance_types.yaml." in document["warnings"]
+    (told,) = (text for text in document["warnings"] if "The disruption of NodePool general differs" in text)
+    assert "ask plan consolidate with each, or sweep over a replay" in told
     before, after = (one["measures"] for one in document["alternatives"])
     assert (before["new nodes"], before["new nodes $/h"], before["without a node"]) == (6, 0.8568, 0)
     assert (after["new nodes"], after["new nodes $/h"], after["without a node"]) == (5, 0.336, 2)

@@ -11,7 +11,13 @@ from click.core import ParameterSource
 from moorage.cli.messages import Stages
 from moorage.cli.options.decorators import output_option
 from moorage.cli.options.inputs import input_or_synthetic_options, scheduler_options
-from moorage.cli.options.new_node_options import OPTION, no_new_nodes, node_source_options, refuse_groups
+from moorage.cli.options.new_node_options import (
+    OPTION,
+    differing_disruption,
+    no_new_nodes,
+    node_source_options,
+    refuse_groups,
+)
 from moorage.cli.options.option_groups import AnsweringCommand
 
 if TYPE_CHECKING:
@@ -74,6 +80,7 @@ def compare(alternatives: tuple[str, ...], from_scratch: bool, output: str, **op
                 stage()
     warnings = _warnings(done)
     warnings += dict.fromkeys(one.simulation.grown.source for one in done if one.simulation.grown is not None)
+    warnings += differing_disruption([one.simulation.cluster for one in done])
     if compared is not None:
         warnings += no_new_nodes(done[0].simulation.cluster, "a comparison of releases")
     print_notes(warnings, *(one.simulation.cluster for one in done))

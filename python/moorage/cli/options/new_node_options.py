@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 from click.core import ParameterSource
 
-from moorage.errors import number_of
+from moorage.errors import first_of, number_of
 
 from .decorators import all_of
 from .number_ranges import WholeNumber
@@ -17,7 +18,7 @@ from .number_ranges import WholeNumber
 if TYPE_CHECKING:
     from moorage.autoscaling import GroupSettings, InstanceType
     from moorage.cli.runs.coming_nodes import ComingNodes
-    from moorage.objects import Cluster, Node
+    from moorage.objects import Cluster, Node, NodePool
 
 OPTION, GROUPS, SIZES = "--instance-types", "--node-groups", "--group-sizes"
 NOT_SIMULATED = ("ProvisioningRequest", "CapacityBuffer", "CapacityQuota")
@@ -151,6 +152,20 @@ def coming_nodes(options: Mapping[str, Any], cluster: Cluster) -> ComingNodes | 
     growth = Growth(known, seed=options["seed"], groups=groups)
     kinds = [kind for kind in cluster.skipped if kind.partition(".")[0] in NOT_SIMULATED]
     return ComingNodes(growth, draws, sources, types, tuple(kinds))
+
+
+def differing_disruption(clusters: Sequence[Cluster]) -> Iterator[str]:
+    """Yield that clusters whose NodePools differ in when nodes go are not told apart by a run."""
+    rules: dict[str, list[object]] = {}
+    for one in chain.from_iterable(cluster.others for cluster in clusters):
+        if one.kind == "NodePool":
+            rules.setdefault(one.name, []).append(cast("NodePool", one).spec.disruption)
+    names = [name for name, found in rules.items() if any(one != found[0] for one in found)]
+    if names:
+        yield (
+            f"The disruption of NodePool {first_of(names, 3)} differs, but no node goes in a comparison: ask "
+            "plan consolidate with each, or sweep over a replay (docs/karpenter.md)."
+        )
 
 
 def no_new_nodes(cluster: Cluster, what: str, can_grow: bool = False) -> Iterator[str]:

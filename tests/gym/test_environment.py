@@ -193,6 +193,22 @@ def test_pods_that_are_left_pending_get_nodes_of_karpenter() -> None:
     assert (is_over, told["pending"]) == (True, 0)
 
 
+def test_pods_that_karpenter_evicts_are_offered_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nodes go at noon, and the agent chooses where their pods go."""
+    monkeypatch.chdir(ROOT)
+    env = make(mo.Timeline.read("examples/karpenter/policies.yaml"), nodes=12)
+    env.reset()
+    offers, is_over = list[float](), False
+    while not is_over:
+        offers.append(episode_of(env).clock.now)
+        names = [name for name in fits(env) if name]
+        _, _, is_over, _, told = choose(env, names[0] if names else "")
+    removed = [time for time, _, _ in episode_of(env).recorder.disruptions]
+    assert removed[0] == 43275
+    assert 43275 in offers
+    assert told["pending"] == 0
+
+
 def test_what_environments_do_not_have_is_refused() -> None:
     over = timeline("a", pods=1)
     with pytest.raises(mo.InputError, match="num_envs: must be at least 1, not 0"):

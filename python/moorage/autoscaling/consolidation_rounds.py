@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -12,15 +11,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import structs
 
 from moorage.changes import cluster_changes as changes
 from moorage.changes.drain import reason_to_stay
 from moorage.errors import InputError, number_of
-from moorage.objects import NodeClaim, NodePool, Pod
+from moorage.objects import NodePool, Pod
 from moorage.objects.time_spans import parse_moment
 from moorage.scheduler import PodScheduler, ScheduleResult
-from moorage.store import NotFoundError
 from moorage.tables import Table, Tabular
 
 from .assumed_claims import assume_claims
@@ -32,6 +29,7 @@ from .karpenter.disruption.disrupt import METHODS, REASONS, Disruption, MethodRe
 from .karpenter.disruption.staying_nodes import Stay, staying
 from .karpenter.karpenter_options import VERSION
 from .karpenter.pods.pod_validation import is_reschedulable
+from .launched_nodes import remove_claims
 from .least_price import LEFT_OUT, least_price
 from .node_prices import foreign_zones
 from .pending_provisioning import check_options, pass_question
@@ -309,13 +307,16 @@ class ConsolidationRounds:
     def take(self, method: str, command: Command) -> None:
         """Do what a command says, and place the pods."""
         scheduler = self._scheduler
-        names = [one.state.node.name for one in command.candidates if one.state.node is not None]
+        going = {one.claim.name: one.state.node.name for one in command.candidates if one.state.node}
+        names = [*going.values()]
         there = {pod.key: pod for one in command.candidates for pod in one.pods}
         before = self._places()
         self._growth = replace(self._growth, past_names=self._growth.past_names | {*names})
         made, _ = make_nodes(scheduler, command.new_claims(), len(self.steps) + 1, self._growth.past_names)
         kept, result = self._drained(names)
-        self._remove(command, {there[key].spec.node_name for key in kept if key in there})
+        stuck = {there[key].spec.node_name for key in kept if key in there}
+        remove_claims(scheduler, {claim: node for claim, node in going.items() if node not in stuck})
+        self._stuck |= stuck
         result = scheduler.run() if scheduler.pods.pending else result
         now_left = left_pods(scheduler, result)
         pending = scheduler.pods.pending
@@ -367,16 +368,3 @@ class ConsolidationRounds:
                 break
             kept, result = again.unfinished, scheduler.run()
         return {name.removeprefix("Pod "): why for name, why in kept.items()}, result
-
-    def _remove(self, command: Command, stuck: set[str]) -> None:
-        """Delete nodes that are empty, with their claims."""
-        gone = [one for one in command.candidates if one.state.node and one.state.node.name not in stuck]
-        if gone:
-            changes.remove_nodes(self._scheduler, [one.name for one in gone])
-        for one in gone:
-            with suppress(NotFoundError):  # some stores delete it with its node
-                metadata = structs.replace(one.claim.metadata, finalizers=())  # Karpenter takes them off
-                self._scheduler.client.update(structs.replace(one.claim, metadata=metadata))
-                self._scheduler.client.delete(NodeClaim, one.claim.name)
-        self._scheduler.sync()
-        self._stuck |= stuck

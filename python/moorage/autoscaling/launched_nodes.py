@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 
 from msgspec.structs import replace
 
+from moorage.changes import cluster_changes as changes
 from moorage.objects import (
     Condition,
     Node,
@@ -18,6 +20,8 @@ from moorage.objects import (
 )
 from moorage.objects.model.karpenter import NodeClaimStatus
 from moorage.objects.model.node import HOSTNAME, NodeSpec, NodeStatus
+from moorage.scheduler import PodScheduler
+from moorage.store import NotFoundError
 
 from .instance_types.instance_type import InstanceType, Offering
 from .instance_types.labels import CAPACITY_TYPE, INSTANCE_TYPE, POOL, ZONE
@@ -86,3 +90,18 @@ def _texts(amounts: Mapping[str, Quantity]) -> dict[str, str | int | float]:
 
 def _tells(one: NodeSelectorRequirement) -> bool:
     return one.operator == "In" and len(one.values) == 1
+
+
+def remove_claims(scheduler: PodScheduler, claims: Mapping[str, str]) -> None:
+    """Delete claims with their nodes, which are empty, by the names of both; a node may have never come."""
+    client = scheduler.client
+    nodes: list[Node] = client.list(Node)[0]
+    names = {*claims.values()}
+    changes.remove_nodes(scheduler, [node.name for node in nodes if node.name in names])
+    left: list[NodeClaim] = client.list(NodeClaim)[0]
+    for claim in left:
+        if claim.name in claims:
+            client.update(replace(claim, metadata=replace(claim.metadata, finalizers=())))
+            with suppress(NotFoundError):  # its finalizers alone have kept it
+                client.delete(NodeClaim, claim.name)
+    scheduler.sync()

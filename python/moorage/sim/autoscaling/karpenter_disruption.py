@@ -32,6 +32,7 @@ from moorage.autoscaling.karpenter.pods.pod_validation import (
     is_terminal,
     tolerates_disruption,
 )
+from moorage.autoscaling.launched_nodes import remove_claims
 from moorage.errors import number_of
 from moorage.go_texts import parse_duration
 from moorage.objects import Node, NodeClaim, Pod
@@ -228,7 +229,7 @@ class Disrupter:
             with self._replayer.removing():
                 forced = self._evict(one, claim, now)
                 if forced < 0:
-                    self._remove(one.node, name)
+                    remove_claims(self._scheduler, {name: one.node})
                     del departures[name]
                 else:
                     departures[name] = replace(one, tried=now, forced=forced)
@@ -263,14 +264,3 @@ class Disrupter:
                 ends.append(last)
         left = self._scheduler.evict(evicted).unfinished if evicted else {}
         return min(ends) if has_left or left else -1.0
-
-    def _remove(self, node: str, claim_name: str) -> None:
-        """Delete a node that is empty, and its claim."""
-        if self._nodes.find(Node, node) is not None:
-            self._scheduler.remove_nodes(node)
-        claim = self._nodes.find(NodeClaim, claim_name)
-        if claim is not None and claim.metadata.finalizers:
-            self._client.update(replace(claim, metadata=replace(claim.metadata, finalizers=())))
-        if self._nodes.find(NodeClaim, claim_name) is not None:
-            self._client.delete(NodeClaim, claim_name)
-        self._scheduler.sync()

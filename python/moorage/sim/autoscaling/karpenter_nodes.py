@@ -24,9 +24,9 @@ from moorage.objects import Condition, Node, NodeClaim, NodePool, Object, Pod, T
 from moorage.objects.read.object_defaults import defaults
 from moorage.objects.time_spans import parse_moment
 from moorage.sim.timeline import Event, Verb
-from moorage.store import DeletedFinalStateUnknown, NotFoundError
+from moorage.store import NotFoundError
 from moorage.store.clock import timestamp
-from moorage.store.informers.handler_functions import last_state
+from moorage.store.informers.handler_functions import HandlerFunctions
 
 from .karpenter_state import KarpenterState, Launching
 
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 NOMINATED = 20.0
 """Seconds for which pods are expected on a node."""
+OURS = "moorage"
+"""The version of our hashes of templates."""
 NOT_READY = Taint(key="node.kubernetes.io/not-ready", effect="NoSchedule")
 K = TypeVar("K", bound=Object)
 
@@ -52,7 +54,10 @@ class KarpenterNodes:
         self._options = KarpenterOptions(spot_to_spot=times.spot_to_spot)
         self._catalogue: tuple[KarpenterOptions, Catalogue] | None = None
         self._touched: set[str] = set()
-        self.scheduler.informers.informer(Pod).add_event_handler(self)
+        handler = HandlerFunctions(self._touch, self._updated, self._touch)
+        self.scheduler.informers.informer(Pod).add_event_handler(handler)
+        self.scheduler.sync()
+        self._touched.clear()  # pods that are there have not come now
 
     def stamp(self, now: float) -> str:
         """A time as objects have it."""
@@ -150,25 +155,20 @@ class KarpenterNodes:
 
     def note_hashes(self) -> None:
         """Give pools the hash of their template, from which claims drift when it changes."""
-        known = self.state.hashes
         pools: list[NodePool] = self.client.list(NodePool)[0]
         for pool in pools:
             template, notes = pool.spec.template, pool.metadata.annotations
             counted = replace(template, spec=replace(template.spec, requirements=()))
             digest = sha256(msgspec.json.encode(counted)).hexdigest()[:16]
-            is_new = all(name != pool.name for name, _ in known)
-            known.setdefault((pool.name, digest), notes.get(HASH, digest) if is_new else digest)
-            hashes = {HASH: known[pool.name, digest], HASH_VERSION: notes.get(HASH_VERSION, "v3")}
-            if not hashes.items() <= notes.items():
-                self._annotate(pool, hashes)
-            if is_new:
+            hashes = {HASH: digest, HASH_VERSION: OURS}
+            if notes.get(HASH_VERSION) != OURS:  # claims that had not drifted get the hash of this version
                 claims: list[NodeClaim] = self.client.list(NodeClaim)[0]
                 for claim in claims:
-                    if (
-                        claim.metadata.labels.get(POOL) == pool.name
-                        and HASH not in claim.metadata.annotations
-                    ):
-                        self._annotate(claim, hashes)
+                    if claim.metadata.labels.get(POOL) == pool.name:
+                        was = claim.metadata.annotations.get(HASH, notes.get(HASH))
+                        self._annotate(claim, hashes if was == notes.get(HASH) else {HASH_VERSION: OURS})
+            if not hashes.items() <= notes.items():
+                self._annotate(pool, hashes)
 
     def _annotate(self, obj: Object, notes: dict[str, str]) -> None:
         annotations = obj.metadata.annotations | notes
@@ -192,18 +192,11 @@ class KarpenterNodes:
                 status = replace(claim.status, last_pod_event_time=self.stamp(now))
                 self.client.update(replace(claim, status=status))
 
-    def on_add(self, obj: Pod, is_in_initial_list: bool) -> None:
-        if not is_in_initial_list:
-            self._touch(obj)
-
-    def on_update(self, old: Pod, new: Pod) -> None:
+    def _updated(self, old: Pod, new: Pod) -> None:
         ends = is_terminal(new) and not is_terminal(old)
         is_going = new.metadata.deletion_timestamp is not None and old.metadata.deletion_timestamp is None
         if ends or is_going or old.spec.node_name != new.spec.node_name:
             self._touch(new)
-
-    def on_delete(self, obj: Pod | DeletedFinalStateUnknown[Pod]) -> None:
-        self._touch(last_state(obj))
 
     def _touch(self, pod: Pod) -> None:
         if pod.spec.node_name and not owned_by(pod, "DaemonSet", "apps/v1"):

@@ -48,39 +48,27 @@ class Departure(msgspec.Struct, frozen=True):
 
 
 class KarpenterState(msgspec.Struct):
-    """What is remembered; all times are seconds from the start of the timeline.
+    """What is remembered; times are seconds from the start of the timeline.
 
     Attributes
     ----------
-    launching : list of Launching
-    first, last : float
-        When the first and the last pod came since the last pass; infinite without one.
-    passed : float
-        When the last pass over pods was.
+    first, last, passed : float
+        When the first and the last pod came since the last pass over pods, and when that was.
     waiting : frozenset of str
         Pods that need another node, of which Karpenter knows.
     serials : dict of str to int
         Number of the last node of each pool.
-    mark : tuple of int
-        State of the cluster when it was last looked at.
-    next_pass, due : float
-        The earliest time of the next pass over nodes; and when it is, as then something may have changed.
-    passed_mark : tuple of int
-        State of the cluster after the last pass over nodes that found nothing.
-    wakes : float
-        When that pass may find something though nothing has changed.
+    mark, passed_mark : tuple of int
+        State of the cluster when it was last looked at, and after a pass over nodes that found nothing.
+    next_pass, due, wakes : float
+        The earliest time of the next pass over nodes, when it is, and when it may find something though
+        nothing has changed.
     nominated : dict of str to float
         Until when pods are expected on nodes.
-    proposal : Proposal or None
-    replacing : list of Replacing
     departures : dict of str to Departure
         By the name of the claim.
-    again : float
-        When nodes are drained again, or a replacement is given up.
-    expires : float
-        When the next claim expires.
-    hashes : dict of (str, str) to str
-        The hash of a pool's template, as claims have it, by pool and template.
+    again, expires : float
+        When nodes are drained again, or a replacement is given up; and when the next claim expires.
     """
 
     launching: list[Launching] = []
@@ -100,7 +88,6 @@ class KarpenterState(msgspec.Struct):
     departures: dict[str, Departure] = {}
     again: float = math.inf
     expires: float = math.inf
-    hashes: dict[tuple[str, str], str] = {}
 
     def copy(self) -> KarpenterState:
         """Return an independent copy; what it holds is never changed."""

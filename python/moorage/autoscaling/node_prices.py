@@ -13,9 +13,9 @@ from .instance_types.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
 
 def foreign_zones(nodes: Iterable[Node], types: Iterable[InstanceType]) -> list[str]:
     """Return a warning if no type is offered in a zone of the nodes, as with types of another region."""
-    there = {node.metadata.labels.get(ZONE, "") for node in nodes} - {""}
     offered = {one.zone for kind in types for one in kind.offerings} - {""}
-    if not there or not offered or there & offered:
+    there = {node.metadata.labels.get(ZONE, "") for node in nodes} - {""} if offered else set()
+    if not there or there & offered:
         return []
     here, elsewhere = (examples(sorted(zones), 3) for zones in (there, offered))
     return [f"The instance types are offered in {elsewhere} alone; the nodes are in {here}."]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from typing import Unpack
 
@@ -45,13 +45,19 @@ def expanded(cluster: Cluster, **options: Unpack[SchedulerOptions]) -> Cluster:
     """
     scheduler = PodScheduler(cluster, **options)
     refused = [*cluster.refused, *scheduler.refused_pods()]
-    warnings = [*cluster.warnings, *admission_warnings(scheduler.client), *refusal_warnings(refused)]
+    pods: list[Pod] = scheduler.client.list(Pod)[0]
+    namespaces = dict.fromkeys(pod.namespace for pod in pods)
+    added = admission_warnings(scheduler.client, namespaces, [pod for pod in pods if not pod.spec.node_name])
+    warnings = [*cluster.warnings, *added, *refusal_warnings(refused)]
     return replace(with_objects(cluster, scheduler.client), refused=refused, warnings=warnings)
 
 
-def admission_warnings(client: ObjectClient) -> Iterator[str]:
-    """Yield sentences about what admission adds to new pods, or a distribution would add."""
-    return admission_of(client).additions.warnings(client.list(Pod)[0], client.list(Node)[0])
+def admission_warnings(
+    client: ObjectClient, namespaces: Collection[str], pods: Iterable[Pod]
+) -> Iterator[str]:
+    """Yield sentences about what admission adds to new pods, or a distribution would add; see
+    `Additions.warnings`."""
+    return admission_of(client).additions.warnings(namespaces, pods, lambda: client.list(Node)[0])
 
 
 def with_objects(cluster: Cluster, client: ObjectClient) -> Cluster:

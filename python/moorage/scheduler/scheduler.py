@@ -20,7 +20,6 @@ from moorage.objects.model.cluster import Cluster, RefusedPod
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.pod_group import AnyGroup
 from moorage.objects.read.python_values import Source
-from moorage.objects.workloads.naming import Names
 from moorage.plugins.registry import default_profile, read_configuration
 from moorage.releases import DEFAULT, pod_gates, release_named
 from moorage.releases import feature_gates as all_gates
@@ -59,6 +58,7 @@ from .scheduler_parts import SchedulerParts
 from .scheduling_context import SchedulingContext
 from .transaction_parts import TransactionParts
 from .volume_controllers import volume_controller
+from .written_clusters import write_cluster
 
 if TYPE_CHECKING:
     from .scheduler_metrics import SchedulerMetrics
@@ -144,21 +144,7 @@ class PodScheduler(SchedulerParts):
         """Have informers report to the cache and the queue; write a Cluster to the scheduler's own store."""
         self.sync()
         if isinstance(cluster, Cluster) and self.store is not None:
-            self.store.siblings = cluster.siblings
-            # After the first sync, so that handlers receive the objects in this order, not in that of a list.
-            turns = cluster.turns if self.controllers is not None else {}
-            in_turn = [pod for pod in cluster.pods if pod.key in turns] if turns else []
-            pods = [pod for pod in cluster.pods if pod.key not in turns] if turns else cluster.pods
-            objects = *cluster.namespaces, *cluster.nodes, *cluster.others, *pods, *cluster.finished
-            self.store.create_many(objects)
-            if self.controllers is not None:
-                self.sync(with_controllers=False)
-                self.controllers.start(in_turn, turns)
-            self.store.names = Names()
-            for key in turns:
-                self.store.names.take(Pod.__name__, *key.split("/"))
-            self.sync()
-            self.store.names = None
+            write_cluster(self, self.store, cluster)
 
     def transaction(self) -> Bracket[Transaction]:
         """Undo the changes of the block at its end, unless the transaction is committed and no exception was

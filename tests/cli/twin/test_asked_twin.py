@@ -33,6 +33,19 @@ from moorage.store.api import connect
 
 FILE = str(ROOT / "examples/demo.yaml")
 RELEASE = json.dumps(pod("new")).encode()
+LABELS = {"app": "front"}
+WORKLOAD = json.dumps(
+    {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "front"},
+        "spec": {
+            "replicas": 2,
+            "selector": {"matchLabels": LABELS},
+            "template": {"metadata": {"labels": LABELS}, "spec": pod("front")["spec"]},
+        },
+    }
+).encode()
 Query = list[tuple[str, str]]
 QUESTIONS: list[tuple[str, Query, bytes]] = [
     ("check", [("drain", "a"), ("survive", "node")], b""),
@@ -46,6 +59,10 @@ QUESTIONS: list[tuple[str, Query, bytes]] = [
     ("compare", [("alternatives", "as-is"), ("alternatives", "cordon a")], b""),
     ("compare", [("alternatives", "kubernetes 1.35"), ("alternatives", "kubernetes 1.37")], b""),
     ("simulate", [], RELEASE),
+    ("check", [("output", "wide")], WORKLOAD),
+    ("explain", [("target", "deploy/front")], WORKLOAD),
+    ("simulate", [("output", "wide")], WORKLOAD),
+    ("check", [("scale", "deploy/front=3"), ("drain", "a")], WORKLOAD + RELEASE),
 ]
 
 

@@ -147,7 +147,7 @@ def capacity(  # noqa: PLR0913
             [pod for pod, _ in pods if pod.key != found.failed] if found.failed and not found.rounds else []
         )
         alone = {} if gang else {pod.key: scheduler.capacity(pod).count for pod in others}
-    warnings = [*input_warnings(cluster, scheduler), *without_effect, *read.warnings]
+    warnings = [*input_warnings(cluster, beginning), *without_effect, *read.warnings]
     warnings += [*template_group_warnings(scheduler, pods, gang), *cluster.siblings.sentences()]
     warnings += [] if coming is not None else no_new_nodes(cluster, "capacity", can_grow=True)
     print_notes(warnings, cluster)

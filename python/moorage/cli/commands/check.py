@@ -153,9 +153,11 @@ def check(
         compared = Compared([*names, *(change.text for change in changes)])
         if options["upgrade_from"] is None:
             settings: Mapping[str, Any] = scheduler_settings(options, after)
-            preparation = Preparation(after, settings, changes, coming_nodes(options, after))
+            earlier = begin(before, settings)
+            beginning = earlier if after is before else begin(after, settings, earlier)
+            preparation = Preparation(after, settings, changes, coming_nodes(options, after), beginning)
             stage()
-            waiting = (preparation.beginning if after is before else begin(before, settings)).waiting
+            waiting = earlier.waiting
             done = preparation.run(stage)
             compared = compared._replace(grown=done.grown)
         else:
@@ -176,8 +178,8 @@ def check(
         verdict = judge(done, waiting, allowed, new_only, causes)._replace(compared=compared)
         stage()
         if options["survive"] is not None:
-            earlier = Scheduler(before, **settings) if new_only else None
-            verdict = verdict.with_losses(_survival(done, options, earlier), allowed)
+            undisturbed = Scheduler(before, **settings) if new_only else None
+            verdict = verdict.with_losses(_survival(done, options, undisturbed), allowed)
     warnings = [
         *told,
         *done.warnings(),

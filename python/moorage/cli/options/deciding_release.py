@@ -39,9 +39,10 @@ def deciding_release(cluster: Cluster, named: str | None) -> DecidingRelease:
     version, reason = found
     release, is_its_own = nearest_release(version)
     if not is_its_own:
-        cluster.warnings.append(
+        cluster.warnings.insert(
+            0,
             f"moorage has no release {version.major}.{version.minor} ({reason}); "
-            f"{NEAREST.format(release.version)}. {NAMED} chooses another."
+            f"{NEAREST.format(release.version)}. {NAMED} chooses another.",
         )
     return DecidingRelease(release.version, reason)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -142,6 +143,8 @@ def load_input(options: Mapping[str, Any]) -> Cluster:
     Cluster
         The cluster.
     """
+    if len(_sources(options)) > 1 and options["synthetic"] is None:
+        return load_before_and_after(options, needs_before=False)[1]
     if options["synthetic"] is None:
         from moorage.devices.selector_validation import SelectorValidation
         from moorage.objects import load
@@ -160,13 +163,15 @@ def load_input(options: Mapping[str, Any]) -> Cluster:
     return _checked(make(**_sizes(options["synthetic"]), seed=options["seed"]), options)
 
 
-def load_before_and_after(options: Mapping[str, Any]) -> tuple[Cluster, Cluster]:
+def load_before_and_after(options: Mapping[str, Any], needs_before: bool = True) -> tuple[Cluster, Cluster]:
     """Load the cluster of ``--kubeconfig`` or else of the first ``-f``, and that of all.
 
     Parameters
     ----------
     options : mapping of str to object
         See `load_input`.
+    needs_before : bool
+        See `load.load_before_and_after`.
 
     Returns
     -------
@@ -180,10 +185,20 @@ def load_before_and_after(options: Mapping[str, Any]) -> tuple[Cluster, Cluster]
     from moorage.objects.read import load
 
     selectors = SelectorValidation()
-    paths = _files(options)
     check = _checking(options, selectors)
+    before = _prepared({**options, "files": options["files"][:1]})
+    if before is not None:
+        further = [file_named(name) for name in options["files"][1:]]
+        after = load.load_joined(before, *further, **_reading(options), check=check)
+        if after is not None:
+            after.warnings += selectors.warnings
+            return before, _checked(after, options)
+        sys.stdin.seek(0)  # a question is read again
+    paths = _files(options)
     with _naming_traces(options["files"]):
-        before, after = load.load_before_and_after(*paths, **_reading(options), check=check)
+        before, after = load.load_before_and_after(
+            *paths, **_reading(options), check=check, needs_before=needs_before
+        )
     after.warnings += selectors.warnings
     return before, _checked(after, options)
 
@@ -191,22 +206,25 @@ def load_before_and_after(options: Mapping[str, Any]) -> tuple[Cluster, Cluster]
 class PreparedInput:
     """Objects that were read elsewhere, in place of a file, with what commands have made of them.
 
-    A process that answers many commands prepares it once, and forks for each of them. What is taken is gone,
-    as a command may change it.
+    A process that answers many commands prepares it once, and forks for each of them.
     """
 
     def __init__(self, listed: Listed) -> None:
         self.listed = listed
         self._kept: list[tuple[object, Any]] = []
+        self._taken: list[Any] = []  # to free it would copy it: a fork ends without that
 
     def keep(self, key: object, what: object) -> None:
         """Keep what depends on a key alone."""
         self._kept.append((key, what))
 
     def take(self, key: object) -> Any:
-        """Return what was kept for an equal key; None without it."""
+        """Return what was kept for an equal key, once, as a command may change it; None without it."""
         at = next((at for at, (one, _) in enumerate(self._kept) if one == key), None)
-        return None if at is None else self._kept.pop(at)[1]
+        if at is None:
+            return None
+        self._taken.append(self._kept.pop(at)[1])
+        return self._taken[-1]
 
 
 def held_inputs() -> Mapping[str, PreparedInput]:
@@ -405,12 +423,12 @@ def _reading(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def _checked(cluster: Cluster, options: Mapping[str, Any]) -> Cluster:
     """Say that there is no node; determine which release decides; refuse a namespace that does not exist."""
-    if "version" in options:
+    if "version" in options and cluster.release is None:
         from .deciding_release import deciding_release
 
         cluster.release = deciding_release(cluster, options["version"])
     if not cluster.nodes:
-        cluster.warnings.append(f"{NO_NODE}.")
+        cluster.warnings.insert(0, f"{NO_NODE}.")
     return _with_namespace(cluster, options)
 
 

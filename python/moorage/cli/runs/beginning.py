@@ -19,46 +19,55 @@ from moorage.cli.options.inputs import (
 from moorage.controllers.workloads import Rollout
 from moorage.controllers.workloads.awaited_pods import AwaitedPod
 from moorage.facade import Scheduler
-from moorage.objects import Cluster, DaemonSet, Node, Object, Pod
+from moorage.objects import Cluster, DaemonSet, Node, Object, ObjectMeta, Pod, PodSpec
 from moorage.objects.model.workload import ControllerRevision, Job, ReplicaSet, StatefulSet
 from moorage.objects.workloads.ownership import FINISHED
 from moorage.objects.workloads.stateful_pods import ordinals
 from moorage.objects.workloads.top_controller import Workload, Workloads
 from moorage.objects.workloads.turns import WORKLOADS
 from moorage.scheduler.expanded import with_objects
+from moorage.scheduler.written_clusters import join_cluster
 from moorage.store import NotFoundError, ResourceExpiredError
 from moorage.store.protocol import WatchEvent
+from moorage.store.tables import FIRST_VERSION
 
 T = TypeVar("T", bound=Object)
+_ANY = ObjectMeta(name="any", namespace="default")
 
 
 class PodsInOrder(Mapping[str, Pod]):
-    """Pods by ``namespace/name``: those that were read, in their order, then new ones by name.
+    """Pods by ``namespace/name``: those that were read, in their order, then new ones.
 
     Most of them never change, and what is asked about the others does not look at those.
 
-    Parameters
+    Attributes
     ----------
-    pods : dict of str to Pod
-    now : mapping of str to Pod or None
-        Pods that have changed since, or are new; None for those that are gone.
+    new : dict of str to Pod
     """
 
-    def __init__(self, pods: dict[str, Pod], now: Mapping[str, Pod | None] = {}) -> None:
+    def __init__(self, pods: dict[str, Pod]) -> None:
         self._pods, self._places = pods, {key: at for at, key in enumerate(pods)}
         self._pending = [key for key, pod in pods.items() if not pod.spec.node_name]
-        self._take(now)
+        self._take({}, ())
 
     def changed(self, now: Mapping[str, Pod | None]) -> PodsInOrder:
         """Return them after other changes."""
+        return self._with(now, sorted(now))
+
+    def joined(self, now: Mapping[str, Pod | None]) -> PodsInOrder:
+        """Return them with others that were read later: new pods in this order."""
+        return self._with(now, now)
+
+    def _with(self, now: Mapping[str, Pod | None], order: Iterable[str]) -> PodsInOrder:
         other = type(self).__new__(type(self))
         other._pods, other._places, other._pending = self._pods, self._places, self._pending
-        other._take(now)
+        other._take(now, (*self.new, *order))
         return other
 
-    def _take(self, now: Mapping[str, Pod | None]) -> None:
+    def _take(self, now: Mapping[str, Pod | None], order: Iterable[str]) -> None:
         self._now = {key: pod for key, pod in now.items() if key in self._pods}
-        self.new = {key: pod for key, pod in sorted(now.items()) if pod is not None and key not in self._pods}
+        new = ((key, now.get(key)) for key in order if key not in self._pods)
+        self.new = {key: pod for key, pod in new if pod is not None}
         self._numbers = {key: at for at, key in enumerate(self.new, len(self._pods))}
         self._gone = sum(pod is None for pod in self._now.values())
 
@@ -113,10 +122,35 @@ class Beginning:
         self.cluster, self.settings = cluster, settings
         self.scheduler = Scheduler(cluster, **settings)
         self.completed = with_objects(cluster, self.scheduler.client)
-        self.pods = PodsInOrder({pod.key: pod for pod in self.completed.pods})
+        self.pods = self._listed = PodsInOrder({pod.key: pod for pod in self.completed.pods})
         self.waiting = waiting_pods(self.completed)
         self._version = self.version(self.scheduler)
         self._since: tuple[object, dict[str, Mapping[str, Pod | None]]] = None, {}
+
+    def join(self, cluster: Cluster) -> bool:
+        """Go on with what was joined to the cluster; return whether that was possible.
+
+        It is not for a workload whose pods were not those that it asks for: then all files are looked at
+        before its controller does anything.
+        """
+        joined = cluster.joined
+        if joined is None or joined.before is not self.cluster:
+            return False
+        earlier = self.cluster
+        written = len(earlier.namespaces) + len(earlier.nodes) + len(earlier.others) + len(earlier.finished)
+        written += (
+            sum(pod.key not in earlier.turns for pod in earlier.pods) if earlier.turns else len(earlier.pods)
+        )
+        unsettled = self._written_workloads(self.scheduler, str(FIRST_VERSION + written))
+        if unsettled is None or any((one.kind, one.key) in unsettled for one in joined.objects):
+            return False
+        join_cluster(self.scheduler, cluster)
+        events = _events(self.scheduler, Pod, self._version)
+        if events is None:
+            return False
+        keys = dict.fromkeys(one.object.key for one in events)
+        self.pods = self._listed.joined({key: _unfinished(self.scheduler, key) for key in keys})
+        return True
 
     @staticmethod
     def version(scheduler: Scheduler) -> str:
@@ -133,7 +167,7 @@ class Beginning:
             self._since = state, {}
         if version not in self._since[1]:
             events = _events(scheduler, Pod, version)
-            written = {one.object.key for one in events} if events is not None else {*self.pods}
+            written = {one.object.key for one in events} if events is not None else {*self._listed}
             if events is None:
                 written |= {pod.key for pod in store.list(Pod)[0]}
             self._since[1][version] = {key: _unfinished(scheduler, key) for key in sorted(written)}
@@ -149,30 +183,36 @@ class Beginning:
         """
         if listed is self.cluster.pods:
             written = self.since(scheduler)
-            before = [*self._lost, *map(self.pods.__getitem__, self.pods.in_order(written))]
-            now = [_unfinished(scheduler, key) for key in self.pods.in_order(self.pods.pending)]
+            before = [*self._lost, *map(self._listed.__getitem__, self._listed.in_order(written))]
+            now = [_unfinished(scheduler, key) for key in self._listed.in_order(self._listed.pending)]
             now += [pod for pod in written.values() if pod is None or self._is_new(pod)]
             return ChangedPods(before, {pod.key: pod for pod in now if pod is not None}.values())
         uids = {pod.metadata.uid for pod in listed if pod.spec.node_name}
         stored: list[Pod] = scheduler.client.list(Pod)[0]
         return ChangedPods(listed, [pod for pod in stored if pod.metadata.uid not in uids])
 
+    def listed(self, key: str) -> Pod | None:
+        """Return a pod as it was before anything was joined."""
+        return self._listed.get(key)
+
     def _is_new(self, pod: Pod) -> bool:
         """Whether a pod had no node at the beginning."""
-        old = self.pods.get(pod.key)
+        old = self._listed.get(pod.key)
         return old is None or old.metadata.uid != pod.metadata.uid or not old.spec.node_name
 
     @cached_property
     def _lost(self) -> list[Pod]:
         """The listed pods that controllers have deleted at once."""
-        pods = ((pod, self.pods.get(pod.key)) for pod in self.cluster.pods)
+        pods = ((pod, self._listed.get(pod.key)) for pod in self.cluster.pods)
         return [pod for pod, now in pods if now is None or now.metadata.uid != pod.metadata.uid]
 
     def look_ahead(self) -> None:
         """Find now what is found when it is needed otherwise."""
         self.cluster.siblings.look_ahead()
-        for name in ("running", "_lost", "_rollouts", "_awaited"):
+        for name in ("running", "_lost", "_rollouts", "_awaited", "_namespaces"):
             getattr(self, name)
+        for name in self.scheduler.engines:
+            self.scheduler.examine(Pod(metadata=_ANY, spec=PodSpec(scheduler_name=name)))
 
     def rollouts(self, scheduler: Scheduler) -> list[Rollout]:
         """Return `Scheduler.rollouts` after changes."""
@@ -198,20 +238,23 @@ class Beginning:
         told = {pod.pod.key for pod in scheduler.refused_pods()}
         return [one.pod for one in found if one.pod.key not in told]
 
-    def _written_workloads(self, scheduler: Scheduler) -> Collection[tuple[str, str]] | None:
-        """Return kind and key of the workloads that were written since the beginning, or that have, or had,
-        something that was; of all DaemonSets if nodes were. None stands for all workloads."""
+    def _written_workloads(
+        self, scheduler: Scheduler, version: str = ""
+    ) -> Collection[tuple[str, str]] | None:
+        """Return kind and key of the workloads that were written since the beginning, or since a version, or
+        that have, or had, something that was; of all DaemonSets if nodes were. None stands for all."""
+        version = version or self._version
         found = set[tuple[str, str]]()
         kinds: tuple[type[Object], ...] = (Pod, ControllerRevision, *WORKLOADS)
         for kind in kinds:
-            events = _events(scheduler, kind, self._version)
+            events = _events(scheduler, kind, version)
             if events is None:
                 return None
             for obj in chain.from_iterable((one.object, one.old) for one in events):
                 found |= set() if obj is None else {(kind.__name__, obj.key), *_owner_of(obj)}
         sets = [_stored(scheduler, ReplicaSet, key) for kind, key in found if kind == ReplicaSet.__name__]
         found |= {owner for one in sets if one is not None for owner in _owner_of(one)}
-        if _events(scheduler, Node, self._version) != []:
+        if _events(scheduler, Node, version) != []:
             daemon_sets: list[DaemonSet] = scheduler.client.list(DaemonSet)[0]
             found |= {(one.kind, one.key) for one in daemon_sets}
         return found
@@ -225,6 +268,16 @@ class Beginning:
         controllers = self.scheduler.controllers
         return [] if controllers is None else controllers.awaited_pods()
 
+    @property
+    def namespaces(self) -> list[str]:
+        """The namespaces that have, or had, pods."""
+        written = (key.partition("/")[0] for key in self.since(self.scheduler))
+        return sorted({*self._namespaces, *written})
+
+    @cached_property
+    def _namespaces(self) -> set[str]:
+        return {pod.namespace for pod in (*self.completed.pods, *self.completed.finished)}
+
     @cached_property
     def workloads(self) -> Workloads:
         """The workloads of the pods."""
@@ -233,7 +286,7 @@ class Beginning:
     @cached_property
     def running(self) -> Counter[Workload]:
         """Number of pods on nodes by workload, without those that are being deleted."""
-        pods = (pod for pod in self.pods.values() if is_running(pod))
+        pods = (pod for pod in self._listed.values() if is_running(pod))
         return Counter(map(self.workloads.of, pods))
 
 
@@ -253,8 +306,17 @@ def prepare(held: PreparedInput, options: Mapping[str, Any]) -> None:
     held.keep((id(cluster), settings), beginning)
 
 
-def begin(cluster: Cluster, settings: Mapping[str, Any]) -> Beginning:
-    """Return what runs over a cluster begin with: what was prepared, once."""
+def begin(cluster: Cluster, settings: Mapping[str, Any], first: Beginning | None = None) -> Beginning:
+    """Return what runs over a cluster begin with.
+
+    Parameters
+    ----------
+    first : Beginning, optional
+        Of what came before the last files; it goes on with these, if it can.
+    """
+    if (joined := cluster.joined) is not None:
+        first = first or begin(joined.before, settings)
+        return first if first.join(cluster) else Beginning(cluster, settings)
     key = id(cluster), settings
     found = (one for held in held_inputs().values() if (one := held.take(key)) is not None)
     return next(found, None) or Beginning(cluster, settings)

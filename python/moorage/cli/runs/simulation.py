@@ -40,7 +40,7 @@ from moorage.scheduler.scheduler_parts import WAITING as WAITING
 from moorage.sim.summary import Summary, summarize
 from moorage.store.errors import NotFoundError
 
-from .beginning import PodsInOrder, begin, is_running, workloads_of
+from .beginning import Beginning, PodsInOrder, begin, is_running, workloads_of
 
 if TYPE_CHECKING:
     from moorage.multi.optimistic import Optimistic
@@ -191,7 +191,8 @@ class Simulation:
         changed = self.result.evicted, moved, self.kept, self._remade, self.preparation.placed
         keys = before.in_order((*before.pending, *chain.from_iterable(changed)))
         pods = [self._remade.get(key) or before[key] for key in keys]
-        made = (*before.new.values(), *self.new)
+        first = self.preparation.beginning.pods.new
+        made = *(pod for key, pod in before.new.items() if key not in first), *self.new
         replacements = Counter(map(self.workloads.of, made))
         found = [self._outcome(pod, replacements) for pod in (*gone, *pods, *self.new)]
         awaited = [
@@ -319,7 +320,7 @@ class Simulation:
         beginning, placed = self.preparation.beginning, self.preparation.placed
         has_pod, found = self.scheduler.cache.state.has_pod, beginning.running.copy()
         for key in {*beginning.since(self.scheduler), *placed}:
-            if (old := beginning.pods.get(key)) is not None and is_running(old):
+            if (old := beginning.listed(key)) is not None and is_running(old):
                 found[beginning.workloads.of(old)] -= 1
             pod = self.before.get(key)
             if pod is not None and pod.spec.node_name and key not in placed and has_pod(pod):
@@ -396,29 +397,37 @@ class Simulation:
                 yield f"Job {job.key} fails: {why.reason}, {why.message}."
 
 
-def input_warnings(cluster: Cluster, scheduler: Scheduler) -> list[str]:
+def input_warnings(cluster: Cluster, beginning: Beginning) -> list[str]:
     """Return the warnings about the input, without those that changes have made untrue.
 
     Parameters
     ----------
-    scheduler : Scheduler
-        Of this cluster, with the changes.
+    beginning : Beginning
+        Its scheduler is of this cluster, with the changes.
     """
-    client = scheduler.client
+    scheduler = beginning.scheduler
+    client, pods = scheduler.client, beginning.pods.changed(beginning.since(scheduler))
+    waiting = [pods[key] for key in pods.pending]
     stored: list[Object] = [*client.list(Job)[0], *client.list(CronJob)[0]]
     past = idle_warnings(cluster.others, cluster.suspended)
     now = idle_warnings(stored, scheduler.suspended())
     kept = [text for text in cluster.warnings if text in now or text not in past]
     made = (text for text in now if text not in past)
-    added = admission_warnings(client)
+    added = admission_warnings(client, beginning.namespaces, waiting)
     of_storage = unknown_topologies(client)
-    return [*kept, *made, *added, *_device_warnings(scheduler), *group_warnings(scheduler), *of_storage]
+    return [
+        *kept,
+        *made,
+        *added,
+        *_device_warnings(scheduler, waiting),
+        *group_warnings(scheduler),
+        *of_storage,
+    ]
 
 
-def _device_warnings(scheduler: Scheduler) -> Iterator[str]:
+def _device_warnings(scheduler: Scheduler, waiting: Iterable[Pod]) -> Iterator[str]:
     """Yield a sentence if pods depend on an allocator of devices that is not the release's."""
-    release, pods = scheduler.handle.release, scheduler.client.list(Pod)[0]
-    asking = sum(bool(one.spec.resource_claims) and not one.spec.node_name for one in pods)
+    release, asking = scheduler.handle.release, sum(bool(one.spec.resource_claims) for one in waiting)
     if asking and not release.devices_are_exact:
         have = number_of(asking, "pod has", "pods have")
         text = f"{release.patch} may choose other devices and nodes (docs/releases.md)"
@@ -489,6 +498,8 @@ class Preparation:
         Changes of the cluster, made in this order.
     coming : ComingNodes, optional
         With what nodes come for pods that fit nowhere; without it, none do.
+    beginning : Beginning, optional
+        Of the cluster.
 
     Attributes
     ----------
@@ -513,6 +524,7 @@ class Preparation:
         settings: Mapping[str, Any],
         changes: Sequence[RequestedChange] = (),
         coming: ComingNodes | None = None,
+        beginning: Beginning | None = None,
     ) -> None:
         self.cluster, self.coming = cluster, coming
         self.settings = settings
@@ -520,9 +532,9 @@ class Preparation:
         self.evicted: dict[str, Evicted] = {}
         self.kept: dict[str, str] = {}
         self._budgeted: list[tuple[RequestedChange, Pod]] = []  # kept, by which drain, and may go later
-        beginning, told = begin(cluster, settings), list[str]()
+        beginning, told = beginning or begin(cluster, settings), list[str]()
         self.beginning, scheduler = beginning, beginning.scheduler
-        nodes = {node.name for node in cluster.nodes}
+        nodes = {node.name for node in cluster.nodes} if changes else set()
         for change in changes:
             scheduler.let_pods_stop()
             before = beginning.pods.changed(beginning.since(scheduler))
@@ -538,7 +550,7 @@ class Preparation:
         self.placed = {pod.key for pod in on_nodes if pod.metadata.uid not in uids}
         self.workloads = workloads_of(scheduler)
         types = (coming.types if coming is not None else None) or ()
-        self._told = input_warnings(cluster, scheduler) + told + foreign_zones(cluster.nodes, types)
+        self._told = input_warnings(cluster, beginning) + told + foreign_zones(cluster.nodes, types)
         self._spare = [scheduler]
 
     @property

@@ -160,11 +160,9 @@ class ClusterControllers:
         informers.informer(PersistentVolumeClaim).add_event_handler(bound)
         informers.informer(Pod).add_event_handler(PodEvents(self))
 
-    def start(self, single: Iterable[Pod], turns: Mapping[str, str]) -> None:
-        """Take the present state of nodes and budgets as it is; informers have reported all objects.
-
-        Workloads are looked at in the first round, in which all that is in namespaces that are being deleted
-        goes as well. Kubelets end the pods that are being deleted, and start others.
+    def take_turns(self, single: Iterable[Pod], turns: Mapping[str, str]) -> None:
+        """Look in the next round at what was read, with single pods among the workloads. Budgets have the
+        statuses that were read.
 
         Parameters
         ----------
@@ -180,6 +178,14 @@ class ClusterControllers:
             self._changed[Pod.__name__, pod.key] = version + 0.5
             self._single[pod.key] = pod
         self.control.reserved = self._single
+        self.budgets.start()
+
+    def start(self) -> None:
+        """Take the present state of nodes as it is; informers have reported all objects.
+
+        Workloads are looked at in the first round, in which all that is in namespaces that are being deleted
+        goes as well. Kubelets end the pods that are being deleted, and start others.
+        """
         self._nodes.clear()
         namespaces: list[Namespace] = self._client.list(Namespace)[0]
         self._deleted += [
@@ -203,7 +209,6 @@ class ClusterControllers:
                 and is_coming(pod, rollouts)
             ):
                 self.kubelets.note_start(pod)
-        self.budgets.start()
 
     # ---- transactions --------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ tolerations for extended resources."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from typing import NamedTuple
 
@@ -102,9 +102,18 @@ class Additions:
                     )
         return replace(spec, node_selector=own) if own else spec
 
-    def warnings(self, pods: Sequence[Pod], nodes: Iterable[Node]) -> Iterator[str]:
-        """Yield sentences about what is added, and what the input's distribution would add."""
-        namespaces = dict.fromkeys(pod.namespace for pod in pods)
+    def warnings(
+        self, namespaces: Collection[str], pods: Iterable[Pod], nodes: Callable[[], Iterable[Node]]
+    ) -> Iterator[str]:
+        """Yield sentences about what is added, and what the input's distribution would add.
+
+        Parameters
+        ----------
+        namespaces : collection of str
+            Those that have pods.
+        pods : iterable of Pod
+            Those without a node.
+        """
         texts = [
             f"{name} ({', '.join(given)})"
             for name in namespaces
@@ -160,21 +169,24 @@ class _Lacking(NamedTuple):
     resource: str
 
 
-def _untolerated(pods: Iterable[Pod], nodes: Iterable[Node]) -> _Lacking | None:
+def _untolerated(pods: Iterable[Pod], nodes: Callable[[], Iterable[Node]]) -> _Lacking | None:
     """Return a distribution that adds tolerations for extended resources, and a resource of a waiting pod
     that would get one."""
+    wanted = [
+        (one, pod)
+        for pod in pods
+        for one in with_resource_tolerations(pod.spec).tolerations[len(pod.spec.tolerations) :]
+    ]
     taints = {
         taint.key: name
-        for node in nodes
+        for node in (nodes() if wanted else ())
         for name in [_distribution(node)]
         for taint in node.spec.taints
         if name and is_extended(taint.key)
     }
-    for pod in pods if taints else ():
-        if not pod.spec.node_name:
-            for one in with_resource_tolerations(pod.spec).tolerations[len(pod.spec.tolerations) :]:
-                if one.key in taints and not any(map(partial(_covers, one.key), pod.spec.tolerations)):
-                    return _Lacking(taints[one.key], one.key)
+    for one, pod in wanted:
+        if one.key in taints and not any(map(partial(_covers, one.key), pod.spec.tolerations)):
+            return _Lacking(taints[one.key], one.key)
     return None
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from moorage.objects.admission.siblings import Siblings
 from moorage.objects.plain import plain
+from moorage.objects.workloads.ownership import PodIndex
 from moorage.tables import Table, Tabular
 
 from .meta import Object
@@ -119,6 +121,26 @@ class DecidingRelease(NamedTuple):
     reason: str
 
 
+class Joined(NamedTuple):
+    """What further files have added to a cluster: see `join`.
+
+    Attributes
+    ----------
+    before : Cluster
+    objects : sequence of Object
+        New and changed ones, in their order, but for pods.
+    pods : sequence of Pod
+        New ones.
+    turns : dict of str to str
+        Of these pods; see `Cluster.turns`.
+    """
+
+    before: Cluster
+    objects: Sequence[Object]
+    pods: Sequence[Pod]
+    turns: Mapping[str, str]
+
+
 @dataclass(slots=True, repr=False)
 class Cluster(Tabular):
     """The objects of a cluster by kind, valid and with defaults.
@@ -150,6 +172,10 @@ class Cluster(Tabular):
     turns : dict of str to str
         By ``namespace/name``, the single pods of manifests beside workloads: after the pods of which of them
         (``Kind namespace/name``) they are created; "" for before all.
+    pods_by_owner : PodIndex
+        The listed pods.
+    joined : Joined or None
+        What has come since it was read, if that was looked at by itself.
     """
 
     nodes: list[Node] = field(default_factory=list)
@@ -166,6 +192,8 @@ class Cluster(Tabular):
     release: DecidingRelease | None = None
     siblings: Siblings = field(default_factory=Siblings, compare=False)
     turns: dict[str, str] = field(default_factory=dict, compare=False)
+    pods_by_owner: PodIndex = field(default_factory=lambda: PodIndex(()), init=False, compare=False)
+    joined: Joined | None = field(default=None, init=False, compare=False)
 
     def headline(self) -> str:
         """Return the number of objects by kind, in one line."""

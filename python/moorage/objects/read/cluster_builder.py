@@ -38,7 +38,7 @@ from moorage.objects.workloads.kinds.expand_kinds import (
 )
 from moorage.objects.workloads.kinds.kind_table import AT_TIMES, is_not_read
 from moorage.objects.workloads.naming import Names
-from moorage.objects.workloads.ownership import FINISHED
+from moorage.objects.workloads.ownership import FINISHED, PodIndex
 from moorage.objects.workloads.pod_claims import ephemeral_claims
 from moorage.objects.workloads.recognize_templates import recognize_templates
 from moorage.objects.workloads.turns import put_in_turn
@@ -106,7 +106,9 @@ def build_cluster(
     new_pods = NewPods(cluster)
     cluster.pods = new_pods.admit(cluster.pods)
     cluster.refused = new_pods.refused
-    cluster = recognize_templates(cluster, completed.before)
+    pods_by_owner = PodIndex(cluster.pods + cluster.finished)
+    cluster = recognize_templates(cluster, completed.before, pods_by_owner)
+    cluster.pods_by_owner = pods_by_owner
     if like_siblings:
         known = [pod for pod in (*cluster.pods, *cluster.finished) if not is_new(pod)]
         objects = [*cluster.others, *cluster.namespaces]
@@ -285,7 +287,7 @@ def refusal_warnings(refused: Sequence[RefusedPod]) -> list[str]:
     return [f"{pods} refused by admission, such as: {shorten(refused[0].message)}."]
 
 
-def _skipped(skipped: Mapping[str, int], told: Mapping[str, int]) -> Iterator[str]:
+def skipped_warnings(skipped: Mapping[str, int], told: Mapping[str, int]) -> Iterator[str]:
     """Yield warnings about the kinds that are not read, but for objects that other warnings name."""
     left = {kind: count - told.get(kind, 0) for kind, count in skipped.items()}
     if left.pop(CONFIGURATION, 0):
@@ -318,7 +320,7 @@ def idle_warnings(objects: Sequence[Object], suspended: Iterable[Suspended]) -> 
 
 def _warnings(cluster: Cluster, told: Mapping[str, int]) -> list[str]:
     warnings = idle_warnings(cluster.others, cluster.suspended)
-    warnings += _skipped(cluster.skipped, told)
+    warnings += skipped_warnings(cluster.skipped, told)
     nodes = {node.name for node in cluster.nodes}
     stray = [pod for pod in cluster.pods if pod.spec.node_name and pod.spec.node_name not in nodes]
     if stray:

@@ -17,6 +17,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from moorage.errors import InputError, NoManifestError, examples, shorten
+from moorage.objects.apply.joined_cluster import are_manifests, join
 from moorage.objects.apply.overlay import is_newer
 from moorage.objects.model.cluster import Cluster
 from moorage.objects.model.meta import Object
@@ -179,6 +180,7 @@ def load_before_and_after(
     namespace: str = "default",
     check: Check | None = None,
     like_siblings: bool = True,
+    needs_before: bool = True,
 ) -> tuple[Cluster, Cluster]:
     """Read a cluster, and what its first source alone comes to. Each source is read once.
 
@@ -187,11 +189,13 @@ def load_before_and_after(
     validate : {"strict", "warn", "ignore"}
     like_siblings : bool
         See `load`.
+    needs_before : bool
+        Whether the first source is looked at alone if the others cannot be joined to it.
 
     Returns
     -------
     before, after : Cluster
-        Of the first source, and of all.
+        Of the first source, if it was looked at alone, and of all.
 
     Raises
     ------
@@ -202,11 +206,34 @@ def load_before_and_after(
     objects = list(in_namespace(read.objects, namespace))
     number = sum(origin.argument == read.origins[0].argument for origin in read.origins) if objects else 0
     build = partial(build_cluster, like_siblings=like_siblings)
-    before = build(objects[:number], origins=read.origins[:number])
-    after = build(objects, origins=read.origins, texts=read.texts, skipped=read.skipped, check=check)
+    before = after = None
+    if needs_before or are_manifests(objects[number:]):
+        before = build(objects[:number], origins=read.origins[:number], check=check)
+        texts = {at - number: text for at, text in read.texts.items() if at >= number}
+        after = join(before, objects[number:], read.origins[number:], texts, read.skipped, check)
+    if after is None:
+        after = build(objects, origins=read.origins, texts=read.texts, skipped=read.skipped, check=check)
     after.warnings += read.warnings
     after.server_version = read.server_version
-    return before, after
+    return before or after, after
+
+
+def load_joined(
+    before: Cluster,
+    *sources: Source,
+    validate: ValidationMode = "strict",
+    recursive: bool = False,
+    namespace: str = "default",
+    check: Check | None = None,
+    like_siblings: bool = True,
+) -> Cluster | None:
+    """Read what changes a cluster that was loaded; see `join`, and `load` for the parameters."""
+    read = read_objects(*sources, validate=validate, recursive=recursive, namespace=namespace, all_texts=True)
+    objects = list(in_namespace(read.objects, namespace))
+    after = join(before, objects, read.origins, read.texts, read.skipped, check)
+    if after is not None:
+        after.warnings += read.warnings
+    return after
 
 
 def in_namespace(objects: Iterable[Object], namespace: str) -> Iterator[Object]:

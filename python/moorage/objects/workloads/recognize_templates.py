@@ -42,7 +42,7 @@ _GENERATION, _GENERATION_LABEL = "deprecated.daemonset.template.generation", "po
 """Annotation of a DaemonSet and label of its pods: the number of their template."""
 
 
-def recognize_templates(cluster: Cluster, before: Mapping[str, Object]) -> Cluster:
+def recognize_templates(cluster: Cluster, before: Mapping[str, Object], pods: PodIndex) -> Cluster:
     """Return a cluster with the ReplicaSets and the revisions of templates that its pods name.
 
     Parameters
@@ -52,8 +52,10 @@ def recognize_templates(cluster: Cluster, before: Mapping[str, Object]) -> Clust
     before : mapping of str to Object
         By ``Kind namespace/name``, workloads as they were when the pods were read, where another file has
         changed them.
+    pods : PodIndex
+        All pods, finished ones included.
     """
-    recognition = _Recognition(cluster, before)
+    recognition = _Recognition(cluster, before, pods)
     others = recognition.with_revisions(recognition.with_replica_sets())
     guesses = recognition.guesses
     told = [_GUESSED.format(examples(guesses, 3))] if guesses else []
@@ -69,11 +71,11 @@ class _Recognition:
         See `_note_guess`.
     """
 
-    def __init__(self, cluster: Cluster, before: Mapping[str, Object]) -> None:
+    def __init__(self, cluster: Cluster, before: Mapping[str, Object], pods: PodIndex) -> None:
         self.cluster = cluster
         self.guesses: list[str] = []
         self._before = before
-        self._index = PodIndex(cluster.pods + cluster.finished)
+        self._index = pods
 
     def _template_before(self, owner: Templated) -> PodTemplateSpec:
         """Return the template that a workload had when the pods were read."""

@@ -54,7 +54,7 @@ def put_in_turn(cluster: Cluster, objects: Iterable[Object], before: Mapping[str
         if name in workloads:
             old.append(workloads[name])
             last = name
-        elif isinstance(obj, Pod) and obj.key in pods and _is_single(obj):
+        elif isinstance(obj, Pod) and obj.key in pods and is_single(obj):
             cluster.turns[obj.key] = last
     for at, obj in zip(slots, old, strict=True):
         cluster.others[at] = obj
@@ -64,7 +64,8 @@ def _name(obj: Object) -> str:
     return f"{obj.kind} {obj.key}"
 
 
-def _is_single(pod: Pod) -> bool:
+def is_single(pod: Pod) -> bool:
+    """Whether a pod is to be created by itself."""
     return not pod.spec.node_name and pod.metadata.controller() is None
 
 

@@ -22,7 +22,7 @@ SECRET = b"a secret of the body"
 
 def echo(path: str, query: list[tuple[str, str]], body: bytes) -> Reply:
     if path == "fails":
-        raise RuntimeError("a defect")
+        raise RuntimeError(body)
     return Reply(200, json.dumps([path, query, len(body)]).encode(), headers=[("Moorage-Repeat", "ü")])
 
 
@@ -101,5 +101,5 @@ def test_bodies_are_limited_and_never_logged(caplog: pytest.LogCaptureFixture) -
             client.close()
     finally:
         server.close()
-    assert "was not answered" in caplog.text
+    assert "/v1/fails was not answered: RuntimeError in" in caplog.text
     assert SECRET.decode() not in caplog.text

@@ -290,6 +290,12 @@ def _close_all_but(handle: int) -> None:
     os.closerange(max(3, handle + 1), resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 
 
+def place_of(error: BaseException) -> str:
+    """Return where a defect is, without the text of the error."""
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__} in {place.filename}, line {place.lineno}"
+
+
 # ---- in a child of it --------------------------------------------------------------------------------------
 
 
@@ -305,9 +311,8 @@ def _answer(work: Callable[[], int], limits: Limits, handles: Sequence[int], gua
     except MemoryError:
         os.write(2, b"error: out of memory\n")
     except BaseException as error:  # told without its text, which may have something of the question
-        place = traceback.extract_tb(error.__traceback__)[-1]
         with suppress(OSError):
-            os.write(2, f"{type(error).__name__} in {place.filename}, line {place.lineno}\n".encode())
+            os.write(2, f"{place_of(error)}\n".encode())
     finally:
         with suppress(Exception):
             sys.stderr.flush()

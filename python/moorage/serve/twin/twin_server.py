@@ -12,6 +12,8 @@ from urllib.parse import parse_qsl, urlsplit
 from moorage.serve.delegated_authorization import DelegatedAuthorization
 from moorage.serve.http_server import HEALTH, LOOPBACK, STATE, Check, Handler, HttpServer, server_context
 
+from .forked_answers import place_of
+
 logger = logging.getLogger("moorage.serve")
 
 JSON = "application/json"
@@ -115,7 +117,7 @@ class _Handler(Handler):
             reply = self.server.answer(path, query, body)
         except ValueError as error:
             reply = refusal(400, str(error))
-        except Exception:
-            logger.exception("%s%s was not answered", QUESTIONS, path)
+        except Exception as error:  # its text may have something of the body
+            logger.error("%s%s was not answered: %s", QUESTIONS, path, place_of(error))
             reply = refusal(500, "internal error")
         self.send(reply.status, reply.body, reply.type, *reply.headers)

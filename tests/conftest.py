@@ -1,7 +1,7 @@
 """Profiles of the suite: the default one is quick, the nightly one is thorough.
 
 ``MOORAGE_PROFILE=nightly`` gives each test of hypothesis all of its examples, new ones each time. By default
-it gets a sixth, always the same ones: a test that fails by day is one that a change has broken.
+it gets an eighth, always the same ones: a test that fails by day is one that a change has broken.
 A test that repeats what a faster one shows is marked ``nightly``, and left out by default (``addopts`` in
 pyproject.toml).
 """
@@ -15,7 +15,7 @@ import pytest
 from hypothesis import is_hypothesis_test, settings
 
 NIGHTLY = os.environ.get("MOORAGE_PROFILE") == "nightly"
-SHARE = 1 if NIGHTLY else 6
+SHARE = 1 if NIGHTLY else 8
 EXAMPLES = 100 // SHARE
 
 # No test asserts how long it takes: machines are busy, and sanitized builds slow.

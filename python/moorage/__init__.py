@@ -158,7 +158,7 @@ def __getattr__(name: str) -> object:
     if name not in _MODULES:
         from moorage.errors import nearest
 
-        hint = nearest(name, _MODULES)
+        hint = "" if name.startswith("_") else nearest(name, _MODULES)  # tools ask for such names
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}", name=name)
     value: object = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
     globals()[name] = value

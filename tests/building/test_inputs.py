@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -21,9 +22,14 @@ def _root(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
 
 
+@cache
+def translation(module: str) -> frozenset[str]:
+    return frozenset(inputs.of_translation(module))
+
+
 def users(changed: str) -> set[str]:
     """The modules that are translated and compiled again if a file changes."""
-    return {one for one in MODULES if changed in inputs.of_translation(one)}
+    return {one for one in MODULES if changed in translation(one)}
 
 
 def cimporting(declarations: str) -> set[str]:

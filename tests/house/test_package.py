@@ -141,6 +141,13 @@ def test_unknown_name_is_an_attribute_error() -> None:
     )
 
 
+def test_no_name_is_near_one_that_is_not_public() -> None:
+    import moorage
+
+    with pytest.raises(AttributeError, match=r"no attribute '_Scheduler'$"):
+        moorage.__getattr__("_Scheduler")
+
+
 def test_the_package_names_the_releases_that_it_has() -> None:
     import moorage
     from moorage.releases import RELEASES

@@ -110,9 +110,6 @@ def test_pods_without_volumes_stay_in_the_core() -> None:
     one = scheduler()
     engine = one.engines["default-scheduler"]
     assert engine.profile.is_in_core
-    assert engine.is_in_core_for(pod("p"))
-    assert engine.is_in_core_for(pod("p", volumes=(Volume(name="config"),)))
-    assert not engine.is_in_core_for(with_disk("v"))
     plain, asking = (one.context.target_of(each) for each in (pod("p"), with_disk("p")))
     assert plain != asking
     assert engine.profile_of(plain) is engine.profile

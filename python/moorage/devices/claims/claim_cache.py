@@ -65,11 +65,6 @@ class ClaimCache(AssumeCache[ResourceClaim]):
                 found.add(claim.allocation)
         return AllocatedDevices(found.devices, found.consumed)
 
-    @property
-    def in_use_version(self) -> int:
-        """A number that grows whenever the devices in use change."""
-        return self._observed.changes
-
     # ---- changes -------------------------------------------------------------------------------------------
 
     def take_changes(self) -> set[DeviceId] | None:

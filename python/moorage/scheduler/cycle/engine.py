@@ -121,11 +121,6 @@ class Engine(NodeSearch):
             plan.delegate(names)
             self.search.states.open_scope()
 
-    def is_in_core_for(self, pod: Pod) -> bool:
-        """Whether the core alone schedules a pod: no out-of-tree plugin and no extender takes part up to its
-        binding."""
-        return self.profile_of(self.framework.target_of(pod)).is_in_core and self.decides_alone(pod)
-
     def passes(self, target: Target, pod: Pod) -> bool:
         """Whether no PreFilter or PreScore plugin rejects the pods of a target.
 

@@ -13,7 +13,7 @@ from tests.conftest import EXAMPLES, SHARE, share_of
 runs = {"function": 0, "machine": 0}
 
 
-@settings(max_examples=12, database=None)
+@settings(max_examples=24, database=None)
 @given(st.integers())
 def test_a_function(number: int) -> None:
     runs["function"] += 1
@@ -22,15 +22,15 @@ def test_a_function(number: int) -> None:
 def test_a_function_has_had_its_share_of_examples() -> None:
     runs["function"] = 0
     test_a_function()
-    assert runs["function"] == 12 // SHARE
+    assert runs["function"] == 24 // SHARE
 
 
 class TestMethod:
-    @settings(max_examples=12, database=None)
+    @settings(max_examples=24, database=None)
     @given(st.integers())
     def test_a_method(self, number: int) -> None:
         asked = type(self).test_a_method._hypothesis_internal_use_settings.max_examples  # type: ignore[attr-defined]
-        assert asked == 12 // SHARE
+        assert asked == 24 // SHARE
 
 
 class Machine(RuleBasedStateMachine):
@@ -44,13 +44,13 @@ class Machine(RuleBasedStateMachine):
 
 
 TestMachine = Machine.TestCase
-TestMachine.settings = settings(TestMachine.settings, max_examples=12, stateful_step_count=2, database=None)
+TestMachine.settings = settings(TestMachine.settings, max_examples=24, stateful_step_count=2, database=None)
 
 
 def test_a_machine_has_had_its_share_of_examples() -> None:
     runs["machine"] = 0
     TestMachine("runTest").runTest()  # type: ignore[attr-defined]
-    assert runs["machine"] == 12 // SHARE
+    assert runs["machine"] == 24 // SHARE
 
 
 def test_a_test_that_asks_for_no_number_keeps_that_of_the_profile() -> None:

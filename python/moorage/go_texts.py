@@ -1,10 +1,13 @@
-"""Texts as Go reads and writes them: quoted strings, and durations, such as ``1h30m``, in nanoseconds."""
+"""Texts as Go reads and writes them: JSON, quoted strings, and durations in nanoseconds."""
 
 from __future__ import annotations
 
+import json
 import re
+from typing import Any
 
 _ESCAPES = dict(zip('\a\b\f\n\r\t\v\\"', ("\\" + letter for letter in 'abfnrtv\\"'), strict=True))
+_HTML = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
 SECOND = 1_000_000_000
 _UNITS = {
     "ns": 1,
@@ -18,6 +21,11 @@ _UNITS = {
 }
 _TERM = re.compile(r"([0-9]*)(?:\.([0-9]*))?([^0-9.]*)")
 _LIMIT = 2**63
+
+
+def go_json(value: Any) -> str:
+    """A JSON value as Go's encoder writes it: without spaces, and with <, > and & escaped."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).translate(_HTML)
 
 
 def quote(text: str) -> str:

@@ -15,7 +15,7 @@ from tests.explain.explain_world import World, random_pod, random_world
 
 from moorage.explain import Explanation
 from moorage.explain.constraints.requests import RoomEvidence
-from moorage.explain.constraints.taints import UNSCHEDULABLE, taint_text
+from moorage.explain.constraints.taints import UNSCHEDULABLE
 from moorage.explain.explanation import NodeGroup
 from moorage.framework import Fact
 from moorage.objects import Node, Pod, PodStatus, Taint, TopologySpreadConstraint
@@ -116,7 +116,7 @@ def check_room(fact: RoomEvidence, objects: Objects) -> None:
 
 def check_taint(fact: Fact, objects: Objects) -> None:
     texts = Counter(
-        taint_text(taint)
+        taint.text
         for node in objects.nodes
         for taint in (*node.spec.taints, *([UNSCHEDULABLE] if node.spec.unschedulable else []))
         if taint.effect != "PreferNoSchedule" and not objects.tolerated(taint)

@@ -12,7 +12,7 @@ from moorage._core.base.selectors import tolerates
 from moorage.explain.constraints.conflicts import term_constraints
 from moorage.explain.constraints.lowering import drop_request, effective, lower
 from moorage.explain.constraints.node_selection import finer_constraints
-from moorage.explain.constraints.taints import taint_text, tolerate, toleration_of
+from moorage.explain.constraints.taints import tolerate, toleration_of
 from moorage.framework.plugin.amounts import asked_by, offered
 from moorage.objects import Node, NodePool, Pod, Quantity, Taint
 from moorage.objects.model.karpenter import NodeClaimRequirement
@@ -247,7 +247,7 @@ def tolerating(pod: Pod, taints: Sequence[Taint]) -> Iterator[tuple[str, Pod]]:
     for taint in own:
         pod = tolerate(pod, toleration_of([taint]))
     if own:
-        yield f"tolerate {', '.join(map(taint_text, own))}", pod
+        yield f"tolerate {', '.join(taint.text for taint in own)}", pod
 
 
 def _available(kind: InstanceType) -> InstanceType:

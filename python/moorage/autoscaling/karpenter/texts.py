@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from moorage._core.base.quantity import Quantity
-from moorage.objects import Taint
+from moorage.go_texts import go_json
 from moorage.objects.plain import plain
-
-
-def concise(value: Any) -> str:
-    """A JSON text as Go's encoder writes it: without spaces, and with <, > and & escaped."""
-    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
-    for sign in "<>&\u2028\u2029":
-        text = text.replace(sign, f"\\u{ord(sign):04x}")
-    return text
 
 
 def go_form(value: Any) -> Any:
@@ -34,12 +25,7 @@ def _sorted_maps(value: Any) -> Any:
 
 
 def resources(amounts: Mapping[str, Quantity]) -> str:
-    return concise({name: str(amounts[name]) for name in sorted(amounts)})
-
-
-def taint_text(taint: Taint) -> str:
-    value = f"={taint.value}" if taint.value else ""
-    return f"{taint.key}{value}:{taint.effect}"
+    return go_json({name: str(amounts[name]) for name in sorted(amounts)})
 
 
 def with_values(text: str, **values: object) -> str:

@@ -47,7 +47,7 @@ def taint_constraints(probe: Probe) -> Iterator[Constraint]:
         yield Untolerated("taint", "every taint", partial(tolerate, toleration=EVERY_TAINT))
         return
     for taint, _ in counts.most_common():
-        yield Untolerated("taint", taint_text(taint), partial(tolerate, toleration=toleration_of([taint])))
+        yield Untolerated("taint", taint.text, partial(tolerate, toleration=toleration_of([taint])))
 
 
 def untolerated(having: Sequence[sets.Toleration], taints: Iterable[Taint], is_cordoned: bool) -> list[Taint]:
@@ -63,12 +63,6 @@ def _of_node(probe: Probe, node: Node) -> tuple[Taint, ...]:
     return tuple(untolerated(probe.tolerations, node.spec.taints, node.spec.unschedulable))
 
 
-def taint_text(taint: Taint) -> str:
-    """Return a taint as kubectl writes it."""
-    value = f"={taint.value}" if taint.value else ""
-    return f"{taint.key}{value}:{taint.effect}"
-
-
 def taint_evidence(plugins: Mapping[str, Plugin], inquiry: Inquiry) -> FindEvidence:
     """Return the function that finds the taints and cordons for which TaintToleration and NodeUnschedulable
     reject nodes."""
@@ -80,7 +74,7 @@ def taint_evidence(plugins: Mapping[str, Plugin], inquiry: Inquiry) -> FindEvide
         alike = Counter((by_taint and spec.taints, by_cordon and spec.unschedulable) for spec in specs)
         for (taints, is_cordoned), nodes in alike.items():
             for taint in untolerated(having, taints or (), is_cordoned):
-                name = taint_text(taint)
+                name = taint.text
                 words = f"cordoned ({name})" if taint == UNSCHEDULABLE else f"untolerated taint {name}"
                 yield Need("toleration", name, words=words, nodes=nodes)
 

@@ -2,24 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from moorage.go_texts import quote
-
-_HTML = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
-
-
-def go_json(value: Any) -> str:
-    """Format a value as Go's ``encoding/json``.
-
-    Parameters
-    ----------
-    value : object
-        A JSON value.
-    """
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).translate(_HTML)
+from moorage.go_texts import go_json, quote
 
 
 def invalid(path: str, value: Any, detail: str) -> str:

@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 
 from moorage.errors import ConfigurationError, InputError, located
 from moorage.framework.plugin.interface import Plugin
+from moorage.go_texts import go_json
 from moorage.objects.read.files import read_file, source_name
 from moorage.releases import FeatureGates, Release
 from moorage.releases import feature_gates as all_gates
 
 from .args import ARGS
 from .defaults import set_defaults
-from .field_errors import go_json
 from .go_structs import DecodeError, GoType, decode, decode_leniently, go_fields, parse
 from .profile_plugins import missing_points
 from .types import (

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from moorage._core.base.label_syntax import requirement_errors
-from moorage.go_texts import SECOND, format_nanoseconds, quote
+from moorage.go_texts import SECOND, format_nanoseconds, go_json, quote
 from moorage.releases import FeatureGates
 
 from . import args as plugin_args
 from . import types
-from .field_errors import aggregate, duplicate, forbidden, go_json, invalid, required, unsupported
+from .field_errors import aggregate, duplicate, forbidden, invalid, required, unsupported
 from .go_structs import go_fields, members, write
 
 Gates = FeatureGates

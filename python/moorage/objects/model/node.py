@@ -25,6 +25,12 @@ class Taint(Struct, frozen=True):
     def check(self) -> None:
         labels({self.key: self.value})
 
+    @property
+    def text(self) -> str:
+        """The taint as kubectl writes it."""
+        value = f"={self.value}" if self.value else ""
+        return f"{self.key}{value}:{self.effect}"
+
 
 class NodePodPreemptionPolicy(Struct, frozen=True):
     """What a node says of preemption for its pods (core/v1, from v1.37)."""

@@ -18,7 +18,7 @@ from moorage._core.base.resources import pod_requests
 from moorage._core.base.selectors import tolerates
 from moorage.autoscaling.karpenter.go_order import go_sorted
 from moorage.autoscaling.karpenter.requirements.requirement_set import RequirementSet, Vocabulary
-from moorage.autoscaling.karpenter.texts import taint_text, with_values
+from moorage.autoscaling.karpenter.texts import with_values
 from moorage.objects import (
     Affinity,
     LabelSelector,
@@ -150,7 +150,7 @@ class PodShape:
 def untolerated(taints: Iterable[Taint], tolerations: Sequence[Toleration]) -> str:
     """Karpenter's text about the taints that no toleration tolerates."""
     return "; ".join(
-        with_values("did not tolerate taint", taint=taint_text(taint))
+        with_values("did not tolerate taint", taint=taint.text)
         for taint in taints
         if not tolerates(tolerations, taint, compares=True)
     )

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from moorage.autoscaling.karpenter.texts import concise, go_form
+from moorage.autoscaling.karpenter.texts import go_form
+from moorage.go_texts import go_json
 from moorage.objects import PreferredSchedulingTerm, Toleration, WeightedPodAffinityTerm
 
 from .pod_shape import PodShape, effective_selector
@@ -81,7 +82,7 @@ def _by_weight(terms: Sequence[W]) -> tuple[W, ...]:
 
 def _removing(what: str, term: object) -> str:
     field = f"spec.affinity.{what}DuringSchedulingIgnoredDuringExecution[0]"
-    return f"removing: {field}={concise(_term(term))}"
+    return f"removing: {field}={go_json(_term(term))}"
 
 
 def _term(term: object) -> Any:
@@ -107,4 +108,4 @@ def _spread_text(shape: PodShape, at: int, updates: int) -> str:
     selector = effective_selector(spread, shape.labelled.labels, times)
     if selector is not None:
         form["labelSelector"] = go_form(selector)
-    return f"removing: spec.topologySpreadConstraints = {concise(form | go_form(spread) | form)}"
+    return f"removing: spec.topologySpreadConstraints = {go_json(form | go_form(spread) | form)}"

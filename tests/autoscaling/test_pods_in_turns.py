@@ -53,7 +53,7 @@ def test_in_turns_is_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(NodeSnapshot, "_place_in_turns", lambda *one: (calls.append(1), turns(*one))[1])
     assert loop() == together
     assert calls
-    monkeypatch.setattr(NodeSnapshot, "is_alone", lambda self, plain: False)
+    monkeypatch.setattr(NodeSnapshot, "_is_alone", lambda self, target: False)
     assert loop() == together
 
 
@@ -77,4 +77,6 @@ def test_scores_keep_no_pod_from_turns(spec: dict[str, Any], is_alone: bool) -> 
     scheduler = mo.Scheduler(found)
     scheduler.sync()
     snapshot = NodeSnapshot(scheduler.fork(), found.nodes)
-    assert snapshot.is_alone(snapshot.plain(found.pods[0])) is is_alone
+    plain = snapshot.plain(found.pods[0])
+    assert plain is not None
+    assert plain.is_alone is is_alone

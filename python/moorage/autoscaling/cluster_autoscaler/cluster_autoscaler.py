@@ -21,7 +21,7 @@ from .drain_rules import Budgets, DrainContext
 from .flags import Flags, Memory, NodeGroup
 from .group_templates import TemplateMaker
 from .node_snapshot import NodeSnapshot
-from .node_states import GroupStates, NodeStates, complete_pools
+from .node_states import ClusterStates
 from .pods_to_help import are_all_new, is_expendable, old_enough, pods_without_place, waiting_pods
 from .scale_down_pass import ScaleDownPass, ScaleDownResult
 from .scale_up_pass import Draw, Remaining, ScaleUpPass, ScaleUpResult, first
@@ -59,7 +59,7 @@ class ClusterAutoscaler:
         memory: Memory | None = None,
         is_whole: bool = True,
     ) -> None:
-        self.groups, self.flags, self._is_whole = tuple(groups), flags, is_whole
+        self.groups, self.flags, self._is_whole = {one.name: one for one in groups}, flags, is_whole
         self.memory = Memory() if memory is None else memory
 
     def run_once(
@@ -89,59 +89,31 @@ class ClusterAutoscaler:
         nodes: list[Node] = scheduler.informers.informer(Node).indexer.values()
         pods: list[Pod] = scheduler.informers.informer(Pod).indexer.values()
         slices = _by_node(client.list(ResourceSlice)[0])
-        states = NodeStates(nodes, self.flags, self._lacks_devices(slices, group_of))
+        states = ClusterStates(self.flags, memory, self.groups, nodes, slices, group_of, now)
         snapshot = self._snapshot(scheduler, nodes, pods)
-        maker = TemplateMaker(
-            self.flags,
-            list(client.list(DaemonSet)[0]),
-            states,
-            snapshot.pods_of,
-            lambda name: slices.get(name, ()),
-        )
-        templates = maker.all(self.groups, group_of, memory, now)
-        groups = GroupStates(self.groups, self.flags, states, group_of, memory, now)
-        loop = Loop()
-        if groups.is_cluster_healthy():
+        templates = TemplateMaker(states, list(client.list(DaemonSet)[0]), snapshot.pods_of).all()
+        loop, are_given = Loop(), waiting is not None
+        if states.is_cluster_healthy():
             loop.up.templates = templates
-            hidden = self._add_upcoming(snapshot, groups, loop.up)
-            given = waiting is not None
+            hidden = self._add_upcoming(snapshot, states, loop.up)
             known = waiting_pods(pods, self.flags) if waiting is None else waiting
-            helped = self._to_help(snapshot, known, now, given)
-            loop.up.to_help = helped
-            loop.up.result = self._result_without_search(helped, states, now, given)
+            left = pods_without_place(snapshot, known, self.flags, memory.hints)
+            memory.hints.end_loop()
+            loop.up.to_help = helped = old_enough(left, self.flags, now, are_given)
+            loop.up.result = self._result_without_search(helped, states, are_given)
             if loop.up.result == "LimitedByMaxNodesTotal":
                 loop.up.remaining = [Remaining([pod]) for pod in helped]
             if not loop.up.result:
-                search = ScaleUpPass(
-                    self.flags, snapshot, groups, memory, templates, dict(group_of), groups.total, now, draw
-                )
-                search.run(helped, loop.up)
+                ScaleUpPass(states, snapshot, templates, loop.up, draw).run(helped)
             if self.flags.scale_down_enabled:
                 budgets = Budgets(client.list(PodDisruptionBudget)[0])
                 context = DrainContext(self.flags, now, budgets, _finder(scheduler, self._is_whole))
-                down = ScaleDownPass(
-                    self.flags, snapshot, states, groups, group_of, memory, context, loop.down
-                )
+                down = ScaleDownPass(states, snapshot, context, loop.down)
                 down.run(hidden, loop.up.result != "InCooldown")
         else:
             memory.unneeded.clear()
         memory.last_hit, memory.latest = snapshot.last_hit, now
         return loop
-
-    def _lacks_devices(
-        self, slices: Mapping[str, Sequence[ResourceSlice]], group_of: Mapping[str, str]
-    ) -> Callable[[Node], bool]:
-        groups, known = {one.name: one for one in self.groups}, self.memory.templates
-
-        def lacks(node: Node) -> bool:
-            group = groups.get(group_of.get(node.name, ""))
-            if group is None:
-                return False
-            declared = known[group.name].slices if group.name in known else group.template_slices
-            needs, has = complete_pools(declared), complete_pools(slices.get(node.name, ()))
-            return any(has[driver] < count for driver, count in needs.items())
-
-        return lacks
 
     def _snapshot(self, scheduler: PodScheduler, nodes: Sequence[Node], pods: Sequence[Pod]) -> NodeSnapshot:
         """A fork without expendable pods, and with nominated ones on their nodes."""
@@ -156,36 +128,28 @@ class ClusterAutoscaler:
             snapshot.place(pod, node)
         return snapshot
 
-    def _add_upcoming(self, snapshot: NodeSnapshot, groups: GroupStates, result: ScaleUpResult) -> list[str]:
+    def _add_upcoming(
+        self, snapshot: NodeSnapshot, states: ClusterStates, result: ScaleUpResult
+    ) -> list[str]:
         """Have the expected nodes there, in place of those that have not started, which it returns."""
         hidden = []
-        for name, count in groups.upcoming().items():
+        for name, count in states.upcoming().items():
             if name in result.templates:
                 snapshot.add(*[result.templates[name].copy(f"upcoming-{number}") for number in range(count)])
                 result.upcoming += [name] * count
-                hidden += groups.not_started[name]
+                hidden += states.not_started[name]
         for node in hidden:
             snapshot.remove(node)
         return hidden
 
-    def _to_help(
-        self, snapshot: NodeSnapshot, waiting: Sequence[Pod], now: float, are_given: bool
-    ) -> list[Pod]:
-        """The pods that fit nowhere and are old enough."""
-        left = pods_without_place(snapshot, waiting, self.flags, self.memory.hints)
-        self.memory.hints.end_loop()
-        return old_enough(left, self.flags, now, are_given)
-
-    def _result_without_search(
-        self, helped: Sequence[Pod], states: NodeStates, now: float, are_given: bool
-    ) -> str:
+    def _result_without_search(self, helped: Sequence[Pod], states: ClusterStates, are_given: bool) -> str:
         """Why no nodes are looked for; "" where they are."""
         most = self.flags.max_nodes_total
         if not helped:
             return "NotNeeded"
-        if most and states.ready() >= most:
+        if most and states.usable() >= most:
             return "LimitedByMaxNodesTotal"
-        is_early = not (are_given or self.flags.bypassed_schedulers) and are_all_new(helped, now)
+        is_early = not (are_given or self.flags.bypassed_schedulers) and are_all_new(helped, states.now)
         return "InCooldown" if is_early else ""
 
 

@@ -93,7 +93,8 @@ class Estimate:
                 yield one, one.pods
 
     def _is_alone(self, pods: Sequence[Pod]) -> bool:
-        return self._snapshot.is_alone(self._snapshot.plain(pods[0]))
+        plain = self._snapshot.plain(pods[0])
+        return plain is not None and plain.is_alone
 
     def _take(self, pods: Sequence[Pod], names: Iterable[str]) -> None:
         if pods:

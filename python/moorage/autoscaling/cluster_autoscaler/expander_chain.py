@@ -51,32 +51,20 @@ def narrow(flags: Flags, options: Sequence[Option], cluster: int) -> list[list[O
     """
     out = [list(options)]
     for name in flags.expanders:
-        if name != "random":
-            out.append(_EXPANDERS[name](flags, out[-1], cluster) or out[-1])
+        if name == "priority":
+            out.append(_priority(flags, out[-1]))
+        elif name != "random":
+            scores = [_SCORES[name](flags, one, cluster) for one in out[-1]]
+            out.append(
+                [one for one, each in zip(out[-1], scores, strict=True) if each == min(scores)] or out[-1]
+            )
         if len(out[-1]) == 1:
             break
     return out
 
 
-def _most_pods(flags: Flags, options: list[Option], cluster: int) -> list[Option]:
-    return _least(options, lambda one: -sum(map(len, one.runs)))
-
-
-def _least_nodes(flags: Flags, options: list[Option], cluster: int) -> list[Option]:
-    return _least(options, lambda one: one.nodes)
-
-
-def _least_waste(flags: Flags, options: list[Option], cluster: int) -> list[Option]:
-    """The least sum of the parts of cpu and memory that stay free on the new nodes."""
-    return _least(options, _waste)
-
-
-def _least(options: list[Option], score: Callable[[Option], float]) -> list[Option]:
-    scores = [score(one) for one in options]
-    return [one for one, each in zip(options, scores, strict=True) if each == min(scores)]
-
-
 def _waste(option: Option) -> float:
+    """The sum of the parts of cpu and memory that stay free on the new nodes."""
     total, needs = 0.0, [0, 0]
     for run in option.runs:
         for at, each in enumerate(requests(run[0])):
@@ -87,12 +75,8 @@ def _waste(option: Option) -> float:
     return total
 
 
-def _price(flags: Flags, options: list[Option], cluster: int) -> list[Option]:
-    """The least price of the nodes by that of the pods, times the unfitness of the size of the nodes."""
-    return _least(options, lambda one: _price_score(flags, one, cluster))
-
-
 def _price_score(flags: Flags, option: Option, cluster: int) -> float:
+    """The price of the nodes by that of the pods, times the unfitness of the size of the nodes."""
     stabilization = _pod_price(flags, *STABILIZATION)
     nodes = (option.group.price or 0.0) * option.nodes
     prices = (repeat(_pod_price(flags, *requests(run[0])), len(run)) for run in option.runs)
@@ -111,7 +95,7 @@ def _pod_price(flags: Flags, cpu: int, memory: int) -> float:
     return flags.pod_prices.cpu * cpu / 1000 + flags.pod_prices.memory * memory / GIB
 
 
-def _priority(flags: Flags, options: list[Option], cluster: int) -> list[Option]:
+def _priority(flags: Flags, options: list[Option]) -> list[Option]:
     """The groups of the greatest priority; all where none has one."""
     for priority in sorted(flags.priorities, reverse=True):
         patterns = flags.priorities[priority]
@@ -121,10 +105,10 @@ def _priority(flags: Flags, options: list[Option], cluster: int) -> list[Option]
     return options
 
 
-_EXPANDERS: dict[str, Callable[[Flags, list[Option], int], list[Option]]] = {
-    "most-pods": _most_pods,
-    "least-nodes": _least_nodes,
-    "least-waste": _least_waste,
-    "price": _price,
-    "priority": _priority,
+_SCORES: dict[str, Callable[[Flags, Option, int], float]] = {
+    "most-pods": lambda flags, option, cluster: -sum(map(len, option.runs)),
+    "least-nodes": lambda flags, option, cluster: option.nodes,
+    "least-waste": lambda flags, option, cluster: _waste(option),
+    "price": _price_score,
 }
+"""The options of the least score are left."""

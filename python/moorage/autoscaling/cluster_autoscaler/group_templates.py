@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as replace_fields
 
@@ -10,15 +10,14 @@ from msgspec.structs import replace
 
 from moorage.changes.drain import MIRROR_ANNOTATION
 from moorage.objects import Node, ObjectMeta, Pod
-from moorage.objects.model.meta import OwnerReference
 from moorage.objects.model.node import HOSTNAME
 from moorage.objects.model.resource_slices import ResourceSlice
 from moorage.objects.model.workload import DaemonSet
 from moorage.objects.workloads.daemon_pods import should_run
-from moorage.objects.workloads.missing_pods import daemon_spec
+from moorage.objects.workloads.missing_pods import daemon_spec, new_pod
 
-from .flags import Flags, Memory, NodeGroup
-from .node_states import TO_BE_DELETED, NodeStates, is_startup_taint
+from .flags import NodeGroup
+from .node_states import TO_BE_DELETED, ClusterStates, is_startup_taint
 
 TEMPLATE_LABEL = "cluster-autoscaler.kubernetes.io/template-node"
 STABLE = 60.0
@@ -91,69 +90,57 @@ class TemplateMaker:
 
     Parameters
     ----------
-    states : NodeStates
-        Of the nodes.
     pods_of : callable
         Returns the pods on a node.
-    slices_of : callable
-        Returns the device slices of a node.
     """
 
-    flags: Flags
+    states: ClusterStates
     daemon_sets: Sequence[DaemonSet]
-    states: NodeStates
     pods_of: Callable[[str], Iterable[Pod]]
-    slices_of: Callable[[str], Sequence[ResourceSlice]]
 
-    def all(
-        self, groups: Iterable[NodeGroup], group_of: Mapping[str, str], memory: Memory, now: float
-    ) -> dict[str, Template]:
+    def all(self) -> dict[str, Template]:
         """Return the template of each group that has one: of its first good node, else the one remembered,
         else the provider's, else of a bad node."""
-        found: dict[str, Template] = {}
-        known: dict[str, Template] = memory.templates
-        good = {node.name: self._is_good(node, now) for node in self.states.nodes}
+        known, found = self.states.memory.templates, dict[str, Template]()
+        good, bad = list[Node](), list[Node]()
         for node in self.states.nodes:
-            group = group_of.get(node.name)
-            if good[node.name] and group is not None and group not in found:
-                known[group] = found[group] = self._of_node(node, group)
-        for one in groups:
-            if one.name not in found and one.name in known:
-                found[one.name] = known[one.name]
-            elif one.name not in found and one.template is not None:
-                found[one.name] = self._of_group(one)
-        for node in self.states.nodes:
-            group = group_of.get(node.name)
-            if not good[node.name] and group is not None and group not in found:
-                found[group] = self._of_node(node, group)
+            (good if self._is_good(node) else bad).append(node)
+        self._add_of_nodes(good, found)
+        known |= found
+        for name, group in self.states.groups.items():
+            if name not in found and name in known:
+                found[name] = known[name]
+            elif name not in found and group.template is not None:
+                found[name] = self._of_group(group, group.template)
+        self._add_of_nodes(bad, found)
         return found
 
-    def _is_good(self, node: Node, now: float) -> bool:
-        state = self.states.of(node.name)
-        is_stable = state.is_ready and state.since + STABLE < now
+    def _add_of_nodes(self, nodes: Iterable[Node], found: dict[str, Template]) -> None:
+        """Add templates of groups without one, like the first of some nodes."""
+        for node in nodes:
+            group = self.states.group_of.get(node.name)
+            if group is not None and group not in found:
+                slices = self.states.slices.get(node.name, ())
+                made = self._made(node, group, self.pods_of(node.name), self.states.flags.force_ds)
+                found[group] = replace_fields(
+                    made, slices=_fresh_slices(slices, made.node.name, "t"), like=node.name
+                )
+
+    def _is_good(self, node: Node) -> bool:
+        state = self.states.of[node.name]
+        is_stable = state.is_ready and state.since + STABLE < self.states.now
         marked = any(taint.key == TO_BE_DELETED for taint in node.spec.taints)
         return is_stable and not node.spec.unschedulable and not marked
 
-    def _of_group(self, group: NodeGroup) -> Template:
-        assert group.template is not None
-        made = self._made(group.template, group.name, group.template_pods, group.template_slices, True)
-        labels = made.node.metadata.labels
+    def _of_group(self, group: NodeGroup, template: Node) -> Template:
+        labels = template.metadata.labels
         old = {name: labels[new] for new, name in _OLD_LABELS.items() if new in labels}
-        meta = replace(made.node.metadata, labels=labels | old)
-        return Template(replace(made.node, metadata=meta), made.pods, made.slices)
+        node = replace(template, metadata=replace(template.metadata, labels=labels | old))
+        made = self._made(node, group.name, group.template_pods, True)
+        return replace_fields(made, slices=_fresh_slices(group.template_slices, made.node.name, "t"))
 
-    def _of_node(self, node: Node, group: str) -> Template:
-        pods, slices = self.pods_of(node.name), self.slices_of(node.name)
-        return replace_fields(self._made(node, group, pods, slices, self.flags.force_ds), like=node.name)
-
-    def _made(
-        self,
-        node: Node,
-        group: str,
-        pods: Iterable[Pod],
-        slices: Sequence[ResourceSlice],
-        forces: bool,
-    ) -> Template:
+    def _made(self, node: Node, group: str, pods: Iterable[Pod], forces: bool) -> Template:
+        """A template with mirror pods and those of DaemonSets: all of them that may run there if `forces`."""
         clean = self._clean(node, f"template-node-for-{group}")
         there = [pod for pod in pods if pod.metadata.deletion_timestamp is None]
         kept = [pod for pod in there if is_mirror_pod(pod) or is_daemon_pod(pod)]
@@ -161,25 +148,24 @@ class TemplateMaker:
         running = {owner.uid for owner in owners if owner.kind == "DaemonSet"}
         for one in self.daemon_sets:
             if one.metadata.uid not in running and should_run(daemon_spec(one), clean):
-                pod = _daemon_pod(one)
+                pod = new_pod(one, one.spec.template, name=one.name, spec=daemon_spec(one))
                 if forces or _is_critical(pod):
                     kept.append(pod)
         fresh = tuple([_fresh_pod(pod, clean.name, "t") for pod in kept])
         labels = clean.metadata.labels | {TEMPLATE_LABEL: "true"}
-        clean = replace(clean, metadata=replace(clean.metadata, labels=labels))
-        return Template(clean, fresh, _fresh_slices(slices, clean.name, "t"))
+        return Template(replace(clean, metadata=replace(clean.metadata, labels=labels)), fresh)
 
     def _clean(self, node: Node, name: str) -> Node:
         """A copy without what belongs to the moment."""
-        status = (*self.flags.status_taints, _STATUS_PREFIX)
+        status = (*self.states.flags.status_taints, _STATUS_PREFIX)
         taints = tuple(
             taint
             for taint in node.spec.taints
             if taint.key not in _PASSING
-            and not is_startup_taint(taint.key, self.flags)
+            and not is_startup_taint(taint.key, self.states.flags)
             and not (taint.key in status or taint.key.startswith(_STATUS_PREFIX))
         )
-        cordoned = node.spec.unschedulable and not self.flags.scale_from_unschedulable
+        cordoned = node.spec.unschedulable and not self.states.flags.scale_from_unschedulable
         spec = replace(node.spec, taints=taints, unschedulable=cordoned)
         return _renamed(replace(node, spec=spec), name)
 
@@ -205,20 +191,6 @@ def _fresh_pod(pod: Pod, node: str, suffix: str) -> Pod:
     name = f"{meta.name}-{suffix}"
     meta = replace(meta, name=name, uid=f"{meta.namespace}/{name}@{node}", resource_version="")
     return replace(pod, metadata=meta, spec=replace(pod.spec, node_name=node))
-
-
-def _daemon_pod(owner: DaemonSet) -> Pod:
-    """A pod of a DaemonSet, as its controller makes it; the node is not known yet."""
-    meta = owner.spec.template.metadata
-    reference = OwnerReference("apps/v1", "DaemonSet", owner.name, owner.metadata.uid, True)
-    meta = ObjectMeta(
-        name=owner.name,
-        namespace=owner.namespace,
-        labels=meta.labels,
-        annotations=meta.annotations,
-        owner_references=(reference,),
-    )
-    return Pod(metadata=meta, spec=daemon_spec(owner))
 
 
 def _is_critical(pod: Pod) -> bool:

@@ -27,12 +27,14 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Plain:
-    """A class of pods that the core alone filters, without volumes and claims: one of them, the key of its
-    verdicts, and whether its pods have terms that others heed. There is one for each class."""
+    """A class of pods that the core alone filters, without volumes and claims: the key of its verdicts.
 
-    pod: Pod
+    `is_alone` tells whether what its node has left decides alone about each of its pods: filters count no
+    pods of other nodes for it, and its pods count for no others. There is one object for each class.
+    """
+
     target: Target
-    carries_terms: bool
+    is_alone: bool
 
 
 class NodeSnapshot:
@@ -57,7 +59,6 @@ class NodeSnapshot:
         self.nodes = {node.name: node for node in nodes}
         self._rows: npt.NDArray[np.int32] | None = None
         self._classes: dict[int, Plain | None] = {}
-        self._alone: dict[Plain, bool] = {}
 
     # ---- reading -------------------------------------------------------------------------------------------
 
@@ -80,22 +81,6 @@ class NodeSnapshot:
         row = self.cache.state.find_row(name)
         return row is not None and not self.engine.search.verdict(row, *plain.target)
 
-    def is_alone(self, plain: Plain | None) -> bool:
-        """Whether what its node has left decides alone about each pod of a class: filters count no pods of
-        other nodes for it, and its pods count for no others."""
-        if plain is None:
-            return False
-        if plain not in self._alone:
-            framework = self.engine.framework
-            shape = framework.shape_of(plain.target)
-            spreads = [
-                one for one in framework.profile.at(FilterPlugin) if isinstance(one, PodTopologySpread)
-            ]
-            own = shape.spread or [rule for one in spreads for rule in one.default_constraints]
-            is_spread = any(rule.when_unsatisfiable == HARD for rule in own)
-            self._alone[plain] = not (is_spread or shape.carried or any(shape.terms))
-        return self._alone[plain]
-
     def plain(self, pod: Pod) -> Plain | None:
         """The class of a pod that the core alone filters."""
         if pod.spec.resource_claims or pod.spec.node_name or uses_volumes(pod):
@@ -106,9 +91,16 @@ class NodeSnapshot:
             profile = engine.profile_of(target)
             plain = profile.is_in_core and engine.passes(target, pod) and not any(target[1:])
             plain = plain and not profile.asks_devices(pod)
-            carries = bool(engine.framework.shape_of(target).carried)
-            self._classes[pod_class] = Plain(pod, target, carries) if plain else None
+            self._classes[pod_class] = Plain(target, self._is_alone(target)) if plain else None
         return self._classes[pod_class]
+
+    def _is_alone(self, target: Target) -> bool:
+        framework = self.engine.framework
+        shape = framework.shape_of(target)
+        spreads = [one for one in framework.profile.at(FilterPlugin) if isinstance(one, PodTopologySpread)]
+        rules = shape.spread or [rule for one in spreads for rule in one.default_constraints]
+        is_spread = any(rule.when_unsatisfiable == HARD for rule in rules)
+        return not (is_spread or shape.carried or any(shape.terms))
 
     def _row_array(self) -> npt.NDArray[np.int32]:
         if self._rows is None:
@@ -118,15 +110,18 @@ class NodeSnapshot:
 
     def first_fit(self, pod: Pod, accepted: Mask) -> str | None:
         """Return the first of the accepted nodes that takes a pod; the next search begins behind it."""
-        found = self._search(pod, accepted)
-        if found < 0:
-            return None
-        self.last_hit = found
-        return self.cache.state.table.row_name(int(self._row_array()[found]))
+        rows, plain, row_name = self._row_array(), self.plain(pod), self.cache.state.table.row_name
+        marks = accepted if plain is None else accepted & self._marks(plain)
+        for at in _around(marks, (self.last_hit + 1) % max(1, len(marks))):
+            name = row_name(int(rows[at]))
+            if plain is not None or self.why_not(pod, name) is None:
+                self.last_hit = at
+                return name
+        return None
 
     def place_equal(self, pods: Sequence[Pod], accepted: Mask, rooms: dict[Plain, Mask]) -> list[str]:
         """Place pods of a class, each on its `first_fit`, up to the first that fits nowhere; return their
-        nodes. Several pods have to be of one that `is_alone`.
+        nodes. Several pods have to be of a class that `is_alone`.
 
         Parameters
         ----------
@@ -135,9 +130,9 @@ class NodeSnapshot:
             only added, so that no node is looked at again that was full.
         """
         plain = self.plain(pods[0])
-        if plain is not None and self.is_alone(plain):
+        if plain is not None and plain.is_alone:
             if plain not in rooms:
-                rooms[plain] = accepted & self._marks(plain.target)[self._row_array()]
+                rooms[plain] = accepted & self._marks(plain)
             return self._place_in_turns(pods, plain, rooms[plain])
         name = self.first_fit(pods[0], accepted)
         if name is None:
@@ -168,33 +163,20 @@ class NodeSnapshot:
             out += names
         return out
 
-    def _search(self, pod: Pod, accepted: Mask) -> int:
-        if not len(accepted):
-            return -1
-        rows, start, plain = self._row_array(), (self.last_hit + 1) % len(accepted), self.plain(pod)
-        if plain is None:
-            return next((at for at in _around(accepted, start) if not self._rejects(pod, int(rows[at]))), -1)
-        return next(_around(accepted & self._marks(plain.target)[rows], start), -1)
-
-    def _rejects(self, pod: Pod, row: int) -> bool:
-        return self.why_not(pod, self.cache.state.table.row_name(row)) is not None
-
-    def _marks(self, target: Target) -> Mask:
+    def _marks(self, plain: Plain) -> Mask:
+        """Which nodes take a pod of a class."""
         marks = np.zeros(self.cache.state.table.used, np.int8)
         self.engine.nodes_in_view()
-        self.engine.search.mark_feasible(marks, *target)
-        return marks.view(np.bool_)
+        self.engine.search.mark_feasible(marks, *plain.target)
+        return marks.view(np.bool_)[self._row_array()]
 
     # ---- changes -------------------------------------------------------------------------------------------
 
     def place(self, pod: Pod, name: str) -> None:
         """Put a pod that is on no node on one, whether it fits or not; its claims get their devices."""
-        plain = self.plain(pod)
-        if plain is None and (pod.spec.resource_claims or self.engine.profile.asks_devices(pod)):
+        if self.plain(pod) is None and (pod.spec.resource_claims or self.engine.profile.asks_devices(pod)):
             self._allocate(pod, name)
         self.cache.assume_pod(bound(pod, name))
-        if plain is None or plain.carries_terms:
-            self._alone.clear()
 
     def place_all(self, pods: Sequence[Pod], names: Sequence[str]) -> None:
         """Put pods of a class that `is_alone` on nodes."""
@@ -215,7 +197,6 @@ class NodeSnapshot:
         """Remove pods."""
         for pod in pods:
             self.cache.discard_pod(pod)
-        self._alone.clear()
 
     def add(self, *templates: Template) -> None:
         """Add nodes, with their pods and devices."""
@@ -242,17 +223,13 @@ class NodeSnapshot:
         old = self.nodes[node.name]
         self.nodes[node.name] = node
         self.cache.update_node(old, node)
-        self._forget()
+        self._rows = None
 
     def remove(self, name: str) -> None:
         """Remove a node with its pods."""
         self.take_off(self.pods_of(name))
         self.cache.remove_node(self.nodes.pop(name))
-        self._forget()
-
-    def _forget(self) -> None:
         self._rows = None
-        self._alone.clear()
 
     @contextmanager
     def trial(self) -> Iterator[list[bool]]:
@@ -266,7 +243,7 @@ class NodeSnapshot:
                 transaction.commit()
         if not kept:
             self.nodes = nodes
-        self._forget()
+        self._rows = None
 
 
 def _around(marks: Mask, start: int) -> Iterator[int]:

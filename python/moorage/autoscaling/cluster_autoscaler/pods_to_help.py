@@ -98,7 +98,7 @@ def place_pods(
                 nodes = [str(hints.get(pod.metadata.uid))]
                 snapshot.place(pod, nodes[0])
             else:
-                is_alone = snapshot.is_alone(plain)
+                is_alone = plain is not None and plain.is_alone
                 if is_alone:  # those after it that fit where they were now may not do so later
                     end = next((each for each in range(end, len(run)) if fits_again(run[each])), len(run))
                 kind = b"" if owner is None else kind_of(pod)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -15,10 +15,10 @@ from moorage.objects import Node, Pod
 from moorage.objects.model.node import Taint
 
 from .drain_rules import Budgets, DrainContext, pods_to_move
-from .flags import Flags, Memory, NodeGroup
+from .flags import NodeGroup
 from .group_templates import is_daemon_pod, is_mirror_pod
 from .node_snapshot import NodeSnapshot
-from .node_states import TO_BE_DELETED, GroupStates, NodeStates
+from .node_states import TO_BE_DELETED, ClusterStates
 from .node_utilization import Utilization, utilization
 from .pods_to_help import place_pods
 from .quotas import Quotas
@@ -33,6 +33,7 @@ class Removal:
     """A node that could leave, with the pods that move; a risky one takes more than its budgets allow."""
 
     node: str
+    group: NodeGroup
     pods: list[Pod]
     awaited: list[Pod]
     is_risky: bool = False
@@ -75,21 +76,13 @@ class ScaleDownResult:
 class ScaleDownPass:
     """One search for nodes that are not needed."""
 
-    flags: Flags
+    states: ClusterStates
     snapshot: NodeSnapshot
-    nodes: NodeStates
-    groups: GroupStates
-    group_of: Mapping[str, str]
-    memory: Memory
     context: DrainContext
     result: ScaleDownResult
 
-    @property
-    def _now(self) -> float:
-        return self.context.now
-
     def _group(self, node: str) -> NodeGroup:
-        return self.groups.groups[self.group_of[node]]
+        return self.states.groups[self.states.group_of[node]]
 
     def run(self, hidden: Sequence[str], may_delete: bool) -> None:
         """Find unneeded nodes, and those that leave.
@@ -99,30 +92,30 @@ class ScaleDownPass:
         hidden : sequence of str
             Nodes that have not started yet.
         """
-        memory, result = self.memory, self.result
-        interval = self._now - memory.latest
-        memory.interval = min(memory.interval, interval, self.flags.scale_down_unneeded_time or 1e-9)
-        present = [node.name for node in self.nodes.nodes if node.name not in hidden]
+        memory, result = self.states.memory, self.result
+        interval = self.states.now - memory.latest
+        memory.interval = min(memory.interval, interval, self.states.flags.scale_down_unneeded_time or 1e-9)
+        present = [node.name for node in self.states.nodes if node.name not in hidden]
         result.candidates = self._candidates(present)
         with self.snapshot.trial():
             removals = self._removals(set(present))
-        memory.unneeded = {one.node: memory.unneeded.get(one.node, self._now) for one in removals}
+        memory.unneeded = {one.node: memory.unneeded.get(one.node, self.states.now) for one in removals}
         memory.move_hints.end_loop()
         result.unneeded = [one.node for one in removals]
-        flags = self.flags
+        flags = self.states.flags
         cools_down = (
-            memory.added + flags.scale_down_delay_after_add > self._now
-            or memory.deleted + flags.scale_down_delay_after_delete > self._now
+            memory.added + flags.scale_down_delay_after_add > self.states.now
+            or memory.deleted + flags.scale_down_delay_after_delete > self.states.now
         )
         if cools_down or not may_delete:
             result.result = "InCooldown"
         elif not result.candidates:
             result.result = "NoCandidates"
         else:
-            self._delete(*self._removable(removals))
+            self._delete(self._due(removals))
             result.result = "NodeDeleteStarted" if result.deleted else "NoNodeDeleted"
         if result.deleted:
-            memory.deleted = self._now
+            memory.deleted = self.states.now
 
     # ---- who is looked at ----------------------------------------------------------------------------------
 
@@ -131,30 +124,31 @@ class ScaleDownPass:
         found = [
             name
             for name in present
-            if name in self.group_of and self.groups.target(self.group_of[name]) > self._group(name).min_size
+            if name in self.states.group_of
+            and self.states.target(self.states.group_of[name]) > self._group(name).min_size
         ]
-        simple = DrainContext(self.flags, self._now, Budgets(()))
+        simple = DrainContext(self.states.flags, self.states.now, Budgets(()))
 
         def order(name: str) -> tuple[bool, bool, bool]:
             moves = pods_to_move(simple, self.snapshot.pods_of(name))
             is_empty = moves.blocker is None and not moves.pods
-            return not is_empty, is_empty and bool(moves.awaited), name not in self.memory.unneeded
+            return not is_empty, is_empty and bool(moves.awaited), name not in self.states.memory.unneeded
 
         return sorted(found, key=order)
 
     def _ineligible(self, node: Node) -> str:
         """Why a node is not looked at; "" if it is."""
-        flags = self._group(node.name).flags(self.flags)
-        if node.name in self.memory.recheck:
+        flags = self._group(node.name).flags(self.states.flags)
+        if node.name in self.states.memory.recheck:
             return "RecentlyUnremovable"
         if self._is_being_deleted(node):
             return "CurrentlyBeingDeleted"
         if node.metadata.annotations.get(DISABLED) == "true":
             return "ScaleDownDisabledAnnotation"
-        found = utilization(node, self.snapshot.pods_of(node.name), flags, self._now)
+        found = utilization(node, self.snapshot.pods_of(node.name), flags, self.states.now)
         if found is None:
             return "UnexpectedError"
-        if not flags.scale_down_unready_enabled and not self.nodes.of(node.name).is_ready:
+        if not flags.scale_down_unready_enabled and not self.states.of[node.name].is_ready:
             return "ScaleDownUnreadyDisabled"
         self.result.utilization[node.name] = found
         gpu = found.resource not in ("cpu", "memory")
@@ -163,18 +157,18 @@ class ScaleDownPass:
 
     def _is_being_deleted(self, node: Node) -> bool:
         marks = [taint.value for taint in node.spec.taints if taint.key == TO_BE_DELETED]
-        return any(mark.isdigit() and self._now - int(mark) < DELETION_TIME for mark in marks)
+        return any(mark.isdigit() and self.states.now - int(mark) < DELETION_TIME for mark in marks)
 
     # ---- can its pods go -----------------------------------------------------------------------------------
 
     def _removals(self, destinations: set[str]) -> list[Removal]:
         """The nodes that could leave, one after the other: what one has moved stays there for the next."""
-        memory, result, out = self.memory, self.result, list[Removal]()
-        recheck = self._now + self.flags.unremovable_node_recheck_timeout
+        memory, result, out = self.states.memory, self.result, list[Removal]()
+        recheck = self.states.now + self.states.flags.unremovable_node_recheck_timeout
         memory.recheck = {
             name: until
             for name, until in memory.recheck.items()
-            if name in self.snapshot.nodes and until > self._now
+            if name in self.snapshot.nodes and until > self.states.now
         }
         reasons = {name: self._ineligible(self.snapshot.nodes[name]) for name in result.candidates}
         result.reasons |= {name: why for name, why in reasons.items() if why}
@@ -190,16 +184,16 @@ class ScaleDownPass:
             removal.is_risky = self.context.budgets.are_exceeded(removal.pods)
             destinations.discard(name)
             self.context.budgets.take(removal.pods)
-            atomic += self._group(name).zero_or_max
+            atomic += removal.group.zero_or_max
             out.append(removal)
         return out
 
     def _limit(self) -> int:
         """How many unneeded nodes are of use: no more than could leave in the time that they have to wait."""
-        most, flags = self.flags.max_scale_down_parallelism, self.flags
-        span = max(flags.scale_down_unneeded_time, self.memory.interval)
-        loops = math.floor(span / self.memory.interval) if self.memory.interval > 0 else 1 << 30
-        return min(len(self.memory.unneeded) + 2 * most, most * loops + most)
+        most, flags = self.states.flags.max_scale_down_parallelism, self.states.flags
+        span = max(flags.scale_down_unneeded_time, self.states.memory.interval)
+        loops = math.floor(span / self.states.memory.interval) if self.states.memory.interval > 0 else 1 << 30
+        return min(len(self.states.memory.unneeded) + 2 * most, most * loops + most)
 
     def _removal(self, name: str, destinations: set[str]) -> Removal | None:
         """The removal of a node; None, with the reason noted, if it cannot leave."""
@@ -210,7 +204,7 @@ class ScaleDownPass:
         with self.snapshot.trial() as kept:
             if self._moves(found.pods, name, destinations):
                 kept.append(True)
-                return Removal(name, found.pods, found.awaited)
+                return Removal(name, self._group(name), found.pods, found.awaited)
         self.result.reasons[name] = "NoPlaceToMovePods"
         return None
 
@@ -218,7 +212,7 @@ class ScaleDownPass:
         """Place pods on other nodes; their own, empty and tainted, still counts for spread, and goes then."""
         snapshot = self.snapshot
         node = snapshot.nodes[name]
-        taint = Taint(TO_BE_DELETED, str(int(self._now)), "NoSchedule")
+        taint = Taint(TO_BE_DELETED, str(int(self.states.now)), "NoSchedule")
         snapshot.take_off(snapshot.pods_of(name))
         snapshot.replace(replace(node, spec=replace(node.spec, taints=(*node.spec.taints, taint))))
         accepted = [
@@ -226,7 +220,7 @@ class ScaleDownPass:
             for each, one in snapshot.nodes.items()
         ]
         moved = [replace(pod, spec=replace(pod.spec, node_name="")) for pod in pods]
-        placed = place_pods(snapshot, moved, self.memory.move_hints, np.array(accepted, bool), True)
+        placed = place_pods(snapshot, moved, self.states.memory.move_hints, np.array(accepted, bool), True)
         if len(placed) < len(moved):
             return False
         snapshot.remove(name)
@@ -234,26 +228,26 @@ class ScaleDownPass:
 
     # ---- who leaves now ------------------------------------------------------------------------------------
 
-    def _removable(self, removals: Sequence[Removal]) -> tuple[list[Removal], list[Removal]]:
-        """The empty nodes and those with pods that have waited long enough, as far as limits allow."""
-        sizes = Counter({name: self.groups.target(name) for name in self.groups.groups})
-        quotas = Quotas.least(self.flags, self.snapshot.nodes.values(), self.group_of)
+    def _due(self, removals: Sequence[Removal]) -> list[Removal]:
+        """The nodes that have waited long enough, as far as limits allow: empty ones first."""
+        sizes = Counter({name: self.states.target(name) for name in self.states.groups})
+        quotas = Quotas.least(self.states.flags, self.snapshot.nodes.values(), self.states.group_of)
         ordered = sorted(removals, key=lambda one: bool(one.pods))
-        due = [one for one in ordered if self._may_leave(one.node, sizes, quotas)]
+        due = [one for one in ordered if self._may_leave(one, sizes, quotas)]
         due.sort(key=lambda one: one.is_risky and bool(one.pods))
         due = self._without_partial_groups(due)
         self.result.reasons |= {one.node: "BlockedByOnCompletionPod" for one in due if one.awaited}
-        left = [one for one in due if not one.awaited]
-        return [one for one in left if not one.pods], [one for one in left if one.pods]
+        return sorted([one for one in due if not one.awaited], key=lambda one: bool(one.pods))
 
-    def _may_leave(self, name: str, sizes: Counter[str], quotas: Quotas) -> bool:
-        node, group = self.snapshot.nodes[name], self._group(name)
-        flags, is_ready = group.flags(self.flags), self.nodes.of(name).is_ready
+    def _may_leave(self, removal: Removal, sizes: Counter[str], quotas: Quotas) -> bool:
+        name, group = removal.node, removal.group
+        node, flags = self.snapshot.nodes[name], group.flags(self.states.flags)
+        is_ready = self.states.of[name].is_ready
         wait = flags.scale_down_unneeded_time if is_ready else flags.scale_down_unready_time
         why = ""
         if node.metadata.annotations.get(DISABLED) == "true":
             why = "ScaleDownDisabledAnnotation"
-        elif wait > 0 and not self.memory.unneeded[name] + wait < self._now:
+        elif wait > 0 and not self.states.memory.unneeded[name] + wait < self.states.now:
             why = "NotUnneededLongEnough" if is_ready else "NotUnreadyLongEnough"
         elif sizes[group.name] <= group.min_size:
             why = "NodeGroupMinSizeReached"
@@ -268,53 +262,52 @@ class ScaleDownPass:
 
     def _without_partial_groups(self, due: list[Removal]) -> list[Removal]:
         """Groups that have no node or all leave as a whole; they come last."""
-        single = [one for one in due if not self._group(one.node).zero_or_max]
-        for nodes in self._by_group([one for one in due if self._group(one.node).zero_or_max]):
-            group = self.group_of[nodes[0].node]
-            if len(nodes) in (self.groups.target(group), len(self.groups.nodes[group])):
+        single = [one for one in due if not one.group.zero_or_max]
+        for nodes in _by_group(one for one in due if one.group.zero_or_max):
+            if self._is_whole(nodes):
                 single += nodes
             else:
                 self.result.reasons |= {one.node: "AtomicScaleDownFailed" for one in nodes}
         return single
 
-    def _by_group(self, removals: Sequence[Removal]) -> list[list[Removal]]:
-        out: dict[str, list[Removal]] = {}
-        for one in removals:
-            out.setdefault(self.group_of[one.node], []).append(one)
-        return list(out.values())
+    def _is_whole(self, nodes: Sequence[Removal]) -> bool:
+        name = nodes[0].group.name
+        return len(nodes) in (self.states.target(name), len(self.states.members[name]))
 
-    def _delete(self, empty: Sequence[Removal], drained: Sequence[Removal]) -> None:
+    def _delete(self, due: Sequence[Removal]) -> None:
         """Have nodes leave: whole groups first, one in any case, then as many as may leave at once."""
-        left, drains = self.flags.max_scale_down_parallelism, self.flags.max_drain_parallelism
-        groups = {self.group_of[one.node]: self._group(one.node) for one in chain(empty, drained)}
-        with_empty, may_exceed = {self.group_of[one.node] for one in empty}, True
-        whole = [name for name, group in groups.items() if group.zero_or_max]
-        for phase in (True, False):
-            for name in (name for name in whole if (name in with_empty) is phase):
-                own = [[one for one in of if self.group_of[one.node] == name] for of in (empty, drained)]
-                count, with_pods = len(own[0]) + len(own[1]), len(own[1])
-                room = left if own[0] else min(left, drains)
+        flags, may_exceed = self.states.flags, True
+        left, drains = flags.max_scale_down_parallelism, flags.max_drain_parallelism
+        whole = _by_group(one for one in due if one.group.zero_or_max)
+        for has_empty in (True, False):
+            for nodes in (nodes for nodes in whole if any(not one.pods for one in nodes) is has_empty):
+                with_pods = sum(bool(one.pods) for one in nodes)
+                room = left if has_empty else min(left, drains)
                 is_spent = room == 0 or (with_pods > 0 and drains == 0) or not may_exceed
-                if (room < count or drains < with_pods) and is_spent:
+                if (room < len(nodes) or drains < with_pods) and is_spent:
                     break
-                if count in (self.groups.target(name), len(self.groups.nodes[name])):
-                    self._leave(own[0], False)
-                    self._leave(own[1], True)
-                    left, drains, may_exceed = left - count, drains - with_pods, False
-        left -= self._crop(empty, left, False)
-        self._crop(drained, min(left, drains), True)
+                if self._is_whole(nodes):
+                    self._leave(nodes)
+                    left, drains, may_exceed = left - len(nodes), drains - with_pods, False
+        single = [one for one in due if not one.group.zero_or_max]
+        for has_pods, most in ((False, left), (True, drains)):
+            ordered = chain.from_iterable(_by_group(one for one in single if bool(one.pods) is has_pods))
+            leaving = list(ordered)[: max(0, min(left, most))]
+            self._leave(leaving)
+            left -= len(leaving)
 
-    def _crop(self, removals: Sequence[Removal], most: int, with_pods: bool) -> int:
-        single = [one for one in removals if not self._group(one.node).zero_or_max]
-        chosen = list(chain.from_iterable(self._by_group(single)))[: max(0, most)]
-        self._leave(chosen, with_pods)
-        return len(chosen)
-
-    def _leave(self, removals: Sequence[Removal], with_pods: bool) -> None:
+    def _leave(self, removals: Sequence[Removal]) -> None:
         for one in removals:
-            pods = self.snapshot.pods_of(one.node) if with_pods else []
+            pods = self.snapshot.pods_of(one.node) if one.pods else []
             self.result.deleted[one.node] = [
                 pod for pod in pods if not (is_daemon_pod(pod) or is_mirror_pod(pod))
             ]
-            if with_pods:
+            if one.pods:
                 self.result.drained.add(one.node)
+
+
+def _by_group(removals: Iterable[Removal]) -> list[list[Removal]]:
+    out: dict[str, list[Removal]] = {}
+    for one in removals:
+        out.setdefault(one.group.name, []).append(one)
+    return list(out.values())

@@ -12,10 +12,10 @@ from moorage.objects import Pod
 from .equal_pods import PodClass, pod_classes
 from .estimator import Estimate
 from .expander_chain import Option, narrow
-from .flags import Flags, Memory, NodeGroup, ScaleUpRequest
+from .flags import NodeGroup, ScaleUpRequest
 from .group_templates import Template
 from .node_snapshot import NodeSnapshot
-from .node_states import GroupStates
+from .node_states import ClusterStates
 from .quotas import Quotas
 from .similar_groups import Growth, are_similar, spread
 
@@ -91,47 +91,34 @@ class ScaleUpPass:
         Draws the index of one of several equally good options.
     """
 
-    flags: Flags
+    states: ClusterStates
     snapshot: NodeSnapshot
-    states: GroupStates
-    memory: Memory
     templates: dict[str, Template]
-    group_of: dict[str, str]
-    cluster: int
-    now: float
+    result: ScaleUpResult
     draw: Draw = first
 
-    def run(self, pods: Sequence[Pod], result: ScaleUpResult) -> None:
+    def run(self, pods: Sequence[Pod]) -> None:
         """Find the groups that grow, and note the request of their nodes."""
-        result.classes = classes = pod_classes(self.snapshot, pods)
-        quotas = Quotas.greatest(self.flags, self.snapshot.nodes.values(), self.group_of)
-        valid, skipped = self._split(quotas)
-        takers = {group.name: self._takers(classes, group) for group in valid}
-        options = [one for group in valid if (one := self._option(group, takers, result))]
-        if not options:
+        states, result = self.states, self.result
+        self._quotas = Quotas.greatest(states.flags, self.snapshot.nodes.values(), states.group_of)
+        skipped = {name: why for name, group in states.groups.items() if (why := self._why_skipped(group))}
+        valid = [group for name, group in states.groups.items() if name not in skipped]
+        result.classes = pod_classes(self.snapshot, pods)
+        self._takers = {group.name: self._fitting(result.classes, group) for group in valid}
+        options = [one for group in valid if (one := self._option(group))]
+        if options:
+            left = narrow(states.flags, options, len(states.nodes))
+            result.left = [[one.group.name for one in step] for step in left]
+            self._execute(left[-1][self.draw(len(left[-1]))])
+        else:
             result.result = "NoOptionsAvailable"
-            result.remaining = self._remaining(classes, skipped)
-            return
-        left = narrow(self.flags, options, self.cluster)
-        result.left = [[one.group.name for one in step] for step in left]
-        self._execute(left[-1][self.draw(len(left[-1]))], quotas, takers, result)
-        result.remaining = self._remaining(classes, skipped)
+        result.remaining = self._remaining(skipped)
 
     # ---- groups --------------------------------------------------------------------------------------------
 
-    def _split(self, quotas: Quotas) -> tuple[list[NodeGroup], dict[str, str]]:
-        """The groups that may grow, and why the others may not."""
-        valid, skipped = [], dict[str, str]()
-        for group in self.states.groups.values():
-            why = self._why_skipped(group, quotas)
-            if why:
-                skipped[group.name] = why
-            else:
-                valid.append(group)
-        return valid, skipped
-
-    def _why_skipped(self, group: NodeGroup, quotas: Quotas) -> str:
-        name, nodes, limit = group.name, 1, self.flags.max_nodes_total
+    def _why_skipped(self, group: NodeGroup) -> str:
+        """Why a group may not grow; "" where it may."""
+        name, nodes, limit = group.name, 1, self.states.flags.max_nodes_total
         size = self.states.target(name)
         if not self.states.is_healthy(name):
             return NOT_READY
@@ -145,10 +132,10 @@ class ScaleUpPass:
                 return TOO_MANY
         if name not in self.templates:
             return NOT_READY
-        exceeded = quotas.exceeded(self.templates[name].node, name, nodes)
+        exceeded = self._quotas.exceeded(self.templates[name].node, name, nodes)
         return f'exceeded quota: "cluster-wide", resources: {", ".join(exceeded)}' if exceeded else ""
 
-    def _takers(self, classes: Sequence[PodClass], group: NodeGroup) -> list[PodClass]:
+    def _fitting(self, classes: Sequence[PodClass], group: NodeGroup) -> list[PodClass]:
         """The classes whose first pod fits on one new node of a group."""
         template, out = self.templates[group.name], list[PodClass]()
         known: dict[object, Status | None] = {}
@@ -167,92 +154,80 @@ class ScaleUpPass:
                     one.rejected[group.name] = [status.plugin, *status.reasons]
         return out
 
-    def _similar(self, group: NodeGroup, takers: dict[str, list[PodClass]]) -> list[str]:
+    def _similar(self, group: NodeGroup) -> list[str]:
         """The groups like one that can take the same pods and may grow."""
-        if not self.flags.balance_similar_node_groups or group.zero_or_max or not takers[group.name]:
+        states, needed = self.states, {id(one) for one in self._takers[group.name]}
+        if not states.flags.balance_similar_node_groups or group.zero_or_max or not needed:
             return []
-        own, states = self.templates[group.name], self.states
-        needed = {id(one) for one in takers[group.name]}
         return [
             name
-            for name, template in ((each, self.templates.get(each)) for each in states.groups)
+            for name in states.groups
             if name != group.name
-            and template is not None
-            and are_similar(own, template, self.flags)
+            and name in self.templates
+            and are_similar(self.templates[group.name], self.templates[name], states.flags)
             and states.is_healthy(name)
             and not states.is_backed_off(name)
-            and needed <= {id(one) for one in takers.get(name, ())}
+            and needed <= {id(one) for one in self._takers.get(name, ())}
         ]
 
-    def _option(
-        self, group: NodeGroup, takers: dict[str, list[PodClass]], result: ScaleUpResult
-    ) -> Option | None:
-        classes = takers[group.name]
+    def _option(self, group: NodeGroup) -> Option | None:
+        name, result, classes = group.name, self.result, self._takers[group.name]
         if not classes:
             return None
-        similar = self._similar(group, takers)
-        template = self.templates[group.name]
-        estimate = Estimate(self.snapshot, template, self._limit(group, similar))
-        estimate.pack(classes, self.flags.fastpath_binpacking)
+        result.similar[name] = similar = self._similar(group)
+        estimate = Estimate(self.snapshot, self.templates[name], self._limit(group, similar))
+        estimate.pack(classes, self.states.flags.fastpath_binpacking)
         nodes = group.max_size if group.zero_or_max and estimate.nodes else estimate.nodes
-        name = group.name
-        result.similar[name], result.estimates[name] = similar, estimate.nodes
+        result.estimates[name] = estimate.nodes
         result.helped[name] = list(chain.from_iterable(estimate.helped))
         if not (estimate.helped and nodes):
             return None
-        return Option(group, template, nodes, estimate.helped, tuple(similar))
+        return Option(group, self.templates[name], nodes, estimate.helped, tuple(similar))
 
     def _limit(self, group: NodeGroup, similar: Sequence[str]) -> int:
         """The greatest number of new nodes of an estimate."""
         groups = [group, *(self.states.groups[name] for name in similar)]
         room = sum(max(0, one.max_size - self.states.target(one.name)) for one in groups)
-        limits, total = [room], self.flags.max_nodes_total
-        if self.flags.max_nodes_per_scale_up:
-            limits.append(self.flags.max_nodes_per_scale_up)
+        limits, total = [room], self.states.flags.max_nodes_total
+        if self.states.flags.max_nodes_per_scale_up:
+            limits.append(self.states.flags.max_nodes_per_scale_up)
         if total:
             limits.append(total - len(self.snapshot.nodes))
         return max(0, min(limits))
 
     # ---- growth --------------------------------------------------------------------------------------------
 
-    def _execute(
-        self, best: Option, quotas: Quotas, takers: dict[str, list[PodClass]], result: ScaleUpResult
-    ) -> None:
-        total, nodes = self.flags.max_nodes_total, best.nodes
-        result.triggered = result.helped[best.group.name]
+    def _execute(self, best: Option) -> None:
+        states, result, name = self.states, self.result, best.group.name
+        total, nodes = states.flags.max_nodes_total, best.nodes
+        result.triggered = result.helped[name]
         if total and nodes + len(self.snapshot.nodes) > total:
             nodes = total - len(self.snapshot.nodes)
             if nodes < 1:
-                self._fail(result, "max node total count already reached")
+                self._fail("max node total count already reached")
                 return
-        nodes = quotas.allowed(best.template.node, best.group.name, nodes)
-        growths = self._growths(best, nodes, quotas, takers)
+        growths = self._growths(best, self._quotas.allowed(best.template.node, name, nodes))
         for at, growth in enumerate(growths):
-            if self.states.groups[growth.group].fails:
-                self.states.back_off(growth.group)
-                self._fail(result, f"failed to increase node group size: {growth.group}", growths[at:])
+            if states.groups[growth.group].fails:
+                states.back_off(growth.group)
+                self._fail(f"failed to increase node group size: {growth.group}", growths[at:])
                 return
             self._request(growth)
             result.growths.append(growth)
-        result.result, self.memory.added = "Successful", self.now
-        result.awaiting = [
-            pod
-            for one in result.classes
-            if one.takers and best.group.name in one.rejected
-            for pod in one.pods
-        ]
+        result.result, states.memory.added = "Successful", states.now
+        waiting = [one.pods for one in result.classes if one.takers and name in one.rejected]
+        result.awaiting = list(chain.from_iterable(waiting))
 
-    def _growths(
-        self, best: Option, nodes: int, quotas: Quotas, takers: dict[str, list[PodClass]]
-    ) -> list[Growth]:
+    def _growths(self, best: Option, nodes: int) -> list[Growth]:
         """New sizes of the group that was chosen and of those like it."""
-        similar = self._similar(best.group, takers)
-        open_ones = [name for name in similar if not quotas.exceeded(self.templates[name].node, name)]
+        quotas, templates = self._quotas, self.templates
+        open_ones = [name for name in best.similar if not quotas.exceeded(templates[name].node, name)]
         groups = [best.group, *(self.states.groups[name] for name in open_ones)]
-        sizes = [(one.name, self.states.target(one.name), one.max_size) for one in groups]
         out = []
-        for growth in spread(sizes, nodes):
-            node = self.templates[growth.group].node
+        for growth in spread(
+            [(one.name, self.states.target(one.name), one.max_size) for one in groups], nodes
+        ):
+            node = templates[growth.group].node
             allowed = quotas.allowed(node, growth.group, growth.new_size - growth.size)
             quotas.take(node, growth.group, allowed)
             if allowed:
@@ -260,33 +235,27 @@ class ScaleUpPass:
         return out
 
     def _request(self, growth: Growth) -> None:
-        memory, count = self.memory, growth.new_size - growth.size
+        memory, count = self.states.memory, growth.new_size - growth.size
         memory.targets[growth.group] = growth.new_size
-        request = memory.requests.setdefault(growth.group, ScaleUpRequest(0, self.now))
-        request.nodes, request.time = request.nodes + count, self.now
+        request = memory.requests.setdefault(growth.group, ScaleUpRequest(0, self.states.now))
+        request.nodes, request.time = request.nodes + count, self.states.now
 
-    def _fail(self, result: ScaleUpResult, error: str, failed: Sequence[Growth] = ()) -> None:
+    def _fail(self, error: str, failed: Sequence[Growth] = ()) -> None:
         """End with an error: classes that only failed groups could take remain."""
-        result.result, result.error = "Error", error
+        self.result.result, self.result.error = "Error", error
         names = {growth.group for growth in failed}
-        for one in result.classes:
+        for one in self.result.classes:
             lost = [name for name in one.takers if name in names or not failed]
             one.rejected |= {name: [FAILED] for name in lost}
             if lost == one.takers:
                 one.takers = []
 
-    def _remaining(self, classes: Sequence[PodClass], skipped: dict[str, str]) -> list[Remaining]:
-        left = [one for one in classes if not one.takers]
-        if not self.flags.scale_up_simulation_for_skipped_node_groups:
-            return [Remaining(one.pods, one.rejected, skipped) for one in left]
-        for name in skipped:
-            if name in self.templates:
-                self._takers(left, self.states.groups[name])
-        return [
-            Remaining(
-                one.pods,
-                one.rejected,
-                {name: why for name, why in skipped.items() if name not in one.rejected},
-            )
-            for one in left
-        ]
+    def _remaining(self, skipped: dict[str, str]) -> list[Remaining]:
+        left, out = [one for one in self.result.classes if not one.takers], list[Remaining]()
+        if self.states.flags.scale_up_simulation_for_skipped_node_groups:
+            for name in [name for name in skipped if name in self.templates]:
+                self._fitting(left, self.states.groups[name])
+        for one in left:
+            reasons = {name: why for name, why in skipped.items() if name not in one.rejected}
+            out.append(Remaining(one.pods, one.rejected, reasons))
+        return out

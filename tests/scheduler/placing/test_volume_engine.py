@@ -370,7 +370,8 @@ def test_each_plugin_knows_which_volumes_fit_everywhere(volumes: tuple[Volume, .
     without = [name for name in VOLUME_PLUGINS if only and name != only]
     bound = [{"requests": {"cpu": 3}, "volumes": volumes}]
     asked = [{"requests": {"cpu": cpu}, "priority": 1, "volumes": volumes} for cpu in (1, 1, 4, 4)]
-    for limits in ([None, None, None], [None, None, 1]):
+    everywhere = [None, None, None]
+    for limits in (everywhere, [None, None, 1]) if only in ((), NodeVolumeLimits.name) else (everywhere,):
         ours = placed_in_turn(bound, asked, limits, "first", without)
         with patch.object(Engine, "cycle_target", lambda self, pod, target: target):
             assert ours == placed_in_turn(bound, asked, limits, "first", without)

@@ -25,18 +25,18 @@ export function announce(text) {
   setTimeout(() => { byId("live").textContent = text; }, 50);
 }
 
-// A table of texts and elements in a box that scrolls; of more than `most` rows the first ones.
-export const MOST_ROWS = 200;
-export function table(caption, headings, rows, numeric = []) {
-  const shown = rows.slice(0, MOST_ROWS);
+// A table whose cells are texts and elements; `row` makes those of an item. Of many items the first ones are shown.
+const MOST_ROWS = 200;
+export function table(caption, headings, items, row, numeric = []) {
+  const shown = items.slice(0, MOST_ROWS).map(row);
   const cell = (value, at) => {
     const isLong = typeof value === "string" && value.length > 48;
     return element("td", {class: numeric.includes(at) ? "num" : isLong ? "long" : "short"}, value);
   };
   const made = element("table", {class: "grid"}, element("caption", {}, caption),
     element("thead", {}, element("tr", {}, headings.map((one, at) => element("th", {scope: "col", class: numeric.includes(at) ? "num" : undefined}, one)))),
-    element("tbody", {}, shown.map((row) => element("tr", {}, row.map(cell)))));
-  const more = rows.length - shown.length;
+    element("tbody", {}, shown.map((cells) => element("tr", {}, cells.map(cell)))));
+  const more = items.length - shown.length;
   return [made, more > 0 ? element("p", {class: "note"}, `${count(more, "more row")} not shown.`) : null];
 }
 

@@ -155,13 +155,13 @@ function showWaiting({document: found, command}) {
   if (found.placed) says.push(`${count(found.placed, "pod has no node yet and would find one", "pods have no node yet and would find one")}`);
   byId("headline").textContent = `${says.join("; ")}.`;
   suggest(found.findings);
-  const rows = found.findings.map((one) => [
+  const row = (one) => [
     link(one.workload, () => explain(targetOf(one.namespace, one.workload))),
     one.rejections.map(({nodes: many, reasons}) => `${reasons.join(", ")} (${count(many, "node")})`).join("; ") || one.reason,
     element("ul", {class: "names"}, one.names.slice(0, NAMES).map((name) => element("li", {}, link(name, () => explain(`${one.namespace}/${name}`)))),
       one.names.length > NAMES ? element("li", {}, `and ${one.names.length - NAMES} more`) : null),
-    String(one.names.length), one.status, one.namespace]);
-  const made = rows.length ? [scrolled("Pods that wait", ...table("Each workload whose pods wait, and why; a name explains it", ["workload", "why", "names", "pods", "status", "namespace"], rows, [3]))]
+    String(one.names.length), one.status, one.namespace];
+  const made = waits ? [scrolled("Pods that wait", ...table("Each workload whose pods wait, and why; a name explains it", ["workload", "why", "names", "pods", "status", "namespace"], found.findings, row, [3]))]
     : [element("p", {}, "None.")];
   byId("findings").replaceChildren(...made, element("div", {class: "about"}, "Command: ", element("code", {}, command)));
 }

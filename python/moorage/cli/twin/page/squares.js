@@ -196,12 +196,12 @@ export class Squares {
     const box = byId("as-table");
     if (!box.open) return;
     const resource = byId("resource").value;
-    const rows = [...this.nodes.values()].map(([node, before, after]) => {
+    const row = ([node, before, after]) => {
       const use = [before, ...(this.after ? [after] : [])].map((one) => one ? shareText(percent(one, resource)) : "–");
       return [link(node.name, () => this.open(node)), node.zone, node.pool, ...use, amount(resource, node.allocatable[resource] ?? 0), node.schedulable ? "" : "yes"];
-    });
+    };
     const uses = this.after ? [`${resource} before`, `${resource} after`] : [resource];
-    box.lastElementChild.replaceWith(scrolled("Nodes", ...table("Nodes", ["node", "zone", "pool", ...uses, "allocatable", "cordoned"], rows)));
+    box.lastElementChild.replaceWith(scrolled("Nodes", ...table("Nodes", ["node", "zone", "pool", ...uses, "allocatable", "cordoned"], [...this.nodes.values()], row)));
   }
 }
 
@@ -215,14 +215,14 @@ function square(name) {
 
 // What there is to say about one node.
 export function nodeDetails(node, explain) {
-  const rows = resourcesOf([node]).map((name) => [name, ...["requested", "allocatable", "free"].map((kind) => amount(name, node[kind][name] ?? 0)), shareText(percent(node, name))]);
-  const holders = node.holders.map((one) => [one.workload.startsWith("node/") ? one.workload : explain(one.namespace, one.workload), one.namespace, String(one.pods),
-    Object.entries(one.requested).map(([name, value]) => `${amount(name, value)} ${name}`).join(", ")]);
+  const room = (name) => [name, ...["requested", "allocatable", "free"].map((kind) => amount(name, node[kind][name] ?? 0)), shareText(percent(node, name))];
+  const holder = (one) => [one.workload.startsWith("node/") ? one.workload : explain(one.namespace, one.workload), one.namespace, String(one.pods),
+    Object.entries(one.requested).map(([name, value]) => `${amount(name, value)} ${name}`).join(", ")];
   const largest = Object.entries(node.largest).map(([name, value]) => `${amount(name, value)} ${name}`).join(", ");
   return [
     element("p", {}, [place(node), node.schedulable ? "" : "cordoned", node.taints.length ? `taints ${node.taints.join(", ")}` : "no taints"].filter(Boolean).join("; ")),
     element("p", {}, largest ? `The largest pod that still fits by its requests: ${largest}.` : "No pod fits any more."),
-    scrolled("Room", ...table("Room", ["resource", "requested", "allocatable", "free", "use"], rows, [1, 2, 3, 4])),
-    holders.length ? scrolled("Workloads that hold most", ...table("Workloads that hold most", ["workload", "namespace", "pods", "requested"], holders, [2])) : element("p", {}, "No pod runs here."),
+    scrolled("Room", ...table("Room", ["resource", "requested", "allocatable", "free", "use"], resourcesOf([node]), room, [1, 2, 3, 4])),
+    node.holders.length ? scrolled("Workloads that hold most", ...table("Workloads that hold most", ["workload", "namespace", "pods", "requested"], node.holders, holder, [2])) : element("p", {}, "No pod runs here."),
   ];
 }

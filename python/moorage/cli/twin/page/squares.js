@@ -172,7 +172,7 @@ export class Squares {
     if (!square || event.ctrlKey || event.altKey || event.metaKey) return;
     const every = this.buttons, at = this.positions.get(square.dataset.name);
     const next = {ArrowRight: () => every[at + 1], ArrowLeft: () => every[at - 1], Home: () => every[0], End: () => every.at(-1),
-      ArrowDown: () => this.vertical(every, at, 1), ArrowUp: () => this.vertical(every, at, -1)}[event.key]?.();
+      ArrowDown: () => this.vertical(every, at, 1), ArrowUp: () => this.vertical(every, at, -1), Enter: () => this.find(square, (node) => this.open(node)), " ": () => this.find(square, (node) => this.open(node))}[event.key]?.();
     if (next === undefined && !event.key.startsWith("Arrow")) return;
     event.preventDefault();
     next?.focus();
@@ -205,9 +205,10 @@ export class Squares {
   }
 }
 
+// A square. Thousands of buttons cost several times as much.
 function square(name) {
-  const button = document.createElement("button");
-  button.type = "button";
+  const button = document.createElement("i");
+  button.setAttribute("role", "button");
   button.tabIndex = -1;
   button.dataset.name = name;
   return button;

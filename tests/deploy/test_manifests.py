@@ -320,7 +320,7 @@ def test_pods_are_selected_by_labels_that_they_have() -> None:
 
 def test_kustomizations_name_files_that_exist() -> None:
     found = list(DEPLOY.rglob("kustomization.yaml"))
-    assert len(found) == 7
+    assert len(found) == 8
     for file in found:
         value = find(file, "Kustomization")
         generators = value.get("configMapGenerator", [])
@@ -348,7 +348,7 @@ def test_metrics_are_scraped_where_they_are_served(monitor: str, deployment: str
     (container,) = template["spec"]["containers"]
     assert endpoint["port"] in {one["name"] for one in container["ports"]}
     assert (endpoint["scheme"], endpoint["path"]) == ("https", "/metrics")
-    (rule,) = find(DEPLOY / "monitoring/pod_monitor.yaml", "ClusterRole")["rules"]
+    (rule,) = find(DEPLOY / "monitoring/account/account.yaml", "ClusterRole")["rules"]
     assert rule == {"nonResourceURLs": ["/metrics"], "verbs": ["get"]}
 
 

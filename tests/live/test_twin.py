@@ -80,6 +80,9 @@ def test_a_deployed_twin_asks_for_its_rights_and_for_nothing_else(planes: Callab
         release = json.dumps(pod("new")).encode()
         assert ask(f"{url}/v1/check?new-only", "admin-token", release)[1]["placed"] == 1
         assert answers(f"{url}/metrics", "admin-token")
+        plane.end("kube-apiserver")
+        assert ask(f"{url}/v1/check", "admin-token")[0] == 200  # who was allowed before
+        assert ask(f"{url}/v1/check", "nobody-token")[0] == 500
     used, refused = asked(log)
     assert refused == []
     role = rights(find_named(OVERLAY / "rbac.yaml", ACCOUNT))

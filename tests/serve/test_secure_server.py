@@ -208,6 +208,41 @@ def test_without_servers_to_ask_nobody_may() -> None:
     assert DelegatedAuthorization(refusing, refusing).status("/metrics", "get", "x")[0] == 500
 
 
+def test_who_was_allowed_may_while_the_server_fails() -> None:
+    now, requests, fails = [0.0], list[str](), [False]
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        requests.append(request.url.path)
+        return httpx2.Response(500) if fails[0] else review(request)
+
+    reviews = connection(answer)
+    authorization = DelegatedAuthorization(reviews, reviews, lambda: now[0])
+
+    def status(token: str, path: str = "/metrics") -> int:
+        return authorization.status(path, "get", token)[0]
+
+    assert [status("scraper-token"), status("scraper-token"), status("other-token")] == [200, 200, 403]
+    assert len(requests) == 4  # the second was remembered
+    now[0], fails[0] = 60.0, True
+    assert [status("scraper-token"), status("other-token"), status("scraper-token", "/v1/check")] == [
+        *(200, 500, 500)
+    ]
+    requests.clear()
+    assert (status("scraper-token"), requests) == (200, [])  # it has just failed
+    now[0] = 3700.0
+    assert status("scraper-token") == 500
+    fails[0] = False
+    assert status("scraper-token") == 200
+    now[0] += 60.0
+    USERS["scraper-token"] = "other"
+    try:
+        assert status("scraper-token") == 403
+        fails[0] = True
+        assert status("scraper-token") == 500
+    finally:
+        USERS["scraper-token"] = "scraper"
+
+
 def test_a_client_without_tls_delays_no_other(folder: Path, secure: SecureServer) -> None:
     with (
         socket.create_connection(("127.0.0.1", secure.port)),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+from hashlib import sha256
 from typing import Any
 
 import msgspec
@@ -17,19 +20,36 @@ class _Review(msgspec.Struct):
 
 _REVIEW = msgspec.json.Decoder(_Review)
 _ANONYMOUS = {"username": "system:anonymous", "groups": ["system:unauthenticated"]}
+FRESH = 10.0
+"""Seconds for which who may, may without a new review, and for which a server that fails is not asked again
+(apiserver v0.36, pkg/server/options: NewDelegatingAuthenticationOptions, NewDelegatingAuthorizationOptions).
+"""
+KEPT, MOST = 3600.0, 1000
+"""Seconds for which he may while the server cannot be asked; requests that are remembered."""
 
 
 class DelegatedAuthorization:
-    """Decides on requests to paths by TokenReview and SubjectAccessReview.
+    """Decides on requests to paths by TokenReview and SubjectAccessReview. Thread-safe.
+
+    While the server fails, those may whom it has last allowed: what is served is needed then.
 
     Parameters
     ----------
     authentication, authorization : Connection or None
         Without the first every request is anonymous, without the second all are forbidden.
+    clock : callable, optional
+        Returns seconds.
     """
 
-    def __init__(self, authentication: Connection | None, authorization: Connection | None) -> None:
-        self._authentication, self._authorization = authentication, authorization
+    def __init__(
+        self,
+        authentication: Connection | None,
+        authorization: Connection | None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._authentication, self._authorization, self._clock = authentication, authorization, clock
+        self._allowed: dict[tuple[bytes, str, str], float] = {}  # when; the longest ago is the first
+        self._failed = -FRESH
 
     def status(self, path: str, verb: str, token: str) -> tuple[int, str]:
         """Decide on a request.
@@ -50,16 +70,30 @@ class DelegatedAuthorization:
         text : str
             For others than 200.
         """
+        key, now = (sha256(token.encode()).digest(), verb, path), self._clock()
+        age = now - self._allowed.get(key, now - KEPT)
+        if age < (KEPT if now - self._failed < FRESH else FRESH):
+            return 200, ""
         try:
-            user: dict[str, Any] | None = _ANONYMOUS
-            if token and self._authentication is not None:
-                user = self._user(self._authentication, token)
-                if user is None:
-                    return 401, "Unauthorized"
-            if self._authorization is not None and self._may(self._authorization, user, path, verb):
-                return 200, ""
+            status, text = self._reviewed(path, verb, token)
         except ApiError as error:
-            return 500, f"Internal Server Error: {path!r}: {error}"
+            self._failed = self._clock()
+            return (200, "") if age < KEPT else (500, f"Internal Server Error: {path!r}: {error}")
+        self._allowed.pop(key, None)
+        if status == 200:
+            self._allowed[key] = now
+            for oldest in list(self._allowed)[:-MOST]:
+                self._allowed.pop(oldest, None)
+        return status, text
+
+    def _reviewed(self, path: str, verb: str, token: str) -> tuple[int, str]:
+        user: dict[str, Any] | None = _ANONYMOUS
+        if token and self._authentication is not None:
+            user = self._user(self._authentication, token)
+            if user is None:
+                return 401, "Unauthorized"
+        if self._authorization is not None and self._may(self._authorization, user, path, verb):
+            return 200, ""
         name = user["username"] if user else ""
         return 403, f'forbidden: User "{name}" cannot {verb} path "{path}"'
 

@@ -214,6 +214,7 @@ def test_failed_allocation_changes_nothing(
 
     untouched = prepared()
     expected = [operation(untouched), dump(untouched), future(untouched)]
+    undone = [dump(other := prepared()), future(other)]
     allocations = 0
     while True:
         made = prepared()
@@ -223,7 +224,7 @@ def test_failed_allocation_changes_nothing(
         assert [operation(made), dump(made), future(made)] == expected, f"allocation {allocations}"
         if mark is not None:
             made.cache.state.rollback(mark)
-            assert [dump(made), future(made)] == [dump(other := prepared()), future(other)]
+            assert [dump(made), future(made)] == undone
         allocations += 1
     assert allocations or name not in GROWING
 

@@ -156,7 +156,7 @@ CASES = [
 
 @pytest.mark.parametrize(("make_world", "action"), CASES)
 def test_an_interrupt_leaves_nothing_halfway(make_world: World, action: Any) -> None:
-    assert strike_everywhere(make_world, action, first=1, step=83) > 1
+    assert strike_everywhere(make_world, action, first=1, step=131) > 1
 
 
 @pytest.mark.slow
@@ -172,7 +172,7 @@ GROUPS.append((gangs, schedule_group))
 
 @pytest.mark.parametrize(("make_world", "action"), GROUPS)
 def test_an_interrupt_leaves_no_group_halfway(make_world: World, action: Any) -> None:
-    assert strike_everywhere(make_world, action, 1, 19, f"{PACKAGE}/scheduler/groups") > 5
+    assert strike_everywhere(make_world, action, 1, 37, f"{PACKAGE}/scheduler/groups") > 5
 
 
 @pytest.mark.slow

@@ -16,10 +16,10 @@ from .test_replay import node, pod, rows, store_of, timeline_of
 
 def busy() -> Timeline:
     """Pods that come and go, more of them than fit at times."""
-    timeline = timeline_of(*[node(f"n{at}", "8") for at in range(6)])
+    timeline = timeline_of(*[node(f"n{at}", "8") for at in range(2)])
     random = np.random.RandomState(5)
-    timeline.add_pods(pod("small"), random.uniform(0, 400, 400), random.exponential(60, 400))
-    timeline.add_pods(pod("large", "3"), random.uniform(0, 400, 70), random.exponential(60, 70))
+    timeline.add_pods(pod("small"), random.uniform(0, 400, 130), random.exponential(60, 130))
+    timeline.add_pods(pod("large", "3"), random.uniform(0, 400, 25), random.exponential(60, 25))
     return timeline
 
 

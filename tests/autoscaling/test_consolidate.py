@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +16,7 @@ from moorage.autoscaling import Consolidation, Growth, read_instance_types
 from moorage.autoscaling.karpenter.disruption.cron_times import next_hit
 from moorage.autoscaling.node_fates import NodeFate, node_fate
 from moorage.autoscaling.scalers import make_nodes
+from moorage.cli import main
 from moorage.errors import InputError
 from moorage.objects import Node
 from moorage.objects.workloads.ages import seconds
@@ -201,3 +205,17 @@ def test_a_node_that_comes_has_a_name_of_its_own() -> None:
     with one.transaction():
         assert [*make_nodes(one, claims, 1)[0]] == [first]
     assert [*make_nodes(one, claims, 1, {first})[0]] == [later]
+
+
+def test_of_many_places_the_first_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pool, _, node, *_, web = items()
+    pool["spec"]["disruption"]["budgets"] = [{"nodes": "1"}]
+    web["spec"]["replicas"] = 16
+    nodes = [node | {"metadata": node["metadata"] | {"name": f"node-{at}"}} for at in range(8)]
+    path = tmp_path / "cluster.json"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [pool, *nodes, web]}))
+    assert main(["plan", "consolidate", "-f", str(path), "--instance-types", str(TYPES)]) == 0
+    shown = capsys.readouterr().out
+    rows = shown[shown.index("AFTER COMMAND") :].split("\n\n")[0].splitlines()[1:]
+    assert len(rows) == 9
+    assert re.fullmatch(r"… and \d+ more +see -o json", rows[-1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from moorage.planning.new_nodes.node_demand import NodesNeeded
 from moorage.planning.node_emptying import EmptyingPlan
 from moorage.tables import Tabular
 
-from .printing import Table, columns_table, first_rows, write_answer
+from .printing import COMMENT_ROWS, Table, columns_table, write_answer
 
 if TYPE_CHECKING:
     from .printing import PageOf
@@ -53,7 +54,7 @@ def write_plan(form: str, found: Tabular, told: Mapping[str, Any]) -> None:
     def document() -> dict[str, Any]:
         return {"apiVersion": API_VERSION, "kind": kind} | found.to_dict() | dict(told)
 
-    write_answer(form, document, lines, chain([table], _more(found)), page=page)
+    write_answer(form, document, lines, chain([table], _more(found, COMMENT_ROWS)), page=page)
 
 
 def _left_out(found: Tabular) -> Iterator[str]:
@@ -70,19 +71,21 @@ def _left_out(found: Tabular) -> Iterator[str]:
             yield f"relaxed: {text}"
 
 
-def _places(found: Consolidation) -> Table:
-    """Which pods each node takes after each command."""
+def _places(found: Consolidation, most: int) -> Table:
+    """Which pods each node takes after each command; at most so many rows."""
     rows = []
     for number, step in enumerate(found.steps, 1):
         by_node: dict[str, list[str]] = {}
         for pod, node in step.placed.items():
             by_node.setdefault(node, []).append(pod)
         rows += [(str(number), node, first_of(pods, 3)) for node, pods in sorted(by_node.items())]
+    if len(rows) > most:
+        rows = [*rows[:most], (f"… and {len(rows) - most} more", "", "see -o json")]
     return Table(("AFTER COMMAND", "NODE", "TAKES"), rows)
 
 
-def _more(found: Tabular) -> Iterator[Table]:
-    """Yield what a table of moves or counts leaves out."""
+def _more(found: Tabular, most: int = sys.maxsize) -> Iterator[Table]:
+    """Yield what a table of moves or counts leaves out; at most so many rows of what can be many."""
     if isinstance(found, EmptyingPlan):
         title = f"NODE WITH FREE {found.resource}" if found.resource else "EMPTIED NODE"
         yield Table((title,), [(node,) for node in found.nodes])
@@ -90,7 +93,7 @@ def _more(found: Tabular) -> Iterator[Table]:
             ("BLOCKED BY", "NODE", "REASON"), [(one.pod, one.node, one.reason) for one in found.blockers]
         )
     if isinstance(found, Consolidation):
-        yield first_rows(_places(found))
+        yield _places(found, most)
         yield Table(("NODE THAT STAYS", "WHY"), [(one.node, one.message) for one in found.stays])
     if isinstance(found, NodesNeeded):
         yield Table(("NO PLACE FOR", "REASON"), list(found.unplaced.items()))

@@ -118,9 +118,9 @@ def test_kube_scheduler_may_refuse_a_pod_after_a_command() -> None:
     assert any("didn't match scheduler-enforced node affinity" in reason for reason in history.reasons)
 
 
-def pod_on(name: str) -> Pod:
+def pod_on(name: str, keeps: str = "true") -> Pod:
     head = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "stays", "namespace": "default"}}
-    head["metadata"]["annotations"] = {"karpenter.sh/do-not-disrupt": "true"}  # type: ignore[index]
+    head["metadata"]["annotations"] = {"karpenter.sh/do-not-disrupt": keeps}  # type: ignore[index]
     container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}
     found = decode_object(head | {"spec": {"nodeName": name, "containers": [container]}})
     assert isinstance(found, Pod)
@@ -155,6 +155,20 @@ def test_nodes_drift_from_their_template_one_after_the_other() -> None:
     assert len(before) == len(now)
     assert set(before).isdisjoint(now)
     assert history.summary()["pending"] == 0
+
+
+def test_a_claim_goes_with_its_node_and_a_node_with_its_claim() -> None:
+    """Pods that no controller makes again are lost."""
+    for subject, removed in (("node/general-1", 0), ("nodeclaim/general-1", 1)):
+        made = timeline(objects=(pool(consolidateAfter="Never"), deployment("web", 1)), end=400)
+        made.create(100, pod_on("general-1", "false"))
+        made.delete(200, subject)
+        history = mo.replay(made)
+        assert names(history, 199) == ["general-1"]
+        assert names(history, 400) == ["general-2"]
+        assert [one.name for one in history.scheduler.client.list(NodeClaim)[0]] == ["general-2"]
+        numbers = evaluate(history, "disruptions")["disruptions"].numbers
+        assert (numbers["nodes_removed"], numbers["pods_lost"]) == (removed, removed)
 
 
 @pytest.mark.parametrize("checkpoints", [0, 64])

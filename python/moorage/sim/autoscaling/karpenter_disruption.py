@@ -111,8 +111,14 @@ class Disrupter:
             expired = [name for name, end in self._ends(now).items() if end <= now]
             self._terminate({name: self._node_of(name) for name in expired}, "Expired", now)
         claims: list[NodeClaim] = self._client.list(NodeClaim)[0]
-        deleted = [one.name for one in claims if one.metadata.deletion_timestamp is not None]
-        self._terminate({name: self._node_of(name) for name in deleted}, "Deleted", now)
+        there = {node.name for node in self._client.list(Node)[0]}
+        deleted = {
+            one.name: one.status.node_name
+            for one in claims
+            if one.metadata.deletion_timestamp is not None
+            or (is_true(one, "Registered") and one.status.node_name not in there)
+        }
+        self._terminate(deleted, "Deleted", now)
         if not self._is_over:
             self._pass(now)
         self._replace(now)
@@ -208,8 +214,9 @@ class Disrupter:
             claim = self._nodes.find(NodeClaim, name)
             if claim is not None:
                 departures[name] = Departure(node, now)
-                counts[claim.metadata.labels.get(POOL, "")] += 1
-                self._replayer.recorder.disruptions.append((now, node, reason))
+                if self._nodes.find(Node, node) is not None:
+                    counts[claim.metadata.labels.get(POOL, "")] += 1
+                    self._replayer.recorder.disruptions.append((now, node, reason))
         self._taint(new, _TAINT)
         for pool, count in counts.items():
             self._replayer.recorder.scalings.append((now, "remove", pool, count, reason))

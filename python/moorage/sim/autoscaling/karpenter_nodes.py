@@ -143,7 +143,8 @@ class KarpenterNodes:
         elif (there := self.find(Node, node.name)) is not None:
             metadata = replace(node.metadata, resource_version="")
             self.client.update(replace(there, spec=node.spec, metadata=metadata))
-        else:
+        else:  # the timeline has deleted it
+            self.client.delete(NodeClaim, claim.name)
             return
         conditions = tuple([replace(kind, last_transition_time=self.stamp(now)) for kind in READY_CLAIM])
         self.client.update(replace(claim, status=replace(claim.status, conditions=conditions)))

@@ -93,18 +93,19 @@ def disruptions(history: History) -> dict[str, float]:
     Returns
     -------
     dict of str to float
-        ``nodes_removed`` and ``pods_moved``, and each by reason, as ``nodes_removed_empty``.
+        ``nodes_removed`` and ``pods_moved``, and each by reason, as ``nodes_removed_empty``; and
+        ``pods_lost``, those among them that no controller makes again.
     """
     columns = history.disruptions().columns
     reasons = dict(zip(columns["node"], columns["reason"], strict=True))
     pods = history.pod_columns
-    moved = pods["node"][pods["cause"] == End.NODE].tolist()
-    found = {
-        "nodes_removed": Counter(reasons.values()),
-        "pods_moved": Counter(reasons.get(history.node_names[node], "") for node in moved),
-    }
+    ended = np.flatnonzero(pods["cause"] == End.NODE)
+    of_pods = [reasons.get(history.node_names[node], "") for node in pods["node"][ended].tolist()]
+    found = {"nodes_removed": Counter(reasons.values()), "pods_moved": Counter(of_pods)}
     numbers: dict[str, float] = {}
     for name, counts in found.items():
         numbers[name] = float(sum(number for reason, number in counts.items() if reason))
         numbers |= {f"{name}_{reason.lower()}": float(counts[reason]) for reason in REASONS}
-    return numbers
+    templates = map(history.pod_template, ended[[bool(reason) for reason in of_pods]].tolist())
+    lost = sum(one.metadata.controller() is None for one in templates)
+    return numbers | {"pods_lost": float(lost)}

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from moorage._core.base.watch_events import Notice
 from moorage.framework import (
+    ActionType,
     ClusterEvent,
     ClusterEventWithHint,
     Code,
@@ -17,7 +20,8 @@ from moorage.framework import (
     QueueingHint,
     Status,
 )
-from moorage.objects import Pod
+from moorage.framework.plugin.events import NODE, on
+from moorage.objects import Pod, PodSchedulingGate
 from moorage.plugins.priority_sort import PrioritySort
 from moorage.queue import QueuedPodInfo, QueueSettings, SchedulingQueue
 from moorage.releases import DEFAULT, RELEASES, default_gates
@@ -44,6 +48,16 @@ def rejecting(name: str, *events: ClusterEventWithHint) -> Plugin:
     """A Filter plugin that has registered these."""
     methods = {"name": name, "events_to_register": lambda self: events}
     return type(name, (FilterPlugin, EnqueueExtensions), methods)()
+
+
+ADD = ActionType.ADD
+WANTS_NODES = rejecting("Nodes", on(NODE, ADD))
+WANTS_NOTHING = rejecting("Nothing")
+GATED = (PodSchedulingGate(name="g"),)
+
+
+def labelled(one: Pod, **labels: str) -> Pod:
+    return replace(one, metadata=replace(one.metadata, labels=labels))
 
 
 def gating(name: str, gated: Callable[[Pod], bool], *events: ClusterEventWithHint) -> Plugin:

@@ -23,7 +23,7 @@ from moorage.framework.plugin.events import (
     on,
 )
 from moorage.framework.profiles.in_core import gates_by_group, gates_only_with
-from moorage.objects import Pod, PodSchedulingGate, PodSchedulingGroup
+from moorage.objects import Pod, PodSchedulingGroup
 from moorage.plugins.scheduling_gates import SchedulingGates
 from moorage.queue import Place, QueuedPodInfo
 from moorage.store import DeletedFinalStateUnknown, Indexer, ObjectStore
@@ -31,10 +31,15 @@ from moorage.store.watch import with_version
 from tests.core.make import node, pod
 from tests.framework.make import make
 from tests.queue.make import (
+    ADD,
+    GATED,
     UNRESOLVABLE,
+    WANTS_NODES,
+    WANTS_NOTHING,
     Clock,
     fail,
     gating,
+    labelled,
     make_queue,
     move,
     names,
@@ -45,16 +50,6 @@ from tests.queue.make import (
     rejecting,
     saying,
 )
-
-ADD = ActionType.ADD
-WANTS_NODES = rejecting("Nodes", on(NODE, ADD))
-WANTS_NOTHING = rejecting("Nothing")
-GATED = (PodSchedulingGate(name="g"),)
-
-
-def labelled(one: Pod, **labels: str) -> Pod:
-    return replace(one, metadata=replace(one.metadata, labels=labels))
-
 
 # ---- events ------------------------------------------------------------------------------------------------
 

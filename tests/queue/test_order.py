@@ -6,16 +6,18 @@ import threading
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from moorage.framework import ActionType, Code, PreEnqueuePlugin, QueueSortPlugin, Status
 from moorage.framework.plugin.events import NODE, NODE_ADD, NODE_DELETE, on
-from moorage.objects import Pod, PodSchedulingGate
 from moorage.plugins.scheduling_gates import SchedulingGates
 from moorage.queue import QueuedPodInfo
 from moorage.queue.active_queue import by_priority
 from tests.framework.make import make
 from tests.queue.make import (
+    ADD,
+    GATED,
+    WANTS_NODES,
+    WANTS_NOTHING,
     Clock,
     fail,
     gating,
@@ -28,16 +30,6 @@ from tests.queue.make import (
     reject,
     rejecting,
 )
-
-ADD = ActionType.ADD
-WANTS_NODES = rejecting("Nodes", on(NODE, ADD))
-WANTS_NOTHING = rejecting("Nothing")
-GATED = (PodSchedulingGate(name="g"),)
-
-
-def labelled(one: Pod, **labels: str) -> Pod:
-    return replace(one, metadata=replace(one.metadata, labels=labels))
-
 
 # ---- order -------------------------------------------------------------------------------------------------
 

@@ -1,36 +1,14 @@
-"""The commands and the code of docs/replay.md run."""
+"""The code of docs/replay.md run."""
 
 from __future__ import annotations
 
 import re
-import shlex
 
-import pytest
-
-from moorage.cli import main
 from moorage.sim.loaders.formats import FORMATS, reader
 from moorage.sim.timeline import Timeline
 from tests.house.source import ROOT
 
 PAGE = (ROOT / "docs/replay.md").read_text()
-COMMANDS = re.findall(r"^\$ moorage (.*)\n(?:…\n)?(.*)$", PAGE, re.MULTILINE)
-
-
-@pytest.fixture(autouse=True)
-def in_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
-
-
-@pytest.mark.parametrize(("command", "line"), COMMANDS)
-def test_a_command_prints_what_the_page_says(
-    command: str, line: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(shlex.split(command)) == 0
-    assert line in capsys.readouterr().out.splitlines()
-
-
-def test_the_page_has_commands() -> None:
-    assert len(COMMANDS) == 4
 
 
 def test_the_code_runs() -> None:

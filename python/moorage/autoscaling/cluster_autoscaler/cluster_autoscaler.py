@@ -8,13 +8,7 @@ from dataclasses import dataclass, field
 from moorage.objects import Node, Pod, PodDisruptionBudget
 from moorage.objects.model.meta import Object
 from moorage.objects.model.resource_slices import ResourceSlice
-from moorage.objects.model.workload import (
-    DaemonSet,
-    Job,
-    ReplicaSet,
-    ReplicationController,
-    StatefulSet,
-)
+from moorage.objects.model.workload import DaemonSet, Job, ReplicaSet, ReplicationController, StatefulSet
 from moorage.scheduler import PodScheduler
 
 from .drain_rules import Budgets, DrainContext

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 from msgspec.structs import replace
 
@@ -12,6 +13,7 @@ from moorage.objects import Pod
 
 from .node_snapshot import NodeSnapshot, Plain
 
+T = TypeVar("T")
 MOST_KINDS = 10
 """Different pods of a controller that are told apart."""
 
@@ -37,56 +39,43 @@ class PodClass:
     takers: list[str] = field(default_factory=list)
 
 
-def controller_uid(pod: Pod) -> str | None:
-    """Return the UID of a pod's controller."""
-    owner = pod.metadata.controller()
-    return None if owner is None else owner.uid
-
-
-def kind_of(pod: Pod) -> bytes:
+def _kind_of(pod: Pod) -> bytes:
     """Return a value that equal pods of a controller share."""
     spec = pod.spec
     volumes = tuple(one for one in spec.volumes if getattr(one, "projected", None) is None)
     return encode((sorted(pod.metadata.labels.items()), replace(spec, volumes=volumes)))
 
 
-class KnownKinds:
-    """Pods of controllers that were seen, up to some kinds for each controller."""
+class KnownKinds(Generic[T]):
+    """What is known of equal pods of controllers, up to some kinds for each controller."""
 
     def __init__(self) -> None:
-        self._kinds: dict[str, dict[bytes, int]] = {}
+        self._by_kind: dict[str, dict[bytes, T]] = {}
 
-    def find(self, uid: str, kind: bytes) -> int | None:
-        """Return the number under which a kind was added."""
-        return self._kinds.get(uid, {}).get(kind)
+    def find(self, pod: Pod) -> T | None:
+        """Return what was added of a pod that equals this one."""
+        owner = pod.metadata.controller()
+        return None if owner is None else self._by_kind.get(owner.uid, {}).get(_kind_of(pod))
 
-    def add(self, uid: str, kind: bytes, number: int) -> None:
-        """Add a kind, if its controller has not too many."""
-        kinds = self._kinds.setdefault(uid, {})
-        if len(kinds) < MOST_KINDS:
-            kinds[kind] = number
+    def add(self, pod: Pod, value: T) -> None:
+        """Add what is known of a pod, if it has a controller with not too many kinds."""
+        owner = pod.metadata.controller()
+        if owner is not None and len(kinds := self._by_kind.setdefault(owner.uid, {})) < MOST_KINDS:
+            kinds[_kind_of(pod)] = value
 
 
 def pod_classes(snapshot: NodeSnapshot, pods: Iterable[Pod]) -> list[PodClass]:
     """Return the classes of pods, by their first pods."""
-    out: list[PodClass] = []
-    kinds, singles = KnownKinds(), dict[Plain, PodClass]()
+    out, kinds, singles = list[PodClass](), KnownKinds[PodClass](), dict[Plain, PodClass]()
     for pod in pods:
-        uid = controller_uid(pod)
-        if uid is None:
-            plain = snapshot.plain(pod)
-            if plain is not None and plain in singles:
-                singles[plain].pods.append(pod)
-                continue
-            out.append(PodClass([pod], True))
-            if plain is not None:
-                singles[plain] = out[-1]
+        plain = snapshot.plain(pod) if pod.metadata.controller() is None else None
+        known = kinds.find(pod) if plain is None else singles.get(plain)
+        if known is not None:
+            known.pods.append(pod)
             continue
-        kind = kind_of(pod)
-        number = kinds.find(uid, kind)
-        if number is None:
-            kinds.add(uid, kind, len(out))
-            out.append(PodClass([pod]))
+        out.append(PodClass([pod], pod.metadata.controller() is None))
+        if plain is None:
+            kinds.add(pod, out[-1])
         else:
-            out[number].pods.append(pod)
+            singles[plain] = out[-1]
     return out

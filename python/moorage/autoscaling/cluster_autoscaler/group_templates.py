@@ -26,24 +26,11 @@ _DAEMON_POD = "cluster-autoscaler.kubernetes.io/daemonset-pod"
 _STATUS_PREFIX = "status-taint.cluster-autoscaler.kubernetes.io/"
 _PASSING = frozenset(
     (
-        TO_BE_DELETED,
-        "DeletionCandidateOfClusterAutoscaler",
-        "cloud.google.com/impending-node-termination",
-        "NodeWithImpairedVolumes",
-        "node.cloudprovider.kubernetes.io/uninitialized",
-        "node.cloudprovider.kubernetes.io/shutdown",
-        *(
-            f"node.kubernetes.io/{name}"
-            for name in (
-                "not-ready",
-                "unreachable",
-                "unschedulable",
-                "memory-pressure",
-                "disk-pressure",
-                "network-unavailable",
-                "pid-pressure",
-            )
-        ),
+        *(TO_BE_DELETED, "DeletionCandidateOfClusterAutoscaler", "NodeWithImpairedVolumes"),
+        *("cloud.google.com/impending-node-termination", "node.kubernetes.io/network-unavailable"),
+        *(f"node.cloudprovider.kubernetes.io/{name}" for name in ("uninitialized", "shutdown")),
+        *(f"node.kubernetes.io/{name}" for name in ("not-ready", "unreachable", "unschedulable")),
+        *(f"node.kubernetes.io/{name}-pressure" for name in ("memory", "disk", "pid")),
     )
 )
 _OLD_LABELS = {
@@ -194,8 +181,5 @@ def _fresh_pod(pod: Pod, node: str, suffix: str) -> Pod:
 
 
 def _is_critical(pod: Pod) -> bool:
-    spec = pod.spec
-    return spec.priority_class_name == "system-node-critical" and spec.preemption_policy in (
-        None,
-        "PreemptLowerPriority",
-    )
+    spec, is_critical = pod.spec, pod.spec.priority_class_name == "system-node-critical"
+    return is_critical and spec.preemption_policy in (None, "PreemptLowerPriority")

@@ -13,7 +13,7 @@ from moorage.objects import Pod
 from moorage.objects.workloads.ages import seconds
 from moorage.objects.workloads.ownership import FINISHED
 
-from .equal_pods import KnownKinds, controller_uid, kind_of
+from .equal_pods import KnownKinds
 from .flags import GPUS, Flags, Hints
 from .group_templates import TEMPLATE_LABEL, is_daemon_pod
 from .node_snapshot import Mask, NodeSnapshot, Plain
@@ -80,7 +80,7 @@ def place_pods(
     list of str
         The node of each pod; "" for none.
     """
-    failed, full, out = KnownKinds(), set[Plain | None](), list[str]()
+    failed, full, out = KnownKinds[bool](), set[Plain | None](), list[str]()
     rooms: dict[Plain, Mask] = {}
     usable = set(compress(snapshot.nodes, accepted.tolist()))
 
@@ -88,7 +88,7 @@ def place_pods(
         hint = hints.get(pod.metadata.uid)
         return hint is not None and hint in usable and snapshot.fits(pod, hint)
 
-    for (plain, owner), group in groupby(pods, lambda pod: (snapshot.plain(pod), controller_uid(pod))):
+    for plain, group in groupby(pods, snapshot.plain):
         run, at = list(group), 0
         while at < len(run):
             pod, end, nodes = run[at], at + 1, list[str]()
@@ -97,17 +97,16 @@ def place_pods(
             elif fits_again(pod):
                 nodes = [str(hints.get(pod.metadata.uid))]
                 snapshot.place(pod, nodes[0])
-            else:
-                is_alone = plain is not None and plain.is_alone
-                if is_alone:  # those after it that fit where they were now may not do so later
-                    end = next((each for each in range(end, len(run)) if fits_again(run[each])), len(run))
-                kind = b"" if owner is None else kind_of(pod)
-                if owner is None or failed.find(owner, kind) is None:
-                    nodes = snapshot.place_equal(run[at:end], accepted, rooms)
-                if len(nodes) < end - at and is_alone:
+            elif plain is not None and plain.is_alone:
+                # Those after it that fit where they were now may not do so later.
+                end = next((each for each in range(end, len(run)) if fits_again(run[each])), len(run))
+                nodes = snapshot.place_equal(run[at:end], accepted, rooms)
+                if len(nodes) < end - at:
                     full.add(plain)
-                if len(nodes) < end - at and owner is not None and not is_daemon_pod(pod):
-                    failed.add(owner, kind, 0)
+            elif not failed.find(pod):
+                nodes = snapshot.place_equal([pod], accepted, rooms)
+                if not nodes and not is_daemon_pod(pod):
+                    failed.add(pod, True)
             _note(snapshot, run[at:], nodes, hints)
             if until_failure and len(nodes) < end - at:
                 return out + nodes

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar, get_type_hints
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from moorage.errors import InputError, located
 from moorage.objects import Node, Object
@@ -134,15 +134,15 @@ class ScaleDown(Strict, frozen=True):
         Which pods keep their node.
     """
 
-    utilization_threshold: float = 0.5
-    unneeded_time: Time = 600.0
-    delay_after_add: Time = 600.0
-    delay_after_delete: Time = 0.0
-    max_scale_down_parallelism: int = 10
-    max_drain_parallelism: int = 1
-    skip_nodes_with_system_pods: bool = True
-    skip_nodes_with_local_storage: bool = True
-    skip_nodes_with_custom_controller_pods: bool = True
+    utilization_threshold: float = Flags.scale_down_utilization_threshold
+    unneeded_time: Time = Flags.scale_down_unneeded_time
+    delay_after_add: Time = Flags.scale_down_delay_after_add
+    delay_after_delete: Time = Flags.scale_down_delay_after_delete
+    max_scale_down_parallelism: int = Flags.max_scale_down_parallelism
+    max_drain_parallelism: int = Flags.max_drain_parallelism
+    skip_nodes_with_system_pods: bool = Flags.skip_nodes_with_system_pods
+    skip_nodes_with_local_storage: bool = Flags.skip_nodes_with_local_storage
+    skip_nodes_with_custom_controller_pods: bool = Flags.skip_nodes_with_custom_controller_pods
 
 
 class GroupSettings(Strict, frozen=True):
@@ -168,7 +168,7 @@ class GroupSettings(Strict, frozen=True):
     expander: str | list[str] = "least-waste"
     priorities: dict[str | int, list[str]] = {}
     pod_prices: PodPrices = PodPrices()
-    expendable_pods_priority_cutoff: int = -10
+    expendable_pods_priority_cutoff: int = Flags.expendable_pods_priority_cutoff
     scale_down: ScaleDown | None = None
     flags: dict[str, Any] = {}
 
@@ -272,19 +272,10 @@ def flags_of(spec: GroupSettings) -> Flags:
     )
     if (down := spec.scale_down) is None:
         return flags
-    return dataclasses.replace(
-        flags,
-        scale_down_utilization_threshold=down.utilization_threshold,
-        scale_down_gpu_utilization_threshold=down.utilization_threshold,
-        scale_down_unneeded_time=float(down.unneeded_time),
-        scale_down_delay_after_add=float(down.delay_after_add),
-        scale_down_delay_after_delete=float(down.delay_after_delete),
-        max_scale_down_parallelism=down.max_scale_down_parallelism,
-        max_drain_parallelism=down.max_drain_parallelism,
-        skip_nodes_with_system_pods=down.skip_nodes_with_system_pods,
-        skip_nodes_with_local_storage=down.skip_nodes_with_local_storage,
-        skip_nodes_with_custom_controller_pods=down.skip_nodes_with_custom_controller_pods,
-    )
+    values, known = asdict(down), {one.name for one in dataclasses.fields(Flags)}
+    own = {name if name in known else f"scale_down_{name}": value for name, value in values.items()}
+    gpu = down.utilization_threshold
+    return dataclasses.replace(flags, scale_down_gpu_utilization_threshold=gpu, **own)
 
 
 def groups_of(spec: GroupSettings) -> list[cluster_autoscaler.NodeGroup]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from moorage._core.state.pod_spec import bound, uses_volumes
+from moorage._core.state.pod_spec import uses_volumes
 from moorage.framework.plugin.cycle_state import CycleState
 from moorage.framework.plugin.interface import FilterPlugin, ReservePlugin
 from moorage.framework.plugin.status import Status
@@ -176,11 +176,11 @@ class NodeSnapshot:
         """Put a pod that is on no node on one, whether it fits or not; its claims get their devices."""
         if self.plain(pod) is None and (pod.spec.resource_claims or self.engine.profile.asks_devices(pod)):
             self._allocate(pod, name)
-        self.cache.assume_pod(bound(pod, name))
+        self.cache.add_bound_pods([pod], [name])
 
     def place_all(self, pods: Sequence[Pod], names: Sequence[str]) -> None:
         """Put pods of a class that `is_alone` on nodes."""
-        self.cache.assume_pods([bound(pod, name) for pod, name in zip(pods, names, strict=True)])
+        self.cache.add_bound_pods(pods, names)
 
     def _allocate(self, pod: Pod, name: str) -> None:
         """Write the devices that a pod's claims get on a node, if it fits there."""

@@ -149,7 +149,7 @@ def test_while_the_cluster_changes_answers_are_as_old_as_they_may_be(
     server.store.create(decode_object(pod("late")))
     settle(server, cluster)
     passed[0] = 15.0
-    assert pods() == (first, 3.0)  # and the next state is prepared
+    assert pods() == (first, 3.0)
     assert pods("0")[0] == first + 1
     server.store.create(decode_object(pod("later")))
     settle(server, cluster)

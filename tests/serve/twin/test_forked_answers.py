@@ -36,7 +36,7 @@ def test_what_questions_have_in_common_is_prepared_once_beside_the_parent() -> N
 
     made, forks = Template(prepare, nullcontext()), Forks(Limits())
     answers = [forks.run(made, [text], b"").stdout.split() for text in ("one", "two")]
-    assert made.is_ready
+    assert not made.has_ended
     assert [one[2] for one in answers] == [b"one", b"two"]
     assert len({one[0] for one in answers} - {str(os.getpid()).encode()}) == 1
     assert len({one[1] for one in answers} - {answers[0][0]}) == 2

@@ -228,10 +228,9 @@ class _State(NamedTuple):
 
 
 class _States:
-    """Prepares states of a cluster. Thread-safe.
+    """Prepares states of a cluster, one at a time. Thread-safe.
 
-    While the cluster changes, questions about it are answered on one that is not older than they allow, and
-    the next one is prepared meanwhile.
+    While the cluster changes, questions about it are answered on one that is not older than they allow.
     """
 
     def __init__(
@@ -244,7 +243,6 @@ class _States:
         self._cluster, self._prepare, self._readable, self._max_age = cluster, prepare, readable, max_age
         self._lock = Lock()
         self._now: _State | None = None
-        self._next: _State | None = None
 
     def get(self, max_age: float | None) -> _State:
         """Return a state that is at most so old, or that is still true."""
@@ -252,12 +250,9 @@ class _States:
         if self._cluster is not None:
             self._cluster.apply_news()
         with self._lock:
-            if self._next is not None and (self._next.template.is_ready or self._age(self._now) > most):
-                self._now, self._next = self._next, None
             if self._now is None or self._age(self._now) > most or self._now.template.has_ended:
+                self._now = None  # it is given up first: the memory is for one
                 self._now = self._made()
-            elif self._next is None and self._age(self._now) > self._max_age / 2:
-                self._next = self._made()
             return self._now
 
     def moment(self, state: _State) -> Moment | None:
@@ -272,12 +267,10 @@ class _States:
     def end(self) -> None:
         """End the processes."""
         with self._lock:
-            self._now = self._next = None
+            self._now = None
 
-    def _age(self, state: _State | None) -> float:
+    def _age(self, state: _State) -> float:
         """Return for how long a state may not have been true."""
-        if state is None:
-            return inf
         is_true = self._cluster is None or state.changes == self._cluster.changes
         return 0.0 if is_true else self._clock() - state.made
 

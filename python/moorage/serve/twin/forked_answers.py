@@ -111,7 +111,6 @@ class Template:
         self, prepare: Callable[[], Work], held: AbstractContextManager[object], files: Iterable[Path] = ()
     ) -> None:
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._is_ready = self._has_ended = False
         with held:
             child = os.fork()
             if not child:
@@ -130,21 +129,9 @@ class Template:
         socket.send_fds(self._control, [message], files)
 
     @property
-    def is_ready(self) -> bool:
-        """Whether it is prepared."""
-        self._listen()
-        return self._is_ready and not self._has_ended
-
-    @property
     def has_ended(self) -> bool:
         """Whether it answers no more, as nobody has asked for long."""
-        self._listen()
-        return self._has_ended
-
-    def _listen(self) -> None:
-        while not self._has_ended and select.select([self._control], [], [], 0)[0]:
-            self._has_ended = not self._control.recv(1)
-            self._is_ready = True
+        return bool(select.select([self._control], [], [], 0)[0])  # it hangs up, and sends nothing else
 
 
 class Forks:
@@ -250,7 +237,6 @@ def _prepare_and_fork(control: socket.socket, prepare: Callable[[], Work], files
         answer = prepare()
         gc.collect()
         gc.freeze()  # to look for cycles among what there is would copy it
-        control.send(b"!")
         children: dict[int, tuple[int, socket.socket]] = {}
         asked = control.fileno()
         while ready := select.select([asked, *children], [], [], None if children else IDLE)[0]:

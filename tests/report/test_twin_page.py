@@ -90,10 +90,10 @@ class Twin(Opened):
     def ask(self, change: str, question: str = "", **fields: str) -> str:
         """Build a change in the form, ask, and return the headline of the answer."""
         self.pick("#kind", change)
-        for name, text in fields.items():
-            self.type(f"#fields [name={name}]", text)
         if question:
             self.pick("#question", question)
+        for name, text in fields.items():
+            self.type(f":is(#fields, #of) [name={name}]", text)
         self.one("#change .main").click()
         return self.answer()
 
@@ -258,6 +258,34 @@ def test_how_many_more_of_a_template_fit(
     twin.type("#of [name=pod]", "deploy/shop/web")
     twin.one("#change .main").click()
     assert (twin.answer(), twin.repeated(capsys)) == ("12 of shop/web fit",) * 2
+
+
+def test_a_pod_is_asked_about_by_name_and_what_another_release_would_decide(
+    serve: Callable[..., Twin], capsys: pytest.CaptureFixture[str]
+) -> None:
+    twin = serve("examples/upgrade/cluster.yaml")
+    twin.visit()
+    twin.pick("#question", "What differs from now?")
+    twin.one("#change .main").click()
+    assert twin.one("#help").text == "This question needs a change."
+    twin.pick("#question", "Would another release decide otherwise?")
+    twin.type("#of [name=from]", "1.35")
+    twin.one("#change .main").click()
+    assert twin.answer() == twin.repeated(capsys)
+    fragment = twin.browser.execute_script("return location.hash")
+    twin.visit(fragment)
+    twin.answer()
+    assert [one.get_attribute("value") for one in twin.all("#question, #of input")] == [
+        "release",
+        "1.35",
+        "1.37",
+    ]
+    headline = twin.ask(
+        "cordon nodes", "Why does a pod get a node, or none?", nodes="node-b", target="database"
+    )
+    assert "1 of 2 nodes" in headline
+    assert twin.repeated(capsys) == "default/database: fits 1 of 2 nodes"
+    assert "--cordon=node-b" in twin.one("#answer .about code").text
 
 
 def test_a_link_opens_the_same_answer(serve: Callable[..., Twin]) -> None:

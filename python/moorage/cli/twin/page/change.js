@@ -35,13 +35,20 @@ const TEMPLATE = {name: "pod", label: "Workload, or leave empty for the manifest
 const QUESTIONS = [
   {path: "check", text: "Do all pods find a node?"},
   {path: "simulate", text: "Where do the pods go?"},
-  {path: "compare", text: "What differs from now?", query: (_, steps) => [["alternatives", "as-is"], ["alternatives", steps.map(plain).join("; ") || "as-is"]], lacks: "changes"},
-  {path: "capacity", text: "How many more fit?", fields: [TEMPLATE], query: ({pod}) => [["pod", pod || "-"]]},
-  {path: "plan/nodes", text: "How many nodes do waiting pods need?", fields: [{name: "like", label: "Like node (NodePools)", list: "known-nodes", optional: true}], query: ({like}) => like ? [["like", like]] : []},
+  {path: "compare", text: "What differs from now?", query: (_, steps) => [["alternatives", "as-is"], ["alternatives", steps.map(plain).join("; ")]],
+    refuses: (steps, body) => body ? "This question is about changes alone: take the manifest out." : steps.length ? "" : "This question needs a change."},
+  {path: "explain", text: "Why does a pod get a node, or none?", fields: [{name: "target", label: "Pod or workload", list: "known-workloads", hint: "shop/web-0"}, {name: "why-not", label: "Why not on node", list: "known-nodes", optional: true}],
+    query: (values) => given(values, "target", "why-not")},
+  {path: "capacity", text: "How many more fit?", fields: [TEMPLATE, {...NUMBER("In gangs of", ""), name: "gang", optional: true}], query: (values) => given({...values, pod: values.pod || "-"}, "pod", "gang")},
+  {path: "plan/nodes", text: "How many nodes do waiting pods need?", fields: [{name: "like", label: "Like node (NodePools)", list: "known-nodes", optional: true}], query: (values) => given(values, "like")},
   {path: "plan/drain", text: "In which order can nodes be drained?", fields: [NODES], query: ({nodes}) => [["names", nodes]]},
   {path: "plan/consolidate", text: "Which nodes would Karpenter remove?"},
-  {path: "check", key: "survive", text: "Would pods survive a loss?", fields: [{name: "survive", label: "Of each node, zone or LABEL", value: "zone"}], query: ({survive}) => [["survive", survive]]},
+  {path: "compare", key: "release", text: "Would another release decide otherwise?", fields: [{name: "from", label: "From", value: "1.36"}, {name: "to", label: "To", value: "1.37"}],
+    query: ({from, to}) => [["alternatives", `kubernetes ${from}`], ["alternatives", `kubernetes ${to}`]], isOf: ({alternatives = ""}) => alternatives.startsWith("kubernetes "),
+    refuses: (steps) => steps.length ? "This question takes no changes: take them out, or ask about a manifest." : ""},
+  {path: "check", key: "survive", text: "Would pods survive a loss?", fields: [{name: "survive", label: "Of each node, zone or LABEL", value: "zone"}], query: ({survive}) => [["survive", survive]], isOf: ({survive}) => survive},
 ];
+const given = (values, ...names) => names.filter((name) => values[name]).map((name) => [name, values[name]]);
 const keyOf = (one) => one.key ?? one.path;
 
 // A change as `compare` writes it.
@@ -131,8 +138,11 @@ export class ChangeForm {
 
   submit() {
     if (this.kind && !this.add()) return;
-    const text = byId("manifest").value;
-    this.ask(this.built(this.question, this.steps, text.trim() ? text : ""));
+    const text = byId("manifest").value, body = text.trim() ? text : "";
+    const why = this.question.refuses?.(this.steps, body);
+    byId("help").textContent = why ?? "";
+    if (why) return announce(why);
+    this.ask(this.built(this.question, this.steps, body));
   }
 
   built({path, query}, steps, body) {
@@ -162,11 +172,12 @@ export class ChangeForm {
 
   // Show the question of a link.
   fill(question) {
-    if (!QUESTIONS.some((one) => one.path === question.path)) return;
-    const given = Object.fromEntries(question.query);
-    const isSurvival = question.path === "check" && "survive" in given;
-    byId("question").value = isSurvival ? "survive" : question.path;
-    this.offerMore({...given, nodes: given.names, pod: given.pod === "-" ? "" : given.pod});
+    const options = Object.fromEntries(question.query);
+    const asked = QUESTIONS.findLast((one) => one.path === question.path && (!one.isOf || one.isOf(options)));
+    if (!asked) return;
+    const [from, to] = question.query.filter(([option]) => option === "alternatives").map(([, text]) => text.split(" ")[1]);
+    byId("question").value = keyOf(asked);
+    this.offerMore({...options, nodes: options.names, pod: options.pod === "-" ? "" : options.pod, from, to});
     this.steps = stepsOf(question);
     this.list();
     byId("kind").value = "";

@@ -14,7 +14,7 @@ function open(question) {
   before = document.activeElement;
   const hash = hashOf(question);
   asked = question;
-  form.fill(question);
+  if (question.path !== "explain") form.fill(question); // a change that is being built stays
   if (location.hash !== hash) history.pushState(null, "", hash);
   answer(question);
 }

@@ -180,7 +180,10 @@ def test_a_wrong_file_is_refused(
         (["check", "--group-sizes", "1:a"], 'must be MIN:MAX:NAME, such as 0:10:web, not "1:a"'),
         (["check", *GROUPS, "--no-autoscale"], "--node-groups has no effect with --no-autoscale"),
         (["plan", "nodes", "--like", "biggernode-3i745", *GROUPS], "--node-groups has no effect with --like"),
-        (["capacity", "--pod", "deploy/web", *GROUPS], "no effect with this question without --autoscale"),
+        (
+            ["capacity", "--pod", "deploy/kotsadm-operator", *GROUPS],
+            "no effect with this question without --autoscale",
+        ),
     ],
 )
 def test_options_without_an_effect_are_errors(

@@ -118,13 +118,14 @@ def test_least_nodes_takes_the_group_that_needs_the_fewest() -> None:
 
 def test_draws_depend_on_the_seed_and_the_scan() -> None:
     def drawn(seed: int) -> list[str]:
-        made = timeline(group("a", maxSize=50), group("b", maxSize=50), expander="random", seed=seed)
-        for at in range(60):
+        made = timeline(group("a", maxSize=20), group("b", maxSize=20), expander="random", seed=seed)
+        for at in range(20):
             made.create(10 * at, pod(f"p{at}", "4", "16Gi"))
         return [step[2] for step in steps(mo.replay(made))]
 
-    assert drawn(0) == drawn(0) != drawn(1)
-    assert all(15 < count < 45 for count in Counter(drawn(0)).values())
+    first = drawn(0)
+    assert first == drawn(0) != drawn(1)
+    assert all(3 < count < 17 for count in Counter(first).values())
 
 
 def test_the_chosen_group_grows() -> None:

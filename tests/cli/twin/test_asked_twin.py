@@ -320,7 +320,7 @@ def test_the_command_follows_a_cluster_until_it_is_stopped(
     )
     written = [method for method, *_ in server.requests if method != "GET"]
     assert written == []
-    assert "http://127.0.0.1:" in capsys.readouterr().err
+    assert "/ (questions: http://127.0.0.1:" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

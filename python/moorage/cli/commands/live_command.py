@@ -159,7 +159,8 @@ def twin(verbose: int, **options: Any) -> int:
     The cluster (--kubeconfig, --in-cluster) is followed by watches; files (-f) are read for each question.
     POST /v1/check, /v1/explain, /v1/capacity, /v1/nodes, /v1/plan/…, /v1/compare and /v1/simulate take the
     options of the commands in the query, and manifests as the body. The answer is what the command prints,
-    by default with -o json; its headers name the command that prints it for a dump of that moment.
+    by default with -o json; its headers name the command that prints it for a dump of that moment. At / is a
+    page that asks.
 
     Beyond loopback it serves TLS only, and an API server decides who may ask.
 

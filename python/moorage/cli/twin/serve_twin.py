@@ -163,7 +163,8 @@ def serve_twin(options: Mapping[str, Any], stop: Event) -> None:
             )
         stack.callback(server.close)
         stack.callback(twin.end)
-        click.echo(f"{base_url(files, address, server.port)}/v1/", err=True)
+        url = base_url(files, address, server.port)
+        click.echo(f"{url}/ (questions: {url}/v1/)", err=True)
         stop.wait()
 
 

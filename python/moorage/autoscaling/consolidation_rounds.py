@@ -21,6 +21,7 @@ from moorage.scheduler import PodScheduler, ScheduleResult
 from moorage.tables import Table, Tabular
 
 from .assumed_claims import assume_claims
+from .karpenter.claims.catalogue import Catalogue
 from .karpenter.cluster_view import ClusterView
 from .karpenter.disruption.candidates import price_of
 from .karpenter.disruption.claim_conditions import consolidate_after
@@ -283,13 +284,17 @@ class ConsolidationRounds:
     def __init__(self, scheduler: PodScheduler, growth: Growth, at: float | None) -> None:
         self._scheduler, self._growth, self._now = scheduler, growth, at
         self._left = left_pods(scheduler, scheduler.run())
+        self._catalogue: Catalogue | None = None
         self._stuck: frozenset[str] = frozenset()
         self.steps: list[RemovalStep] = []
 
     def view(self) -> ClusterView:
         """The cluster as Karpenter sees it now."""
         growth = self._growth
-        question = pass_question(self._scheduler, [*self._left], growth.types, growth.options, growth.seed)
+        question = pass_question(
+            self._scheduler, [*self._left], growth.types, growth.options, growth.seed, self._catalogue
+        )
+        self._catalogue = question.catalogue
         if self._now is None:
             self._now = question.situation.now
         situation = replace(question.situation, now=self._now, marked=self._stuck)

@@ -70,8 +70,10 @@ def pass_question(
     types: Types | None = None,
     options: KarpenterOptions | None = None,
     seed: int = 0,
+    catalogue: Catalogue | None = None,
 ) -> PassQuestion:
-    """What a pass would be asked; the arguments are those of `Scheduler.provision`."""
+    """What a pass would be asked; the arguments are those of `Scheduler.provision`, and the catalogue of a
+    question before about the same types, which then need not be read again."""
     check_options(options)
     if pods is not None:
         check_sequence(pods)
@@ -97,7 +99,9 @@ def pass_question(
     settings = replace(asked, seed=seed, well_known=asked.well_known | _provider_labels(by_pool))
     youngest = newest(chain.from_iterable(stored.values()))  # its time stands for now
     situation = Situation(by_pool, seconds(youngest) if youngest else 0.0, frozenset(), chosen)
-    return PassQuestion(stored, situation, settings, Catalogue(settings))
+    if catalogue is None or catalogue.options != settings:
+        catalogue = Catalogue(settings)
+    return PassQuestion(stored, situation, settings, catalogue)
 
 
 def provision_pods(

@@ -52,7 +52,7 @@ class KarpenterNodes:
         self._types = None if file is None else read_instance_types(file)
         self.began = replayer.since if start is None else parse_moment(start, "startTime")
         self._options = KarpenterOptions(spot_to_spot=times.spot_to_spot)
-        self._catalogue: tuple[KarpenterOptions, Catalogue] | None = None
+        self._catalogue: Catalogue | None = None
         self._touched: set[str] = set()
         handler = HandlerFunctions(self._touch, self._updated, self._touch)
         self.scheduler.informers.informer(Pod).add_event_handler(handler)
@@ -73,10 +73,14 @@ class KarpenterNodes:
         """What a pass is asked about the cluster and the pods that wait."""
         state = self.state
         question = pass_question(
-            self.scheduler, sorted(state.waiting), self._types, self._options, self.times.seed
+            self.scheduler,
+            sorted(state.waiting),
+            self._types,
+            self._options,
+            self.times.seed,
+            self._catalogue,
         )
-        if self._catalogue is None or self._catalogue[0] != question.options:
-            self._catalogue = question.options, question.catalogue
+        self._catalogue = question.catalogue
         situation = with_values(
             question.situation,
             now=self.began + now,
@@ -84,7 +88,7 @@ class KarpenterNodes:
             nominated=frozenset(name for name, end in state.nominated.items() if end > now),
         )
         stored = question.stored | {Pod: list(map(_running, self.client.list(Pod)[0]))}
-        return with_values(question, situation=situation, catalogue=self._catalogue[1], stored=stored)
+        return with_values(question, situation=situation, stored=stored)
 
     # ---- from a claim to a node ----------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ class Catalogue:
 
     def __init__(self, options: KarpenterOptions) -> None:
         self.vocabulary = Vocabulary(WELL_KNOWN | options.well_known | {options.reservation_label})
-        self._label = options.reservation_label
+        self.options = options
         self._types: dict[InstanceType, KnownType] = {}
         self._columns: dict[tuple[KnownType, ...], TypeColumns] = {}
         self._offering_sets: OfferingSets = {}
@@ -25,7 +25,9 @@ class Catalogue:
         found = []
         for one in types:
             if one not in self._types:
-                self._types[one] = known_type(one, self.vocabulary, self._label, self._offering_sets)
+                self._types[one] = known_type(
+                    one, self.vocabulary, self.options.reservation_label, self._offering_sets
+                )
             found.append(self._types[one])
         return found
 

@@ -83,6 +83,13 @@ def test_a_plan_has_the_templates_of_groups(capsys: pytest.CaptureFixture[str]) 
     assert document["warnings"][-1].startswith("cluster-autoscaler 1.36.1: 7 new nodes (5 smallnode")
 
 
+def test_replicas_of_a_further_file_are_counted_on_nodes_that_come(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["capacity", "--pod", "deploy/web", *CLUSTER, *GROUPS, "--autoscale"]) == 0
+    assert capsys.readouterr().out.startswith("0 of default/web fit\n")
+
+
 def test_groups_are_compared_with_pools(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "pool.json"
     path.write_text(json.dumps(pool()))
@@ -102,6 +109,14 @@ def test_groups_are_known_by_the_labels_of_providers(label: str) -> None:
     assert [one.name for one in answer.nodes] == ["web-a-1"]
     (waits,) = answer.waiting
     assert waits.reason == f"{REFUSED}1 max node group size reached"
+
+
+def test_a_label_may_be_without_a_value() -> None:
+    role = "node-role.kubernetes.io/worker"
+    there = [node("worker", "1", **{role: ""}), node("other", "1")]
+    groups = GroupSettings([NodeGroup("workers", max_size=2, label=f"{role}=")])
+    answer = Scheduler(load([*there, pod("a"), pod("b"), pod("c")])).scale_up(groups=groups)
+    assert [one.name for one in answer.nodes] == ["workers-1"]
 
 
 def test_both_autoscalers_decide_about_the_pods_that_they_accept() -> None:

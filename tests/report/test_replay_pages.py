@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
 import moorage as mo
 from moorage.report.replay_page import duration, history_page, verification_page
 from moorage.sim.timeline import Timeline
+from moorage.tables import Table
 from tests.report.pages import Read
 from tests.sim.replay.test_replay import node, pod, timeline_of
 
@@ -46,6 +48,21 @@ def test_numbers_of_measures_have_a_table() -> None:
     history = mo.replay(timeline)
     assert Read(history_page(history, numbers={"waste": 7}).html()).tables["Measures"][1:] == [["waste", "7"]]
     assert "Measures" not in Read(history_page(history).html()).tables
+
+
+def test_nodes_and_measures_are_drawn_over_time() -> None:
+    timeline = timeline_of(node("a", "1"))
+    timeline.create(5, node("b", "1"), "b")
+    timeline.create(9, pod("x"))
+    price = Table({"time": np.array([0.0, 5.0]), "cost_per_hour": np.array([0.1, 0.2])})
+    history = mo.replay(timeline)
+    text = history_page(history, over_time=[price]).html()
+    assert "Nodes over time: all from 1 to 2" in text
+    assert "Cost per hour over time: cost_per_hour from 0.1 to 0.2" in text
+    history._recorder.scalings.append((5.0, "add", "web", 1, "3 pods"))
+    assert Read(history_page(history).html()).tables["Nodes that came and went"][1:] == [
+        ["5 s", "add", "web", "1", "3 pods"]
+    ]
 
 
 @pytest.mark.parametrize(("zones", "by_zone"), [(("z1", "z2"), True), (("z1", "z1"), False)])

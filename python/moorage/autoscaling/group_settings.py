@@ -228,8 +228,8 @@ def group_by_node(groups: Sequence[NodeGroup], nodes: Iterable[Node]) -> dict[st
     for node in nodes:
         labels = node.metadata.labels
         for key in keys:
-            if (name := marks.get((key, labels.get(key, "")))) is not None:
-                found[node.name] = name
+            if key in labels and (key, labels[key]) in marks:
+                found[node.name] = marks[key, labels[key]]
                 break
     return found
 
@@ -334,10 +334,9 @@ def time_of(value: Time, path: str, least: float = 0.0) -> float:
 
 
 def _group(group: NodeGroup, templates: Mapping[str, Object]) -> NodeGroup:
-    for path, value in (("name", group.name), ("label", group.label.partition("=")[2] or "-")):
-        if (not _LABEL_VALUE.fullmatch(value) and value != "-") or len(value) > LONGEST_NAME:
-            raise InputError(f"must be the value of a label, at most {LONGEST_NAME} characters", path=path)
-    if group.label and not all(group.label.partition("=")):
+    if len(group.name) > LONGEST_NAME or not _LABEL_VALUE.fullmatch(group.name):
+        raise InputError(f"must be the value of a label, at most {LONGEST_NAME} characters", path="name")
+    if group.label and not all(group.label.partition("=")[:2]):
         raise InputError("must be KEY=VALUE, a label that the nodes of the group have", path="label")
     if not 0 <= group.min_size <= group.max_size:
         raise InputError(f"must be from 0 to maxSize, not {group.min_size}", path="minSize")

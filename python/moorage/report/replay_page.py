@@ -12,6 +12,8 @@ import numpy.typing as npt
 from moorage.sim.replay import History, Verification
 from moorage.sim.replay.recorder import End
 from moorage.sim.replay.usage_over_time import levels
+from moorage.tables import Table
+from moorage.tables.table import rows_of
 
 from .node_use import NodeUse, history_use
 from .page import Cell, Drawn, Fact, Facts, Grid, Lines, Page, amount, shortened
@@ -52,6 +54,7 @@ def history_page(
     by: str = "",
     numbers: Mapping[str, float] | None = None,
     explain: Explain | None = None,
+    over_time: Iterable[Table] = (),
 ) -> Page:
     """Return the page of a history.
 
@@ -63,14 +66,21 @@ def history_page(
         Of measures, shown in a table of their own.
     explain : Explain or None, optional
         Called for one pending pod of each of the most frequent causes.
+    over_time : iterable of Table, optional
+        Measures with a column ``time``, each other column of which has a chart.
     """
     summary, use = history.summary(), history_use(history, by)
     page = Page("Replay", _headline(summary, use))
     page.add("Summary", _facts(summary, use), _notes(history.counts))
-    page.add("Timelines", timelines(charts(history, use)))
+    measured = [chart for table in over_time for chart in _measured(table)]
+    page.add("Timelines", timelines([*charts(history, use), *measured]))
     causes = causes_block(_causes(history), explain)
     page.add("Pods without a node", causes or Lines(["Every pod got a node."]))
     page.add("Waiting", _longest(history))
+    scalings = rows_of(history.scalings())
+    if scalings:
+        rows = [[duration(row["time"]), *list(row.values())[1:]] for row in scalings]
+        page.add("Scaling", shortened("Nodes that came and went", SCALING, rows, (), "--show scalings: all."))
     if numbers:
         page.add("Measures", Grid("Measures", ("measure", "value"), [*numbers.items()]))
     add_nodes(page, use, ", mean over time")
@@ -101,6 +111,7 @@ def _headline(summary: Mapping[str, float], use: NodeUse) -> str:
     return text + "." + (f" {', '.join(lost)}." if lost else "") + use_sentence(use, "was, on average,")
 
 
+SCALING = ("after", "action", "group", "nodes", "reason")
 LOST = (("pending", "still wait"), ("dropped", "were dropped"), ("evicted", "were evicted"))
 
 
@@ -203,6 +214,7 @@ def charts(history: History, use: NodeUse) -> list[Chart]:
         if len(set(use.groupings[name])) > 1:
             found.append(Chart(f"Requested cpu by {name}", "%", _by_label(history, label)))
     found.append(Chart("Pods", "", [*_pod_series(history)]))
+    found.append(Chart("Nodes", "", _node_series(history, use)))
     return [chart for chart in found if any(len(one.times) for one in chart.series)]
 
 
@@ -228,6 +240,25 @@ def _by_label(history: History, label: str) -> list[Series]:
         for name in sorted(largest)
         for here in [names == name]
     ]
+
+
+def _node_series(history: History, use: NodeUse) -> list[Series]:
+    """Return the number of nodes, and that of each pool, if it changes."""
+    _, (times, _, count) = history.node_levels(lambda node: 1)
+    series = [Series("all", times, count)]
+    if "pool" in use.labels:
+        names, (when, pools, counts) = history.node_levels(lambda node: 1, use.labels["pool"])
+        found = [(name, pools == at) for at, name in enumerate(names)]
+        series += [Series(name or "(none)", when[here], counts[here]) for name, here in found if here.any()]
+    return series[:SERIES] if len(set(count.tolist())) > 1 else []
+
+
+def _measured(table: Table) -> Iterable[Chart]:
+    """Yield a chart of each column of a measure over time."""
+    columns = table.to_dict()
+    times = np.asarray(columns.pop("time"))
+    for name, values in columns.items():
+        yield Chart(name.replace("_", " ").capitalize(), "", [Series(name, times, np.asarray(values))])
 
 
 def _percent(requested: Array, room: Array) -> Array:

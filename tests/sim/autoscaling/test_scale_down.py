@@ -36,6 +36,7 @@ def test_an_empty_node_leaves_when_it_was_unneeded_for_longer_than_the_time() ->
     # removed is looked at again after 5 minutes, at 460; 300 is not over 300.
     assert scalings(history)[-1] == (770, "remove", "small", 1, "unneeded")
     assert removed(history) == [(770, 1)]
+    assert history.disruptions().to_dict() == {"time": [770], "node": ["small-2"], "reason": ["Empty"]}
 
 
 def test_nothing_leaves_for_some_time_after_nodes_were_added() -> None:

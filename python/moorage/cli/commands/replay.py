@@ -211,6 +211,5 @@ def replay(files: tuple[str, ...], **options: Any) -> int:
     if options["show"] == "measures":
         write_measures(options["output"], history, measured)
         return 0
-    numbers = {name: value for one in measured.values() for name, value in one.numbers.items()}
-    write_history(history, options, numbers, notes)
+    write_history(history, options, measured, notes)
     return 0

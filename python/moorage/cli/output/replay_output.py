@@ -20,7 +20,10 @@ HEAD: dict[str, Any] = {"apiVersion": "replay.moorage.dev/v1", "kind": "History"
 
 
 def write_history(
-    history: History, options: Mapping[str, Any], numbers: dict[str, float], notes: Sequence[str]
+    history: History,
+    options: Mapping[str, Any],
+    measured: Mapping[str, Measurement],
+    notes: Sequence[str],
 ) -> None:
     """Print a part of a history, or all of it as a page or picture.
 
@@ -28,12 +31,13 @@ def write_history(
     ----------
     options : mapping of str to object
         The values of the command's options.
-    numbers : dict of str to float
-        Of measures, which are added to the summary.
+    measured : mapping of str to Measurement
+        What is added to the summary.
     notes : sequence of str
         What the command says beside the answer.
     """
     form, show, by = options["output"], options["show"], options["by"]
+    numbers = {name: value for one in measured.values() for name, value in one.numbers.items()}
     if form in PICTURES:
         from moorage.report import history_figure
 
@@ -54,7 +58,9 @@ def write_history(
         from moorage.explain.explain_document import document
         from moorage.report import history_page
 
-        made = history_page(history, by, numbers, lambda key: document(history.scheduler.explain(key)))
+        over_time = [one.over_time for one in measured.values() if one.over_time is not None]
+        scheduler = history.scheduler
+        made = history_page(history, by, numbers, lambda key: document(scheduler.explain(key)), over_time)
         return made, _decides(options), notes
 
     write_answer(form, lambda: HEAD | part, [history.headline()], [table], page=page)

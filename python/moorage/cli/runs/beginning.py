@@ -110,8 +110,6 @@ class Beginning:
 
     Attributes
     ----------
-    completed : Cluster
-        With what controllers have made at once.
     pods : PodsInOrder
         The pods that have not finished, in reading order, then as workloads made them.
     waiting : set of str
@@ -121,7 +119,7 @@ class Beginning:
     def __init__(self, cluster: Cluster, settings: Mapping[str, Any]) -> None:
         self.cluster, self.settings = cluster, settings
         self.scheduler = Scheduler(cluster, **settings)
-        self.completed = with_objects(cluster, self.scheduler.client)
+        self._whole = cluster
         self.pods = self._listed = PodsInOrder({pod.key: pod for pod in self.completed.pods})
         self.waiting = waiting_pods(self.completed)
         self._version = self.version(self.scheduler)
@@ -150,7 +148,14 @@ class Beginning:
             return False
         keys = dict.fromkeys(one.object.key for one in events)
         self.pods = self._listed.joined({key: _unfinished(self.scheduler, key) for key in keys})
+        self._whole = cluster
+        self.__dict__.pop("completed", None)
         return True
+
+    @cached_property
+    def completed(self) -> Cluster:
+        """The cluster, and what was joined to it, with what controllers have made at once."""
+        return with_objects(self._whole, self.scheduler.client)
 
     @staticmethod
     def version(scheduler: Scheduler) -> str:

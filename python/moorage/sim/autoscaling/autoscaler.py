@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import structs
 
-from moorage.autoscaling.cluster_autoscaler import ClusterAutoscaler, Loop, ScaleUpRequest
+from moorage.autoscaling.cluster_autoscaler import ClusterAutoscaler, Loop, ScaleDownResult, ScaleUpRequest
 from moorage.autoscaling.cluster_autoscaler.pods_to_help import created, scale_up_delay
 from moorage.autoscaling.group_settings import flags_of, group_by_node, groups_of
 from moorage.objects import Node, ObjectMeta, Pod
@@ -210,7 +210,7 @@ class Autoscaler:
             why = f"{len(loop.up.triggered)} pods"
             self._request(growth.group, growth.new_size - growth.size, now, why)
         self._note_due(loop, waiting, now)
-        gone = self._remove(list(loop.down.deleted), members, "unneeded")
+        gone = self._remove(loop.down, members)
         return bool(loop.up.growths) or gone or loop.down.is_cut
 
     def _note_due(self, loop: Loop, waiting: Sequence[Pod], now: float) -> None:
@@ -251,14 +251,17 @@ class Autoscaler:
 
     # ---- fewer nodes ---------------------------------------------------------------------------------------
 
-    def _remove(self, names: list[str], members: dict[str, str], why: str) -> bool:
+    def _remove(self, down: ScaleDownResult, members: dict[str, str]) -> bool:
         """Remove nodes; those that keep a pod stay."""
         replayer = self._replayer
-        gone = [name for name in names if replayer.retire_node(name)]
+        now, recorder = replayer.clock.now, replayer.recorder
+        gone = [name for name in down.deleted if replayer.retire_node(name)]
         for group, count in Counter(members[name] for name in gone).items():
-            replayer.recorder.scalings.append((replayer.clock.now, "remove", group, count, why))
+            recorder.scalings.append((now, "remove", group, count, "unneeded"))
         for name in gone:
+            reason = "Underutilized" if name in down.drained else "Empty"
+            recorder.disruptions.append((now, name, reason))
             self.state.memory.unneeded.pop(name, None)
-        if names:
+        if down.deleted:
             replayer.try_again()
         return bool(gone)

@@ -1,4 +1,4 @@
-"""What the nodes of a history cost, and why Karpenter removed them."""
+"""What the nodes of a history cost, and why autoscalers removed them."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _price_of_offerings(history: History) -> Callable[[Node], float | None]:
 
 @measure("disruptions")
 def disruptions(history: History) -> dict[str, float]:
-    """Count the nodes that Karpenter removed, and the pods that it evicted for that.
+    """Count the nodes that the autoscaler removed, and the pods that it evicted for that.
 
     Returns
     -------

@@ -280,7 +280,7 @@ class History(Tabular):
         return Table(columns | {"time": times, "nodes": nodes})
 
     def disruptions(self) -> Table:
-        """Return which nodes Karpenter removed.
+        """Return which nodes the autoscaler removed.
 
         Returns
         -------

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import moorage as mo
 from moorage.autoscaling.cluster_autoscaler import ClusterAutoscaler, Flags, Memory, NodeGroup
+from moorage.autoscaling.cluster_autoscaler.flags import Hints
 from moorage.autoscaling.cluster_autoscaler.node_snapshot import NodeSnapshot
+from moorage.autoscaling.cluster_autoscaler.pods_to_help import place_pods
 
 
 def node(name: str, cpu: str) -> dict[str, Any]:
@@ -35,8 +38,13 @@ def pods() -> list[dict[str, Any]]:
     return alone + [pod(f"{owner}-{at}", "1100m", owner) for owner in ("x", "y") for at in range(7)]
 
 
-def loop() -> tuple[Any, ...]:
-    found = mo.load([*[node(f"n{at}", f"{1 + at % 3}") for at in range(5)], *pods()])
+def singles() -> list[dict[str, Any]]:
+    """Three stay on old nodes, six fill two new ones, and the last is alone on a third one."""
+    return [pod(f"single-{at}", "1200m") for at in range(10)]
+
+
+def loop(waiting: list[dict[str, Any]]) -> tuple[Any, ...]:
+    found = mo.load([*[node(f"n{at}", "1") for at in range(2)], node("n2", "3"), node("n3", "2"), *waiting])
     scheduler, memory = mo.Scheduler(found), Memory()
     group = NodeGroup("g", mo.load([node("g", "4")]).nodes[0])
     up = ClusterAutoscaler([group], Flags(), memory).run_once(scheduler, {}, 1e9, found.pods).up
@@ -44,17 +52,27 @@ def loop() -> tuple[Any, ...]:
     return up.result, up.estimates, names, memory.last_hit, memory.hints.old
 
 
-def test_in_turns_is_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    together = loop()
+@pytest.mark.parametrize("waiting", [pods(), singles()], ids=["pods", "singles"])
+def test_in_turns_is_one_by_one(waiting: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> None:
+    together = loop(waiting)
     assert together[0] == "Successful"
-    assert len(together[2][0]) > 10
+    assert len(together[2][0]) > 3
     calls: list[int] = []
     turns = NodeSnapshot._place_in_turns
     monkeypatch.setattr(NodeSnapshot, "_place_in_turns", lambda *one: (calls.append(1), turns(*one))[1])
-    assert loop() == together
+    assert loop(waiting) == together
     assert calls
     monkeypatch.setattr(NodeSnapshot, "_is_alone", lambda self, target: False)
-    assert loop() == together
+    assert loop(waiting) == together
+
+
+def test_pods_go_where_they_were_last_and_the_others_in_turns() -> None:
+    found = mo.load([*[node(f"n{at}", "2") for at in range(4)], *[pod(f"p{at}", "1") for at in range(6)]])
+    snapshot = NodeSnapshot(mo.Scheduler(found).fork(), found.nodes)
+    hints = Hints(old={one.metadata.uid: "n3" for one in found.pods[1:4]})
+    placed = place_pods(snapshot, found.pods, hints, np.ones(4, bool))
+    assert placed == ["n1", "n3", "n3", "n2", "n0", "n1"]
+    assert hints.current == dict(zip([one.metadata.uid for one in found.pods], placed, strict=True))
 
 
 HARD = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}

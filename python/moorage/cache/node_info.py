@@ -91,8 +91,6 @@ class NodeInfo(NodeInfoLists):
     ----------
     source : ClusterState or RowCopies
         The state of a cache, or a snapshot.
-    name : str
-        The name of the node.
     images : callable, optional
         Returns the images of a row; by default `source.images_of`.
 

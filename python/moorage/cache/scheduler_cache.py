@@ -460,11 +460,6 @@ class SchedulerCache(ClusterCache):
     def node_info(self, name: str) -> NodeInfo | None:
         """Return a live view of a node.
 
-        Parameters
-        ----------
-        name : str
-            The name of the node.
-
         Returns
         -------
         NodeInfo or None

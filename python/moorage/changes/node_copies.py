@@ -304,13 +304,7 @@ def _with_more(one: CSIStorageCapacity, bytes_: int) -> CSIStorageCapacity:
 
 
 def slices_of(slices: Iterable[ResourceSlice], node: str) -> Iterator[ResourceSlice]:
-    """Yield the slices that publish devices of one node.
-
-    Parameters
-    ----------
-    node : str
-        Name of the node.
-    """
+    """Yield the slices that publish devices of one node."""
     return (slice_ for slice_ in slices if slice_.spec.node_name == node)
 
 

@@ -105,11 +105,6 @@ class PodBindingCache:
     def get_bindings(self, pod: Pod, node: str) -> list[BindingInfo] | None:
         """Return the bindings decided for a pod and a node.
 
-        Parameters
-        ----------
-        node : str
-            The name of the node.
-
         Returns
         -------
         list of BindingInfo or None
@@ -120,11 +115,6 @@ class PodBindingCache:
 
     def get_provisioned_pvcs(self, pod: Pod, node: str) -> list[PersistentVolumeClaim] | None:
         """Return the claims to provision volumes for, as decided for a pod and a node.
-
-        Parameters
-        ----------
-        node : str
-            The name of the node.
 
         Returns
         -------

@@ -49,13 +49,7 @@ class VolumeHost(PersistentVolumeController):
     """A controller that answers its plugins whatever the VolumeHost of v1.14 does."""
 
     def get_plugin_dir(self, plugin_name: str) -> str:
-        """Return "": the host has no directories.
-
-        Parameters
-        ----------
-        plugin_name : str
-            Name of the plugin.
-        """
+        """Return "": the host has no directories."""
         return ""
 
     get_volume_device_plugin_dir = get_plugin_dir
@@ -71,10 +65,6 @@ class VolumeHost(PersistentVolumeController):
         ----------
         pod_uid : str
             UID of the pod.
-        plugin_name : str
-            Name of the plugin.
-        volume_name : str
-            Name of the volume.
         """
         return ""
 
@@ -85,8 +75,6 @@ class VolumeHost(PersistentVolumeController):
         ----------
         pod_uid : str
             UID of the pod.
-        plugin_name : str
-            Name of the plugin.
         """
         return ""
 
@@ -99,25 +87,13 @@ class VolumeHost(PersistentVolumeController):
     get_node_name = get_host_name
 
     def get_mounter(self, plugin_name: str) -> None:
-        """Return None: the controller mounts nothing.
-
-        Parameters
-        ----------
-        plugin_name : str
-            Name of the plugin.
-        """
+        """Return None: the controller mounts nothing."""
 
     def get_subpather(self) -> None:
         """Return None: the controller mounts nothing."""
 
     def get_exec(self, plugin_name: str) -> OSExecutor:
-        """Return an executor of commands.
-
-        Parameters
-        ----------
-        plugin_name : str
-            Name of the plugin.
-        """
+        """Return an executor of commands."""
         return OSExecutor()
 
     def get_node_allocatable(self) -> Resources:
@@ -149,12 +125,6 @@ class VolumeHost(PersistentVolumeController):
 
         Parameters
         ----------
-        vol_name : str
-            Name of the volume.
-        spec : Object
-            The volume.
-        pod : Pod
-            The pod.
         opts : object, optional
             Options of the mounter.
 
@@ -170,10 +140,6 @@ class VolumeHost(PersistentVolumeController):
 
         Parameters
         ----------
-        vol_name : str
-            Name of the volume.
-        spec : Object
-            The volume.
         pod_uid : str
             UID of the pod.
 

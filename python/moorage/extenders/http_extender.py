@@ -135,11 +135,6 @@ class HTTPExtender:
     def bind(self, pod: Pod, node: str) -> None:
         """Bind a pod to a node; see `Extender.bind`.
 
-        Parameters
-        ----------
-        node : str
-            Name of the node.
-
         Raises
         ------
         ExtenderError

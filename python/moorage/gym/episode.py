@@ -151,11 +151,6 @@ class Episode(Replayer):
         row : int
             One that is marked.
 
-        Returns
-        -------
-        str
-            The node.
-
         Raises
         ------
         MoorageError

@@ -607,11 +607,6 @@ class BindingClient:
     def bind(self, pod: Pod, node: str) -> None:
         """Bind a pod.
 
-        Parameters
-        ----------
-        node : str
-            Name of the node.
-
         Raises
         ------
         ConflictError

@@ -66,8 +66,6 @@ def mark_partition(scheduler: int, node: Node, owner: int) -> Node:
     ----------
     scheduler : int
         Index of the scheduler that owns the copy.
-    node : Node
-        The node.
     owner : int
         Index of the scheduler to whose partition the node belongs.
 

@@ -572,13 +572,7 @@ class DynamicResources(
         return None
 
     def failure(self, state: fwk.CycleState) -> fwk.Status | None:
-        """Return the Error of a cycle whose PreFilter ended before this plugin wrote its state.
-
-        Parameters
-        ----------
-        state : CycleState
-            State of the scheduling cycle.
-        """
+        """Return the Error of a cycle whose PreFilter ended before this plugin wrote its state."""
         if self.name in state.skip_filter_plugins or _read(state) is not None:
             return None
         return fwk.Status(fwk.Code.ERROR, (NOT_FOUND,), self.name)

@@ -28,13 +28,7 @@ class GangScheduling(UnitPlugin, fwk.PreEnqueuePlugin, fwk.PermitPlugin, fwk.Enq
 
     @gates_by_group
     def pre_enqueue(self, pod: Pod) -> fwk.Status | None:
-        """Reject the pod until its group exists and has minCount pods.
-
-        Parameters
-        ----------
-        pod : Pod
-            The pod to enqueue.
-        """
+        """Reject the pod until its group exists and has minCount pods."""
         key = group_of(pod)
         if key is None:
             return None
@@ -67,15 +61,6 @@ class GangScheduling(UnitPlugin, fwk.PreEnqueuePlugin, fwk.PermitPlugin, fwk.Enq
         """Wait until minCount pods of the group have a node or are assumed.
 
         The last of these pods allows the others that wait.
-
-        Parameters
-        ----------
-        state : CycleState
-            State of the scheduling cycle.
-        pod : Pod
-            The pod that is being scheduled.
-        node_name : str
-            Name of the node.
 
         Returns
         -------

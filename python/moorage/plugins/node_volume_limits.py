@@ -314,13 +314,6 @@ def _exceeded(
 def is_claim_of(pod: Pod, claim: PersistentVolumeClaim) -> bool:
     """Whether a pod uses a claim.
 
-    Parameters
-    ----------
-    pod : Pod
-        The pod.
-    claim : PersistentVolumeClaim
-        The claim.
-
     Returns
     -------
     bool

@@ -26,13 +26,7 @@ class SchedulingGates(fwk.PreEnqueuePlugin, fwk.EnqueueExtensions):
 
     @gates_only_with("scheduling_gates")
     def pre_enqueue(self, pod: Pod) -> fwk.Status | None:
-        """Reject a pod with scheduling gates; the reason names them.
-
-        Parameters
-        ----------
-        pod : Pod
-            The pod to enqueue.
-        """
+        """Reject a pod with scheduling gates; the reason names them."""
         return rejection(pod.spec.scheduling_gates) if pod.spec.scheduling_gates else None
 
     def events_to_register(self) -> Sequence[fwk.ClusterEventWithHint]:

@@ -360,13 +360,7 @@ class VolumeBinding(
 
 
 def sources_of(handle: fwk.FrameworkHandle) -> VolumeSources:
-    """Return the clients, assume caches and listers of the volume binder.
-
-    Parameters
-    ----------
-    handle : FrameworkHandle
-        Handle of the scheduler's framework.
-    """
+    """Return the clients, assume caches and listers of the volume binder."""
     return VolumeSources.over(cast(ObjectClient, handle.client), handle.informers)
 
 

@@ -95,11 +95,6 @@ def migrated_driver(volume: Volume) -> str | None:
 def driver_and_handle(volume: PersistentVolume) -> tuple[str, str]:
     """Return the CSI driver and volume handle of a persistent volume.
 
-    Parameters
-    ----------
-    volume : PersistentVolume
-        The volume.
-
     Returns
     -------
     driver, handle : str

@@ -137,11 +137,6 @@ def load_input(options: Mapping[str, Any]) -> Cluster:
     ----------
     options : mapping of str to object
         The values of `input_options` and ``--seed``.
-
-    Returns
-    -------
-    Cluster
-        The cluster.
     """
     if len(_sources(options)) > 1 and options["synthetic"] is None:
         return load_before_and_after(options, needs_before=False)[1]

@@ -66,8 +66,6 @@ class DriverTopology:
 
         Parameters
         ----------
-        node : Node or None
-            The selected node.
         allowed : sequence of TopologySelectorTerm
             The ``allowedTopologies`` of the class.
 

@@ -78,13 +78,7 @@ class InMemoryProvisioner:
         """
 
     def can_support(self, volume: PersistentVolume) -> bool:
-        """Whether the CSI driver or the provisioner of a volume is this plugin.
-
-        Parameters
-        ----------
-        volume : PersistentVolume
-            The volume.
-        """
+        """Whether the CSI driver or the provisioner of a volume is this plugin."""
         provisioner = volume.metadata.annotations.get(PROVISIONED_BY)
         csi = volume.spec.csi
         return self.name == (provisioner or (csi.driver if csi else ""))
@@ -104,13 +98,7 @@ class InMemoryProvisioner:
         return InMemoryVolume(self, options.pv_name, options)
 
     def new_deleter(self, volume: PersistentVolume) -> InMemoryVolume:
-        """Return a deleter of one volume.
-
-        Parameters
-        ----------
-        volume : PersistentVolume
-            The volume.
-        """
+        """Return a deleter of one volume."""
         return InMemoryVolume(self, volume.name, None)
 
     def recycle(self, name: str, volume: PersistentVolume, recorder: RecycleEventRecorder) -> None:
@@ -118,10 +106,6 @@ class InMemoryProvisioner:
 
         Parameters
         ----------
-        name : str
-            Name of the volume.
-        volume : PersistentVolume
-            The volume.
         recorder : RecycleEventRecorder
             Receives type and message of events.
         """
@@ -135,8 +119,6 @@ class InMemoryProvisioner:
         ----------
         options : VolumeOptions
             The volume to provision.
-        node : Node or None
-            The selected node.
         allowed : sequence of TopologySelectorTerm
             The ``allowedTopologies`` of the class.
 

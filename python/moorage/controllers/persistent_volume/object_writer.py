@@ -55,8 +55,6 @@ class ObjectWriter:
 
         Parameters
         ----------
-        regarding : Object
-            The object.
         reason : str
             Upstream's reason (controller/volume/events).
         note : str
@@ -71,8 +69,6 @@ class ObjectWriter:
 
         Parameters
         ----------
-        regarding : Object
-            The object.
         reason : str
             Upstream's reason (controller/volume/events).
         note : str
@@ -108,13 +104,6 @@ class ObjectWriter:
         """Bind a volume to a claim in four writes.
 
         After a crash between two writes the next sync of either object completes the binding.
-
-        Parameters
-        ----------
-        volume : PersistentVolume
-            The volume.
-        claim : PersistentVolumeClaim
-            The claim.
         """
         volume = self.update(volume, get_bind_volume_to_claim(volume, claim)[0])
         volume = self.update_volume_phase(volume, "Bound")
@@ -122,13 +111,7 @@ class ObjectWriter:
         self.update_claim_status(claim, "Bound", volume)
 
     def unbind(self, volume: PersistentVolume) -> None:
-        """Remove the claim from a volume; from a binding made by the user only the claim's UID is removed.
-
-        Parameters
-        ----------
-        volume : PersistentVolume
-            The volume.
-        """
+        """Remove the claim from a volume; from a binding made by the user only the claim's UID is removed."""
         reference, meta = volume.spec.claim_ref, volume.metadata
         annotations = dict(meta.annotations)
         if annotations.pop(BOUND_BY_CONTROLLER, None) is not None:
@@ -148,8 +131,6 @@ class ObjectWriter:
 
         Parameters
         ----------
-        volume : PersistentVolume
-            The volume.
         phase : str
             The new phase.
         message : str
@@ -170,8 +151,6 @@ class ObjectWriter:
 
         Parameters
         ----------
-        volume : PersistentVolume
-            The volume.
         reason : str
             Reason of the event.
         message : str
@@ -190,8 +169,6 @@ class ObjectWriter:
 
         Parameters
         ----------
-        claim : PersistentVolumeClaim
-            The claim.
         phase : str
             The new phase.
         volume : PersistentVolume, optional
@@ -219,8 +196,6 @@ class ObjectWriter:
 
         Parameters
         ----------
-        claim : PersistentVolumeClaim
-            The claim.
         reason, message : str
             Reason and message of the event.
         """

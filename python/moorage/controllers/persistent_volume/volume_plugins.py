@@ -120,13 +120,7 @@ class VolumePlugin(Protocol):
         """
 
     def can_support(self, volume: PersistentVolume) -> bool:
-        """Whether a volume is of this kind.
-
-        Parameters
-        ----------
-        volume : PersistentVolume
-            The volume.
-        """
+        """Whether a volume is of this kind."""
 
     def supports_mount_option(self) -> bool:
         """Whether volumes may be mounted with options."""
@@ -151,13 +145,7 @@ class DeletableVolumePlugin(VolumePlugin, Protocol):
     """A plugin that deletes volumes."""
 
     def new_deleter(self, volume: PersistentVolume) -> Deleter:
-        """Return a deleter of one volume.
-
-        Parameters
-        ----------
-        volume : PersistentVolume
-            The volume.
-        """
+        """Return a deleter of one volume."""
 
 
 @runtime_checkable
@@ -169,10 +157,6 @@ class RecyclableVolumePlugin(VolumePlugin, Protocol):
 
         Parameters
         ----------
-        name : str
-            Name of the volume.
-        volume : PersistentVolume
-            The volume.
         recorder : callable
             Receives type and message of events.
         """
@@ -206,11 +190,6 @@ class VolumePlugins:
     def provisionable(self, name: str) -> ProvisionableVolumePlugin:
         """Return the plugin of a name, which must provision volumes.
 
-        Parameters
-        ----------
-        name : str
-            Name of the plugin.
-
         Raises
         ------
         VolumeError
@@ -224,11 +203,6 @@ class VolumePlugins:
     def deletable(self, name: str) -> DeletableVolumePlugin:
         """Return the plugin of a name, which must delete volumes.
 
-        Parameters
-        ----------
-        name : str
-            Name of the plugin.
-
         Raises
         ------
         VolumeError
@@ -239,11 +213,6 @@ class VolumePlugins:
     def deletable_for(self, volume: PersistentVolume) -> DeletableVolumePlugin:
         """Return the plugin that supports a volume, which must delete volumes.
 
-        Parameters
-        ----------
-        volume : PersistentVolume
-            The volume.
-
         Raises
         ------
         VolumeError
@@ -253,11 +222,6 @@ class VolumePlugins:
 
     def recyclable_for(self, volume: PersistentVolume) -> RecyclableVolumePlugin:
         """Return the plugin that supports a volume, which must recycle volumes.
-
-        Parameters
-        ----------
-        volume : PersistentVolume
-            The volume.
 
         Raises
         ------

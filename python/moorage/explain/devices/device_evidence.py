@@ -70,11 +70,6 @@ def _allocation_text(claim: ClaimExplanation) -> str:
 def lacking_requests(claim: ClaimExplanation, node: str) -> Iterator[tuple[str, str]]:
     """Yield the requests of a claim with too few devices on a node; of alternatives, if all have too few.
 
-    Parameters
-    ----------
-    node : str
-        Name of the node.
-
     Yields
     ------
     (str, str)

@@ -95,8 +95,6 @@ def default_args(name: str, gates: Gates) -> types.Typed | None:
 
     Parameters
     ----------
-    name : str
-        Name of the plugin.
     gates : mapping of str to bool
         All feature gates.
 

@@ -209,11 +209,6 @@ def members(value: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
 
     Maps from YAML are sorted, as by the conversion to JSON.
 
-    Parameters
-    ----------
-    value : mapping of str to object
-        The object.
-
     Returns
     -------
     iterable of (str, object)

@@ -404,8 +404,6 @@ def label_name_errors(name: str, path: str) -> list[str]:
 
     Parameters
     ----------
-    name : str
-        The key.
     path : str
         Path of the field.
 

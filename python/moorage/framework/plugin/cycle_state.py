@@ -64,11 +64,6 @@ class CycleState:
     def read(self, key: str) -> Any:
         """Return the value of a key.
 
-        Parameters
-        ----------
-        key : str
-            The key.
-
         Returns
         -------
         object
@@ -85,13 +80,7 @@ class CycleState:
             raise NOT_FOUND.with_traceback(None) from None
 
     def find(self, key: str) -> Any:
-        """Return the value of a key, or None where no value was written.
-
-        Parameters
-        ----------
-        key : str
-            The key.
-        """
+        """Return the value of a key, or None where no value was written."""
         return self._data.get(key)
 
     def write(self, key: str, value: Any) -> None:
@@ -99,21 +88,13 @@ class CycleState:
 
         Parameters
         ----------
-        key : str
-            The key.
         value : object
             The value; it is cloned with the state if it has a method `clone`.
         """
         self._data[key] = value
 
     def delete(self, key: str) -> None:
-        """Remove a key if it exists.
-
-        Parameters
-        ----------
-        key : str
-            The key.
-        """
+        """Remove a key if it exists."""
         self._data.pop(key, None)
 
     def clone(self) -> CycleState:

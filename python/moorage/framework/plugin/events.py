@@ -122,11 +122,6 @@ class ClusterEvent(msgspec.Struct, frozen=True):
     def matches(self, incoming: ClusterEvent) -> bool:
         """Whether this registration covers an event.
 
-        Parameters
-        ----------
-        incoming : ClusterEvent
-            The event.
-
         Returns
         -------
         bool

@@ -106,13 +106,7 @@ class Extender(Protocol):
         """
 
     def bind(self, pod: Pod, node: str) -> None:
-        """Bind a pod.
-
-        Parameters
-        ----------
-        node : str
-            Name of the node.
-        """
+        """Bind a pod."""
 
     def process_preemption(self, pod: Pod, victims: Mapping[str, Victims]) -> dict[str, Victims]:
         """Filter the candidate nodes of a preemption.

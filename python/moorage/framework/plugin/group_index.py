@@ -164,11 +164,6 @@ class PodGroups:
 
     Plugins of a scheduler share one instance through `FrameworkHandle.shared`. A pod group that names a
     composite group belongs to a tree, whose pods are scheduled together.
-
-    Parameters
-    ----------
-    handle : FrameworkHandle
-        Handle of the scheduler's framework.
     """
 
     def __init__(self, handle: FrameworkHandle) -> None:

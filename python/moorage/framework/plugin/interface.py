@@ -177,11 +177,6 @@ class PreEnqueuePlugin(Plugin, point="preEnqueue"):
     def pre_enqueue(self, pod: Pod) -> Status | None:
         """Decide whether a pod enters the active queue.
 
-        Parameters
-        ----------
-        pod : Pod
-            The pod to enqueue.
-
         Returns
         -------
         Status or None
@@ -250,10 +245,6 @@ class PreFilterExtensions(Protocol):
 
         Parameters
         ----------
-        state : CycleState
-            The state to update.
-        pod : Pod
-            The pod that is being scheduled.
         node_info : NodeInfo
             The node, which already has the added pod.
 
@@ -270,10 +261,6 @@ class PreFilterExtensions(Protocol):
 
         Parameters
         ----------
-        state : CycleState
-            The state to update.
-        pod : Pod
-            The pod that is being scheduled.
         node_info : NodeInfo
             The node, which no longer has the removed pod.
 

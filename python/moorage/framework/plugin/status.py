@@ -182,13 +182,7 @@ def error_status(text: str, status: Status, plugin: str = "") -> Status:
 
 
 def message_of(status: Status | None) -> str:
-    """Return the message of a status; "" for None.
-
-    Parameters
-    ----------
-    status : Status or None
-        The status.
-    """
+    """Return the message of a status; "" for None."""
     return "" if status is None else status.message()
 
 
@@ -253,8 +247,6 @@ def read_answers(
 
     Parameters
     ----------
-    name : str
-        Name of the plugin.
     answer : (nodes,) array of bool or int, or Answers
         The result of the plugin.
     nodes : int

@@ -35,7 +35,6 @@ class Writes:
         ----------
         what : str
             The kind of write: as upstream names its asynchronous calls, where it has one.
-        about : Object
         action : callable
             Writes. If it has a method `after`, and an earlier write of the same kind and object still waits,
             ``action.after(earlier)`` takes the place of both.

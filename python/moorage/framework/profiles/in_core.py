@@ -157,8 +157,6 @@ class NativePlugin(Plugin):
 
         Parameters
         ----------
-        state : CycleState
-            State of the scheduling cycle.
         rows : (n,) int32 array
             All feasible rows of the node table.
 
@@ -210,13 +208,7 @@ class CorePostFilter(interface.PostFilterPlugin):
         raise NotImplementedError
 
     def may_free_claims(self, state: CycleState) -> bool:
-        """Whether `post_filter` may free what claims of the pod have, so that it has to be called.
-
-        Parameters
-        ----------
-        state : CycleState
-            State of the scheduling cycle.
-        """
+        """Whether `post_filter` may free what claims of the pod have, so that it has to be called."""
         return False
 
     def futile_message(self, shape: Shape, nodes: int, potential: int) -> tuple[str, bool]:
@@ -241,11 +233,6 @@ class CorePostFilter(interface.PostFilterPlugin):
 
     def failure(self, state: CycleState) -> Status | None:
         """Return the Error that `post_filter` returns for any statuses of the nodes.
-
-        Parameters
-        ----------
-        state : CycleState
-            State of the scheduling cycle.
 
         Returns
         -------
@@ -393,8 +380,6 @@ class VolumePlugin(
 
         Parameters
         ----------
-        pod : Pod
-            The pod that is being scheduled.
         claims : sequence of (PersistentVolumeClaim, PersistentVolume)
             See `bound_claims_of`.
         nodes : NodesView

@@ -147,14 +147,10 @@ def explain_failure(name: str, what: str, text: str, node: str, value: int) -> S
 
     Parameters
     ----------
-    name : str
-        Name of the plugin.
     what : {"filter", "code", "score", "normalize", "range"}
         The function that failed; "code" or "range" for a return value that is not allowed.
     text : str
         The plugin's own message; "" for none.
-    node : str
-        Name of the node.
     value : int
         Return value of the function.
     """

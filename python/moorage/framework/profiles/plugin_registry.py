@@ -26,8 +26,6 @@ class Registry(dict[str, PluginFactory]):
 
         Parameters
         ----------
-        name : str
-            Name of the plugin.
         factory : PluginFactory
             Creates the plugin from arguments and handle.
 
@@ -42,11 +40,6 @@ class Registry(dict[str, PluginFactory]):
 
     def unregister(self, name: str) -> None:
         """Remove a factory.
-
-        Parameters
-        ----------
-        name : str
-            Name of the plugin.
 
         Raises
         ------

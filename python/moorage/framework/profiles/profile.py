@@ -251,13 +251,7 @@ class Profile:
         return bool(self.called([plugin]))
 
     def without(self, name: str) -> Profile:
-        """Return the profile without one plugin.
-
-        Parameters
-        ----------
-        name : str
-            Name of the plugin.
-        """
+        """Return the profile without one plugin."""
         points = self.points and {
             point: [other for other in names if other != name] for point, names in self.points.items()
         }
@@ -411,23 +405,11 @@ class Profile:
         return texts
 
     def weight(self, plugin: Plugin) -> int:
-        """Return the weight of a Score plugin; 0 counts as 1.
-
-        Parameters
-        ----------
-        plugin : Plugin
-            The plugin.
-        """
+        """Return the weight of a Score plugin; 0 counts as 1."""
         return self.weight_overrides.get(plugin.name, plugin.default_weight) or 1
 
     def placement_weight(self, plugin: Plugin) -> int:
-        """Return the weight of a PlacementScore plugin; 0 counts as 1.
-
-        Parameters
-        ----------
-        plugin : Plugin
-            The plugin.
-        """
+        """Return the weight of a PlacementScore plugin; 0 counts as 1."""
         return self.placement_weights.get(plugin.name, plugin.default_weight) or 1
 
     @property

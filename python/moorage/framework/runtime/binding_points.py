@@ -24,8 +24,6 @@ def passed_on(text: str, name: str, status: Status) -> Status:
     ----------
     text : str
         Start of the message of an Error.
-    name : str
-        Name of the plugin.
     status : Status
         The status that the plugin returned.
 
@@ -48,12 +46,6 @@ def ask_permit(
     ----------
     plugin : PermitPlugin
         The plugin to call.
-    state : CycleState
-        State of the scheduling cycle.
-    pod : Pod
-        The pod that is being scheduled.
-    node_name : str
-        Name of the node.
 
     Returns
     -------
@@ -100,12 +92,6 @@ def ask_pre_flight(
     ----------
     plugin : PreBindPlugin
         The plugin to call.
-    state : CycleState
-        State of the scheduling cycle.
-    pod : Pod
-        The pod that is being scheduled.
-    node_name : str
-        Name of the node.
 
     Returns
     -------

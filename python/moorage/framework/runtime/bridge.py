@@ -63,8 +63,6 @@ class Bridge:
         ----------
         state : CycleState
             State of the cycle after PreFilter.
-        pod : Pod
-            The pod that is being scheduled.
         """
         self._state, self.framework.pod = state, pod
         self._alone = state, self._caches
@@ -177,8 +175,6 @@ class Bridge:
 
         Parameters
         ----------
-        plugin : str
-            Name of the plugin.
         row : int
             Row of the node table.
 

@@ -73,8 +73,6 @@ def ask_status(plugin: Plugin, pod: Pod, function: Callable[..., Any], *argument
 
     Parameters
     ----------
-    plugin : Plugin
-        The plugin.
     pod : Pod
         The pod of the call, for the log.
     function : callable
@@ -95,8 +93,6 @@ def to_status(plugin: Plugin, answer: Any) -> Status | None:
 
     Parameters
     ----------
-    plugin : Plugin
-        The plugin.
     answer : object
         The result of a method of the plugin.
     """
@@ -110,10 +106,6 @@ def wrong_answer(plugin: Plugin, answer: Any, wanted: str) -> Status:
 
     Parameters
     ----------
-    plugin : Plugin
-        The plugin.
-    answer : object
-        The result.
     wanted : str
         Description of the expected type.
     """

@@ -73,10 +73,6 @@ def ask_pre_filter(
     ----------
     plugin : PreFilterPlugin
         The plugin to call.
-    state : CycleState
-        State of the scheduling cycle.
-    pod : Pod
-        The pod that is being scheduled.
     nodes : NodesView
         All nodes of the snapshot.
 
@@ -112,8 +108,6 @@ def filter_status(plugin: interface.FilterPlugin, answer: object) -> Status | No
 
     Parameters
     ----------
-    plugin : FilterPlugin
-        The plugin.
     answer : object
         What the plugin returned for a node.
 
@@ -139,10 +133,6 @@ def ask_post_filter(
     ----------
     plugin : PostFilterPlugin
         The plugin to call.
-    state : CycleState
-        State of the scheduling cycle.
-    pod : Pod
-        The pod that is being scheduled.
     statuses : mapping of str to Status
         Rejected node to its status.
 

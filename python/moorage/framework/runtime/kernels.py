@@ -81,10 +81,6 @@ class Kernels:
         ----------
         plugin : WithKernels
             The plugin whose kernel runs.
-        state : CycleState
-            State of the scheduling cycle.
-        info : NodeInfo or NodeInfoClone
-            The node and its pods.
 
         Returns
         -------
@@ -102,8 +98,6 @@ class Kernels:
         ----------
         filters : int
             Bit mask of the filters to run, by index in the plan.
-        state : CycleState
-            State of the scheduling cycle.
         info : NodeInfo or NodeInfoClone
             The node; the verdict of a clone counts the pods of the clone.
 
@@ -134,10 +128,6 @@ class Kernels:
         ----------
         plugin : WithKernels
             The plugin whose kernel runs.
-        state : CycleState
-            State of the scheduling cycle.
-        info : NodeInfo or NodeInfoClone
-            The node and its pods.
 
         Returns
         -------
@@ -210,8 +200,6 @@ def rejection(plugin: WithKernels, state: CycleState, verdict: int) -> Status:
     ----------
     plugin : WithKernels
         The plugin that rejects.
-    state : CycleState
-        State of the scheduling cycle.
     verdict : int
         A verdict of `Kernels.verdict`, not 0.
     """

@@ -70,8 +70,6 @@ class PluginsRunner:
 
     Parameters
     ----------
-    handle : FrameworkHandle
-        Handle of the scheduler's framework.
     run_all_filters : bool
         Run all Filter plugins, also after a rejection (WithRunAllFilters).
     """
@@ -99,10 +97,6 @@ class PluginsRunner:
 
         Parameters
         ----------
-        state : CycleState
-            State of the scheduling cycle.
-        pod : Pod
-            The pod that is being scheduled.
         nodes : sequence of Node
             The feasible nodes.
 
@@ -125,10 +119,6 @@ class PluginsRunner:
 
         Parameters
         ----------
-        state : CycleState
-            State of the scheduling cycle.
-        pod : Pod
-            The pod that is being scheduled.
         nodes : sequence of Node
             The feasible nodes.
 
@@ -158,15 +148,6 @@ class PluginsRunner:
     def run_filter_plugins(self, state: CycleState, pod: Pod, node_info: AnyNodeInfo) -> PluginToStatus:
         """Run the Filter plugins on one node.
 
-        Parameters
-        ----------
-        state : CycleState
-            State of the scheduling cycle.
-        pod : Pod
-            The pod that is being scheduled.
-        node_info : NodeInfo or NodeInfoClone
-            The node and its pods.
-
         Returns
         -------
         PluginToStatus
@@ -193,15 +174,6 @@ class PluginsRunner:
     ) -> Status | None:
         """Run the Filter plugins on one node, with and without the pods nominated to it.
 
-        Parameters
-        ----------
-        state : CycleState
-            State of the scheduling cycle.
-        pod : Pod
-            The pod that is being scheduled.
-        node_info : NodeInfo or NodeInfoClone
-            The node and its pods.
-
         Returns
         -------
         Status or None
@@ -216,12 +188,6 @@ class PluginsRunner:
 
         Parameters
         ----------
-        state : CycleState
-            State of the scheduling cycle.
-        pod_to_schedule : Pod
-            The pod that is being scheduled.
-        pod_to_add : Pod
-            The added pod.
         node_info : AnyNodeInfo
             The node, which contains the pod already.
 
@@ -240,12 +206,6 @@ class PluginsRunner:
 
         Parameters
         ----------
-        state : CycleState
-            State of the scheduling cycle.
-        pod_to_schedule : Pod
-            The pod that is being scheduled.
-        pod_to_remove : Pod
-            The removed pod.
         node_info : AnyNodeInfo
             The node, which no longer contains the pod.
 
@@ -339,11 +299,6 @@ class PreemptHandle(PluginsRunner):
     def nominated_pods_for_node(self, node_name: str) -> list[Pod]:
         """Return the pods nominated to a node.
 
-        Parameters
-        ----------
-        node_name : str
-            Name of the node.
-
         Returns
         -------
         list of Pod
@@ -354,11 +309,6 @@ class PreemptHandle(PluginsRunner):
 
 def budgets_of(handle: FrameworkHandle) -> Sequence[PodDisruptionBudget]:
     """Return the PodDisruptionBudgets known to a handle's informers.
-
-    Parameters
-    ----------
-    handle : FrameworkHandle
-        Handle of the scheduler's framework.
 
     Returns
     -------

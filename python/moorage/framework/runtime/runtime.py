@@ -280,10 +280,6 @@ class Framework:
 
         Parameters
         ----------
-        state : CycleState
-            State of the scheduling cycle.
-        pod : Pod
-            The pod that is being scheduled.
         nodes : NodesView, optional
             All nodes; by default the nodes of the view.
         """
@@ -367,14 +363,8 @@ class Framework:
 
         Parameters
         ----------
-        state : CycleState
-            The state to update.
         pod : Pod
             The pod of the cycle.
-        pod_to_add : Pod
-            The added pod.
-        node_info : NodeInfo or NodeInfoClone
-            The node and its pods.
 
         Returns
         -------
@@ -406,15 +396,6 @@ class Framework:
 
     def run_filter_plugins(self, state: CycleState, pod: Pod, node_info: AnyNodeInfo) -> Status | None:
         """Run Filter on one node; all kernels run in one call, in place of the first.
-
-        Parameters
-        ----------
-        state : CycleState
-            State of the scheduling cycle.
-        pod : Pod
-            The pod that is being scheduled.
-        node_info : NodeInfo or NodeInfoClone
-            The node and its pods.
 
         Returns
         -------
@@ -448,15 +429,6 @@ class Framework:
 
         The second pass is skipped where there are no such pods, or where the first pass fails.
 
-        Parameters
-        ----------
-        state : CycleState
-            State of the scheduling cycle.
-        pod : Pod
-            The pod that is being scheduled.
-        node_info : NodeInfo or NodeInfoClone
-            The node and its pods.
-
         Returns
         -------
         Status or None
@@ -482,10 +454,6 @@ class Framework:
 
         Parameters
         ----------
-        state : CycleState
-            State of the scheduling cycle.
-        pod : Pod
-            The pod that is being scheduled.
         statuses : mapping of str to Status
             Rejection by node.
 
@@ -521,10 +489,6 @@ class Framework:
 
         Parameters
         ----------
-        state : CycleState
-            State of the scheduling cycle.
-        pod : Pod
-            The pod that is being scheduled.
         nodes : NodesView
             The feasible nodes.
 
@@ -702,12 +666,6 @@ class Framework:
 
         Parameters
         ----------
-        state : CycleState
-            State of the scheduling cycle.
-        pod : Pod
-            The pod that is being scheduled.
-        node_name : str
-            Name of the node.
         in_pre_bind : PodInPreBind, optional
             Entry of the pod in the map of pods in PreBind; PreBind fails at the next step after its
             cancellation.

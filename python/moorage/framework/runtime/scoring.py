@@ -31,10 +31,6 @@ def raw_scores(plugin: ScorePlugin, state: CycleState, pod: Pod, nodes: NodesVie
     ----------
     plugin : ScorePlugin
         The plugin to call.
-    state : CycleState
-        State of the scheduling cycle.
-    pod : Pod
-        The pod that is being scheduled.
     nodes : NodesView
         The n feasible nodes.
 
@@ -66,10 +62,6 @@ def normalized_scores(
     ----------
     plugin : ScorePlugin
         The plugin to call.
-    state : CycleState
-        State of the scheduling cycle.
-    pod : Pod
-        The pod that is being scheduled.
     nodes : NodesView
         The n feasible nodes.
     raw : (n,) int64 array
@@ -99,8 +91,6 @@ def out_of_range(plugin: str, score: int, point: str = "Score") -> StatusError:
 
     Parameters
     ----------
-    plugin : str
-        Name of the plugin.
     score : int
         The score.
     point : str, optional
@@ -139,8 +129,6 @@ def invalid_score(plugin: str, score: int, point: str = "Score") -> str:
 
     Parameters
     ----------
-    plugin : str
-        Name of the plugin.
     score : int
         The score.
     point : str, optional

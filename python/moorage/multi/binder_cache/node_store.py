@@ -46,11 +46,6 @@ class NodeStore(Store):
     def get(self, name: str) -> QosNodeInfo | None:
         """Return a view of a node.
 
-        Parameters
-        ----------
-        name : str
-            The name of the node.
-
         Returns
         -------
         QosNodeInfo or None
@@ -71,13 +66,7 @@ class NodeStore(Store):
         return NodeInfos(state, lambda name: QosNodeInfo(state, name, nm_nodes, cnrs))
 
     def in_partition(self, name: str) -> bool:
-        """Whether an annotation assigns a node to the partition of the handler's `scheduler_name`.
-
-        Parameters
-        ----------
-        name : str
-            The name of the node.
-        """
+        """Whether an annotation assigns a node to the partition of the handler's `scheduler_name`."""
         component = self.handler.scheduler_name
         objects = (self._node(name), self.nm_nodes.get(name))
         return any(
@@ -92,8 +81,6 @@ class NodeStore(Store):
 
         Parameters
         ----------
-        name : str
-            Name of the node.
         without : iterable of Pod, optional
             Pods that do not count, such as victims; pods on other nodes are ignored.
 

@@ -54,8 +54,6 @@ class QosNodeInfo(NodeInfo):
 
     Parameters
     ----------
-    name : str
-        The name of the node.
     cnrs : mapping of str to CNR
         By node name.
 

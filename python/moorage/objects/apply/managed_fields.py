@@ -27,8 +27,6 @@ def without_applied(live: dict[str, Any], managed_fields: str, new: dict[str, An
 
     Parameters
     ----------
-    live : dict
-        The object.
     managed_fields : str
         Its ``metadata.managedFields`` as JSON text. Of several who have applied it, the one with the most
         fields counts.

@@ -63,8 +63,6 @@ def three_way_patch(original: dict[str, Any], new: dict[str, Any], live: dict[st
         The manifest that was applied last.
     new : dict
         The manifest.
-    live : dict
-        The object.
 
     Returns
     -------

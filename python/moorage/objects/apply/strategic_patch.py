@@ -24,8 +24,6 @@ def three_way_strategic_patch(original: _Map, new: _Map, live: _Map, struct: str
         The manifest that was applied last.
     new : dict
         The manifest.
-    live : dict
-        The object.
     struct : str
         Their struct; see `rule_of`.
 

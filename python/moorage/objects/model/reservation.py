@@ -28,13 +28,7 @@ _OVER = frozenset({"TimeOut", "Matched"})
 
 
 def wants_reservation(obj: Object) -> bool:
-    """Whether the resources of a pod, or of a Deployment's pods, stay reserved after deletion.
-
-    Parameters
-    ----------
-    obj : Pod or Deployment
-        The object.
-    """
+    """Whether the resources of a pod, or of a Deployment's pods, stay reserved after deletion."""
     return any(obj.metadata.annotations.get(key) == "true" for key in _REQUIREMENTS)
 
 

@@ -84,11 +84,6 @@ def build_cluster(
     like_siblings : bool
         Whether new pods of a workload differ from their template as its running pods do (see `Siblings`).
 
-    Returns
-    -------
-    Cluster
-        The cluster.
-
     Raises
     ------
     InputError

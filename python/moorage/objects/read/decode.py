@@ -132,11 +132,6 @@ def decode_object(document: Document) -> Object:
     document : dict or bytes
         The object as a JSON value, or its JSON text.
 
-    Returns
-    -------
-    Object
-        The object.
-
     Raises
     ------
     InputError
@@ -159,11 +154,6 @@ def decode_kind(document: Document, kind: str) -> Object:
         The object as a JSON value, or its JSON text.
     kind : str
         A kind for which `is_known` is true.
-
-    Returns
-    -------
-    Object
-        The object.
 
     Raises
     ------

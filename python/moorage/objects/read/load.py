@@ -140,11 +140,6 @@ def load(
         Whether new pods of a workload differ from their template as its running pods do, for example by a
         sidecar; see docs/inputs.md.
 
-    Returns
-    -------
-    Cluster
-        The cluster.
-
     Raises
     ------
     InputError

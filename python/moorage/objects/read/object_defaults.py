@@ -139,8 +139,6 @@ def default_object(obj: T, classes: PriorityClasses, names: Names, *, admitted: 
 
     Parameters
     ----------
-    obj : Object
-        The object.
     classes : mapping of str to PriorityClass
         Priority classes by name.
     names : Names
@@ -173,13 +171,7 @@ def default_object(obj: T, classes: PriorityClasses, names: Names, *, admitted: 
 
 
 def default_namespace(obj: Object) -> str:
-    """Return the namespace of an object; "" for cluster-scoped kinds.
-
-    Parameters
-    ----------
-    obj : Object
-        The object.
-    """
+    """Return the namespace of an object; "" for cluster-scoped kinds."""
     if obj.kind in CLUSTER_SCOPED:
         return ""
     return obj.metadata.namespace or (

@@ -21,11 +21,6 @@ from .files import YAML_SUFFIXES, has_suffix
 def object_to_dict(obj: Object) -> dict[str, Any]:
     """Convert an object to a JSON value, ``apiVersion`` and ``kind`` first; empty fields are omitted.
 
-    Parameters
-    ----------
-    obj : Object
-        The object.
-
     Returns
     -------
     dict
@@ -41,11 +36,6 @@ def object_to_dict(obj: Object) -> dict[str, Any]:
 
 def encode_object(obj: Object) -> bytes:
     """Encode an object as JSON text; the spelling of quantities is unchanged.
-
-    Parameters
-    ----------
-    obj : Object
-        The object.
 
     Returns
     -------
@@ -155,8 +145,6 @@ def write_cluster(path: str | Path, cluster: Cluster) -> None:
     ----------
     path : str or Path
         Path of the file; its suffix decides the format.
-    cluster : Cluster
-        The cluster.
 
     Raises
     ------

@@ -98,11 +98,6 @@ def disruption_status(budget: PodDisruptionBudget, cluster: Cluster) -> PodDisru
         A valid budget; its own status is ignored.
     cluster : Cluster
         The cluster: its pods, finished ones included, and its workloads in `others` are read.
-
-    Returns
-    -------
-    PodDisruptionBudgetStatus
-        The status.
     """
     matcher = LabelSelectorMatcher(budget.spec.selector)
     pods = [

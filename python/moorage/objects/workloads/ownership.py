@@ -83,8 +83,6 @@ def refers_to(reference: OwnerReference | None, obj: Object) -> bool:
     ----------
     reference : OwnerReference or None
         The owner reference.
-    obj : Object
-        The object.
     """
     if reference is None or (reference.kind, reference.name) != (obj.kind, obj.name):
         return False

@@ -62,11 +62,6 @@ def weighted_scores(extenders: Sequence[Extender], pod: Pod, nodes: list[Node]) 
 def bind_by_extender(extenders: Sequence[Extender], pod: Pod, node: str) -> bool:
     """Bind a pod by the first extender with a bind verb.
 
-    Parameters
-    ----------
-    node : str
-        Name of the node.
-
     Returns
     -------
     bool

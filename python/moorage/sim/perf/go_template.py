@@ -504,11 +504,6 @@ def call(name: str, arguments: list[Any]) -> Any:
     arguments : list of object
         Its arguments.
 
-    Returns
-    -------
-    object
-        The result.
-
     Raises
     ------
     TemplateError

@@ -68,11 +68,6 @@ class ObjectTemplate:
         name : str, optional
             Name of the object, in place of the name in the file.
 
-        Returns
-        -------
-        Object
-            The object.
-
         Raises
         ------
         InputError

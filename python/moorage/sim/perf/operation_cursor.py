@@ -463,8 +463,6 @@ class Operations:
 
         Parameters
         ----------
-        name : str
-            Name of the namespace.
         template : ObjectTemplate, optional
             Template of the namespace; by default it has only a name.
         index : int, optional

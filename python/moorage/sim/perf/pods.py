@@ -305,11 +305,6 @@ def claim_name(index: int) -> str:
 def with_claims(runs: Iterable[PodRun]) -> Iterator[PodRun]:
     """Replace the volumes of each pod by one claim of its own.
 
-    Parameters
-    ----------
-    runs : iterable of PodRun
-        The pods.
-
     Yields
     ------
     PodRun

@@ -71,11 +71,6 @@ class SimulatedCluster:
     def create(self, obj: Object) -> Object:
         """Create an object other than a pod; without a name it gets a generated one.
 
-        Parameters
-        ----------
-        obj : Object
-            The object.
-
         Returns
         -------
         Object
@@ -121,13 +116,7 @@ class SimulatedCluster:
             self.store.create(obj)
 
     def delete(self, obj: Object) -> None:
-        """Delete an object other than a pod.
-
-        Parameters
-        ----------
-        obj : Object
-            The object.
-        """
+        """Delete an object other than a pod."""
         self.store.delete(type(obj), obj.name, obj.namespace)
         self.scheduler.sync()
 
@@ -154,8 +143,6 @@ class SimulatedCluster:
 
         Parameters
         ----------
-        name : str
-            Name of the namespace.
         template : ObjectTemplate, optional
             Template of the namespace; by default it has only a name.
         index : int, optional

@@ -259,11 +259,6 @@ class Indexer(Generic[T]):
     def by_index(self, name: str, value: str) -> list[T]:
         """Return the objects that have a value in an index.
 
-        Parameters
-        ----------
-        name : str
-            Of the index.
-
         Raises
         ------
         KeyError
@@ -273,11 +268,6 @@ class Indexer(Generic[T]):
 
     def items_by_index(self, name: str, value: str) -> dict[str, T]:
         """Return the objects that have a value in an index, by key; see `by_index`.
-
-        Parameters
-        ----------
-        name : str
-            Of the index.
 
         Returns
         -------
@@ -292,11 +282,6 @@ class Indexer(Generic[T]):
         """Return objects that exist already and are like those of `by_index`, except in what bindings set, in
         conditions and in the resource version.
 
-        Parameters
-        ----------
-        name : str
-            Of the index.
-
         Raises
         ------
         KeyError
@@ -310,8 +295,6 @@ class Indexer(Generic[T]):
 
         Parameters
         ----------
-        name : str
-            Of the index.
         is_wanted : callable
             Asked about an object that is like the one to return, except in what bindings set, in conditions
             and in the resource version.
@@ -335,11 +318,6 @@ class Indexer(Generic[T]):
     def list_index_func_values(self, name: str) -> list[str]:
         """Return the values that the objects have in an index.
 
-        Parameters
-        ----------
-        name : str
-            Of the index.
-
         Raises
         ------
         KeyError
@@ -350,11 +328,6 @@ class Indexer(Generic[T]):
 
     def count(self, name: str, value: str) -> int:
         """Return the number of objects that have a value in an index.
-
-        Parameters
-        ----------
-        name : str
-            Of the index.
 
         Raises
         ------

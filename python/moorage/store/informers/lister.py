@@ -74,11 +74,6 @@ class Lister(Generic[T]):
     def by_index(self, name: str, value: str) -> Objects[T]:
         """Return the objects of the lister's namespace that have a value in an index.
 
-        Parameters
-        ----------
-        name : str
-            Of the index.
-
         Raises
         ------
         KeyError

@@ -93,8 +93,6 @@ class AssumeCache(Generic[T]):
 
         Parameters
         ----------
-        obj : Object
-            The object.
         is_in_initial_list : bool
             Whether the object is from the informer's first list; not used.
         """
@@ -420,11 +418,6 @@ class PVAssumeCache(AssumeCache[PersistentVolume]):
     def get_pv(self, name: str) -> PersistentVolume:
         """Return the latest state of a volume.
 
-        Parameters
-        ----------
-        name : str
-            Name of the volume.
-
         Raises
         ------
         ObjectNotFoundError, WrongTypeError
@@ -434,11 +427,6 @@ class PVAssumeCache(AssumeCache[PersistentVolume]):
 
     def get_api_pv(self, name: str) -> PersistentVolume:
         """Return the informer's state of a volume.
-
-        Parameters
-        ----------
-        name : str
-            Name of the volume.
 
         Raises
         ------

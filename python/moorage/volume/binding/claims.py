@@ -65,47 +65,23 @@ class ClassLister(Protocol):
 
 
 def claim_class(claim: PersistentVolumeClaim) -> str:
-    """Return the storage class of a claim: the beta annotation, else the field, else "".
-
-    Parameters
-    ----------
-    claim : PersistentVolumeClaim
-        The claim.
-    """
+    """Return the storage class of a claim: the beta annotation, else the field, else ""."""
     annotated = claim.metadata.annotations.get(BETA_STORAGE_CLASS)
     return (claim.spec.storage_class_name or "") if annotated is None else annotated
 
 
 def volume_class(volume: PersistentVolume) -> str:
-    """Return the storage class of a volume: the beta annotation, else the field.
-
-    Parameters
-    ----------
-    volume : PersistentVolume
-        The volume.
-    """
+    """Return the storage class of a volume: the beta annotation, else the field."""
     return volume.metadata.annotations.get(BETA_STORAGE_CLASS, volume.spec.storage_class_name)
 
 
 def requested_storage(claim: PersistentVolumeClaim) -> int:
-    """Return the requested storage of a claim in bytes; 0 without a request.
-
-    Parameters
-    ----------
-    claim : PersistentVolumeClaim
-        The claim.
-    """
+    """Return the requested storage of a claim in bytes; 0 without a request."""
     return parse_bytes(claim.spec.resources.requests.get("storage", 0))
 
 
 def storage_capacity(volume: PersistentVolume) -> int:
-    """Return the capacity of a volume in bytes; 0 if it is not set.
-
-    Parameters
-    ----------
-    volume : PersistentVolume
-        The volume.
-    """
+    """Return the capacity of a volume in bytes; 0 if it is not set."""
     return parse_bytes(volume.spec.capacity.get("storage", 0))
 
 
@@ -122,13 +98,7 @@ def parse_bytes(quantity: QuantityLike) -> int:
 
 
 def is_fully_bound(claim: PersistentVolumeClaim) -> bool:
-    """Whether a claim names a volume and the binding is complete.
-
-    Parameters
-    ----------
-    claim : PersistentVolumeClaim
-        The claim.
-    """
+    """Whether a claim names a volume and the binding is complete."""
     return bool(claim.spec.volume_name) and BIND_COMPLETED in claim.metadata.annotations
 
 
@@ -136,13 +106,6 @@ def is_volume_bound_to_claim(volume: PersistentVolume, claim: PersistentVolumeCl
     """Whether a volume is bound to a claim, or pre-bound by the user to a claim of that name.
 
     Name and namespace must be equal, and the UID if the volume's reference has one.
-
-    Parameters
-    ----------
-    volume : PersistentVolume
-        The volume.
-    claim : PersistentVolumeClaim
-        The claim.
     """
     reference = volume.spec.claim_ref
     if reference is None or (reference.name, reference.namespace) != (claim.name, claim.namespace):
@@ -176,8 +139,6 @@ def is_delay_binding_mode(claim: PersistentVolumeClaim, class_lister: ClassListe
 
     Parameters
     ----------
-    claim : PersistentVolumeClaim
-        The claim.
     class_lister : ClassLister
         Storage classes by name.
 
@@ -199,28 +160,12 @@ def is_delay_binding_mode(claim: PersistentVolumeClaim, class_lister: ClassListe
 
 
 def have_equal_modes(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    """Whether volume and claim have equal volume modes; the default is Filesystem.
-
-    Parameters
-    ----------
-    volume : PersistentVolume
-        The volume.
-    claim : PersistentVolumeClaim
-        The claim.
-    """
+    """Whether volume and claim have equal volume modes; the default is Filesystem."""
     return (volume.spec.volume_mode or FILESYSTEM) == (claim.spec.volume_mode or FILESYSTEM)
 
 
 def has_access_modes(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    """Whether a volume has all access modes that a claim requests.
-
-    Parameters
-    ----------
-    volume : PersistentVolume
-        The volume.
-    claim : PersistentVolumeClaim
-        The claim.
-    """
+    """Whether a volume has all access modes that a claim requests."""
     return set(claim.spec.access_modes) <= set(volume.spec.access_modes)
 
 
@@ -231,13 +176,6 @@ def get_bind_volume_to_claim(
 
     A volume that the user bound beforehand, by name alone, gets the claim's UID but is not marked as bound by
     the controller.
-
-    Parameters
-    ----------
-    volume : PersistentVolume
-        The volume.
-    claim : PersistentVolumeClaim
-        The claim.
 
     Returns
     -------
@@ -269,8 +207,6 @@ def with_annotations(obj: T, changes: dict[str, str]) -> T:
 
     Parameters
     ----------
-    obj : Object
-        The object.
     changes : dict of str to str
         Values to set; other annotations are unchanged.
     """
@@ -285,8 +221,6 @@ def reaches_node(volume: PersistentVolume, labels: dict[str, str]) -> bool:
 
     Parameters
     ----------
-    volume : PersistentVolume
-        The volume.
     labels : dict of str to str
         Labels of the node.
     """

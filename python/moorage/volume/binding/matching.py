@@ -35,8 +35,6 @@ def find_matching_volume(
 
     Parameters
     ----------
-    claim : PersistentVolumeClaim
-        The claim.
     volumes : iterable of PersistentVolume
         The candidates, in the order in which ties are broken.
     delay_binding : bool
@@ -63,8 +61,6 @@ def suitable_volumes(
 
     Parameters
     ----------
-    claim : PersistentVolumeClaim
-        The claim.
     volumes : iterable of PersistentVolume
         The candidates.
 

@@ -349,12 +349,8 @@ class VolumeBinder:
 
         Parameters
         ----------
-        pod : Pod
-            The pod that is being scheduled.
         claims : PodVolumeClaims
             Result of `get_pod_volume_claims` for the pod.
-        node : Node
-            The node.
 
         Returns
         -------
@@ -388,8 +384,6 @@ class VolumeBinder:
         ----------
         claims : sequence of PersistentVolumeClaim
             Fully bound claims.
-        node : Node
-            The node.
 
         Returns
         -------
@@ -417,8 +411,6 @@ class VolumeBinder:
         ----------
         claims : PodVolumeClaims
             Claims of the pod by state.
-        node : Node
-            The node.
 
         Raises
         ------
@@ -497,10 +489,6 @@ class VolumeBinder:
 
         Parameters
         ----------
-        pod : Pod
-            The pod that is being scheduled.
-        node_name : str
-            Name of the node.
         pod_volumes : PodVolumes
             Result of `find_pod_volumes`. Afterwards it has the assumed objects, with empty lists for None.
 
@@ -570,8 +558,6 @@ class VolumeBinder:
 
         Parameters
         ----------
-        pod : Pod
-            The pod.
         pod_volumes : PodVolumes
             Result of `assume_pod_volumes`. Afterwards it has the written objects.
         node_name : str, optional
@@ -675,8 +661,6 @@ class VolumeBinder:
 
         Parameters
         ----------
-        pod : Pod
-            The pod.
         pod_volumes : PodVolumes
             Result of `assume_pod_volumes`; see `begin`.
         node_name : str, optional
@@ -703,8 +687,6 @@ class VolumeBinder:
 
         Parameters
         ----------
-        pod : Pod
-            The pod.
         pod_volumes : PodVolumes
             Result of `assume_pod_volumes`; see `begin`.
         node_name : str, optional

@@ -48,22 +48,11 @@ class VolumeTopology:
 
     @classmethod
     def of(cls, handle: FrameworkHandle) -> VolumeTopology:
-        """Make the masks for the nodes of a handle's cache.
-
-        Parameters
-        ----------
-        handle : FrameworkHandle
-            Handle of the scheduler's framework.
-        """
+        """Make the masks for the nodes of a handle's cache."""
         return cls(handle.cache.state, handle.informers.informer(CSINode).indexer)
 
     def mask(self, volume: PersistentVolume) -> Mask | None:
         """Return the rows whose node satisfies a volume's required node affinity.
-
-        Parameters
-        ----------
-        volume : PersistentVolume
-            The volume.
 
         Returns
         -------

@@ -114,11 +114,6 @@ class AttachedVolumes(VolumeCounts):
     def volumes_of_new_pod(self, pod: Pod) -> frozenset[CSIVolume]:
         """Return the CSI volumes of a pod that is being scheduled.
 
-        Parameters
-        ----------
-        pod : Pod
-            The pod.
-
         Raises
         ------
         MissingClaimError
@@ -130,11 +125,6 @@ class AttachedVolumes(VolumeCounts):
 
     def limited_volumes_of(self, pod: Pod) -> LimitedVolumes:
         """Return the CSI volumes of a pod that is being scheduled whose drivers have attach limits.
-
-        Parameters
-        ----------
-        pod : Pod
-            The pod.
 
         Raises
         ------
@@ -176,13 +166,7 @@ class AttachedVolumes(VolumeCounts):
         return bool(of_class and of_class.provisioner not in migration.MIGRATED_PROVISIONERS)
 
     def lacks(self, node_name: str, driver: Driver) -> bool:
-        """Whether a volume asks for a driver that is not installed on a node.
-
-        Parameters
-        ----------
-        node_name : str
-            Name of the node.
-        """
+        """Whether a volume asks for a driver that is not installed on a node."""
         name, is_named = driver
         node = self._nodes.get(self.like.get(node_name, node_name))
         if node is None:
@@ -319,11 +303,6 @@ class AttachedVolumes(VolumeCounts):
 
     def limits_of(self, node_name: str) -> dict[str, int]:
         """Return the volume limits of a node.
-
-        Parameters
-        ----------
-        node_name : str
-            Name of the node.
 
         Returns
         -------

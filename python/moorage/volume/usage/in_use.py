@@ -53,13 +53,7 @@ class VolumesInUse(VolumeUsers):
 
     @classmethod
     def of(cls, handle: FrameworkHandle) -> VolumesInUse:
-        """Make an instance for a handle's cluster; plugins share it through `FrameworkHandle.shared`.
-
-        Parameters
-        ----------
-        handle : FrameworkHandle
-            Handle of the scheduler's framework.
-        """
+        """Make an instance for a handle's cluster; plugins share it through `FrameworkHandle.shared`."""
         return cls(handle.cache.state, handle.informers)
 
     def _clear(self) -> None:

@@ -36,21 +36,10 @@ class Enlisted(Protocol):
     def undo(self, saved: object) -> None:
         """Restore a saved state; called when the transaction has been rolled back, and again if a signal has
         broken it off.
-
-        Parameters
-        ----------
-        saved : object
-            The result of `save`.
         """
 
     def release(self, saved: object) -> None:
-        """Discard a saved state; called when the transaction has been committed, perhaps again as `undo`.
-
-        Parameters
-        ----------
-        saved : object
-            The result of `save`.
-        """
+        """Discard a saved state; called when the transaction has been committed, perhaps again as `undo`."""
 
 
 class Participant(Enlisted, Protocol):

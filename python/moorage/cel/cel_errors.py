@@ -17,13 +17,7 @@ class Problem(NamedTuple):
 
 
 class CompileError(Exception):
-    """An expression cannot be compiled; the message has all problems, as cel-go prints them.
-
-    Parameters
-    ----------
-    text : str
-        The expression.
-    """
+    """An expression cannot be compiled; the message has all problems, as cel-go prints them."""
 
     def __init__(self, text: str, problems: Sequence[Problem]) -> None:
         self.problems = sorted(problems, key=lambda one: one.at)

@@ -42,8 +42,6 @@ class TypeChecker:
 
     Parameters
     ----------
-    text : str
-        The expression.
     fields : dict of str to CelType
         Fields of the type `DEVICE`.
     """

@@ -142,8 +142,6 @@ class Answer:
 
     Parameters
     ----------
-    struct : type
-        The message.
     list_name : str, optional
         Name of Go's type for a list of messages; "" for a single message.
 

@@ -12,11 +12,6 @@ def plural(struct: type[Object]) -> str:
     """Return the resource of a kind by apimachinery's rule (UnsafeGuessKindToResource).
 
     The resource of Pod is ``pods``, that of PriorityClass ``priorityclasses``.
-
-    Parameters
-    ----------
-    struct : type
-        The kind.
     """
     name = struct.__name__.lower()
     if name.endswith("s"):
@@ -26,23 +21,11 @@ def plural(struct: type[Object]) -> str:
 
 @cache
 def resource(struct: type[Object]) -> str:
-    """Return the resource with its group, as errors name it: ``pods``, ``replicasets.apps``.
-
-    Parameters
-    ----------
-    struct : type
-        The kind.
-    """
+    """Return the resource with its group, as errors name it: ``pods``, ``replicasets.apps``."""
     return plural(struct) + group_suffix(struct)
 
 
 def group_suffix(struct: type[Object]) -> str:
-    """Return the API group of a kind with a leading dot; "" for the core group.
-
-    Parameters
-    ----------
-    struct : type
-        The kind.
-    """
+    """Return the API group of a kind with a leading dot; "" for the core group."""
     group = struct().api_version.rpartition("/")[0]
     return f".{group}" if group else ""

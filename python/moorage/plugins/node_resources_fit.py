@@ -75,8 +75,6 @@ class NodeResourcesFit(
 
         Parameters
         ----------
-        group : PodGroup or CompositePodGroup
-            The pod group.
         assignments : Assignments
             The pods and their nodes.
 

@@ -400,13 +400,7 @@ class SchedulingQueue:
             return self._queue.save(), self._timers.save(), self.nominator.save()
 
     def undo(self, saved: object) -> None:
-        """Restore the state of `save`.
-
-        Parameters
-        ----------
-        saved : object
-            The result of `save`.
-        """
+        """Restore the state of `save`."""
         with self._lock:
             pods, timers, nominated = cast(Any, saved)
             self._queue.undo(pods)

@@ -37,13 +37,7 @@ class Timers:
         return self._looked_at_backoff, self._looked_at_left_over
 
     def undo(self, saved: object) -> None:
-        """Restore the state of `save`.
-
-        Parameters
-        ----------
-        saved : object
-            The result of `save`.
-        """
+        """Restore the state of `save`."""
         self._looked_at_backoff, self._looked_at_left_over = cast("tuple[int, int]", saved)
 
     def backoff(self) -> int:

@@ -201,13 +201,7 @@ class PodHandler:
         return self.others.copy(), self.finished.copy(), None if self.ages is None else self.ages.now
 
     def undo(self, saved: Any) -> None:
-        """Restore the state of `save`.
-
-        Parameters
-        ----------
-        saved : object
-            The result of `save`.
-        """
+        """Restore the state of `save`."""
         others, finished, now = saved
         self.others, self.finished = others.copy(), finished.copy()
         if self.ages is not None:

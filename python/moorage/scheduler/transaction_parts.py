@@ -26,13 +26,7 @@ class Undoable(Protocol):
         """Return the state, for `undo`."""
 
     def undo(self, saved: Any) -> None:
-        """Restore the state of `save`.
-
-        Parameters
-        ----------
-        saved : object
-            The result of `save`.
-        """
+        """Restore the state of `save`."""
 
 
 class SharedPluginData:
@@ -51,13 +45,7 @@ class SharedPluginData:
         return (shared.copy(), derived.copy()), [(part, part.save()) for part in parts]
 
     def undo(self, saved: object) -> None:
-        """Restore the state of `save`.
-
-        Parameters
-        ----------
-        saved : object
-            The result of `save`.
-        """
+        """Restore the state of `save`."""
         made, parts = cast(Any, saved)
         for now, before in zip(self._scheduler.handle.made(), made, strict=True):
             now.clear()
@@ -176,13 +164,7 @@ class TransactionParts:
             mine.undo(its.save())
 
     def undo(self, saved: object) -> None:
-        """Restore the state of `save`.
-
-        Parameters
-        ----------
-        saved : object
-            The result of `save`.
-        """
+        """Restore the state of `save`."""
         mark, parts = cast(Any, saved)
         self._scheduler.bindings.stop()  # first, to end the writes of threads
         store = cast(ObjectStore, self._scheduler.client)
@@ -191,13 +173,7 @@ class TransactionParts:
         end_each(parts, "undo")
 
     def release(self, saved: object) -> None:
-        """Drop the state of `save` without restoring it.
-
-        Parameters
-        ----------
-        saved : object
-            The result of `save`.
-        """
+        """Drop the state of `save` without restoring it."""
         mark, _ = cast(Any, saved)
         store = cast(ObjectStore, self._scheduler.client)
         if store.is_open(mark):

@@ -32,8 +32,6 @@ class SimulatedController:
 
     Parameters
     ----------
-    client : ObjectClient
-        The store.
     sync : callable
         Has the scheduler process the new events of the store.
     time : CreationClock
@@ -71,13 +69,7 @@ class SimulatedController:
         return times, volumes, self._provisioners, controller, controller and controller.save()
 
     def undo(self, saved: Any) -> None:
-        """Restore a saved state. The store must have been restored before.
-
-        Parameters
-        ----------
-        saved : tuple
-            The result of `save`.
-        """
+        """Restore a saved state. The store must have been restored before."""
         times, volumes, self._provisioners, self._controller, known = saved
         self._time.now, self._ahead = times
         for plugin, assets, segments in volumes:
@@ -204,13 +196,7 @@ class ExternalController:
         return self._reached
 
     def undo(self, saved: float) -> None:
-        """Restore a saved time.
-
-        Parameters
-        ----------
-        saved : float
-            The result of `save`.
-        """
+        """Restore a saved time."""
         self._reached = saved
 
     def copy_from(self, other: ExternalController) -> None:
@@ -251,8 +237,6 @@ def volume_controller(
 
     Parameters
     ----------
-    client : ObjectClient
-        The store.
     sync : callable
         Has the scheduler process the new events of the store.
     own_time : CreationClock

@@ -62,13 +62,7 @@ class NotSentError(UnreachableError):
 
 
 def not_found(struct: type[Object], name: str) -> NotFoundError:
-    """Return the error of an object that does not exist.
-
-    Parameters
-    ----------
-    struct : type
-        The kind.
-    """
+    """Return the error of an object that does not exist."""
     return NotFoundError(f'{resource(struct)} "{name}" not found')
 
 
@@ -88,8 +82,6 @@ def conflict(what: str, name: str, why: str) -> ConflictError:
         The resource or the kind.
     name : str
         The object's.
-    why : str
-        The reason.
     """
     return ConflictError(f'Operation cannot be fulfilled on {what} "{name}": {why}')
 
@@ -116,8 +108,6 @@ def invalid(struct: type[Object], name: str, why: str) -> InvalidObjectError:
 
     Parameters
     ----------
-    struct : type
-        The kind.
     why : str
         The reason, with the field.
     """

@@ -90,8 +90,6 @@ def predicate(
 
     Parameters
     ----------
-    struct : type
-        The kind.
     namespace : str
         "" for all namespaces.
     label_selector : str or LabelSelectorMatcher

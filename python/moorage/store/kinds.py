@@ -44,35 +44,17 @@ def struct_named(kind: str) -> type[Any]:
 
 @cache
 def is_namespaced(struct: type[Object]) -> bool:
-    """Whether the objects of a kind have namespaces.
-
-    Parameters
-    ----------
-    struct : type
-        The kind.
-    """
+    """Whether the objects of a kind have namespaces."""
     return struct.__name__ not in CLUSTER_SCOPED
 
 
 @cache
 def singular(struct: type[Object]) -> str:
-    """Return the singular of a resource with its group, as listers name it: ``pod``, ``replicaset.apps``.
-
-    Parameters
-    ----------
-    struct : type
-        The kind.
-    """
+    """Return the singular of a resource with its group, as listers name it: ``pod``, ``replicaset.apps``."""
     return struct.__name__.lower() + group_suffix(struct)
 
 
 @cache
 def group_kind(struct: type[Object]) -> str:
-    """Return the kind with its group, as in errors about the fields of an object: ``ReplicaSet.apps``.
-
-    Parameters
-    ----------
-    struct : type
-        The kind.
-    """
+    """Return the kind with its group, as in errors about the fields of an object: ``ReplicaSet.apps``."""
     return struct.__name__ + group_suffix(struct)

@@ -69,8 +69,6 @@ class Table(Generic[T]):
 
     Parameters
     ----------
-    struct : type
-        The kind.
     capacity : int
         The number of events that can be read. Those of the last write can be read by the watches that were
         open, however many they are.

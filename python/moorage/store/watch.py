@@ -177,13 +177,7 @@ class Watch(Generic[T]):
             return self._position, self._version, self._initial, self._closed, self._pending.copy()
 
     def is_at(self, saved: object) -> bool:
-        """Whether the watch is where it was.
-
-        Parameters
-        ----------
-        saved : object
-            The result of `save`.
-        """
+        """Whether the watch is where it was."""
         position, version, initial, closed, pending = cast(Any, saved)
         with self._changed.lock:
             return (
@@ -196,13 +190,7 @@ class Watch(Generic[T]):
             )
 
     def undo(self, saved: object) -> None:
-        """Restore the state of `save`. The store must have been restored before.
-
-        Parameters
-        ----------
-        saved : object
-            The result of `save`.
-        """
+        """Restore the state of `save`. The store must have been restored before."""
         with self._changed:
             self._position, self._version, self._initial, self._closed, pending = cast(Any, saved)
             self._pending = pending.copy()

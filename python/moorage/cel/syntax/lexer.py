@@ -51,11 +51,6 @@ class Token(NamedTuple):
 def tokens(text: str) -> list[Token]:
     """Split an expression; the last token has the kind ``end``.
 
-    Parameters
-    ----------
-    text : str
-        The expression.
-
     Raises
     ------
     CompileError

@@ -77,11 +77,6 @@ class PermitWait:
     def Reject(self, msg: str) -> bool:
         """Declare the pod unschedulable.
 
-        Parameters
-        ----------
-        msg : str
-            The reason.
-
         Returns
         -------
         bool

@@ -107,11 +107,6 @@ class PodInPermit:
     def Reject(self, msg: str) -> bool:
         """Declare the pod unschedulable.
 
-        Parameters
-        ----------
-        msg : str
-            The reason.
-
         Returns
         -------
         bool

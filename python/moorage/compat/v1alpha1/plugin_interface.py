@@ -323,11 +323,6 @@ class WaitingPod(Protocol):
     def Reject(self, msg: str) -> bool:
         """Declare the pod unschedulable.
 
-        Parameters
-        ----------
-        msg : str
-            The reason.
-
         Returns
         -------
         bool

@@ -198,13 +198,7 @@ class PersistentVolumeController:
         return self._next_resync, rests, [(part, part.save()) for part in self._parts()]
 
     def undo(self, saved: object) -> None:
-        """Restore the state of `save`; the store must have been restored to that point before.
-
-        Parameters
-        ----------
-        saved : object
-            Result of `save`.
-        """
+        """Restore the state of `save`; the store must have been restored to that point before."""
         self._next_resync, rests, parts = cast(Any, saved)
         for part, state in parts:
             part.undo(state)
@@ -555,13 +549,7 @@ class WorkQueue:
             return self._keys.copy()
 
     def undo(self, saved: object) -> None:
-        """Restore the queue of `save`.
-
-        Parameters
-        ----------
-        saved : object
-            Result of `save`.
-        """
+        """Restore the queue of `save`."""
         with self._lock:
             self._keys = cast("dict[str, None]", saved).copy()
 

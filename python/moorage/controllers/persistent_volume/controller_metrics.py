@@ -75,13 +75,7 @@ class OperationTimes:
         return self._begun.copy()
 
     def undo(self, saved: Any) -> None:
-        """Restore the operations of `save`; counters and histograms are not reset.
-
-        Parameters
-        ----------
-        saved : object
-            Result of `save`.
-        """
+        """Restore the operations of `save`; counters and histograms are not reset."""
         self._begun = saved.copy()
 
     @contextmanager

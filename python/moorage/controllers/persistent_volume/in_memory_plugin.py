@@ -88,13 +88,7 @@ class InMemoryProvisioner:
         return self._mount_options
 
     def new_provisioner(self, options: VolumeOptions) -> InMemoryVolume:
-        """Return a provisioner of one volume.
-
-        Parameters
-        ----------
-        options : VolumeOptions
-            The volume to provision.
-        """
+        """Return a provisioner of one volume."""
         return InMemoryVolume(self, options.pv_name, options)
 
     def new_deleter(self, volume: PersistentVolume) -> InMemoryVolume:
@@ -117,8 +111,6 @@ class InMemoryProvisioner:
 
         Parameters
         ----------
-        options : VolumeOptions
-            The volume to provision.
         allowed : sequence of TopologySelectorTerm
             The ``allowedTopologies`` of the class.
 

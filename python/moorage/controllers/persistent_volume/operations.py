@@ -130,11 +130,6 @@ class Operations:
 
         An operation that has continued since is dropped, because its steps cannot be undone; its caller can
         start it again.
-
-        Parameters
-        ----------
-        saved : object
-            Result of `save`.
         """
         with self._lock:
             pauses, waiting, self._sequence = cast(Any, saved)

@@ -131,13 +131,7 @@ class ProvisionableVolumePlugin(VolumePlugin, Protocol):
     """A plugin that provisions volumes."""
 
     def new_provisioner(self, options: VolumeOptions) -> Provisioner:
-        """Return a provisioner of one volume.
-
-        Parameters
-        ----------
-        options : VolumeOptions
-            The volume to provision.
-        """
+        """Return a provisioner of one volume."""
 
 
 @runtime_checkable

@@ -66,13 +66,7 @@ class Availability:
         return self.waiting.copy(), self._ready.copy()
 
     def undo(self, saved: Any) -> None:
-        """Restore the state of `save`.
-
-        Parameters
-        ----------
-        saved : object
-            The result of `save`.
-        """
+        """Restore the state of `save`."""
         waiting, ready = saved
         self.waiting, self._ready = waiting.copy(), ready.copy()
 

@@ -88,13 +88,7 @@ class ClaimProtection:
         return self.changed.copy(), self.going_groups.copy()
 
     def undo(self, saved: Any) -> None:
-        """Restore the state of `save`.
-
-        Parameters
-        ----------
-        saved : object
-            The result of `save`.
-        """
+        """Restore the state of `save`."""
         changed, going = saved
         self.changed, self.going_groups = changed.copy(), going.copy()
 

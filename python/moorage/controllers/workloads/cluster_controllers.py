@@ -221,13 +221,7 @@ class ClusterControllers:
         return queues, self.availability.save(), self.budgets.save(), control, pods, as_read
 
     def undo(self, saved: Any) -> None:
-        """Restore the state of `save`.
-
-        Parameters
-        ----------
-        saved : object
-            The result of `save`.
-        """
+        """Restore the state of `save`."""
         queues, availability, budgets, control, (jobs, pods, attachments), as_read = saved
         self._going, self.control.unready = as_read
         refusals, self.control.has_new_claims, replacements = control

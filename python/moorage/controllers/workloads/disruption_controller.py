@@ -75,13 +75,7 @@ class DisruptionController:
         return self.changed.copy(), self._has_started
 
     def undo(self, saved: Any) -> None:
-        """Restore the state of `save`.
-
-        Parameters
-        ----------
-        saved : object
-            The result of `save`.
-        """
+        """Restore the state of `save`."""
         changed, self._has_started = saved
         self.changed = changed.copy()
 

@@ -72,13 +72,7 @@ class JobController:
         return self._failures.copy(), self.has_started
 
     def undo(self, saved: Any) -> None:
-        """Restore the state of `save`.
-
-        Parameters
-        ----------
-        saved : object
-            The result of `save`.
-        """
+        """Restore the state of `save`."""
         failures, self.has_started = saved
         self._failures = failures.copy()
 

@@ -25,8 +25,6 @@ def refused_pods(control: StoreControl, obj: Object, message: str, nodes: Sequen
 
     Parameters
     ----------
-    obj : Object
-        The workload.
     message : str
         Why its next pod was refused.
     nodes : sequence of Node

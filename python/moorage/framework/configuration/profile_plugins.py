@@ -85,11 +85,6 @@ class _BuildError(Exception):
 def build_extenders(configuration: types.KubeSchedulerConfiguration) -> list[types.Extender]:
     """Return the extenders of a configuration; a timeout of 0 becomes 5 s.
 
-    Parameters
-    ----------
-    configuration : KubeSchedulerConfiguration
-        The scheduler's configuration.
-
     Raises
     ------
     ConfigurationError
@@ -153,11 +148,6 @@ def build_profiles(
 
 def enabled_plugins(configuration: types.KubeSchedulerConfiguration) -> list[dict[str, Any]]:
     """Return the plugins of each profile that a scheduler has to create before `build_profiles`.
-
-    Parameters
-    ----------
-    configuration : KubeSchedulerConfiguration
-        The scheduler's configuration.
 
     Returns
     -------

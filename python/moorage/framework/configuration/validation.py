@@ -27,8 +27,6 @@ def validate(configuration: types.KubeSchedulerConfiguration, gates: Gates) -> s
 
     Parameters
     ----------
-    configuration : KubeSchedulerConfiguration
-        The scheduler's configuration.
     gates : mapping of str to bool
         All feature gates.
 

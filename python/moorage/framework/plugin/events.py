@@ -309,13 +309,7 @@ def needed_labels(selectors: Iterable[LabelSelectorMatcher]) -> frozenset[Key] |
 
 
 def queue_if(worth: object) -> QueueingHint:
-    """Return Queue if a condition is true, else QueueSkip.
-
-    Parameters
-    ----------
-    worth : object
-        The condition.
-    """
+    """Return Queue if a condition is true, else QueueSkip."""
     return QUEUE if worth else QUEUE_SKIP
 
 

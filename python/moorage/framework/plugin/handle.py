@@ -122,13 +122,7 @@ class EventRecorder:
         return len(self._recorded)
 
     def undo(self, saved: int) -> None:
-        """Drop the events recorded since `save`.
-
-        Parameters
-        ----------
-        saved : int
-            Result of `save`.
-        """
+        """Drop the events recorded since `save`."""
         del self._recorded[saved:]
 
     def copy_from(self, other: EventRecorder) -> None:

@@ -232,13 +232,7 @@ class PodNominator:
             return self.nodes.copy(), {node: pods.copy() for node, pods in self.by_node.items()}
 
     def undo(self, saved: Any) -> None:
-        """Restore saved nominations.
-
-        Parameters
-        ----------
-        saved : tuple
-            The result of `save`.
-        """
+        """Restore saved nominations."""
         nodes, pods = saved
         with self.lock:
             self.nodes.clear()  # in place, as the core has a reference to it
@@ -247,13 +241,7 @@ class PodNominator:
             self._begin_epoch()
 
     def release(self, saved: object) -> None:
-        """Do nothing: saved nominations need no release.
-
-        Parameters
-        ----------
-        saved : object
-            The result of `save`.
-        """
+        """Do nothing: saved nominations need no release."""
 
     def __bool__(self) -> bool:
         """Whether some pod is nominated to a node."""

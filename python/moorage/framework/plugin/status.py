@@ -115,13 +115,7 @@ class Status:
         return self if self.plugin == plugin else replace(self, plugin=plugin)
 
     def append_reason(self, reason: str) -> Status:
-        """Return a copy with one more reason at the end.
-
-        Parameters
-        ----------
-        reason : str
-            The reason.
-        """
+        """Return a copy with one more reason at the end."""
         return replace(self, texts=(*self.texts, reason))
 
     def __eq__(self, other: object) -> bool:

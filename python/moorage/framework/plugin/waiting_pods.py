@@ -139,13 +139,7 @@ class WaitingPod:
             return self._deadlines.copy(), self._pending.copy(), self._signal, self._listeners.copy()
 
     def undo(self, saved: Any) -> None:
-        """Restore the state of `save`.
-
-        Parameters
-        ----------
-        saved : object
-            Result of `save`.
-        """
+        """Restore the state of `save`."""
         with self._changed:
             deadlines, pending, self._signal, listeners = saved
             self._deadlines, self._pending = deadlines.copy(), pending.copy()
@@ -226,13 +220,7 @@ class WaitingPods:
             return [(uid, waiting, waiting.save()) for uid, waiting in self._pods.items()]
 
     def undo(self, saved: Any) -> None:
-        """Restore the state of `save`.
-
-        Parameters
-        ----------
-        saved : object
-            Result of `save`.
-        """
+        """Restore the state of `save`."""
         with self._lock:
             self._pods = {uid: waiting for uid, waiting, _ in saved}
             for _, waiting, decided in saved:

@@ -25,8 +25,6 @@ def make_profiles(
 
     Parameters
     ----------
-    configuration : KubeSchedulerConfiguration
-        The scheduler's configuration.
     registry : Registry
         Factories of in-tree and other plugins; plugins are created in its order.
     handles : sequence of FrameworkHandle or None, optional

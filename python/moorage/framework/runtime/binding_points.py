@@ -42,11 +42,6 @@ def ask_permit(
 ) -> tuple[Status | None, float]:
     """Call Permit of a plugin.
 
-    Parameters
-    ----------
-    plugin : PermitPlugin
-        The plugin to call.
-
     Returns
     -------
     status : Status or None
@@ -87,11 +82,6 @@ def ask_pre_flight(
     plugin: PreBindPlugin, state: CycleState, pod: Pod, node_name: str
 ) -> tuple[PreBindPreFlightResult | None, Status | None]:
     """Call PreBindPreFlight of a plugin.
-
-    Parameters
-    ----------
-    plugin : PreBindPlugin
-        The plugin to call.
 
     Returns
     -------

@@ -238,8 +238,6 @@ class Bridge:
 
         Parameters
         ----------
-        plugin : FilterPlugin
-            The plugin to call.
         rows : (n,) int32 array
             Rows of the node table.
 
@@ -320,8 +318,6 @@ class Bridge:
 
         Parameters
         ----------
-        plugin : ScorePlugin
-            The plugin to call.
         rows : (n,) int32 array
             The feasible rows.
 
@@ -340,8 +336,6 @@ class Bridge:
 
         Parameters
         ----------
-        plugin : ScorePlugin
-            The plugin to call.
         rows : (n,) int32 array
             The feasible rows.
 
@@ -376,8 +370,6 @@ class Bridge:
 
         Parameters
         ----------
-        plugin : ScorePlugin
-            The plugin to call.
         rows : (n,) int32 array
             The rows of the last call of `score`; or others, with `known` scores.
         known : (k,) int64 array, optional

@@ -71,8 +71,6 @@ def ask_pre_filter(
 
     Parameters
     ----------
-    plugin : PreFilterPlugin
-        The plugin to call.
     nodes : NodesView
         All nodes of the snapshot.
 
@@ -131,8 +129,6 @@ def ask_post_filter(
 
     Parameters
     ----------
-    plugin : PostFilterPlugin
-        The plugin to call.
     statuses : mapping of str to Status
         Rejected node to its status.
 

@@ -29,8 +29,6 @@ def make_placements(
     ----------
     profile : Profile
         The scheduling profile.
-    group : PodGroup or CompositePodGroup
-        The pod group.
     scheduled : sequence of Pod
         Pods of the group that have a node.
     parent : Placement
@@ -68,8 +66,6 @@ def score_placements(
     ----------
     profile : Profile
         The scheduling profile.
-    group : PodGroup or CompositePodGroup
-        The pod group.
     count : int
         Number n of placements that the group fits.
     raw : callable

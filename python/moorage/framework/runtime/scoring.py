@@ -29,8 +29,6 @@ def raw_scores(plugin: ScorePlugin, state: CycleState, pod: Pod, nodes: NodesVie
 
     Parameters
     ----------
-    plugin : ScorePlugin
-        The plugin to call.
     nodes : NodesView
         The n feasible nodes.
 
@@ -60,8 +58,6 @@ def normalized_scores(
 
     Parameters
     ----------
-    plugin : ScorePlugin
-        The plugin to call.
     nodes : NodesView
         The n feasible nodes.
     raw : (n,) int64 array

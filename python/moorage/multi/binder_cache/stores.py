@@ -173,11 +173,6 @@ class UnitStatusStore(Store, RunningPods):
     def get_unit_scheduling_status(self, key: str) -> SchedulingStatus:
         """Return the status of a unit.
 
-        Parameters
-        ----------
-        key : str
-            The unit key.
-
         Returns
         -------
         SchedulingStatus
@@ -186,23 +181,11 @@ class UnitStatusStore(Store, RunningPods):
         return self._status.get(key, SchedulingStatus.UNKNOWN)
 
     def set_unit_scheduling_status(self, key: str, status: SchedulingStatus) -> None:
-        """Set the status of a unit.
-
-        Parameters
-        ----------
-        key : str
-            The unit key.
-        """
+        """Set the status of a unit."""
         self.state.journal.put(self._status, key, SchedulingStatus(status))
 
     def get_unit_status(self, key: str) -> UnitStatus:
-        """Return the status and the running pods of a unit.
-
-        Parameters
-        ----------
-        key : str
-            The unit key.
-        """
+        """Return the status and the running pods of a unit."""
         return UnitStatus(self.get_unit_scheduling_status(key), self.running(key))
 
     def add_pod_group(self, group: PodGroup) -> None:

@@ -30,8 +30,6 @@ def without_applied(live: dict[str, Any], managed_fields: str, new: dict[str, An
     managed_fields : str
         Its ``metadata.managedFields`` as JSON text. Of several who have applied it, the one with the most
         fields counts.
-    new : dict
-        The manifest.
     """
     managers = msgspec.json.decode(managed_fields or "[]", type=tuple[_Manager, ...])
     applied = [one for one in managers if one.operation == _APPLY]

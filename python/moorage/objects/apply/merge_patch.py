@@ -61,8 +61,6 @@ def three_way_patch(original: dict[str, Any], new: dict[str, Any], live: dict[st
     ----------
     original : dict
         The manifest that was applied last.
-    new : dict
-        The manifest.
 
     Returns
     -------

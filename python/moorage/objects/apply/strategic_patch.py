@@ -22,8 +22,6 @@ def three_way_strategic_patch(original: _Map, new: _Map, live: _Map, struct: str
     ----------
     original : dict
         The manifest that was applied last.
-    new : dict
-        The manifest.
     struct : str
         Their struct; see `rule_of`.
 

@@ -33,11 +33,6 @@ Rule = Callable[[Any], None]
 def refuse(error: str | None) -> None:
     """Raise an InputError, unless the message is None.
 
-    Parameters
-    ----------
-    error : str or None
-        The message.
-
     Raises
     ------
     InputError

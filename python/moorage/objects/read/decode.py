@@ -98,8 +98,6 @@ def is_known(kind: str, api_version: str) -> bool:
 
     Parameters
     ----------
-    kind : str
-        The kind.
     api_version : str
         ``group/version``; "" matches every group. Of the versions, only an alpha of pod groups is not read;
         `check_version` refuses those that never existed.
@@ -270,13 +268,7 @@ def decode(document: Document, type_: type[T]) -> T:
 
 
 def is_json(document: object) -> TypeGuard[bytes | msgspec.Raw]:
-    """Whether a document is JSON text, not a decoded value.
-
-    Parameters
-    ----------
-    document : object
-        The document.
-    """
+    """Whether a document is JSON text, not a decoded value."""
     return isinstance(document, bytes | msgspec.Raw)
 
 

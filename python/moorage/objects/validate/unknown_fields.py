@@ -90,8 +90,6 @@ def struct_of(kind: str, api_version: str) -> str:
 
     Parameters
     ----------
-    kind : str
-        The kind.
     api_version : str
         ``group/version``. A version that the table does not have stands for the newest one of its group.
 

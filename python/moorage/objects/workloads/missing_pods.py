@@ -140,8 +140,6 @@ def new_pod(
 
     Parameters
     ----------
-    owner : Object
-        The workload.
     name : str
         Name of the pod; "" if it is generated.
     base : str

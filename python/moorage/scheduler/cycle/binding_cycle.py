@@ -256,13 +256,7 @@ class BindingCycles:
         self.running = {}
 
     def undo(self, saved: Any) -> None:
-        """Restore the pods that waited on Permit, after `stop`.
-
-        Parameters
-        ----------
-        saved : tuple
-            The result of `save`.
-        """
+        """Restore the pods that waited on Permit, after `stop`."""
         waiting, freed, decided, self._expiry = saved
         self.waiting, self.freed, self.decided = waiting.copy(), freed.copy(), decided.copy()
 

@@ -130,23 +130,11 @@ class Rotation:
         return self.holder, self.holder.decider.start
 
     def undo(self, saved: Any) -> None:
-        """Restore the holder and its position.
-
-        Parameters
-        ----------
-        saved : object
-            The result of `save`.
-        """
+        """Restore the holder and its position."""
         self.holder, self.holder.decider.start = saved
 
     def release(self, saved: object) -> None:
-        """Do nothing: a saved position needs no release.
-
-        Parameters
-        ----------
-        saved : object
-            The result of `save`.
-        """
+        """Do nothing: a saved position needs no release."""
 
     def copy_from(self, other: Rotation) -> dict[Engine, Engine]:
         """Take the state of the rotation and of the engines of another scheduler.

@@ -79,23 +79,11 @@ class Batching:
         return None if self.scored is None else self.scored.copy()
 
     def undo(self, saved: Any) -> None:
-        """Restore a saved list.
-
-        Parameters
-        ----------
-        saved : object
-            The result of `save`.
-        """
+        """Restore a saved list."""
         self.scored = saved
 
     def release(self, saved: object) -> None:
-        """Do nothing: a saved list needs no release.
-
-        Parameters
-        ----------
-        saved : object
-            The result of `save`.
-        """
+        """Do nothing: a saved list needs no release."""
 
     def clone(self) -> Batching:
         """Return the batching of a fork, without a list."""

@@ -86,8 +86,6 @@ def parse(text: str, source: str) -> GoTemplate:
 
     Parameters
     ----------
-    text : str
-        The template.
     source : str
         Name of the file, for errors.
 

@@ -33,8 +33,6 @@ class MeasuredRun(Policy):
 
     Parameters
     ----------
-    workload : Workload
-        The workload.
     rate : Fraction
         Scheduling attempts per second of virtual time.
     timer : callable
@@ -135,8 +133,6 @@ def run_workload(
 
     Parameters
     ----------
-    workload : Workload
-        The workload.
     rate : Fraction, optional
         Scheduling attempts per second of virtual time; by default the workload's threshold, else 500.
     timer : callable

@@ -99,8 +99,6 @@ class Operations:
         Over an empty store.
     clock : AttemptClock
         Of the run.
-    workload : Workload
-        The workload.
     measures : callable
         Called with the window whenever pods begin to be measured, and with None when that ends.
     is_over : callable, optional

@@ -111,8 +111,6 @@ def make_report(workload: Workload, meter: Meter, status: str, **counts: Any) ->
 
     Parameters
     ----------
-    workload : Workload
-        The workload.
     meter : Meter
         The measurements.
     status : str

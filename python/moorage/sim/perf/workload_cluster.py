@@ -97,11 +97,6 @@ class SimulatedCluster:
     def create_many(self, objects: Iterable[Object]) -> None:
         """Create objects that have names and defaults.
 
-        Parameters
-        ----------
-        objects : iterable of Object
-            The objects.
-
         Raises
         ------
         InputError

@@ -30,11 +30,6 @@ def write_table(folder: Path, name: str, rows: int, part: Part, format: str) -> 
         Returns the rows of a range.
     format : {"auto", "parquet", "csv"}
 
-    Returns
-    -------
-    Path
-        The file.
-
     Raises
     ------
     InputError

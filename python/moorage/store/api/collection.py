@@ -31,8 +31,6 @@ class Collection(Generic[T]):
 
     Parameters
     ----------
-    struct : type
-        The kind.
     namespace : str
         "" for all.
     selectors : mapping of str to str

@@ -95,8 +95,6 @@ def decode_object_of(struct: type[T], body: bytes | msgspec.Raw, *, converts: bo
 
     Parameters
     ----------
-    struct : type
-        The kind.
     body : bytes
         JSON text.
     converts : bool, optional

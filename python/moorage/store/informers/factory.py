@@ -131,13 +131,7 @@ class InformerFactory:
         return states, self._changes, self._given.copy()
 
     def undo(self, saved: object) -> None:
-        """Restore the state of `save`. Informers that were made since are dropped.
-
-        Parameters
-        ----------
-        saved : object
-            The result of `save`.
-        """
+        """Restore the state of `save`. Informers that were made since are dropped."""
         states, changes, given = cast(Saved, saved)
         for informer, state in states.values():
             informer.undo(state)

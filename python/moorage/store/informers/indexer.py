@@ -125,13 +125,7 @@ class Indexer(Generic[T]):
             return self._objects.save(), 0 if self._log is None else self._log.head
 
     def is_at(self, saved: object) -> bool:
-        """Whether nothing has changed, and nothing was saved, since `save`.
-
-        Parameters
-        ----------
-        saved : object
-            The result of `save`.
-        """
+        """Whether nothing has changed, and nothing was saved, since `save`."""
         with self.lock:
             return self._objects.is_at(cast("tuple[Mark, int]", saved)[0])
 

@@ -338,11 +338,6 @@ class Informer(Generic[T]):
         """Restore the state of `save`, after the store has been restored. No handler is notified.
 
         Handlers that were added since are removed.
-
-        Parameters
-        ----------
-        saved : object
-            The result of `save`.
         """
         with self._lock:
             if saved is self._saved and self._is_at(saved):

@@ -19,8 +19,6 @@ class Lister(Generic[T]):
 
     Parameters
     ----------
-    struct : type
-        The kind.
     indexer : Indexer
         An informer's local copy.
     namespace : str

@@ -355,13 +355,7 @@ class AssumeCache(Generic[T]):
             return self._objects.save(), self._assumed.copy()
 
     def undo(self, saved: object) -> None:
-        """Restore the states of `save`.
-
-        Parameters
-        ----------
-        saved : object
-            Result of `save`.
-        """
+        """Restore the states of `save`."""
         objects, assumed = cast("tuple[object, dict[str, T]]", saved)
         with self._lock:
             self._objects.undo(objects)

@@ -148,13 +148,7 @@ class VolumeTopology:
 
 
 def is_readable(term: NodeSelectorTerm) -> bool:
-    """Whether a term can match: it is not empty, and all its requirements are well-formed.
-
-    Parameters
-    ----------
-    term : NodeSelectorTerm
-        The term.
-    """
+    """Whether a term can match: it is not empty, and all its requirements are well-formed."""
     if any(requirement_error(r.key, r.operator, r.values, node=True) for r in term.match_expressions):
         return False
     if any(field_requirement_error(r.key, r.operator, r.values) for r in term.match_fields):

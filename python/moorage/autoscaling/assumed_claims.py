@@ -12,12 +12,12 @@ from moorage.objects import Node, NodeClaim, NodePool
 from moorage.scheduler import PodScheduler
 
 from .instance_types.labels import POOL
-from .launched_nodes import READY_CLAIM, READY_LABELS, READY_NODE, claim_of
+from .launched_nodes import READY_CLAIM, READY_LABELS, READY_NODE, claim_of, ready_since
 
 
-def assume_claims(scheduler: PodScheduler) -> Iterator[str]:
+def assume_claims(scheduler: PodScheduler, since: str = "") -> Iterator[str]:
     """Write what Karpenter would find of nodes and claims without any condition, and the claims of nodes of
-    pools that have none; yield what was assumed."""
+    pools that have none, which may have come at a known time; yield what was assumed."""
     client = scheduler.client
     pools: dict[str, NodePool] = {pool.name: pool for pool in client.list(NodePool)[0]}
     claims: list[NodeClaim] = client.list(NodeClaim)[0]
@@ -40,7 +40,8 @@ def assume_claims(scheduler: PodScheduler) -> Iterator[str]:
         if new is not node:
             client.update(new)
         if node.name in alone:
-            client.create(*with_own_uids(client, [claim_of(new, pools[node.metadata.labels[POOL]])]))
+            claim = claim_of(new, pools[node.metadata.labels[POOL]])
+            client.create(*with_own_uids(client, [ready_since(claim, since) if since else claim]))
     scheduler.sync()
     if without:
         nodes_text = number_of(len(without), "node of NodePools has", "nodes of NodePools have")

@@ -61,6 +61,13 @@ def claim_of(node: Node, pool: NodePool) -> NodeClaim:
     )
 
 
+def ready_since(claim: NodeClaim, time: str) -> NodeClaim:
+    """A claim that is ready since a time, at which it was also created if nothing says when."""
+    conditions = tuple([replace(one, last_transition_time=time) for one in READY_CLAIM])
+    metadata = replace(claim.metadata, creation_timestamp=claim.metadata.creation_timestamp or time)
+    return replace(claim, metadata=metadata, status=replace(claim.status, conditions=conditions))
+
+
 def launched_node(
     name: str,
     pool: NodePool,

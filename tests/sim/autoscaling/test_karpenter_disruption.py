@@ -141,6 +141,15 @@ def test_nodes_expire_and_are_drained_as_budgets_and_the_grace_period_allow() ->
     assert sorted(ends)[:2] == [871, 871]
 
 
+def test_a_node_that_joins_is_as_young_as_it_is() -> None:
+    made = timeline(objects=(pool({"expireAfter": "10m"}, consolidateAfter="5m"),))
+    made.create(700, node("a"))
+    assert steps(mo.replay(made)) == [(700 + 300 + 15, "remove", 1)]
+    assert steps(mo.replay(timeline(node("a"), objects=(pool(consolidateAfter="5m"),)))) == [
+        (15, "remove", 1)
+    ]
+
+
 def test_nodes_drift_from_their_template_one_after_the_other() -> None:
     made = timeline(objects=(pool(consolidateAfter="Never"), deployment("web", 4, "1500m")), end=1000)
     made.patch(

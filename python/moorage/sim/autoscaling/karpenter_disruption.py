@@ -36,6 +36,7 @@ from moorage.autoscaling.launched_nodes import remove_claims
 from moorage.errors import number_of
 from moorage.go_texts import parse_duration
 from moorage.objects import Node, NodeClaim, Pod
+from moorage.objects.read.object_defaults import GRACE_PERIOD
 from moorage.objects.workloads.ages import seconds
 from moorage.planning.pod_moves import stays
 
@@ -48,8 +49,6 @@ TIMEOUT = 600.0
 """Seconds after which a replacement that is not ready is given up."""
 RETRY = 1.0
 """Seconds after which the pods of a node are evicted again."""
-GRACE = 30
-"""Seconds that a pod has to stop, unless it says otherwise."""
 _TAINT = f"{DISRUPTED.key}:{DISRUPTED.effect}"
 
 
@@ -85,7 +84,8 @@ class Disrupter:
         again += [one.forced for one in departures]
         again += [one.begun + TIMEOUT for one in state.replacing]
         state.again = min((time for time in again if time > now), default=math.inf)
-        state.expires = min(self._ends(now).values(), default=math.inf)
+        claims: list[NodeClaim] = self._client.list(NodeClaim)[0]
+        state.expires = max(now, min(map(self._expires, claims), default=math.inf))
         since = now if self._replayer.mark() != state.passed_mark else state.wakes
         late = max(0.0, since - state.next_pass)
         state.due = state.next_pass + PERIOD * math.ceil(late / PERIOD) if late < math.inf else math.inf
@@ -107,37 +107,29 @@ class Disrupter:
         """Do what is due; return whether pods or nodes have gone."""
         state = self.state
         state.nominated = {name: end for name, end in state.nominated.items() if end > now}
-        if not self._is_over:
-            expired = [name for name, end in self._ends(now).items() if end <= now]
-            self._terminate({name: self._node_of(name) for name in expired}, "Expired", now)
         claims: list[NodeClaim] = self._client.list(NodeClaim)[0]
         there = {node.name for node in self._client.list(Node)[0]}
-        deleted = {
-            one.name: one.status.node_name
-            for one in claims
-            if one.metadata.deletion_timestamp is not None
-            or (is_true(one, "Registered") and one.status.node_name not in there)
-        }
+        expired, deleted = dict[str, str](), dict[str, str]()
+        for one in claims:
+            node = one.status.node_name
+            is_lost = is_true(one, "Registered") and node not in there
+            if is_lost or one.metadata.deletion_timestamp is not None:
+                deleted[one.name] = node
+            elif not self._is_over and self._expires(one) <= now:
+                expired[one.name] = node
         self._terminate(deleted, "Deleted", now)
+        self._terminate(expired, "Expired", now)
         if not self._is_over:
             self._pass(now)
         self._replace(now)
         return self._drain(now)
 
-    def _node_of(self, claim_name: str) -> str:
-        claim = self._nodes.find(NodeClaim, claim_name)
-        return claim.status.node_name if claim is not None else ""
-
-    def _ends(self, now: float) -> dict[str, float]:
-        """Return when claims expire that are not being removed."""
-        leaving, ends = self.state.leaving, dict[str, float]()
-        claims: list[NodeClaim] = self._client.list(NodeClaim)[0]
-        for one in claims:
-            after, created = one.spec.expire_after, one.metadata.creation_timestamp
-            if after not in (None, "Never") and created and one.name not in leaving:
-                assert after is not None
-                ends[one.name] = seconds(created) + parse_duration(after) / 1e9 - self._nodes.began
-        return ends
+    def _expires(self, claim: NodeClaim) -> float:
+        """Return when a claim expires, if ever and if it is not being removed."""
+        after, created = claim.spec.expire_after, claim.metadata.creation_timestamp
+        if after is None or after == "Never" or not created or claim.name in self.state.departures:
+            return math.inf
+        return seconds(created) + parse_duration(after) / 1e9 - self._nodes.began
 
     # ---- a pass --------------------------------------------------------------------------------------------
 
@@ -170,7 +162,8 @@ class Disrupter:
         state.wakes = self._wakes(disruption.view, now)
 
     def _disruption(self, now: float) -> Disruption:
-        for _ in assume_claims(self._scheduler):  # of nodes that have come since
+        came = self._nodes.stamp(now) if now else ""
+        for _ in assume_claims(self._scheduler, came):  # of nodes that the timeline has made since
             pass
         self._nodes.note_hashes()
         return Disruption(self._nodes.question(now).view())
@@ -258,7 +251,7 @@ class Disrupter:
             if stays(pod) or is_terminal(pod) or tolerates_disruption(pod):
                 continue
             period = pod.spec.termination_grace_period_seconds
-            last = end - (GRACE if period is None else period)
+            last = end - (GRACE_PERIOD if period is None else period)
             if pod.metadata.deletion_timestamp is not None:
                 has_left = True
             elif last <= now:

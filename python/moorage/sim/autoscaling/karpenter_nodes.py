@@ -17,7 +17,7 @@ from moorage.autoscaling.karpenter.claims.catalogue import Catalogue
 from moorage.autoscaling.karpenter.disruption.claim_conditions import HASH, HASH_VERSION
 from moorage.autoscaling.karpenter.nodes.state_nodes import INITIALIZED
 from moorage.autoscaling.karpenter.pods.pod_validation import is_terminal, owned_by
-from moorage.autoscaling.launched_nodes import READY_CLAIM, claim_and_node
+from moorage.autoscaling.launched_nodes import READY_CLAIM, claim_and_node, ready_since
 from moorage.autoscaling.pending_provisioning import PassQuestion, pass_question
 from moorage.changes.change import with_own_uids
 from moorage.objects import Condition, Node, NodeClaim, NodePool, Object, Pod, Taint
@@ -150,8 +150,7 @@ class KarpenterNodes:
         else:  # the timeline has deleted it
             self.client.delete(NodeClaim, claim.name)
             return
-        conditions = tuple([replace(kind, last_transition_time=self.stamp(now)) for kind in READY_CLAIM])
-        self.client.update(replace(claim, status=replace(claim.status, conditions=conditions)))
+        self.client.update(ready_since(claim, self.stamp(now)))
 
     def _join(self, node: Node, now: float) -> None:
         self.replayer.apply(Event(now, Verb.CREATE, f"node/{node.name}", node))

@@ -33,3 +33,25 @@ def test_a_bookmark_without_metadata_is_an_error_of_the_server() -> None:
     event = wire_format.RawEvent("BOOKMARK", msgspec.Raw(b'{"metadata": 5}'))
     with pytest.raises(ServerError, match="a bookmark of the API server cannot be read"):
         wire_format.decode_bookmark(Pod, event)
+
+
+def test_pods_of_one_template_share_what_they_have_in_common() -> None:
+    spec = {"containers": [{"name": "main", "image": "web:1"}]}
+    items = [
+        {
+            "metadata": {
+                "name": name,
+                "namespace": "n",
+                "uid": name,
+                "resourceVersion": "1",
+                "labels": {"app": "web"},
+            },
+            "spec": {**spec, "nodeName": name},
+        }
+        for name in ("a", "b")
+    ]
+    body = msgspec.json.encode({"kind": "PodList", "metadata": {"resourceVersion": "2"}, "items": items})
+    one, two = wire_format.decode_list(Pod, body).objects
+    assert (one.spec.node_name, two.spec.node_name) == ("a", "b")
+    assert one.spec.containers is two.spec.containers
+    assert one.metadata.labels is two.metadata.labels

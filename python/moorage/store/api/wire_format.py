@@ -11,9 +11,10 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import msgspec
 
 from moorage.errors import InputError
-from moorage.objects import Object
+from moorage.objects import Node, Object, Pod
 from moorage.objects.model.meta import Struct
 from moorage.objects.read.decode import UNREADABLE, Head, decode_kind
+from moorage.objects.read.parts_reader import PartsReader
 from moorage.store.errors import ServerError
 from moorage.store.kinds import is_namespaced, structs
 from moorage.store.quantities import why_unreadable
@@ -82,6 +83,8 @@ _STATUS = msgspec.json.Decoder(StatusAnswer)
 _OBJECTS: dict[type[Object], msgspec.json.Decoder[Any]] = {
     struct: msgspec.json.Decoder(struct) for struct in structs()
 }
+_PARTS: dict[type[Object], PartsReader] = {Node: PartsReader(), Pod: PartsReader()}
+"""What decodes the kinds of which there are many objects that have much in common."""
 _DEFAULTS = {one: one() for one in _OBJECTS}
 _HEAD = msgspec.json.Decoder(Head)
 _WITH_TEMPLATE = {
@@ -106,6 +109,12 @@ def decode_object_of(struct: type[T], body: bytes | msgspec.Raw, *, converts: bo
         It is no object of this kind, or has not all that a stored object has.
     """
     if not converts and struct not in _WITH_TEMPLATE:
+        reader = _PARTS.get(struct)
+        parts = None if reader is None else reader.split(body)
+        if reader is not None and parts is not None:
+            shared = reader.read(parts, struct.__name__)
+            if shared is not None:
+                return _checked(struct, shared)
         try:
             return _checked(struct, _OBJECTS[struct].decode(body))
         except UNREADABLE:

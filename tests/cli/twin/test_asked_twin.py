@@ -300,6 +300,7 @@ def test_the_command_follows_a_cluster_until_it_is_stopped(
             fetch(f"{url}/v1/state", Origin=url),
             fetch(f"{url}/v1/check", Host="twin.example.com"),
             fetch(f"{url}/v1/check", Origin="http://localhost"),
+            fetch(f"{url}/v1/check", **{"Sec-Fetch-Site": "cross-site"}),
             fetch(f"{url}/v2"),
         ]
 
@@ -314,7 +315,7 @@ def test_the_command_follows_a_cluster_until_it_is_stopped(
     assert (ready[0], b"moorage_unreadable_kind_seconds" in metrics[1]) == (200, True)
     assert json.loads(differences[1]) == {"differences": []}
     assert b'moorage_predicted_bindings_total{match="other"} 0.0' in metrics[1]
-    assert [one[0] for one in (page, *others)] == [200] * 5 + [403, 403, 404]
+    assert [one[0] for one in (page, *others)] == [200] * 5 + [403, 403, 403, 404]
     assert page[2]["Content-Security-Policy"].startswith(
         "default-src 'none'; script-src 'self'; style-src 'self';"
     )

@@ -100,7 +100,8 @@ class _Handler(Handler):
         if self.server.authorization is None:
             host = self.headers.get("Host", "")
             origin = urlsplit(self.headers.get("Origin") or f"//{host}").netloc
-            if urlsplit(f"//{host}").hostname in LOOPBACK and origin == host:
+            is_own = origin == host and self.headers.get("Sec-Fetch-Site", "none") in ("none", "same-origin")
+            if urlsplit(f"//{host}").hostname in LOOPBACK and is_own:
                 return None
             return 403, "without a token, questions are asked from this machine, and not from another page"
         verb = "get" if self.command == "HEAD" else self.command.lower()

@@ -146,4 +146,7 @@ def test_explain_tells_both(capsys: pytest.CaptureFixture[str]) -> None:
     document = json.loads(capsys.readouterr().out)
     assert document["clusterAutoscalerVersion"] == "1.36.1"
     assert document["changes"][0] == "lower minSize of node group smallnode to 0"
+    sizes = ["--group-sizes", "0:2:biggernode"]
+    assert main(["explain", "node/smallnode-3i74t", *CLUSTER, *sizes]) == 2
+    assert "node smallnode-3i74t is in no node group, so it stays" in capsys.readouterr().err
     assert document["warnings"] == ["While nodes come for pods that wait (23), no node is removed."]

@@ -74,6 +74,14 @@ def test_the_document_follows_its_schema(tmp_path: Path, capsys: pytest.CaptureF
     assert "node group nowhere: no node has its label, and it has no template, so it can get none\n" in out
 
 
+def test_a_failure_says_that_there_are_groups(capsys: pytest.CaptureFixture[str]) -> None:
+    hint = "--group-sizes 0:10:biggernode,0:10:smallnode\n"
+    assert main(["check", *CLUSTER]) == 1
+    assert capsys.readouterr().err.endswith(hint)
+    main(["check", *CLUSTER, *GROUPS])
+    assert hint not in capsys.readouterr().err
+
+
 def test_a_plan_has_the_templates_of_groups(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", "nodes", *CLUSTER, *GROUPS, "-o", "json"]) == 0
     document = json.loads(capsys.readouterr().out)

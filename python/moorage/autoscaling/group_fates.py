@@ -26,7 +26,7 @@ from .scale_up_answer import CLUSTER_AUTOSCALER
 from .scalers import GroupScaler, Growth
 from .scaling_rounds import left_pods
 
-_MOST_CHANGES, _MOST_PODS = 6, 30
+_MOST_CHANGES, _MOST_PODS = 20, 30
 _AT_MINIMUM = "NodeGroupMinSizeReached"
 _ENDS = ("ControllerNotFound", "MinReplicasReached")
 """Rules that come before the annotation by which a pod may go."""

@@ -23,6 +23,7 @@ from moorage.cli.options.inputs import (
 from moorage.cli.options.new_node_options import (
     coming_nodes,
     is_asked_to_grow,
+    known_groups,
     new_node_options,
     no_new_nodes,
     node_makers,
@@ -183,7 +184,7 @@ def check(
     warnings = [
         *told,
         *done.warnings(),
-        *_without_new_nodes(after, options),
+        *_without_new_nodes(after, options, verdict.failed > 0),
     ]  # after the losses: pods were made for them
     if not verdict.is_about_pods:
         warnings.append(NO_POD)
@@ -206,8 +207,10 @@ def _check_nodes(cluster: Cluster, options: Mapping[str, Any]) -> None:
     raise InputError(f"{NO_NODE}, {hint}", source="-f")
 
 
-def _without_new_nodes(cluster: Cluster, options: Mapping[str, Any]) -> Iterator[str]:
-    """Yield for which questions no nodes come."""
+def _without_new_nodes(cluster: Cluster, options: Mapping[str, Any], fails: bool) -> Iterator[str]:
+    """Yield for which questions no nodes come, and of which groups none do."""
+    if fails and options["autoscales"] and options["upgrade_from"] is None:
+        yield from known_groups(cluster)
     if options["survive"] is not None and not is_asked_to_grow():
         yield from no_new_nodes(cluster, "--survive", can_grow=True)
     if options["upgrade_from"] is not None:

@@ -181,6 +181,8 @@ def _explain_node(name: str, output: str, options: dict[str, Any]) -> int:
     with located(source="--at"):
         fate = group_node_fate(scheduler, growth, name, at)
     if fate is None and not scheduler.client.list(NodePool)[0]:
+        if growth.groups is not None:
+            raise InputError(f"node {name} is in no node group, so it stays", source="TARGET")
         raise InputError(f"node/{name}: {not_placed(scheduler, Node, name)}", source="TARGET")
     with located(source="--at"):
         fate = fate or node_fate(scheduler, growth, name, at)

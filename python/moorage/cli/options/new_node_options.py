@@ -175,6 +175,17 @@ def no_new_nodes(cluster: Cluster, what: str, can_grow: bool = False) -> Iterato
         yield f"{subject} make no new nodes for {what}." + " With --autoscale they do." * can_grow
 
 
+def known_groups(cluster: Cluster) -> Iterator[str]:
+    """Yield that nodes are of groups of which no size is given, so that none of them gets a node."""
+    from moorage.autoscaling.group_settings import PROVIDER_LABELS
+
+    labels = [node.metadata.labels for node in cluster.nodes]
+    names = dict.fromkeys(one[key] for one in labels for key in PROVIDER_LABELS if key in one)
+    if names and not node_makers(cluster, click.get_current_context().params):
+        sizes = ",".join(f"0:10:{name}" for name in [*names][:3])
+        yield f"Nodes are of node groups; if cluster-autoscaler adds some, give sizes: {SIZES} {sizes}"
+
+
 def is_asked_to_grow() -> bool:
     """Whether --autoscale is on the command line."""
     context = click.get_current_context()

@@ -219,3 +219,4 @@ def test_of_many_places_the_first_are_shown(tmp_path: Path, capsys: pytest.Captu
     rows = shown[shown.index("AFTER COMMAND") :].split("\n\n")[0].splitlines()[1:]
     assert len(rows) == 9
     assert re.fullmatch(r"… and \d+ more +see -o json", rows[-1])
+    assert re.search(r"^general-1(, node-\d)+ +Can't replace with a cheaper node$", shown, re.M)

@@ -94,6 +94,10 @@ def _more(found: Tabular, most: int = sys.maxsize) -> Iterator[Table]:
         )
     if isinstance(found, Consolidation):
         yield _places(found, most)
-        yield Table(("NODE THAT STAYS", "WHY"), [(one.node, one.message) for one in found.stays])
+        by_why: dict[str, list[str]] = {}
+        for one in found.stays:
+            by_why.setdefault(one.message, []).append(one.node)
+        rows = [(first_of(nodes, most), why) for why, nodes in by_why.items()]
+        yield Table(("NODE THAT STAYS", "WHY"), rows)
     if isinstance(found, NodesNeeded):
         yield Table(("NO PLACE FOR", "REASON"), list(found.unplaced.items()))

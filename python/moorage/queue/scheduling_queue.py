@@ -363,7 +363,11 @@ class SchedulingQueue:
             The change of each pod's nomination; without one its latest status decides.
         """
         with self._lock:
-            self._queue.give_back(infos, latest, rejectors, nominating)
+            self._queue.now = partial(float, self._clock())  # they return at one time
+            try:
+                self._queue.give_back(infos, latest, rejectors, nominating)
+            finally:
+                self._queue.now = self._clock
             self._wake()
 
     def put_back(self, infos: Iterable[QueuedPodInfo]) -> None:

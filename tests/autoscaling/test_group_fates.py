@@ -150,3 +150,11 @@ def test_explain_tells_both(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "node/smallnode-3i74t", *CLUSTER, *sizes]) == 2
     assert "node smallnode-3i74t is in no node group, so it stays" in capsys.readouterr().err
     assert document["warnings"] == ["While nodes come for pods that wait (23), no node is removed."]
+
+
+def test_a_pod_below_the_cutoff_gets_no_node() -> None:
+    scheduler = Scheduler(load([node("f", "1", pool="f"), pod("low", "1", priority=-20), pod("one", "1")]))
+    scheduler.run()
+    (refusal,) = group_refusals(scheduler, growth(NodeGroup("f", label="pool=f")), "default/low")
+    assert refusal.reason == "no node is added for a pod whose priority is below -10"
+    assert [one.change for one in refusal.remedies] == ["raise its priority to -10"]

@@ -51,27 +51,27 @@ class _Tries:
         self._scheduler, self._growth, self._pod = scheduler, growth, pod
         self.group, self._settings = group, structs.replace(settings, node_groups=[group])
         self._gates = scheduler.cache.state.classes.gates
+        self._scaler = GroupScaler(scheduler, growth, self._settings)
         self._found = self._loop(pod, self._settings)
 
     def reason(self) -> str:
         """Why the group gets no node; "" if it gets one when the pod is alone."""
         if self._found.growths:
             return ""
-        scaler = GroupScaler(self._scheduler, self._growth, self._settings)
-        why = scaler.why(self._found, self._pod)
+        why = self._scaler.why(self._found, self._pod)
         return why.rpartition("scale-up: 1 ")[2] or "the pod has room on a node that is there"
 
     def remedies(self) -> Iterator[Remedy]:
         """Yield the changes that help: of limits, and of the pod."""
-        if is_expendable(self._pod, GroupScaler(self._scheduler, self._growth, self._settings).flags):
+        if is_expendable(self._pod, self._scaler.flags):
             cutoff = self._settings.expendable_pods_priority_cutoff
             spec = structs.replace(self._pod.spec, priority=cutoff)
             yield from self._tried(f"raise its priority to {cutoff}", structs.replace(self._pod, spec=spec))
         yield from self._limits()
         template = self._found.templates.get(self.group.name)
         if template is None:
-            yield from ()
-        elif self._is_full:
+            return
+        if self._is_full:
             larger, text = self._larger()
             if not self._loop(self._pod, larger).growths:
                 both = self._of_pod(template, larger)
@@ -85,8 +85,7 @@ class _Tries:
 
     def _larger(self) -> tuple[GroupSettings, str]:
         """The settings with room for a node more."""
-        name = self.group.name
-        size = GroupScaler(self._scheduler, self._growth, self._settings).sizes()[name]
+        size = self._scaler.sizes()[self.group.name]
         group = structs.replace(self.group, max_size=size + 1)
         text = f"raise maxSize from {self.group.max_size} to {size + 1}"
         return structs.replace(self._settings, node_groups=[group]), text
@@ -131,8 +130,7 @@ class _Tries:
         up = self._loop(pod, settings or self._settings)
         if up.growths:
             node = up.templates[self.group.name].node
-            price = GroupScaler(self._scheduler, self._growth, self._settings).price(self.group, node)
-            yield Remedy(text, f"a node more, {price_text(price)}")
+            yield Remedy(text, f"a node more, {price_text(self._scaler.price(self.group, node))}")
 
     def _loop(self, pod: Pod, settings: GroupSettings) -> ScaleUpResult:
         return next(GroupScaler(self._scheduler, self._growth, settings).loops([pod]))

@@ -167,7 +167,7 @@ def test_a_history_that_is_lost(planes: Callable[[], ControlPlane]) -> None:
         twin.send_signal(signal.SIGCONT)
         await_all([lambda: nodes(url) == 2], pause)
         assert answers(f"{url}/readyz", "")
-        assert not ask(f"{url}/v1/state")[1]["unreadable"]
+        await_all([lambda: not ask(f"{url}/v1/state")[1]["unreadable"]], pause)
         assert lists() > before, proxy.requests
     through.close()
     proxy.close()

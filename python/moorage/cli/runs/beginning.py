@@ -6,8 +6,10 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, NamedTuple, TypeVar
+
+from msgspec.structs import replace
 
 from moorage.cli.options.inputs import (
     PreparedInput,
@@ -19,7 +21,7 @@ from moorage.cli.options.inputs import (
 from moorage.controllers.workloads import Rollout
 from moorage.controllers.workloads.awaited_pods import AwaitedPod
 from moorage.facade import Scheduler
-from moorage.objects import Cluster, DaemonSet, Node, Object, ObjectMeta, Pod, PodSpec
+from moorage.objects import Cluster, DaemonSet, Node, Object, Pod
 from moorage.objects.model.workload import ControllerRevision, Job, ReplicaSet, StatefulSet
 from moorage.objects.workloads.ownership import FINISHED
 from moorage.objects.workloads.stateful_pods import ordinals
@@ -32,7 +34,6 @@ from moorage.store.protocol import WatchEvent
 from moorage.store.tables import FIRST_VERSION
 
 T = TypeVar("T", bound=Object)
-_ANY = ObjectMeta(name="any", namespace="default")
 
 
 class PodsInOrder(Mapping[str, Pod]):
@@ -149,7 +150,7 @@ class Beginning:
         keys = dict.fromkeys(one.object.key for one in events)
         self.pods = self._listed.joined({key: _unfinished(self.scheduler, key) for key in keys})
         self._whole = cluster
-        self.__dict__.pop("completed", None)
+        self._completed_before = self.__dict__.pop("completed", None)  # to free it would copy it, in a fork
         return True
 
     @cached_property
@@ -216,8 +217,14 @@ class Beginning:
         self.cluster.siblings.look_ahead()
         for name in ("running", "_lost", "_rollouts", "_awaited", "_namespaces"):
             getattr(self, name)
-        for name in self.scheduler.engines:
-            self.scheduler.examine(Pod(metadata=_ANY, spec=PodSpec(scheduler_name=name)))
+        classes = self.scheduler.cache.state.classes
+        for pod_class in range(len(classes)):
+            classes.labels_of(pod_class)
+        owned = (pod for pod in self._listed.values() if pod.metadata.controller() is not None)
+        for pod in (Pod(), *islice(owned, 1)):
+            if pod.spec.scheduler_name in self.scheduler.engines:
+                meta = replace(pod.metadata, name="any", uid="")
+                self.scheduler.examine(replace(pod, metadata=meta, spec=replace(pod.spec, node_name="")))
 
     def rollouts(self, scheduler: Scheduler) -> list[Rollout]:
         """Return `Scheduler.rollouts` after changes."""

@@ -21,6 +21,12 @@ LASTING = frozenset({NO_CONTROLLER, LOCAL_DATA, DAEMON, MIRROR})
 """Reasons to stay that time does not change; budgets may allow an eviction later."""
 
 
+def stays(pod: Pod) -> bool:
+    """Whether a pod goes with its node: it is of a DaemonSet, or static."""
+    owner = pod.metadata.controller()
+    return MIRROR_ANNOTATION in pod.metadata.annotations or (owner is not None and owner.kind == "DaemonSet")
+
+
 def set_unschedulable(client: ObjectClient, nodes: Iterable[Node], value: bool) -> tuple[str, ...]:
     """Cordon or uncordon nodes. The taint of a cordoned node comes and goes with it, as the node lifecycle
     controller has it (kubernetes v1.36, node_lifecycle_controller.go doNoScheduleTaintingPass).

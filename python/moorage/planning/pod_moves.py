@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from moorage.changes.drain import MIRROR_ANNOTATION, NO_CONTROLLER, set_unschedulable
+from moorage.changes.drain import NO_CONTROLLER, set_unschedulable, stays
 from moorage.controllers.workloads.store_control import admission_of
 from moorage.objects import Object, PodDisruptionBudget
 from moorage.objects.admission.admission import RefusedError
@@ -69,12 +69,6 @@ class Blocker(Struct, frozen=True):
     def text(self) -> str:
         """The blocker in one line."""
         return f"{self.pod} cannot leave {self.node}: {self.reason}"
-
-
-def stays(pod: Pod) -> bool:
-    """Whether a pod goes with its node: it is of a DaemonSet, or static."""
-    owner = pod.metadata.controller()
-    return MIRROR_ANNOTATION in pod.metadata.annotations or (owner is not None and owner.kind == "DaemonSet")
 
 
 def must_move(pod: Pod) -> bool:

@@ -10,9 +10,8 @@ from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from moorage.autoscaling.node_prices import foreign_zones
 from moorage.changes.change import Change
-from moorage.changes.drain import LASTING
+from moorage.changes.drain import LASTING, stays
 from moorage.cli.messages import Stages, with_hint
 from moorage.cli.options.change_options import RequestedChange, left_as_is
 from moorage.controllers.persistent_volume.driver_topology import unknown_topologies
@@ -26,7 +25,6 @@ from moorage.objects.model.workload import MAX_PODS, CronJob, Job
 from moorage.objects.read.cluster_builder import idle_warnings, refusal_warnings
 from moorage.objects.workloads.jobs.job_state import verdict_of
 from moorage.objects.workloads.top_controller import Workload, Workloads, group_to_show
-from moorage.planning.pod_moves import stays
 from moorage.scheduler import ScheduleResult
 from moorage.scheduler.cycle.results import Failure
 from moorage.scheduler.expanded import admission_warnings
@@ -549,8 +547,11 @@ class Preparation:
         on_nodes = (pod for pod in written.values() if pod is not None and pod.spec.node_name)
         self.placed = {pod.key for pod in on_nodes if pod.metadata.uid not in uids}
         self.workloads = workloads_of(scheduler)
-        types = (coming.types if coming is not None else None) or ()
-        self._told = input_warnings(cluster, beginning) + told + foreign_zones(cluster.nodes, types)
+        self._told = input_warnings(cluster, beginning) + told
+        if coming is not None and coming.types:
+            from moorage.autoscaling.node_prices import foreign_zones  # most checks need no prices
+
+            self._told += foreign_zones(cluster.nodes, coming.types)
         self._spare = [scheduler]
 
     @property

@@ -33,12 +33,12 @@ from moorage.autoscaling.karpenter.pods.pod_validation import (
     tolerates_disruption,
 )
 from moorage.autoscaling.launched_nodes import remove_claims
+from moorage.changes.drain import stays
 from moorage.errors import number_of
 from moorage.go_texts import parse_duration
 from moorage.objects import Node, NodeClaim, Pod
 from moorage.objects.read.object_defaults import GRACE_PERIOD
 from moorage.objects.workloads.ages import seconds
-from moorage.planning.pod_moves import stays
 
 from .karpenter_nodes import NOMINATED, KarpenterNodes
 from .karpenter_state import Departure, Proposal, Replacing

@@ -15,7 +15,7 @@ from tests.serve.test_live_scheduler import Clock, node, pod
 from tests.store.api.test_engine_over_wire import fill
 
 from moorage import Scheduler
-from moorage.objects import Pod
+from moorage.objects import Node, Pod
 from moorage.serve.twin import FollowedCluster, PredictedBindings
 from moorage.store import ObjectStore
 from moorage.store.api import ApiClient
@@ -141,6 +141,8 @@ def test_another_order_of_changes_may_explain_a_binding(
 
     empty(cluster, store, clock)
     store.patch("Node", "n1", "", {"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}})
+    nodes = cluster.informers[Node].indexer
+    seen(cluster, lambda: any(one.spec.taints for one in nodes.values()))
     create("a")
     bind("a", "n1")  # nodes are watched apart from pods
     assert settled(cluster, clock, "a") == {"raced": 1}

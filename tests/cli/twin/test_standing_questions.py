@@ -71,7 +71,7 @@ def test_node_pools_tell_the_price_that_would_come(file: Path) -> None:
 
 
 def test_rounds_are_asked_until_the_twin_ends(file: Path) -> None:
-    file.write_text("seconds: 1")
+    file.write_text("seconds: 1\nsurvive: [node]")
     stop = Event()
     answers = StandingAnswers(AskedTwin(None, [str(SHOP)]).alone(), read_questions(str(file)), lambda: 7.0)
     registry = CollectorRegistry()
@@ -86,6 +86,7 @@ def test_rounds_are_asked_until_the_twin_ends(file: Path) -> None:
     answers.ask_all = once  # type: ignore[method-assign]
     answers.keep_asking(stop)
     assert registry.get_sample_value("moorage_standing_answers_seconds") == 0
+    assert registry.get_sample_value("moorage_survives", {"by": "node"}) == 1
 
 
 @pytest.mark.parametrize(

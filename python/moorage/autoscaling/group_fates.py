@@ -4,10 +4,10 @@ tried by a loop."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec import structs
 
@@ -21,7 +21,15 @@ from .cluster_autoscaler import ClusterAutoscaler, Memory, ScaleDownResult
 from .cluster_autoscaler.drain_rules import SAFE_TO_EVICT
 from .cluster_autoscaler.scale_down_pass import DISABLED
 from .group_settings import GroupSettings, ScaleDown, flags_of, group_by_node, groups_of
-from .node_fates import NodeFate, budget_allows, moved_or_ended
+from .node_fates import (
+    Freeing,
+    NodeFate,
+    annotated,
+    budget_allows,
+    freed,
+    moved_or_ended,
+    without_annotation,
+)
 from .scale_up_answer import CLUSTER_AUTOSCALER
 from .scalers import GroupScaler, Growth
 from .scaling_rounds import left_pods
@@ -30,14 +38,6 @@ _MOST_CHANGES, _MOST_PODS = 20, 30
 _AT_MINIMUM = "NodeGroupMinSizeReached"
 _ENDS = ("ControllerNotFound", "MinReplicasReached")
 """Rules that come before the annotation by which a pod may go."""
-
-
-class Freeing(NamedTuple):
-    """A change, in words: of the settings, or of an object (None if it goes)."""
-
-    text: str
-    change: Callable[[Any], Any]
-    about: Object | None = None
 
 
 def group_node_fate(
@@ -54,7 +54,7 @@ def group_node_fate(
         now = None if at is None else parse_moment(at, "at")
         found = _Fate(scheduler, settings, name, group, now)
         why, moves = found.decide(settings)
-        changes, later = found.freed(settings, why) if why else ([], "")
+        changes, later = freed(why, found.why_with, found.proposals, _MOST_CHANGES)
     scaler = GroupScaler(scheduler, growth, settings)
     (node,) = (one for one in nodes if one.name == name)
     note = f"While nodes come for pods that wait ({len(waiting)}), no node is removed."
@@ -64,7 +64,7 @@ def group_node_fate(
         "" if why else "Underutilized" if moves else "Empty",
         scaler.price(scaler.groups[group], node),
         f"{why}; without that {later}" if later else why,
-        tuple(changes),
+        tuple([one.text for one in changes]),
         "delete" if changes else "",
         (note,) if waiting else (),
         moves,
@@ -78,7 +78,7 @@ class _Fate:
     def __init__(
         self, scheduler: PodScheduler, settings: GroupSettings, name: str, group: str, at: float | None
     ) -> None:
-        self._scheduler, self._name, self._group = scheduler, name, group
+        self._scheduler, self._settings, self._name, self._group = scheduler, settings, name, group
         nodes: list[Node] = scheduler.client.list(Node)[0]
         self._size = list(group_by_node(settings.node_groups, nodes).values()).count(group)
         stored: list[Pod] = scheduler.client.list(Pod)[0]
@@ -116,38 +116,36 @@ class _Fate:
             return f"{why}: {100 * found.share:.1f} % of its {found.resource} is requested"
         return why
 
-    def freed(self, settings: GroupSettings, why: str) -> tuple[list[str], str]:
-        """Changes that free the node together: each takes away what keeps it then. None if none do, and what
-        keeps it in the end."""
-        texts: list[str] = []
-        while why and len(texts) < _MOST_CHANGES:
-            for one in self._proposals(settings, why):
-                with self._scheduler.transaction() as transaction:
-                    tried = self._changed(settings, one)
-                    later, _ = self.decide(tried)
-                    if later == why:
-                        continue
-                    transaction.commit()
-                texts, settings, why = [*texts, one.text], tried, later
-                break
-            else:
-                return [], why if texts else ""
-        return ([], why) if why else (texts, "")
+    @contextmanager
+    def _changed(self, changes: Iterable[Freeing]) -> Iterator[GroupSettings]:
+        """The settings, and meanwhile the cluster, with changes."""
+        client, settings = self._scheduler.client, self._settings
+        with self._scheduler.transaction():
+            for one in changes:
+                if one.about is None:
+                    settings = one.change(settings)
+                    continue
+                kind, key = one.about
+                name = key.split("/")[::-1]
+                new = one.change(client.get(kind, *name))
+                if new is None:
+                    client.delete(kind, *name)
+                else:
+                    client.update(new)
+            self._scheduler.sync()
+            yield settings
 
-    def _changed(self, settings: GroupSettings, one: Freeing) -> GroupSettings:
-        if one.about is None:
-            changed: GroupSettings = one.change(settings)
-            return changed
-        client, new = self._scheduler.client, one.change(one.about)
-        if new is None:
-            client.delete(type(one.about), one.about.name, one.about.namespace)
-        else:
-            client.update(new)
-        self._scheduler.sync()
-        return settings
+    def why_with(self, changes: Iterable[Freeing]) -> str:
+        """Why the node stays after changes, "" if it goes."""
+        with self._changed(changes) as settings:
+            return self.decide(settings)[0]
+
+    def proposals(self, changes: Iterable[Freeing], why: str) -> list[Freeing]:
+        """Changes against what keeps the node after changes."""
+        with self._changed(changes) as settings:
+            return [*self._proposals(settings, why)]
 
     def _proposals(self, settings: GroupSettings, why: str) -> Iterator[Freeing]:
-        """Changes against what keeps the node."""
         reason, _, text = why.partition(": ")
         client, down = self._scheduler.client, settings.scale_down or ScaleDown()
         if reason == _AT_MINIMUM:
@@ -157,8 +155,7 @@ class _Fate:
                 lambda its: _with_group(its, self._group, min_size=least),
             )
         elif reason == "ScaleDownDisabledAnnotation":
-            node = client.get(Node, self._name)
-            yield Freeing(f"remove the annotation {DISABLED} of the node", _annotated(DISABLED, None), node)
+            yield without_annotation(DISABLED, "the node", (Node, self._name))
         elif reason == "NotUnderutilized":
             share = math.ceil(float(text.partition(" ")[0])) / 100
             if share <= 1:
@@ -174,35 +171,20 @@ class _Fate:
         else:
             listed: list[Pod] = client.list(Pod)[0]
             own = [one for one in listed if one.spec.node_name == self._name]
-            yield from (_ending(one) for one in own[:_MOST_PODS])
+            yield from (moved_or_ended(one.key) for one in own[:_MOST_PODS])
 
     def _for_pod(self, rule: str, pod: Pod) -> Iterator[Freeing]:
         if rule == "NotEnoughPdb":
             budgets: list[PodDisruptionBudget] = self._scheduler.client.list(PodDisruptionBudget)[0]
             for one in BudgetSelectors(budgets).of(pod):
-                status = structs.replace(one.status, disruptions_allowed=1)
                 if not one.status.disruptions_allowed:
-                    text = budget_allows(one.key)
-                    yield Freeing(text, partial(structs.replace, status=status), one)
+                    yield budget_allows(one.key)
         if rule not in _ENDS:
             text = f'annotate pod {pod.key} with {SAFE_TO_EVICT}: "true"'
-            yield Freeing(text, _annotated(SAFE_TO_EVICT, "true"), pod)
-        yield _ending(pod)
-
-
-def _ending(pod: Pod) -> Freeing:
-    return Freeing(moved_or_ended(pod.key), lambda its: None, pod)
+            yield Freeing(text, annotated(SAFE_TO_EVICT, "true"), (Pod, pod.key))
+        yield moved_or_ended(pod.key)
 
 
 def _with_group(settings: GroupSettings, name: str, **fields: Any) -> GroupSettings:
     groups = [structs.replace(one, **fields) if one.name == name else one for one in settings.node_groups]
     return structs.replace(settings, node_groups=groups)
-
-
-def _annotated(key: str, value: str | None) -> Callable[[Any], Any]:
-    def change(one: Any) -> Any:
-        notes = {name: text for name, text in one.metadata.annotations.items() if name != key}
-        notes |= {} if value is None else {key: value}
-        return structs.replace(one, metadata=structs.replace(one.metadata, annotations=notes))
-
-    return change

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from msgspec import structs
@@ -21,7 +22,7 @@ from .consolidation_rounds import ConsolidationRounds
 from .karpenter.cluster_view import KINDS, ClusterObjects, ClusterView
 from .karpenter.disruption.command import Command
 from .karpenter.disruption.disrupt import DRIFT, EMPTINESS, REASONS, SINGLE, Disruption
-from .karpenter.disruption.staying_nodes import Stay, why_stays
+from .karpenter.disruption.staying_nodes import why_stays
 from .karpenter.pods.pod_validation import DO_NOT_DISRUPT
 from .scale_up_answer import KARPENTER, versions, with_version
 from .scalers import Growth
@@ -34,11 +35,12 @@ _NEEDED = ("Can't replace", "Can't remove", "SpotToSpotConsolidation requires")
 
 
 class Freeing(NamedTuple):
-    """A change of the cluster, in words, and how it is made: of an object (None if it goes), or of flags."""
+    """A change, in words: of an object of a kind with a key (None if it goes), or else of the settings of the
+    autoscaler."""
 
     text: str
+    change: Callable[[Any], Any]
     about: tuple[type[Object], str] | None = None
-    change: Callable[[Any], Object | None] = lambda one: one
 
 
 @dataclass(frozen=True)
@@ -126,11 +128,50 @@ def node_fate(scheduler: PodScheduler, growth: Growth, name: str, at: str | None
         return NodeFate(
             name, command.decision, reason, command.known_savings, "", notes=notes, moves=_moves(command)
         )
-    stay = why_stays(view, state.name)
-    changes = _freed(view, state.name, stay)
-    then = _command(_changed(view, changes), state.name) if changes else None
+    stay = why_stays(view, name).message
+    changes, _ = freed(
+        stay,
+        lambda tried: _why(_changed(view, tried), name),
+        lambda tried, why: _proposals(_changed(view, tried), name, why),
+        _MOST_CHANGES,
+    )
+    then = _command(_changed(view, changes), name) if changes else None
     texts = tuple([one.text for one in changes])
-    return NodeFate(name, "", "", 0.0, stay.message, texts, then[1].decision if then else "", notes)
+    return NodeFate(name, "", "", 0.0, stay, texts, then[1].decision if then else "", notes)
+
+
+def freed(
+    why: str,
+    why_with: Callable[[list[Freeing]], str],
+    proposals: Callable[[list[Freeing], str], Iterable[Freeing]],
+    most: int,
+) -> tuple[list[Freeing], str]:
+    """Find changes that free a node together, none of which can be left out: each takes away what keeps it
+    after those before. None if none do, and what keeps it in the end.
+
+    Parameters
+    ----------
+    why : str
+        What keeps it.
+    why_with : callable
+        Returns what keeps it after changes; "" if it goes.
+    proposals : callable
+        Returns changes against what keeps it after changes.
+    """
+    chosen: list[Freeing] = []
+    while why and len(chosen) < most:
+        for one in proposals(chosen, why):
+            later = why_with([*chosen, one])
+            if later != why:
+                chosen, why = [*chosen, one], later
+                break
+        else:
+            break
+    if why:
+        return [], why if chosen else ""
+    if len(chosen) == 1:
+        return chosen, ""
+    return [one for one in chosen if why_with([each for each in chosen if each is not one])], ""
 
 
 def _moves(command: Command) -> dict[str, tuple[str, ...]]:
@@ -151,26 +192,9 @@ def _command(view: ClusterView, name: str) -> tuple[str, Command] | None:
     return None
 
 
-def _freed(view: ClusterView, name: str, stay: Stay) -> list[Freeing]:
-    """Changes that free a node together, none of which can be left out; empty if none were found."""
-    chosen: list[Freeing] = []
-    for _ in range(_MOST_CHANGES):
-        for one in _proposals(_changed(view, chosen), name, stay.message):
-            tried = _changed(view, [*chosen, one])
-            if _command(tried, name) is not None:
-                return [each for each in [*chosen, one] if not _is_needless(view, name, [*chosen, one], each)]
-            later = why_stays(tried, name)
-            if later.message != stay.message:
-                chosen, stay = [*chosen, one], later
-                break
-        else:
-            return []
-    return []
-
-
-def _is_needless(view: ClusterView, name: str, changes: list[Freeing], one: Freeing) -> bool:
-    others = [each for each in changes if each is not one]
-    return bool(others) and _command(_changed(view, others), name) is not None
+def _why(view: ClusterView, name: str) -> str:
+    """What keeps a node; "" if it goes."""
+    return "" if _command(view, name) is not None else why_stays(view, name).message
 
 
 def _changed(view: ClusterView, changes: list[Freeing]) -> ClusterView:
@@ -179,7 +203,7 @@ def _changed(view: ClusterView, changes: list[Freeing]) -> ClusterView:
     options = view.options
     for one in changes:
         if one.about is None:
-            options = replace(options, spot_to_spot=True)
+            options = one.change(options)
             continue
         kind, key = one.about
         changed = [one.change(each) if each.key == key else each for each in objects[kind]]
@@ -191,10 +215,16 @@ def _changed(view: ClusterView, changes: list[Freeing]) -> ClusterView:
 # ---- what could help ---------------------------------------------------------------------------------------
 
 
-def _without_note(one: Any) -> Object:
-    notes = {key: value for key, value in one.metadata.annotations.items() if key != DO_NOT_DISRUPT}
-    changed: Object = structs.replace(one, metadata=structs.replace(one.metadata, annotations=notes))
-    return changed
+def annotated(key: str, value: str | None) -> Callable[[Any], Object]:
+    """Return a change of an annotation (None takes it away)."""
+
+    def change(one: Any) -> Object:
+        notes = {name: text for name, text in one.metadata.annotations.items() if name != key}
+        notes |= {} if value is None else {key: value}
+        changed: Object = structs.replace(one, metadata=structs.replace(one.metadata, annotations=notes))
+        return changed
+
+    return change
 
 
 def _with_disruption(**fields: Any) -> Callable[[Any], Object]:
@@ -205,10 +235,6 @@ def _with_disruption(**fields: Any) -> Callable[[Any], Object]:
     return change
 
 
-def _allowing(budget: PodDisruptionBudget) -> Object:
-    return structs.replace(budget, status=structs.replace(budget.status, disruptions_allowed=1))
-
-
 def _proposals(view: ClusterView, name: str, message: str) -> Iterator[Freeing]:
     """Changes that a message suggests, the smallest first."""
     state = next(one for one in view.states if one.name == name)
@@ -216,42 +242,51 @@ def _proposals(view: ClusterView, name: str, message: str) -> Iterator[Freeing]:
     pool = state.labels.get(POOL, "")
     about_pool = (NodePool, pool)
     if message.startswith("Disruption is blocked through"):
-        yield Freeing(f"remove the annotation {DO_NOT_DISRUPT} of the node", (Node, name), _without_note)
+        yield without_annotation(DO_NOT_DISRUPT, "the node", (Node, name))
     elif match := _POD.search(message):
-        yield Freeing(
-            f"remove the annotation {DO_NOT_DISRUPT} of pod {match[1]}", (Pod, match[1]), _without_note
-        )
+        yield without_annotation(DO_NOT_DISRUPT, f"pod {match[1]}", (Pod, match[1]))
     elif match := _BUDGETS.search(message):
         first, *others = match[1].split()
         if others:
-            yield Freeing(f"delete PodDisruptionBudget {others[0]}", (PodDisruptionBudget, others[0]), _gone)
-        yield Freeing(budget_allows(first), (PodDisruptionBudget, first), _allowing)
+            about = (PodDisruptionBudget, others[0])
+            yield Freeing(f"delete PodDisruptionBudget {others[0]}", _gone, about)
+        yield budget_allows(first)
     elif "consolidation disabled" in message or "consolidateAfter" in message:
         text = f"consolidateAfter of NodePool {pool} is over, or 0s"
-        yield Freeing(text, about_pool, _with_disruption(consolidate_after="0s"))
+        yield Freeing(text, _with_disruption(consolidate_after="0s"), about_pool)
     elif "policy" in message:
         policy = "WhenEmptyOrUnderutilized"
         text = f"consolidationPolicy of NodePool {pool} is {policy}"
-        yield Freeing(text, about_pool, _with_disruption(consolidation_policy=policy))
+        yield Freeing(text, _with_disruption(consolidation_policy=policy), about_pool)
     elif message.startswith("SpotToSpotConsolidation is disabled"):
-        yield Freeing("the feature gate SpotToSpotConsolidation is on")
+        yield Freeing("the feature gate SpotToSpotConsolidation is on", partial(replace, spot_to_spot=True))
     elif message.startswith("the budgets of NodePool"):
         text = f"the budgets of NodePool {pool} allow a node"
-        yield Freeing(text, about_pool, _with_disruption(budgets=(Budget(nodes="100%"),)))
+        yield Freeing(text, _with_disruption(budgets=(Budget(nodes="100%"),)), about_pool)
     elif message.startswith(("Not all pods would schedule", *_NEEDED)):
         for pod in view.pods_of.get(state.node.name, [])[:_MOST_PODS]:
             if message.startswith(_NEEDED) or f"{pod.key} => " in message:
-                yield Freeing(moved_or_ended(pod.key), (Pod, pod.key), _gone)
+                yield moved_or_ended(pod.key)
 
 
-def budget_allows(budget: str) -> str:
-    """Say that a budget no longer keeps a node."""
-    return f"PodDisruptionBudget {budget} allows a disruption (more replicas, or another limit)"
+def without_annotation(key: str, owner: str, about: tuple[type[Object], str]) -> Freeing:
+    """An object loses an annotation."""
+    return Freeing(f"remove the annotation {key} of {owner}", annotated(key, None), about)
 
 
-def moved_or_ended(pod: str) -> str:
-    """Say that a pod no longer keeps its node."""
-    return f"pod {pod} moves elsewhere, or ends"
+def budget_allows(budget: str) -> Freeing:
+    """A budget no longer keeps a node."""
+
+    def allow(one: PodDisruptionBudget) -> Object:
+        return structs.replace(one, status=structs.replace(one.status, disruptions_allowed=1))
+
+    text = f"PodDisruptionBudget {budget} allows a disruption (more replicas, or another limit)"
+    return Freeing(text, allow, (PodDisruptionBudget, budget))
+
+
+def moved_or_ended(pod: str) -> Freeing:
+    """A pod no longer keeps its node."""
+    return Freeing(f"pod {pod} moves elsewhere, or ends", _gone, (Pod, pod))
 
 
 def _gone(_: object) -> None:

@@ -13,7 +13,7 @@ from msgspec import structs
 
 from moorage.objects import Node, Object, Pod, PodDisruptionBudget
 from moorage.objects.time_spans import parse_moment
-from moorage.objects.workloads.ages import newest, seconds
+from moorage.objects.workloads.ages import now_of
 from moorage.objects.workloads.disruption import BudgetSelectors
 from moorage.scheduler import PodScheduler
 
@@ -82,8 +82,7 @@ class _Fate:
         nodes: list[Node] = scheduler.client.list(Node)[0]
         self._size = list(group_by_node(settings.node_groups, nodes).values()).count(group)
         stored: list[Pod] = scheduler.client.list(Pod)[0]
-        youngest = newest(chain[Object](nodes, stored))
-        self._now = at if at is not None else seconds(youngest) if youngest else 0.0
+        self._now = now_of(chain[Object](nodes, stored)) if at is None else at
 
     def _loop(self, settings: GroupSettings) -> tuple[ScaleDownResult, Memory]:
         """A loop in which this node alone is looked at, and was unneeded for long enough."""

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from msgspec import structs
 
 from moorage.explain.constraints.conflicts import term_constraints
-from moorage.explain.constraints.lowering import effective, lower
+from moorage.explain.constraints.lowering import whole
 from moorage.explain.constraints.node_selection import finer_constraints
-from moorage.framework.plugin.amounts import asked_by, offered
+from moorage.framework.plugin.amounts import asked_by
 from moorage.objects import Pod, Quantity
 from moorage.scheduler import PodScheduler
 
@@ -19,7 +19,7 @@ from .cluster_autoscaler.group_templates import Template
 from .cluster_autoscaler.pods_to_help import is_expendable
 from .cluster_autoscaler.scale_up_pass import FULL
 from .group_settings import GroupSettings, NodeGroup
-from .pool_refusals import PoolRefusal, Remedy, tolerating, units
+from .pool_refusals import PoolRefusal, Remedy, lowered, tolerating
 from .scale_up_answer import price_text
 from .scalers import GroupScaler, Growth
 
@@ -116,14 +116,8 @@ class _Tries:
         """Try the largest request of a resource that a new node has room for."""
         taken = [asked_by(one, self._gates).get(name, Quantity("0")) for one in template.pods]
         room = Quantity(str(template.node.status.allocatable.get(name, "0"))) - sum(taken, Quantity("0"))
-        before = effective(self._pod, name, self._gates)
-        if room.sign() <= 0 or before <= units(name, room):
-            return
-        lowered = lower(self._pod, name, units(name, room), self._gates)
-        if lowered is not None:
-            left = offered(name, effective(lowered[0], name, self._gates))
-            text = f"lower the request of {name} from {offered(name, before)} to {left}"
-            yield from self._tried(text, lowered[0], settings)
+        for text, smaller in lowered(self._pod, name, whole(name, room), self._gates):
+            yield from self._tried(f"lower the request {text}", smaller, settings)
 
     def _tried(self, text: str, pod: Pod, settings: GroupSettings | None = None) -> Iterator[Remedy]:
         """Yield a change, if it helps."""

@@ -27,6 +27,7 @@ from .cluster_autoscaler.flags import EXPANDERS
 
 Time = str | float | int
 Settings = TypeVar("Settings", bound="GroupSettings")
+Part = TypeVar("Part", bound="Strict")
 
 GROUP_LABEL = "moorage.dev/node-group"
 """Of the nodes that a replay adds."""
@@ -324,13 +325,16 @@ def read_flags(values: Mapping[str, Any], known: frozenset[str]) -> dict[str, An
     return out
 
 
-def time_of(value: Time, path: str, least: float = 0.0) -> float:
-    """Return a time in seconds; an error names its field."""
-    with located(path=path):
-        seconds = parse_duration(value)
-        if seconds < least:
-            raise InputError(f"must be at least {least:g} seconds, not {seconds:g}")
-    return seconds
+def in_seconds(part: Part) -> Part:
+    """Return a part of an autoscaler with its times in seconds; an error names the field."""
+    kinds, times = get_type_hints(type(part)), dict[str, float]()
+    for name, path in zip(part.__struct_fields__, part.__struct_encode_fields__, strict=True):
+        if kinds[name] == Time:
+            with located(path=path):
+                times[name] = parse_duration(getattr(part, name))
+                if times[name] < 0:
+                    raise InputError(f"must be at least 0 seconds, not {times[name]:g}")
+    return replace(part, **times)
 
 
 def _group(group: NodeGroup, templates: Mapping[str, Object]) -> NodeGroup:
@@ -358,8 +362,7 @@ def _group(group: NodeGroup, templates: Mapping[str, Object]) -> NodeGroup:
             named = replace(template, metadata=replace(template.metadata, name=group.stem))
             validate(named)
             (template,) = defaults([named])
-    time = time_of(group.provision_time, "provisionTime")
-    return replace(group, template=template, provision_time=time)
+    return in_seconds(replace(group, template=template))
 
 
 def _check_expanders(spec: GroupSettings) -> None:
@@ -387,9 +390,4 @@ def _scale_down(down: ScaleDown) -> ScaleDown:
             raise InputError("must be from 0 to 1", path="utilizationThreshold")
         if down.max_scale_down_parallelism < 1 or down.max_drain_parallelism < 0:
             raise InputError("must be at least 1", path="maxScaleDownParallelism")
-        return replace(
-            down,
-            unneeded_time=time_of(down.unneeded_time, "unneededTime"),
-            delay_after_add=time_of(down.delay_after_add, "delayAfterAdd"),
-            delay_after_delete=time_of(down.delay_after_delete, "delayAfterDelete"),
-        )
+        return in_seconds(down)

@@ -9,7 +9,7 @@ from itertools import chain
 from moorage.errors import InputError
 from moorage.objects import Node, NodePool, Object, Pod
 from moorage.objects.read.python_values import Source
-from moorage.objects.workloads.ages import newest, seconds
+from moorage.objects.workloads.ages import now_of
 from moorage.scheduler import PodScheduler
 from moorage.scheduler.check_arguments import check_sequence, pods_of
 
@@ -97,8 +97,8 @@ def pass_question(
     by_pool = _types_of(pools, types, nodes)
     asked = options or KarpenterOptions()
     settings = replace(asked, seed=seed, well_known=asked.well_known | _provider_labels(by_pool))
-    youngest = newest(chain.from_iterable(stored.values()))  # its time stands for now
-    situation = Situation(by_pool, seconds(youngest) if youngest else 0.0, frozenset(), chosen)
+    now = now_of(chain.from_iterable(stored.values()))
+    situation = Situation(by_pool, now, frozenset(), chosen)
     if catalogue is None or catalogue.options != settings:
         catalogue = Catalogue(settings)
     return PassQuestion(stored, situation, settings, catalogue)

@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from moorage._core.base.resources import PodGates
 from moorage._core.base.selectors import tolerates
 from moorage.explain.constraints.conflicts import term_constraints
-from moorage.explain.constraints.lowering import drop_request, effective, lower
+from moorage.explain.constraints.lowering import drop_request, effective, lower, whole
 from moorage.explain.constraints.node_selection import finer_constraints
 from moorage.explain.constraints.taints import tolerate, toleration_of
 from moorage.framework.plugin.amounts import asked_by, offered
@@ -147,7 +148,7 @@ class _Tries:
         if not helped and len(lacking) > 1:
             yield from self._all_smaller(kind, claim, lacking)
         capacity = {name: amount + lacking.get(name, _NOTHING) for name, amount in kind.capacity.items()}
-        amounts = ", ".join(f"{name} {offered(name, units(name, capacity[name]))}" for name in lacking)
+        amounts = ", ".join(f"{name} {offered(name, whole(name, capacity[name]))}" for name in lacking)
         types = [with_values(kind, capacity=capacity) if one is kind else one for one in self._types]
         if self._claim(self._pod, self.pool, types) is not None:
             yield Remedy(f"a type like {kind.name}, but with {amounts}")
@@ -157,17 +158,12 @@ class _Tries:
         claim = self._claim(drop_request(self._pod, name), self.pool, self._types)
         if claim is None:
             return
-        before = effective(self._pod, name, self._gates)
         for room in _rooms(name, claim, self._types)[:MOST_AMOUNTS]:
-            lowered = lower(self._pod, name, room, self._gates) if room < before else None
-            if lowered is None:
-                continue
-            left = effective(lowered[0], name, self._gates)
-            text = f"lower the request of {name} from {offered(name, before)} to {offered(name, left)}"
-            helped = [*self._tried(text, pod=lowered[0])]
-            yield from helped
-            if helped:
-                return
+            for text, pod in lowered(self._pod, name, room, self._gates):
+                helped = [*self._tried(f"lower the request {text}", pod=pod)]
+                yield from helped
+                if helped:
+                    return
 
     def _all_smaller(
         self, kind: InstanceType, claim: NewClaim, lacking: Mapping[str, Quantity]
@@ -175,12 +171,11 @@ class _Tries:
         """Try requests that all fit the largest type."""
         pod, texts = self._pod, []
         for name in lacking:
-            lowered = lower(pod, name, units(name, _room(kind, claim, name)), self._gates)
-            if lowered is None:
+            smaller = [*lowered(pod, name, whole(name, _room(kind, claim, name)), self._gates)]
+            if not smaller:
                 return
-            before, pod = effective(pod, name, self._gates), lowered[0]
-            left = effective(pod, name, self._gates)
-            texts.append(f"of {name} from {offered(name, before)} to {offered(name, left)}")
+            (text, pod), *_ = smaller
+            texts.append(text)
         yield from self._tried(f"lower the requests {' and '.join(texts)}", pod=pod)
 
     def _largest(self, claim: NewClaim, names: Iterable[str]) -> tuple[InstanceType, dict[str, Quantity]]:
@@ -190,7 +185,7 @@ class _Tries:
         for kind in (one for one in self._types if one.name in allowed):
             rooms = {name: _room(kind, claim, name) for name in names}
             lacking = {name: asked[name] - room for name, room in rooms.items() if asked[name] > room}
-            parts = sum(units(name, one) / max(units(name, asked[name]), 1) for name, one in lacking.items())
+            parts = sum(whole(name, one) / max(whole(name, asked[name]), 1) for name, one in lacking.items())
             found.append((parts, len(found), kind, lacking))
         _, _, kind, lacking = min(found, key=lambda one: one[:2])
         return kind, lacking
@@ -240,6 +235,14 @@ class _Tries:
         yield from helped or self._tried("raise the limits of the pool", pool=free)
 
 
+def lowered(pod: Pod, name: str, room: int, gates: PodGates) -> Iterator[tuple[str, Pod]]:
+    """Yield a pod whose request of a resource fits the room, with a text; nothing if that cannot be less."""
+    before = effective(pod, name, gates)
+    if room < before and (smaller := lower(pod, name, room, gates)) is not None:
+        left = effective(smaller[0], name, gates)
+        yield f"of {name} from {offered(name, before)} to {offered(name, left)}", smaller[0]
+
+
 def tolerating(pod: Pod, taints: Sequence[Taint]) -> Iterator[tuple[str, Pod]]:
     """Yield a pod that tolerates the taints that reject it, with a text; nothing if there are none."""
     having = pod.spec.tolerations
@@ -263,16 +266,11 @@ def _room(kind: InstanceType, claim: NewClaim, name: str) -> Quantity:
     return have if have.sign() > 0 else _NOTHING
 
 
-def units(name: str, amount: Quantity) -> int:
-    """Return an amount in milli-cores, or in whole units of another resource."""
-    return amount.milli_value() if name == "cpu" else amount.value()
-
-
 def _rooms(name: str, claim: NewClaim, types: Iterable[InstanceType]) -> list[int]:
     """How much of a resource types of a claim leave, each amount once, the most first."""
     allowed = {one.name for one in claim.types}
     return sorted(
-        {units(name, _room(one, claim, name)) for one in types if one.name in allowed}, reverse=True
+        {whole(name, _room(one, claim, name)) for one in types if one.name in allowed}, reverse=True
     )
 
 

@@ -17,7 +17,7 @@ from moorage.objects import Node, NodePool, Object, Pod
 from moorage.objects.model.workload import DaemonSet
 from moorage.objects.read.object_defaults import defaults
 from moorage.objects.validate.validate_object import validate
-from moorage.objects.workloads.ages import newest, seconds
+from moorage.objects.workloads.ages import now_of
 from moorage.scheduler import PodScheduler
 
 from .cluster_autoscaler import ClusterAutoscaler, Memory, ScaleUpResult
@@ -191,9 +191,8 @@ class GroupScaler:
         scheduler, seed = self._scheduler, self._growth.seed
         nodes: list[Node] = scheduler.client.list(Node)[0]
         stored: list[Pod] = scheduler.client.list(Pod)[0]
-        youngest = newest(chain[Object](nodes, stored))
         delay = max((scale_up_delay(pod, self.flags) for pod in waiting), default=0.0)
-        now = (seconds(youngest) if youngest else 0.0) + STABLE + delay + 1.0
+        now = now_of(chain[Object](nodes, stored)) + STABLE + delay + 1.0
         group_of = group_by_node(self.settings.node_groups, nodes)
         player = ClusterAutoscaler(groups_of(self.settings), self.flags, Memory(), False)
         draw = np.random.default_rng(seed).integers

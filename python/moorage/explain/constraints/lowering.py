@@ -69,7 +69,7 @@ def effective(pod: Pod, resource: str, gates: PodGates) -> int:
     int
         Millicores, bytes, or the resource's own unit.
     """
-    return _whole(resource, asked_by(pod, gates).get(resource, ZERO))
+    return whole(resource, asked_by(pod, gates).get(resource, ZERO))
 
 
 def lower(pod: Pod, resource: str, target: int, gates: PodGates) -> tuple[Pod, list[Edit]] | None:
@@ -145,12 +145,12 @@ def _in_proportion(
 ) -> list[tuple[_Place, Quantity]]:
     """Scale all requests by the same factor, rounded down. The remainder goes to the first places that can
     use it."""
-    fixed = _whole(resource, Quantity(pod.spec.overhead.get(resource, 0)))
+    fixed = whole(resource, Quantity(pod.spec.overhead.get(resource, 0)))
     factor = Fraction(max(target - fixed, 0), max(effective(pod, resource, gates) - fixed, 1))
     values = [(place, _quantity(resource, int(_floor(resource, place.amount) * factor))) for place in places]
     for at, (place, value) in enumerate(values):
         spare = target - effective(_set(pod, resource, values), resource, gates)
-        more = min(_whole(resource, value) + max(spare, 0), _floor(resource, place.amount))
+        more = min(whole(resource, value) + max(spare, 0), _floor(resource, place.amount))
         tried = [*values[:at], (place, _quantity(resource, more)), *values[at + 1 :]]
         if _is_enough(_set(pod, resource, tried), resource, target, gates):
             values = tried
@@ -198,18 +198,18 @@ def _quantity(resource: str, amount: int) -> Quantity:
     return Quantity(f"{amount}m" if resource == "cpu" else amount)
 
 
-def _whole(resource: str, quantity: Quantity) -> int:
+def whole(resource: str, quantity: Quantity) -> int:
     """Return the quantity in integer units, rounded up as the scheduler does with requests."""
     return quantity.milli_value() if resource == "cpu" else quantity.value()
 
 
 def _floor(resource: str, quantity: Quantity) -> int:
     """Return the quantity in integer units, rounded down."""
-    whole = _whole(resource, quantity)
-    return whole - (_quantity(resource, whole) > quantity)
+    up = whole(resource, quantity)
+    return up - (_quantity(resource, up) > quantity)
 
 
 def _shown(resource: str, quantity: Quantity) -> str:
     """Return the shortest text of a quantity; fractions of the unit are kept."""
-    whole = _whole(resource, quantity)
-    return quantity_text(resource, whole) if _quantity(resource, whole) == quantity else str(quantity)
+    up = whole(resource, quantity)
+    return quantity_text(resource, up) if _quantity(resource, up) == quantity else str(quantity)

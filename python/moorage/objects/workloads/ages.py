@@ -28,6 +28,12 @@ def newest_timestamp(cluster: Cluster) -> str | None:
     return newest(chain(cluster.nodes, cluster.pods, cluster.finished, cluster.others))
 
 
+def now_of(objects: Iterable[Object]) -> float:
+    """Return the time of the newest of some objects, which stands for now; 0 where none has one."""
+    youngest = newest(objects)
+    return seconds(youngest) if youngest else 0.0
+
+
 def newest(objects: Iterable[Object]) -> str | None:
     """Return the creation timestamp of the newest of some objects; None where none has one."""
     timestamps = dict.fromkeys(map(_CREATED, objects))

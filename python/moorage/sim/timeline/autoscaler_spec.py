@@ -6,14 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-from msgspec.structs import replace
 
-from moorage.autoscaling.group_settings import GroupSettings, Strict, Time, checked_groups, time_of
+from moorage.autoscaling.group_settings import GroupSettings, Strict, Time, checked_groups, in_seconds
 from moorage.autoscaling.group_settings import NodeGroup as NodeGroup
 from moorage.errors import InputError, located
 from moorage.objects import Node, Object
 from moorage.objects.read.write import object_to_dict
 from moorage.objects.time_spans import parse_moment
+
+LEAST_INTERVAL = 0.001
+"""Seconds between scans."""
 
 
 class KarpenterTimes(Strict, frozen=True):
@@ -95,8 +97,11 @@ def checked(spec: AutoscalerSpec, templates: Mapping[str, Object]) -> Autoscaler
     for at, group in enumerate(spec.node_groups):
         if group.template is None:
             raise InputError("required", obj=f"node group {group.name}", path=f"nodeGroups[{at}].template")
-    interval = time_of(spec.scan_interval, "scanInterval", 0.001)
-    return replace(checked_groups(spec, templates), scan_interval=interval)
+    spec = in_seconds(spec)
+    if float(spec.scan_interval) < LEAST_INTERVAL:
+        why = f"must be at least {LEAST_INTERVAL} seconds, not {spec.scan_interval:g}"
+        raise InputError(why, path="scanInterval")
+    return checked_groups(spec, templates)
 
 
 def spec_value(spec: AutoscalerSpec) -> dict[str, Any]:
@@ -110,14 +115,8 @@ def spec_value(spec: AutoscalerSpec) -> dict[str, Any]:
 def _karpenter(spec: AutoscalerSpec, times: KarpenterTimes) -> AutoscalerSpec:
     if spec != AutoscalerSpec(karpenter=times):
         raise InputError("makes nodes of NodePools: leave out all other fields", path="karpenter")
-    names = ("batch_idle", "batch_max", "launch_time", "registration_time", "initialization_time")
     with located(path="karpenter"):
-        read = {name: time_of(getattr(times, name), _field(name)) for name in names}
+        read = in_seconds(times)
         if times.start_time is not None:
             parse_moment(times.start_time, "startTime")
-    return AutoscalerSpec(karpenter=replace(times, **read))
-
-
-def _field(name: str) -> str:
-    first, *others = name.split("_")
-    return first + "".join(map(str.capitalize, others))
+    return AutoscalerSpec(karpenter=read)

@@ -32,7 +32,7 @@ from .karpenter.karpenter_options import VERSION
 from .karpenter.pods.pod_validation import is_reschedulable
 from .launched_nodes import remove_claims
 from .least_price import LEFT_OUT, least_price
-from .node_prices import foreign_zones
+from .node_prices import NodesPrice, foreign_zones
 from .pending_provisioning import check_options, pass_question
 from .scale_up_answer import NewNode, WaitingPod
 from .scalers import Growth, make_nodes
@@ -85,21 +85,6 @@ class RemovalStep(NamedTuple):
         for name in ("replacements", "extra", "waiting"):
             found[name] = [one.to_dict() for one in getattr(self, name)]
         return found
-
-
-class NodesPrice(NamedTuple):
-    """The nodes of pools: how many, their price per hour, and how many have no known price."""
-
-    nodes: int
-    price: float
-    unknown: int
-
-    def __str__(self) -> str:
-        nodes = number_of(self.nodes, "node", "nodes")
-        if self.unknown == self.nodes:
-            return nodes if not self.nodes else f"{nodes} of unknown price"
-        unknown = f" without {self.unknown} of unknown price" if self.unknown else ""
-        return f"{nodes} at {self.price:.2f} $/h{unknown}"
 
 
 class Draw(NamedTuple):
@@ -273,9 +258,7 @@ def consolidate(
 
 
 def _prices(view: ClusterView) -> NodesPrice:
-    prices = [price_of(view.type_of(state), state) for state in view.states if state.claim is not None]
-    known = [price for price in prices if price is not None]
-    return NodesPrice(len(prices), sum(known), len(prices) - len(known))
+    return NodesPrice.of([price_of(view.type_of(one), one) for one in view.states if one.claim is not None])
 
 
 class ConsolidationRounds:

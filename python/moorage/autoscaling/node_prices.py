@@ -2,13 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
-from moorage.errors import examples
+from moorage.errors import examples, number_of
 from moorage.objects import Node
 
 from .instance_types.instance_type import InstanceType
 from .instance_types.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
+
+
+class NodesPrice(NamedTuple):
+    """How many nodes there are, their price per hour, and how many have no known price."""
+
+    nodes: int
+    price: float
+    unknown: int
+
+    @classmethod
+    def of(cls, prices: Sequence[float | None]) -> NodesPrice:
+        known = [price for price in prices if price is not None]
+        return cls(len(prices), sum(known), len(prices) - len(known))
+
+    def __str__(self) -> str:
+        nodes = number_of(self.nodes, "node", "nodes")
+        if self.unknown == self.nodes:
+            return nodes if not self.nodes else f"{nodes} of unknown price"
+        unknown = f" without {self.unknown} of unknown price" if self.unknown else ""
+        return f"{nodes} at {self.price:.2f} $/h{unknown}"
 
 
 def foreign_zones(nodes: Iterable[Node], types: Iterable[InstanceType]) -> list[str]:
@@ -21,10 +42,10 @@ def foreign_zones(nodes: Iterable[Node], types: Iterable[InstanceType]) -> list[
     return [f"The instance types are offered in {elsewhere} alone; the nodes are in {here}."]
 
 
-def price_of_nodes(nodes: Iterable[Node], types: Sequence[InstanceType]) -> tuple[float, int]:
-    """Return the sum of the prices per hour, and how many nodes have no price.
+def prices_by(types: Sequence[InstanceType]) -> Callable[[Node], float | None]:
+    """Return what a node costs per hour; None if that is not known.
 
-    A node costs what the offering of its type, zone and capacity type does; one without a label for
+    A node costs what the cheapest offering of its type, zone and capacity type does; one without a label for
     the capacity type counts as on demand.
     """
     prices: dict[tuple[str, str, str], float] = {}
@@ -32,10 +53,10 @@ def price_of_nodes(nodes: Iterable[Node], types: Sequence[InstanceType]) -> tupl
         for one in kind.offerings:
             key = kind.name, one.zone, one.capacity_type
             prices[key] = min(one.price, prices.get(key, one.price))
-    total, unknown = 0.0, 0
-    for node in nodes:
+
+    def price_of(node: Node) -> float | None:
         labels = node.metadata.labels
         capacity_type = labels.get(CAPACITY_TYPE) or "on-demand"
-        price = prices.get((labels.get(INSTANCE_TYPE, ""), labels.get(ZONE, ""), capacity_type))
-        total, unknown = total + (price or 0.0), unknown + (price is None)
-    return total, unknown
+        return prices.get((labels.get(INSTANCE_TYPE, ""), labels.get(ZONE, ""), capacity_type))
+
+    return price_of

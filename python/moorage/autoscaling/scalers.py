@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, count, islice
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -29,8 +29,8 @@ from .instance_types.instance_type import InstanceType, Offering
 from .instance_types.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
 from .karpenter.karpenter_options import KarpenterOptions
 from .karpenter.new_nodes_result import NewClaim
-from .launched_nodes import claim_and_node
-from .node_prices import price_of_nodes
+from .launched_nodes import claim_and_node, new_name
+from .node_prices import prices_by
 from .pending_provisioning import Types, provision_pods
 from .scale_up_answer import CLUSTER_AUTOSCALER, KARPENTER, NewNode
 
@@ -131,10 +131,11 @@ def make_nodes(
     pools: dict[str, NodePool] = {pool.name: pool for pool in scheduler.client.list(NodePool)[0]}
     taken = _taken_names(scheduler, past_names)
     new, made = list[Object](), dict[str, NewNode]()
-    names = {pool: _new_names(taken, f"{pool}-{{}}".format) for pool in pools}
+    serials = dict[str, int]()
     for claim in claims:
         assert claim.cheapest is not None
-        name = next(one for one in names[claim.pool] if one not in made)
+        name = new_name(serials, claim.pool, f"{claim.pool}-{{}}".format, taken.__contains__)
+        taken.add(name)
         made[name] = NewNode(name, claim.pool, *claim.cheapest[:3], claim.price, turn)
         new += claim_and_node(claim, name, pools[claim.pool])
     return made, create(scheduler, new)
@@ -142,11 +143,6 @@ def make_nodes(
 
 def _taken_names(scheduler: PodScheduler, past_names: Collection[str]) -> set[str]:
     return {node.name for node in scheduler.client.list(Node)[0]} | {*past_names}
-
-
-def _new_names(taken: Collection[str], name_of: Callable[[int], str]) -> Iterator[str]:
-    """Names that no node has."""
-    return (name for name in map(name_of, count(1)) if name not in taken)
 
 
 def create(scheduler: PodScheduler, new: Iterable[Object]) -> list[Object]:
@@ -247,12 +243,14 @@ class GroupScaler:
         taken = _taken_names(self._scheduler, self._growth.past_names)
         there = {node.name: node for node in client.list(Node)[0]}
         daemons = {one.key for one in client.list(DaemonSet)[0]}
-        copies, objects = NodeCopies(client), list[Object]()
+        copies, objects, serials = NodeCopies(client), list[Object](), dict[str, int]()
         for name, number in new.items():
             group, template = self.groups[name], templates[name]
             like = there.get(template.like)
             price = self.price(group, template.node)
-            for fresh in islice(_new_names(taken | made.keys(), group.node_name), number):
+            for _ in range(number):
+                fresh = new_name(serials, name, group.node_name, taken.__contains__)
+                taken.add(fresh)
                 node = _new_node(copies, like, template, group, fresh)
                 objects += [node, *(() if like is None else copies.parts(like, node))]
                 objects += _own_pods(template.copy(fresh), fresh, daemons)
@@ -266,8 +264,7 @@ class GroupScaler:
         types = self._growth.types
         if group.price is not None or types is None or isinstance(types, Mapping):
             return group.price
-        price, unknown = price_of_nodes([node], types)
-        return None if unknown else price
+        return prices_by(types)(node)
 
 
 def _new_node(copies: NodeCopies, like: Node | None, template: Template, group: NodeGroup, name: str) -> Node:

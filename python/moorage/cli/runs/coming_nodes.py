@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from moorage.autoscaling import Growth, InstanceType, ScaleUp
 from moorage.autoscaling.group_refusals import group_refusals
 from moorage.autoscaling.group_settings import group_by_node
-from moorage.autoscaling.node_prices import price_of_nodes
+from moorage.autoscaling.node_prices import NodesPrice, prices_by
 from moorage.autoscaling.pool_refusals import pool_refusals
 from moorage.autoscaling.scale_up_answer import (
     CLUSTER_AUTOSCALER,
@@ -73,20 +73,17 @@ class ComingNodes(NamedTuple):
         groups = self.growth.groups.node_groups if self.growth.groups is not None else []
         known = {*group_by_node(groups, nodes).values()}
         unknown = [one.name for one in groups if one.template is None and one.name not in known]
-        return Grown(up, self, waited + bool(up.waiting), before, len(nodes), tuple(unknown))
+        return Grown(up, self, waited + bool(up.waiting), before, tuple(unknown))
 
-    def _price_of(self, nodes: Sequence[Node]) -> tuple[float, int] | None:
-        """What nodes cost, by their groups or else their types, and how many have no price; None without any
-        price."""
+    def _price_of(self, nodes: Sequence[Node]) -> NodesPrice | None:
+        """What nodes cost, by their groups or else their types; None without any price."""
         groups = self.growth.groups.node_groups if self.growth.groups is not None else []
         priced = {one.name: one.price for one in groups if one.price is not None}
         if self.types is None and not priced:
             return None
-        group_of = group_by_node(groups, nodes)
-        own = [priced[name] for name in group_of.values() if name in priced]
-        others = [node for node in nodes if group_of.get(node.name) not in priced]
-        total, unknown = price_of_nodes(others, self.types or ())
-        return total + sum(own), unknown
+        group_of, price_of = group_by_node(groups, nodes), prices_by(self.types or ())
+        of_groups = {name: priced[group] for name, group in group_of.items() if group in priced}
+        return NodesPrice.of([of_groups.get(node.name, price_of(node)) for node in nodes])
 
 
 def ahead_of_replicas(
@@ -136,10 +133,8 @@ class Grown(NamedTuple):
     ----------
     waited : int
         In how many draws a pod waits.
-    before : (float, int) or None
-        What the nodes before cost, and how many of them have no price.
-    nodes : int
-        How many there were before.
+    before : NodesPrice or None
+        Of the nodes before.
     unknown : tuple of str
         Node groups of which there is neither a node nor a template.
     """
@@ -147,8 +142,7 @@ class Grown(NamedTuple):
     up: ScaleUp
     coming: ComingNodes
     waited: int
-    before: tuple[float, int] | None
-    nodes: int
+    before: NodesPrice | None
     unknown: tuple[str, ...] = ()
 
     @property
@@ -188,11 +182,11 @@ class Grown(NamedTuple):
     def _prices(self) -> str:
         if self.before is None or self.up.price is None:
             return ""
-        price, unknown = self.before
+        before, price, unknown = self.before
         without = f", without {number_of(unknown, 'node', 'nodes')} of unknown price" if unknown else ""
-        after = self.nodes + len(self.up.nodes)
+        after = before + len(self.up.nodes)
         return (
-            f"{number_of(self.nodes, 'node', 'nodes')} at {price:.2f} $/h before, {after} at "
+            f"{number_of(before, 'node', 'nodes')} at {price:.2f} $/h before, {after} at "
             f"{price + self.up.price:.2f} $/h after{without}"
         )
 
@@ -236,12 +230,12 @@ class Grown(NamedTuple):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as a JSON value."""
-        prices = None if self.before is None else {"before": self.before[0], "unknown": self.before[1]}
+        before = self.before
         return self.up.to_dict() | {
             "types": self.coming.sources.get(KARPENTER, ""),
             "nodeGroups": self.coming.sources.get(CLUSTER_AUTOSCALER, ""),
             "notSimulated": list(self.coming.ignored),
-            "prices": prices,
+            "prices": None if before is None else {"before": before.price, "unknown": before.unknown},
             "draws": self.coming.draws,
             "drawsThatWait": self.waited,
         }

@@ -61,8 +61,8 @@ class Alternative:
         if (grown := done.grown) is not None:
             found["new nodes"] = len(grown.up.nodes)
             found |= {} if grown.up.price is None else {"new nodes $/h": round(grown.up.price, 4)}
-            if grown.up.price is not None and grown.before is not None and not grown.before[1]:
-                found["nodes $/h"] = round(grown.before[0] + grown.up.price, 4)
+            if grown.up.price is not None and grown.before is not None and not grown.before.unknown:
+                found["nodes $/h"] = round(grown.before.price + grown.up.price, 4)
         for use in summary.use:
             if (percent := _use(done.scheduler, use.resource)) is not None:
                 found[f"{use.resource} use %"] = percent

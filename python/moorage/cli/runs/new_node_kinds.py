@@ -8,7 +8,7 @@ from itertools import chain
 
 from moorage.autoscaling import Growth, InstanceType, seen_types
 from moorage.autoscaling.instance_types.labels import POOL
-from moorage.autoscaling.node_prices import foreign_zones, price_of_nodes
+from moorage.autoscaling.node_prices import foreign_zones, prices_by
 from moorage.autoscaling.pool_templates import PoolTemplates, pool_templates
 from moorage.autoscaling.scalers import GroupScaler
 from moorage.autoscaling.scaling_rounds import scale_up
@@ -102,10 +102,9 @@ def prices_of(
     scheduler: Scheduler, templates: Sequence[str | Node], types: Sequence[InstanceType]
 ) -> dict[str, float]:
     """Return what nodes of templates cost by instance types."""
-    found = dict[str, float]()
+    found, price_of = dict[str, float](), prices_by(types)
     for one in templates:
         node = scheduler.client.get(Node, one.partition(",")[0]) if isinstance(one, str) else one
-        price, unknown = price_of_nodes([node], types)
-        if not unknown:
+        if (price := price_of(node)) is not None:
             found[one if isinstance(one, str) else one.name] = price
     return found

@@ -15,6 +15,7 @@ from msgspec import structs
 from moorage.autoscaling.cluster_autoscaler import ClusterAutoscaler, Loop, ScaleDownResult, ScaleUpRequest
 from moorage.autoscaling.cluster_autoscaler.pods_to_help import created, scale_up_delay
 from moorage.autoscaling.group_settings import flags_of, group_by_node, groups_of
+from moorage.autoscaling.launched_nodes import new_name
 from moorage.objects import Node, ObjectMeta, Pod
 from moorage.objects.model.node import HOSTNAME
 from moorage.sim.timeline.autoscaler_spec import AutoscalerSpec
@@ -234,12 +235,9 @@ class Autoscaler:
 
     def _name(self, group: str) -> str:
         """Return the name of a new node."""
-        serials, find_row = self.state.serials, self._replayer.scheduler.cache.state.find_row
-        while True:
-            serials[group] = serials.get(group, 0) + 1
-            name = self._groups[group].node_name(serials[group])
-            if find_row(name) is None:
-                return name
+        find_row = self._replayer.scheduler.cache.state.find_row
+        name_of = self._groups[group].node_name
+        return new_name(self.state.serials, group, name_of, lambda name: find_row(name) is not None)
 
     def _node(self, group: str, name: str) -> Node:
         """Return a new node of a group."""

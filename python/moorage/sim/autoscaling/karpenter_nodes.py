@@ -17,7 +17,7 @@ from moorage.autoscaling.karpenter.claims.catalogue import Catalogue
 from moorage.autoscaling.karpenter.disruption.claim_conditions import HASH, HASH_VERSION
 from moorage.autoscaling.karpenter.nodes.state_nodes import INITIALIZED
 from moorage.autoscaling.karpenter.pods.pod_validation import is_terminal, owned_by
-from moorage.autoscaling.launched_nodes import READY_CLAIM, claim_and_node, ready_since
+from moorage.autoscaling.launched_nodes import READY_CLAIM, claim_and_node, new_name, ready_since
 from moorage.autoscaling.pending_provisioning import PassQuestion, pass_question
 from moorage.changes.change import with_own_uids
 from moorage.objects import Condition, Node, NodeClaim, NodePool, Object, Pod, Taint
@@ -115,12 +115,8 @@ class KarpenterNodes:
 
     def _name(self, pool: str) -> str:
         """Return the name of a new node."""
-        serials = self.state.serials
         taken = {one.name for kind in (Node, NodeClaim) for one in self.client.list(kind)[0]}
-        while True:
-            serials[pool] = serials.get(pool, 0) + 1
-            if f"{pool}-{serials[pool]}" not in taken:
-                return f"{pool}-{serials[pool]}"
+        return new_name(self.state.serials, pool, f"{pool}-{{}}".format, taken.__contains__)
 
     def go_on(self, now: float) -> bool:
         """Have nodes register or become ready whose time has come; return whether there were any."""

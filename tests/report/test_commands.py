@@ -261,6 +261,11 @@ def test_warnings_stand_on_the_page_and_folders_do_not(run: Any, tmp_path: Path)
     assert str(tmp_path) not in page
     compared = run("compare", "as-is", str(cluster), "-f", str(cluster), "-o", "html")
     assert str(tmp_path) not in compared
+    (spaced := tmp_path / "my files").mkdir()
+    (cluster := spaced / "shop.yaml").write_text((ROOT / "examples/shop/cluster.yaml").read_text())
+    checked = run("check", "-f", str(cluster), "--scale", "deploy/shop/web=99", "-o", "html")
+    assert (str(tmp_path) in checked, "my files" in checked) == (False, False)
+    assert "explain deployment/shop/web -f 'shop.yaml' --scale deploy/shop/web=99" in Read(checked).text
 
 
 def test_the_page_of_check_has_the_answer(run: Any) -> None:

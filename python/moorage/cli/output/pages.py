@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Release = Mapping[str, str]
 """``version`` and ``reason`` of a release that decides; the reason may be ""."""
-FOLDERS = re.compile(r"(^|[=, ])/(?:[^/=,]*/)+")
+FOLDERS = re.compile(r"(^|[=, '])/(?:(?:[^/=,; ]| (?!-))*/)+")
 """The folders of an absolute path: where a command ran is not what it was asked."""
 
 

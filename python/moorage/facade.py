@@ -952,7 +952,7 @@ class Scheduler(PodScheduler):
         Parameters
         ----------
         nodes : sequence of str, optional
-            Names; by default all nodes.
+            Names, with all of their workloads; by default all nodes, with the three that hold most.
         by : str, optional
             "zone", "region", "pool", or the key of a label: one result for each value, sorted, and at last
             one, "(none)", for the nodes without the label. By default one for each node, in list order.

@@ -702,7 +702,7 @@ metadata: {name: a}
         ("hpa/web", "hpa/web: a HorizontalPodAutoscaler has no pods of its own; name a pod or a workload"),
         (
             "node/a",
-            "node/a: a Node is not scheduled; moorage nodes shows its room, and explain POD --why-not a why",
+            "there is no NodePool and no node group, so no autoscaler removes node a; moorage nodes shows",
         ),
         (
             "a",

@@ -33,6 +33,13 @@ def test_nodes_without_the_label_have_a_row_of_their_own() -> None:
     assert [room.name for room in Scheduler(Cluster(nodes=nodes)).node_room(["b"], by="zone")] == ["(none)"]
 
 
+def test_nodes_that_are_named_have_all_of_their_workloads() -> None:
+    pods = [pod(name, on="a", requests={"cpu": 1}) for name in "pqrs"]
+    scheduler = Scheduler(Cluster(nodes=[node("a", cpu="8")], pods=pods))
+    holders = [[one.workload for one in scheduler.node_room(names)[0].holders] for names in (None, ["a"])]
+    assert holders == [["pod/p", "pod/q", "pod/r"], ["pod/p", "pod/q", "pod/r", "pod/s"]]
+
+
 def test_a_row_has_the_zone_and_the_pool_that_its_nodes_share() -> None:
     nodes = [node("a", "z"), node("b", "y"), node("c", "y")]
     for one, pool in zip(nodes, ("new", "new", "old"), strict=True):

@@ -169,9 +169,19 @@ def test_a_node_shows_its_room_and_what_holds_it(
     twin = serve(TEAM)
     twin.visit()
     name = "ip-10-0-1-28.eu-west-1.compute.internal"
+    twin.pick("#resource", "memory")
+    assert "memory" in twin.one(f"#map [data-name='{name}']").get_attribute("aria-label")
+    twin.one("#as-table summary").click()
+    shares = [float(row[3].removesuffix(" %")) for row in twin.rows("#as-table")]
+    assert shares == sorted(shares, reverse=True) != sorted(shares)
     twin.one(f"#map [data-name='{name}']").click()
     assert twin.answer() == name
     assert ["deployment/svc-30", "payments", "1"] in [row[:3] for row in twin.rows("#answer")]
+    assert len(twin.rows("#answer [aria-label=Workloads]")) == 3
+    twin.press("All its workloads")
+    twin.until("return document.querySelectorAll('#answer [aria-label=Workloads] tbody tr').length > 3")
+    assert twin.answer() == name
+    assert f"--selector={name}" in twin.one("#answer .about code").text
     twin.press("deployment/svc-30")
     twin.until("return document.querySelector('#answer-title').textContent !== arguments[0]", name)
     assert "svc-30" in twin.answer()

@@ -64,7 +64,7 @@ class Room(Struct, frozen=True):
     taints : tuple of str
         ``KEY=VALUE:EFFECT``, of any of the nodes.
     holders : tuple of Holder
-        The workloads that hold the largest share of a resource there.
+        The workloads there, those with the largest share of a resource first.
     """
 
     name: str
@@ -100,14 +100,14 @@ def node_room(scheduler: PodScheduler, names: Sequence[str] | None = None, by: s
         labelled = {row for its in every.values() for row in its}
         listed.append((NO_LABEL, [row for row in rows if row not in labelled]))
         groups = {name: its for name, of_value in listed if (its := [row for row in of_value if row in kept])}
-    return _Rooms(scheduler).of(groups)
+    return _Rooms(scheduler, HOLDERS if names is None else None).of(groups)
 
 
 class _Rooms:
     """The columns of a node table, and the workloads of its pods."""
 
-    def __init__(self, scheduler: PodScheduler) -> None:
-        self.scheduler, table = scheduler, scheduler.table
+    def __init__(self, scheduler: PodScheduler, most: int | None) -> None:
+        self.scheduler, self.most, table = scheduler, most, scheduler.table
         self.allocatable = {name: table.column("allocatable", name) for name in table.allocatable}
         self.requested = {name: table.column("requested", name) for name in table.allocatable}
         self.zone, self.pool = common_value(scheduler, "zone"), common_value(scheduler, "pool")
@@ -150,7 +150,7 @@ class _Rooms:
         return {name: amount for name in names if name != PODS and (amount := self._free(name, best))}
 
     def _holders(self, rows: list[int], allocatable: dict[str, int]) -> tuple[Holder, ...]:
-        """Return the workloads with the largest share of a resource."""
+        """Return the workloads, those with the largest share of a resource first."""
         state = self.scheduler.cache.state
         pods, requested = Counter[Workload](), dict[Workload, Counter[str]]()
         for row in rows:
@@ -166,7 +166,7 @@ class _Rooms:
                 (need / allocatable[name] for name, need in needs if allocatable.get(name)), default=0.0
             )
 
-        first = sorted(pods, key=lambda one: -share(one))[:HOLDERS]
+        first = sorted(pods, key=lambda one: -share(one))[: self.most]
         return tuple([Holder(one.namespace, one.text, pods[one], dict(requested[one])) for one in first])
 
 

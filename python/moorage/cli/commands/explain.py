@@ -167,8 +167,8 @@ def _explain_node(name: str, output: str, options: dict[str, Any]) -> int:
     from moorage.autoscaling.group_fates import group_node_fate
     from moorage.autoscaling.node_fates import node_fate
     from moorage.cli.output.printing import told, write_answer
-    from moorage.cli.runs.absent_targets import not_placed
-    from moorage.objects import Node, NodePool
+    from moorage.cli.runs.absent_targets import about_nodes
+    from moorage.objects import NodePool
     from moorage.report import answer_page
 
     preparation = _prepare(options)
@@ -183,7 +183,11 @@ def _explain_node(name: str, output: str, options: dict[str, Any]) -> int:
     if fate is None and not scheduler.client.list(NodePool)[0]:
         if growth.groups is not None:
             raise InputError(f"node {name} is in no node group, so it stays", source="TARGET")
-        raise InputError(f"node/{name}: {not_placed(scheduler, Node, name)}", source="TARGET")
+        raise InputError(
+            f"there is no NodePool and no node group, so no autoscaler removes node {name}; "
+            f"{about_nodes(name)}",
+            source="TARGET",
+        )
     with located(source="--at"):
         fate = fate or node_fate(scheduler, growth, name, at)
     warnings = [*preparation.warnings, *fate.notes]

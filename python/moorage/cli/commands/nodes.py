@@ -45,7 +45,13 @@ if TYPE_CHECKING:
     help="Show a row for each value of a node label; or what the pods of each namespace request, and the use "
     "of its quotas, which -n shows of one.",
 )
-@click.option("-l", "--selector", default="", help="Show only nodes with these labels, in kubectl's syntax.")
+@click.option(
+    "-l",
+    "--selector",
+    default="",
+    help="Show only the node of this name, or nodes with these labels, in kubectl's syntax, and in wide and "
+    "json all of their workloads.",
+)
 @click.option(
     "--sort-by",
     default="name",

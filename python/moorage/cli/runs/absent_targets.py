@@ -58,7 +58,7 @@ def absent_pod(scheduler: Scheduler, name: str, place: str) -> str:
         "" if nothing else has the name.
     """
     if any(node.name == name for node in scheduler.client.list(Node)[0]):
-        return f", but a Node; {_about_nodes(name)}"
+        return f", but a Node; {about_nodes(name)}"
     for waiting in scheduler.suspended():
         if waiting.name == name and place in ("", waiting.namespace):
             return f", but {waiting.text}: {SUSPENDED}"
@@ -77,7 +77,7 @@ def not_placed(scheduler: Scheduler, kind: type[Object], name: str) -> str:
         NAME or NAMESPACE/NAME.
     """
     if kind is Node:
-        return f"a Node is not scheduled; {_about_nodes(name)}"
+        return f"a Node is not scheduled; {about_nodes(name)}"
     if kind is CompositePodGroup:
         namespace, _, name = name.rpartition("/")
         listed: list[CompositePodGroup] = scheduler.client.list(CompositePodGroup, namespace)[0]
@@ -88,7 +88,7 @@ def not_placed(scheduler: Scheduler, kind: type[Object], name: str) -> str:
     return f"a {kind.__name__} has no pods of its own; name a pod or a workload, such as deploy/web"
 
 
-def _about_nodes(name: str) -> str:
+def about_nodes(name: str) -> str:
     return f"moorage nodes shows its room, and explain POD --why-not {name} why a pod is not on it"
 
 

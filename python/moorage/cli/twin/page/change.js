@@ -40,7 +40,7 @@ const QUESTIONS = [
   {path: "explain", text: "Why does a pod get a node, or none?", fields: [{name: "target", label: "Pod or workload", list: "known-workloads", hint: "shop/web-0"}, {name: "why-not", label: "Why not on node", list: "known-nodes", optional: true}],
     query: (values) => given(values, "target", "why-not")},
   {path: "capacity", text: "How many more fit?", fields: [TEMPLATE, {...NUMBER("In gangs of", ""), name: "gang", optional: true}], query: (values) => given({...values, pod: values.pod || "-"}, "pod", "gang")},
-  {path: "plan/nodes", text: "How many nodes do waiting pods need?", fields: [{name: "like", label: "Like node (NodePools)", list: "known-nodes", optional: true}], query: (values) => given(values, "like")},
+  {path: "plan/nodes", text: "How many nodes do waiting pods need?", fields: [{name: "like", label: "Like node, or leave empty for NodePools and node groups", list: "known-nodes", optional: true}], query: (values) => given(values, "like")},
   {path: "plan/drain", text: "In which order can nodes be drained?", fields: [NODES], query: ({nodes}) => [["names", nodes]]},
   {path: "plan/consolidate", text: "Which nodes would Karpenter remove?"},
   {path: "compare", key: "release", text: "Would another release decide otherwise?", fields: [{name: "from", label: "From", value: "1.36"}, {name: "to", label: "To", value: "1.37"}],

@@ -6,7 +6,7 @@ import {announce, byId, count, element, link, scrolled, table, theme} from "./do
 import {ask, askJson, hashOf, Refusal, questionOf, sameQuestion, token} from "./twin.js";
 
 const STATE_SECONDS = 5, NAMES = 3;
-let nodes = [], overview = null, asked = null, running = null, before = null;
+let nodes = [], overview = null, asked = null, running = null, before = null, changed = null;
 
 // ---- the address says what is asked -------------------------------------------------------------------------
 // Ask a question: it becomes the address of the page, so that "back" and links work.
@@ -84,7 +84,9 @@ async function showAfter(question, signal) {
   byId("nodes").setAttribute("aria-busy", "true");
   try {
     const found = await askJson({path: "nodes", query, body: question.body}, signal);
-    if (!signal.aborted) squares.compare(found.document.items);
+    if (signal.aborted) return;
+    changed = {query, body: question.body};
+    squares.compare(found.document.items);
   } finally {
     byId("nodes").setAttribute("aria-busy", "false");
   }
@@ -102,18 +104,32 @@ function opensOf(question) {
 
 const explain = (target) => open({path: "explain", query: [["target", target]], body: ""});
 
-// A node is known already, on the side of a change that is shown; what would come of it is asked.
-function showNode(question) {
-  const name = question.query.find(([option]) => option === "name")?.[1], node = squares.shown(name);
+// A node is known already, on the side of a change that is shown; all of its workloads, and what would come of it, are asked.
+async function showNode(question) {
+  const {name, workloads} = Object.fromEntries(question.query);
+  let node = squares.shown(name), told = overview;
   if (!overview) return showState(name, [], []);
   if (!node) return refused(new Refusal(404, `the cluster has no node ${name}`), question);
+  if (workloads) {
+    const {query, body} = squares.side === "after" ? changed : {query: [], body: ""};
+    byId("answer").setAttribute("aria-busy", "true");
+    try {
+      told = await askJson({path: "nodes", query: [["selector", name], ...query], body});
+      [node] = told.document.items;
+    } catch (error) {
+      if (sameQuestion(question, asked)) refused(error, question);
+      return;
+    }
+    if (!sameQuestion(question, asked)) return;
+  }
   const act = (text, run) => element("button", {type: "button", onclick: run}, text);
   const actions = element("div", {class: "tools"}, act("Drain it", () => form.begin("drain", {nodes: name})), act("Lose it", () => form.begin("remove-nodes", {nodes: name})),
     act("Move its pods one by one", () => open({path: "plan/drain", query: [["names", name]], body: ""})),
     act("Would an autoscaler remove it?", () => explain(`node/${name}`)));
   const details = nodeDetails(node, (namespace, workload) => link(workload, () => explain(targetOf(namespace, workload))));
+  const more = workloads || node.holders.length < NAMES ? [] : [act("All its workloads", () => open({path: "node", query: [["name", name], ["workloads", "all"]], body: ""}))];
   const side = squares.after ? [element("p", {class: "note"}, `As it is ${squares.side} the change.`)] : [];
-  show(question, overview, {headline: name, parts: [...side, actions, ...details]}, {open, close});
+  show(question, told, {headline: name, parts: [...side, actions, ...details, ...more]}, {open, close});
   focusAnswer(`${name}, node`);
 }
 
@@ -143,7 +159,7 @@ async function readCluster(query = []) {
 
 function suggest(more = []) {
   const options = (values) => [...new Set(values)].filter(Boolean).sort().map((value) => element("option", {value}));
-  byId("known-nodes").replaceChildren(...options([...nodes.flatMap((node) => [node.pool && `pool=${node.pool}`]), ...nodes.map((node) => node.name).slice(0, 2000)]));
+  byId("known-nodes").replaceChildren(...options([...nodes.map((node) => node.zone && `zone=${node.zone}`), ...nodes.map((node) => node.name).slice(0, 2000)]));
   byId("known-zones").replaceChildren(...options(nodes.map((node) => node.zone)));
   const holders = nodes.flatMap((node) => node.holders);
   byId("known-workloads").replaceChildren(...options([...more, ...holders].filter((one) => !one.workload.startsWith("pod/")).map((one) => targetOf(one.namespace, one.workload))));

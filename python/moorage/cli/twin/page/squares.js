@@ -36,8 +36,8 @@ export class Squares {
     this.current = "";
     this.map = byId("map");
     this.buttons = [];
-    for (const id of ["grouping", "search"]) byId(id).addEventListener("input", () => this.draw());
-    byId("resource").addEventListener("input", () => this.paint());
+    for (const [id, event] of [["grouping", "change"], ["search", "input"]]) byId(id).addEventListener(event, () => this.draw());
+    byId("resource").addEventListener("change", () => this.paint());
     for (const radio of document.querySelectorAll("[name=side]")) radio.addEventListener("change", () => this.show(radio.value));
     this.map.addEventListener("click", ({target}) => this.find(target, (node) => this.open(node)));
     this.map.addEventListener("mouseover", ({target}) => this.find(target, (node) => this.read(node)));
@@ -200,8 +200,9 @@ export class Squares {
       const use = [before, ...(this.after ? [after] : [])].map((one) => one ? shareText(percent(one, resource)) : "–");
       return [link(node.name, () => this.open(node)), node.zone, node.pool, ...use, amount(resource, node.allocatable[resource] ?? 0), node.schedulable ? "" : "yes"];
     };
+    const fullest = (one) => percent(one[0], resource) ?? -1, rows = [...this.nodes.values()].sort((one, other) => fullest(other) - fullest(one));
     const uses = this.after ? [`${resource} before`, `${resource} after`] : [resource];
-    box.lastElementChild.replaceWith(scrolled("Nodes", ...table("Nodes", ["node", "zone", "pool", ...uses, "allocatable", "cordoned"], [...this.nodes.values()], row)));
+    box.lastElementChild.replaceWith(scrolled("Nodes", ...table("The fullest first", ["node", "zone", "pool", ...uses, "allocatable", "cordoned"], rows, row)));
   }
 }
 
@@ -224,6 +225,6 @@ export function nodeDetails(node, explain) {
     element("p", {}, [place(node), node.schedulable ? "" : "cordoned", node.taints.length ? `taints ${node.taints.join(", ")}` : "no taints"].filter(Boolean).join("; ")),
     element("p", {}, largest ? `The largest pod that still fits by its requests: ${largest}.` : "No pod fits any more."),
     scrolled("Room", ...table("Room", ["resource", "requested", "allocatable", "free", "use"], resourcesOf([node]), room, [1, 2, 3, 4])),
-    node.holders.length ? scrolled("Workloads that hold most", ...table("Workloads that hold most", ["workload", "namespace", "pods", "requested"], node.holders, holder, [2])) : element("p", {}, "No pod runs here."),
+    node.holders.length ? scrolled("Workloads", ...table("Workloads, those that hold most first", ["workload", "namespace", "pods", "requested"], node.holders, holder, [2])) : element("p", {}, "No pod runs here."),
   ];
 }

@@ -188,9 +188,9 @@ class Scheduler(PodScheduler):
             Claims with their pods, requirements, instance types and prices; pods for nodes that are there;
             and why the others get none, in Karpenter's words.
         """
-        from moorage.autoscaling.pending_provisioning import provision_pods
+        from moorage.autoscaling.pending_provisioning import pass_question
 
-        return provision_pods(self, pods, types, options, seed)
+        return pass_question(self, pods, types, options, seed).answer()
 
     @typed
     def scale_up(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -34,7 +33,7 @@ from .launched_nodes import remove_claims
 from .least_price import LEFT_OUT, least_price
 from .node_prices import NodesPrice, foreign_zones
 from .pending_provisioning import check_options, pass_question
-from .scale_up_answer import NewNode, WaitingPod
+from .scale_up_answer import NewNode, WaitingPod, kinds_of
 from .scalers import Growth, make_nodes
 from .scaling_rounds import grow, left_pods
 
@@ -177,7 +176,7 @@ class Consolidation(Tabular):
                 "reason": [step.reason for step in steps],
                 "decision": [step.decision for step in steps],
                 "nodes": [" ".join(step.nodes) for step in steps],
-                "comes": [_kinds((*step.replacements, *step.extra)) for step in steps],
+                "comes": [kinds_of((*step.replacements, *step.extra)) for step in steps],
                 "saved": _saved(steps),
                 "moved": np.array([step.moved for step in steps], np.int64),
                 "waiting": np.array([len(step.waiting) for step in steps], np.int64),
@@ -205,11 +204,6 @@ def _saved(steps: Sequence[RemovalStep]) -> npt.NDArray[Any] | list[str]:
     if len(known) == len(steps):
         return np.array(known)
     return ["unknown" if step.saved is None else f"{step.saved:.4g}" for step in steps]
-
-
-def _kinds(nodes: Sequence[NewNode]) -> str:
-    counts = Counter(node.kind for node in nodes)
-    return ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
 
 
 def with_draws(scheduler: PodScheduler, growth: Growth, count: int, **how: Any) -> Consolidation:

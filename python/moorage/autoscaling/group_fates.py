@@ -6,21 +6,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from itertools import chain
 from typing import Any
 
 from msgspec import structs
 
-from moorage.objects import Node, Object, Pod, PodDisruptionBudget
+from moorage.objects import Node, Pod, PodDisruptionBudget
 from moorage.objects.time_spans import parse_moment
-from moorage.objects.workloads.ages import now_of
 from moorage.objects.workloads.disruption import BudgetSelectors
 from moorage.scheduler import PodScheduler
 
 from .cluster_autoscaler import ClusterAutoscaler, Memory, ScaleDownResult
 from .cluster_autoscaler.drain_rules import SAFE_TO_EVICT
 from .cluster_autoscaler.scale_down_pass import DISABLED
-from .group_settings import GroupSettings, ScaleDown, flags_of, group_by_node, groups_of
+from .group_settings import GroupSettings, ScaleDown, flags_of, groups_of
 from .node_fates import (
     Freeing,
     NodeFate,
@@ -45,24 +43,24 @@ def group_node_fate(
 ) -> NodeFate | None:
     """Say what becomes of a node of a group once it was unneeded for long enough (at a time as for
     `Scheduler.consolidate`); None for a node of none. Nothing is changed."""
-    settings, nodes = growth.groups, scheduler.client.list(Node)[0]
-    group = group_by_node(settings.node_groups, nodes).get(name) if settings is not None else None
-    if settings is None or group is None:
+    if (settings := growth.groups) is None:
+        return None
+    scaler = GroupScaler(scheduler, growth, settings)
+    group = scaler.group_of().get(name)
+    if group is None:
         return None
     with scheduler.transaction():
         waiting = left_pods(scheduler, scheduler.run())
         now = None if at is None else parse_moment(at, "at")
-        found = _Fate(scheduler, settings, name, group, now)
+        found = _Fate(scheduler, scaler, name, group, now)
         why, moves = found.decide(settings)
         changes, later = freed(why, found.why_with, found.proposals, _MOST_CHANGES)
-    scaler = GroupScaler(scheduler, growth, settings)
-    (node,) = (one for one in nodes if one.name == name)
     note = f"While nodes come for pods that wait ({len(waiting)}), no node is removed."
     return NodeFate(
         name,
         "" if why else "delete",
         "" if why else "Underutilized" if moves else "Empty",
-        scaler.price(scaler.groups[group], node),
+        scaler.price(scaler.groups[group], scheduler.client.get(Node, name)),
         f"{why}; without that {later}" if later else why,
         tuple([one.text for one in changes]),
         "delete" if changes else "",
@@ -76,13 +74,11 @@ class _Fate:
     """Loops about one node."""
 
     def __init__(
-        self, scheduler: PodScheduler, settings: GroupSettings, name: str, group: str, at: float | None
+        self, scheduler: PodScheduler, scaler: GroupScaler, name: str, group: str, at: float | None
     ) -> None:
-        self._scheduler, self._settings, self._name, self._group = scheduler, settings, name, group
-        nodes: list[Node] = scheduler.client.list(Node)[0]
-        self._size = list(group_by_node(settings.node_groups, nodes).values()).count(group)
-        stored: list[Pod] = scheduler.client.list(Pod)[0]
-        self._now = now_of(chain[Object](nodes, stored)) if at is None else at
+        self._scheduler, self._settings, self._name, self._group = scheduler, scaler.settings, name, group
+        self._size = scaler.sizes()[group]
+        self._now = scaler.now() if at is None else at
 
     def _loop(self, settings: GroupSettings) -> tuple[ScaleDownResult, Memory]:
         """A loop in which this node alone is looked at, and was unneeded for long enough."""

@@ -7,9 +7,7 @@ from collections.abc import Iterator
 
 from msgspec import structs
 
-from moorage.explain.constraints.conflicts import term_constraints
 from moorage.explain.constraints.lowering import whole
-from moorage.explain.constraints.node_selection import finer_constraints
 from moorage.framework.plugin.amounts import asked_by
 from moorage.objects import Pod, Quantity
 from moorage.scheduler import PodScheduler
@@ -19,7 +17,7 @@ from .cluster_autoscaler.group_templates import Template
 from .cluster_autoscaler.pods_to_help import is_expendable
 from .cluster_autoscaler.scale_up_pass import FULL
 from .group_settings import GroupSettings, NodeGroup
-from .pool_refusals import PoolRefusal, Remedy, lowered, tolerating
+from .pool_refusals import PoolRefusal, Remedy, lowered, pod_changes
 from .scale_up_answer import price_text
 from .scalers import GroupScaler, Growth
 
@@ -107,10 +105,8 @@ class _Tries:
         pod = self._pod
         for name in asked_by(pod, self._gates):
             yield from self._smaller(name, template, settings)
-        for text, changed in tolerating(pod, template.node.spec.taints):
+        for text, changed in pod_changes(pod, template.node.spec.taints):
             yield from self._tried(text, changed, settings)
-        for constraint in (*term_constraints(pod), *finer_constraints(pod)):
-            yield from self._tried(f"drop {constraint.text} of the pod", constraint.drop(pod), settings)
 
     def _smaller(self, name: str, template: Template, settings: GroupSettings) -> Iterator[Remedy]:
         """Try the largest request of a resource that a new node has room for."""

@@ -104,17 +104,6 @@ def pass_question(
     return PassQuestion(stored, situation, settings, catalogue)
 
 
-def provision_pods(
-    scheduler: PodScheduler,
-    pods: Sequence[Source] | None = None,
-    types: Types | None = None,
-    options: KarpenterOptions | None = None,
-    seed: int = 0,
-) -> Provisioning:
-    """Decide which nodes would be made for pods that wait; see `Scheduler.provision`."""
-    return pass_question(scheduler, pods, types, options, seed).answer()
-
-
 def _types_of(
     pools: Sequence[str], types: Types | None, nodes: Sequence[Node]
 ) -> Mapping[str, Sequence[InstanceType]]:

@@ -21,9 +21,10 @@ from moorage.plugins.taint_toleration import REJECTING_EFFECTS
 from moorage.scheduler import PodScheduler
 
 from .instance_types.instance_type import InstanceType
-from .instance_types.labels import CAPACITY_TYPE, INSTANCE_TYPE, POOL, ZONE
+from .instance_types.labels import POOL
 from .karpenter.claims.claim_template import by_weight, is_dynamic
 from .karpenter.new_nodes_result import NewClaim
+from .launched_nodes import launched_node
 from .pending_provisioning import PassQuestion, pass_question
 from .scale_up_answer import price_text
 from .scalers import Growth
@@ -101,9 +102,8 @@ class _Tries:
         if not is_dynamic(self.pool) or not self._types:
             return
         yield from self._sizes()
-        yield from self._tolerations()
-        for constraint in (*term_constraints(self._pod), *finer_constraints(self._pod)):
-            yield from self._tried(f"drop {constraint.text} of the pod", pod=constraint.drop(self._pod))
+        for text, pod in pod_changes(self._pod, self.pool.spec.template.spec.taints):
+            yield from self._tried(text, pod=pod)
         for at, one in enumerate(self.pool.spec.template.spec.requirements):
             yield from self._wider(at, one)
         for key, value in (self._pod.spec.node_selector or {}).items():
@@ -190,20 +190,17 @@ class _Tries:
         _, _, kind, lacking = min(found, key=lambda one: one[:2])
         return kind, lacking
 
-    def _tolerations(self) -> Iterator[Remedy]:
-        for text, pod in tolerating(self._pod, self.pool.spec.template.spec.taints):
-            yield from self._tried(text, pod=pod)
-
     def _wider(self, at: int, requirement: NodeClaimRequirement) -> Iterator[Remedy]:
         """Try the pool without a requirement; tell the value that it would have to allow."""
         key, spec = requirement.key, self.pool.spec.template.spec
         fewer = (*spec.requirements[:at], *spec.requirements[at + 1 :])
 
         def text(claim: NewClaim) -> str:
-            value = _value(claim, key)
-            return (
-                f"allow {key} {value} in the pool" if value else f"drop the requirement on {key} of the pool"
-            )
+            if claim.launched is not None:
+                labels = launched_node("", self.pool, *claim.launched, {}, {}).metadata.labels
+                if value := labels.get(key):
+                    return f"allow {key} {value} in the pool"
+            return f"drop the requirement on {key} of the pool"
 
         template = replace(self.pool.spec.template, spec=replace(spec, requirements=fewer))
         yield from self._tried(text, pool=replace(self.pool, spec=replace(self.pool.spec, template=template)))
@@ -243,14 +240,16 @@ def lowered(pod: Pod, name: str, room: int, gates: PodGates) -> Iterator[tuple[s
         yield f"of {name} from {offered(name, before)} to {offered(name, left)}", smaller[0]
 
 
-def tolerating(pod: Pod, taints: Sequence[Taint]) -> Iterator[tuple[str, Pod]]:
-    """Yield a pod that tolerates the taints that reject it, with a text; nothing if there are none."""
-    having = pod.spec.tolerations
+def pod_changes(pod: Pod, taints: Sequence[Taint]) -> Iterator[tuple[str, Pod]]:
+    """Yield a pod that tolerates the taints of a new node, and the pod without each of its constraints."""
+    tolerant, having = pod, pod.spec.tolerations
     own = [one for one in taints if one.effect in REJECTING_EFFECTS and not tolerates(having, one, True)]
     for taint in own:
-        pod = tolerate(pod, toleration_of([taint]))
+        tolerant = tolerate(tolerant, toleration_of([taint]))
     if own:
-        yield f"tolerate {', '.join(taint.text for taint in own)}", pod
+        yield f"tolerate {', '.join(taint.text for taint in own)}", tolerant
+    for constraint in (*term_constraints(pod), *finer_constraints(pod)):
+        yield f"drop {constraint.text} of the pod", constraint.drop(pod)
 
 
 def _available(kind: InstanceType) -> InstanceType:
@@ -272,19 +271,6 @@ def _rooms(name: str, claim: NewClaim, types: Iterable[InstanceType]) -> list[in
     return sorted(
         {whole(name, _room(one, claim, name)) for one in types if one.name in allowed}, reverse=True
     )
-
-
-def _value(claim: NewClaim, key: str) -> str:
-    """The label of the cheapest node of a claim; "" if it is not known."""
-    if claim.cheapest is None or claim.launched is None:
-        return ""
-    fixed = {INSTANCE_TYPE: claim.cheapest.instance_type, ZONE: claim.cheapest.zone}
-    fixed[CAPACITY_TYPE] = claim.cheapest.capacity_type
-    kind, offering = claim.launched
-    for one in (*kind.requirements, *offering.requirements):
-        if one.key == key and one.operator == "In" and len(one.values) == 1:
-            fixed.setdefault(key, one.values[0])
-    return fixed.get(key, "")
 
 
 def _kind(claim: NewClaim) -> str:

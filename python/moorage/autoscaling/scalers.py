@@ -31,7 +31,7 @@ from .karpenter.karpenter_options import KarpenterOptions
 from .karpenter.new_nodes_result import NewClaim
 from .launched_nodes import claim_and_node, new_name
 from .node_prices import prices_by
-from .pending_provisioning import Types, provision_pods
+from .pending_provisioning import Types, pass_question
 from .scale_up_answer import CLUSTER_AUTOSCALER, KARPENTER, NewNode
 
 NOT_TRIGGERED = "pod didn't trigger scale-up"
@@ -112,7 +112,7 @@ def autoscalers(scheduler: PodScheduler, growth: Growth) -> dict[str, Callable[[
 
 
 def _of_karpenter(scheduler: PodScheduler, growth: Growth, pods: Sequence[str]) -> Decision:
-    answer = provision_pods(scheduler, pods, growth.types, growth.options, growth.seed)
+    answer = pass_question(scheduler, pods, growth.types, growth.options, growth.seed).answer()
     claims = [claim for claim in answer.claims if claim.launched is not None]
     refused = {key: error.text for key, error in answer.errors.items()} | answer.ignored
     planned = frozenset(key for claim in claims for key in claim.pods)
@@ -185,11 +185,8 @@ class GroupScaler:
         """Yield what loops do, the last of which adds nothing. All are at the time at which the pods are old
         enough."""
         scheduler, seed = self._scheduler, self._growth.seed
-        nodes: list[Node] = scheduler.client.list(Node)[0]
-        stored: list[Pod] = scheduler.client.list(Pod)[0]
         delay = max((scale_up_delay(pod, self.flags) for pod in waiting), default=0.0)
-        now = now_of(chain[Object](nodes, stored)) + STABLE + delay + 1.0
-        group_of = group_by_node(self.settings.node_groups, nodes)
+        now = self.now() + STABLE + delay + 1.0
         player = ClusterAutoscaler(groups_of(self.settings), self.flags, Memory(), False)
         draw = np.random.default_rng(seed).integers
 
@@ -197,7 +194,7 @@ class GroupScaler:
             return int(draw(options)) if seed else first(options)
 
         while True:
-            up = player.run_once(scheduler, group_of, now, waiting, drawn).up
+            up = player.run_once(scheduler, self.group_of(), now, waiting, drawn).up
             yield up
             if not up.growths:
                 return
@@ -222,10 +219,18 @@ class GroupScaler:
                 return f"{NOT_TRIGGERED}: {', '.join(f'{number} {text}' for text, number in reasons.items())}"
         return f"{NOT_TRIGGERED}: new nodes would take it, but no more are allowed, or they do not help"
 
+    def now(self) -> float:
+        """Return the time of the newest node or pod."""
+        client = self._scheduler.client
+        return now_of(chain[Object](client.list(Node)[0], client.list(Pod)[0]))
+
+    def group_of(self) -> dict[str, str]:
+        """Return the group of each node that belongs to one."""
+        return group_by_node(self.settings.node_groups, self._scheduler.client.list(Node)[0])
+
     def sizes(self) -> Counter[str]:
         """Return how many nodes each group has."""
-        nodes: list[Node] = self._scheduler.client.list(Node)[0]
-        return Counter(group_by_node(self.settings.node_groups, nodes).values())
+        return Counter(self.group_of().values())
 
     def new_nodes(self) -> Iterator[tuple[NodeGroup, Node, int]]:
         """Yield each group that could have a new node, that node, named as its group, and how many there may

@@ -96,10 +96,10 @@ class Autoscaler:
 
     def _next_scan(self) -> float:
         state, interval = self.state, self._interval
-        if self._replayer.mark() != state.mark:
-            soon = max(math.ceil(self._replayer.clock.now / interval), state.tick + 1) * interval
-            return min(soon, self._after_delays if self._is_over() else self._after_waits)
-        return self._after_delays if self._is_over() else self._after_waits
+        later = self._after_delays if self._is_over() else self._after_waits
+        if self._replayer.mark() == state.mark:
+            return later
+        return min(max(math.ceil(self._replayer.clock.now / interval), state.tick + 1) * interval, later)
 
     def _foresee(self) -> None:
         """Note when nodes join, and the scans at which pods are old enough, or any time has run out; these
@@ -226,12 +226,10 @@ class Autoscaler:
         ends = {created(pod) + delay for pod in waiting if (delay := scale_up_delay(pod, self._flags))}
         self.state.delayed = sorted(end for end in ends if end >= now)
 
-    def _request(self, group: str, count: int, now: float, why: str) -> list[str]:
-        names = [self._name(group) for _ in range(count)]
+    def _request(self, group: str, count: int, now: float, why: str) -> None:
         ready = now + float(self._groups[group].provision_time)
-        self.state.upcoming += [Upcoming(ready, group, name) for name in names]
+        self.state.upcoming += [Upcoming(ready, group, self._name(group)) for _ in range(count)]
         self._replayer.recorder.scalings.append((now, "add", group, count, why))
-        return names
 
     def _name(self, group: str) -> str:
         """Return the name of a new node."""

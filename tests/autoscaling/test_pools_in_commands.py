@@ -288,4 +288,4 @@ def test_nodes_of_the_cluster_have_the_prices_of_their_types(capsys: pytest.Capt
     assert main(["plan", "nodes", *CLUSTER, "--price", "first"]) == 2
     assert "--price first: write NODE=PRICE" in capsys.readouterr().err
     assert main(["plan", "nodes", "-f", "examples/demo.yaml"]) == 2
-    assert "give templates of new nodes, an input with NodePools, or node groups" in capsys.readouterr().err
+    assert "name a node to copy, or give an input with NodePools, or node groups" in capsys.readouterr().err

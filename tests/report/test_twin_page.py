@@ -196,6 +196,7 @@ def test_a_drain_says_which_pods_wait_and_shows_the_nodes_after_it(
     headline = twin.ask("drain nodes", nodes="topology.kubernetes.io/zone=eu-west-1a")
     assert (headline, headline.split(":")[0]) == (twin.repeated(capsys), "FAIL")
     assert "deployment/svc-30" in [row[1] for row in twin.rows("#answer")]
+    assert "moorage explain" not in twin.one("#answer").text
     name = "ip-10-0-1-28.eu-west-1.compute.internal"
     assert twin.one(f"#map [data-name='{name}']").get_attribute("aria-label").endswith("after, cordoned")
     square = twin.one(f"#map [data-name='{name}']")
@@ -265,9 +266,29 @@ def test_how_many_more_of_a_template_fit(
     twin = serve(SHOP)
     twin.visit()
     twin.pick("#question", "How many more fit?")
+    twin.one("#change .main").click()
+    assert twin.one("#help").text == "Name a workload, or paste a manifest."
     twin.type("#of [name=pod]", "deploy/shop/web")
     twin.one("#change .main").click()
     assert (twin.answer(), twin.repeated(capsys)) == ("12 of shop/web fit",) * 2
+
+
+def test_nodes_that_can_be_drained_are_named_or_counted(
+    serve: Callable[..., Twin], capsys: pytest.CaptureFixture[str]
+) -> None:
+    twin = serve(SHOP)
+    twin.visit()
+    question = "Which nodes can be drained, in which order?"
+    headline = twin.ask("none", question, nodes="old-a, old-b")
+    assert headline == twin.repeated(capsys)
+    twin.visit(twin.browser.execute_script("return location.hash"))
+    assert (twin.answer(), twin.one("#of input").get_attribute("value")) == (headline, "old-a old-b")
+    twin.one("#of [name=nodes]").clear()
+    twin.one("#change .main").click()
+    assert twin.one("#help").text == "Name nodes, or say how many of all."
+    assert twin.ask("none", question, count="1") == twin.repeated(capsys) == "found: 1 node, 2 moves"
+    assert twin.ask("drain nodes", "Do all pods find a node?", nodes="old-a old-b") == twin.repeated(capsys)
+    assert [one.text for one in twin.all("#steps code")] == ["drain old-a", "drain old-b"]
 
 
 def test_a_pod_is_asked_about_by_name_and_what_another_release_would_decide(

@@ -75,7 +75,7 @@ def kinds_of_new_nodes(scheduler: Scheduler, pods: Sequence[tuple[Pod, int]], gr
     """
     pools: list[NodePool] = scheduler.client.list(NodePool)[0]
     if not pools and growth.groups is None:
-        raise InputError("give templates of new nodes, an input with NodePools, or node groups")
+        raise InputError("name a node to copy, or give an input with NodePools, or node groups")
     nodes: list[Node] = scheduler.client.list(Node)[0]
     given = growth.types
     types = seen_types(nodes) if given is None else given

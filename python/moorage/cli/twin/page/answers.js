@@ -65,6 +65,7 @@ export function pageParts(html, opens) {
   for (const part of parts) {
     part.removeAttribute("aria-labelledby");
     for (const table of part.querySelectorAll("table")) linked(table, opens);
+    for (const line of part.querySelectorAll("p")) if (line.textContent.startsWith("why: moorage ")) line.remove(); // names ask that
     fold(part);
   }
   if (parts[0]?.firstElementChild.textContent === "Answer") parts[0].firstElementChild.remove();

@@ -2,9 +2,10 @@
 import {announce, byId, element} from "./dom.js";
 
 const NODES = {name: "nodes", label: "Node, or LABEL=VALUE", list: "known-nodes"};
+const SEVERAL = {...NODES, label: "Nodes, or LABEL=VALUE"};
 const WORKLOAD = {name: "workload", label: "Workload", list: "known-workloads", hint: "deploy/shop/web"};
 const NUMBER = (label, value) => ({name: "number", label, type: "number", value});
-const onNodes = (option, text, help) => ({option, text, help, fields: [NODES], value: ({nodes}) => nodes});
+const onNodes = (option, text, help) => ({option, text, help, fields: [SEVERAL], value: ({nodes}) => namesIn(nodes)});
 
 const CHANGES = [
   onNodes("drain", "drain nodes", "Cordon nodes and evict their pods, as far as disruption budgets allow."),
@@ -39,9 +40,11 @@ const QUESTIONS = [
     refuses: (steps, body) => body ? "This question is about changes alone: take the manifest out." : steps.length ? "" : "This question needs a change."},
   {path: "explain", text: "Why does a pod get a node, or none?", fields: [{name: "target", label: "Pod or workload", list: "known-workloads", hint: "shop/web-0"}, {name: "why-not", label: "Why not on node", list: "known-nodes", optional: true}],
     query: (values) => given(values, "target", "why-not")},
-  {path: "capacity", text: "How many more fit?", fields: [TEMPLATE, {...NUMBER("In gangs of", ""), name: "gang", optional: true}], query: (values) => given({...values, pod: values.pod || "-"}, "pod", "gang")},
+  {path: "capacity", text: "How many more fit?", fields: [TEMPLATE, {...NUMBER("In gangs of", ""), name: "gang", optional: true}], query: (values) => given({...values, pod: values.pod || "-"}, "pod", "gang"),
+    refuses: (_, body, {pod}) => pod || body ? "" : "Name a workload, or paste a manifest."},
   {path: "plan/nodes", text: "How many nodes do waiting pods need?", fields: [{name: "like", label: "Like node, or leave empty for NodePools and node groups", list: "known-nodes", optional: true}], query: (values) => given(values, "like")},
-  {path: "plan/drain", text: "In which order can nodes be drained?", fields: [NODES], query: ({nodes}) => [["names", nodes]]},
+  {path: "plan/drain", text: "Which nodes can be drained, in which order?", fields: [{...SEVERAL, optional: true}, {...NUMBER("Or this many of all", ""), name: "count", optional: true}],
+    query: ({nodes, count}) => [...(nodes ? namesIn(nodes) : []).map((name) => ["names", name]), ...given({count}, "count")], refuses: (_, __, {nodes, count}) => !nodes === !count ? "Name nodes, or say how many of all." : ""},
   {path: "plan/consolidate", text: "Which nodes would Karpenter remove?"},
   {path: "compare", key: "release", text: "Would another release decide otherwise?", fields: [{name: "from", label: "From", value: "1.36"}, {name: "to", label: "To", value: "1.37"}],
     query: ({from, to}) => [["alternatives", `kubernetes ${from}`], ["alternatives", `kubernetes ${to}`]], isOf: ({alternatives = ""}) => alternatives.startsWith("kubernetes "),
@@ -49,6 +52,8 @@ const QUESTIONS = [
   {path: "check", key: "survive", text: "Would pods survive a loss?", fields: [{name: "survive", label: "Of each node, zone or LABEL", value: "zone"}], query: ({survive}) => [["survive", survive]], isOf: ({survive}) => survive},
 ];
 const given = (values, ...names) => names.filter((name) => values[name]).map((name) => [name, values[name]]);
+// The names in a text, with spaces or commas between them; another text is a selector.
+const namesIn = (text) => /^[a-z0-9.-]+([\s,]+[a-z0-9.-]+)*$/.test(text) ? text.split(/[\s,]+/) : [text];
 const keyOf = (one) => one.key ?? one.path;
 
 // A change as `compare` writes it.
@@ -120,7 +125,7 @@ export class ChangeForm {
   add() {
     const wrong = [...byId("fields").querySelectorAll("input")].find((input) => !input.reportValidity());
     if (wrong || !this.kind) return false;
-    this.steps.push([this.kind.option, this.kind.value(this.values("fields"))]);
+    for (const value of [this.kind.value(this.values("fields"))].flat()) this.steps.push([this.kind.option, value]);
     byId("kind").value = "";
     this.offer();
     this.list();
@@ -139,7 +144,7 @@ export class ChangeForm {
   submit() {
     if (this.kind && !this.add()) return;
     const text = byId("manifest").value, body = text.trim() ? text : "";
-    const why = this.question.refuses?.(this.steps, body);
+    const why = this.question.refuses?.(this.steps, body, this.values("of"));
     byId("help").textContent = why ?? "";
     if (why) return announce(why);
     this.ask(this.built(this.question, this.steps, body));
@@ -177,7 +182,8 @@ export class ChangeForm {
     if (!asked) return;
     const [from, to] = question.query.filter(([option]) => option === "alternatives").map(([, text]) => text.split(" ")[1]);
     byId("question").value = keyOf(asked);
-    this.offerMore({...options, nodes: options.names, pod: options.pod === "-" ? "" : options.pod, from, to});
+    const names = question.query.filter(([option]) => option === "names").map(([, name]) => name);
+    this.offerMore({...options, nodes: names.join(" "), pod: options.pod === "-" ? "" : options.pod, from, to});
     this.steps = stepsOf(question);
     this.list();
     byId("kind").value = "";

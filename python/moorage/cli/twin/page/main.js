@@ -70,9 +70,10 @@ function focusAnswer(headline) {
 
 function refused(error, question) {
   if (!(error instanceof Refusal)) console.error(error);
-  showState("There is no answer", [error.message], [element("button", {type: "button", onclick: () => answer(question)}, "Ask again"), element("button", {type: "button", onclick: close}, "Close")]);
+  const why = question.body ? error.message.replace(/^stdin\b/, "the manifest") : error.message;
+  showState("There is no answer", [why], [element("button", {type: "button", onclick: () => answer(question)}, "Ask again"), element("button", {type: "button", onclick: close}, "Close")]);
   byId("answer-title").focus();
-  announce(`There is no answer: ${error.message}`);
+  announce(`There is no answer: ${why}`);
   wantsToken(error);
 }
 

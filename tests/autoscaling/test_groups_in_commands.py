@@ -71,7 +71,11 @@ def test_the_document_follows_its_schema(tmp_path: Path, capsys: pytest.CaptureF
     assert main(["check", *CLUSTER, "-f", str(path), "--group-sizes", "0:3:nowhere"]) == 1
     out = capsys.readouterr().out
     assert "not simulated: CapacityBuffer.autoscaling.x-k8s.io\n" in out
-    assert "node group nowhere: no node has its label, and it has no template, so it can get none\n" in out
+    assert "node group nowhere: no node has a provider's label with its name, and it has no template" in out
+    main(["explain", "node/smallnode-3i74t", *CLUSTER, "-f", str(path), "--group-sizes", "0:2:smallnode"])
+    assert "not simulated: CapacityBuffer.autoscaling.x-k8s.io\n" in capsys.readouterr().out
+    assert main(["check", *CLUSTER, "--group-sizes", "1:2:smallnode,0:3:smallnode"]) == 2
+    assert "--group-sizes: gives node group smallnode two sizes\n" in capsys.readouterr().err
 
 
 def test_a_failure_says_that_there_are_groups(capsys: pytest.CaptureFixture[str]) -> None:
@@ -184,6 +188,8 @@ def test_new_nodes_have_static_pods_and_no_pods_of_daemon_sets_twice() -> None:
         ),
         ("nodeGroups: [{name: a, provisionTime: 2m}]", "node group a: provisionTime: is for replays"),
         ("[]", "Expected `object`"),
+        ("", "is empty; it must have nodeGroups"),
+        ("nodeGroups: [{name: a, label: k=v}, {name: b, label: k=v}]", "2 node groups have the label k=v"),
     ],
 )
 def test_a_wrong_file_is_refused(

@@ -54,8 +54,14 @@ def test_nodes_and_measures_are_drawn_over_time() -> None:
     timeline = timeline_of(node("a", "1"))
     timeline.create(5, node("b", "1"), "b")
     timeline.create(9, pod("x"))
-    price = Table({"time": np.array([0.0, 5.0]), "cost_per_hour": np.array([0.1, 0.2])})
+    timeline.measure(20, "end")
+    rows = {"time": [0.0, 5.0], "cost_per_hour": [0.1, 0.2], "cost": [0.0, 1.0]}
+    price = Table({name: np.array(values) for name, values in rows.items()})
     history = mo.replay(timeline)
+    data = Read(history_page(history, over_time=[price]).html()).data
+    (drawn,) = (one for one in data.values() if isinstance(one, list) and "isSum" in one[0])
+    assert {one["series"][0]["times"][-1] for one in drawn} == {20}
+    assert [one["isSum"] for one in drawn[-2:]] == [False, True]
     text = history_page(history, over_time=[price]).html()
     assert "Nodes over time: all from 1 to 2" in text
     assert "Cost per hour over time: cost_per_hour from 0.1 to 0.2" in text

@@ -201,14 +201,21 @@ def read_group_settings(file: str, sizes: str, nodes: Iterable[Node]) -> GroupSe
     source = source_name(file) if file else "--group-sizes"
     if file:
         with located(UnicodeDecodeError, source=source):
-            found = decode_part(read_first(read_file(file).decode(), source)[0], GroupSettings)
-    groups = list(found.node_groups)
+            document = read_first(read_file(file).decode(), source)[0]
+        with located(source=source):
+            if document is None:
+                raise InputError("is empty; it must have nodeGroups")
+            found = decode_part(document, GroupSettings)
+    groups, sized = list(found.node_groups), set[str]()
     for text in filter(None, sizes.split(",")):
         parts = _SIZES.fullmatch(text)
         if parts is None:
             raise InputError(
                 f'must be MIN:MAX:NAME, such as 0:10:web, not "{text[:80]}"', source="--group-sizes"
             )
+        if parts[3] in sized:
+            raise InputError(f"gives node group {parts[3]} two sizes", source="--group-sizes")
+        sized.add(parts[3])
         (name, least, most), at = (parts[3], int(parts[1]), int(parts[2])), len(groups)
         at = next((at for at, one in enumerate(groups) if one.name == name), at)
         old = groups[at] if at < len(groups) else NodeGroup(name)
@@ -252,8 +259,14 @@ def checked_groups(spec: Settings, templates: Mapping[str, Object]) -> Settings:
     for at, group in enumerate(spec.node_groups):
         with located(obj=f"node group {group.name}" if group.name else "", path=f"nodeGroups[{at}]"):
             groups.append(_group(group, templates))
-    if not groups or len({one.name for one in groups}) < len(groups):
-        raise InputError("must be groups of different names", path="nodeGroups")
+    if not groups:
+        raise InputError("must have at least one node group", path="nodeGroups")
+    for which, texts in (("name", [one.name for one in groups]), ("label", [one.label for one in groups])):
+        for text in filter(None, texts):
+            if texts.count(text) > 1:
+                raise InputError(
+                    f"{texts.count(text)} node groups have the {which} {text}", path="nodeGroups"
+                )
     _check_expanders(spec)
     with located(path="flags"):
         read_flags(spec.flags, OTHER_FLAGS)
@@ -343,7 +356,9 @@ def _group(group: NodeGroup, templates: Mapping[str, Object]) -> NodeGroup:
     if group.label and not all(group.label.partition("=")[:2]):
         raise InputError("must be KEY=VALUE, a label that the nodes of the group have", path="label")
     if not 0 <= group.min_size <= group.max_size:
-        raise InputError(f"must be from 0 to maxSize, not {group.min_size}", path="minSize")
+        raise InputError(
+            f"must be from 0 to maxSize ({group.max_size}), not {group.min_size}", path="minSize"
+        )
     if group.price is not None and not (0 <= group.price < math.inf):
         raise InputError(f"must be at least 0, not {group.price}", path="price")
     with located(path="options"):

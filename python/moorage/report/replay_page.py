@@ -39,11 +39,12 @@ class Series(NamedTuple):
 
 
 class Chart(NamedTuple):
-    """Series of one unit over time: "%", or "" for numbers."""
+    """Series of one unit over time: "%", or "" for numbers; a sum grows between its values."""
 
     caption: str
     unit: str
     series: list[Series]
+    is_sum: bool = False
 
 
 # ---- history -----------------------------------------------------------------------------------------------
@@ -72,7 +73,7 @@ def history_page(
     summary, use = history.summary(), history_use(history, by)
     page = Page("Replay", _headline(summary, use))
     page.add("Summary", _facts(summary, use), _notes(history.counts))
-    measured = [chart for table in over_time for chart in _measured(table)]
+    measured = [chart for table in over_time for chart in _measured(table, history.end)]
     page.add("Timelines", timelines([*charts(history, use), *measured]))
     causes = causes_block(_causes(history), explain)
     page.add("Pods without a node", causes or Lines(["Every pod got a node."]))
@@ -215,7 +216,18 @@ def charts(history: History, use: NodeUse) -> list[Chart]:
             found.append(Chart(f"Requested cpu by {name}", "%", _by_label(history, label)))
     found.append(Chart("Pods", "", [*_pod_series(history)]))
     found.append(Chart("Nodes", "", _node_series(history, use)))
-    return [chart for chart in found if any(len(one.times) for one in chart.series)]
+    return [_to_end(chart, history.end) for chart in found if any(len(one.times) for one in chart.series)]
+
+
+def _to_end(chart: Chart, end: float) -> Chart:
+    """Return a chart whose last values hold until the end."""
+    series = [
+        one
+        if not len(one.times) or one.times[-1] >= end
+        else Series(one.name, np.append(one.times, end), np.append(one.values, one.values[-1]))
+        for one in chart.series
+    ]
+    return chart._replace(series=series)
 
 
 def _use_series(history: History, use: NodeUse) -> list[Series]:
@@ -253,12 +265,14 @@ def _node_series(history: History, use: NodeUse) -> list[Series]:
     return series[:SERIES] if len(set(count.tolist())) > 1 else []
 
 
-def _measured(table: Table) -> Iterable[Chart]:
+def _measured(table: Table, end: float) -> Iterable[Chart]:
     """Yield a chart of each column of a measure over time."""
     columns = table.to_dict()
     times = np.asarray(columns.pop("time"))
     for name, values in columns.items():
-        yield Chart(name.replace("_", " ").capitalize(), "", [Series(name, times, np.asarray(values))])
+        series = [Series(name, times, np.asarray(values))]
+        is_sum = f"{name}_per_hour" in columns
+        yield _to_end(Chart(name.replace("_", " ").capitalize(), "", series, is_sum), end)
 
 
 def _percent(requested: Array, room: Array) -> Array:
@@ -290,7 +304,7 @@ def timelines(found: list[Chart]) -> Drawn | None:
     for chart in found:
         bins = POINTS // 4 if len(chart.series) <= 4 else POINTS // len(chart.series)
         series = [_reduced(one, bins) for one in chart.series]
-        data.append({"unit": chart.unit, "series": series})
+        data.append({"unit": chart.unit, "series": series, "isSum": chart.is_sum})
         unit = " %" if chart.unit == "%" else ""
         ends = [
             f"{one.name} from {one.values.min():.4g} to {one.values.max():.4g}{unit}" for one in chart.series

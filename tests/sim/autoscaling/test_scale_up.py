@@ -22,7 +22,7 @@ def test_a_node_joins_after_its_delay() -> None:
     made.create(12, pod("a"))
     history = mo.replay(made)
     # Scans are each 10 s.
-    assert scalings(history) == [(20, "add", "small", 1, "1 pods")]
+    assert scalings(history) == [(20, "add", "small", 1, "1 pod")]
     assert history.pods().to_dict()["bound"] == [80]
     assert history.nodes().to_dict()["time"] == [0, 80]
 
@@ -227,18 +227,18 @@ def test_a_scenario_describes_an_autoscaler(tmp_path: Path, capsys: pytest.Captu
     for file in (path, again):
         assert main(["replay", str(file), "--show", "scalings", "-o", "csv"]) == 0
         lines = capsys.readouterr().out.splitlines()
-        assert lines == ["time,action,group,nodes,reason", "0,add,small,1,1 pods"]
+        assert lines == ["time,action,group,nodes,reason", "0,add,small,1,1 pod"]
 
 
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"nodeGroups": []}, "autoscaler.nodeGroups: must be groups of different names"),
-        ({"nodeGroups": [group(), group()]}, "must be groups of different names"),
+        ({"nodeGroups": []}, "autoscaler.nodeGroups: must have at least one node group"),
+        ({"nodeGroups": [group(), group()]}, "nodeGroups: 2 node groups have the name small"),
         ({"nodeGroups": [group("a b")]}, r"nodeGroups\[0\].name: must be the value of a label"),
         (
             {"nodeGroups": [group(minSize=3, maxSize=2)]},
-            r"nodeGroups\[0\].minSize: must be from 0 to maxSize",
+            r"nodeGroups\[0\].minSize: must be from 0 to maxSize \(2\), not 3",
         ),
         ({"nodeGroups": [group(price=-1)]}, r"nodeGroups\[0\].price"),
         ({"nodeGroups": [group(template="x")]}, r'nodeGroups\[0\].template: there is no template "x"'),

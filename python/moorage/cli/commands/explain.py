@@ -190,6 +190,9 @@ def _explain_node(name: str, output: str, options: dict[str, Any]) -> int:
         )
     with located(source="--at"):
         fate = fate or node_fate(scheduler, growth, name, at)
+    lines = [*fate.lines()]
+    if coming is not None and coming.ignored:
+        lines.append(f"not simulated: {', '.join(coming.ignored)}")
     warnings = [*preparation.warnings, *fate.notes]
     about = told(preparation.cluster, warnings)
     print_notes(warnings, preparation.cluster)
@@ -197,9 +200,9 @@ def _explain_node(name: str, output: str, options: dict[str, Any]) -> int:
     write_answer(
         output,
         lambda: head | fate.to_dict() | about,
-        fate.lines(),
+        lines,
         [],
-        page=lambda: (answer_page(f"Node {name}", [*fate.lines()], None, []), [about["release"]], warnings),
+        page=lambda: (answer_page(f"Node {name}", lines, None, []), [about["release"]], warnings),
     )
     return 0 if fate.decision else 1
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from moorage.autoscaling import Growth, InstanceType, ScaleUp
@@ -72,18 +73,21 @@ class ComingNodes(NamedTuple):
         up = grow(scheduler, self.growth, result, run)
         groups = self.growth.groups.node_groups if self.growth.groups is not None else []
         known = {*group_by_node(groups, nodes).values()}
-        unknown = [one.name for one in groups if one.template is None and one.name not in known]
-        return Grown(up, self, waited + bool(up.waiting), before, tuple(unknown))
+        unknown = {
+            one.name: f"the label {one.label}" if one.label else "a provider's label with its name"
+            for one in groups
+            if one.template is None and one.name not in known
+        }
+        return Grown(up, self, waited + bool(up.waiting), before, unknown)
 
     def _price_of(self, nodes: Sequence[Node]) -> NodesPrice | None:
-        """What nodes cost, by their groups or else their types; None without any price."""
+        """What nodes cost, by their groups or else their types; None if none has a price."""
         groups = self.growth.groups.node_groups if self.growth.groups is not None else []
         priced = {one.name: one.price for one in groups if one.price is not None}
-        if self.types is None and not priced:
-            return None
         group_of, price_of = group_by_node(groups, nodes), prices_by(self.types or ())
         of_groups = {name: priced[group] for name, group in group_of.items() if group in priced}
-        return NodesPrice.of([of_groups.get(node.name, price_of(node)) for node in nodes])
+        price = NodesPrice.of([of_groups.get(node.name, price_of(node)) for node in nodes])
+        return None if nodes and price.unknown == len(nodes) else price
 
 
 def ahead_of_replicas(
@@ -135,15 +139,15 @@ class Grown(NamedTuple):
         In how many draws a pod waits.
     before : NodesPrice or None
         Of the nodes before.
-    unknown : tuple of str
-        Node groups of which there is neither a node nor a template.
+    unknown : mapping of str to str
+        Node groups of which there is neither a node nor a template, with the label that a node would have.
     """
 
     up: ScaleUp
     coming: ComingNodes
     waited: int
     before: NodesPrice | None
-    unknown: tuple[str, ...] = ()
+    unknown: Mapping[str, str] = MappingProxyType({})
 
     @property
     def reasons(self) -> dict[str, str]:
@@ -174,8 +178,8 @@ class Grown(NamedTuple):
         if self.up.waiting and self.coming.types is None:
             for pool in self.up.pools:
                 yield f"NodePool {pool} has no instance types: give them with --instance-types FILE"
-        for name in self.unknown:
-            yield f"node group {name}: no node has its label, and it has no template, so it can get none"
+        for name, label in self.unknown.items():
+            yield f"node group {name}: no node has {label}, and it has no template, so it can get none"
         if self.coming.ignored:
             yield f"not simulated: {', '.join(self.coming.ignored)}"
 

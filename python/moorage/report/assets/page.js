@@ -202,7 +202,7 @@
             {...axis, size: 62, values: (_, ticks) => ticks.map((tick) => number(tick, 6) + (chart.unit === "%" ? " %" : ""))}],
           cursor: {drag: {x: true, y: false}, sync: {key, scales: ["x", null]}, y: false},
           series: [{}, ...chart.series.map((one, at) => ({label: one.name, stroke: colour(`s${at % 8}`), width: 1.75, show: visible[at],
-            dash: at >= 8 ? [6, 3] : undefined, paths: uPlot.paths.stepped({align: 1}), points: {show: false}}))],
+            dash: at >= 8 ? [6, 3] : undefined, paths: chart.isSum ? uPlot.paths.linear() : uPlot.paths.stepped({align: 1}), points: {show: false}}))],
           hooks: {setCursor: [readValues], setScale: [(self, name) => {
             if (name === "x" && self.status) view = {min: self.scales.x.min, max: self.scales.x.max};
           }]},

@@ -16,6 +16,7 @@ from moorage.autoscaling.cluster_autoscaler import ClusterAutoscaler, Loop, Scal
 from moorage.autoscaling.cluster_autoscaler.pods_to_help import created, scale_up_delay
 from moorage.autoscaling.group_settings import flags_of, group_by_node, groups_of
 from moorage.autoscaling.launched_nodes import new_name
+from moorage.errors import number_of
 from moorage.objects import Node, ObjectMeta, Pod
 from moorage.objects.model.node import HOSTNAME
 from moorage.sim.timeline.autoscaler_spec import AutoscalerSpec
@@ -208,7 +209,7 @@ class Autoscaler:
         waiting.sort(key=lambda pod: pod.metadata.creation_timestamp or "")
         loop = player.run_once(replayer.scheduler, members, now, waiting, draw)
         for growth in loop.up.growths:
-            why = f"{len(loop.up.triggered)} pods"
+            why = number_of(len(loop.up.triggered), "pod", "pods")
             self._request(growth.group, growth.new_size - growth.size, now, why)
         self._note_due(loop, waiting, now)
         gone = self._remove(loop.down, members)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from moorage.errors import number_of
 from moorage.objects import NodePool
 from moorage.planning.pending import pending_pods
 from moorage.planning.pod_moves import pods_to_move
@@ -95,5 +96,5 @@ class KarpenterScaler:
         state.nominated |= dict.fromkeys(answer.existing, now + NOMINATED)
         for claim in answer.claims:
             if claim.launched is not None:
-                self._nodes.launch(claim, now, f"{len(claim.pods)} pods")
+                self._nodes.launch(claim, now, number_of(len(claim.pods), "pod", "pods"))
         self._replayer.scheduler.sync()

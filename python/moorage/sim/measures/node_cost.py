@@ -70,8 +70,10 @@ def cost(
         return price
 
     _, (times, _, rate) = history.node_levels(price_of)
+    if len(times) and times[-1] < history.end:
+        times, rate = np.append(times, history.end), np.append(rate, rate[-1])
     spent = np.concatenate([[0.0], np.cumsum(rate[:-1] * np.diff(times)) / HOUR])[: len(times)]
-    total = float(spent[-1] + rate[-1] * (history.end - times[-1]) / HOUR) if len(times) else 0.0
+    total = float(spent[-1]) if len(times) else 0.0
     table = Table({"time": times, "cost_per_hour": rate, "cost": spent})
     return Measurement({"cost": total, "cost_per_hour": means(table, history.end)["cost_per_hour"]}, table)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from msgspec.structs import replace
 
 from moorage.changes.change import with_own_uids
@@ -15,9 +13,9 @@ from .instance_types.labels import POOL
 from .launched_nodes import READY_CLAIM, READY_LABELS, READY_NODE, claim_of, ready_since
 
 
-def assume_claims(scheduler: PodScheduler, since: str = "") -> Iterator[str]:
+def assume_claims(scheduler: PodScheduler, since: str = "") -> list[str]:
     """Write what Karpenter would find of nodes and claims without any condition, and the claims of nodes of
-    pools that have none, which may have come at a known time; yield what was assumed."""
+    pools that have none, which may have come at a known time; return what was assumed."""
     client = scheduler.client
     pools: dict[str, NodePool] = {pool.name: pool for pool in client.list(NodePool)[0]}
     claims: list[NodeClaim] = client.list(NodeClaim)[0]
@@ -43,11 +41,13 @@ def assume_claims(scheduler: PodScheduler, since: str = "") -> Iterator[str]:
             claim = claim_of(new, pools[node.metadata.labels[POOL]])
             client.create(*with_own_uids(client, [ready_since(claim, since) if since else claim]))
     scheduler.sync()
+    notes = []
     if without:
         nodes_text = number_of(len(without), "node of NodePools has", "nodes of NodePools have")
-        yield f"{nodes_text} no NodeClaim; each is taken to have one."
+        notes.append(f"{nodes_text} no NodeClaim; each is taken to have one.")
     if bare or unready:
-        yield (
+        notes.append(
             f"Taken to be ready, as they have no conditions: {number_of(len(unready), 'node', 'nodes')}, "
             f"{number_of(len(bare), 'NodeClaim', 'NodeClaims')}."
         )
+    return notes

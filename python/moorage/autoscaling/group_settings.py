@@ -65,7 +65,7 @@ _SIZES = re.compile(r"(\d{1,6}):(\d{1,6}):(.+)")
 
 
 class Strict(msgspec.Struct, forbid_unknown_fields=True, rename="camel", frozen=True, omit_defaults=True):
-    """Base of the parts of an autoscaler: an unknown field is an error."""
+    """Base of the parts of a file, such as a scenario: an unknown field is an error."""
 
 
 class NodeGroup(Strict, frozen=True):

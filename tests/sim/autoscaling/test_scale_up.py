@@ -256,10 +256,6 @@ def test_a_scenario_describes_an_autoscaler(tmp_path: Path, capsys: pytest.Captu
         ({"flags": {"maxNodesTotal": "many"}}, "autoscaler.flags.maxNodesTotal: Expected `int`"),
         ({"flags": {"newPodScaleUpDelay": "soon"}}, "autoscaler.flags.newPodScaleUpDelay: "),
         ({"nodeGroups": [group(options={"maxCores": 3})]}, r"nodeGroups\[0\].options.maxCores: must be"),
-        (
-            {"consolidation": {"policy": "WhenEmpty"}},
-            "autoscaler.consolidation: .*use NodePools with `disruption`",
-        ),
         ({"scaleDown": {"utilizationThreshold": 2}}, "autoscaler.scaleDown.utilizationThreshold"),
         ({"scaleDown": {"maxScaleDownParallelism": 0}}, "autoscaler.scaleDown.maxScaleDownParallelism"),
     ],

@@ -163,8 +163,7 @@ class Disrupter:
 
     def _disruption(self, now: float) -> Disruption:
         came = self._nodes.stamp(now) if now else ""
-        for _ in assume_claims(self._scheduler, came):  # of nodes that the timeline has made since
-            pass
+        assume_claims(self._scheduler, came)  # of nodes that the timeline has made since
         self._nodes.note_hashes()
         return Disruption(self._nodes.question(now).view())
 

@@ -56,15 +56,12 @@ class AutoscalerSpec(GroupSettings, frozen=True):
     ----------
     scan_interval : str or float
     seed : int
-    consolidation
-        Refused: Karpenter removes nodes as their NodePools say.
     karpenter : KarpenterTimes or None
         In place of node groups and all that is about them.
     """
 
     scan_interval: Time = 10.0
     seed: int = 0
-    consolidation: Any = None
     karpenter: KarpenterTimes | None = None
 
 
@@ -86,12 +83,6 @@ def checked(spec: AutoscalerSpec, templates: Mapping[str, Object]) -> Autoscaler
     InputError
         Names the field.
     """
-    if spec.consolidation is not None:
-        raise InputError(
-            "is not known for node groups: use NodePools with `disruption`, and `karpenter` in place of "
-            "nodeGroups (docs/karpenter.md)",
-            path="consolidation",
-        )
     if spec.karpenter is not None:
         return _karpenter(spec, spec.karpenter)
     for at, group in enumerate(spec.node_groups):

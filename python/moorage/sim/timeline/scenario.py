@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
+from moorage.autoscaling.group_settings import Strict, Time
 from moorage.errors import InputError, located
 from moorage.objects import Cluster, Object, Pod
 from moorage.objects.read.decode import decode_object
@@ -27,14 +28,9 @@ if TYPE_CHECKING:
     from .event_columns import EventColumns
 
 API_VERSION, KIND = "replay.moorage.dev/v1", "Scenario"
-Time = str | float | int
 
 
-class _Strict(msgspec.Struct, forbid_unknown_fields=True, rename="camel", frozen=True, omit_defaults=True):
-    """Base of the parts of a scenario: an unknown field is an error."""
-
-
-class Lifetime(_Strict, frozen=True):
+class Lifetime(Strict, frozen=True):
     """How long pods live: one of the fields."""
 
     constant: Time | None = None
@@ -43,7 +39,7 @@ class Lifetime(_Strict, frozen=True):
     """Median, and standard deviation of the logarithm."""
 
 
-class Arrivals(_Strict, frozen=True):
+class Arrivals(Strict, frozen=True):
     """Pods of a template that arrive at random; see `poisson`, `bursts` and `diurnal`."""
 
     template: str
@@ -61,7 +57,7 @@ class Arrivals(_Strict, frozen=True):
     lifetime: Lifetime | None = None
 
 
-class EventItem(_Strict, frozen=True):
+class EventItem(Strict, frozen=True):
     """One event: a time, one verb with what it is about, and what the verb needs besides."""
 
     time: Time
@@ -86,7 +82,7 @@ class EventItem(_Strict, frozen=True):
     with_: dict[str, Any] | list[str] | None = msgspec.field(default=None, name="with")
 
 
-class Spec(_Strict, frozen=True):
+class Spec(Strict, frozen=True):
     """What is in a scenario."""
 
     cluster: list[str] = []
@@ -97,7 +93,7 @@ class Spec(_Strict, frozen=True):
     autoscaler: AutoscalerSpec | None = None
 
 
-class Scenario(_Strict, frozen=True):
+class Scenario(Strict, frozen=True):
     """A file of a timeline."""
 
     api_version: str

@@ -17,7 +17,7 @@ from moorage.objects.read.decode import decode_object
 from moorage.objects.read.files import read_file, source_name
 from moorage.objects.read.object_defaults import defaults
 from moorage.objects.read.yaml_reader import read_first
-from moorage.objects.strict_documents import decode_part
+from moorage.objects.strict_documents import Strict, decode_part
 from moorage.objects.time_spans import parse_duration
 from moorage.objects.validate.validate_object import validate
 
@@ -62,10 +62,6 @@ OTHER_FLAGS = frozenset(
 """Those that no field of its own sets, and that change what is decided."""
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
 _SIZES = re.compile(r"(\d{1,6}):(\d{1,6}):(.+)")
-
-
-class Strict(msgspec.Struct, forbid_unknown_fields=True, rename="camel", frozen=True, omit_defaults=True):
-    """Base of the parts of a file, such as a scenario: an unknown field is an error."""
 
 
 class NodeGroup(Strict, frozen=True):
@@ -345,8 +341,6 @@ def in_seconds(part: Part) -> Part:
         if kinds[name] == Time:
             with located(path=path):
                 times[name] = parse_duration(getattr(part, name))
-                if times[name] < 0:
-                    raise InputError(f"must be at least 0 seconds, not {times[name]:g}")
     return replace(part, **times)
 
 

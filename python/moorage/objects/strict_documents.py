@@ -14,6 +14,10 @@ from moorage.objects.read.yaml_reader import read_yaml
 T = TypeVar("T")
 
 
+class Strict(msgspec.Struct, forbid_unknown_fields=True, rename="camel", frozen=True, omit_defaults=True):
+    """Base of the parts of such a document: an unknown field is an error."""
+
+
 def decode_document(document: Any, struct: type[T], api_version: str, kind: str) -> T:
     """Decode a document of one kind and version.
 

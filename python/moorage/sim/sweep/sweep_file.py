@@ -17,7 +17,7 @@ from moorage._version import __version__
 from moorage.errors import InputError, located
 from moorage.objects.read.files import read_file, source_name
 from moorage.objects.read.yaml_reader import read_yaml
-from moorage.objects.strict_documents import decode_document, read_document
+from moorage.objects.strict_documents import Strict, decode_document, read_document
 
 API_VERSION, KIND = "sweep.moorage.dev/v1", "Sweep"
 Seed = Annotated[int, msgspec.Meta(ge=0)]
@@ -28,11 +28,7 @@ def _default(value: Any) -> Any:
     return msgspec.field(default_factory=partial(copy.deepcopy, value))
 
 
-class _Strict(msgspec.Struct, forbid_unknown_fields=True, rename="camel", frozen=True, omit_defaults=True):
-    """Base of the parts of a sweep: an unknown field is an error."""
-
-
-class TimelineSource(_Strict, frozen=True):
+class TimelineSource(Strict, frozen=True):
     """Files of a timeline, as `Timeline.read` takes them.
 
     Attributes
@@ -49,14 +45,14 @@ class TimelineSource(_Strict, frozen=True):
     options: dict[str, Any] = {}
 
 
-class Seeds(_Strict, frozen=True):
+class Seeds(Strict, frozen=True):
     """Consecutive seeds."""
 
     first: Seed = 0
     count: int = 1
 
 
-class ReplayOptions(_Strict, frozen=True):
+class ReplayOptions(Strict, frozen=True):
     """How timelines are replayed; see `replay` and `Scheduler`."""
 
     until: str | float | None = None
@@ -64,7 +60,7 @@ class ReplayOptions(_Strict, frozen=True):
     tie_break: Literal["go-heap", "first", "random"] = "go-heap"
 
 
-class Spec(_Strict, frozen=True):
+class Spec(Strict, frozen=True):
     """The axes of a sweep, and what is measured.
 
     Attributes
@@ -90,7 +86,7 @@ class Spec(_Strict, frozen=True):
     replay: ReplayOptions = ReplayOptions()
 
 
-class Sweep(_Strict, frozen=True):
+class Sweep(Strict, frozen=True):
     """A sweep, as a file has it."""
 
     api_version: str = API_VERSION

@@ -7,11 +7,12 @@ from typing import Any
 
 import msgspec
 
-from moorage.autoscaling.group_settings import GroupSettings, Strict, Time, checked_groups, in_seconds
+from moorage.autoscaling.group_settings import GroupSettings, Time, checked_groups, in_seconds
 from moorage.autoscaling.group_settings import NodeGroup as NodeGroup
 from moorage.errors import InputError, located
 from moorage.objects import Node, Object
 from moorage.objects.read.write import object_to_dict
+from moorage.objects.strict_documents import Strict
 from moorage.objects.time_spans import parse_moment
 
 LEAST_INTERVAL = 0.001

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from moorage.autoscaling.group_settings import Strict, Time
+from moorage.autoscaling.group_settings import Time
 from moorage.errors import InputError, located
 from moorage.objects import Cluster, Object, Pod
 from moorage.objects.read.decode import decode_object
 from moorage.objects.read.files import source_name
 from moorage.objects.read.load import load
 from moorage.objects.read.write import dump_yaml, object_to_dict
-from moorage.objects.strict_documents import decode_part, read_document
+from moorage.objects.strict_documents import Strict, decode_part, read_document
 from moorage.objects.time_spans import parse_duration
 
 from . import arrivals as draw

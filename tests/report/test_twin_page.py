@@ -373,6 +373,10 @@ def test_errors_are_told_and_the_page_stays_usable(serve: Callable[..., Twin]) -
     twin.visit()
     assert twin.ask("drain nodes", nodes="no-such-node") == "There is no answer"
     assert "no-such-node" in twin.one("#answer").text
+    twin.browser.execute_script("document.querySelector('#manifest').value = ': ['")
+    assert twin.ask("none") == "There is no answer"
+    assert "the manifest:" in twin.one("#answer").text
+    twin.browser.execute_script("document.querySelector('#clear').click()")
     twin.press("take out", "#steps")
     assert twin.ask("drain nodes", nodes="old-a").startswith("PASS")
     twin.press("Where do the pods go?")

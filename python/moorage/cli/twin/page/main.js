@@ -70,7 +70,7 @@ function focusAnswer(headline) {
 
 function refused(error, question) {
   if (!(error instanceof Refusal)) console.error(error);
-  const why = question.body ? error.message.replace(/^stdin\b/, "the manifest") : error.message;
+  const why = error.message.replace(/^[A-Z]+: /, "").replace(/^stdin\b/, "the manifest"); // the page has no arguments
   showState("There is no answer", [why], [element("button", {type: "button", onclick: () => answer(question)}, "Ask again"), element("button", {type: "button", onclick: close}, "Close")]);
   byId("answer-title").focus();
   announce(`There is no answer: ${why}`);

@@ -12,6 +12,7 @@ from msgspec import structs
 
 from moorage.autoscaling.instance_types.labels import POOL
 from moorage.errors import InputError, first_of
+from moorage.explain.constraints.constraint import changed_field
 from moorage.objects import Node, NodePool, Object, Pod, PodDisruptionBudget
 from moorage.objects.model.karpenter import Budget
 from moorage.objects.time_spans import parse_moment
@@ -218,21 +219,15 @@ def _changed(view: ClusterView, changes: list[Freeing]) -> ClusterView:
 def annotated(key: str, value: str | None) -> Callable[[Any], Object]:
     """Return a change of an annotation (None takes it away)."""
 
-    def change(one: Any) -> Object:
-        notes = {name: text for name, text in one.metadata.annotations.items() if name != key}
-        notes |= {} if value is None else {key: value}
-        changed: Object = structs.replace(one, metadata=structs.replace(one.metadata, annotations=notes))
-        return changed
+    def change(notes: dict[str, str]) -> dict[str, str]:
+        others = {name: text for name, text in notes.items() if name != key}
+        return others if value is None else others | {key: value}
 
-    return change
+    return partial(changed_field, path="metadata.annotations", change=change)
 
 
 def _with_disruption(**fields: Any) -> Callable[[Any], Object]:
-    def change(pool: NodePool) -> Object:
-        disruption = structs.replace(pool.spec.disruption, **fields)
-        return structs.replace(pool, spec=structs.replace(pool.spec, disruption=disruption))
-
-    return change
+    return partial(changed_field, path="spec.disruption", change=lambda its: structs.replace(its, **fields))
 
 
 def _proposals(view: ClusterView, name: str, message: str) -> Iterator[Freeing]:
@@ -276,12 +271,11 @@ def without_annotation(key: str, owner: str, about: tuple[type[Object], str]) ->
 
 def budget_allows(budget: str) -> Freeing:
     """A budget no longer keeps a node."""
-
-    def allow(one: PodDisruptionBudget) -> Object:
-        return structs.replace(one, status=structs.replace(one.status, disruptions_allowed=1))
-
     text = f"PodDisruptionBudget {budget} allows a disruption (more replicas, or another limit)"
-    return Freeing(text, allow, (PodDisruptionBudget, budget))
+    allowing = partial(structs.replace, disruptions_allowed=1)
+    return Freeing(
+        text, partial(changed_field, path="status", change=allowing), (PodDisruptionBudget, budget)
+    )
 
 
 def moved_or_ended(pod: str) -> Freeing:

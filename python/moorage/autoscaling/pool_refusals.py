@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace as with_values
 from typing import NamedTuple
 
-from msgspec.structs import replace
-
 from moorage._core.base.resources import PodGates
 from moorage._core.base.selectors import tolerates
 from moorage.explain.constraints.conflicts import term_constraints
+from moorage.explain.constraints.constraint import changed_field
 from moorage.explain.constraints.lowering import drop_request, effective, lower, whole
 from moorage.explain.constraints.node_selection import finer_constraints
 from moorage.explain.constraints.taints import tolerate, toleration_of
@@ -192,8 +191,7 @@ class _Tries:
 
     def _wider(self, at: int, requirement: NodeClaimRequirement) -> Iterator[Remedy]:
         """Try the pool without a requirement; tell the value that it would have to allow."""
-        key, spec = requirement.key, self.pool.spec.template.spec
-        fewer = (*spec.requirements[:at], *spec.requirements[at + 1 :])
+        key = requirement.key
 
         def text(claim: NewClaim) -> str:
             if claim.launched is not None:
@@ -202,17 +200,17 @@ class _Tries:
                     return f"allow {key} {value} in the pool"
             return f"drop the requirement on {key} of the pool"
 
-        template = replace(self.pool.spec.template, spec=replace(spec, requirements=fewer))
-        yield from self._tried(text, pool=replace(self.pool, spec=replace(self.pool.spec, template=template)))
+        path = "spec.template.spec.requirements"
+        yield from self._tried(
+            text, pool=changed_field(self.pool, path, lambda its: its[:at] + its[at + 1 :])
+        )
 
     def _labelled(self, key: str, value: str) -> NodePool:
-        template = self.pool.spec.template
-        metadata = replace(template.metadata, labels={**template.metadata.labels, key: value})
-        return replace(self.pool, spec=replace(self.pool.spec, template=replace(template, metadata=metadata)))
+        return changed_field(self.pool, "spec.template.metadata.labels", lambda its: {**its, key: value})
 
     def _higher_limits(self) -> Iterator[Remedy]:
         limits = self.pool.spec.limits
-        free = replace(self.pool, spec=replace(self.pool.spec, limits={}))
+        free = changed_field(self.pool, "spec.limits", lambda its: {})
         claim = self._claim(self._pod, free, self._types) if limits else None
         if claim is None or claim.launched is None:
             return
@@ -226,7 +224,7 @@ class _Tries:
             if needed > Quantity(limit):
                 raised[name] = str(needed)
         text = ", ".join(f"{name} from {limits[name]} to {amount}" for name, amount in raised.items())
-        pool = replace(self.pool, spec=replace(self.pool.spec, limits={**limits, **raised}))
+        pool = changed_field(self.pool, "spec.limits", lambda its: {**its, **raised})
         text = f"raise the limit of {text}, enough for this pod alone"
         helped = [*self._tried(text, pool=pool)] if raised else []
         yield from helped or self._tried("raise the limits of the pool", pool=free)

@@ -214,6 +214,8 @@ def test_of_many_places_the_first_are_shown(tmp_path: Path, capsys: pytest.Captu
     nodes = [node | {"metadata": node["metadata"] | {"name": f"node-{at}"}} for at in range(8)]
     path = tmp_path / "cluster.json"
     path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [pool, *nodes, web]}))
+    assert main(["plan", "consolidate", "-f", str(path), "--at", "noon"]) == 2
+    assert capsys.readouterr().err.startswith("error: --at: must be a time like")
     assert main(["plan", "consolidate", "-f", str(path), "--instance-types", str(TYPES)]) == 0
     shown = capsys.readouterr().out
     rows = shown[shown.index("AFTER COMMAND") :].split("\n\n")[0].splitlines()[1:]

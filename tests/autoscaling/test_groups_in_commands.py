@@ -189,6 +189,10 @@ def test_new_nodes_have_static_pods_and_no_pods_of_daemon_sets_twice() -> None:
         ("nodeGroups: [{name: a, provisionTime: 2m}]", "node group a: provisionTime: is for replays"),
         ("[]", "Expected `object`"),
         ("", "is empty; it must have nodeGroups"),
+        (
+            "nodeGroups: [{name: a, template: {apiVersion: v1, kind: Node}}]",
+            "nodeGroups[0].template.status: has no allocatable resources",
+        ),
         ("nodeGroups: [{name: a, label: k=v}, {name: b, label: k=v}]", "2 node groups have the label k=v"),
     ],
 )

@@ -11,7 +11,7 @@ from typing import Any, TypeVar, get_type_hints
 import msgspec
 from msgspec.structs import asdict, replace
 
-from moorage.errors import InputError, located
+from moorage.errors import InputError, located, nearest
 from moorage.objects import Node, Object
 from moorage.objects.read.decode import decode_object
 from moorage.objects.read.files import read_file, source_name
@@ -361,7 +361,7 @@ def _group(group: NodeGroup, templates: Mapping[str, Object]) -> NodeGroup:
     with located(path="template"):
         if isinstance(template, str):
             if template not in templates:
-                raise InputError(f'there is no template "{template}"')
+                raise InputError(f'there is no template "{template}"{nearest(template, templates)}')
             template = templates[template]
         elif isinstance(template, dict):
             template = decode_object(template)
@@ -370,6 +370,8 @@ def _group(group: NodeGroup, templates: Mapping[str, Object]) -> NodeGroup:
                 raise InputError("must be a Node")
             named = replace(template, metadata=replace(template.metadata, name=group.stem))
             validate(named)
+            if not (named.status.allocatable or named.status.capacity):
+                raise InputError("has no allocatable resources, so no pod fits on it", path="status")
             (template,) = defaults([named])
     return in_seconds(replace(group, template=template))
 

@@ -189,6 +189,10 @@ def test_a_serial_sweep_that_is_stopped_keeps_what_it_has(tmp_path: Path) -> Non
         ({"timelines": {"a": {"files": ["none.csv"]}}}, "none.csv"),
         ({"configurations": {"a": "none.yaml"}}, "none.yaml"),
         ({"changes": {"a": [{"time": 0}]}}, r"cell FGD/openb/a/1: events\[0\]: must have one of create"),
+        (
+            {"changes": {"a": [{"time": 0, "create": {"apiVersion": "v1", "kind": "Pod", "metadata": {}}}]}},
+            "cell FGD/openb/a/1: Pod",
+        ),
         ({"changes": {"a": [{"tim": 0}]}}, r"unknown field `tim`"),
         ({"replays": {}}, "unknown field `replays`"),
         ({"configurations": {"a": policy("None")}}, "None"),

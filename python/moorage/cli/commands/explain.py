@@ -17,9 +17,9 @@ from moorage.cli.options.inputs import (
     scheduler_options,
     scheduler_settings,
 )
-from moorage.cli.options.new_node_options import coming_nodes, node_source_options
+from moorage.cli.options.new_node_options import checked_time, coming_nodes, node_source_options
 from moorage.cli.options.offered_names import nodes, offer, workloads
-from moorage.errors import InputError, located, nearest, shorten
+from moorage.errors import InputError, nearest, shorten
 
 if TYPE_CHECKING:
     from moorage.cli.runs.simulation import Group, Preparation
@@ -83,6 +83,7 @@ def _count(context: click.Context, option: click.Parameter, value: str) -> int |
 @click.option(
     "--at",
     metavar="TIME",
+    callback=checked_time,
     help="Of node/NAME: the time, such as 2026-06-01T12:00:00Z, for budgets with schedules; default: when "
     "the newest object was created.",
 )
@@ -178,8 +179,7 @@ def _explain_node(name: str, output: str, options: dict[str, Any]) -> int:
         raise InputError(f'there is no Node "{shorten(name, 80)}"{nearest(name, known)}', source="TARGET")
     coming, at = preparation.coming, options["at"]
     growth = coming.growth if coming is not None else Growth()
-    with located(source="--at"):
-        fate = group_node_fate(scheduler, growth, name, at)
+    fate = group_node_fate(scheduler, growth, name, at)
     if fate is None and not scheduler.client.list(NodePool)[0]:
         if growth.groups is not None:
             raise InputError(f"node {name} is in no node group, so it stays", source="TARGET")
@@ -188,8 +188,7 @@ def _explain_node(name: str, output: str, options: dict[str, Any]) -> int:
             f"{about_nodes(name)}",
             source="TARGET",
         )
-    with located(source="--at"):
-        fate = fate or node_fate(scheduler, growth, name, at)
+    fate = fate or node_fate(scheduler, growth, name, at)
     lines = [*fate.lines()]
     if coming is not None and coming.ignored:
         lines.append(f"not simulated: {', '.join(coming.ignored)}")

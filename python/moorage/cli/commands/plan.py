@@ -23,6 +23,7 @@ from moorage.cli.options.decorators import all_of, output_option
 from moorage.cli.options.inputs import input_options, load_input, scheduler_options, scheduler_settings
 from moorage.cli.options.new_node_options import (
     asked_node_options,
+    checked_time,
     coming_nodes,
     known_node_options,
     no_new_nodes,
@@ -290,6 +291,7 @@ def bound(**options: Any) -> None:
 @click.option(
     "--at",
     metavar="TIME",
+    callback=checked_time,
     help="When it begins, such as 2026-06-01T12:00:00Z, for budgets with schedules; default: when the newest "
     "object was created.",
 )
@@ -308,7 +310,8 @@ def consolidate(once: bool, at: str | None, draws: int, spot_to_spot: bool, **op
     """Find which nodes Karpenter removes or replaces, what that saves, and where their pods go.
 
     Commands follow one another until nothing more happens; kube-scheduler places the pods after each. Between
-    them so much time passes that consolidateAfter is over.
+    them so much time passes that consolidateAfter is over. Of a node group, explain node/NAME with
+    --node-groups says what cluster-autoscaler does with a node.
 
     Exit codes: 0 if it ran, whatever the answer; 2 for bad input.
     """
@@ -320,7 +323,7 @@ def consolidate(once: bool, at: str | None, draws: int, spot_to_spot: bool, **op
         growth = Growth(types_given(options), KarpenterOptions(spot_to_spot=spot_to_spot), options["seed"])
         return with_draws(scheduler, growth, draws, once=once, at=at)
 
-    _answer(options, ask, "--at", asks_pools=True)
+    _answer(options, ask, "", asks_pools=True)
 
 
 def _answer(

@@ -23,6 +23,17 @@ if TYPE_CHECKING:
 OPTION, GROUPS, SIZES = "--instance-types", "--node-groups", "--group-sizes"
 NOT_SIMULATED = ("ProvisioningRequest", "CapacityBuffer", "CapacityQuota")
 """Kinds of which autoscalers make nodes, or by which they are limited."""
+
+
+def checked_time(_: click.Context, option: click.Parameter, value: str | None) -> str | None:
+    """Check the time of an option, so that an error names it."""
+    from moorage.objects.time_spans import parse_moment
+
+    if value is not None:
+        parse_moment(value, option.opts[0])
+    return value
+
+
 types_option = click.option(
     OPTION,
     "types_file",

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from moorage.errors import InputError, located
+from moorage.errors import InputError
 from moorage.objects import Pod
 from moorage.sim.measures import evaluate
 from moorage.sim.policies import policies
@@ -49,7 +51,7 @@ def run_cell(cell: Cell, timeline: Timeline | None = None, history: str = "") ->
         The timeline, the configuration or a measure is wrong; names the cell.
     """
     label = "/".join((*cell.names, str(cell.seed)))
-    with located(obj=f"cell {label}"):
+    with _of_cell(f"cell {label}"):
         one = read_timeline(cell) if timeline is None else timeline
         if cell.change:
             one = one if timeline is None else copy.deepcopy(one)
@@ -65,6 +67,16 @@ def run_cell(cell: Cell, timeline: Timeline | None = None, history: str = "") ->
         for measured in evaluate(found, *requests).values():
             out |= measured.numbers
         return out
+
+
+@contextmanager
+def _of_cell(label: str) -> Iterator[None]:
+    """Let errors name the cell before the object."""
+    try:
+        yield
+    except InputError as error:
+        obj = ": ".join(filter(None, (label, error.obj)))
+        raise InputError(error.message, source=error.source, obj=obj, path=error.path) from None
 
 
 def _replayed(cell: Cell, timeline: Timeline) -> History:

@@ -69,8 +69,9 @@ def write_comparison(
             print("".join(_notices(alternatives, lines[0])), end="")
         return
     lines += [] if releases is None else [releases.basis]
-    grown = [(one.name, one.simulation.grown) for one in alternatives]
-    lines += [f"{name}: {nodes.text()}" for name, nodes in grown if nodes is not None]
+    for one in alternatives:
+        if (grown := one.simulation.grown) is not None:
+            lines += [f"{one.name}: {text}" for text in (grown.text(), *grown.gaps())]
     causes = () if releases is None else _causes(releases)
     measures = _measures(alternatives)
     if form == "markdown" and any(one.simulation.grown is not None for one in alternatives):

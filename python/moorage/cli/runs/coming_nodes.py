@@ -175,6 +175,10 @@ class Grown(NamedTuple):
         yield from self.up.late_lines()
         if self.coming.draws > 1:
             yield f"draws: in {self.waited} of {self.coming.draws} a pod waits"
+        yield from self.gaps()
+
+    def gaps(self) -> Iterator[str]:
+        """Yield which pools and groups can get no node, and what is not simulated."""
         if self.up.waiting and self.coming.types is None:
             for pool in self.up.pools:
                 yield f"NodePool {pool} has no instance types: give them with --instance-types FILE"

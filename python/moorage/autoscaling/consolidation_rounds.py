@@ -27,12 +27,12 @@ from .karpenter.disruption.claim_conditions import consolidate_after
 from .karpenter.disruption.command import Command
 from .karpenter.disruption.disrupt import METHODS, REASONS, Disruption, MethodResult
 from .karpenter.disruption.staying_nodes import Stay, staying
-from .karpenter.karpenter_options import VERSION
+from .karpenter.karpenter_options import VERSION, KarpenterOptions
 from .karpenter.pods.pod_validation import is_reschedulable
 from .launched_nodes import remove_claims
 from .least_price import LEFT_OUT, least_price
 from .node_prices import NodesPrice, foreign_zones
-from .pending_provisioning import check_options, pass_question
+from .pending_provisioning import check_type, pass_question
 from .scale_up_answer import NewNode, WaitingPod, kinds_of
 from .scalers import Growth, make_nodes
 from .scaling_rounds import grow, left_pods
@@ -217,7 +217,7 @@ def consolidate(
     scheduler: PodScheduler, growth: Growth, once: bool = False, at: str | None = None
 ) -> Consolidation:
     """Let Karpenter remove nodes until nothing more happens; see `Scheduler.consolidate`."""
-    check_options(growth.options)
+    check_type("options", growth.options, KarpenterOptions)
     begin = None if at is None else parse_moment(at, "at")
     if not scheduler.client.list(NodePool)[0]:
         raise InputError("there is no NodePool, so Karpenter leaves all nodes alone", source="cluster")

@@ -25,16 +25,10 @@ Types = Sequence[InstanceType] | Mapping[str, Sequence[InstanceType]]
 """Instance types: of all pools, or by pool."""
 
 
-def check_options(options: object) -> None:
-    """Refuse options of another type.
-
-    Raises
-    ------
-    TypeError
-        They are no KarpenterOptions.
-    """
-    if options is not None and not isinstance(options, KarpenterOptions):
-        raise TypeError(f"options must be KarpenterOptions, not {type(options).__name__}")
+def check_type(name: str, value: object, kind: type) -> None:
+    """Refuse an argument that is neither None nor of a type, by a TypeError."""
+    if value is not None and not isinstance(value, kind):
+        raise TypeError(f"{name} must be {kind.__name__}, not {type(value).__name__}")
 
 
 @dataclass(frozen=True)
@@ -74,7 +68,7 @@ def pass_question(
 ) -> PassQuestion:
     """What a pass would be asked; the arguments are those of `Scheduler.provision`, and the catalogue of a
     question before about the same types, which then need not be read again."""
-    check_options(options)
+    check_type("options", options, KarpenterOptions)
     if pods is not None:
         check_sequence(pods)
     scheduler.sync()

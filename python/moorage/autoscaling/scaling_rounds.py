@@ -9,15 +9,17 @@ from dataclasses import dataclass, field, replace
 from moorage.objects import Node, Object, Pod
 from moorage.scheduler import PodScheduler, ScheduleResult
 
-from .group_settings import checked_groups
-from .pending_provisioning import check_options
+from .group_settings import GroupSettings, checked_groups
+from .karpenter.karpenter_options import KarpenterOptions
+from .pending_provisioning import check_type
 from .scale_up_answer import MOST_ROUNDS, LatePod, NewNode, ScaleUp, WaitingPod
 from .scalers import Decision, Growth, autoscalers, create
 
 
 def scale_up(scheduler: PodScheduler, growth: Growth, keep: bool = False) -> ScaleUp:
     """Place pods and make nodes in turn; see `Scheduler.scale_up`."""
-    check_options(growth.options)
+    check_type("options", growth.options, KarpenterOptions)
+    check_type("groups", growth.groups, GroupSettings)
     if growth.groups is not None:
         nodes: list[Node] = scheduler.client.list(Node)[0]
         groups = checked_groups(growth.groups, {node.name: node for node in nodes})

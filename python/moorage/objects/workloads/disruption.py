@@ -31,7 +31,10 @@ class BudgetSelectors:
     """Finds the budgets that select a pod."""
 
     def __init__(self, budgets: Iterable[PodDisruptionBudget]) -> None:
-        self._budgets = [(budget, LabelSelectorMatcher(budget.spec.selector)) for budget in budgets]
+        self._of_namespace: dict[str, list[tuple[PodDisruptionBudget, LabelSelectorMatcher]]] = {}
+        for budget in budgets:
+            entry = budget, LabelSelectorMatcher(budget.spec.selector)
+            self._of_namespace.setdefault(budget.namespace, []).append(entry)
 
     def of(self, pod: Pod) -> list[PodDisruptionBudget]:
         """Return the budgets of a pod's namespace whose selector matches it.
@@ -43,8 +46,8 @@ class BudgetSelectors:
         """
         return [
             budget
-            for budget, matcher in self._budgets
-            if budget.namespace == pod.namespace and matcher.matches(pod.metadata.labels)
+            for budget, matcher in self._of_namespace.get(pod.namespace, ())
+            if matcher.matches(pod.metadata.labels)
         ]
 
 

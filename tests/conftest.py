@@ -27,6 +27,11 @@ settings.load_profile("untimed")
 gc.set_threshold(5000)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add ``--accept``, for the cases in tests/cases."""
+    parser.addoption("--accept", action="store_true", help="write what commands print into the text cases")
+
+
 def share_of(wanted: settings) -> settings:
     """Settings with this profile's share of the examples that a test asks for."""
     asked = wanted.max_examples

@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 
 import moorage as mo
-from moorage import cli
 from moorage.releases import DEFAULT
+from tests.cases.console import blocks as fenced_blocks
+from tests.cases.console import commands as shown_commands
+from tests.cases.console import run
 from tests.cli.options.test_option_groups import EXAMPLES, LEAVES
 from tests.conformance.vectors import lines
 from tests.house.source import ROOT
@@ -90,48 +92,44 @@ def test_policies_in_a_configuration() -> None:
 def commands() -> dict[str, list[list[str]]]:
     """The commands of README.md, of the pages and of an example, with the lines that each shows."""
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), ROOT / "examples/gpu/README.md"]
-    whole = "\n".join(page.read_text() for page in pages)
-    text = "".join(re.findall(r"^```console\n(.*?)^```$", whole, re.DOTALL | re.M))
-    shown = [line for line in text.splitlines() if not line.startswith("#")]
-    starts = [at for at, line in enumerate(shown) if line.startswith("$ ")]
-    ends = [*starts[1:], len(shown)]
     outputs: dict[str, list[list[str]]] = {}
-    for at, end in zip(starts, ends, strict=True):
-        outputs.setdefault(shown[at][2:], []).append([line for line in shown[at + 1 : end] if line])
+    for block in (block for page in pages for block in fenced_blocks(page.read_text())):
+        if block.info == ["console"]:
+            for shown in shown_commands(re.sub(r"^#.*\n", "", block.body, flags=re.M)):
+                outputs.setdefault(shown.command, []).append([line for line in shown.lines if line])
     return {command: lines for command, lines in outputs.items() if command.startswith("moorage ")}
 
 
 COMMANDS = commands()
 
 
-def arguments(command: str) -> list[str]:
-    """The arguments of a command. A sweep runs in this process, and prints the same."""
-    words = shlex.split(command)[1:]
-    return [*words, "--executor", "serial"] if words[0] == "sweep" and "--executor" not in words else words
+def in_process(command: str) -> str:
+    """A command; a sweep runs in this process, and prints the same."""
+    is_parallel = command.startswith("moorage sweep ") and "--executor" not in command
+    return f"{command} --executor serial" if is_parallel else command
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_command_prints_what_the_pages_show(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(arguments(command)) < 2
-    printed = [line.rstrip() for line in capsys.readouterr().out.splitlines() if line.strip()]
+def test_a_command_prints_what_the_pages_show(command: str) -> None:
+    answer = run(in_process(command), ROOT)
+    assert answer.code < 2
+    printed = [line.rstrip() for line in answer.out.splitlines() if line.strip()]
     for shown in filter(None, COMMANDS[command]):
         assert differing("\n".join(printed), shown) == ""
 
 
 @pytest.mark.parametrize("example", sorted(set(EXAMPLES) - {*COMMANDS}))
-def test_an_example_of_help_runs_as_it_stands(
-    example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_example_of_help_runs_as_it_stands(example: str, tmp_path: Path) -> None:
     for name in ("examples", "tests"):
         (tmp_path / name).symlink_to(ROOT / name)
-    monkeypatch.chdir(tmp_path)
-    words = arguments(example)
+    words = shlex.split(example)[1:]
     if words[0] in ("serve", "mcp") or "--context" in words:  # they need a cluster
         at = 1 + (words[0] == "serve")
         LEAVES[tuple(words[:at])].make_context(words[0], words[at:], help_option_names=["-h", "--help"])
         return
-    assert cli.main(words) < 2
-    assert capsys.readouterr().out
+    answer = run(in_process(example), tmp_path)
+    assert answer.code < 2
+    assert answer.out
 
 
 def differing(printed: str, shown: list[str]) -> str:

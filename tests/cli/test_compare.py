@@ -146,12 +146,31 @@ def test_a_bad_configuration(files: dict[str, str], capsys: pytest.CaptureFixtur
     assert capsys.readouterr().err.startswith(f"error: {files['pack']}: parallelism: Invalid value: 0")
 
 
-def test_a_warning_about_one_alternative_names_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pod = str(ROOT / "tests/data/web_pod.yaml")
-    assert main(["compare", "as-is", pod, "--synthetic", "nodes=1,pods=1"]) == 0
-    assert capsys.readouterr().err == f"warning: {pod}: The input has no node.\n"
-    assert main(["compare", pod, pod, "--synthetic", "nodes=1,pods=1"]) == 0
-    assert capsys.readouterr().err == "warning: The input has no node.\n"
+def test_a_warning_about_one_alternative_names_it(
+    files: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "c"}]}}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}}
+    (tmp_path / "job.json").write_text(json.dumps(job | {"spec": {"suspend": True, "template": template}}))
+    idle, base = str(tmp_path / "job.json"), files["one"]
+    told = "Not counted, because they are suspended (spec.suspend: false counts them) (1): Job default/j."
+    assert main(["compare", "as-is", idle, "-f", base]) == 0
+    assert capsys.readouterr().err == f"warning: {idle}: {told}\n"
+    assert main(["compare", idle, idle, "-f", base]) == 0
+    assert capsys.readouterr().err == f"warning: {told}\n"
+
+
+def test_manifests_without_a_node_change_the_cluster(
+    files: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "new.json").write_text(json.dumps(pod("p9")))
+    new = str(tmp_path / "new.json")
+    made = compared(capsys, "as-is", new, "-f", files["one"])
+    assert [one["measures"]["nodes"] for one in made["alternatives"]] == [2, 2]
+    assert [row["pod"] for row in made["differences"]] == ["default/p9"]
+    assert main(["compare", files["one"], new]) == 2
+    refused = "The input has no node, so no pod can have one; kubectl get nodes -o json lists nodes"
+    assert capsys.readouterr().err == f"error: {new}: {refused}\n"
 
 
 def test_a_drained_node_is_no_capacity(capsys: pytest.CaptureFixture[str]) -> None:

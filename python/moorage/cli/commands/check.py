@@ -13,7 +13,6 @@ from moorage.cli.options.change_options import ChangingCommand, change_options, 
 from moorage.cli.options.deciding_release import print_notes
 from moorage.cli.options.decorators import output_option, some_of
 from moorage.cli.options.inputs import (
-    NO_NODE,
     input_options,
     load_before_and_after,
     names_server,
@@ -26,7 +25,7 @@ from moorage.cli.options.new_node_options import (
     known_groups,
     new_node_options,
     no_new_nodes,
-    node_makers,
+    refuse_no_node,
 )
 from moorage.cli.options.number_ranges import Number, WholeNumber
 from moorage.cli.options.offered_names import labels, offer
@@ -149,7 +148,7 @@ def check(
     names = options["files"] if names_server(options) else options["files"][1:]
     with Stages("reading", "scheduling", "judging", "losing nodes") as stage:
         before, after = load_before_and_after(options)
-        _check_nodes(after, options)
+        refuse_no_node(after, options)
         changes, causes, told = requested_changes(), dict[str, str](), list[str]()
         compared = Compared([*names, *(change.text for change in changes)])
         if options["upgrade_from"] is None:
@@ -191,20 +190,6 @@ def check(
     print_notes(warnings, after, is_asked=options["upgrade_from"] is not None)
     write_verdict(output, done, verdict, removed_pods(done, before.pods), warnings)
     return 0 if verdict.passed else 1
-
-
-def _check_nodes(cluster: Cluster, options: Mapping[str, Any]) -> None:
-    """Refuse a cluster without a node, to which none can come; say what may be meant."""
-    if cluster.nodes or node_makers(cluster, options):
-        return
-    from moorage.objects.read.cluster_builder import CONFIGURATION
-
-    hint = "so no pod can have one; kubectl get nodes -o json lists nodes"
-    if {"Event", "Event.events.k8s.io"} & cluster.skipped.keys():
-        hint += "; to replay events as a trace, use moorage replay --format kubectl-events"
-    if CONFIGURATION in cluster.skipped:
-        hint += "; a KubeSchedulerConfiguration is given with --config"
-    raise InputError(f"{NO_NODE}, {hint}", source="-f")
 
 
 def _without_new_nodes(cluster: Cluster, options: Mapping[str, Any], fails: bool) -> Iterator[str]:

@@ -43,10 +43,10 @@ if TYPE_CHECKING:
 def compare(alternatives: tuple[str, ...], from_scratch: bool, output: str, **options: Any) -> None:
     """Compare runs: show their measures side by side, and the pods that are not in the same place.
 
-    A, B and so on are each a KubeSchedulerConfiguration, a cluster (instead of that of -f), a file with
-    NodePools alone, which replace those of the cluster that have their names, one with node groups (see
-    --node-groups), changes of the cluster such as "drain n1; scale deploy/web=4", or as-is. Changes are named
-    like the options of simulate.
+    A, B and so on are each a KubeSchedulerConfiguration, a cluster (instead of that of -f), manifests without
+    a node, which change the cluster as a later -f does, a file with node groups (see --node-groups), changes
+    of the cluster such as "drain n1; scale deploy/web=4", or as-is. Changes are named like the options of
+    simulate.
     "kubernetes 1.36" "kubernetes 1.37" compares two releases, and names the behaviours and feature gates that
     make the difference. A release may have feature gates of its own, as "kubernetes 1.37
     GenericWorkload=true".

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 from click.core import ParameterSource
 
-from moorage.errors import first_of, number_of
+from moorage.errors import InputError, first_of, number_of
 
 from .decorators import all_of
+from .inputs import NO_NODE
 from .number_ranges import WholeNumber
 
 if TYPE_CHECKING:
@@ -110,6 +111,20 @@ def node_makers(cluster: Cluster, options: Mapping[str, Any]) -> str:
     """Return what may make nodes, as the subject of a sentence; "" for nothing."""
     has_groups = bool(options.get("groups_file") or options.get("group_sizes"))
     return " and ".join(["NodePools"] * has_pools(cluster) + ["node groups"] * has_groups)
+
+
+def refuse_no_node(cluster: Cluster, options: Mapping[str, Any], source: str = "-f") -> None:
+    """Refuse a cluster without a node, to which none can come; say what may be meant."""
+    if cluster.nodes or node_makers(cluster, options):
+        return
+    from moorage.objects.read.cluster_builder import CONFIGURATION
+
+    hint = "so no pod can have one; kubectl get nodes -o json lists nodes"
+    if {"Event", "Event.events.k8s.io"} & cluster.skipped.keys():
+        hint += "; to replay events as a trace, use moorage replay --format kubectl-events"
+    if CONFIGURATION in cluster.skipped:
+        hint += "; a KubeSchedulerConfiguration is given with --config"
+    raise InputError(f"{NO_NODE}, {hint}", source=source)
 
 
 def node_groups(options: Mapping[str, Any], nodes: Iterable[Node]) -> GroupSettings | None:

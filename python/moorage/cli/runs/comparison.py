@@ -15,8 +15,14 @@ from msgspec.structs import replace as with_fields
 from moorage.changes.drain import MIRROR_ANNOTATION
 from moorage.cli.options.change_options import OPTIONS, RequestedChange, parse_changes
 from moorage.cli.options.configuration_kind import naming_other_kinds
-from moorage.cli.options.inputs import is_input, load_input, scheduler_settings, without_server
-from moorage.cli.options.new_node_options import coming_nodes, has_pools
+from moorage.cli.options.inputs import (
+    is_input,
+    load_input,
+    names_server,
+    scheduler_settings,
+    without_server,
+)
+from moorage.cli.options.new_node_options import coming_nodes, refuse_no_node
 from moorage.errors import ConfigurationError, InputError, located, nearest
 from moorage.facade import Scheduler
 from moorage.objects import Cluster, Pod
@@ -124,8 +130,8 @@ def run_alternative(name: str, options: Mapping[str, Any], from_scratch: bool) -
     ----------
     name : str
         ``as-is``, changes such as ``drain n1; scale deploy/web=4``, a file with a KubeSchedulerConfiguration,
-        a file or directory with a cluster, one with NodePools alone, which changes the cluster, or one with
-        node groups.
+        a file or directory with a cluster, one without a node, which changes the cluster, or one with node
+        groups.
     options : mapping of str to object
         The values of `input_options` and `scheduler_options`.
     from_scratch : bool
@@ -147,8 +153,9 @@ def run_alternative(name: str, options: Mapping[str, Any], from_scratch: bool) -
     cluster = load_input(
         {**without_server(options), "files": (name,), "synthetic": None} if is_cluster else options
     )
-    if is_cluster and not (cluster.nodes or cluster.pods) and has_pools(cluster):
+    if is_cluster and not cluster.nodes and (options["files"] or names_server(options)):
         cluster = load_input({**options, "files": (*options["files"], name)})
+    refuse_no_node(cluster, options, name if is_cluster else "-f")
     settings = scheduler_settings(options, cluster)
     if is_configuration:
         with located(source=name), naming_other_kinds():

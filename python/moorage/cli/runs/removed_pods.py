@@ -50,12 +50,14 @@ def removed_pods(simulation: Simulation, listed: Sequence[Pod]) -> list[Removed]
         By workload, in the order of their first pods; rollouts that removed none last.
     """
     workloads, scheduler = simulation.workloads, simulation.scheduler
-    evicted = simulation.evicted.keys() | simulation.result.evicted.keys()
+    evicted = {one.pod.metadata.uid for one in simulation.evicted.values()}
+    preempted = simulation.result.evicted
     beginning = simulation.preparation.beginning
     changed = beginning.changed_pods(scheduler, listed)
     gone: dict[Workload, list[Pod]] = {}
     for pod in changed.before:
-        if pod.spec.node_name and pod.key not in evicted and not simulation.exists(pod):
+        is_evicted = pod.metadata.uid in evicted or pod.key in preempted
+        if pod.spec.node_name and not is_evicted and not simulation.exists(pod):
             gone.setdefault(workloads.of(pod), []).append(pod)
     rolling = {one.workload: one for one in beginning.rollouts(scheduler) if _has_old_pods(one)}
     made = set(map(workloads.of, changed.new))

@@ -264,14 +264,13 @@ class Simulation:
             return Outcome(pod, workload, UNSCHEDULABLE, "", why, failure, victims, refusal=refusal)
         if key in self.kept:
             return Outcome(pod, workload, KEPT, pod.spec.node_name, self.kept[key])
-        why = self._eviction(key)
-        if why:
+        if key in self.preparation.placed and self.exists(pod):  # also under the name of an evicted one
+            return Outcome(pod, workload, PLACED, pod.spec.node_name)
+        if why := self._eviction(key):
             replacements[workload] -= 1
             is_seen_to = replacements[workload] >= 0 or self._has_controller(pod)
             status = REPLACED if is_seen_to else EVICTED
             return Outcome(pod, workload, status, "", why, None, victims, self._budgets(key))
-        if key in self.preparation.placed and self.exists(pod):
-            return Outcome(pod, workload, PLACED, pod.spec.node_name)
         skipped = result.skipped.get(key, "")
         if not skipped and not self.exists(pod):
             return None
@@ -567,7 +566,7 @@ class Preparation:
             pod = before[key]
             is_needed = pod.metadata.deletion_timestamp is None and not stays(pod)
             if key in deleted and pod.spec.node_name and is_needed:
-                self.evicted[key] = Evicted.by(change, pod)
+                self.evicted.setdefault(key, Evicted.by(change, pod))  # the pod that was there first
             if (why := made.unfinished.get(POD + key)) is not None:
                 self.kept[key] = f"{change.text}: {why}"
                 if why not in LASTING:

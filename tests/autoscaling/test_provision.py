@@ -13,6 +13,7 @@ import pytest
 from moorage import InputError, Scheduler, load
 from moorage.autoscaling import InstanceType, KarpenterOptions, Offering, Provisioning, read_instance_types
 from moorage.autoscaling.karpenter import ClusterObjects, ClusterView, Situation, provision
+from moorage.autoscaling.karpenter.claims.claim_template import why_idle
 from moorage.objects import NodePool, Quantity, decode_object
 
 AWS = Path(__file__).parents[1] / "data/karpenter/aws_instance_types.json"
@@ -192,6 +193,59 @@ def test_options_are_flags_of_karpenter() -> None:
     ignored = provisioned(pool(), waiting, options=KarpenterOptions(ignores_preferences=True)).claims[0]
     assert respected.requirements[ZONE] == {"In": ["us-west-2b"]}
     assert ZONE not in ignored.requirements
+
+
+CLAIM: dict[str, Any] = {"resourceClaims": [{"name": "gpu", "resourceClaimName": "gpu"}]}
+
+
+def test_a_pod_with_claims_gets_no_node_unless_the_flag_says_so() -> None:
+    objects = pool(), pod("train", **CLAIM), pod("web")
+    text = "pod has Dynamic Resource Allocation requirements that are not yet supported by Karpenter"
+    found = provisioned(*objects)
+    assert {key: one.text for key, one in found.errors.items()} == {"default/train": text}
+    assert [claim.pods for claim in found.claims] == [("default/web",)]
+    counted = provisioned(*objects, options=KarpenterOptions(ignore_dra_requests=False))
+    assert not counted.errors
+
+
+@pytest.mark.parametrize(("ignores", "cpu"), [(True, "1"), (False, "3")])
+def test_daemons_with_claims_take_nothing(ignores: bool, cpu: str) -> None:
+    labels, spec = {"app": "plugin"}, pod("x", "2")["spec"] | CLAIM
+    daemons = {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {"name": "plugin"},
+        "spec": {
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": spec},
+        },
+    }
+    options = KarpenterOptions(ignore_dra_requests=ignores)
+    (claim,) = provisioned(pool(), daemons, pod("web"), options=options).claims
+    assert claim.requests["cpu"] == cpu
+
+
+ALL = {"ValidationSucceeded": "True", "NodeClassReady": "True", "Ready": "True"}
+
+
+@pytest.mark.parametrize(
+    ("conditions", "text"),
+    [
+        ({}, ""),
+        (ALL, ""),
+        ({"Ready": "True"}, "ValidationSucceeded is missing, NodeClassReady is missing"),
+        (ALL | {"NodeClassReady": "False", "Ready": "False"}, "NodeClassReady is False, Ready is False"),
+        (ALL | {"Ready": "Unknown"}, "Ready is Unknown"),
+        ({"ValidationSucceeded": "True", "NodeClassReady": "True"}, "Ready is missing"),
+        # All three are there, so that nothing is reckoned anew.
+        (ALL | {"ValidationSucceeded": "False"}, ""),
+    ],
+)
+def test_a_pool_is_ready_by_its_conditions(conditions: dict[str, str], text: str) -> None:
+    listed = [{"type": name, "status": status} for name, status in conditions.items()]
+    one = decode_object(pool() | {"status": {"conditions": listed}})
+    assert isinstance(one, NodePool)
+    assert why_idle(one) == (f"it is not ready: {text}" if text else "")
 
 
 def random_types(chance: random.Random) -> list[InstanceType]:

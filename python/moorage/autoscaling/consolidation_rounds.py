@@ -329,7 +329,7 @@ class ConsolidationRounds:
             )
         )
         view = self.view()
-        afters = [consolidate_after(pool) or 0.0 for pool in view.pools]
+        afters = [consolidate_after(pool) or 0.0 for pool in view.objects.list(NodePool)]
         assert self._now is not None
         self._now += _BETWEEN + max(afters, default=0.0)
 

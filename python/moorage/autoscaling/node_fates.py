@@ -255,6 +255,9 @@ def _proposals(view: ClusterView, name: str, message: str) -> Iterator[Freeing]:
         yield Freeing(text, _with_disruption(consolidation_policy=policy), about_pool)
     elif message.startswith("SpotToSpotConsolidation is disabled"):
         yield Freeing("the feature gate SpotToSpotConsolidation is on", partial(replace, spot_to_spot=True))
+    elif message.startswith("Karpenter removes only empty nodes"):
+        ready = partial(changed_field, path="status.conditions", change=lambda its: ())
+        yield Freeing(f"NodePool {pool} is ready", ready, about_pool)
     elif message.startswith("the budgets of NodePool"):
         text = f"the budgets of NodePool {pool} allow a node"
         yield Freeing(text, _with_disruption(budgets=(Budget(nodes="100%"),)), about_pool)

@@ -21,7 +21,7 @@ from moorage.scheduler import PodScheduler
 
 from .instance_types.instance_type import InstanceType
 from .instance_types.labels import POOL
-from .karpenter.claims.claim_template import by_weight, is_dynamic
+from .karpenter.claims.claim_template import by_weight, why_idle
 from .karpenter.new_nodes_result import NewClaim
 from .launched_nodes import launched_node
 from .pending_provisioning import PassQuestion, pass_question
@@ -88,8 +88,8 @@ class _Tries:
 
     def reason(self) -> str:
         """Why the pool makes no node; "" if it makes one by itself."""
-        if not is_dynamic(self.pool):
-            return "it makes no nodes for pods: it is static, not ready, or being deleted"
+        if idle := why_idle(self.pool):
+            return f"it makes no nodes for pods: {idle}"
         if not self._types:
             return "it has no instance types"
         answer = self._question.about(self._pod, self.pool, self._types).answer()
@@ -98,7 +98,7 @@ class _Tries:
 
     def remedies(self) -> Iterator[Remedy]:
         """Yield the changes that help."""
-        if not is_dynamic(self.pool) or not self._types:
+        if why_idle(self.pool) or not self._types:
             return
         yield from self._sizes()
         for text, pod in pod_changes(self._pod, self.pool.spec.template.spec.taints):

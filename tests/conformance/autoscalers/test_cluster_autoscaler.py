@@ -58,3 +58,45 @@ def test_what_is_not_known_is_refused(name: str, value: Any, message: str) -> No
     vector = small("up")
     vector["scenario"][name] = value
     assert message in failures(json.dumps(vector).encode())[0]
+
+
+def machine(name: str) -> dict[str, Any]:
+    ready = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    amounts = {"cpu": "4", "memory": "8Gi", "pods": "10"}
+    status = {"capacity": amounts, "allocatable": amounts}
+    metadata = {"name": name, "uid": name, "creationTimestamp": "2026-01-01T00:00:00Z"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": metadata,
+        "status": status | {"conditions": [ready]},
+    }
+
+
+@pytest.mark.parametrize("goes", ["expendable", "removed"])
+def test_the_first_pod_of_a_node_keeps_it_though_one_before_it_went(goes: str) -> None:
+    priorities = {"gone": -100 if goes == "expendable" else 0, "first": 0, "second": 0}
+    pods = [
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "namespace": "default", "uid": name},
+            "spec": {"nodeName": "a", "priority": priority, "containers": [{"name": "c", "image": "x"}]},
+            "status": {"phase": "Running"},
+        }
+        for name, priority in priorities.items()
+    ]
+    loops = [{"at": 1200}]
+    if goes == "removed":
+        loops.append({"at": 2400, "remove": ["pod default/gone"]})  # type: ignore[dict-item]
+    scenario = {
+        "mode": "down",
+        "now": "2026-01-01T01:00:00Z",
+        "objects": [machine("a"), machine("b"), *pods],
+        "nodes": {"a": "g", "b": "g"},
+        "groups": [{"name": "g", "min": 0, "max": 3}],
+        "options": {},
+        "loops": loops,
+    }
+    *_, last = cluster_autoscaler_mode.played(scenario, {})
+    assert last["blockers"] == {"a": ["default/first", "NotReplicated"]}

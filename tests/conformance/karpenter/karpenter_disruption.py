@@ -26,7 +26,8 @@ def played(scenario: Json, seed: int, catalogue: Catalogue | None = None) -> Jso
 
 def shown(result: MethodResult, scenario: Json) -> Json:
     """What a method comes to, in the form of vectors."""
-    return {
+    error = {"error": result.error} if result.error else {}
+    return error | {
         "candidates": [
             {
                 "node": one.name,

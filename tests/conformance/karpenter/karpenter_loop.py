@@ -6,7 +6,7 @@ Karpenter wants them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -42,7 +42,7 @@ def played(scenario: Json, seed: int, catalogue: Catalogue | None = None) -> Jso
         "nodes": nodes or None,
         "cost": cost,
         "stable": stable,
-    }
+    } | ({"error": loop.error} if loop.error else {})
 
 
 def key_of(one: Json) -> str:
@@ -62,6 +62,7 @@ class _Loop:
         self.steps: list[Json] = []
         self.made = 0
         self.daemons = 0
+        self.error = ""
         self.types = {one["name"]: one for one in scenario["instanceTypes"]}
 
     @property
@@ -86,9 +87,7 @@ class _Loop:
         world = self.world()
         result = provision(world.view())
         step: Json = {"kind": "schedule", "now": self.stamp, "created": [], "bound": {}}
-        launched = [world.provider.launch(claim) for claim in result.claims]
-        for claim, launch in zip(result.claims, launched, strict=True):
-            step["created"].append(self.create(world, claim, launch))
+        self.create_all(world, result.claims, step)
         self.bind_all(result.existing, step)
         if not step["created"] and not step["bound"]:
             return False
@@ -116,9 +115,7 @@ class _Loop:
         gone = sorted(one.name for one in command.candidates)
         step: Json = {"kind": method, "now": self.stamp, "removed": gone, "created": [], "bound": {}}
         self.objects = [one for one in self.objects if self.stays(one, gone)]
-        claims = command.new_claims()
-        for claim, launch in zip(claims, [world.provider.launch(claim) for claim in claims], strict=True):
-            step["created"].append(self.create(world, claim, launch))
+        self.create_all(world, command.new_claims(), step)
         self.bind_all(command.moves, step)
         _, step["cost"] = self.nodes()
         self.steps.append(_without_empty(step))
@@ -165,6 +162,15 @@ class _Loop:
         pod["spec"]["nodeName"] = node
         ready = [{"type": kind, "status": "True"} for kind in ("PodScheduled", "Ready")]
         pod["status"] = {"phase": "Running", "startTime": self.stamp, "conditions": ready}
+
+    def create_all(self, world: KarpenterWorld, claims: Sequence[NewClaim], step: Json) -> None:
+        """Make the nodes of claims; a claim that the provider cannot launch gets none."""
+        launched = [world.provider.launch(claim) for claim in claims]
+        for number, (claim, launch) in enumerate(zip(claims, launched, strict=True), 1):
+            if "error" in launch:
+                self.error = f"claim c{number} was not launched: {launch['error']}"
+            else:
+                step["created"].append(self.create(world, claim, launch))
 
     def create(self, world: KarpenterWorld, claim: NewClaim, launch: Json) -> Json:
         self.made += 1

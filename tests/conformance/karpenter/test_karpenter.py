@@ -73,3 +73,11 @@ def test_what_is_not_known_is_refused(where: str, name: str, value: Any, message
     vector = small(False)
     (vector[where] if where else vector)[name] = value
     assert message in failures(json.dumps(vector).encode())[0]
+
+
+def test_a_claim_that_cannot_be_launched_gets_no_node() -> None:
+    failed = [json.loads(line) for line in LINES if b'"error":"runtime error' in line]
+    scenario = next(one["scenario"] for one in failed if one["scenario"]["mode"] == "schedule")
+    played = karpenter_check.played(scenario | {"mode": "loop"}, 0)
+    assert played["error"].startswith("claim c1 was not launched: runtime error")
+    assert not any(step.get("created") for step in played["steps"])

@@ -113,7 +113,7 @@ class ClusterAutoscaler:
         """A fork without expendable pods, and with nominated ones on their nodes."""
         fork = scheduler.fork(queued=False)
         snapshot = NodeSnapshot(fork, nodes, self.memory.last_hit)
-        snapshot.take_off([pod for pod in fork.cache.state.pods() if is_expendable(pod, self.flags)])
+        snapshot.list_anew(pods, lambda pod: is_expendable(pod, self.flags))
         for pod in pods:
             node, is_going = pod.status.nominated_node_name, pod.metadata.deletion_timestamp is not None
             if pod.spec.node_name or is_going or node not in snapshot.nodes or is_expendable(pod, self.flags):

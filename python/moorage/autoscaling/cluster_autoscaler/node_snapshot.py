@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -192,6 +192,18 @@ class NodeSnapshot:
                 if isinstance(plugin, DynamicResources) and plugin.reserve(state, pod, name) is None:
                     plugin.pre_bind(state, pod, name)
             self.scheduler.sync()
+
+    def list_anew(self, pods: Sequence[Pod], is_left_out: Callable[[Pod], bool]) -> None:
+        """Have on each node the pods that are not left out, in the order of a list: the cache has the last
+        pod of a node in the place of one that went."""
+        turns = {pod.metadata.uid: turn for turn, pod in enumerate(pods)}
+        for name in self.nodes:
+            before = self.pods_of(name)
+            kept = [pod for pod in before if not is_left_out(pod)]
+            kept.sort(key=lambda pod: turns.get(pod.metadata.uid, len(turns)))
+            if kept != before:
+                self.take_off(before)
+                self.cache.add_bound_pods(kept, [name] * len(kept))
 
     def take_off(self, pods: Sequence[Pod]) -> None:
         """Remove pods."""

@@ -154,6 +154,10 @@ class Removal:
     most_claims: int | None = None
 
 
+class NoPoolsError(Exception):
+    """No pool can make a node, so Karpenter simulates nothing."""
+
+
 class ClusterView:
     """The parts of passes, each made once, when it is first asked for.
 
@@ -259,7 +263,8 @@ class ClusterView:
 
     @cached_property
     def _daemons(self) -> list[Daemon]:
-        return daemons(self.objects.list(DaemonSet), self.pods, self.book)
+        listed = self.objects.list(DaemonSet), self.pods
+        return daemons(*listed, self.book, self.options.ignore_dra_requests)
 
     @cached_property
     def templates(self) -> tuple[list[ClaimTemplate], dict[str, str]]:
@@ -326,7 +331,13 @@ class ClusterView:
         ----------
         hosts : int
             New nodes have numbers above it.
+
+        Raises
+        ------
+        NoPoolsError
         """
+        if not self.pools:
+            raise NoPoolsError
         found = [self._candidate(pod) for pod in pods]
         placed = [
             replace(one, moves=one.pod.key in leaving and one.pod.status.phase != "Pending")
@@ -360,6 +371,7 @@ class ClusterView:
             self._reservations(removal),
             self._tolerating,
             self.options.best_effort,
+            self.options.ignore_dra_requests,
             removal.most_claims,
             hosts,
         )

@@ -33,6 +33,9 @@ class KarpenterOptions:
         The feature gate ReservedCapacity.
     spot_to_spot, terminate_first : bool
         The feature gates SpotToSpotConsolidation and TerminateFirstDrift.
+    ignore_dra_requests : bool
+        ``--ignore-dra-requests``: no node comes for pods with resource claims. Without it they are packed as
+        if they had none: which types have which devices is not known.
     default_spreads : tuple of TopologySpreadConstraint
         Of ``--scheduler-config``: for pods without constraints of their own.
     most_types : int
@@ -50,6 +53,7 @@ class KarpenterOptions:
     reserved_capacity: bool = True
     spot_to_spot: bool = False
     terminate_first: bool = False
+    ignore_dra_requests: bool = True
     default_spreads: tuple[TopologySpreadConstraint, ...] = ()
     most_types: int = MOST_TYPES
     well_known: frozenset[str] = field(default_factory=frozenset)

@@ -5,7 +5,7 @@ Rules: Karpenter v1.15.0, pkg/controllers/provisioning/provisioner.go.
 
 from __future__ import annotations
 
-from .cluster_view import ClusterView, Removal
+from .cluster_view import ClusterView, NoPoolsError, Removal
 from .new_nodes_result import FinishedClaim, PodError, Provisioning, new_claim
 from .solve import Solver, waits_for_reservation
 
@@ -17,10 +17,11 @@ def provision(view: ClusterView) -> Provisioning:
     pending, moving = view.pending, view.moving(view.situation.now)
     if not pending and not moving:
         return Provisioning(ignored=view.ignored, seed=view.options.seed)
-    if not view.pools:
+    try:
+        return _told(view, view.solver([*pending, *moving], Removal()))
+    except NoPoolsError:
         errors = {pod.key: PodError(NO_POOLS) for pod in pending}
         return Provisioning(errors=errors, ignored=view.ignored, seed=view.options.seed)
-    return _told(view, view.solver([*pending, *moving], Removal()))
 
 
 def _told(view: ClusterView, solver: Solver) -> Provisioning:

@@ -21,11 +21,13 @@ from .claims.claim_template import ClaimTemplate, Limits
 from .claims.reservations import ReservationError, Reservations
 from .host_table import RESOURCES, Flags, HostTable
 from .nodes.existing_node import ExistingNode
+from .pods.pod_validation import has_claims
 from .pods.relaxed_shapes import relaxed
 from .requirements.requirement_set import Vocabulary
 from .texts import with_values
 from .topology.topology import Topology
 
+HAS_CLAIMS = "pod has Dynamic Resource Allocation requirements that are not yet supported by Karpenter"
 NO_TEMPLATE = "nodepool requirements filtered out all available instance types"
 
 
@@ -43,6 +45,8 @@ class Solver:
         Whether some pool has a taint of effect PreferNoSchedule.
     best_effort : bool
         Whether new claims may have fewer values than minValues asks for.
+    refuses_claims : bool
+        Whether pods with resource claims get no place.
     most_claims : int or None
         The pass ends early once there are more.
     hosts : int
@@ -60,6 +64,7 @@ class Solver:
     reservations: Reservations | None
     tolerating: bool
     best_effort: bool
+    refuses_claims: bool
     most_claims: int | None = None
     hosts: int = 0
     errors: dict[str, Refusal] = field(default_factory=dict)
@@ -102,6 +107,8 @@ class Solver:
 
     def _try(self, original: Candidate) -> Refusal | None:
         """Place a pod, giving up its preferences one by one; the last reason why not."""
+        if self.refuses_claims and has_claims(original.pod):
+            return HAS_CLAIMS
         candidate = copy(original)
         while True:
             refusal = self._add(candidate)

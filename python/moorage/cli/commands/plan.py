@@ -25,6 +25,7 @@ from moorage.cli.options.new_node_options import (
     asked_node_options,
     checked_time,
     coming_nodes,
+    karpenter_options,
     known_node_options,
     no_new_nodes,
     node_groups,
@@ -136,7 +137,7 @@ def nodes(like: tuple[str, ...], given: tuple[str, ...], most: int, **options: A
             known = prices_of(scheduler, templates, types_given(options) or ()) | prices
             return scheduler.nodes_needed(pods or None, like=templates, max=most, prices=known)
         groups = node_groups(options, scheduler.client.list(Node)[0])
-        growth = Growth(types_given(options), seed=options["seed"], groups=groups)
+        growth = Growth(types_given(options), karpenter_options(options), options["seed"], groups=groups)
         kinds = kinds_of_new_nodes(scheduler, pods, growth)
         found = scheduler.nodes_needed(pods or None, like=kinds.nodes, max=most, prices=kinds.prices | prices)
         return kinds.told(scheduler, found, None if pods else growth)
@@ -317,10 +318,11 @@ def consolidate(once: bool, at: str | None, draws: int, spot_to_spot: bool, **op
     """
 
     def ask(scheduler: Scheduler, _: object) -> Tabular:
-        from moorage.autoscaling import Growth, KarpenterOptions
+        from moorage.autoscaling import Growth
         from moorage.autoscaling.consolidation_rounds import with_draws
 
-        growth = Growth(types_given(options), KarpenterOptions(spot_to_spot=spot_to_spot), options["seed"])
+        flags = karpenter_options(options, spot_to_spot=spot_to_spot)
+        growth = Growth(types_given(options), flags, options["seed"])
         return with_draws(scheduler, growth, draws, once=once, at=at)
 
     _answer(options, ask, "", asks_pools=True)

@@ -17,7 +17,7 @@ from .inputs import NO_NODE
 from .number_ranges import WholeNumber
 
 if TYPE_CHECKING:
-    from moorage.autoscaling import GroupSettings, InstanceType
+    from moorage.autoscaling import GroupSettings, InstanceType, KarpenterOptions
     from moorage.cli.runs.coming_nodes import ComingNodes
     from moorage.objects import Cluster, Node, NodePool
 
@@ -35,12 +35,21 @@ def checked_time(_: click.Context, option: click.Parameter, value: str | None) -
     return value
 
 
-types_option = click.option(
-    OPTION,
-    "types_file",
-    metavar="FILE",
-    help="Instance types with prices, in the format of Karpenter's kwok provider; default: the types "
-    "that the nodes of each NodePool show, without prices.",
+types_option = all_of(
+    click.option(
+        OPTION,
+        "types_file",
+        metavar="FILE",
+        help="Instance types with prices, in the format of Karpenter's kwok provider; default: the types "
+        "that the nodes of each NodePool show, without prices.",
+    ),
+    click.option(
+        "--ignore-dra-requests/--no-ignore-dra-requests",
+        "ignore_dra_requests",
+        default=True,
+        show_default=True,
+        help="Karpenter's flag: whether it makes no node for a pod with resource claims.",
+    ),
 )
 known_node_options = all_of(
     types_option,
@@ -100,6 +109,13 @@ def types_given(options: Mapping[str, Any]) -> list[InstanceType] | None:
 
     file = options["types_file"]
     return None if file is None else read_instance_types(file)
+
+
+def karpenter_options(options: Mapping[str, Any], **flags: Any) -> KarpenterOptions:
+    """Karpenter's flags, those of the options and others."""
+    from moorage.autoscaling import KarpenterOptions
+
+    return KarpenterOptions(ignore_dra_requests=options["ignore_dra_requests"], **flags)
 
 
 def has_pools(cluster: Cluster) -> bool:
@@ -175,7 +191,7 @@ def coming_nodes(options: Mapping[str, Any], cluster: Cluster) -> ComingNodes | 
         named = options["groups_file"]
         sources[CLUSTER_AUTOSCALER] = f"groups of {Path(named).name if named else SIZES}"
     known = seen_types(cluster.nodes) if types is None else types
-    growth = Growth(known, seed=options["seed"], groups=groups)
+    growth = Growth(known, karpenter_options(options), options["seed"], groups=groups)
     kinds = [kind for kind in cluster.skipped if kind.partition(".")[0] in NOT_SIMULATED]
     return ComingNodes(growth, draws, sources, types, tuple(kinds))
 

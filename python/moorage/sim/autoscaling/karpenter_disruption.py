@@ -36,7 +36,7 @@ from moorage.autoscaling.launched_nodes import remove_claims
 from moorage.changes.drain import stays
 from moorage.errors import number_of
 from moorage.go_texts import parse_duration
-from moorage.objects import Node, NodeClaim, Pod
+from moorage.objects import Node, NodeClaim, NodePool, Pod
 from moorage.objects.read.object_defaults import GRACE_PERIOD
 from moorage.objects.workloads.ages import seconds
 
@@ -92,7 +92,7 @@ class Disrupter:
 
     def _wakes(self, view: ClusterView, now: float) -> float:
         """Return when a pass may find something though nothing has changed."""
-        began, pools = self._nodes.began, {pool.name: pool for pool in view.pools}
+        began, pools = self._nodes.began, {pool.name: pool for pool in view.objects.list(NodePool)}
         times = [began + end for end in self.state.nominated.values()]
         times += [next_change(pool, began + now) for pool in pools.values()]
         for one in view.states:

@@ -51,7 +51,9 @@ class KarpenterNodes:
         file, start = times.instance_types, times.start_time
         self._types = None if file is None else read_instance_types(file)
         self.began = replayer.since if start is None else parse_moment(start, "startTime")
-        self._options = KarpenterOptions(spot_to_spot=times.spot_to_spot)
+        self._options = KarpenterOptions(
+            spot_to_spot=times.spot_to_spot, ignore_dra_requests=times.ignore_dra_requests
+        )
         self._catalogue: Catalogue | None = None
         self._touched: set[str] = set()
         handler = HandlerFunctions(self._touch, self._updated, self._touch)

@@ -37,6 +37,8 @@ class KarpenterTimes(Strict, frozen=True):
         default when the newest object of the cluster was created.
     spot_to_spot : bool
         The feature gate SpotToSpotConsolidation.
+    ignore_dra_requests : bool
+        Whether no node comes for pods with resource claims.
     """
 
     instance_types: str | None = None
@@ -48,6 +50,7 @@ class KarpenterTimes(Strict, frozen=True):
     seed: int = 0
     start_time: str | None = None
     spot_to_spot: bool = False
+    ignore_dra_requests: bool = True
 
 
 class AutoscalerSpec(GroupSettings, frozen=True):

@@ -23,6 +23,7 @@ SIMULATED = (f"{GROUP}/registered", f"{GROUP}/initialized")
 """Labels that a template has only so that daemons that ask for them count."""
 NO_TYPES = "NodePool requirements filtered out all compatible available instance types"
 _NODES = "nodes"
+_CONDITIONS = ("ValidationSucceeded", "NodeClassReady", "Ready")
 
 
 class Limits:
@@ -96,8 +97,27 @@ def by_weight(pools: Iterable[NodePool]) -> list[NodePool]:
 
 def is_dynamic(pool: NodePool) -> bool:
     """Whether pods make nodes of a pool."""
-    ready = all(one.status == "True" for one in pool.status.conditions if one.type == "Ready")
-    return pool.spec.replicas is None and pool.metadata.deletion_timestamp is None and ready
+    return not why_idle(pool)
+
+
+def why_idle(pool: NodePool) -> str:
+    """Why pods make no nodes of a pool; "" if they do.
+
+    A pool without any condition is one that Karpenter has not seen yet: it is taken to be ready. Else a
+    condition that is missing is Unknown, and Ready with it (operatorpkg, status/condition_set.go).
+    """
+    if pool.spec.replicas is not None:
+        return "it is static, as it has spec.replicas"
+    if pool.metadata.deletion_timestamp is not None:
+        return "it is being deleted"
+    conditions = {one.type: one for one in pool.status.conditions}
+    missing = [name for name in _CONDITIONS if name not in conditions]
+    if not conditions or (not missing and conditions["Ready"].status == "True"):
+        return ""
+    broken = [conditions[name] for name in _CONDITIONS if name in conditions]
+    broken = [one for one in broken if one.status != "True"][:2]
+    texts = [f"{one.type} is {one.status}" + f" ({one.message})" * bool(one.message) for one in broken]
+    return f"it is not ready: {', '.join([*texts, *(f'{name} is missing' for name in missing)])}"
 
 
 def pool_requirements(pool: NodePool, vocabulary: Vocabulary, labels: Mapping[str, str]) -> RequirementSet:

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from moorage._core.base.quantity import Quantity
 from moorage.autoscaling.instance_types.instance_type import total
 from moorage.autoscaling.karpenter.pods.pod_shape import HostPort, PodShape, ShapeBook
+from moorage.autoscaling.karpenter.pods.pod_validation import has_claims
 from moorage.autoscaling.karpenter.pods.relaxed_shapes import tolerating_preferences
 from moorage.autoscaling.karpenter.requirements.requirement_set import RequirementSet
 from moorage.objects import Affinity, Container, DaemonSet, NodeAffinity, ObjectMeta, Pod, PodSpec, Taint
@@ -47,8 +48,16 @@ class Daemon:
         return not node.refusal(self.shape.strict_requirements, undefined=False)
 
 
-def daemons(sets: Iterable[DaemonSet], pods: Sequence[Pod], book: ShapeBook) -> list[Daemon]:
-    """The daemons of a cluster: the newest pod of each DaemonSet, or what its template makes."""
+def daemons(
+    sets: Iterable[DaemonSet], pods: Sequence[Pod], book: ShapeBook, without_claims: bool
+) -> list[Daemon]:
+    """The daemons of a cluster: the newest pod of each DaemonSet, or what its template makes.
+
+    Parameters
+    ----------
+    without_claims : bool
+        Whether those with resource claims are left out.
+    """
     newest: dict[str, Pod] = {}
     for pod in pods:
         owner = pod.metadata.controller()
@@ -57,7 +66,8 @@ def daemons(sets: Iterable[DaemonSet], pods: Sequence[Pod], book: ShapeBook) -> 
             created = pod.metadata.creation_timestamp or ""
             if before is None or created > (before.metadata.creation_timestamp or ""):
                 newest[owner.uid] = pod
-    return [Daemon(one.key, book.shape(_pod_of(one, newest.get(one.metadata.uid)))) for one in sets]
+    listed = [(one.key, _pod_of(one, newest.get(one.metadata.uid))) for one in sets]
+    return [Daemon(key, book.shape(pod)) for key, pod in listed if not (without_claims and has_claims(pod))]
 
 
 def _pod_of(one: DaemonSet, pod: Pod | None) -> Pod:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
-from moorage.autoscaling.karpenter.cluster_view import ClusterView, Removal
+from moorage.autoscaling.karpenter.cluster_view import ClusterView, NoPoolsError, Removal
 from moorage.objects import NodePool
 
 from .balanced import PoolTotals, Score
@@ -28,6 +28,7 @@ VALIDATION_DELAY = 15.0
 """Seconds after which a command must still hold."""
 MOST_CANDIDATES = 101
 NO_RESERVED_CAPACITY = "no-reserved-capacity"
+NO_SCHEDULER = "creating scheduler, no nodepools found"
 
 
 @dataclass
@@ -40,6 +41,8 @@ class MethodResult:
         By pool, how many nodes may go now for the reason of the method.
     events : list of NodeEvent
         Each once, sorted.
+    error : str
+        Karpenter's error, which ends the pass; "" without one.
     """
 
     method: str
@@ -47,6 +50,7 @@ class MethodResult:
     budgets: dict[str, int] = field(default_factory=dict)
     command: Command | None = None
     events: list[NodeEvent] = field(default_factory=list)
+    error: str = ""
 
 
 class Disruption:
@@ -78,15 +82,12 @@ class Disruption:
             found = [one for one in found if one.name == only]
         budgets = self._budgets(method, self._now)
         result = MethodResult(method, found, dict(budgets))
-        if found:
-            if method == EMPTINESS:
-                result.command = self._emptiness(found, budgets)
-            elif method == DRIFT:
-                result.command = self._drift(candidates.drifted_first(found), budgets)
-            else:
-                totals = PoolTotals(self.view, candidates.found)
-                act = self._multi if method == MULTI else self._single
-                result.command = act(found, budgets, totals)
+        try:
+            if found:
+                result.command = self._command(method, candidates, found, budgets)
+        except NoPoolsError:
+            if method != SINGLE:  # which only logs it
+                result.error = NO_SCHEDULER
         if self._simulations.count:
             for pool, text in self.view.templates[1].items():
                 self._tell(f"nodepool/{pool}", "NoCompatibleInstanceTypes", text, "Warning")
@@ -116,6 +117,16 @@ class Disruption:
 
     def _tell(self, about: str, reason: str, message: str, kind: str = "Normal") -> None:
         self._events.append(NodeEvent(about, kind, reason, message))
+
+    def _command(
+        self, method: str, candidates: Candidates, found: list[NodeCandidate], budgets: dict[str, int]
+    ) -> Command | None:
+        if method == EMPTINESS:
+            return self._emptiness(found, budgets)
+        if method == DRIFT:
+            return self._drift(candidates.drifted_first(found), budgets)
+        totals = PoolTotals(self.view, candidates.found)
+        return (self._multi if method == MULTI else self._single)(found, budgets, totals)
 
     # ---- what the methods share ----------------------------------------------------------------------------
 

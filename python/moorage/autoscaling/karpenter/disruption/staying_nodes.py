@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from moorage.autoscaling.karpenter.claims.claim_template import by_weight, why_idle
 from moorage.autoscaling.karpenter.cluster_view import ClusterView
+from moorage.objects import NodePool
 
 from .balanced import PoolTotals, is_balanced
 from .candidates import Candidates, NodeEvent
@@ -57,6 +59,12 @@ def _stays(view: ClusterView, only: str) -> tuple[Stay, ...]:
     return tuple(found)
 
 
+def no_pools(view: ClusterView) -> str:
+    """Why Karpenter simulates nothing: what keeps each pool from making nodes."""
+    pools = by_weight(view.objects.list(NodePool))
+    return f"no NodePool makes nodes for pods: {'; '.join(f'{one.name}: {why_idle(one)}' for one in pools)}"
+
+
 def _silent(view: ClusterView, budgets: dict[str, dict[str, int]]) -> dict[str, str]:
     """Why candidates stay of which Karpenter tells nothing."""
     candidates = Candidates(view, view.situation.now)
@@ -64,7 +72,9 @@ def _silent(view: ClusterView, budgets: dict[str, dict[str, int]]) -> dict[str, 
     found = {}
     for one in candidates.found:
         pool, method = one.pool, "emptiness" if one.is_empty else "single"
-        if not is_consolidatable(pool, one.claim, view.situation.now):
+        if not (one.is_empty or view.pools):
+            why = f"Karpenter removes only empty nodes now, since {no_pools(view)}"
+        elif not is_consolidatable(pool, one.claim, view.situation.now):
             after = pool.spec.disruption.consolidate_after
             why = f"its pods came or went less than consolidateAfter ({after}) ago"
         elif not budgets[method][pool.name]:

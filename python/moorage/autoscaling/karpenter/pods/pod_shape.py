@@ -16,6 +16,7 @@ import msgspec
 from moorage._core.base.quantity import Quantity
 from moorage._core.base.resources import pod_requests
 from moorage._core.base.selectors import tolerates
+from moorage._core.state.pod_spec import resized
 from moorage.autoscaling.karpenter.go_order import go_sorted
 from moorage.autoscaling.karpenter.requirements.requirement_set import RequirementSet, Vocabulary
 from moorage.autoscaling.karpenter.texts import with_values
@@ -207,13 +208,7 @@ class ShapeBook:
         spec = pod.spec
         parts = (
             *(spec.containers, spec.init_containers, spec.overhead, spec.resources, spec.node_selector),
-            *(
-                spec.affinity,
-                spec.tolerations,
-                spec.topology_spread_constraints,
-                pod.status.container_statuses,
-            ),
-            *(pod.status.init_container_statuses, pod.status.allocated_resources, pod.status.resources),
+            *(spec.affinity, spec.tolerations, spec.topology_spread_constraints, resized(pod)),
         )
         key = (pod.namespace, frozenset(pod.metadata.labels.items()), msgspec.json.encode(parts))
         found = self._shapes.get(key)

@@ -58,6 +58,12 @@ def is_provisionable(pod: Pod) -> bool:
     return not (pod.spec.node_name or pod.status.nominated_node_name or daemon)
 
 
+def has_claims(pod: Pod) -> bool:
+    """Whether a pod or a container of it asks for devices by resource claims."""
+    containers = (*pod.spec.init_containers, *pod.spec.containers)
+    return bool(pod.spec.resource_claims) or any(one.resources.claims for one in containers)
+
+
 def problems(pod: Pod, shape: PodShape, storage: Storage) -> str:
     """Why Karpenter ignores a pod; "" if it does not."""
     found = []

@@ -218,6 +218,14 @@ class ConfigurationError(InputError):
         super().__init__(message, source=source, path=path)
 
 
+def missing(package: str, extra: str = "") -> str:
+    """Return the sentence about a package that is not installed, and the extra of moorage that brings it.
+
+    It names what any index has. moorage itself comes from a wheel or a checkout of one's own.
+    """
+    return f"{package} is missing{f' (extra {extra})' * bool(extra)}: pip install {package}"
+
+
 @contextmanager
 def located(
     errors: type[Exception] = InputError, *, source: str = "", obj: str = "", path: str = ""

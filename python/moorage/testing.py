@@ -9,8 +9,10 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Any
 
+from moorage.errors import missing
+
 if find_spec("pytest_benchmark") is None:
-    raise ImportError("the extra bench is missing: pip install 'moorage[bench]'", name="pytest_benchmark")
+    raise ImportError(missing("pytest-benchmark", "bench"), name="pytest_benchmark")
 
 import pytest
 

@@ -236,7 +236,10 @@ def test_pods_that_name_a_node_take_part() -> None:
 def test_without_gymnasium_the_extra_is_named() -> None:
     code = "import sys; sys.modules['gymnasium'] = None\nimport moorage.gym"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert result.stderr.splitlines()[-1] == "ImportError: the extra rl is missing: pip install 'moorage[rl]'"
+    assert (
+        result.stderr.splitlines()[-1]
+        == "ImportError: gymnasium is missing (extra rl): pip install gymnasium"
+    )
 
 
 # ---- the cluster -------------------------------------------------------------------------------------------

@@ -58,7 +58,7 @@ def test_executors_that_cannot_be_used_are_named(monkeypatch: pytest.MonkeyPatch
     with pytest.raises(InputError, match="executor must be one of threads, ray, not 'slurm'"):
         simulate_optimistically(Cluster(), 1, executor="slurm")
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(InputError, match=r"needs the extra ray: pip install 'moorage\[ray\]'"):
+    with pytest.raises(InputError, match=r"ray is missing \(extra ray\): pip install ray"):
         simulate_optimistically(Cluster(), 1, executor="ray")
 
 

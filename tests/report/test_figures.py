@@ -85,5 +85,5 @@ def test_a_resource_of_which_nothing_is_requested_has_no_bar() -> None:
 
 def test_a_missing_library_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(MoorageError, match=r"matplotlib is missing: pip install 'moorage\[report\]'"):
+    with pytest.raises(MoorageError, match=r"matplotlib is missing \(extra report\): pip install matplotlib"):
         sweep_figure({"means": []})

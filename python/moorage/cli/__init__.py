@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from importlib.util import find_spec
 
+from moorage.errors import missing
+
 
 def main(arguments: list[str] | None = None, as_plugin: bool = False) -> int:
     """Run the command line.
@@ -22,7 +24,7 @@ def main(arguments: list[str] | None = None, as_plugin: bool = False) -> int:
         Exit code: 0 done; 1 ``check`` and ``explain`` answer no; 2 bad input; 130 interrupted.
     """
     if find_spec("click") is None:
-        print("error: click is missing: pip install 'moorage[cli]'", file=sys.stderr)
+        print(f"error: {missing('click', 'cli')}", file=sys.stderr)
         return 2
     from moorage.cli.app import run
 

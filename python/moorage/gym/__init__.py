@@ -2,8 +2,10 @@
 
 from importlib.util import find_spec
 
+from moorage.errors import missing
+
 if find_spec("gymnasium") is None:
-    raise ImportError("the extra rl is missing: pip install 'moorage[rl]'")
+    raise ImportError(missing("gymnasium", "rl"))
 
 from .environment import SchedulingEnv as SchedulingEnv
 from .transition import Transition as Transition

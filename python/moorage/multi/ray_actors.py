@@ -8,7 +8,7 @@ from typing import Any, Self, TypeVar
 
 from msgspec.structs import replace
 
-from moorage.errors import InputError, MoorageError
+from moorage.errors import InputError, MoorageError, missing
 from moorage.objects import Cluster, Object, Pod
 from moorage.scheduler import PodScheduler
 from moorage.store import ObjectStore
@@ -17,7 +17,6 @@ from .binder import Binder, Outcome, Placement
 from .pool import Pool
 from .worker import Worker, WorkerInit
 
-MISSING = "the executor ray needs the extra ray: pip install 'moorage[ray]'"
 BINDER_DIED = "the binder has died"
 
 T = TypeVar("T")
@@ -42,7 +41,7 @@ class RayConnection:
         try:
             import ray
         except ImportError as error:
-            raise InputError(MISSING) from error
+            raise InputError(missing("ray", "ray")) from error
         self.ray: Any = ray
         self._owns = not ray.is_initialized()
         if self._owns:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from moorage.errors import MoorageError
+from moorage.errors import MoorageError, missing
 from moorage.sim.replay import History
 from moorage.sim.sweep.side_by_side import KEYS, drawn_measures, series_of
 
@@ -217,7 +217,7 @@ def _panels(rows: int, columns: int, height: float) -> tuple[Figure, Any]:
         from matplotlib import rc_context
         from matplotlib.figure import Figure
     except ImportError:
-        raise MoorageError("matplotlib is missing: pip install 'moorage[report]'") from None
+        raise MoorageError(missing("matplotlib", "report")) from None
     with rc_context(STYLE):
         figure = Figure(figsize=(WIDTH, height * rows), layout="constrained")
         axes = figure.subplots(rows, columns, squeeze=False).ravel()

@@ -15,7 +15,7 @@ from importlib.resources import files
 from typing import Any, ClassVar
 
 from moorage._version import __version__
-from moorage.errors import MoorageError, printable
+from moorage.errors import MoorageError, missing, printable
 
 ROWS = 500
 """Maximum rows of a table of a page."""
@@ -232,7 +232,7 @@ def _template() -> Any:
     try:
         import jinja2
     except ImportError:
-        raise MoorageError("jinja2 is missing: pip install 'moorage[cli]'") from None
+        raise MoorageError(missing("jinja2", "cli")) from None
     environment = jinja2.Environment(
         autoescape=True,
         undefined=jinja2.StrictUndefined,

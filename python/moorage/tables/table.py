@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from moorage._core.base.arrow_export import ArrowColumn, array_capsule, schema_capsule, stream_capsule
-from moorage.errors import MoorageError, printable
+from moorage.errors import MoorageError, missing, printable
 
 if TYPE_CHECKING:
     import pandas
@@ -77,7 +77,7 @@ class Table:
         try:
             import pandas
         except ImportError:
-            raise MoorageError("pandas is missing: pip install pandas") from None
+            raise MoorageError(missing("pandas")) from None
         return pandas.DataFrame(self.columns)
 
     @cached_property

@@ -14,7 +14,7 @@ from moorage.cli.options.new_node_options import node_source_options
 from moorage.cli.options.number_ranges import WholeNumber
 from moorage.cli.options.option_groups import GroupedCommand
 from moorage.cli.twin.serve_twin import limit_options
-from moorage.errors import MoorageError
+from moorage.errors import MoorageError, missing
 
 OF_TWIN = ("address", "token_file", "certificate_authority", "port", "verbose")
 """Parameters that count where a twin elsewhere is asked."""
@@ -55,7 +55,7 @@ def mcp(verbose: int, address: str | None, port: int | None, **options: Any) -> 
     from threading import Event
 
     if find_spec("mcp") is None:
-        raise MoorageError("mcp is missing, the SDK of the protocol: pip install 'moorage[mcp]'")
+        raise MoorageError(missing("mcp", "mcp"))
     from moorage.cli.twin.mcp_server import http_server, serve_streams
     from moorage.cli.twin.remote_twin import RemoteTwin
     from moorage.cli.twin.serve_twin import asked_twin

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import pickle
+import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any, Self, cast
+from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from moorage.errors import MoorageError
+from moorage.errors import MoorageError, missing
 
-MISSING = "the extra lp is missing: pip install 'moorage[lp]'"
+SOLVER = (sys.executable, "-I", str(Path(__file__).with_name("highs_process.py")))
+"""The command of the process that calls HiGHS."""
 Floats = npt.NDArray[np.float64]
 
 
@@ -86,39 +91,37 @@ def solve(costs: Floats, upper: Floats, rows: Rows, maximize: bool = True) -> So
         HiGHS is not installed, or ends without an answer.
     """
     if not is_installed():
-        raise MoorageError(MISSING)
-    import highspy
-
+        raise MoorageError(missing("highspy", "lp"))
     if not len(costs):
         empty = np.zeros(0)
         return Solution(0.0, empty, np.zeros(len(rows.lower))) if (rows.lower <= 0).all() else None
-    solver: Any = cast(Any, highspy).Highs()
-    for option, value in (("output_flag", False), ("threads", 1), ("solver", "simplex"), ("random_seed", 0)):
-        solver.setOptionValue(option, value)
-    solver.passModel(_model(highspy, costs, upper, rows, maximize))
-    solver.run()
-    status = solver.getModelStatus()
-    if status == highspy.HighsModelStatus.kInfeasible:
-        return None
-    if status != highspy.HighsModelStatus.kOptimal:
-        raise MoorageError(f"HiGHS: {solver.modelStatusToString(status)}")
-    found = solver.getSolution()
-    objective = float(solver.getInfo().objective_function_value)
-    return Solution(objective, np.array(found.col_value), np.array(found.row_dual))
-
-
-def _model(highspy: Any, costs: Floats, upper: Floats, rows: Rows, maximize: bool) -> Any:
-    """Return the program as HiGHS takes it, its matrix by columns."""
     order = np.lexsort((rows.row, rows.column))
-    starts = np.zeros(len(costs) + 1, dtype=np.int32)
-    np.cumsum(np.bincount(rows.column, minlength=len(costs)), out=starts[1:])
-    model = highspy.HighsLp()
-    model.num_col_, model.num_row_ = len(costs), len(rows.lower)
-    model.sense_ = highspy.ObjSense.kMaximize if maximize else highspy.ObjSense.kMinimize
-    model.col_cost_, model.col_lower_, model.col_upper_ = costs, np.zeros(len(costs)), upper
-    model.row_lower_, model.row_upper_ = rows.lower, rows.upper
-    model.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-    model.a_matrix_.start_ = starts
-    model.a_matrix_.index_ = rows.row[order].astype(np.int32)
-    model.a_matrix_.value_ = rows.value[order]
-    return model
+    start = np.zeros(len(costs) + 1, dtype=np.int32)
+    np.cumsum(np.bincount(rows.column, minlength=len(costs)), out=start[1:])
+    answer = _ask_solver(
+        maximize=maximize,
+        col_cost=costs,
+        col_lower=np.zeros(len(costs)),
+        col_upper=upper,
+        row_lower=rows.lower,
+        row_upper=rows.upper,
+        start=start,
+        index=rows.row[order].astype(np.int32),
+        value=rows.value[order],
+    )
+    if answer is None:
+        return None
+    if isinstance(answer, str):
+        raise MoorageError(f"HiGHS: {answer}")
+    objective, values, prices = answer
+    return Solution(objective, np.array(values), np.array(prices))
+
+
+def _ask_solver(**program: Any) -> Any:
+    """Return the answer of `highs_process`, in a process of its own, which finds the modules that we find."""
+    question = pickle.dumps(sys.path) + pickle.dumps(program)
+    done = subprocess.run(SOLVER, input=question, capture_output=True, check=False)
+    if done.returncode:
+        *_, last = done.stderr.decode(errors="replace").splitlines() or [f"exit {done.returncode}"]
+        raise MoorageError(f"HiGHS: {last}")
+    return pickle.loads(done.stdout)

@@ -108,7 +108,7 @@ class NodesNeeded(Tabular):
             out = number_of(len(self.unplaced), "pod has", "pods have")
             text = f"with {text} {out} no place"
         needed = f"{self.lower_bound} {'is' if self.lower_bound == 1 else 'are'} needed"
-        bound = "" if self.lower_bound is None else f", at least {needed}"
+        bound = f", at least {needed}" if self.lower_bound else ""
         packed = None if self.packed is None else sum(self.packed.values())
         if packed not in (None, self.nodes):
             bound = f", {packed} if the pods are packed{bound}"

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from moorage.errors import InputError, MoorageError
+from moorage.errors import InputError, MoorageError, missing
 from moorage.objects.read.files import source_name
 from moorage.tables import Table
 
@@ -39,7 +39,7 @@ def write_table(folder: Path, name: str, rows: int, part: Part, format: str) -> 
     """
     has_arrow = find_spec("pyarrow") is not None
     if format == "parquet" and not has_arrow:
-        raise MoorageError("pyarrow is missing: pip install pyarrow")
+        raise MoorageError(missing("pyarrow"))
     if format not in ("auto", "parquet", "csv"):
         raise InputError(f'must be auto, parquet or csv, not "{format}"', path="format")
     is_parquet = format == "parquet" or (format == "auto" and has_arrow)

@@ -2,10 +2,10 @@
 
 from importlib.util import find_spec
 
-from moorage.errors import MoorageError
+from moorage.errors import MoorageError, missing
 
 if find_spec("httpx2") is None:
-    raise MoorageError("httpx2 is missing, which talks to API servers: pip install 'moorage[kube]'")
+    raise MoorageError(missing("httpx2", "kube"))
 
 from .api_client import ApiClient as ApiClient
 from .connection import Connection as Connection

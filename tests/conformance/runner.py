@@ -16,6 +16,8 @@ from .configurations import check
 from .extenders import served
 from .karpenter.karpenter_check import check as check_karpenter
 from .karpenter.karpenter_check import is_karpenter
+from .karpenter.node_class_mode import check as check_node_class
+from .karpenter.node_class_mode import is_node_class
 from .modes import Mode
 from .replay import BETWEEN, ONE_BY_ONE, replay
 from .vectors import MalformedError, decode, files, is_record, lines
@@ -36,7 +38,8 @@ def _failures(line: bytes, how: Mode, replayed: Replay) -> list[str]:
     name = "?"
     try:
         vector = decode(line)
-        name = str(vector.get("scenario", {}).get("name") or vector.get("name", name))
+        asked = vector.get("scenario") or vector.get("question") or {}
+        name = str(asked.get("name") or vector.get("name", name))
         if "yaml" in vector:
             return [f"{name}: {one}" for one in islice(check(vector), SHOWN)]
         if is_cluster_autoscaler(vector):
@@ -44,6 +47,8 @@ def _failures(line: bytes, how: Mode, replayed: Replay) -> list[str]:
             return [f"{name}: {one}" for one in check_cluster_autoscaler(vector, SHOWN)]
         if is_karpenter(vector):
             return [f"{name}: {one}" for one in check_karpenter(vector, SHOWN)]
+        if is_node_class(vector):
+            return [f"{name}: {one}" for one in check_node_class(vector, SHOWN)]
         if vector.keys() != {"scenario", "result"}:
             return [f"{name}: malformed line: fields {', '.join(sorted(vector))}"]
         return [f"{name}: {one}" for one in _compare(vector, how, replayed)]

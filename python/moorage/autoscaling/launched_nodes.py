@@ -27,6 +27,7 @@ from .instance_types.instance_type import InstanceType, Offering
 from .instance_types.labels import CAPACITY_TYPE, INSTANCE_TYPE, POOL, ZONE
 from .karpenter.new_nodes_result import NewClaim
 from .karpenter.pods.pod_validation import GROUP
+from .providers.registrations import registration_of
 
 READY_NODE = (Condition(type="Ready", status="True"),)
 READY_CLAIM = tuple(
@@ -88,10 +89,16 @@ def launched_node(
     asked: Mapping[str, str],
     labels: Mapping[str, str],
 ) -> Node:
-    """The node of an offering. What the type has goes before what is asked of it, and labels before both."""
+    """The node of an offering. What the type has goes before what is asked of it, and labels before both.
+
+    kube-scheduler does not know that a provider reads one key as another, so the node has the topology keys
+    that CSI drivers set on their nodes.
+    """
     own = {one.key: one.values[0] for one in (*kind.requirements, *offering.requirements) if _tells(one)}
     fixed = {INSTANCE_TYPE: kind.name, ZONE: offering.zone, CAPACITY_TYPE: offering.capacity_type}
     every = {**asked, **own, **labels, **fixed, **READY_LABELS, POOL: pool.name, HOSTNAME: name}
+    of_drivers = registration_of([pool]).normalized
+    every |= {key: every[read_as] for key, read_as in of_drivers.items() if every.get(read_as)}
     return Node(
         metadata=ObjectMeta(name=name, labels=every),
         spec=NodeSpec(taints=pool.spec.template.spec.taints, provider_id=f"moorage:///{name}"),

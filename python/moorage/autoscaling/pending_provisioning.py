@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -20,6 +20,7 @@ from .karpenter.cluster_view import KINDS, ClusterObjects, ClusterView, Situatio
 from .karpenter.karpenter_options import KarpenterOptions
 from .karpenter.new_nodes_result import Provisioning
 from .karpenter.provision import provision
+from .providers.registrations import Registration, registration_of
 
 Types = Sequence[InstanceType] | Mapping[str, Sequence[InstanceType]]
 """Instance types: of all pools, or by pool."""
@@ -86,11 +87,11 @@ def pass_question(
         for pod in waiting
         if isinstance(pod, Pod) and not (pod.spec.node_name or pod.spec.scheduling_gates)
     )
-    pools = [one.name for one in stored[NodePool]]
+    pools = [one for one in stored[NodePool] if isinstance(one, NodePool)]
     nodes = [one for one in stored[Node] if isinstance(one, Node)]
-    by_pool = _types_of(pools, types, nodes)
+    by_pool = _types_of([one.name for one in pools], types, nodes)
     asked = options or KarpenterOptions()
-    settings = replace(asked, seed=seed, well_known=asked.well_known | _provider_labels(by_pool))
+    settings = replace(asked, seed=seed, provider=asked.provider | known_by_provider(pools, by_pool))
     now = now_of(chain.from_iterable(stored.values()))
     situation = Situation(by_pool, now, frozenset(), chosen)
     if catalogue is None or catalogue.options != settings:
@@ -112,12 +113,13 @@ def _types_of(
     return types
 
 
-def _provider_labels(types: Mapping[str, Sequence[InstanceType]]) -> frozenset[str]:
-    """The labels that the provider knows: those that its types and their offerings name."""
+def known_by_provider(pools: Iterable[NodePool], types: Mapping[str, Sequence[InstanceType]]) -> Registration:
+    """What the providers of pools register, and the labels that their types and offerings name."""
     every = chain.from_iterable(types.values())
-    return frozenset(
+    named = frozenset(
         requirement.key
         for one in every
-        for requirements in (one.requirements, *(each.requirements for each in one.offerings))
+        for requirements in (one.requirements, *{each.requirements for each in one.offerings})
         for requirement in requirements
     )
+    return registration_of(pools) | Registration(named)

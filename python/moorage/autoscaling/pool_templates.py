@@ -17,6 +17,7 @@ from .karpenter.claims.claim_template import ClaimTemplate, claim_template, is_d
 from .karpenter.claims.type_columns import KnownType
 from .karpenter.karpenter_options import KarpenterOptions
 from .launched_nodes import launched_node
+from .pending_provisioning import known_by_provider
 
 CHEAPEST, LARGE = 3, 2
 """How many types of a pool are tried: of all, and of those on which each of the pods fits."""
@@ -63,9 +64,8 @@ def pool_templates(
     found, demand = PoolTemplates(), _demand(pods, gates)
     for pool in filter(is_dynamic, pools):
         of_pool = types.get(pool.name, ())
-        keys = (one.key for kind in of_pool for one in kind.requirements)
-        more = (one.key for kind in of_pool for each in kind.offerings for one in each.requirements)
-        catalogue = Catalogue(KarpenterOptions(well_known=frozenset([*keys, *more])))
+        provider = known_by_provider([pool], {pool.name: of_pool})
+        catalogue = Catalogue(KarpenterOptions(provider=provider))
         template = claim_template(pool, catalogue, catalogue.known(of_pool), (), True)
         if isinstance(template, str):
             continue

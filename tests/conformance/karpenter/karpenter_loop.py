@@ -210,7 +210,7 @@ class _Loop:
         )
 
     def add_daemons(self, node: str, labels: dict[str, str], taints: list[Json], at: str) -> None:
-        vocabulary = Vocabulary(())
+        vocabulary = Vocabulary()
         there = vocabulary.of_labels(labels)
         on_node = decode_object(
             {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "x"}, "spec": {"taints": taints}}

@@ -22,8 +22,8 @@ from moorage.autoscaling.karpenter import (
 from moorage.autoscaling.karpenter.claims.catalogue import Catalogue
 from moorage.autoscaling.karpenter.claims.type_columns import KnownType, known_type
 from moorage.autoscaling.karpenter.go_order import go_sorted
-from moorage.autoscaling.karpenter.karpenter_options import WELL_KNOWN
 from moorage.autoscaling.karpenter.requirements.requirement_set import RequirementSet, Vocabulary
+from moorage.autoscaling.providers.registrations import Registration
 from moorage.objects import NodeSelectorRequirement, TopologySpreadConstraint, decode_object
 from moorage.objects.read.decode import decode
 from moorage.objects.workloads.ages import seconds
@@ -91,8 +91,9 @@ def karpenter_options(scenario: Json, seed: int) -> KarpenterOptions:
         spot_to_spot=gates.get("SpotToSpotConsolidation", False),
         terminate_first=gates.get("TerminateFirstDrift", False),
         default_spreads=tuple(decode(one, TopologySpreadConstraint) for one in spread),
-        well_known=frozenset(scenario.get("wellKnownLabels", ())),
-        reservation_label=RESERVATION,
+        provider=Registration(
+            frozenset(scenario.get("wellKnownLabels", ())), reservation_labels=(RESERVATION,)
+        ),
         seed=seed,
     )
     most = given.get("maxInstanceTypes")
@@ -212,12 +213,8 @@ class FakeProvider:
     """Which instance upstream's fake provider launches: not always the cheapest."""
 
     def __init__(self, types: dict[str, list[InstanceType]], options: KarpenterOptions) -> None:
-        self._vocabulary = Vocabulary(WELL_KNOWN | options.well_known | {RESERVATION})
-        each = {
-            one: known_type(one, self._vocabulary, RESERVATION, {})
-            for of_pool in types.values()
-            for one in of_pool
-        }
+        self._vocabulary = Vocabulary(options.provider)
+        each = {one: known_type(one, self._vocabulary, {}) for of_pool in types.values() for one in of_pool}
         self._types = {pool: [each[one] for one in of_pool] for pool, of_pool in types.items()}
         self._taken: dict[int, int] = {}
         self._launched: dict[int, tuple[KnownType, Offering]] = {}

@@ -31,6 +31,8 @@ class Offering:
         What else nodes of this offering have.
     capacity_override : mapping of str to Quantity
         Capacity that differs from the type's.
+    is_bound : bool
+        Whether the price is not known, but is at most this.
     """
 
     zone: str
@@ -41,6 +43,7 @@ class Offering:
     reservation_capacity: int = 0
     requirements: tuple[NodeSelectorRequirement, ...] = ()
     capacity_override: Mapping[str, Quantity] = field(default_factory=dict)
+    is_bound: bool = False
 
     @property
     def is_launchable(self) -> bool:

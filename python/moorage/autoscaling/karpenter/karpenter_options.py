@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
+from moorage.autoscaling.providers.registrations import NOTHING, Registration
 from moorage.objects import TopologySpreadConstraint
 
 VERSION = "1.15.0"
 """The release of Karpenter whose decisions are made."""
-WELL_KNOWN = frozenset(
-    {
-        *("karpenter.sh/nodepool", "karpenter.sh/capacity-type", "kubernetes.io/arch", "kubernetes.io/os"),
-        *("topology.kubernetes.io/zone", "topology.kubernetes.io/region"),
-        *("node.kubernetes.io/instance-type", "node.kubernetes.io/windows-build"),
-    }
-)
-"""Labels that Karpenter knows, whatever the provider."""
 MOST_TYPES = 600
 
 
@@ -40,10 +33,8 @@ class KarpenterOptions:
         Of ``--scheduler-config``: for pods without constraints of their own.
     most_types : int
         So many instance types a NodeClaim names.
-    well_known : frozenset of str
-        Labels of the provider.
-    reservation_label : str
-        The provider's label for the reservation of a node.
+    provider : Registration
+        What the provider registers.
     seed : int
         Chooses among domains that nothing else orders; 0 takes them by name.
     """
@@ -56,6 +47,5 @@ class KarpenterOptions:
     ignore_dra_requests: bool = True
     default_spreads: tuple[TopologySpreadConstraint, ...] = ()
     most_types: int = MOST_TYPES
-    well_known: frozenset[str] = field(default_factory=frozenset)
-    reservation_label: str = "karpenter.k8s.aws/capacity-reservation-id"
+    provider: Registration = NOTHING
     seed: int = 0

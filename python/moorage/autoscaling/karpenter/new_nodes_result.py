@@ -289,7 +289,9 @@ def _final(claim: Claim, options: KarpenterOptions) -> RequirementSet:
         return requirements
     requirements = requirements.having(vocabulary.key(CAPACITY_TYPE).one_of(RESERVED))
     ids = [known.offering.reservation_id for known in claim.reserved]
-    return requirements.meet(vocabulary.set_of([vocabulary.key(options.reservation_label).one_of(*ids)]))
+    return requirements.meet(
+        vocabulary.set_of([vocabulary.key(vocabulary.registration.reservation_labels[0]).one_of(*ids)])
+    )
 
 
 def new_claim(finished: FinishedClaim) -> NewClaim:

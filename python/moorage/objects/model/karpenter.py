@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import field
 
@@ -139,5 +139,14 @@ class NodePool(Object, frozen=True):
     status: NodePoolStatus = NodePoolStatus()
 
 
-KINDS = (NodePool, NodeClaim)
+class EC2NodeClass(Object, frozen=True):
+    """How nodes of AWS are made. Its provider knows the fields: they are as written."""
+
+    kind: str = "EC2NodeClass"
+    api_version: str = "karpenter.k8s.aws/v1"
+    spec: dict[str, Any] = {}
+    status: dict[str, Any] = {}
+
+
+KINDS = (NodePool, NodeClaim, EC2NodeClass)
 """The kinds of this module that files are decoded to."""

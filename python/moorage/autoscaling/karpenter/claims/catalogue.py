@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from moorage.autoscaling.instance_types.instance_type import InstanceType
-from moorage.autoscaling.karpenter.karpenter_options import WELL_KNOWN, KarpenterOptions
+from moorage.autoscaling.karpenter.karpenter_options import KarpenterOptions
 from moorage.autoscaling.karpenter.requirements.requirement_set import Vocabulary
 
 from .type_columns import KnownType, OfferingSets, TypeColumns, known_type
@@ -15,7 +15,7 @@ class Catalogue:
     """Instance types as passes read them, each once; all passes that share it have the same options."""
 
     def __init__(self, options: KarpenterOptions) -> None:
-        self.vocabulary = Vocabulary(WELL_KNOWN | options.well_known | {options.reservation_label})
+        self.vocabulary = Vocabulary(options.provider)
         self.options = options
         self._types: dict[InstanceType, KnownType] = {}
         self._columns: dict[tuple[KnownType, ...], TypeColumns] = {}
@@ -25,9 +25,7 @@ class Catalogue:
         found = []
         for one in types:
             if one not in self._types:
-                self._types[one] = known_type(
-                    one, self.vocabulary, self.options.reservation_label, self._offering_sets
-                )
+                self._types[one] = known_type(one, self.vocabulary, self._offering_sets)
             found.append(self._types[one])
         return found
 

@@ -53,11 +53,10 @@ OfferingSets = dict[tuple[str, str, str, tuple[NodeSelectorRequirement, ...]], R
 """Requirements of offerings by what they are made of: many types have the same."""
 
 
-def known_type(
-    of: InstanceType, vocabulary: Vocabulary, reservation_label: str, sets: OfferingSets
-) -> KnownType:
+def known_type(of: InstanceType, vocabulary: Vocabulary, sets: OfferingSets) -> KnownType:
     """Read an instance type; what its offerings name but not itself, it has in all of theirs."""
     make = vocabulary.requirement
+    reservation_id = vocabulary.registration.reservation_labels[0]
     own = [make(one.key, one.operator, one.values) for one in of.requirements]
     named = {one.key for one in of.requirements}
     own.append(make(INSTANCE_TYPE, "In", (of.name,)))
@@ -73,7 +72,7 @@ def known_type(
             parts = [
                 make(ZONE, "In", (one.zone,)),
                 make(CAPACITY_TYPE, "In", (one.capacity_type,)),
-                make(reservation_label, *reserved),
+                make(reservation_id, *reserved),
                 *(make(more.key, more.operator, more.values) for more in one.requirements),
             ]
             sets[made_of] = vocabulary.set_of(parts)

@@ -99,5 +99,7 @@ def _is_offered(view: ClusterView, types: Sequence[KnownType], claim: NodeClaim)
     asked = view.vocabulary.of_labels(labels)
     if labels.get(CAPACITY_TYPE) == RESERVED:  # may have become on-demand since
         kinds = view.vocabulary.key(CAPACITY_TYPE).one_of(RESERVED, "on-demand")
-        asked = asked.having(kinds).without(view.options.reservation_label)
+        asked = asked.having(kinds)
+        for label in view.vocabulary.registration.reservation_labels:
+            asked = asked.without(label)
     return any(not asked.refusal(one.requirements, undefined=True) for one in of_claim.offerings)

@@ -199,7 +199,8 @@ class Disruption:
 
     def _freed(self, one: NodeCandidate) -> Outcome | None:
         """Where pods go once the reservation of their node is free; None if that does not help them."""
-        reservation = one.state.labels.get(self.view.options.reservation_label, "")
+        reservation_id = self.view.vocabulary.registration.reservation_labels[0]
+        reservation = one.state.labels.get(reservation_id, "")
         if not self.view.options.terminate_first or one.capacity_type != "reserved" or not reservation:
             return None
         outcome = self._simulations.without([one], self._now, Removal(strict=True, freed=reservation))

@@ -6,13 +6,14 @@ pkg/apis/v1/nodeclaim_validation.go.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from moorage._core.base.label_syntax import requirement_errors
 from moorage.autoscaling.instance_types.labels import POOL
-from moorage.autoscaling.karpenter.requirements.requirement import NORMALIZED, go_integer
+from moorage.autoscaling.karpenter.requirements.requirement import go_integer
 from moorage.autoscaling.karpenter.requirements.requirement_set import Vocabulary
 from moorage.autoscaling.karpenter.texts import with_values
+from moorage.autoscaling.providers.registrations import Registration
 from moorage.go_texts import parse_duration
 from moorage.objects import (
     NodeSelectorRequirement,
@@ -30,8 +31,6 @@ from .pod_shape import PodShape, untolerated
 from .volume_alternatives import Storage, claim_problems
 
 GROUP = "karpenter.sh"
-CAPACITY_TYPE = f"{GROUP}/capacity-type"
-CAPACITY_TYPES = ("on-demand", "reserved", "spot")
 DO_NOT_DISRUPT = f"{GROUP}/do-not-disrupt"
 _OPERATORS = ("DoesNotExist", "Exists", "Gt", "Gte", "In", "Lt", "Lte", "NotIn")
 _BOUNDS = ("Gt", "Lt", "Gte", "Lte")
@@ -89,14 +88,16 @@ def _selector_problems(spec: PodSpec, vocabulary: Vocabulary) -> Iterator[str]:
 
 
 def _requirement_problems(one: NodeSelectorRequirement, vocabulary: Vocabulary) -> Iterator[str]:
-    key, operator = NORMALIZED.get(one.key, one.key), one.operator
+    known, operator = vocabulary.registration, one.operator
+    key = known.key(one.key)
     if operator not in _OPERATORS:
         yield f"key {key} has an unsupported operator {operator} not in [{' '.join(_OPERATORS)}]"
-    yield from _restricted(key, vocabulary.well_known)
-    if key == CAPACITY_TYPE and operator == "In" and not set(one.values) & set(CAPACITY_TYPES):
-        known = " ".join(f"{name}:{{}}" for name in CAPACITY_TYPES)
+    if known.restricts(key) or key == HOSTNAME:
+        yield _restricted(key, known)
+    if operator == "In" and key in known.values and not known.values[key] & {*one.values}:
+        allowed = " ".join(f"{name}:{{}}" for name in sorted(known.values[key]))
         values = f"[{' '.join(one.values)}]"
-        yield f"no valid values found in {values} for {key}, expected one of: map[{known}], got: {values}"
+        yield f"no valid values found in {values} for {key}, expected one of: map[{allowed}], got: {values}"
     for field, _, detail in requirement_errors(key, "Exists", ()):
         if field == "key":
             yield f"key {key} is not a qualified name, {detail}"
@@ -112,16 +113,13 @@ def _requirement_problems(one: NodeSelectorRequirement, vocabulary: Vocabulary) 
             yield f"key {key} with operator {operator} must have a single positive integer value"
 
 
-def _restricted(key: str, well_known: Iterable[str]) -> Iterator[str]:
-    """Labels that only Karpenter or a node sets."""
-    domain = key.partition("/")[0] if "/" in key else ""
-    reserved = domain == GROUP or domain.endswith(f".{GROUP}") or key == HOSTNAME
-    if reserved and key not in well_known:
-        yield (
-            f"using label {key} is not allowed as it might interfere with the internal provisioning logic; "
-            f"specify a well known label: [{' '.join(sorted(well_known))}], or a custom label that does not "
-            f"use a restricted domain: [{GROUP}]"
-        )
+def _restricted(key: str, known: Registration) -> str:
+    """Karpenter's text about a label that only Karpenter, its provider or a node sets."""
+    return (
+        f"using label {key} is not allowed as it might interfere with the internal provisioning logic; "
+        f"specify a well known label: [{' '.join(sorted(known.known))}], or a custom label that does not "
+        f"use a restricted domain: [{' '.join(sorted(known.restricted))}]"
+    )
 
 
 def is_reschedulable(pod: Pod) -> bool:

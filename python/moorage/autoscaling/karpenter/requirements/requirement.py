@@ -10,14 +10,6 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-NORMALIZED = {
-    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
-    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
-    "beta.kubernetes.io/arch": "kubernetes.io/arch",
-    "beta.kubernetes.io/os": "kubernetes.io/os",
-    "beta.kubernetes.io/instance-type": "node.kubernetes.io/instance-type",
-}
-"""Old names of labels, which are read as the new ones."""
 EXCLUDING = ("NotIn", "DoesNotExist")
 """Operators that a node without the label meets too."""
 INTEGER = re.compile(r"[+-]?[0-9]+")

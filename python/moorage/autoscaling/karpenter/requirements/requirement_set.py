@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from moorage.autoscaling.providers.registrations import CORE, NOTHING, Registration
 from moorage.objects import NodeSelectorRequirement
 from moorage.objects.model.node import HOSTNAME
 
-from .requirement import EXCLUDING, INTEGER, LAST, NORMALIZED, Key, Requirement
+from .requirement import EXCLUDING, INTEGER, LAST, Key, Requirement
 
 
 @dataclass(eq=False, slots=True)
@@ -102,19 +103,20 @@ class Vocabulary:
 
     Parameters
     ----------
-    well_known : iterable of str
-        The labels that Karpenter and its provider know.
+    provider : Registration
+        What Karpenter knows by its provider.
     """
 
-    def __init__(self, well_known: Iterable[str]) -> None:
-        self.well_known = frozenset(well_known)
+    def __init__(self, provider: Registration = NOTHING) -> None:
+        self.registration = CORE | provider
+        self.well_known = self.registration.known
         self._keys: dict[str, Key] = {}
         self._sets: dict[frozenset[Requirement], RequirementSet] = {}
         self.empty = self.interned({})
 
     def key(self, name: str) -> Key:
-        """A label, under its new name."""
-        name = NORMALIZED.get(name, name)
+        """A label, under the name as which it is read."""
+        name = self.registration.key(name)
         found = self._keys.get(name)
         if found is None:
             found = self._keys[name] = Key(name)

@@ -15,6 +15,7 @@ from .karpenter import NewClaim as NewClaim
 from .karpenter import PodError as PodError
 from .karpenter import Provisioning as Provisioning
 from .karpenter import TypePrice as TypePrice
+from .providers.registrations import Registration as Registration
 from .scale_up_answer import NewNode as NewNode
 from .scale_up_answer import ScaleUp as ScaleUp
 from .scalers import Growth as Growth

@@ -37,6 +37,7 @@ from .model.autoscaling import VerticalPodAutoscalerStatus as VerticalPodAutosca
 from .model.cluster import Cluster as Cluster
 from .model.karpenter import Budget as Budget
 from .model.karpenter import Disruption as Disruption
+from .model.karpenter import EC2NodeClass as EC2NodeClass
 from .model.karpenter import NodeClaim as NodeClaim
 from .model.karpenter import NodeClaimRequirement as NodeClaimRequirement
 from .model.karpenter import NodeClaimSpec as NodeClaimSpec

@@ -14,8 +14,7 @@ from moorage.autoscaling.providers.aws.ec2_offerings import Market
 from moorage.autoscaling.providers.aws.ec2_types import Ec2Type
 from moorage.autoscaling.providers.aws.node_class import NodeClass, ProviderOptions
 from moorage.autoscaling.providers.registrations import ZONE_ID
-from moorage.objects import decode_object
-from moorage.objects.model.karpenter import EC2NodeClass
+from moorage.objects import EC2NodeClass, decode_object
 from moorage.objects.read.decode import decode
 from tests.conformance.compare import differences
 from tests.conformance.vectors import MalformedError

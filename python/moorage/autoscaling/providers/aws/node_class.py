@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec import field
 
-from moorage.objects.model.karpenter import EC2NodeClass
+from moorage.objects import EC2NodeClass
 from moorage.objects.read.decode import decode
 
 

@@ -183,12 +183,13 @@ class SchedulerParts:
 
     def let_controllers_proceed(self) -> bool:
         """Have the claims of new pods bound; or let time pass until a pod of a rollout becomes available, the
-        back-off of a Job or the grace period of a pod ends, as far as the scheduler can let time pass.
+        back-off of a Job or the grace period of a pod ends, as far as the scheduler can let time pass. At
+        last, workloads try again that were refused before the present change.
 
         Returns
         -------
         bool
-            False if there are no such claims, and nothing waits for a time.
+            False if there are no such claims or workloads, and nothing waits for a time.
         """
         options, controllers = self.options, self.controllers
         if controllers is None:
@@ -198,12 +199,14 @@ class SchedulerParts:
             controllers.control.has_new_claims = False
             self.volumes.settle()
             return True
-        if options.clock is not None and options.wait is None:
-            return False
-        if (when := controllers.next_time()) == math.inf:
-            return False
-        self._reach(when)
-        return True
+        can_wait = options.clock is None or options.wait is not None
+        if can_wait and (when := controllers.next_time()) < math.inf:
+            self._reach(when)
+            return True
+        if controllers.end_back_off():
+            self.sync()
+            return True
+        return False
 
     def let_pods_stop(self) -> None:
         """Let time pass until the pods are gone that controllers have deleted, as far as the scheduler can.

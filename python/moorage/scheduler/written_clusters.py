@@ -26,6 +26,8 @@ def write_cluster(scheduler: SchedulerParts, store: ObjectStore, cluster: Cluste
         scheduler.sync(with_controllers=False)
         scheduler.controllers.start()
     _complete(scheduler, store, in_turn, turns)
+    if scheduler.controllers is not None:
+        scheduler.controllers.end_back_off()
 
 
 def join_cluster(scheduler: SchedulerParts, cluster: Cluster) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -88,8 +89,8 @@ def test_a_refusal_is_taken_back_when_its_quota_is_deleted() -> None:
     one = scheduler(*NODES, replicas("ReplicaSet", "web", 3), quota(1))
     assert len(pods(one)) == 1
     one.delete("resourcequota/default/q")
-    assert one.refusals() == {}
     one.run()
+    assert one.refusals() == {}
     assert all(pods(one).values())
     assert len(pods(one)) == 3
 
@@ -99,6 +100,7 @@ def test_a_refusal_is_taken_back_in_a_transaction_only() -> None:
     before = one.refusals()
     with one.transaction():
         one.delete("resourcequota/default/q")
+        one.run()
         assert one.refusals() == {}
     assert one.refusals() == before != {}
     assert len(pods(one)) == 1
@@ -110,6 +112,24 @@ def test_a_refused_daemon_set_goes_on_when_the_quota_is_raised() -> None:
     one.run()
     assert sorted(pods(one).values()) == sorted(nodes(one))
     assert one.refusals() == {}
+
+
+def test_who_was_refused_before_waits_until_nobody_else_wants_a_pod() -> None:
+    def web(cpu: str, count: int = 2) -> Object:
+        return replicas("Deployment", "web", count, cpu, strategy={"type": "Recreate"})
+
+    def counts() -> Counter[str]:
+        return Counter(name.partition("-")[0] for name in pods(one))
+
+    one = scheduler(machine("a"), web("100m"), replicas("Deployment", "wait", 3, "100m"), quota(3))
+    assert counts() == {"web": 2, "wait": 1}
+    for cpu in ("110m", "120m"):
+        one.apply(web(cpu))
+        one.run()
+        assert counts() == {"web": 2, "wait": 1}
+    one.apply(web("120m", 1))
+    one.run()
+    assert counts() == {"web": 1, "wait": 2}
 
 
 LEAVING: dict[str, Callable[[Scheduler], object]] = {

@@ -215,7 +215,7 @@ class ClusterControllers:
     def save(self) -> object:
         """Return the state, for `undo`."""
         queues = self._changed.copy(), self._nodes.copy(), self._deleted.copy(), self.claims.save()
-        control = self.control.refusals.copy(), self.control.has_new_claims, self._replacements.copy()
+        control = self.control.save(), self._replacements.copy()
         pods = self.jobs.save(), self.kubelets.due.copy(), self.attachments.changed.copy()
         as_read = self._going, self.control.unready  # the same objects: they do not change after `start`
         return queues, self.availability.save(), self.budgets.save(), control, pods, as_read
@@ -224,12 +224,12 @@ class ClusterControllers:
         """Restore the state of `save`."""
         queues, availability, budgets, control, (jobs, pods, attachments), as_read = saved
         self._going, self.control.unready = as_read
-        refusals, self.control.has_new_claims, replacements = control
+        refusals, replacements = control
+        self.control.undo(refusals)
         self._replacements = replacements.copy()
         self.jobs.undo(jobs)
         self.kubelets.due, self.attachments.changed = pods.copy(), attachments.copy()
         changed, nodes, deleted, claims = queues
-        self.control.refusals = refusals.copy()
         self._changed, self._nodes, self._deleted = changed.copy(), nodes.copy(), deleted.copy()
         self.claims.undo(claims)
         self.availability.undo(availability)
@@ -319,7 +319,7 @@ class ClusterControllers:
         obj : Object
             The last state.
         """
-        self.control.refusals.pop(f"{obj.kind} {obj.key}", None)
+        self.control.forget_refusal(f"{obj.kind} {obj.key}")
         self.availability.waiting.pop((obj.kind, obj.key), None)  # else a run would wait for it forever
         if isinstance(obj, Job):
             self.jobs.forget(obj.key)
@@ -475,7 +475,7 @@ class ClusterControllers:
         A node is given where a DaemonSet is to be looked at on this node alone.
         """
         name = f"{obj.kind} {obj.key}"
-        self.control.refusals.pop(name, None)
+        self.control.forget_refusal(name)
         if obj.metadata.deletion_timestamp is not None:
             self._let_go(obj)
         try:
@@ -612,6 +612,13 @@ class ClusterControllers:
         """Return the time at which something happens without an event: a pod becomes available, a back-off or
         a grace period ends; infinite if nothing will."""
         return min(self.kubelets.next_time(), *self.availability.waiting.values(), inf)
+
+    def end_back_off(self) -> bool:
+        """Look in the next round at the workloads that were refused before the present change, as nobody else
+        wants a pod; return whether there are any that may get one."""
+        workloads = self.control.end_back_off()
+        self._look_at(workloads)
+        return bool(workloads)
 
     def _wake(self) -> Sequence[tuple[str, str]]:
         """Look at the workloads whose time has come, and return them."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping
 from contextlib import suppress
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -59,6 +60,10 @@ class StoreControl:
         Number of objects that were deleted.
     refusals : dict of str to str
         The workloads whose next pod the API server would refuse, as ``Kind namespace/name``, with its text.
+    backing_off : frozenset of str
+        Those of them that were refused before the present change. They try again when nobody else wants a
+        pod: kube-controller-manager lets them wait ever longer, while the owner of a pod hears of its end at
+        once.
     has_new_claims : bool
         Whether pods were created whose claims others have to create or to bind; the caller sets it to False.
     reserved : mapping of str to Pod
@@ -80,12 +85,14 @@ class StoreControl:
         self._revisions = revisions
         self.deletions = 0
         self.refusals: dict[str, str] = {}
+        self.backing_off: frozenset[str] = frozenset()
         self.has_new_claims = False
         self.unready: dict[Mark, int] = {}
         self.reserved: Mapping[str, Pod] = {}
         self._asked = 0  # pods to create in this round
         self._admission: Admission | None = None  # of this round
         self._read = -1  # the changes of the store that the last refusal has seen
+        self._backed_off = -1  # those that there were when `end_back_off` was last called
         pods.add_index(ENDED, of_ended, is_lasting=True)
         pods.add_index(ORPHAN, of_orphan, is_lasting=True)
 
@@ -95,10 +102,38 @@ class StoreControl:
 
     def to_try_again(self) -> list[tuple[str, str]]:
         """Return kind and ``namespace/name`` of the workloads whose next pod was refused, if something that
-        admission reads has changed since."""
-        if not self.refusals or ADMISSION_READS.isdisjoint(self.client.changed_since(self._read)):
-            return []
-        return [(kind, key) for kind, _, key in (name.partition(" ") for name in self.refusals)]
+        admission reads has changed since; those that back off are not among them."""
+        names = self.refusals.keys() - self.backing_off
+        return self._named(names) if names and self._has_changed_since(self._read) else []
+
+    def end_back_off(self) -> list[tuple[str, str]]:
+        """Return kind and ``namespace/name`` of the workloads that back off, if something that admission
+        reads has changed since the last call. Whoever is refused now backs off from now on."""
+        names, before = self.backing_off & self.refusals.keys(), self._backed_off
+        self.backing_off, self._backed_off = frozenset(self.refusals), self.client.changes
+        return self._named(names) if names and self._has_changed_since(before) else []
+
+    def _has_changed_since(self, changes: int) -> bool:
+        return not ADMISSION_READS.isdisjoint(self.client.changed_since(changes))
+
+    def _named(self, names: Container[str]) -> list[tuple[str, str]]:
+        """Return kind and key of refused workloads, in the order in which they were refused."""
+        parts = (name.partition(" ") for name in self.refusals if name in names)
+        return [(kind, key) for kind, _, key in parts]
+
+    def forget_refusal(self, name: str) -> None:
+        """Forget that a workload was refused, as it has its turn, or is gone."""
+        if self.refusals.pop(name, None) is not None:
+            self.backing_off -= {name}
+
+    def save(self) -> object:
+        """Return what was refused, for `undo`."""
+        return self.refusals.copy(), self.backing_off, self._backed_off, self.has_new_claims
+
+    def undo(self, saved: Any) -> None:
+        """Restore the state of `save`."""
+        refusals, self.backing_off, self._backed_off, self.has_new_claims = saved
+        self.refusals = refusals.copy()
 
     def refuse(self, owner: Object, message: str) -> None:
         """Remember that the API server refuses the next pod of a workload."""

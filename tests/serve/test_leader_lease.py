@@ -11,7 +11,7 @@ from tests.store.api.test_api_client import answers, cuts
 from tests.store.api.test_api_client import pod as make_pod
 from tests.store.api.wire_server import WireServer
 
-from moorage.serve import EventBroadcaster, LeaderLease
+from moorage.serve import EventBroadcaster, LeaderLease, event_broadcaster
 from moorage.serve.election import Election, LostLeaseError
 from moorage.store.api import ApiClient
 from moorage.store.api.rate_limit import RateLimit
@@ -162,7 +162,10 @@ def test_a_series_whose_event_is_gone_begins_anew(client: ApiClient, server: Wir
     assert ended(recorder.writer) == (4, 0)
 
 
-def test_equal_events_become_a_series(client: ApiClient, server: WireServer) -> None:
+def test_equal_events_become_a_series(
+    client: ApiClient, server: WireServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_broadcaster, "RETRY_SECONDS", 0.0)
     clock = Clock()
     recorder = EventBroadcaster(client.connection, "s", clock)
     for _ in range(3):
@@ -171,12 +174,13 @@ def test_equal_events_become_a_series(client: ApiClient, server: WireServer) -> 
     recorder.event(make_pod("a", uid="u"), "Warning", "FailedScheduling", "Scheduling", "x" * 2000)
     recorder.flush()
     server.faults.append(cuts)
-    recorder.event(make_pod("b", uid="v"), "Normal", "Scheduled", "Binding", "lost")
+    recorder.event(make_pod("b", uid="v"), "Normal", "Scheduled", "Binding", "tried again")
     recorder.flush()
     recorder.close()
-    (written,) = events(server)
+    written, retried = events(server)
     assert written["series"]["count"] == 4
-    assert ended(recorder.writer) == (4, 1)
+    assert retried["note"] == "tried again"
+    assert ended(recorder.writer) == (5, 0)
 
 
 def test_a_limit_of_requests() -> None:

@@ -8,22 +8,24 @@ from __future__ import annotations
 import socket
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from itertools import count
 from threading import Lock
 from typing import Any
+from uuid import NAMESPACE_OID, uuid5
 
 import msgspec
 from prometheus_client import Histogram
 
 from moorage.framework.plugin.handle import Event, EventRecorder, truncated
 from moorage.objects import Object, Pod
-from moorage.store import NotFoundError
-from moorage.store.api import Connection
+from moorage.objects.validate.validate_object import is_subdomain
+from moorage.store import AlreadyExistsError, NotFoundError, UnreachableError
+from moorage.store.api.connection import JSON, Connection, Method
 
-from .writer import Writer
+from .writer import RetryLaterError, Writer
 
 MAX_QUEUED = 10_000
 """Events that wait to be written at most; later ones are dropped, and counted."""
@@ -35,6 +37,21 @@ LAST_EVENTS = 5.0
 """Seconds that events have at the end."""
 THREADS = 2
 """Threads while a server is fast: on a machine that is busy with bindings, these go first."""
+
+
+MAX_TRIES, RETRY_SECONDS = 12, 10.0
+"""How often an event is tried while the server does not answer, and the seconds between (client-go)."""
+Request = tuple[Method, str, None, bytes, str]
+"""The arguments of `Connection.request`."""
+
+
+@dataclass(slots=True)
+class _EventWrite:
+    """An event that is written: its request, once it was sent, and how often nobody has answered."""
+
+    event: Event
+    request: Request | None = None
+    tries: int = 0
 
 
 class EventBroadcaster(EventRecorder):
@@ -89,7 +106,7 @@ class EventBroadcaster(EventRecorder):
         for one in regarding:
             event = Event(one, type, reason, action, truncated(note))
             if len(self.writer) < MAX_QUEUED:
-                self.writer.submit("event", one, partial(self._write, event))
+                self.writer.submit("event", one, partial(self._try, _EventWrite(event)))
             else:
                 self.dropped += 1
 
@@ -101,29 +118,57 @@ class EventBroadcaster(EventRecorder):
         """Wait until the events that were recorded are written or have failed."""
         self.writer.flush()
 
-    def _write(self, event: Event) -> None:
-        """Write an event, or count it in the series of an equal one."""
-        regarding, now = event.regarding, self._now()
-        meta, name = regarding.metadata, self._name
+    def _try(self, write: _EventWrite) -> None:
+        """Write an event. Only an answer of the server drops it."""
+        try:
+            self._send(write)
+        except UnreachableError as error:
+            write.tries += 1
+            if write.tries == MAX_TRIES:
+                raise
+            raise RetryLaterError(RETRY_SECONDS) from error
+
+    def _send(self, write: _EventWrite) -> None:
+        """Send the request of an event: the same one as before, if an earlier one was not answered."""
+        write.request = write.request or self._addition(write.event) or self._creation(write.event)
+        try:
+            self._connection.request(*write.request)
+        except NotFoundError:  # events are deleted after an hour, or by a user
+            if write.request[0] != "PATCH":
+                raise
+            write.request = self._creation(write.event)
+            self._connection.request(*write.request)
+        except AlreadyExistsError:
+            if not write.tries:
+                raise
+
+    def _key(self, event: Event) -> tuple[str, ...]:
+        """Return what equal events have in common; the last value is who reports them."""
+        regarding, name = event.regarding, self._name
         if isinstance(regarding, Pod) and regarding.spec.scheduler_name:
             name = regarding.spec.scheduler_name
-        key = (regarding.kind, meta.uid, meta.resource_version, event.type, event.reason, event.action, name)
-        namespace = meta.namespace or "default"
-        path = f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
+        meta = regarding.metadata
+        return regarding.kind, meta.uid, meta.resource_version, event.type, event.reason, event.action, name
+
+    def _addition(self, event: Event) -> Request | None:
+        """Return the request that counts an event in the series of an equal one; None without a series."""
+        key, now = self._key(event), self._now()
         written, number, last = self._known.get(key, ("", 0, 0.0))
-        if written and now - last < SERIES:
-            self._remember(key, written, number + 1, now)
-            series = {"series": {"count": number + 1, "lastObservedTime": stamp(now)}}
-            body, type_ = msgspec.json.encode(series), "application/strategic-merge-patch+json"
-            with suppress(NotFoundError):  # events are deleted after an hour, or by a user
-                self._connection.request("PATCH", f"{path}/{written}", None, body, type_)
-                return
-        written = f"{meta.name}.{int(now * 1e6) * 1000 + next(self._numbers) % 1000:x}"
+        if not written or now - last >= SERIES:
+            return None
+        self._remember(key, written, number + 1, now)
+        series = {"series": {"count": number + 1, "lastObservedTime": stamp(now)}}
+        body = msgspec.json.encode(series)
+        return "PATCH", f"{_path(event)}/{written}", None, body, "application/strategic-merge-patch+json"
+
+    def _creation(self, event: Event) -> Request:
+        """Return the request that creates an event."""
+        key, now = self._key(event), self._now()
+        written = event_name(event.regarding.name, int(now * 1e6) * 1000 + next(self._numbers) % 1000)
         self._remember(key, written, 1, now)
-        value = _value(event, written, namespace, name, stamp(now)) | {
-            "reportingInstance": f"{name}-{self._host}"
-        }
-        self._connection.request("POST", path, None, msgspec.json.encode(value))
+        value = _value(event, written, key[-1], stamp(now))
+        value["reportingInstance"] = f"{key[-1]}-{self._host}"
+        return "POST", _path(event), None, msgspec.json.encode(value), JSON
 
     def _remember(self, key: tuple[str, ...], name: str, number: int, now: float) -> None:
         with self._lock:
@@ -144,7 +189,22 @@ def stamp(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def _value(event: Event, written: str, namespace: str, name: str, time: str) -> dict[str, Any]:
+def event_name(regarding: str, nanoseconds: int) -> str:
+    """Return the name of an event about an object: a UUID where the usual one would be too long for a name
+    (client-go v0.36, tools/record/util/util.go)."""
+    name = f"{regarding}.{nanoseconds:x}"
+    return name if is_subdomain(name) else str(uuid5(NAMESPACE_OID, name))
+
+
+def _namespace(event: Event) -> str:
+    return event.regarding.metadata.namespace or "default"
+
+
+def _path(event: Event) -> str:
+    return f"/apis/events.k8s.io/v1/namespaces/{_namespace(event)}/events"
+
+
+def _value(event: Event, written: str, name: str, time: str) -> dict[str, Any]:
     """Return the object of an event."""
     regarding, meta = event.regarding, event.regarding.metadata
     reference = {
@@ -158,7 +218,7 @@ def _value(event: Event, written: str, namespace: str, name: str, time: str) -> 
     return {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
-        "metadata": {"name": written, "namespace": namespace},
+        "metadata": {"name": written, "namespace": _namespace(event)},
         "eventTime": time,
         "type": event.type,
         "reason": event.reason,

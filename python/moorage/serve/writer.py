@@ -7,6 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future
+from heapq import heappop, heappush
 from itertools import islice
 from threading import Condition, Lock, Thread
 from typing import NamedTuple, TypeVar
@@ -31,6 +32,14 @@ BACKLOG, MOST = 32, 32
 """Writes that wait for each thread more than `threads`, up to so many."""
 MAX_THREADS = 2000
 """Writes that are carried out at once at most, slow ones included."""
+
+
+class RetryLaterError(Exception):
+    """Raised by a write that is to be carried out again after some seconds; it keeps its place."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(seconds)
+        self.seconds = seconds
 
 
 def write_durations() -> Histogram:
@@ -122,6 +131,7 @@ class Writer(Writes):
         self._changed, self._all_ended = Condition(lock), Condition(lock)
         self._of_object: dict[Hashable, deque[Write]] = {}
         self._ready = deque[Hashable]()  # objects with writes of which none is carried out
+        self._later: list[tuple[float, str]] = []  # a heap of those whose first write is put off
         self._running: dict[Write, None] = {}  # in the order of their begin
         self._ended = deque[Write]()
         self._living = self._idle = self._size = 0
@@ -228,6 +238,7 @@ class Writer(Writes):
         """End the threads that are idle; return the number of objects whose writes have not ended."""
         self._is_closed = True
         self._ready.clear()
+        self._later.clear()
         self._changed.notify_all()
         return len(self._of_object)
 
@@ -261,13 +272,16 @@ class Writer(Writes):
 
     def _pause(self) -> float | None:
         """Return the seconds until the next write may begin; None without one."""
+        now = self._clock()
+        while self._later and self._later[0][0] <= now:
+            self._ready.append(heappop(self._later)[1])
         if not self._ready:
-            return None
+            return self._later[0][0] - now if self._later else None
         most = min(self._threads + len(self._ready) // BACKLOG, MOST)
         if self._throttled() >= most:
             return self._patience
         last = next(islice(reversed(self._running), most - 1, None), None)
-        return 0.0 if last is None else max(0.0, last.began + self._patience - self._clock())
+        return 0.0 if last is None else max(0.0, last.began + self._patience - now)
 
     def _begin(self) -> Write:
         write = self._of_object[self._ready.popleft()][0]
@@ -291,6 +305,8 @@ class Writer(Writes):
             write.action()
         except Exception as error:
             write.error = error
+            if isinstance(error, RetryLaterError):
+                return
             if not isinstance(error, ApiError):
                 logger.exception("write has failed: what=%s object=%s", write.what, write.about.key)
             elif write.then is None:
@@ -299,6 +315,12 @@ class Writer(Writes):
     def _end(self, write: Write) -> None:
         uid = write.about.metadata.uid
         del self._running[write]
+        if isinstance(write.error, RetryLaterError):
+            if not self._is_closed:
+                heappush(self._later, (self._clock() + write.error.seconds, uid))
+                self._changed.notify()
+            write.error = None
+            return
         writes = self._of_object[uid]
         writes.popleft()
         self._size -= 1

@@ -51,6 +51,11 @@ def validate(obj: Object) -> None:
         raise InputError(shorten(error.message), obj=shorten(named), path=shorten(error.path)) from None
 
 
+def is_subdomain(name: str) -> bool:
+    """Whether a text is a DNS subdomain, as names of most objects are."""
+    return len(name) <= _MAX_NAME and _NAME.fullmatch(name) is not None
+
+
 def _check_names(obj: Object) -> None:
     meta = obj.metadata
     name = meta.name or meta.generate_name.rstrip("-.")

@@ -20,6 +20,7 @@ from tests.devices.make import DRIVER
 from moorage.cel.cel_errors import EvaluationError, ResultTypeError
 from moorage.cel.cel_types import DEVICE as DEVICE_TYPE
 from moorage.cel.cel_types import CelType
+from moorage.cel.library.all_functions import library
 from moorage.cel.program import Evaluation, compile_expression
 from moorage.cel.syntax.parser import parse
 from moorage.cel.type_checker import TypeChecker
@@ -30,7 +31,6 @@ from moorage.devices.device_selector import (
     Selector,
     compile_selector,
     device_value,
-    library,
 )
 from moorage.devices.selector_error import SelectorError
 

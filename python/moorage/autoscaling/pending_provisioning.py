@@ -41,6 +41,11 @@ class PassQuestion:
     options: KarpenterOptions
     catalogue: Catalogue
 
+    @property
+    def pools(self) -> list[NodePool]:
+        """The pools of the cluster."""
+        return [one for one in self.stored[NodePool] if isinstance(one, NodePool)]
+
     def view(self) -> ClusterView:
         """The cluster as Karpenter sees it."""
         objects = ClusterObjects(chain.from_iterable(self.stored.values()))

@@ -72,9 +72,8 @@ def pool_refusals(scheduler: PodScheduler, growth: Growth, pod: str) -> list[Poo
         ``namespace/name`` of a pod without a node.
     """
     question = pass_question(scheduler, [pod], growth.types, growth.options, growth.seed)
-    pools = [one for one in question.stored[NodePool] if isinstance(one, NodePool)]
     (asked,) = (one for one in question.stored[Pod] if isinstance(one, Pod) and one.key == pod)
-    tries = [_Tries(scheduler, question, asked, pool) for pool in by_weight(pools)]
+    tries = [_Tries(scheduler, question, asked, pool) for pool in by_weight(question.pools)]
     return [PoolRefusal(one.pool.name, why, tuple(one.remedies())) for one in tries if (why := one.reason())]
 
 
@@ -103,7 +102,7 @@ class _Tries:
         yield from self._sizes()
         for text, pod in pod_changes(self._pod, self.pool.spec.template.spec.taints):
             yield from self._tried(text, pod=pod)
-        for at, one in enumerate(self.pool.spec.template.spec.requirements):
+        for at, one in enumerate(self.pool.spec.template.spec.requirements or ()):
             yield from self._wider(at, one)
         for key, value in (self._pod.spec.node_selector or {}).items():
             yield from self._tried(

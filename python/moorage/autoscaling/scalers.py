@@ -27,8 +27,10 @@ from .cluster_autoscaler.scale_up_pass import first
 from .group_settings import GroupSettings, NodeGroup, flags_of, group_by_node, groups_of
 from .instance_types.instance_type import InstanceType, Offering
 from .instance_types.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
+from .karpenter.claims.claim_template import idle_pools
 from .karpenter.karpenter_options import KarpenterOptions
 from .karpenter.new_nodes_result import NewClaim
+from .karpenter.provision import NO_POOLS
 from .launched_nodes import claim_and_node, new_name
 from .node_prices import prices_by
 from .pending_provisioning import Types, pass_question
@@ -112,15 +114,20 @@ def autoscalers(scheduler: PodScheduler, growth: Growth) -> dict[str, Callable[[
 
 
 def _of_karpenter(scheduler: PodScheduler, growth: Growth, pods: Sequence[str]) -> Decision:
-    answer = pass_question(scheduler, pods, growth.types, growth.options, growth.seed).answer()
+    question = pass_question(scheduler, pods, growth.types, growth.options, growth.seed)
+    answer = question.answer()
+    idle = idle_pools(question.pools)
     claims = [claim for claim in answer.claims if claim.launched is not None]
-    refused = {key: error.text for key, error in answer.errors.items()} | answer.ignored
+    refused = {
+        key: f"{error.text} ({idle})" if error.text == NO_POOLS and idle else error.text
+        for key, error in answer.errors.items()
+    }
     planned = frozenset(key for claim in claims for key in claim.pods)
 
     def make(turn: int) -> Made:
         return make_nodes(scheduler, claims, turn, growth.past_names)
 
-    return Decision(KARPENTER, planned, refused, make if claims else None, answer.pools)
+    return Decision(KARPENTER, planned, refused | answer.ignored, make if claims else None, answer.pools)
 
 
 def make_nodes(

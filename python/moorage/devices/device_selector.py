@@ -18,16 +18,9 @@ from moorage.cel.cel_errors import (
     ResultTypeError,
 )
 from moorage.cel.cel_types import ANY, BOOL, DEVICE, DYN, QUANTITY, STRING, map_of
-from moorage.cel.library.kubernetes_functions import add_kubernetes_functions
-from moorage.cel.library.list_functions import add_list_functions
-from moorage.cel.library.named_formats import add_format_functions
-from moorage.cel.library.net_functions import add_net_functions
-from moorage.cel.library.optional_functions import add_optional_functions
-from moorage.cel.library.semver import add_semver_functions, parse_semver
-from moorage.cel.library.standard_functions import add_standard_functions
-from moorage.cel.library.string_functions import add_string_functions
+from moorage.cel.library.all_functions import library
+from moorage.cel.library.semver import parse_semver
 from moorage.cel.literal_checks import literal_problems
-from moorage.cel.overloads import Library
 from moorage.cel.program import Evaluate, Evaluation, compile_expression
 from moorage.cel.syntax.expressions import Expression, Identifier, Select
 from moorage.cel.syntax.parser import TOO_DEEP, parse
@@ -94,21 +87,6 @@ _REASONS = {
     "list": "type conversion error from list to 'bool'",
     "string": "unsupported native conversion from string to 'bool'",
 }
-
-
-@lru_cache(1)
-def library() -> Library:
-    """Return the functions of expressions."""
-    library = Library()
-    add_standard_functions(library)
-    add_string_functions(library)
-    add_kubernetes_functions(library)
-    add_list_functions(library)
-    add_format_functions(library)
-    add_net_functions(library)
-    add_semver_functions(library)
-    add_optional_functions(library)
-    return library
 
 
 @lru_cache(4096)

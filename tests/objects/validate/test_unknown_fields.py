@@ -121,7 +121,7 @@ def missing(struct: str, path: list[str]) -> bool:
     for name in path:
         if not struct:
             return False
-        members = module._table().structs[struct]
+        members = module.fields_of(struct)
         if name not in members:
             return True
         struct = members[name].rstrip("[]{}")

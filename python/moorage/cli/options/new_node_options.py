@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from moorage.objects import Cluster, Node, NodePool
 
 OPTION, GROUPS, SIZES = "--instance-types", "--node-groups", "--group-sizes"
-NOT_SIMULATED = ("ProvisioningRequest", "CapacityBuffer", "CapacityQuota")
+NOT_SIMULATED = ("ProvisioningRequest", "CapacityBuffer", "CapacityQuota", "NodeOverlay")
 """Kinds of which autoscalers make nodes, or by which they are limited."""
 
 

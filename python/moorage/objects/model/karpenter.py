@@ -1,32 +1,14 @@
-"""NodePool and NodeClaim of Karpenter (karpenter.sh/v1)."""
+"""NodePool and NodeClaim of Karpenter (karpenter.sh/v1); `validate.custom_schemas` has their rules."""
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Any
 
 from msgspec import field
 
-from moorage.errors import InputError
-
-from .field_rules import Rule, between, each, labels, one_of
+from .field_rules import labels
 from .meta import Condition, Int32, Object, Resources, Struct
 from .node import Taint
-
-_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "Gte", "Lte")
-
-
-def _written_as(pattern: str, example: str) -> Rule:
-    """The rule that a text, if there is one, has a form."""
-
-    def rule(value: str | None) -> None:
-        if value is not None and not re.fullmatch(pattern, value):
-            raise InputError(f'must be like {example}, not "{value}"')
-
-    return rule
-
-
-_CRON = r"@(annually|yearly|monthly|weekly|daily|midnight|hourly)|.+\s.+\s.+\s.+\s.+"
 
 
 class NodeClassReference(Struct, frozen=True):
@@ -41,9 +23,9 @@ class NodeClaimRequirement(Struct, frozen=True):
     """A requirement on a label of new nodes, and how many of its values must be left to choose from."""
 
     key: str = ""
-    operator: Annotated[str, one_of(*_OPERATORS, required=True)] = ""
+    operator: str = ""
     values: tuple[str, ...] = ()
-    min_values: Annotated[Int32 | None, between(1, 50)] = None
+    min_values: Int32 | None = None
 
 
 class NodeClaimSpec(Struct, frozen=True):
@@ -51,7 +33,7 @@ class NodeClaimSpec(Struct, frozen=True):
 
     taints: tuple[Taint, ...] = ()
     startup_taints: tuple[Taint, ...] = ()
-    requirements: tuple[NodeClaimRequirement, ...] = ()
+    requirements: tuple[NodeClaimRequirement, ...] | None = None
     node_class_ref: NodeClassReference = NodeClassReference()
     expire_after: str | None = None
     termination_grace_period: str | None = None
@@ -98,19 +80,17 @@ class Budget(Struct, frozen=True):
     With a `schedule` (cron, UTC) the budget holds for `duration` after each of its times.
     """
 
-    nodes: Annotated[str, _written_as("(100|[0-9]{1,2})%|[0-9]+", "10% or 3")] = "10%"
-    reasons: Annotated[
-        tuple[str, ...] | None, each(one_of("Underutilized", "Empty", "Drifted", "Unhealthy"))
-    ] = None
-    schedule: Annotated[str | None, _written_as(_CRON, "@daily or 0 9 * * 1-5")] = None
-    duration: Annotated[str | None, _written_as("([0-9]+(h|m)|[0-9]+h[0-9]+m)(0s)?", "8h or 1h30m")] = None
+    nodes: str = "10%"
+    reasons: tuple[str, ...] | None = None
+    schedule: str | None = None
+    duration: str | None = None
 
 
 class Disruption(Struct, frozen=True):
     """When and how nodes of a pool may go."""
 
-    consolidate_after: Annotated[str | None, _written_as("([0-9]+(s|m|h))+|Never", "5m or Never")] = None
-    consolidation_policy: Annotated[str, one_of("WhenEmpty", "WhenEmptyOrUnderutilized", "Balanced")] = ""
+    consolidate_after: str | None = None
+    consolidation_policy: str = ""
     budgets: tuple[Budget, ...] | None = None
 
 
@@ -120,8 +100,8 @@ class NodePoolSpec(Struct, frozen=True):
     template: NodeClaimTemplate = NodeClaimTemplate()
     disruption: Disruption = Disruption()
     limits: Resources = {}
-    weight: Annotated[Int32 | None, between(1, 100)] = None
-    replicas: Annotated[Int32 | None, between(0)] = None
+    weight: Int32 | None = None
+    replicas: Int32 | None = None
 
 
 class NodePoolStatus(Struct, frozen=True):

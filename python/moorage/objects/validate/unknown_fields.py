@@ -1,5 +1,5 @@
 """Finds kinds, versions and fields that Kubernetes does not have, neither in v1.36 nor in v1.37, as clusters
-of both are read. The table is field_names.json; karpenter_field_names.json has Karpenter's kinds.
+of both are read. The table is field_names.json; those of Karpenter's kinds are in its schemas.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import msgspec
 from moorage.errors import InputError, shorten
 
 LISTS, MAPS = "[]", "{}"
+KARPENTER = ("karpenter.sh/v1/NodeClaim", "karpenter.sh/v1/NodePool", "karpenter.sh/v1alpha1/NodeOverlay")
+"""Kinds whose fields and rules are those of CustomResourceDefinitions: see `custom_schemas`."""
 Path = tuple[str | int, ...]
 """Field names, keys and indices from an object to a field."""
 _PAST: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
@@ -61,6 +63,20 @@ _PAST: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 core group: what API servers and kubectl write that are no objects."""
 _WITHOUT_PAST = ("PodGroup", "CompositePodGroup")
 """Kinds that are younger than the versions of their group that ended."""
+_KARPENTER_PAST = {
+    "karpenter.sh/v1beta1/NodePool": "karpenter.sh/v1, where nodeClassRef has group in place of apiVersion, "
+    "consolidationPolicy WhenUnderutilized is WhenEmptyOrUnderutilized, spec.disruption.expireAfter is "
+    "spec.template.spec.expireAfter, and spec.template.spec.kubelet is a field of the node class",
+    "karpenter.sh/v1beta1/NodeClaim": "karpenter.sh/v1, where nodeClassRef has group in place of apiVersion, "
+    "and spec.kubelet is a field of the node class",
+    "karpenter.sh/v1alpha5/Provisioner": "a NodePool of karpenter.sh/v1, where requirements, taints and "
+    "startupTaints are in spec.template.spec, labels and annotations in spec.template.metadata, providerRef "
+    "is spec.template.spec.nodeClassRef, limits.resources is spec.limits, ttlSecondsUntilExpired is "
+    "spec.template.spec.expireAfter, and consolidation and ttlSecondsAfterEmpty are "
+    "spec.disruption.consolidationPolicy and consolidateAfter",
+    "karpenter.sh/v1alpha5/Machine": "a NodeClaim of karpenter.sh/v1, which Karpenter makes",
+}
+"""Kinds and versions of Karpenter before 1.0, and what stands for them now (its v1 migration)."""
 _ALIKE = (1.0, 0.85, 0.6)
 """How alike a kind is that an error proposes: of that name, misspelt, at last somewhat like it."""
 
@@ -78,10 +94,9 @@ class _Table(msgspec.Struct):
 
 @cache
 def _table() -> _Table:
-    here = pathlib.Path(__file__)
-    files = here.with_name("field_names.json"), here.with_name("karpenter_field_names.json")
-    built_in, karpenter = [msgspec.json.decode(one.read_bytes(), type=_Table) for one in files]
-    return _Table(built_in.kinds | karpenter.kinds, built_in.structs | karpenter.structs)
+    text = pathlib.Path(__file__).with_name("field_names.json").read_bytes()
+    table = msgspec.json.decode(text, type=_Table)
+    return _Table(table.kinds | {kind: kind for kind in KARPENTER}, table.structs)
 
 
 @cache
@@ -118,7 +133,12 @@ def fields_of(struct: str) -> dict[str, str]:
     dict of str to str
         The name is followed by ``[]`` for a list and ``{}`` for a map of structs; "" for other fields.
     """
-    return _table().structs[struct]
+    known = _table().structs.get(struct)
+    if known is None:
+        from .custom_schemas import struct_fields  # few clusters have Karpenter
+
+        known = struct_fields(struct)
+    return known
 
 
 def has_version(kind: str, api_version: str) -> bool:
@@ -155,6 +175,8 @@ def check_kind(kind: str, api_version: str) -> None:
         return
     where = f' in version "{shorten(api_version)}"' if version else ""
     text = f'no matches for kind "{shorten(kind)}"{where}'
+    if way := _KARPENTER_PAST.get(f"{api_version}/{kind}"):
+        raise InputError(f"{text}, which Karpenter 1.0 ended; write {way}", path="apiVersion")
     if known:
         raise InputError(f"{text}; write {known[0].rpartition('/')[0]}", path="apiVersion")
     proposal = _proposal(kind, group, groups, _ALIKE if version else _ALIKE[:2])
@@ -222,7 +244,7 @@ def _decoder(struct: str) -> msgspec.json.Decoder[Any]:
 @cache
 def _strict(struct: str) -> Any:
     fields: list[tuple[str, Any, Any]] = []
-    names = {f"field_{number}": field for number, field in enumerate(_table().structs[struct].items())}
+    names = {f"field_{number}": field for number, field in enumerate(fields_of(struct).items())}
     for attribute, (_, target) in names.items():
         type_: Any = _strict(target.rstrip(LISTS + MAPS)) if target else msgspec.Raw
         if target.endswith(LISTS):
@@ -252,7 +274,7 @@ def unknown_fields(value: Any, struct: str) -> list[Path]:
 def _collect(value: Any, struct: str, path: Path, found: list[Path]) -> None:
     if not isinstance(value, dict):
         return
-    known = _table().structs[struct]
+    known = fields_of(struct)
     for name, item in value.items():
         target = known.get(name)
         if target is None:

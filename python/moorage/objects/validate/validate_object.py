@@ -18,6 +18,7 @@ from moorage.objects.model.pod import PodSpec
 from moorage.objects.read.decode import CLUSTER_SCOPED
 
 from .pod_rules import check_pod_spec
+from .unknown_fields import KARPENTER
 
 _NAME = re.compile(rf"{DNS_LABEL.pattern}(?:\.{DNS_LABEL.pattern})*")
 _MAX_NAME = 253
@@ -46,6 +47,10 @@ def validate(obj: Object) -> None:
     try:
         _check_names(obj)
         _check(obj)
+        if f"{obj.api_version}/{obj.kind}" in KARPENTER:
+            from .custom_schemas import check_custom  # few clusters have Karpenter
+
+            check_custom(obj)
     except InputError as error:
         named = f"{obj.kind} {obj.key}".strip()
         raise InputError(shorten(error.message), obj=shorten(named), path=shorten(error.path)) from None

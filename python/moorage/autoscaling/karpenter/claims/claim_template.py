@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 from moorage._core.base.quantity import parse
 from moorage.autoscaling.instance_types.labels import POOL
-from moorage.autoscaling.karpenter.pods.pod_validation import GROUP
+from moorage.autoscaling.karpenter.pods.pod_validation import GROUP, requirement_problems
 from moorage.autoscaling.karpenter.requirements.requirement_set import RequirementSet, Vocabulary
+from moorage.autoscaling.providers.registrations import CORE, registration_of
 from moorage.objects import NodePool, Taint
 
 from .catalogue import Catalogue
@@ -103,8 +104,9 @@ def is_dynamic(pool: NodePool) -> bool:
 def why_idle(pool: NodePool) -> str:
     """Why pods make no nodes of a pool; "" if they do.
 
-    A pool without any condition is one that Karpenter has not seen yet: it is taken to be ready. Else a
-    condition that is missing is Unknown, and Ready with it (operatorpkg, status/condition_set.go).
+    A pool without any condition is one that Karpenter has not seen yet: it is ready if Karpenter accepts its
+    requirements. Else a condition that is missing is Unknown, and Ready with it (operatorpkg,
+    status/condition_set.go).
     """
     if pool.spec.replicas is not None:
         return "it is static, as it has spec.replicas"
@@ -112,19 +114,28 @@ def why_idle(pool: NodePool) -> str:
         return "it is being deleted"
     conditions = {one.type: one for one in pool.status.conditions}
     missing = [name for name in _CONDITIONS if name not in conditions]
-    if not conditions or (not missing and conditions["Ready"].status == "True"):
+    if not conditions:
+        known, asked = CORE | registration_of([pool]), pool.spec.template.spec.requirements or ()
+        problems = [text for one in asked for text in requirement_problems(one, known)]
+        return f"it would not be ready: {'; '.join(problems)}" if problems else ""
+    if not missing and conditions["Ready"].status == "True":
         return ""
-    broken = [conditions[name] for name in _CONDITIONS if name in conditions]
-    broken = [one for one in broken if one.status != "True"][:2]
+    broken = [one for name in _CONDITIONS if (one := conditions.get(name)) and one.status != "True"]
+    broken = [one for one in broken if one.type != "Ready"] or broken
     texts = [f"{one.type} is {one.status}" + f" ({one.message})" * bool(one.message) for one in broken]
     return f"it is not ready: {', '.join([*texts, *(f'{name} is missing' for name in missing)])}"
+
+
+def idle_pools(pools: Iterable[NodePool]) -> str:
+    """Why pools make no nodes for pods, in the order in which they are asked."""
+    return "; ".join(f"{one.name}: {why}" for one in by_weight(pools) if (why := why_idle(one)))
 
 
 def pool_requirements(pool: NodePool, vocabulary: Vocabulary, labels: Mapping[str, str]) -> RequirementSet:
     """Requirements of the template of a pool, with labels."""
     written = [
         vocabulary.requirement(one.key, one.operator, one.values, one.min_values)
-        for one in pool.spec.template.spec.requirements
+        for one in pool.spec.template.spec.requirements or ()
     ]
     return vocabulary.set_of([*written, *vocabulary.of_labels(labels).by_key.values()])
 

@@ -81,7 +81,7 @@ def drift_reason(view: ClusterView, pool: NodePool, claim: NodeClaim, now: float
     labels = view.vocabulary.of_labels(claim.metadata.labels)
     asked = [
         view.vocabulary.requirement(one.key, one.operator, one.values)
-        for one in pool.spec.template.spec.requirements
+        for one in pool.spec.template.spec.requirements or ()
     ]
     if labels.refusal(view.vocabulary.set_of(asked), undefined=False):
         return "RequirementsDrifted"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from moorage.autoscaling.karpenter.claims.claim_template import by_weight, why_idle
+from moorage.autoscaling.karpenter.claims.claim_template import idle_pools
 from moorage.autoscaling.karpenter.cluster_view import ClusterView
 from moorage.objects import NodePool
 
@@ -59,12 +59,6 @@ def _stays(view: ClusterView, only: str) -> tuple[Stay, ...]:
     return tuple(found)
 
 
-def no_pools(view: ClusterView) -> str:
-    """Why Karpenter simulates nothing: what keeps each pool from making nodes."""
-    pools = by_weight(view.objects.list(NodePool))
-    return f"no NodePool makes nodes for pods: {'; '.join(f'{one.name}: {why_idle(one)}' for one in pools)}"
-
-
 def _silent(view: ClusterView, budgets: dict[str, dict[str, int]]) -> dict[str, str]:
     """Why candidates stay of which Karpenter tells nothing."""
     candidates = Candidates(view, view.situation.now)
@@ -73,7 +67,8 @@ def _silent(view: ClusterView, budgets: dict[str, dict[str, int]]) -> dict[str, 
     for one in candidates.found:
         pool, method = one.pool, "emptiness" if one.is_empty else "single"
         if not (one.is_empty or view.pools):
-            why = f"Karpenter removes only empty nodes now, since {no_pools(view)}"
+            idle = idle_pools(view.objects.list(NodePool))
+            why = f"Karpenter removes only empty nodes now, since no NodePool makes nodes for pods: {idle}"
         elif not is_consolidatable(pool, one.claim, view.situation.now):
             after = pool.spec.disruption.consolidate_after
             why = f"its pods came or went less than consolidateAfter ({after}) ago"

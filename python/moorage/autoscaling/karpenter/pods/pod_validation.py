@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from moorage._core.base.label_syntax import requirement_errors
 from moorage.autoscaling.instance_types.labels import POOL
 from moorage.autoscaling.karpenter.requirements.requirement import go_integer
-from moorage.autoscaling.karpenter.requirements.requirement_set import Vocabulary
 from moorage.autoscaling.karpenter.texts import with_values
 from moorage.autoscaling.providers.registrations import Registration
 from moorage.go_texts import parse_duration
@@ -22,6 +21,7 @@ from moorage.objects import (
     PodSpec,
     Taint,
 )
+from moorage.objects.model.karpenter import NodeClaimRequirement
 from moorage.objects.model.node import HOSTNAME
 from moorage.objects.workloads.ages import seconds
 from moorage.objects.workloads.disruption import BudgetSelectors
@@ -70,26 +70,28 @@ def problems(pod: Pod, shape: PodShape, storage: Storage) -> str:
     if pool is not None and pool.operator == "DoesNotExist":
         text = "configured to not run on a Karpenter provisioned node"
         found.append(with_values(text, requirement=f"{POOL} DoesNotExist"))
-    found += _selector_problems(pod.spec, shape.vocabulary)
+    found += _selector_problems(pod.spec, shape.vocabulary.registration)
     found.append(claim_problems(pod, storage))
     return "; ".join(filter(None, found))
 
 
-def _selector_problems(spec: PodSpec, vocabulary: Vocabulary) -> Iterator[str]:
+def _selector_problems(spec: PodSpec, known: Registration) -> Iterator[str]:
     for key, value in sorted((spec.node_selector or {}).items()):
         selected = NodeSelectorRequirement(key=key, operator="In", values=(value,))
-        yield from _requirement_problems(selected, vocabulary)
+        yield from requirement_problems(selected, known)
     affinity = spec.affinity.node_affinity if spec.affinity is not None else None
     for term in affinity.required.node_selector_terms if affinity and affinity.required else ():
         if term.match_fields:
             yield "node selector term with matchFields is not supported"
         for one in term.match_expressions:
-            yield from _requirement_problems(one, vocabulary)
+            yield from requirement_problems(one, known)
 
 
-def _requirement_problems(one: NodeSelectorRequirement, vocabulary: Vocabulary) -> Iterator[str]:
-    known, operator = vocabulary.registration, one.operator
-    key = known.key(one.key)
+def requirement_problems(
+    one: NodeSelectorRequirement | NodeClaimRequirement, known: Registration
+) -> Iterator[str]:
+    """Yield why Karpenter accepts no such requirement, of a pod or of a pool."""
+    key, operator = known.key(one.key), one.operator
     if operator not in _OPERATORS:
         yield f"key {key} has an unsupported operator {operator} not in [{' '.join(_OPERATORS)}]"
     if known.restricts(key) or key == HOSTNAME:

@@ -109,8 +109,8 @@ _NO_PODS = frozenset(
     }
 )
 """Groups whose objects make no pods: definitions, policies, and mirrors of what other clusters have."""
-_TEMPLATES = ("Template", "Definition", "Binding")
-"""How kinds end of which others make their objects."""
+_TEMPLATES = ("Template", "Definition", "Binding", "NodeClass")
+"""How kinds end of which others make their objects, or read how nodes are made."""
 
 
 def rule_of(full_kind: str) -> Rule | None:

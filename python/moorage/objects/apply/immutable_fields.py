@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from moorage.errors import InputError, shorten
 from moorage.objects.model.admission_policies import RuntimeClass
+from moorage.objects.model.karpenter import NodeClaim, NodePool
 from moorage.objects.model.meta import Object, Struct
 from moorage.objects.model.pod import PREEMPTS, Container, Pod, PodSpec
 from moorage.objects.model.resource_claims import ResourceClaim, ResourceClaimTemplate
@@ -81,6 +82,12 @@ def _check_same(old: Any, new: Any, path: str) -> None:
 
 def _check_selector(old: Any, new: Any) -> None:
     _check_same(old.spec.selector, new.spec.selector, "spec.selector")
+
+
+def _check_custom(old: Object, new: Object) -> None:
+    from moorage.objects.validate.custom_schemas import check_custom  # few clusters have Karpenter
+
+    check_custom(new, old)
 
 
 def _check_stateful_set(old: StatefulSet, new: StatefulSet) -> None:
@@ -225,4 +232,5 @@ _CHECKS: tuple[tuple[tuple[type[Struct], ...], Callable[[Any, Any], None]], ...]
     ((RuntimeClass,), _check_runtime_class),
     ((ResourceClaim, ResourceClaimTemplate), _check_spec),
     ((Deployment, ReplicaSet, DaemonSet), _check_selector),
+    ((NodePool, NodeClaim), _check_custom),
 )

@@ -23,7 +23,7 @@ from moorage.cel.syntax.parser import parse
 from moorage.cel.type_checker import TypeChecker
 from moorage.cel.values import MapValue
 from moorage.cel.work import begin_work
-from moorage.errors import InputError
+from moorage.errors import InputError, shorten
 from moorage.objects.model.meta import Object
 from moorage.objects.plain import plain
 
@@ -31,6 +31,8 @@ Schema = dict[str, Any]
 _TYPES = {str: "string", int: "integer", bool: "boolean", float: "number", dict: "object", list: "array"}
 _ENDS_HERE = ("Unsupported value", "Required value", "Too long", "Too many")
 """What keeps a server from asking the rules."""
+_MOST = 10
+"""Maximum number of fields that an error names besides the first."""
 
 
 class FieldProblem(NamedTuple):
@@ -85,8 +87,9 @@ def check_custom(obj: Object, before: Object | None = None) -> None:
     problems = spec_problems(name, plain(obj).get("spec", {}), old, is_manifest or before is not None)
     if problems:
         (path, text), *others = problems
-        more = "".join(f"; {one.path}: {one.text}" for one in others)
-        raise InputError(text + more, path=path)
+        text += "".join(f"; {one.path}: {one.text}" for one in others[:_MOST])
+        text += f"; and {len(others) - _MOST} more" * (len(others) > _MOST)
+        raise InputError(text, obj=shorten(f"{obj.kind} {obj.key}"), path=path)
 
 
 def spec_problems(name: str, spec: Any, before: Any = None, has_rules: bool = True) -> list[FieldProblem]:
@@ -182,7 +185,7 @@ def _texts(value: Any, schema: Schema, path: str) -> Iterator[str]:
 
 
 def _shown(value: Any) -> str:
-    return msgspec.json.encode(value).decode()
+    return shorten(msgspec.json.encode(value).decode())
 
 
 # ---- rules of CEL ------------------------------------------------------------------------------------------

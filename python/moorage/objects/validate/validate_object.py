@@ -47,13 +47,13 @@ def validate(obj: Object) -> None:
     try:
         _check_names(obj)
         _check(obj)
-        if f"{obj.api_version}/{obj.kind}" in KARPENTER:
-            from .custom_schemas import check_custom  # few clusters have Karpenter
-
-            check_custom(obj)
     except InputError as error:
         named = f"{obj.kind} {obj.key}".strip()
         raise InputError(shorten(error.message), obj=shorten(named), path=shorten(error.path)) from None
+    if f"{obj.api_version}/{obj.kind}" in KARPENTER:
+        from .custom_schemas import check_custom  # few clusters have Karpenter
+
+        check_custom(obj)
 
 
 def is_subdomain(name: str) -> bool:

@@ -17,6 +17,7 @@ from moorage.objects.workloads.kinds.kind_table import RULES
 
 POD = "{containers: [{name: c, resources: {requests: {cpu: 2}}}]}"
 TEMPLATE = f"{{metadata: {{labels: {{a: b}}}}, spec: {POD}}}"
+POOL = "{spec: {requirements: [], nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: x}}}"
 
 
 def load(tmp_path: Path, *texts: str, **options: Any) -> Cluster:
@@ -154,7 +155,7 @@ NONE = {
     "machines of Cluster API": obj("cluster.x-k8s.io/v1beta2", "MachineDeployment", "{replicas: 5}"),
     "a pool of machines": obj("cluster.x-k8s.io/v1beta2", "MachinePool", "{replicas: 5}"),
     "a control plane": obj("controlplane.cluster.x-k8s.io/v1beta1", "KubeadmControlPlane", "{replicas: 3}"),
-    "a pool of nodes": obj("karpenter.sh/v1", "NodePool", "{replicas: 4}"),
+    "a pool of nodes": obj("karpenter.sh/v1", "NodePool", f"{{replicas: 4, template: {POOL}}}"),
     "a mirrored workload": obj(
         "kueue.x-k8s.io/v1beta1", "Workload", f"{{podSets: [{{count: 3, template: {TEMPLATE}}}]}}"
     ),

@@ -20,11 +20,11 @@ def played(scenario: Json, seed: int, catalogue: Catalogue | None = None) -> Jso
     disruption = Disruption(world.view())
     results = {method: disruption.play(method) for method in METHODS}
     first = next((method for method, result in results.items() if result.command is not None), "")
-    methods = {method: shown(result, scenario) for method, result in results.items()}
+    methods = {method: shown(result, scenario, seed) for method, result in results.items()}
     return {"name": scenario["name"], "methods": methods, "first": first}
 
 
-def shown(result: MethodResult, scenario: Json) -> Json:
+def shown(result: MethodResult, scenario: Json, seed: int = 0) -> Json:
     """What a method comes to, in the form of vectors."""
     error = {"error": result.error} if result.error else {}
     return error | {
@@ -39,17 +39,18 @@ def shown(result: MethodResult, scenario: Json) -> Json:
             for one in result.candidates
         ],
         "budgets": result.budgets,
-        "commands": [] if result.command is None else [command(result.command, scenario)],
+        "commands": [] if result.command is None else [command(result.command, scenario, seed)],
         "events": [dataclasses.asdict(one) for one in result.events],
     }
 
 
-def command(made: Command, scenario: Json) -> Json:
+def command(made: Command, scenario: Json, seed: int) -> Json:
     """A command, with what the fake provider would launch; each method begins with all reservations."""
-    provider: FakeProvider = KarpenterWorld.of(scenario, 0).provider
+    provider: FakeProvider = KarpenterWorld.of(scenario, seed).provider
     replacements = []
     for number, new in enumerate(made.new_claims(), 1):
-        replacements.append(claim(number, new) | {"launch": provider.launch(new)})
+        made_of = {"launch": provider.launch(new)} | provider.asked(new)
+        replacements.append(claim(number, new) | made_of)
     found: Json = {
         "decision": made.decision,
         "candidates": sorted(one.name for one in made.candidates),

@@ -23,11 +23,14 @@ from moorage.autoscaling.karpenter.claims.catalogue import Catalogue
 from moorage.autoscaling.karpenter.claims.type_columns import KnownType, known_type
 from moorage.autoscaling.karpenter.go_order import go_sorted
 from moorage.autoscaling.karpenter.requirements.requirement_set import RequirementSet, Vocabulary
-from moorage.autoscaling.providers.registrations import Registration
+from moorage.autoscaling.providers.aws.fleet import fleet
+from moorage.autoscaling.providers.registrations import AWS, Registration
 from moorage.objects import NodeSelectorRequirement, TopologySpreadConstraint, decode_object
 from moorage.objects.read.decode import decode
 from moorage.objects.workloads.ages import seconds
 from tests.conformance.vectors import MalformedError
+
+from . import node_class_mode
 
 Json = dict[str, Any]
 
@@ -35,6 +38,7 @@ RESERVATION = "karpenter.test.sh/reservation-id"
 SCENARIO = {
     *("name", "family", "seed", "mode", "now", "options", "wellKnownLabels", "instanceTypes", "objects"),
     *("instanceTypesForNodePool", "markedForDeletion", "nominated", "conditions", "maxRounds"),
+    *("region", "zones", "spotPrices", "unavailable", "usageClasses", "reservationCounts", "providerOptions"),
 }
 OPTIONS = {"preferencePolicy", "minValuesPolicy", "featureGates", "schedulerConfig", "maxInstanceTypes"}
 _PANIC = "runtime error: index out of range [0] with length 0"
@@ -59,10 +63,7 @@ class KarpenterWorld:
         if scenario.get("conditions"):
             raise MalformedError("conditions: only those that Karpenter's controller sets are played")
         objects = ClusterObjects([decode_object(one) for one in scenario["objects"]])
-        types = {one["name"]: instance_type(one) for one in scenario["instanceTypes"]}
-        of_pools = scenario.get("instanceTypesForNodePool", {})
-        pools = [one["metadata"]["name"] for one in scenario["objects"] if one["kind"] == "NodePool"]
-        by_pool = {pool: [types[name] for name in of_pools.get(pool, types)] for pool in pools}
+        by_pool = types_of_aws(scenario) if "region" in scenario else types_of_pools(scenario)
         marked, nominated = (frozenset(scenario.get(name, ())) for name in ("markedForDeletion", "nominated"))
         situation = Situation(by_pool, seconds(scenario["now"]), marked, nominated=nominated)
         options = karpenter_options(scenario, seed)
@@ -80,10 +81,33 @@ def played(scenario: Json, seed: int, catalogue: Catalogue | None = None) -> Jso
     return shown(scenario["name"], result, world.provider)
 
 
+def types_of_pools(scenario: Json) -> dict[str, list[InstanceType]]:
+    types = {one["name"]: instance_type(one) for one in scenario["instanceTypes"]}
+    of_pools = scenario.get("instanceTypesForNodePool", {})
+    pools = [one["metadata"]["name"] for one in scenario["objects"] if one["kind"] == "NodePool"]
+    return {pool: [types[name] for name in of_pools.get(pool, types)] for pool in pools}
+
+
+def types_of_aws(scenario: Json) -> dict[str, list[InstanceType]]:
+    """Each pool gets the types of its EC2NodeClass."""
+    objects, options = scenario["objects"], scenario.get("providerOptions", {})
+    classes = {
+        one["metadata"]["name"]: node_class_mode.types_of(scenario, one, options)
+        for one in objects
+        if one["kind"] == "EC2NodeClass"
+    }
+    return {
+        one["metadata"]["name"]: classes[one["spec"]["template"]["spec"]["nodeClassRef"]["name"]]
+        for one in objects
+        if one["kind"] == "NodePool"
+    }
+
+
 def karpenter_options(scenario: Json, seed: int) -> KarpenterOptions:
     given = scenario.get("options", {})
     spread = given.get("schedulerConfig", {}).get("podTopologySpread", {}).get("defaultConstraints", ())
     gates = given.get("featureGates", {})
+    own = Registration(frozenset(scenario.get("wellKnownLabels", ())), reservation_labels=(RESERVATION,))
     options = KarpenterOptions(
         ignores_preferences=given.get("preferencePolicy") == "Ignore",
         best_effort=given.get("minValuesPolicy") == "BestEffort",
@@ -91,9 +115,7 @@ def karpenter_options(scenario: Json, seed: int) -> KarpenterOptions:
         spot_to_spot=gates.get("SpotToSpotConsolidation", False),
         terminate_first=gates.get("TerminateFirstDrift", False),
         default_spreads=tuple(decode(one, TopologySpreadConstraint) for one in spread),
-        provider=Registration(
-            frozenset(scenario.get("wellKnownLabels", ())), reservation_labels=(RESERVATION,)
-        ),
+        provider=AWS if "region" in scenario else own,
         seed=seed,
     )
     most = given.get("maxInstanceTypes")
@@ -141,6 +163,9 @@ def shown(name: str, result: Provisioning, provider: FakeProvider) -> Json:
     claims = [claim(at, one) for at, one in enumerate(result.claims, 1)]
     cost = 0.0
     for one, made in zip(claims, result.claims, strict=True):
+        if provider.is_aws:
+            one |= provider.asked(made)
+            continue
         one["launch"] = provider.launch(made)
         cost += one["launch"]["price"]
     found: Json = {
@@ -155,8 +180,9 @@ def shown(name: str, result: Provisioning, provider: FakeProvider) -> Json:
         "ignored": result.ignored,
         "pools": result.pools,
         "relaxed": {pod: list(texts) for pod, texts in result.relaxed.items()},
-        "cost": rounded(cost),
     }
+    if not provider.is_aws:
+        found["cost"] = rounded(cost)
     return {key: value for key, value in found.items() if value or key not in OMITTED}
 
 
@@ -214,10 +240,32 @@ class FakeProvider:
 
     def __init__(self, types: dict[str, list[InstanceType]], options: KarpenterOptions) -> None:
         self._vocabulary = Vocabulary(options.provider)
+        self.is_aws, self._seed = options.provider is AWS, options.seed
         each = {one: known_type(one, self._vocabulary, {}) for of_pool in types.values() for one in of_pool}
         self._types = {pool: [each[one] for one in of_pool] for pool, of_pool in types.items()}
         self._taken: dict[int, int] = {}
         self._launched: dict[int, tuple[KnownType, Offering]] = {}
+
+    def asked(self, made: NewClaim) -> Json:
+        """What Karpenter's provider for AWS asks EC2 for; other ties are played without it."""
+        if not self.is_aws or self._seed:
+            return {}
+        request = fleet(made, self._types[made.pool], self._vocabulary)
+        if request is None:
+            return {"fleet": {"error": "no type is left"}}
+        prices: dict[str, float] = {}
+        for of_type, one in request.overrides:
+            prices[of_type.name] = min(one.price, prices.get(of_type.name, one.price))
+        found = {
+            "capacityType": request.capacity_type,
+            "tenancy": request.tenancy,
+            "strategy": "lowest-price" if request.takes_cheapest else "price-capacity-optimized",
+            "instanceTypes": list(prices),
+            "prices": [rounded(price) for price in prices.values()],
+            "zones": sorted({one.zone for _, one in request.overrides}),
+            "overrides": len(request.overrides),
+        }
+        return {"fleet": found}
 
     def launch(self, made: NewClaim) -> Json:
         make = self._vocabulary.requirement

@@ -8,7 +8,7 @@ from typing import Any
 
 from moorage._core.base.quantity import Quantity
 from moorage.autoscaling import InstanceType, Offering
-from moorage.autoscaling.providers.aws.ec2_catalogue import catalogue_types, price_list, provider_tables
+from moorage.autoscaling.providers.aws.ec2_catalogue import catalogue, price_list
 from moorage.autoscaling.providers.aws.ec2_instance_types import instance_types
 from moorage.autoscaling.providers.aws.ec2_offerings import Market
 from moorage.autoscaling.providers.aws.ec2_types import Ec2Type
@@ -52,7 +52,7 @@ def types_of(given: Json, node_class: Json, options: Json) -> list[InstanceType]
     assert isinstance(read, EC2NodeClass)
     found = instance_types(
         sorted(kinds_of(given), key=lambda one: one.instance_type),
-        provider_tables(),
+        catalogue().tables,
         NodeClass.of(read),
         market_of(given),
         ProviderOptions(
@@ -68,7 +68,7 @@ def kinds_of(given: Json) -> list[Ec2Type]:
     if "describeInstanceTypes" in given:
         return [decode(one, Ec2Type) for one in given["describeInstanceTypes"]]
     classes = given.get("usageClasses") or {}
-    every = catalogue_types()
+    every = {one.instance_type: one for one in catalogue().types}
     return [
         every[name]
         if name not in classes

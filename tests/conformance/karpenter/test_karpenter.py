@@ -21,6 +21,21 @@ def test_claims_pods_and_texts_are_those_of_karpenter() -> None:
     assert [one for line in LINES for one in failures(line)] == []
 
 
+def test_types_pools_and_requests_are_those_of_aws() -> None:
+    assert [one for line in lines(DATA / "aws.jsonl.gz") for one in failures(line)] == []
+
+
+def test_a_spoilt_vector_of_a_node_class_fails() -> None:
+    vector = next(one for one in map(json.loads, lines(DATA / "aws.jsonl.gz")) if "question" in one)
+    of_type = vector["result"]["instanceTypes"][0]
+    for part in ("requirements", "capacity", "allocatable"):
+        spoilt = {**of_type, part: {**of_type[part], "more": ["1"] if part == "requirements" else "1"}}
+        changed = vector | {"result": {"instanceTypes": [spoilt, *vector["result"]["instanceTypes"][1:]]}}
+        assert failures(json.dumps(changed).encode()) != []
+    unknown = vector | {"question": vector["question"] | {"more": 1}}
+    assert "unknown fields in the question: more" in failures(json.dumps(unknown).encode())[0]
+
+
 def small(seeded: bool, mode: str = "schedule") -> dict[str, Any]:
     """A small vector of a mode in which something happens."""
     vectors = [json.loads(line) for line in sorted(LINES, key=len)]

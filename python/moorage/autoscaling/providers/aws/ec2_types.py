@@ -125,7 +125,7 @@ class Ec2Type(_Info, frozen=True):
         return next((ARCHITECTURES[one] for one in named if one in ARCHITECTURES), "")
 
 
-class ProviderTables(msgspec.Struct, frozen=True):
+class ProviderTables(msgspec.Struct, frozen=True, rename="camel"):
     """What Karpenter's provider has tables for, by instance type: EC2 does not say it in this form.
 
     Attributes

@@ -27,9 +27,9 @@ from moorage.cli.twin.standing_questions import GAUGES, read_questions
 from moorage.objects.resource_names import plural
 from moorage.plugins.registry import read_configuration
 from moorage.serve import LiveScheduler
-from moorage.serve.http_server import HEALTH
 from moorage.serve.live_scheduler import END
 from moorage.serve.twin.twin_server import QUESTIONS
+from moorage.serve.web_server import HEALTH
 from moorage.store import ObjectStore
 from moorage.store.api import ApiClient
 from moorage.store.api.cluster_objects import kinds_of_clusters

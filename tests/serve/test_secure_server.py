@@ -7,7 +7,6 @@ import json
 import socket
 import ssl
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from tests.live.kit.certificates import Authority
 from tests.store.api.wire_server import WireServer
 
 from moorage.serve import DelegatedAuthorization, LiveScheduler, SecureServer
-from moorage.serve.http_server import NoRoomError, RequestReader, Shares
+from moorage.serve.shares import Shares
 from moorage.store.api import Connection
 from moorage.store.api.http_sessions import Session
 
@@ -123,34 +122,6 @@ def test_a_certificate_that_changes_is_served_at_once(folder: Path, secure: Secu
     assert get(folder, secure.port, "/healthz") == (200, "ok")
 
 
-def test_a_request_has_a_time_limit_however_small_its_parts_are() -> None:
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        reader = RequestReader(ours, Shares(100), "client")
-        theirs.sendall(b"GET")
-        assert reader.read(3) == b"GET"
-        reader.until = 0.0  # long ago
-        theirs.sendall(b" /")
-        with pytest.raises(TimeoutError):
-            reader.read(1)
-
-
-def test_bytes_of_a_client_are_counted_until_its_request_has_ended() -> None:
-    memory = Shares(12)
-    readers = []
-    with ExitStack() as stack:
-        for client in ("a", "a", "b"):
-            ours, theirs = (stack.enter_context(one) for one in socket.socketpair())
-            theirs.sendall(b"GET /")
-            readers.append(RequestReader(ours, memory, client))
-        assert readers[0].read(4) == b"GET "
-        with pytest.raises(NoRoomError):
-            readers[1].read(4)
-        assert readers[2].read(4) == b"GET "
-        readers[0].forget()
-        assert memory.free == 8
-
-
 def test_a_client_may_hold_what_is_left_for_others() -> None:
     shares = Shares(12)
     assert not shares.take("a", 7)
@@ -169,7 +140,7 @@ def test_a_client_may_hold_what_is_left_for_others() -> None:
 
 def test_connections_of_a_client_leave_some_for_others(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of 127.0.0.1 and 127.0.0.2 may have one of four, once the first has two."""
-    monkeypatch.setattr("moorage.serve.http_server.CONNECTIONS", 4)
+    monkeypatch.setattr("moorage.serve.web_server.CONNECTIONS", 4)
     files = str(folder / "server.crt"), str(folder / "server.key")
     secure = SecureServer(("127.0.0.1", 0), *files, DelegatedAuthorization(None, None), lambda: b"", {})
     address = "127.0.0.1", secure.port

@@ -15,8 +15,8 @@ from tests.core.make import node
 from moorage import Scheduler
 from moorage.objects import Cluster
 from moorage.serve import ExtenderServer, ExtenderService
-from moorage.serve.http_server import HEAD, HttpServer
 from moorage.serve.twin import Reply, TwinServer
+from moorage.serve.web_server import WebServer
 
 MAX_BODY = 4096
 LONG = b"<9>"
@@ -66,7 +66,7 @@ def echo(path: str, query: list[tuple[str, str]], body: bytes) -> Reply:
 
 
 @pytest.fixture(scope="module")
-def servers() -> Iterator[dict[bytes, HttpServer]]:
+def servers() -> Iterator[dict[bytes, WebServer]]:
     """By a path that they serve."""
     answer = ExtenderService(Scheduler(Cluster(nodes=[node("a")]))).answer
     extender = ExtenderServer(("127.0.0.1", 0), answer, max_body=MAX_BODY, timeout=20.0)
@@ -76,7 +76,7 @@ def servers() -> Iterator[dict[bytes, HttpServer]]:
     twin.close()
 
 
-def exchange(server: HttpServer, sent: bytes) -> bytes:
+def exchange(server: WebServer, sent: bytes) -> bytes:
     """Send, and read until the server has ended the connection, and so counts it no more."""
     received = b""
     with socket.create_connection(("127.0.0.1", server.port), timeout=30) as client:
@@ -98,11 +98,11 @@ def exchange(server: HttpServer, sent: bytes) -> bytes:
 @example(b"POST /filter HTTP/1.1\r\nContent-Length: \xb2\r\n\r\n")
 @given(st.lists(requests(), min_size=1, max_size=3).map(b"".join))
 def test_whatever_is_sent(
-    servers: dict[bytes, HttpServer], caplog: pytest.LogCaptureFixture, sent: bytes
+    servers: dict[bytes, WebServer], caplog: pytest.LogCaptureFixture, sent: bytes
 ) -> None:
     for path, server in servers.items():
         exchange(server, sent.replace(LONG, b"9" * 5000))
         answer = exchange(server, GOOD % path)
         assert (answer[:12], b'"NodeNames":["a"]' in answer.replace(b" ", b"")) == (b"HTTP/1.1 200", True)
         assert [one for one in caplog.records if one.levelno >= logging.ERROR] == []
-        assert server.memory.free == 2 * (HEAD + MAX_BODY)
+        assert server.memory.free == 2 * MAX_BODY

@@ -1,18 +1,18 @@
-"""ExtenderServer: a scheduler extender over HTTP or mutual TLS, by a thread for each connection."""
+"""ExtenderServer: a scheduler extender over HTTP or mutual TLS."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
 
-from .http_server import STATE, TEXT, Check, Handler, HttpServer, server_context
+from .web_server import TEXT, Check, Reply, Request, WebServer, server_context
 
 logger = logging.getLogger("moorage.serve")
 
 MAX_BODY = 128 << 20
 """Bytes of a body at most: enough for thousands of whole nodes."""
 REQUEST_TIMEOUT = 30.0
-"""Maximum number of seconds for a request to arrive."""
+"""Seconds for the head of a request to arrive, and for its body."""
 IDLE_TIMEOUT = 120.0
 """Seconds that a connection is kept between two requests: longer than Go's client keeps it, so that no
 request meets a connection that is being closed."""
@@ -20,13 +20,13 @@ _JSON = "application/json"
 Answer = Callable[[str, bytes], tuple[int, bytes]]
 
 
-class ExtenderServer(HttpServer):
+class ExtenderServer(WebServer):
     """Answers the requests of kube-scheduler until it is closed.
 
     Parameters
     ----------
     address : (str, int)
-        See `HttpServer`.
+        See `WebServer`.
     answer : callable
         Takes a verb and the body of a request, returns status and body of the answer. It is called by several
         threads at once.
@@ -40,9 +40,9 @@ class ExtenderServer(HttpServer):
     max_body : int, optional
         Bytes of a body at most.
     timeout : float, optional
-        Seconds that a request may take to arrive.
+        Seconds for the head of a request to arrive, and for its body.
     health, ready, metrics : optional
-        See `HttpServer`, whose `alive` is `health`. They need no certificate.
+        See `WebServer`, whose `alive` is `health`. They need no certificate.
 
     Raises
     ------
@@ -68,39 +68,30 @@ class ExtenderServer(HttpServer):
         context = None
         if certificate is not None and key is not None:
             context = server_context(certificate, key, client_authorities)
-        self.answer, self.patience = answer, timeout
+        self._answer = answer
         self.prefix = f"/{prefix.strip('/')}/" if prefix.strip("/") else "/"
         self.ready, self.alive, self.metrics = ready or {}, health or {}, metrics or bytes
         self.asks_certificates = client_authorities is not None
-        super().__init__(address, _Handler, context, max_body)
+        super().__init__(address, context, max_body=max_body, patience=timeout, idle=IDLE_TIMEOUT)
 
+    async def refusal(self, request: Request) -> Reply | None:
+        if request.asks_state:
+            return None
+        if self.asks_certificates and not request.has_certificate:
+            return Reply(403, b"a client certificate is needed\n")
+        if request.method != "POST":
+            text = f"method {request.method}: verbs of extenders are requested by POST\n"
+            return Reply(405, text.encode(), headers=[("allow", "POST")])
+        if not request.path.startswith(self.prefix):
+            return Reply(404, f"no such path: the verbs are below {self.prefix}\n".encode())
+        return None
 
-class _Handler(Handler):
-    idle = IDLE_TIMEOUT
-    server: ExtenderServer
-
-    def answer(self) -> None:
-        if self.command in ("GET", "HEAD") and self.url.path in STATE:
-            self.send_state()
-        elif self.server.asks_certificates and not self.connection.getpeercert():
-            self.refuse(403, "a client certificate is needed")
-        elif self.command == "POST":
-            self._answer_verb()
-        else:
-            text = f"method {self.command}: verbs of extenders are requested by POST"
-            self.refuse(405, text, ("Allow", "POST"))
-
-    def _answer_verb(self) -> None:
-        body = self.read_body()
-        if body is None:
-            return
-        path, prefix = self.url.path, self.server.prefix
-        if not path.startswith(prefix):
-            self.send(404, f"no such path: the verbs are below {prefix}\n")
-            return
+    def answer(self, request: Request) -> Reply:
+        if request.asks_state:
+            return self.state(request)
         try:
-            status, answer = self.server.answer(path[len(prefix) :], body)
+            status, body = self._answer(request.path.removeprefix(self.prefix), request.body)
         except Exception:
-            logger.exception("%s was not answered", path)
-            status, answer = 500, b"internal error\n"
-        self.send(status, answer, _JSON if status == 200 else TEXT)
+            logger.exception("%s was not answered", request.path)
+            status, body = 500, b"internal error\n"
+        return Reply(status, body, _JSON if status == 200 else TEXT)

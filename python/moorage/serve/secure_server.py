@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from .delegated_authorization import DelegatedAuthorization
-from .http_server import HEALTH, STATE, Check, Handler, HttpServer, server_context
+from .web_server import HEALTH, Check, Reply, Request, WebServer, server_context
 
 
-class SecureServer(HttpServer):
+class SecureServer(WebServer):
     """Serves the state of a scheduler until it is closed.
 
     Parameters
     ----------
     address : (str, int)
-        See `HttpServer`.
+        See `WebServer`.
     certificate, key : str
         Files in PEM.
     authorization : DelegatedAuthorization
         Decides who may read metrics.
     metrics, ready, alive
-        See `HttpServer`.
+        See `WebServer`.
     """
 
     def __init__(  # noqa: PLR0913
@@ -35,23 +35,19 @@ class SecureServer(HttpServer):
     ) -> None:
         self.authorization = authorization
         self.metrics, self.ready, self.alive = metrics, ready, alive or {}
-        super().__init__(address, _Handler, server_context(certificate, key))
+        super().__init__(address, server_context(certificate, key))
 
+    async def refusal(self, request: Request) -> Reply | None:
+        if request.method in ("GET", "HEAD"):
+            return None
+        return Reply(
+            405, b"health checks and metrics are requested by GET\n", headers=[("allow", "GET, HEAD")]
+        )
 
-class _Handler(Handler):
-    server: SecureServer
-
-    def answer(self) -> None:
-        path = self.url.path
-        if self.command not in ("GET", "HEAD"):
-            self.refuse(405, "health checks and metrics are requested by GET", ("Allow", "GET, HEAD"))
-            return
+    def answer(self, request: Request) -> Reply:
         status, text = 200, ""
-        if path not in HEALTH:
-            status, text = self.server.authorization.status(path, "get", self.bearer())
+        if request.path not in HEALTH:
+            status, text = self.authorization.status(request.path, "get", request.bearer)
         if status != 200:
-            self.send(status, text)
-        elif path in STATE:
-            self.send_state()
-        else:
-            self.send(404, "404 page not found\n")
+            return Reply(status, text.encode())
+        return self.state(request) if request.asks_state else Reply(404, b"404 page not found\n")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import sys
 from collections.abc import Iterator
-from threading import Thread
 from typing import Any
 
 import anyio
@@ -14,11 +14,10 @@ from jsonschema import Draft202012Validator
 from mcp import Client, StdioServerParameters
 from mcp_types import CallToolResult, TextContent
 from tests.house.source import ROOT
-from tests.live.kit.control_plane import free_ports
 
 from moorage.cli import main
 from moorage.cli.twin.asked_twin import AskedTwin
-from moorage.cli.twin.mcp_server import http_server, mcp_server
+from moorage.cli.twin.mcp_server import McpServer, mcp_server
 from moorage.cli.twin.remote_twin import RemoteTwin
 from moorage.serve.twin import TwinServer
 
@@ -37,6 +36,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "what_if": {"changes": ["scale deploy/shop/web=9", "cordon old-a"]},
 }
 """A call of each tool."""
+CLIENT = {"name": "a client", "version": "1"}
 
 
 @pytest.fixture(scope="module")
@@ -126,19 +126,42 @@ def test_tools_over_streams() -> None:
     assert structured["exitCode"] == 0
 
 
-def test_tools_over_http(twin: AskedTwin) -> None:
-    (port,) = free_ports(1)
-    server = http_server(twin.reply, "127.0.0.1", port)
-    thread = Thread(target=server.run)
-    thread.start()
-    try:
-        while not server.started:
-            thread.join(0.01)
-            assert thread.is_alive()
-        assert asked(f"http://127.0.0.1:{port}/mcp").structured_content is not None
-    finally:
-        server.should_exit = True
-        thread.join()
+@pytest.fixture
+def port(twin: AskedTwin) -> Iterator[int]:
+    server = McpServer(("127.0.0.1", 0), twin.reply)
+    yield server.port
+    server.close()
+
+
+def test_tools_over_http(port: int) -> None:
+    assert asked(f"http://127.0.0.1:{port}/mcp").structured_content is not None
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Content-Type": "text/plain"}, 415),
+        ({"Origin": "http://127.0.0.1:3000"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Host": "evil.example"}, 403),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Sec-Fetch-Site": "same-site"}, 403),
+        ({}, 200),
+    ],
+)
+def test_a_page_calls_no_tool(port: int, headers: dict[str, str], status: int) -> None:
+    """Also none of another server of this machine."""
+    initialize = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "initialize",
+        "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": CLIENT},
+    }
+    sent = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"} | headers
+    client = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    client.request("POST", "/mcp", json.dumps(initialize), sent)
+    assert client.getresponse().status == status
+    client.close()
 
 
 @pytest.fixture

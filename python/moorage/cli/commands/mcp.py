@@ -14,7 +14,7 @@ from moorage.cli.options.new_node_options import node_source_options
 from moorage.cli.options.number_ranges import WholeNumber
 from moorage.cli.options.option_groups import GroupedCommand
 from moorage.cli.twin.serve_twin import limit_options
-from moorage.errors import MoorageError, missing
+from moorage.errors import MoorageError, located, missing
 
 OF_TWIN = ("address", "token_file", "certificate_authority", "port", "verbose")
 """Parameters that count where a twin elsewhere is asked."""
@@ -56,7 +56,8 @@ def mcp(verbose: int, address: str | None, port: int | None, **options: Any) -> 
 
     if find_spec("mcp") is None:
         raise MoorageError(missing("mcp", "mcp"))
-    from moorage.cli.twin.mcp_server import http_server, serve_streams
+    from moorage.cli.options.process import ending_on_signals
+    from moorage.cli.twin.mcp_server import McpServer, serve_streams
     from moorage.cli.twin.remote_twin import RemoteTwin
     from moorage.cli.twin.serve_twin import asked_twin
 
@@ -64,16 +65,22 @@ def mcp(verbose: int, address: str | None, port: int | None, **options: Any) -> 
         _refuse_others()
     if address is None and (options["token_file"] or options["certificate_authority"]):
         raise click.UsageError("--token-file and --certificate-authority need --twin")
+    stop = Event()
     with logging_to_stderr(verbose), ExitStack() as stack:
         if address is not None:
             remote = RemoteTwin(address, options["token_file"], options["certificate_authority"])
             ask: Any = remote.reply
         else:
-            ask = asked_twin(options, Event(), stack)[0].reply
+            ask = asked_twin(options, stop, stack)[0].reply
         if port is None:
             serve_streams(ask)
-        else:
-            http_server(ask, "127.0.0.1", port).run()
+            return 0
+        with located(OSError, source=f"--port {port}"):
+            server = McpServer(("127.0.0.1", port), ask)
+        stack.callback(server.close)
+        with ending_on_signals(stop.set):
+            click.echo(f"http://127.0.0.1:{server.port}/mcp", err=True)
+            stop.wait()
     return 0
 
 

@@ -126,7 +126,7 @@ extender_options = all_of(
         type=Number(0, 3600, min_open=True),
         default=30.0,
         show_default=True,
-        help="Maximum number of seconds for a request to arrive.",
+        help="Maximum number of seconds for the head of a request to arrive, and for its body.",
     ),
 )
 _OF_PORT = (
@@ -220,7 +220,7 @@ def base_url(files: tuple[str, str] | None, address: str, port: int) -> str:
 
 def _check_extender(options: Mapping[str, Any]) -> None:
     """Refuse options that contradict each other; warn of a port that everybody may use."""
-    from moorage.serve.http_server import LOOPBACK
+    from moorage.serve.web_server import LOOPBACK
 
     files = certificate_files(options)
     if options["client_ca_file"] and not files:

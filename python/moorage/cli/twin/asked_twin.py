@@ -26,7 +26,7 @@ from moorage.report import Page
 from moorage.serve.twin import FollowedCluster, Forks, Limits, Output, Reply, Template, TwinRefusalError
 from moorage.serve.twin.followed_cluster import Moment
 from moorage.serve.twin.forked_answers import Work
-from moorage.serve.twin.twin_server import refusal
+from moorage.serve.twin.twin_server import JSON, refusal
 
 from .questions import Question, question_of
 
@@ -138,11 +138,11 @@ class AskedTwin:
         """Return the answer to a request, or why there is none."""
         ages, query = _split(query, "max-age")
         if path == "state":
-            return Reply(200, json.dumps(state_document(self.moment())).encode() + b"\n")
+            return Reply(200, json.dumps(state_document(self.moment())).encode() + b"\n", JSON)
         if path == "differences" and self._cluster is not None and self._cluster.bindings is not None:
             with self._cluster.lock:
                 kept = list(self._cluster.bindings.differences)
-            return Reply(200, json.dumps({"differences": kept}).encode() + b"\n")
+            return Reply(200, json.dumps({"differences": kept}).encode() + b"\n", JSON)
         try:
             question = self.question(path, query, body)
             answer = self.ask(question, _seconds(ages[-1]) if ages else None)

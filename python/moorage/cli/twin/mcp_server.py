@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 import anyio
-import uvicorn
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp_types import (
@@ -21,6 +20,9 @@ from mcp_types import Tool as McpTool
 
 from moorage._version import __version__
 from moorage.errors import MoorageError
+from moorage.serve.twin import Reply
+from moorage.serve.twin.twin_server import MAX_BODY
+from moorage.serve.web_server import Request, WebServer, is_foreign
 
 from .mcp_tools import Ask, called, tools
 
@@ -90,7 +92,39 @@ def serve_streams(ask: Ask) -> None:
     anyio.run(work)
 
 
-def http_server(ask: Ask, address: str, port: int) -> uvicorn.Server:
-    """Return a server of streamable HTTP at ``/mcp``, on loopback; a page of another host is refused."""
-    app = mcp_server(ask).streamable_http_app(host=address)
-    return uvicorn.Server(uvicorn.Config(app, host=address, port=port, log_level="warning", access_log=False))
+class McpServer(WebServer):
+    """Serves streamable HTTP at ``/mcp``, on loopback, until it is closed.
+
+    Parameters
+    ----------
+    address : (str, int)
+        See `WebServer`.
+    ask : callable
+        See `mcp_server`.
+    """
+
+    has_lifespan = True
+
+    def __init__(self, address: tuple[str, int], ask: Ask) -> None:
+        self._app = mcp_server(ask).streamable_http_app(host=address[0])
+        super().__init__(address, max_body=MAX_BODY)
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Begin and end the sessions of the SDK."""
+        await self._app(scope, receive, send)
+
+    async def refusal(self, request: Request) -> Reply | None:
+        if is_foreign(request):
+            return Reply(403, b"tools are called from this machine, and not from a page\n")
+        type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if request.method == "POST" and type != "application/json":  # others a page may send unasked
+            return Reply(415, b"a call needs the content type application/json\n")
+        return None
+
+    async def respond(self, request: Request, scope: Any, receive: Any, send: Any) -> None:
+        body = [{"type": "http.request", "body": request.body, "more_body": False}]
+
+        async def received() -> Any:
+            return body.pop() if body else await receive()
+
+        await self._app(scope, received, send)

@@ -13,7 +13,7 @@ from urllib.request import Request, urlopen
 
 from moorage.errors import InputError, located
 from moorage.serve.twin import Reply
-from moorage.serve.twin.twin_server import QUESTIONS, refusal
+from moorage.serve.twin.twin_server import JSON, QUESTIONS, refusal
 
 TIMEOUT = 3600.0
 """Seconds that an answer may take at most; the twin has a limit of its own."""
@@ -56,7 +56,7 @@ class RemoteTwin:
         request = Request(f"{self._base}{path}?{urlencode(query)}", body, headers, method="POST")
         try:
             with urlopen(request, timeout=TIMEOUT, context=self._context) as answer:
-                return Reply(answer.status, answer.read(), headers=answer.headers.items())
+                return Reply(answer.status, answer.read(), JSON, answer.headers.items())
         except HTTPError as error:
             text = error.read().decode(errors="replace").strip()
             with suppress(ValueError, LookupError, TypeError):

@@ -124,8 +124,8 @@ def serve_twin(options: Mapping[str, Any], stop: Event) -> None:
     ApiError
         The server has refused, and the event is set.
     """
-    from moorage.serve.http_server import LOOPBACK
     from moorage.serve.twin import TwinServer
+    from moorage.serve.web_server import LOOPBACK
 
     from .page_files import page_files
 

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import NamedTuple
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 
 from moorage.serve.delegated_authorization import DelegatedAuthorization
-from moorage.serve.http_server import HEALTH, LOOPBACK, STATE, Check, Handler, HttpServer, server_context
+from moorage.serve.web_server import (
+    HEALTH,
+    Check,
+    Reply,
+    Request,
+    WebServer,
+    is_foreign,
+    server_context,
+)
 
 from .forked_answers import place_of
 
@@ -21,30 +28,21 @@ MAX_BODY = 16 << 20
 QUESTIONS = "/v1/"
 
 
-class Reply(NamedTuple):
-    """An answer of HTTP."""
-
-    status: int
-    body: bytes
-    type: str = JSON
-    headers: Sequence[tuple[str, str]] = ()
-
-
 def refusal(status: int, text: str) -> Reply:
     """Return the answer to a question that has none."""
-    return Reply(status, json.dumps({"error": text}).encode() + b"\n")
+    return Reply(status, json.dumps({"error": text}).encode() + b"\n", JSON)
 
 
 Answer = Callable[[str, list[tuple[str, str]], bytes], Reply]
 
 
-class TwinServer(HttpServer):
+class TwinServer(WebServer):
     """Answers questions until it is closed.
 
     Parameters
     ----------
     address : (str, int)
-        See `HttpServer`.
+        See `WebServer`.
     answer : callable
         Takes the path below ``/v1/``, the query and the body of a question. It is called by several threads
         at once.
@@ -55,7 +53,7 @@ class TwinServer(HttpServer):
     page : mapping of str to Reply
         What is got by path, by everybody.
     alive, ready, metrics
-        See `HttpServer`. Everybody may see the checks.
+        See `WebServer`. Everybody may see the checks.
     """
 
     def __init__(  # noqa: PLR0913
@@ -71,54 +69,46 @@ class TwinServer(HttpServer):
         metrics: Callable[[], bytes],
         max_body: int = MAX_BODY,
     ) -> None:
-        self.answer, self.authorization, self.page = answer, authorization, page
+        self._answer, self.authorization, self.page = answer, authorization, page
         self.alive, self.ready, self.metrics = alive, ready, metrics
-        super().__init__(address, _Handler, None if files is None else server_context(*files), max_body)
+        super().__init__(address, None if files is None else server_context(*files), max_body=max_body)
 
+    async def refusal(self, request: Request) -> Reply | None:
+        path = request.path
+        if request.method not in ("GET", "HEAD", "POST"):
+            text = b"questions are asked by GET or POST\n"
+            return Reply(405, text, headers=[("allow", "GET, HEAD, POST")])
+        if request.method != "POST" and (path in self.page or path in HEALTH):
+            return None
+        if self.authorization is not None:
+            reply = await self.in_thread(self._reviewed, request)
+            if reply.status != 200:
+                return reply
+        elif is_foreign(request):
+            text = b"without a token, questions are asked from this machine, and not from another page\n"
+            return Reply(403, text)
+        if not (path.startswith(QUESTIONS) or request.asks_state):
+            return Reply(404, f"no such path: questions are below {QUESTIONS}\n".encode())
+        return None
 
-class _Handler(Handler):
-    server: TwinServer
+    def _reviewed(self, request: Request) -> Reply:
+        """Return whether an API server lets the client ask."""
+        assert self.authorization is not None
+        verb = "get" if request.method == "HEAD" else request.method.lower()
+        status, text = self.authorization.status(request.path, verb, request.bearer)
+        return Reply(status, f"{text}\n".encode())
 
-    def answer(self) -> None:
-        path = self.url.path
-        if self.command not in ("GET", "HEAD", "POST"):
-            self.refuse(405, "questions are asked by GET or POST", ("Allow", "GET, HEAD, POST"))
-        elif (file := self.server.page.get(path)) is not None and self.command != "POST":
-            self.send(file.status, file.body, file.type, *file.headers)
-        elif path not in HEALTH and (why := self._why_not(path)):
-            self.refuse(*why)
-        elif path in STATE:
-            self.send_state()
-        elif not path.startswith(QUESTIONS):
-            self.refuse(404, f"no such path: questions are below {QUESTIONS}")
-        else:
-            self._answer_question(path[len(QUESTIONS) :])
-
-    def _why_not(self, path: str) -> tuple[int, str] | None:
-        """Return why the request is refused: its token, or on loopback a page of another host, to which a
-        browser was led by a name that leads here."""
-        if self.server.authorization is None:
-            host = self.headers.get("Host", "")
-            origin = urlsplit(self.headers.get("Origin") or f"//{host}").netloc
-            is_own = origin == host and self.headers.get("Sec-Fetch-Site", "none") in ("none", "same-origin")
-            if urlsplit(f"//{host}").hostname in LOOPBACK and is_own:
-                return None
-            return 403, "without a token, questions are asked from this machine, and not from another page"
-        verb = "get" if self.command == "HEAD" else self.command.lower()
-        status, text = self.server.authorization.status(path, verb, self.bearer())
-        return None if status == 200 else (status, text)
-
-    def _answer_question(self, path: str) -> None:
-        has_body = "Content-Length" in self.headers or "Transfer-Encoding" in self.headers
-        body = self.read_body() if has_body else b""
-        if body is None:
-            return
+    def answer(self, request: Request) -> Reply:
+        if request.asks_state:
+            return self.state(request)
+        if (file := self.page.get(request.path)) is not None:
+            return file
+        path = request.path.removeprefix(QUESTIONS)
         try:
-            query = parse_qsl(self.url.query, keep_blank_values=True, max_num_fields=1000)
-            reply = self.server.answer(path, query, body)
+            query = parse_qsl(request.query, keep_blank_values=True, max_num_fields=1000)
+            return self._answer(path, query, request.body)
         except ValueError as error:
-            reply = refusal(400, str(error))
+            return refusal(400, str(error))
         except Exception as error:  # its text may have something of the body
             logger.error("%s%s was not answered: %s", QUESTIONS, path, place_of(error))
-            reply = refusal(500, "internal error")
-        self.send(reply.status, reply.body, reply.type, *reply.headers)
+            return refusal(500, "internal error")

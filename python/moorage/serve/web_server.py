@@ -18,7 +18,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import parse_qs
 
-from moorage.errors import MoorageError
+from moorage.errors import MoorageError, missing
 from moorage.store.api.reloaded import Reloaded
 
 from .shares import LINGER, TIMEOUT, Shares
@@ -136,7 +136,7 @@ class WebServer:
         idle: float = TIMEOUT,
     ) -> None:
         if find_spec("uvicorn") is None:
-            raise MoorageError("uvicorn is missing, which serves HTTP: pip install 'moorage[cli]'")
+            raise MoorageError(missing("uvicorn", "cli"))
         from .http_connection import uvicorn_server
 
         self.context, self.max_body, self.patience = context, max_body, patience

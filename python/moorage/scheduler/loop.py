@@ -114,8 +114,6 @@ class Loop:
         deletions = 0 if controllers is None else controllers.control.deletions
         with self.recording_evictions():
             scheduler.sync()
-            if controllers is not None:
-                controllers.control.has_new_claims = False
             scheduler.volumes.settle()
             self.resume()  # of pods that were deleted while they waited on Permit
             queue.activate([info.pod for info in queue.inactive()])

@@ -182,23 +182,21 @@ class SchedulerParts:
             self.queue.move_all(ASSIGNED_POD_DELETE, [Notice(freed.pop(0), None)])
 
     def let_controllers_proceed(self) -> bool:
-        """Have the claims of new pods bound; or let time pass until a pod of a rollout becomes available, the
+        """Have claims bound and released; or let time pass until a pod of a rollout becomes available, the
         back-off of a Job or the grace period of a pod ends, as far as the scheduler can let time pass. At
         last, workloads try again that were refused before the present change.
 
         Returns
         -------
         bool
-            False if there are no such claims or workloads, and nothing waits for a time.
+            False if nothing is to be done for claims or workloads, and nothing waits for a time.
         """
         options, controllers = self.options, self.controllers
+        self.context.enlist()
+        if self.volumes.settle():
+            return True
         if controllers is None:
             return False
-        self.context.enlist()
-        if controllers.control.has_new_claims:
-            controllers.control.has_new_claims = False
-            self.volumes.settle()
-            return True
         can_wait = options.clock is None or options.wait is not None
         if can_wait and (when := controllers.next_time()) < math.inf:
             self._reach(when)
@@ -226,7 +224,6 @@ class SchedulerParts:
         self.volumes.wait(max(0.0, when - self.volumes.now()))
         if self.options.clock is None:
             self.queue.run_periodic(self.queue.now())
-        self.sync()
 
     @property
     def plugin_errors(self) -> Mapping[tuple[str, str], int]:

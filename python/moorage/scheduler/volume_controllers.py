@@ -14,14 +14,17 @@ from moorage.controllers.persistent_volume.storage_capacities import StorageCapa
 from moorage.controllers.resource_claims import ResourceClaimController
 from moorage.objects.model.node import Node
 from moorage.objects.model.pod import Pod
+from moorage.objects.model.resource_claims import ResourceClaim, ResourceClaimTemplate
 from moorage.objects.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from moorage.objects.workloads.ages import seconds
-from moorage.store import InformerFactory, ObjectClient
+from moorage.store import InformerFactory, ObjectClient, ObjectStore
 from moorage.volume.constants import NO_PROVISIONER
 
 from .options import Options, Wait
 
 SYNC_PERIOD = 15.0  # seconds between two resyncs of the controller, as in kube-controller-manager
+_RESYNCED = frozenset({PersistentVolume, PersistentVolumeClaim, StorageClass})
+_OF_CLAIMS = frozenset({PersistentVolume, PersistentVolumeClaim, ResourceClaim, ResourceClaimTemplate})
 
 
 class SimulatedController:
@@ -46,7 +49,7 @@ class SimulatedController:
     """
 
     def __init__(
-        self, client: ObjectClient, sync: Callable[[], object], time: CreationClock, for_groups: bool
+        self, client: ObjectStore, sync: Callable[[], object], time: CreationClock, for_groups: bool
     ) -> None:
         self._client = client
         self._sync = sync
@@ -55,6 +58,7 @@ class SimulatedController:
         self._provisioners: tuple[str, ...] = ()
         self._controller: PersistentVolumeController | None = None
         self._ahead = 0.0  # seconds by which the controller's clock is ahead
+        self._settled = -1  # `changes` of the store when `settle` last ended
         self._plugins: dict[str, InMemoryProvisioner] = {}
 
     is_instant, can_wait = True, True
@@ -93,11 +97,12 @@ class SimulatedController:
         return self._time.now
 
     def wait(self, seconds: float) -> None:
-        """Advance the simulated time and run the controller."""
+        """Advance the simulated time; see `reach`."""
         self.reach(self._time.now + seconds)
 
     def reach(self, when: float) -> None:
-        """Advance the simulated time to at least `when`, and run the controller.
+        """Advance the simulated time to at least `when`. What happens then is processed first, and the
+        controllers of claims follow: what a pod that stops has used is free at the same time.
 
         Parameters
         ----------
@@ -105,19 +110,32 @@ class SimulatedController:
             Seconds.
         """
         self._time.now = max(self._time.now, when)
+        self._sync()
         self._work()
 
-    def settle(self) -> None:
-        """Bind the claims that can be bound, and reclaim the volumes of claims that are gone.
+    def settle(self) -> bool:
+        """Bind the claims that can be bound, and reclaim the devices and volumes that nobody uses any more.
 
-        Only the controller's periodic resync finds a new volume for a waiting claim, so its clock moves on
-        by the period. For all others no time passes.
+        Only the controller's periodic resync finds a new volume for a waiting claim, so its clock moves on by
+        the period if claims, volumes or classes have changed. For all others no time passes.
+
+        Returns
+        -------
+        bool
+            Whether anything was written. A second call writes nothing unless something else has changed.
         """
-        self._ahead += SYNC_PERIOD
+        store = self._client
+        if not _RESYNCED.isdisjoint(store.changed_since(self._settled)):
+            self._ahead += SYNC_PERIOD
+        before = store.changes
         self._work()
+        self._settled = store.changes
+        return self._settled != before
 
     def _work(self) -> None:
         """Run the controllers and process their events, if there are claims, or volumes that had one."""
+        if _OF_CLAIMS.isdisjoint(self._client.changed_since(-1)):
+            return
         if self._resource_claims.settle():
             self._sync()
         volumes: list[PersistentVolume] = self._client.list(PersistentVolume)[0]
@@ -225,8 +243,9 @@ class ExternalController:
         self._reached = max(self._reached, when)
         self._sync()
 
-    def settle(self) -> None:
-        """Do nothing: others bind the claims."""
+    def settle(self) -> bool:
+        """Do nothing, and return False: others bind the claims."""
+        return False
 
 
 def volume_controller(
@@ -243,7 +262,7 @@ def volume_controller(
         That of a store of the scheduler's own.
     """
     clock, wait = options.clock, options.wait
-    if wait is None and options.owns_store:
+    if wait is None and options.owns_store and isinstance(client, ObjectStore):
         own_time = own_time if clock is None else CreationClock(seconds)
         return SimulatedController(client, sync, own_time, options.gates["DRAWorkloadResourceClaims"])
     if wait is None and clock is None:

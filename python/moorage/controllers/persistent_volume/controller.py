@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime
@@ -518,7 +519,7 @@ class WorkQueue:
     """
 
     def __init__(self) -> None:
-        self._keys: dict[str, None] = {}
+        self._keys = OrderedDict[str, None]()  # finds its first key at once, however many have gone before
         self._lock = Lock()
 
     def __len__(self) -> int:
@@ -538,10 +539,7 @@ class WorkQueue:
     def take(self) -> str | None:
         """Remove and return the first key; None if the queue is empty."""
         with self._lock:
-            key = next(iter(self._keys), None)
-            if key is not None:
-                del self._keys[key]
-            return key
+            return self._keys.popitem(last=False)[0] if self._keys else None
 
     def save(self) -> object:
         """Return the queued keys in order, for `undo`."""
@@ -551,7 +549,7 @@ class WorkQueue:
     def undo(self, saved: object) -> None:
         """Restore the queue of `save`."""
         with self._lock:
-            self._keys = cast("dict[str, None]", saved).copy()
+            self._keys = cast("OrderedDict[str, None]", saved).copy()
 
 
 class _SyncLoop(Generic[T]):

@@ -64,8 +64,6 @@ class StoreControl:
         Those of them that were refused before the present change. They try again when nobody else wants a
         pod: kube-controller-manager lets them wait ever longer, while the owner of a pod hears of its end at
         once.
-    has_new_claims : bool
-        Whether pods were created whose claims others have to create or to bind; the caller sets it to False.
     reserved : mapping of str to Pod
         By ``namespace/name``, pods that files have and that are not created yet.
     unready : dict of Mark to int
@@ -86,7 +84,6 @@ class StoreControl:
         self.deletions = 0
         self.refusals: dict[str, str] = {}
         self.backing_off: frozenset[str] = frozenset()
-        self.has_new_claims = False
         self.unready: dict[Mark, int] = {}
         self.reserved: Mapping[str, Pod] = {}
         self._asked = 0  # pods to create in this round
@@ -128,11 +125,11 @@ class StoreControl:
 
     def save(self) -> object:
         """Return what was refused, for `undo`."""
-        return self.refusals.copy(), self.backing_off, self._backed_off, self.has_new_claims
+        return self.refusals.copy(), self.backing_off, self._backed_off
 
     def undo(self, saved: Any) -> None:
         """Restore the state of `save`."""
-        refusals, self.backing_off, self._backed_off, self.has_new_claims = saved
+        refusals, self.backing_off, self._backed_off = saved
         self.refusals = refusals.copy()
 
     def refuse(self, owner: Object, message: str) -> None:
@@ -246,10 +243,8 @@ class StoreControl:
         pod : Pod
             As it is stored.
         """
-        if pod.spec.volumes or pod.spec.resource_claims:
-            self.has_new_claims = True
-            for claim in ephemeral_claims([pod]):
-                self.create_claim(pod, claim)
+        for claim in ephemeral_claims([pod]):
+            self.create_claim(pod, claim)
 
     def create_claim(self, owner: Object, claim: PersistentVolumeClaim) -> None:
         """Create a claim, unless it exists. It gets a UID and a time from the store.

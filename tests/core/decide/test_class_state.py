@@ -222,6 +222,24 @@ def test_what_a_run_holds_stays_though_it_is_too_much() -> None:
     assert rows[0].tolist() == rows[1].tolist()
 
 
+@pytest.mark.parametrize("most", [0, 1 << 20])
+def test_a_run_of_very_many_classes_ends(most: int) -> None:
+    """Pods of a StatefulSet have labels of their own. If each state that is too much were looked for among
+    all states of the run, this would take minutes."""
+    number = 20_000
+    state, placer = over(1, cpu=1, pods=number)
+    states = placer.search.states
+    states.most_bytes = most
+    asks = [pod(f"p-{at}", labels={"at": str(at)}, requests={"cpu": "1m"}) for at in range(number)]
+    out = Placements(state, number)
+    placer.place(PodBatch(state, asks), out)
+    assert out.rows.tolist() == [0] * 1000 + [-1] * (number - 1000)
+    held = states.used_bytes
+    states.state_of(state.classes.intern(pod("p", requests={"cpu": 2})))
+    place_run(placer, state.classes.intern(pod("p", requests={"cpu": 3})), 2)
+    assert states.used_bytes <= max(most, 1 << 14) < held, "the states of the run go when it is over"
+
+
 def test_a_state_is_of_a_shape() -> None:
     with pytest.raises(TypeError):
         ClassState(None)  # type: ignore[arg-type]

@@ -77,7 +77,9 @@ cdef class ClassState:
 
 cdef class ClassStates:
     cdef PodClasses classes
-    cdef dict by_target
+    # By target the states that the current run does not need, that used least recently first. An OrderedDict:
+    # to find the first item of a dict takes the longer, the more were deleted before it.
+    cdef object idle
     cdef ClassState latest
     cdef list in_use    # the states that the current run needs, at most one for each class
     cdef Buffer places  # [class] index in `in_use`, if the state there is of the class
@@ -89,11 +91,13 @@ cdef class ClassStates:
     cdef int64_t generation  # of the classes that all of this is about
 
     cdef ClassState get(self, int32_t pod_class, int32_t node_name, int32_t pinned)
+    cdef ClassState find(self, tuple target)
     cdef ClassState used(self, int32_t pod_class)
     cdef VolumeDemand demand_of(self, int32_t pod_class)
     cdef const mr_volume_demand* point_to_demand(self, int32_t pod_class) except? NULL
     cdef NodeDevices devices_of(self, int32_t pod_class)
     cdef int use(self, ClassState class_state) except -1
+    cdef int release(self) except -1
     cdef bint is_failed(self, const ClassSearch* class_search, int64_t head) noexcept nogil
     cdef void note_failure(self, ClassSearch* class_search, int64_t head) noexcept nogil
     cdef int charge(self, ClassState class_state) except -1

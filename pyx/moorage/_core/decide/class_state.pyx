@@ -3,6 +3,8 @@
 Data that depend on the cluster are valid at one head of the change log, or follow the log from a cursor.
 """
 
+from collections import OrderedDict
+
 from libc.stdint cimport INT16_MAX, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
@@ -303,7 +305,7 @@ cdef class ClassStates:
 
     def __cinit__(self, PodClasses classes not None):
         self.classes = classes
-        self.by_target = {}
+        self.idle = OrderedDict()
         self.in_use = []
         self.places = Buffer(Journal(), sizeof(int32_t))
         self.most_bytes = BYTES_LIMIT
@@ -313,10 +315,10 @@ cdef class ClassStates:
     cdef int follow(self) except -1:
         """Drop what is kept of classes that have been numbered anew."""
         if self.generation != self.classes.number:
-            for target in list(self.by_target):
-                _drop(self, target)
+            self.release()
+            while self.idle:
+                _drop_oldest(self)
             self.latest, self.demands = None, {}
-            self.in_use.clear()
             self.generation = self.classes.number
         return 0
 
@@ -341,13 +343,23 @@ cdef class ClassStates:
                 return class_state
             self.charge(class_state)
         target = pod_class, node_name, pinned
-        class_state = self.by_target.pop(target, None)
+        class_state = self.find(target)
         if class_state is None:
             class_state = ClassState(self.classes.shape(pod_class))
             class_state.pod_class, class_state.node_name, class_state.pinned = target
-        self.by_target[target] = self.latest = class_state
-        class_state.is_kept = True
+            class_state.is_kept = True
+            self.idle[target] = class_state
+        elif target in self.idle:
+            self.idle.move_to_end(target)
+        self.latest = class_state
         return class_state
+
+    cdef ClassState find(self, tuple target):
+        """The state of a target, or None."""
+        cdef ClassState class_state = self.used(target[0])
+        if class_state is not None and _target_of(class_state) == target:
+            return class_state
+        return self.idle.get(target)
 
     cdef ClassState used(self, int32_t pod_class):
         """The state of a class that the current run needs, or None.
@@ -360,10 +372,18 @@ cdef class ClassStates:
         return None
 
     cdef int use(self, ClassState class_state) except -1:
-        """Add a state to those that the current run needs."""
+        """Add a state to those that the current run needs, and that are not dropped."""
+        self.idle.pop(_target_of(class_state), None)
         self.places.reserve(class_state.pod_class + 1)
         self.places.int32()[class_state.pod_class] = <int32_t>len(self.in_use)
         self.in_use.append(class_state)
+
+    cdef int release(self) except -1:
+        """End the current run: its states may be dropped, after all others."""
+        cdef ClassState class_state
+        for class_state in self.in_use:
+            self.idle[_target_of(class_state)] = class_state
+        self.in_use.clear()
 
     cdef VolumeDemand demand_of(self, int32_t pod_class):
         """The demand of the volumes of a class, or None."""
@@ -400,24 +420,24 @@ cdef class ClassStates:
         return self.get(pod_class, node_name, pinned)
 
     cdef int charge(self, ClassState class_state) except -1:
-        """Account for the memory of a state, and drop the oldest states if it is too much."""
+        """Account for the memory of a state, and drop the oldest states if it is too much.
+
+        Each state is dropped once, and none that stays is looked at.
+        """
         cdef Py_ssize_t nbytes
         if not class_state.is_kept:  # it is dropped, but the current run needs it
             return 0
         nbytes = class_state.nbytes()
         self.used_bytes += nbytes - class_state.charged
         class_state.charged = nbytes
-        while self.used_bytes > self.most_bytes:
-            oldest = next((key for key, kept in self.by_target.items()
-                           if self.used(key[0]) is not kept), None)
-            if oldest is None:
-                class_state.candidates = Candidates(Journal())
-                class_state.c.candidates, class_state.c.is_ready = NULL, False
-                nbytes = class_state.nbytes()
-                self.used_bytes += nbytes - class_state.charged
-                class_state.charged = nbytes
-                break
-            _drop(self, oldest)
+        while self.used_bytes > self.most_bytes and self.idle:
+            _drop_oldest(self)
+        if self.used_bytes > self.most_bytes:
+            class_state.candidates = Candidates(Journal())
+            class_state.c.candidates, class_state.c.is_ready = NULL, False
+            nbytes = class_state.nbytes()
+            self.used_bytes += nbytes - class_state.charged
+            class_state.charged = nbytes
 
     cdef bint is_failed(self, const ClassSearch* class_search, int64_t head) noexcept nogil:
         """Whether pods of a class are known to be unschedulable at a head of the log, in this scope."""
@@ -443,7 +463,7 @@ cdef class ClassStates:
             The failure of the last `set_failure`; None if the cluster or the scope has changed since.
         """
         self.follow()
-        cdef ClassState class_state = self.by_target.get(target)
+        cdef ClassState class_state = self.find(target)
         return class_state.failure if class_state and self.is_failed(&class_state.c, head) else None
 
     def set_failure(self, target, failure, int64_t head):
@@ -479,8 +499,12 @@ cdef class ClassStates:
         return before
 
 
-cdef int _drop(ClassStates states, target) except -1:
-    """Drop the state of a target."""
-    cdef ClassState class_state = states.by_target.pop(target)
+cdef tuple _target_of(ClassState class_state):
+    return class_state.pod_class, class_state.node_name, class_state.pinned
+
+
+cdef int _drop_oldest(ClassStates states) except -1:
+    """Drop the state used least recently of those that the current run does not need."""
+    cdef ClassState class_state = states.idle.popitem(False)[1]
     states.used_bytes -= class_state.charged
     class_state.charged, class_state.is_kept = 0, False

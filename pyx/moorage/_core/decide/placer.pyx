@@ -359,7 +359,7 @@ cdef class Placer:
         cdef ClassState class_state
         cdef int64_t epoch
         cdef Terms terms
-        states.in_use.clear()
+        states.release()
         for each in range(begin, stop):  # all counters must exist before any class collects its counters
             if each > begin and batch.spans[each].pod_class == batch.spans[each - 1].pod_class:
                 continue
@@ -621,7 +621,7 @@ cdef class Placer:
         cdef ClassState class_state = self.decider._prepare_class(span.pod_class, span.node_name, span.pinned)
         cdef bint is_new = self.search.nominations.rows or not self._is_known_failure(&class_state.c, span)
         cdef int32_t at
-        self.search.states.in_use.clear()
+        self.search.states.release()
         self.search.states.use(class_state)
         if not is_new:
             self.placed, self.search.found.evaluated = 0, self.state.view.size

@@ -436,7 +436,7 @@ cdef class Preemptor(DryRuns):
         cdef mr_local local
         pod_class, node_name, pinned = self.target
         self.class_state = self.decider._prepare_class(pod_class, node_name, pinned)
-        self.search.states.in_use.clear()
+        self.search.states.release()
         self.search.states.use(self.class_state)
         self._begin(pod_class, pinned, self.budgets_set, self.groups)
         mr_local_read(&local, &self.search.search)

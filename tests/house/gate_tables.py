@@ -15,8 +15,6 @@ from typing import NamedTuple
 
 import yaml
 
-from moorage.releases.gate_effects import OF_THE_SCHEDULER
-
 LIST = "test/compatibility_lifecycle/reference/versioned_feature_list.yaml"
 NAMES = {"RuntimeClassInImageCriAPI": "RuntimeClassInImageCriApi"}
 """Gates that the list calls by their identifier, and what users write."""
@@ -80,10 +78,9 @@ def table(version: str, kubernetes: Path, client: Path) -> str:
             newest[name] = spec  # of two specifications of one version the last counts
     depends, rows = needs(kubernetes), []
     for name, spec in sorted(newest.items()):
-        if spec.stage in ("Alpha", "Beta") or (spec.stage == "GA" and name in OF_THE_SCHEDULER):
-            wanted = sorted(one for one in depends.get(name, ()) if not newest[one].is_locked)
-            words = name, spec.stage, "on" if spec.is_on else "off", "locked" * spec.is_locked
-            rows.append(" ".join((*filter(None, words), *(f"needs:{one}" for one in wanted))))
+        wanted = sorted(one for one in depends.get(name, ()) if not newest[one].is_locked)
+        words = name, spec.stage, "on" if spec.is_on else "off", "locked" * spec.is_locked
+        rows.append(" ".join((*filter(None, words), *(f"needs:{one}" for one in wanted))))
     return "\n".join(rows) + "\n"
 
 

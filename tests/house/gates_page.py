@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from moorage.releases import RELEASES, gates_of
 from moorage.releases.feature_gates import Effect, Gate, Stage
-from moorage.releases.gate_effects import OF_OTHERS, OF_THE_SCHEDULER
+from moorage.releases.gate_effects import OF_NO_INTEREST, OF_OTHERS, OF_THE_SCHEDULER
 
 HEAD = """# Feature gates
 
@@ -17,8 +17,9 @@ there: with `--feature-gates NAME=true`, `Scheduler(feature_gates={"NAME": True}
 - A gate that is marked as refused can only have its default. Any other value is an error that names the
   gate.
 - A locked gate keeps its default, as in kube-scheduler.
-- A gate that `kube-scheduler --help` of the release does not list is an `unrecognized feature gate`. The
-  error names the releases that have it.
+- A gate that the kube-scheduler of the release does not know is an `unrecognized feature gate`. The error
+  names the releases that have it. Gates that are generally available or deprecated are known, although
+  `kube-scheduler --help` does not list them.
 - A gate that needs others can only be on if these are. In the files of `moorage perf`, a gate that is not
   set is off if a gate that it needs is off.
 - `AllAlpha` and `AllBeta` set all gates of their stage, except those that you set yourself.
@@ -37,7 +38,7 @@ All other gates of a release are accepted, and no decision depends on them:
 
 """
 FOOT = """
-Their names are in `python/moorage/releases/gate_effects.py`.
+Their names are in `python/moorage/releases/gates/`.
 
 <!-- Made by python -m tests.house.gates_page. -->
 """
@@ -53,6 +54,7 @@ def page() -> str:
         if effect is Effect.NONE:
             parts.append(f"- {name}: {reason}\n")
     parts += [f"- {_names(names.split())}: {reason}\n" for reason, names in OF_OTHERS.items()]
+    parts.append(f"- All others: {OF_NO_INTEREST[1]}\n")
     return "".join((*parts, FOOT))
 
 

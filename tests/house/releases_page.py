@@ -38,7 +38,8 @@ If there is no cluster to read (configurations, traces, files of scheduler_perf)
 
 Each difference has a name, which `moorage compare` prints to show
 [what an upgrade changes](guide/before_you_upgrade.md). A behaviour is on in the releases of its heading, and
-off in the others.
+off in the others. [What v1.37 changed in the sources](v1_37_sources.md) lists each change, with the behaviour
+that has it here.
 """
 NOT_EXACT = """
 ## What is not exact

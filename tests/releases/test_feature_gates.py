@@ -125,6 +125,21 @@ def test_of_another_releases_changes_those_are_set_that_have_what_they_need() ->
     assert settable({"DRADeviceTaintRules": True}, RELEASES["1.35"]) == {}
 
 
+@pytest.mark.parametrize("version", RELEASES)
+def test_gates_that_help_does_not_list_are_known(version: str) -> None:
+    """kube-scheduler accepts GA and deprecated gates; no decision depends on those that are not named."""
+    release = RELEASES[version]
+    assert feature_gates({"KMSv1": True, "PodSchedulingReadiness": True}, release)["KMSv1"]
+    text = "^cannot set feature gate PodSchedulingReadiness to false, feature is locked to true$"
+    with pytest.raises(ValueError, match=text):
+        feature_gates({"PodSchedulingReadiness": False}, release)
+
+
+def test_pre_queueing_hints_decide_nothing() -> None:
+    release = RELEASES["1.37"]
+    assert feature_gates({"SchedulerPreQueueingHints": True}, release)["SchedulerPreQueueingHints"]
+
+
 def test_gates_that_are_none() -> None:
     with pytest.raises(ValueError, match=r"^unrecognized feature gate: AllGamma; nearest: AllBeta, AllAlpha"):
         feature_gates({"AllGamma": False})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any, cast
 
@@ -275,17 +275,16 @@ class DynamicResources(
     def _examine(self, asked: ClaimOfCycle) -> fwk.Status | None:
         """Prepare a claim for Filter; a status if the pod cannot be scheduled with it."""
         claim = asked.claim
-        if claim.status.allocation is not None:
-            selector = claim.status.allocation.node_selector
-            if selector is not None:
+        allocation = claim.status.allocation
+        if allocation is None:
+            allocation = asked.allocation = self.devices.claim_cache.pending_of(asked.uid, self._group_cycle)
+            asked.is_shared = allocation is not None
+        if allocation is not None:
+            if allocation.node_selector is not None:
                 try:
-                    asked.nodes = NodeSelectorMatcher(selector)
+                    asked.nodes = NodeSelectorMatcher(allocation.node_selector)
                 except (MoorageError, ValueError) as error:
                     return fwk.as_status(MoorageError(str(error)))
-            return None
-        asked.allocation = self.devices.claim_cache.pending_of(asked.uid, self._group_cycle)
-        if asked.allocation is not None:
-            asked.is_shared = True
             return None
         if self.devices.claim_cache.is_pending(asked.uid):
             return _rejected(f"resource claim {claim.key} is in the process of being allocated")
@@ -501,7 +500,7 @@ class DynamicResources(
         if found is None or not self.may_free_claims(state):
             return None, self.failure(state) or self._unhelpful(NO_CLAIMS)
         try:
-            return None, self._free_claim(found, pod)
+            return None, self._freed(found, pod) or self._unhelpful(NOT_SCHEDULABLE)
         except (ApiError, ClaimWriteError) as error:
             return None, fwk.as_status(error)
         finally:
@@ -509,27 +508,29 @@ class DynamicResources(
             if self._writer().store is not None:
                 handle.informers.run_kind(ResourceClaim)  # the next pod finds the devices free
 
-    def _free_claim(self, found: DeviceCycleState, pod: Pod) -> fwk.Status:
-        """Free a claim of a pod, or take the reservation of one from the pod's group."""
-        return self._freed(found, pod) or self._unreserve_group(pod) or self._unhelpful(NOT_SCHEDULABLE)
-
     def _freed(self, found: DeviceCycleState, pod: Pod) -> fwk.Status | None:
-        """Deallocate the first claim that some node cannot use and no other pod uses, or delete the claim of
-        an earlier cycle; return None where there is no such claim."""
-        for at in sorted(found.unavailable):
-            claim = found.claims[at].claim
-            users = claim.status.reserved_for
-            if found.claims[at].is_extended or any(user.uid != pod.metadata.uid for user in users):
-                continue
-            if len(users) <= 1:
-                status = replace(claim.status, allocation=None, reserved_for=(), devices=())
-                self._writer().update_status(claim, status)
-                return _unschedulable("deallocation of ResourceClaim completed")
+        """Deallocate a claim of a pod, or delete the claim of an earlier cycle; return None where there is no
+        such claim."""
+        if self._deallocated(found, pod.metadata.uid):
+            return _unschedulable("deallocation of ResourceClaim completed")
         extended = found.extended
         if extended is not None and not extended.is_in_memory:
             self._writer().delete(extended.claim)
             return _unschedulable("deletion of ResourceClaim completed")
         return None
+
+    def _deallocated(self, found: DeviceCycleState, user: str | None) -> bool:
+        """Deallocate the first claim that some node cannot use and nobody but one user, of a UID, uses;
+        return False where there is none."""
+        for at in sorted(found.unavailable):
+            claim = found.claims[at].claim
+            users = claim.status.reserved_for
+            if found.claims[at].is_extended or len(users) > 1 or any(each.uid != user for each in users):
+                continue
+            status = replace(claim.status, allocation=None, reserved_for=(), devices=())
+            self._writer().update_status(claim, status)
+            return True
+        return False
 
     def pod_group_post_filter(
         self, failed: fwk.FailedGroup
@@ -540,21 +541,24 @@ class DynamicResources(
         is_placed = handle.places_groups and group.spec.scheduling_constraints is not None
         if is_placed or isinstance(group, CompositePodGroup):
             return None, fwk.Status(fwk.Code.UNSCHEDULABLE, (), self.name)
-        if not failed.ran_pre_filter(self.name):  # as upstream, which misses the state of the group then
+        tried = failed.pre_filtered(self.name)
+        if not tried:  # as upstream, which misses the state of the group then
             return None, fwk.Status(fwk.Code.ERROR, (NOT_FOUND,), self.name)
-        found = {at: one for at, state in failed.states().items() if (one := _read(state)) is not None}
+        states = {at: found for at, state in failed.states().items() if (found := _read(state)) is not None}
         try:
-            freed = [self._freed(one, failed.pods[at]) for at, one in found.items() if one.claims]
-            status = self._unreserve_group(failed.pods[0]) if None in freed else None
+            helped = {at for at, found in states.items() if self._freed(found, failed.pods[at]) is not None}
+            status = None
+            if not helped.issuperset(tried):
+                status = self._freed_of_group(failed.pods[0], states.values())
         except (ApiError, ClaimWriteError) as error:
             status = fwk.as_status(error)
-        if found and self._writer().store is not None:
+        if states and self._writer().store is not None:
             handle.informers.run_kind(ResourceClaim)  # the next pod finds the devices free
         return None, status or _unschedulable("deallocation and deletion of ResourceClaims completed")
 
-    def _unreserve_group(self, pod: Pod) -> fwk.Status | None:
-        """Take the reservation of a claim from the pod's group while no pod of it has a node, so that other
-        devices may be found."""
+    def _freed_of_group(self, pod: Pod, states: Iterable[DeviceCycleState]) -> fwk.Status | None:
+        """Deallocate the first claim that some node cannot use and nobody but the pod's group uses, or take
+        the reservation of a claim from the group, while no pod of the group has a node."""
         consumers, handle, key = self.devices.consumers, self.required_handle(), group_of(pod)
         if not consumers.are_groups or pod.spec.scheduling_group is None or key is None:
             return None
@@ -562,10 +566,14 @@ class DynamicResources(
             return None
         try:
             group = consumers.group_of(pod)
+            uid = None if group is None else group.metadata.uid
+            for found in states:
+                if self._deallocated(found, uid):
+                    return _unschedulable("deallocation of PodGroup ResourceClaim completed")
             for claim in group_claims(group, self.devices.claim_cache.find) if group is not None else ():
                 if claim.status.allocation is None or not consumers.is_reserved_for(claim, pod):
                     continue
-                if group is not None and self._writer().unreserve(claim, group.metadata.uid):
+                if uid is not None and self._writer().unreserve(claim, uid):
                     return _rejected("ResourceClaim unreserved for PodGroup")
         except ClaimError as error:
             return fwk.as_status(error)

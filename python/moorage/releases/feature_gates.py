@@ -1,7 +1,7 @@
 """The feature gates of the releases, and what becomes of `--feature-gates`.
 
-Included are all alpha and beta gates, which ``kube-scheduler --help`` lists, and the GA gates that the
-scheduler reads. ``gates/vX.Y.txt`` has them release by release: a gate per line, its stage, its default, and
+Included are all gates that kube-scheduler accepts: alpha and beta ones, which its ``--help`` lists, GA and
+deprecated ones. ``gates/vX.Y.txt`` has them release by release: a gate per line, its stage, its default, and
 the gates that it needs. ``python -m tests.house.gate_tables`` makes them from upstream's
 ``versioned_feature_list.yaml``, the gates of client-go, and the dependencies in ``kube_features.go``
 (Apache-2.0).
@@ -19,7 +19,7 @@ from pathlib import Path
 from moorage._core.base.resources import PodGates
 from moorage.errors import nearest
 
-from .gate_effects import OF_OTHERS, OF_THE_SCHEDULER, Effect
+from .gate_effects import OF_NO_INTEREST, OF_OTHERS, OF_THE_SCHEDULER, PAST, Effect
 from .release import DEFAULT, RELEASES, Release
 
 
@@ -29,6 +29,7 @@ class Stage(Enum):
     ALPHA = "alpha"
     BETA = "beta"
     GA = "GA"
+    DEPRECATED = "deprecated"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ class Gate:
 _EFFECTS = OF_THE_SCHEDULER | {
     name: (Effect.NONE, reason) for reason, names in OF_OTHERS.items() for name in names.split()
 }
-_STAGES = {"Alpha": Stage.ALPHA, "Beta": Stage.BETA, "GA": Stage.GA}
+_STAGES = {"Alpha": Stage.ALPHA, "Beta": Stage.BETA, "GA": Stage.GA, "Deprecated": Stage.DEPRECATED}
 _FOLDER = Path(__file__).parent / "gates"
 
 
@@ -78,7 +79,7 @@ def gates_of(release: Release) -> Mapping[str, Gate]:
     gates = {}
     for line in (_FOLDER / f"v{release.version}.txt").read_text(encoding="ascii").splitlines():
         name, stage, default, *more = line.split()
-        effect, reason = _EFFECTS[name]
+        effect, reason = (_EFFECTS.get(name) or OF_NO_INTEREST) if stage in PAST else _EFFECTS[name]
         if name in release.refused_gates:
             effect = Effect.NOT_BUILT
         needs = tuple(word.removeprefix("needs:") for word in more if word != "locked")

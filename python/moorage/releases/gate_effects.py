@@ -1,7 +1,7 @@
 """What feature gates do here, in whichever release has them.
 
-Which gates a release has, and their stages and defaults, is in ``gates/``. A gate of a release that is not
-named here is an error of `moorage.releases.feature_gates.gates_of`.
+Which gates a release has, and their stages and defaults, is in ``gates/``. An alpha or beta gate of a release
+that is not named here is an error of `moorage.releases.feature_gates.gates_of`.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ OF_THE_SCHEDULER: dict[str, tuple[Effect, str]] = {
                 "InPlacePodVerticalScalingMemoryBackedVolumes": "Pods that resize memory-backed volumes "
                 "need a node that declares the feature.",
                 "InPlacePodVerticalScalingSchedulerPreemption": "Pods are evicted for deferred resizes.",
-                "InterPodAffinityHostnameFastPath": "A shorter way to the same decisions.",
+                "InterPodAffinityHostnameFastPath": "A shorter way, which decides otherwise where nodes "
+                "share a hostname label.",
                 "PodGroupPreemptionPolicy": "Pod groups have a preemption policy.",
-                "SchedulerPreQueueingHints": "Events are filtered before the queueing hints.",
                 "VolumeBindMountOptions": "Pods that use it need a node that declares the feature.",
                 "WorkloadAwarePreemption": "Part of GenericWorkload in 1.37.",
             },
@@ -47,6 +47,8 @@ OF_THE_SCHEDULER: dict[str, tuple[Effect, str]] = {
                 "kube-scheduler too, no decision waits for them.",
                 "SchedulerAsyncPreemption": "Here, victims are deleted within the preemptor's cycle; on a "
                 "real cluster, beside it.",
+                "SchedulerPreQueueingHints": "Which pods an event may concern is looked up before the "
+                "queueing hints, which pass over the others anyway.",
             },
         ),
         (
@@ -99,6 +101,10 @@ OF_THE_SCHEDULER: dict[str, tuple[Effect, str]] = {
     for name, reason in reasons.items()
 }
 """Effect and reason by gate, for those that kube-scheduler reads."""
+
+PAST = frozenset({"GA", "Deprecated"})
+"""The stages of gates that `OF_NO_INTEREST` stands for, unless they are named."""
+OF_NO_INTEREST = (Effect.NONE, "Generally available or deprecated, and the scheduler does not read it.")
 
 OF_OTHERS: dict[str, str] = {
     "Only kube-apiserver reads it.": """

@@ -100,6 +100,9 @@ class Release:
     claims_score_together : bool
         If some claims of a pod have devices and others do not, DynamicResources fails to score nodes:
         where several nodes fit, the attempt ends with an error.
+    all_goes_on_as_first : bool
+        If an alternative of firstAvailable asks for all devices, it gets one of them, and further ones as
+        the first alternative asks for them.
     configures_once : bool
         An allocation has each configuration of its claim once. Without it, once for each request that
         the configuration names.
@@ -174,6 +177,7 @@ class Release:
     devices_are_exact: bool
     slices_are_sorted: bool
     claims_score_together: bool
+    all_goes_on_as_first: bool
     configures_once: bool
     counters_by_driver: bool
     counters_are_everywhere: bool
@@ -260,6 +264,7 @@ _V134 = Release(
     devices_are_exact=False,
     slices_are_sorted=False,
     claims_score_together=False,
+    all_goes_on_as_first=True,
     configures_once=False,
     counters_by_driver=False,
     counters_are_everywhere=True,
@@ -306,6 +311,7 @@ _V136 = replace(
     counts_flushed=True,
     slices_are_sorted=True,
     claims_score_together=False,
+    all_goes_on_as_first=False,
     claim_errors_spell_pod=True,
     lists_have_includes=True,
 )

@@ -240,7 +240,7 @@ class SchedulerMetrics(Observer):
         by_id = {id(failure): failure for failure in failures}
         for number, pods in alike.items():
             failure = by_id[number]
-            result, tries = "error" if failure.error else "unschedulable", failure.diagnosis is not None
+            result, tries = "error" if failure.is_error else "unschedulable", failure.diagnosis is not None
             for profile, count in self._by_profile(pods).items():
                 self._attempts.labels(result, profile).inc(count)
                 if tries and not failure.error and profile in self._preempting and pods[0].unit is None:

@@ -284,3 +284,38 @@ def test_pools_and_slices_are_tried_by_name_or_as_they_are_listed(
     ]
     for slices in (one_pool, two_pools):
         assert names(search(features, slices, claim("c", [request("r")]))) == expected
+
+
+@pytest.mark.parametrize(
+    ("version", "nics", "count", "expected"),
+    [
+        ("1.34", 0, 1, ["r/all d0"]),
+        ("1.35", 0, 1, ["r/all d0"]),
+        ("1.35", 0, 2, None),
+        ("1.35", 1, 2, ["r/all d0", "r/few d2"]),
+        ("1.36", 0, 2, ["r/all d0", "r/all d1"]),
+        ("1.37", 1, 2, ["r/all d0", "r/all d1"]),
+    ],
+)
+def test_an_alternative_for_all_devices_after_another(
+    version: str, nics: int, count: int, expected: list[str] | None
+) -> None:
+    """Until 1.35, only the first device is looked for as it asks, and others as the first alternative asks,
+    of which there is one too few."""
+
+    def alternative(name: str, kind: str, **mode: Any) -> Json:
+        selector = {"cel": {"expression": f"device.attributes['{DRIVER}'].kind == '{kind}'"}}
+        return {"name": name, "deviceClassName": "gpu", "selectors": [selector]} | mode
+
+    kinds = enumerate(["gpu", "gpu", *["nic"] * nics])
+    slices = [resource_slice("n", [device(f"d{at}", {"kind": kind}) for at, kind in kinds])]
+    few = alternative("few", "nic", allocationMode="ExactCount", count=count)
+    every = alternative("all", "gpu", allocationMode="All")
+    wanted = claim("c", [{"name": "r", "firstAvailable": [few, every]}])
+    features = Features.of(default_gates(RELEASES[version]))
+    found = search(features, slices, wanted)
+    devices = None
+    if found is not None:
+        results = allocation_of(found[0], "n", features).devices.results
+        devices = [f"{result.request} {result.device}" for result in results]
+    assert devices == expected

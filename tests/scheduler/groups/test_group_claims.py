@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.core.make import node
-from tests.devices.make import claim, device, device_class, request, resource_slice
+from tests.devices.make import DRIVER, Json, claim, device, device_class, request, resource_slice
 from tests.scheduler.groups.gang_kit import GATES, gang, gates, member, members, store_of
 
 from moorage import Cluster, Scheduler
@@ -20,6 +20,7 @@ from moorage.objects import (
     PodGroup,
     PodResourceClaim,
     PodResourceClaimStatus,
+    PodSpec,
     ResourceClaim,
     ResourceClaimTemplate,
     ResourceClaimTemplateSpec,
@@ -53,6 +54,16 @@ def claims(one: Scheduler) -> list[ResourceClaim]:
     return found
 
 
+def held(node_name: str, *users: Json) -> ResourceClaim:
+    """Claim c with a device that only one node can use."""
+    names = {"key": "metadata.name", "operator": "In", "values": [node_name]}
+    allocation = {
+        "devices": {"results": [{"request": "r", "driver": DRIVER, "pool": "p", "device": "d"}]},
+        "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [names]}]},
+    }
+    return claim("c", [request("r", 4)], allocation=allocation, reservedFor=list(users))
+
+
 def users(one: Scheduler) -> list[tuple[str, str, str, str]]:
     (held,) = claims(one)
     return [(user.api_group, user.resource, user.name, user.uid) for user in held.status.reserved_for]
@@ -63,6 +74,7 @@ def run(one: Scheduler) -> dict[str, str]:
     return one.run().placements | one.run().placements
 
 
+IN_GROUP: Json = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "g", "uid": "group-g"}
 OF_GROUP = ("scheduling.k8s.io", "podgroups", "g", "group-g")
 
 
@@ -194,6 +206,33 @@ def test_a_group_that_fails_gives_up_its_reservation() -> None:
     assert "ResourceClaim unreserved for PodGroup" in condition.message
 
 
+@pytest.mark.parametrize("reserved", [[IN_GROUP], []])
+def test_a_group_deallocates_a_claim_that_no_node_can_use(reserved: list[Json]) -> None:
+    """Of a claim that is reserved for the group, or for nobody, the group gets other devices then."""
+    pods = [asking(members("g", 1)[0], BY_NAME)]
+    one = cluster(gang("g", 1, resource_claims=(BY_NAME,)), pods, held("gone", *reserved))
+    assert one.run().unschedulable
+    (freed,) = claims(one)
+    assert (freed.status.allocation, users(one)) == (None, [])
+    assert list(one.run().placements) == ["default/g-0"]
+
+
+def test_a_claim_that_another_pod_uses_is_not_deallocated() -> None:
+    pods = [asking(members("g", 1)[0], BY_NAME), replace(member("x", ""), spec=PodSpec(node_name="b"))]
+    user = {"resource": "pods", "name": "x", "uid": "x"}
+    one = cluster(gang("g", 1, resource_claims=(BY_NAME,)), pods, held("gone", user))
+    assert one.run().unschedulable
+    assert [user[3] for user in users(one)] == ["x"]
+    (kept,) = claims(one)
+    assert kept.status.allocation is not None
+
+
+def test_pods_without_claims_have_their_group_give_up_its_reservation() -> None:
+    one = cluster(gang("g", 2, resource_claims=(BY_NAME,)), members("g", 2, cpu=100), held("a", IN_GROUP))
+    assert one.run().unschedulable
+    assert users(one) == []
+
+
 def test_a_group_of_which_a_pod_runs_keeps_its_reservation() -> None:
     pods = [asking(members("g", 1)[0], BY_NAME)]
     one = cluster(gang("g", 1, resource_claims=(BY_NAME,)), pods, claim("c", [request("r", 4)]))
@@ -253,3 +292,13 @@ def test_what_is_wrong_with_claims_of_a_group() -> None:
         with pytest.raises(InputError) as caught:
             validate(read(*uses))
         assert text in str(caught.value)
+
+
+def test_a_group_without_any_node_fails_with_an_error() -> None:
+    """No PreFilter plugin has run then, so that DynamicResources misses the state of the group."""
+    settings = {"feature_gates": GATES}
+    one = Scheduler(Cluster(nodes=[], pods=members("g", 2), others=[gang("g", 2)]), **settings)
+    text = 'error in "DynamicResources" PodGroupPostFilter plugins: not found'
+    assert {failure.message for failure in one.run().unschedulable.values()} == {text}
+    (condition,) = store_of(one).get(PodGroup, "g", "default").status.conditions
+    assert (condition.reason, condition.message) == ("SchedulerError", text)

@@ -482,13 +482,18 @@ class FailedGroup(Protocol):
         """
         ...
 
-    def ran_pre_filter(self, plugin: str) -> bool:
-        """Whether PreFilter of a plugin ran for a pod of the group.
+    def pre_filtered(self, plugin: str) -> list[int]:
+        """Return the pods for which PreFilter of a plugin ran.
 
         Parameters
         ----------
         plugin : str
             Its name.
+
+        Returns
+        -------
+        list of int
+            Their indexes.
         """
         ...
 

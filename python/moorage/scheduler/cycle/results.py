@@ -285,6 +285,11 @@ class Failure(Struct, frozen=True, dict=True):
         return cls(decision.diagnosis, decision.error, decision.nominating)
 
     @property
+    def is_error(self) -> bool:
+        """Whether the cycle failed with an error. That there is no node is none, although it has a text."""
+        return bool(self.error) and (self.diagnosis is None or self.diagnosis.nodes > 0)
+
+    @property
     def nominated_node(self) -> str:
         """Name of the node on which pods were evicted for the pod; "" for none."""
         return self.nominating.nominated_node_name if self.nominating else ""

@@ -320,7 +320,7 @@ class MemberPlacing(Placing, kw_only=True):
             self._decide(at)
         attempt.note(at + 1)
         failure = self.result.failures.get(at)
-        if failure is not None and failure.error:
+        if failure is not None and failure.is_error:
             attempt.status = Status(Code.ERROR, (OTHER_FAILED.format(failure.error),))
         return attempt.status is not None
 

@@ -132,17 +132,19 @@ class FailedAttempt:
         """Return the state of each pod that had a cycle of its own; of a pod group alone."""
         return self._attempt.states
 
-    def ran_pre_filter(self, plugin: str) -> bool:
-        """Whether PreFilter of a plugin ran for a pod: that of none before it rejected the pod."""
+    def pre_filtered(self, plugin: str) -> list[int]:
+        """Return the pods for which PreFilter of a plugin ran, by index: there were nodes, and none of the
+        plugins before it rejected the pod."""
         named = [other.name for other in self._members.engine.profile.at(PreFilterPlugin)]
-        if plugin not in named or (self._attempt.rows >= 0).any():
-            return plugin in named
+        if plugin not in named:
+            return []
         before = {"", *named[: named.index(plugin)]}  # a conflict of plugins has no name
-        for failure in self._attempt.failures.values():
+        ran = [at for at, row in enumerate(self._attempt.rows.tolist()) if row >= 0]
+        for at, failure in self._attempt.failures.items():
             rejection = None if failure.diagnosis is None else failure.diagnosis.pre_filter
             if not failure.error and (rejection is None or rejection.plugin not in before):
-                return True
-        return False
+                ran.append(at)
+        return ran
 
     @lazy_attribute
     def reads_rows_alone(self) -> bool:

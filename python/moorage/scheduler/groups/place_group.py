@@ -265,7 +265,7 @@ def _add(
                 failures[at] = failure
             continue
         if status.code == Code.ERROR:
-            is_own = failure is not None and failure.error
+            is_own = failure is not None and failure.is_error
             failures[at] = failure if is_own else Failure(error=status.message(), nominating=CLEAR)
             continue
         nominating = None if nominations is None else nominations.get(at)

@@ -37,7 +37,7 @@ cdef class DeviceSearch:
     cdef DeviceView view
     cdef list memory
     cdef bint counts_shares, allows_counters, checks_taints, allows_waiting
-    cdef bint includes_full, limits_requests, is_distinct_from_all  # see `Release`
+    cdef bint all_goes_on_as_first, includes_full, limits_requests, is_distinct_from_all  # see `Release`
     cdef int64_t steps, most_steps
     cdef dict cycle
     cdef uint8_t* matches    # [alternative][device] 0 unknown, 1 matches, 2 does not

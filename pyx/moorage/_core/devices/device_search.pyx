@@ -119,6 +119,7 @@ cdef class DeviceSearch:
         self.counts_shares, self.allows_counters = features.consumable_capacity, features.partitionable
         self.checks_taints, self.allows_waiting = features.taints, features.binding_conditions
         self.includes_full = features.release.all_includes_full_devices
+        self.all_goes_on_as_first = features.release.all_goes_on_as_first
         self.limits_requests = features.release.errors_name_devices
         self.is_distinct_from_all = features.release.distinct_from_all
         self.most_steps, self.cycle = most_steps, cycle
@@ -332,7 +333,11 @@ cdef class DeviceSearch:
 
     cdef int _go_on(self, int32_t alternative, int64_t have, int32_t device, int32_t start) except -1:
         """Search for the rest; give a device back if there is no solution with it."""
-        cdef int outcome = self._devices(alternative, have + 1, start)
+        cdef int32_t following = alternative
+        cdef int outcome
+        if self.all_goes_on_as_first and self.wanted.each[alternative].wants_all:
+            following = self.wanted.choices[self.wanted.each[alternative].request]
+        outcome = self._devices(following, have + 1, start)
         if outcome != FOUND:
             self._give_back(alternative, device)
         return outcome

@@ -329,7 +329,9 @@ class _Search:
         at, number, choice, have = place
         found = False
         try:
-            found = self._devices(at, number, choice, have + 1, start)
+            all_as_first = self.release.all_goes_on_as_first
+            is_of_all = self.prepared[at][number][choice].request.wants_all
+            found = self._devices(at, number, 0 if all_as_first and is_of_all else choice, have + 1, start)
         finally:
             if not found:
                 self._give_back(at, self.prepared[at][number][choice].request, pool, device)

@@ -305,17 +305,33 @@ def test_pods_are_selected_by_labels_that_they_have() -> None:
             spec = one.get("spec", {})
             if one.get("kind") == "Deployment":
                 labels.append(spec["template"]["metadata"]["labels"])
-            selector = spec.get("selector")
+            selector = spec.get("podSelector" if one.get("kind") == "NetworkPolicy" else "selector")
             if selector:
                 selectors.append((f"{file.name} {one['kind']}", selector.get("matchLabels", selector)))
     assert Counter(name.split()[1] for name, _ in selectors) == {
         "Deployment": 3,
+        "NetworkPolicy": 3,
         "PodDisruptionBudget": 2,
         "Service": 2,
         "PodMonitor": 3,
     }
     for name, selector in selectors:
         assert any(selector.items() <= one.items() for one in labels), name
+
+
+@pytest.mark.parametrize(
+    ("policy", "deployment"),
+    [
+        ("base", "base/deployment.yaml"),
+        *((f"overlays/{one}", f"overlays/{one}/deployment.yaml") for one in ("extender", "twin")),
+    ],
+)
+def test_the_network_reaches_a_server_at_its_port_alone(policy: str, deployment: str) -> None:
+    spec = find(DEPLOY / policy / "network_policy.yaml", "NetworkPolicy")["spec"]
+    (container,) = find(DEPLOY / deployment, "Deployment")["spec"]["template"]["spec"]["containers"]
+    assert spec["policyTypes"] == ["Ingress", "Egress"]
+    assert spec["ingress"] == [{"ports": [{"port": one["name"]} for one in container["ports"]]}]
+    assert {port["port"] for rule in spec["egress"] for port in rule["ports"]} == {443, 6443, 53}
 
 
 def test_kustomizations_name_files_that_exist() -> None:

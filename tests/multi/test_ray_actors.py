@@ -76,7 +76,7 @@ def test_a_cluster_that_was_started_is_ended(ray: Ray) -> None:
 
 def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(InputError, match=r"^the executor ray needs the extra ray"):
+    with pytest.raises(InputError, match=r"^ray is missing \(extra ray\)"):
         RayConnection()
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol, Self
 from weakref import ref
 
+from moorage import forked_owners
 from moorage._core.base.bracket import Bracket
 from moorage._core.state.cluster_state import ClusterState
 from moorage.errors import CacheCorruptedError
@@ -200,6 +201,7 @@ class ClusterCache:
         self.state = state
         self.clock = clock
         self.lock = state.lock  # every operation takes it
+        forked_owners.watch(self, self.lock)
         self.participants: list[Participant] = []
         self.transactions: list[Transaction] = []  # the open ones
 
@@ -276,6 +278,7 @@ class ClusterCache:
             self.check_whole()
             out.state = self.state.fork()
             out.lock = out.state.lock
+            forked_owners.watch(out, out.lock)
             out.participants = [participant.clone() for participant in self.participants]
             out.transactions = []
         return out

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, cast
 from fastrlock.rlock import FastRLock
 from msgspec import Struct
 
+from moorage import forked_owners
 from moorage._core.base.watch_events import Notice
 from moorage._core.queue.pod_queue import PodQueue
 from moorage._core.queue.queued_pods import Place, QueuedPodInfo, Strategy
@@ -129,6 +130,7 @@ class SchedulingQueue:
         self.nominator = PodNominator() if nominator is None else nominator
         self._clock = clock
         self._lock = FastRLock() if lock is None else lock
+        forked_owners.watch(self, self._lock)
         self._changed = Condition(self._lock)
         self._waiting, self._closed = 0, False
         self._listeners: dict[ClusterEvent, tuple[UnschedulablePods, int, Listeners]] = {}  # see `_listening`

@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Self, Unpack
+from typing import TYPE_CHECKING, NoReturn, Self, Unpack
 
 from msgspec.structs import replace
 
@@ -166,6 +166,9 @@ class PodScheduler(SchedulerParts):
             The client is no ObjectStore, so its changes cannot be undone; or pods are being bound.
         """
         return self.cache.transaction(self.context.transaction_parts)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a Scheduler cannot be pickled: send its Cluster, and make a Scheduler of it there")
 
     def fork(self, clock: Callable[[], float] | None = None, queued: bool = True) -> Self:
         """Return an independent copy of the scheduler: its cache, store, queue, nominations, pods that wait

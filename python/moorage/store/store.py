@@ -6,11 +6,12 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import groupby
-from typing import Any, TypeVar, overload
+from typing import Any, NoReturn, TypeVar, overload
 
 from fastrlock.rlock import FastRLock
 from msgspec.structs import force_setattr, replace
 
+from moorage import forked_owners
 from moorage._core.base.bracket import Bracket
 from moorage._core.base.watch_events import Cause, keys_of
 from moorage.objects import Object, Pod
@@ -84,6 +85,7 @@ class ObjectStore:
         self._history = history
         self._tables = Tables(history)
         self._lock = FastRLock()
+        forked_owners.watch(self, self._lock)
         self._changed = Changed(self._lock)
         self.siblings = Siblings()
         self.names: Names | None = None
@@ -600,6 +602,9 @@ class ObjectStore:
         """
         with self._lock:
             self._tables.release(mark)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("an ObjectStore cannot be pickled: send its objects, as list() returns them")
 
     def clone(self, clock: Callable[[], float] | None = None) -> ObjectStore:
         """Return an independent copy of the store, without watches and open marks.

@@ -50,6 +50,9 @@ class Table:
     def __len__(self) -> int:
         return len(next(iter(self.columns.values()), ()))
 
+    def __reduce__(self) -> tuple[type[Table], tuple[dict[str, Column]]]:
+        return Table, (self.columns,)
+
     def part(self, start: int, stop: int) -> Table:
         """Return some rows.
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import yaml
 
 import moorage as mo
 from moorage.errors import InputError
+from moorage.sim.loaders import trace_rows
 from moorage.sim.timeline import Timeline
 from tests.house.source import ROOT
 
@@ -355,3 +358,20 @@ def test_an_audited_object_without_a_time_or_a_name_is_left_out(tmp_path: Path) 
     timeline = Timeline.read(write_lines(tmp_path / "audit.log", rows), format="audit")
     assert happened(timeline) == [(3, "create", "b")]
     assert timeline.notes["records left out: the time is missing"] == 1
+
+
+def test_a_line_without_an_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trace_rows, "_MOST_LINE", 100)
+    path = tmp_path / "trace.csv.gz"
+    path.write_bytes(gzip.compress(b"a" * 98 + b"\n" + b"0" * 1000))
+    rows = trace_rows.lines(path)
+    assert next(rows) == "a" * 98
+    with pytest.raises(InputError, match=r"trace.csv.gz: a line has 100 characters or more"):
+        next(rows)
+
+
+def test_a_trace_is_a_regular_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", tmp_path, "/dev/zero"):
+        with pytest.raises(InputError, match="not a file"):
+            next(trace_rows.lines(path))

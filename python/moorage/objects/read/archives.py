@@ -62,8 +62,12 @@ def read_archive(file: str) -> Generator[Member] | None:
     opened = _open(file)
     if opened is None:
         return None
-    head = opened.read(_HEAD)
-    opened.seek(0)
+    try:
+        head = opened.read(_HEAD)
+        opened.seek(0)
+    except OSError:  # whoever reads it as a file says why
+        opened.close()
+        return None
     packing = packing_of(head)
     if head.startswith(_ZIP) or _is_tar(head) or (packing is not None and _is_packed_tar(opened, packing)):
         return _members(opened, head, source_name(file))

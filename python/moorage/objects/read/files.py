@@ -6,6 +6,7 @@ import os
 import re
 import stat
 import sys
+from contextlib import ExitStack
 from io import BytesIO
 from pathlib import Path, PurePath
 from typing import BinaryIO
@@ -253,10 +254,11 @@ def open_regular(file: str) -> BinaryIO | None:
         status = None if file == STDIN else os.stat(file)
         if status is None or not stat.S_ISREG(status.st_mode) or status.st_size > MAX_SIZE:
             return None
-        opened = open(file, "rb")  # noqa: SIM115  # the caller closes it
-        if packing_of(opened.peek(_HEAD)[:_HEAD]) is None:
-            return opened
-        opened.close()
+        with ExitStack() as stack:
+            opened = stack.enter_context(open(file, "rb"))
+            if packing_of(opened.peek(_HEAD)[:_HEAD]) is None:
+                stack.pop_all()  # the caller closes it
+                return opened
     except (OSError, ValueError):
         pass
     return None

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
-from typing import Any, Self, TypeVar
+from typing import Any, NoReturn, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -380,6 +380,9 @@ class ScheduleResult(Placements, Tabular):
 
     seconds = 0.0
     _has_ended = False  # whether `end_run` has been called
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a ScheduleResult cannot be pickled, as it refers to its scheduler: send to_arrow()")
 
     @property
     def failure(self) -> Failure | None:

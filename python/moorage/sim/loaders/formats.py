@@ -11,7 +11,7 @@ from moorage.errors import InputError
 from moorage.objects.read.files import YAML_SUFFIXES, has_suffix, source_name
 
 from .openb import is_openb
-from .trace_rows import heading, open_text
+from .trace_rows import heading, lines, open_text
 
 if TYPE_CHECKING:
     from moorage.sim.timeline.event_columns import EventColumns
@@ -130,8 +130,7 @@ def recognized(path: str | Path) -> str:
 def _is_list(path: str | Path) -> bool:
     """Whether a YAML file has a list, as those of scheduler_perf do; a scenario is a mapping."""
     try:
-        with Path(path).open(encoding="utf-8", errors="replace") as lines:
-            told = (line for line in lines if line.strip() and not line.startswith(("#", "---")))
-            return next(told, "").lstrip().startswith(("- ", "["))
-    except OSError:
+        content = (line for line in lines(path) if line.strip() and not line.startswith(("#", "---")))
+        return next(content, "").lstrip().startswith(("- ", "["))
+    except InputError:
         return False  # the reader says what is wrong

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import gzip
+import os
+import stat
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -16,6 +18,8 @@ from moorage.objects.read.decode import UNREADABLE
 from moorage.objects.read.files import source_name
 
 _MOST_FIELD = 1 << 20
+_MOST_LINE = 64 << 20
+"""Characters. A file may have no end, and a small one may unpack to a line that fits into no memory."""
 
 
 def open_text(path: str | Path) -> IO[str]:
@@ -24,9 +28,11 @@ def open_text(path: str | Path) -> IO[str]:
     Raises
     ------
     InputError
-        The file cannot be opened.
+        The file cannot be opened, or is a device or a pipe, which cannot be read twice.
     """
     try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise InputError("not a file", source=source_name(str(path)))
         with open(path, "rb") as raw:
             is_packed = raw.read(2) == b"\x1f\x8b"
         opener: Any = gzip.open if is_packed else open
@@ -52,7 +58,10 @@ def lines(path: str | Path) -> Iterator[str]:
     """
     with open_text(path) as file:
         try:
-            for line in file:
+            while line := file.readline(_MOST_LINE):
+                if len(line) == _MOST_LINE:
+                    text = f"a line has {_MOST_LINE:,} characters or more"
+                    raise InputError(text, source=source_name(str(path)))
                 yield line.rstrip("\r\n")
         except (OSError, EOFError, zlib.error) as error:
             raise InputError(f"cannot be read: {error}", source=source_name(str(path))) from None

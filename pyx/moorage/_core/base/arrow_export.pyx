@@ -1,3 +1,4 @@
+# cython: auto_pickle=False
 """Columns as capsules of the Arrow C data interface, which pyarrow, polars, pandas and DuckDB read.
 
 Source: https://arrow.apache.org/docs/format/CDataInterface.html, CStreamInterface.html and

@@ -1,3 +1,4 @@
+# cython: auto_pickle=False
 """Bracket: what is done before and after a block under a lock, whatever interrupts it."""
 
 cdef int ATTEMPTS = 5

@@ -1,3 +1,4 @@
+# cython: auto_pickle=False
 """The objects of an informer by key, in the order of their additions, with indexes. Changes can be undone.
 
 A state that is saved costs nothing: it is a mark in a log of what has been replaced since. The log is kept as

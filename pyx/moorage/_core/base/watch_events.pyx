@@ -1,3 +1,4 @@
+# cython: auto_pickle=False
 """Watch events, the notices that informers make of them, and maps of objects by key.
 
 A scheduler writes many objects that nobody reads: a pod that is bound gets a new specification, status and

@@ -1,3 +1,4 @@
+# cython: auto_pickle=False
 """The pods of a BinderCache: the effects of its events and methods on the ledger and the node table.
 
 Behaviour and texts are Gödel's, pkg/binder/cache. Each operation checks first and then applies: one that

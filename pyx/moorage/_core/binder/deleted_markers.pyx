@@ -1,3 +1,4 @@
+# cython: auto_pickle=False
 """DeletedMarkers: marks on pods that are being preempted. Texts of errors are Gödel's (pkg/binder/cache)."""
 
 from moorage.errors import CacheCorruptedError, CacheError

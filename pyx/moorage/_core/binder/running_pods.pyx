@@ -1,3 +1,4 @@
+# cython: auto_pickle=False
 """RunningPods: an index of the assumed and bound pods of each scheduling unit (Gödel's pod group or pod)."""
 
 from functools import partial

@@ -1,3 +1,4 @@
+# cython: auto_pickle=False
 """The rows where the pods of a batch are placed (`Placements`), and what receives these pods (`Sink`)."""
 
 import numpy as np

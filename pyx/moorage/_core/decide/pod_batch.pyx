@@ -1,3 +1,4 @@
+# cython: auto_pickle=False
 """PodBatch: pods in scheduling order, compiled for the core."""
 
 from itertools import islice

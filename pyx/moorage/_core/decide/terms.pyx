@@ -1,3 +1,4 @@
+# cython: auto_pickle=False
 """Terms: the spread constraints and pod affinity terms that apply to a pod class, with their counters.
 
 Terms of other pods apply too: required anti-affinity, which filters, and preferred and required terms, which

@@ -1,3 +1,4 @@
+# cython: auto_pickle=False
 """The resource claims of pods, and the devices that they have (kube-scheduler v1.36,
 dynamic-resource-allocation, resourceclaim/).
 """

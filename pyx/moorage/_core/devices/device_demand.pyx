@@ -1,3 +1,4 @@
+# cython: auto_pickle=False
 """DeviceDemand: which nodes have the devices for some claims, for all rows of the node table.
 
 A search for devices is repeated only for the views whose devices have changed since. Nodes with equal views

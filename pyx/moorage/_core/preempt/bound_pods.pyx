@@ -1,3 +1,4 @@
+# cython: auto_pickle=False
 """BoundPods: pods with the names of their nodes, of which each object is made when it is read.
 
 The victims of a preemption are mostly known by their names and UIDs alone.

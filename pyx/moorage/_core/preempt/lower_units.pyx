@@ -1,3 +1,4 @@
+# cython: auto_pickle=False
 """LowerUnits: the units of lower priority in the cluster, which a group may evict.
 
 kube-scheduler v1.37, framework/preemption/podgrouppreemption.go and util.go MoreImportantVictim.

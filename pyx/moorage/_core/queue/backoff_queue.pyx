@@ -1,3 +1,4 @@
+# cython: auto_pickle=False
 """The backoff queue: pods whose last attempt failed, until their backoff ends. Not thread-safe; the queue has
 a lock.
 

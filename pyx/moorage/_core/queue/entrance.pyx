@@ -1,3 +1,4 @@
+# cython: auto_pickle=False
 """The entrance of the scheduling queue: when pods came, and which may surely enter.
 
 kube-scheduler v1.36, backend/queue/scheduling_queue.go. Not thread-safe; the queue has a lock.

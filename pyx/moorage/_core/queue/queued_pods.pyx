@@ -1,3 +1,4 @@
+# cython: auto_pickle=False
 """The parts of the scheduling queue that every pod passes: its entry, and the active queue in the order of
 PrioritySort. They are not thread-safe; the queue has a lock.
 

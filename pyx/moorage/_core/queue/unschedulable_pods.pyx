@@ -1,3 +1,4 @@
+# cython: auto_pickle=False
 """Pods that wait for an event: rejected ones, and gated ones, which PreEnqueue rejects. Not thread-safe; the
 queue has a lock.
 

@@ -73,7 +73,7 @@ cdef class ClusterState:
         self.domains = Domains(self.view, self.classes, self.ledger, self.journal)
         self.zones = {}
 
-    def _copy(self, ClusterState other):
+    def _copy(self, ClusterState other not None):
         """Become an independent copy of a state; append-only tables (symbols, sets, classes) are shared."""
         self.symbols = other.symbols
         self.classes = other.classes

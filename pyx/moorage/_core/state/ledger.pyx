@@ -1,3 +1,4 @@
+# cython: auto_pickle=False
 """The ledger: all pods in the cache, with class, row and state. Their usage is in the node table.
 
 The states of a pod are those of kube-scheduler's cache (backend/cache/interface.go): Initial, Assumed, Added,

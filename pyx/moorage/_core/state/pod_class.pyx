@@ -1,3 +1,4 @@
+# cython: auto_pickle=False
 """Pod classes: pods of one template share all data that a scheduling decision depends on.
 
 A **shape** has the fields that a decision depends on, except the labels, the owner and a single node name; it

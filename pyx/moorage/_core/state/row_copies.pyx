@@ -139,7 +139,7 @@ cdef class RowCopies:
                     self._copy(row)
         self.cursor = head
 
-    def _start(self, ClusterState source):
+    def _start(self, ClusterState source not None):
         """Become an empty copy of a cluster."""
         cdef Journal journal = Journal()
         self.table = NodeTable(source.symbols, journal, ChangeLog(journal, 1), source.table.ledgers)

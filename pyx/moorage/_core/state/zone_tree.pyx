@@ -1,3 +1,4 @@
+# cython: auto_pickle=False
 """NodeTree: the nodes by zone, which determine the order of the node list.
 
 The rules are those of kube-scheduler v1.36, node_tree.go. A node is represented by the symbol of its name.

@@ -187,16 +187,18 @@ def test_ends_are_accounted_for_by_the_thread_that_collects() -> None:
     writer.give_up()
 
 
-def test_a_defect_ends_no_thread(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("error", [TypeError("a defect"), SystemExit(3)])
+def test_a_defect_ends_no_thread(caplog: pytest.LogCaptureFixture, error: BaseException) -> None:
     writer, done = Writer(1, patience=0.0), Event()
 
     def fail() -> None:
-        raise TypeError("a defect")
+        raise error
 
     submit(writer, "a", fail)
     submit(writer, "b", done.set)
     assert done.wait(LIMIT)
     assert writer.finish(LIMIT)
+    assert ended(writer) == (1, 1)
     assert "write has failed: what=pod_status_patch object=default/a" in caplog.text
 
 

@@ -303,7 +303,8 @@ class Writer(Writes):
     def _carry_out(self, write: Write) -> None:
         try:
             write.action()
-        except Exception as error:
+        except BaseException as failure:  # SystemExit as well: it would end the thread
+            error = failure if isinstance(failure, Exception) else RuntimeError(repr(failure))
             write.error = error
             if isinstance(error, RetryLaterError):
                 return

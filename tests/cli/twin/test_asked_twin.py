@@ -184,6 +184,8 @@ def test_a_twin_of_files_answers_as_the_commands(
         ("check", [("kubeconfig", "x")], 400, "there is no such option"),
         ("check", [("config", "/etc/passwd")], 400, "names a file; send its content as the body"),
         ("compare", [("alternatives", "as-is"), ("alternatives", "../x")], 400, "names a file"),
+        ("compare", [("alternatives", "as-is"), ("alternatives", "drain /etc/passwd")], 400, "names a file"),
+        ("capacity", [("pod", "deploy/a=/etc/passwd")], 400, "names a file"),
         ("check", [("config", "https://example.com/x")], 400, "names a file"),
         ("check", [("config", "README.md")], 400, "cannot be read"),
         ("check", [("drain", "a\nb")], 400, "must be text in one line"),
@@ -198,6 +200,42 @@ def test_a_question_that_cannot_be_answered_is_refused(
 ) -> None:
     reply = of_files.reply(path, query, b"")
     assert (reply.status, text in json.loads(reply.body)["error"]) == (status, True), reply.body
+
+
+@pytest.mark.parametrize(
+    ("path", "query"),
+    [
+        ("check", [("config", "NAME")]),
+        ("check", [("instance-types", "NAME")]),
+        ("check", [("node-groups", "NAME")]),
+        ("check", [("set-requests", "NAME")]),
+        ("capacity", [("pod", "NAME")]),
+        ("plan/nodes", [("like", "NAME")]),
+        ("compare", [("alternatives", "as-is"), ("alternatives", "NAME")]),
+    ],
+)
+def test_a_question_reads_no_file_that_it_names(
+    path: str, query: Query, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its answer is the same whether there is one, whatever it is."""
+    monkeypatch.chdir(tmp_path)
+    twin = AskedTwin(None, [FILE])
+
+    def told() -> list[bytes]:
+        names = ("code.py", "pod.yaml", "folder", ".", "folder/pod.yaml")
+        replies = [
+            twin.reply(path, [(key, text.replace("NAME", name)) for key, text in query], b"")
+            for name in names
+        ]
+        assert {reply.status for reply in replies} == {400}
+        return [reply.body for reply in replies]
+
+    without = told()
+    (tmp_path / "folder").mkdir()
+    for name in ("code.py", "pod.yaml", "folder/pod.yaml"):
+        (tmp_path / name).write_bytes(RELEASE)
+    assert told() == without
+    twin.end()
 
 
 def test_a_body_that_is_no_manifest_is_refused_as_on_the_command_line(of_files: AskedTwin) -> None:

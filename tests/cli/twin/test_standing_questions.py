@@ -9,7 +9,8 @@ import pytest
 from prometheus_client import CollectorRegistry
 from tests.house.source import ROOT
 
-from moorage.cli.twin.asked_twin import AskedTwin
+from moorage.cli.twin.asked_twin import Answer, AskedTwin
+from moorage.cli.twin.questions import Question
 from moorage.cli.twin.standing_questions import StandingAnswers, read_questions
 from moorage.errors import InputError
 
@@ -87,6 +88,43 @@ def test_rounds_are_asked_until_the_twin_ends(file: Path) -> None:
     answers.keep_asking(stop)
     assert registry.get_sample_value("moorage_standing_answers_seconds") == 0
     assert registry.get_sample_value("moorage_survives", {"by": "node"}) == 1
+
+
+def test_no_defect_ends_the_rounds(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is no JSON, or an answer without its fields, leaves the other questions their answers."""
+    file.write_text("survive: [node, zone]\nnodesLike: [new-a]")
+    twin = AskedTwin(None, [str(SHOP)]).alone()
+    ask = twin.ask
+
+    def odd(question: Question, max_age: float | None = None) -> Answer:
+        answer = ask(question, max_age)
+        if "--survive=zone" in question.options or question.words == ("plan", "nodes"):
+            text = b"a banner\n{}" if question.words == ("plan", "nodes") else b"{}"
+            return answer._replace(output=answer.output._replace(stdout=text))
+        return answer
+
+    monkeypatch.setattr(twin, "ask", odd)
+    stop, registry = Event(), CollectorRegistry()
+    answers = StandingAnswers(twin, read_questions(str(file)), lambda: 7.0)
+    registry.register(answers)
+    assert answers.age() == "no round has ended yet"
+    moments = iter((RuntimeError("a defect"), None))
+
+    def moment() -> None:
+        error = next(moments)
+        if error is not None:
+            raise error
+        stop.set()
+
+    monkeypatch.setattr(twin, "moment", moment)
+    monkeypatch.setattr(stop, "wait", lambda seconds: None)
+    answers.keep_asking(stop)
+    value = registry.get_sample_value
+    assert value("moorage_survives", {"by": "node"}) == 1
+    assert value("moorage_survives", {"by": "zone"}) is None
+    for question in ("survive zone", "nodes like new-a", "round"):
+        assert value("moorage_unanswered_questions_total", {"question": question}) == 1
+    assert answers.age() == "the last round has ended 0 s ago"
 
 
 @pytest.mark.parametrize(

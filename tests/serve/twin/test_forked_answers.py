@@ -88,9 +88,14 @@ def test_what_is_beyond_a_limit_is_refused(
     assert refused.value.status == status
 
 
-def test_a_child_touches_no_file_process_or_server_of_its_machine(tmp_path: Path) -> None:
+def test_a_child_touches_no_file_process_or_server_of_its_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Names that it is given lead nowhere: it cannot tell whether there is a file."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "own").mkdir()
-    for name in ("own/data", "other"):
+    for name in ("own/data", "other", "code.py"):
         (tmp_path / name).write_text(name)
 
     def connect() -> object:
@@ -101,13 +106,20 @@ def test_a_child_touches_no_file_process_or_server_of_its_machine(tmp_path: Path
         lambda: (tmp_path / "own/data").write_text("changed"),
         lambda: (tmp_path / "own/../other").read_text(),
         lambda: Path("/proc/self/environ").read_text(),
+        lambda: (tmp_path / "code.py").read_text(),
+        lambda: Path("code.py").read_text(),
+        lambda: Path("nothing.py").read_text(),
+        lambda: os.listdir(tmp_path),
+        lambda: list(os.scandir(tmp_path)),
+        lambda: os.listdir(),
+        lambda: list(Path(".").iterdir()),
         lambda: os.remove(tmp_path / "other"),
         lambda: subprocess.run(["true"], check=False),
         connect,
     ]
 
     def work() -> int:
-        print((tmp_path / "own/data").read_text())
+        print((tmp_path / "own/data").read_text(), os.path.exists("other"))
         for attempt in attempts:
             try:
                 attempt()
@@ -116,7 +128,7 @@ def test_a_child_touches_no_file_process_or_server_of_its_machine(tmp_path: Path
         return 0
 
     assert run(work, None, tmp_path / "own").stdout.decode().split() == [
-        "own/data",
+        *("own/data", "False"),
         *["refused"] * len(attempts),
     ]
     assert (tmp_path / "own/data").read_text() == "own/data"

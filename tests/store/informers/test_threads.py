@@ -156,6 +156,26 @@ def test_an_informer_in_a_thread() -> None:
     assert informer.run_once() == 0
 
 
+def test_an_informer_in_a_thread_goes_on_after_a_handler_that_fails(caplog: pytest.LogCaptureFixture) -> None:
+    class Failing(Signals):
+        def on_add(self, obj: Any, is_in_initial_list: bool) -> None:
+            if obj.name == "a":
+                raise TypeError("a defect")
+            super().on_add(obj, is_in_initial_list)
+
+    store = ObjectStore()
+    for name in "ab":
+        store.create(pod(name))
+    informer: Informer[Pod] = Informer(store, Pod)
+    signals, stop = Failing("b"), Event()
+    informer.add_event_handler(signals)
+    thread = informer.run(stop)
+    assert signals.seen.wait(LIMIT)
+    stop.set()
+    finish(thread)
+    assert "a handler of Pod has failed" in caplog.text
+
+
 def test_an_informer_in_a_thread_goes_on_after_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
     class Refusing(ObjectStore):
         refusals = 3

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import pkgutil
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
@@ -87,8 +88,11 @@ class AskedTwin:
         max_age: float = 0.0,
     ) -> None:
         self._cluster, self._defaults = cluster, list(defaults)
+        files = [os.path.abspath(file) for file in files]  # an answer is worked out in another folder
         self._named = [word for file in (files or [DUMP]) for word in ("-f", file)] + ["-R"] * is_recursive
-        self._readable = [Path(one) for one in (*files, *(value for _, value in defaults))]
+        self._readable = [
+            Path(one) for one in (*files, *(value for _, value in defaults)) if os.path.isabs(one)
+        ]
         self.forks = Forks(limits or Limits())
         self._states = _States(cluster, partial(_prepare, cluster, self._defaults), max_age, self._readable)
         for name in _ROOMS:

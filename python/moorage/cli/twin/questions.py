@@ -6,6 +6,7 @@ whatever a command learns, a twin can be asked.
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -33,6 +34,7 @@ TYPES = {
 }
 """The media type of a form of ``-o``; of the others that of a text."""
 TEXT = "text/plain; charset=utf-8"
+_BETWEEN_WORDS = re.compile(r"[\s=,;:]+")
 _YES, _NO = ("", "true", "1"), ("false", "0")
 
 
@@ -199,13 +201,19 @@ def _written(parameter: click.Parameter, name: str, value: str) -> list[str]:
 
 
 def _refuse_files(name: str, value: str) -> None:
-    """Refuse a value that can only be the name of a file, or an address: a question reads neither. Also one
-    of several lines, as the command that repeats the answer is one."""
+    """Refuse a value with the name of a file elsewhere, or an address: a question reads neither, and a name
+    alone leads nowhere (`forked_answers`). Also one of several lines, as the command that repeats the answer
+    is one."""
     if not value.isprintable():
         raise InputError("must be text in one line", source=f"--{name}", obj=repr(shorten(value, 40)))
-    if value.startswith(("/", "~")) or "://" in value or ".." in value.split("/"):
+    words = _BETWEEN_WORDS.split(value)
+    if "://" in value or any(map(_is_path, words)):
         hint = "names a file; send its content as the body, and give - in its place"
         raise InputError(hint, source=f"--{name}", obj=repr(shorten(value, 40)))
+
+
+def _is_path(word: str) -> bool:
+    return word.startswith(("/", "~")) or not {".", ".."}.isdisjoint(word.split("/"))
 
 
 def _values(options: Sequence[str]) -> set[str]:

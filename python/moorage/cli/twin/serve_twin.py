@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
+from functools import partial
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
@@ -27,9 +29,12 @@ from moorage.cli.options.serving import (
 from moorage.errors import located
 
 if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
     from moorage.serve.twin import FollowedCluster
 
     from .asked_twin import AskedTwin
+    from .standing_questions import StandingAnswers
 
 logger = logging.getLogger("moorage.serve")
 
@@ -107,6 +112,7 @@ OF_QUESTIONS = (
     *("types_file", "groups_file", "group_sizes", "validate", "namespace", "admission", "like_siblings"),
 )
 """Parameters that every question gets."""
+_FILES_OF_QUESTIONS = ("config", "types_file", "groups_file")
 
 
 def serve_twin(options: Mapping[str, Any], stop: Event) -> None:
@@ -124,6 +130,8 @@ def serve_twin(options: Mapping[str, Any], stop: Event) -> None:
     ApiError
         The server has refused, and the event is set.
     """
+    from prometheus_client import generate_latest
+
     from moorage.serve.twin import TwinServer
     from moorage.serve.web_server import LOOPBACK
 
@@ -147,7 +155,12 @@ def serve_twin(options: Mapping[str, Any], stop: Event) -> None:
         )
     with ExitStack() as stack:
         twin, cluster = asked_twin(options, stop, stack)
-        alive, ready = ({}, {}) if cluster is None else cluster.checks()
+        alive, ready = ({}, {}) if cluster is None else map(dict, cluster.checks())
+        metrics = _metrics(cluster)
+        if options["standing"] is not None:
+            answers, asker = _standing_answers(options["standing"], twin, stop, stack)
+            metrics.register(answers)
+            alive["questions"], ready["questions"] = asker.is_alive, answers.age
         review = delegated_authorization(options, stack, names_server(options)) if is_open else None
         with located(OSError, source=f"--bind-address {address}, --port {options['port']}, --tls-cert-file"):
             server = TwinServer(
@@ -158,7 +171,7 @@ def serve_twin(options: Mapping[str, Any], stop: Event) -> None:
                 page=page_files(),
                 alive=alive,
                 ready=ready,
-                metrics=_metrics(options, twin, cluster, stop, stack),
+                metrics=partial(generate_latest, metrics),
                 max_body=options["max_body"],
             )
         stack.callback(server.close)
@@ -224,41 +237,38 @@ def asked_twin(
     twin = AskedTwin(cluster, defaults=defaults, limits=limits, max_age=options["max_age"])
     if not cluster.await_lists(stop):
         raise UnreachableError("stopped before the cluster was listed")
-    follower = Thread(target=cluster.follow, args=(stop,), name="twin", daemon=True)
-    follower.start()
-    stack.callback(follower.join)
+    stack.callback(cluster.start(stop).join)
     stack.callback(stop.set)
     stack.callback(client.arrivals.wake)
     return twin, cluster
 
 
-def _metrics(
-    options: Mapping[str, Any],
-    twin: AskedTwin,
-    cluster: FollowedCluster | None,
-    stop: Event,
-    stack: ExitStack,
-) -> Callable[[], bytes]:
-    """Begin to ask the standing questions; return what renders all metrics."""
-    from prometheus_client import CollectorRegistry, generate_latest
+def _metrics(cluster: FollowedCluster | None) -> CollectorRegistry:
+    """Return what has the metrics of a cluster that is followed."""
+    from prometheus_client import CollectorRegistry
 
     registry = CollectorRegistry()
     if cluster is not None:
         registry.register(cluster.metrics)
         if cluster.bindings is not None:
             registry.register(cluster.bindings)
-    if options["standing"] is not None:
-        from .standing_questions import StandingAnswers, read_questions
+    return registry
 
-        alone = twin.alone()
-        answers = StandingAnswers(alone, read_questions(options["standing"]))
-        registry.register(answers)
-        asker = Thread(target=answers.keep_asking, args=(stop,), name="questions", daemon=True)
-        asker.start()
-        stack.callback(asker.join)
-        stack.callback(alone.forks.end)
-        stack.callback(stop.set)
-    return lambda: generate_latest(registry)
+
+def _standing_answers(
+    file: str, twin: AskedTwin, stop: Event, stack: ExitStack
+) -> tuple[StandingAnswers, Thread]:
+    """Begin to ask the standing questions of a file; also return the thread that asks them."""
+    from .standing_questions import StandingAnswers, read_questions
+
+    alone = twin.alone()
+    answers = StandingAnswers(alone, read_questions(file))
+    asker = Thread(target=answers.keep_asking, args=(stop,), name="questions", daemon=True)
+    asker.start()
+    stack.callback(asker.join)
+    stack.callback(alone.forks.end)
+    stack.callback(stop.set)
+    return answers, asker
 
 
 def _is_given(name: str) -> bool:
@@ -279,4 +289,6 @@ def _defaults(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         if isinstance(value, bool):
             option, value = (parameter.opts if value else parameter.secondary_opts)[0], "true"
         text = ",".join(value) if isinstance(value, tuple) else str(value)
+        if name in _FILES_OF_QUESTIONS and os.path.exists(text):
+            text = os.path.abspath(text)  # an answer is worked out in another folder
         yield option.lstrip("-"), text

@@ -7,6 +7,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -14,9 +15,8 @@ from typing import Any
 import msgspec
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from moorage.errors import InputError
+from moorage.errors import InputError, MoorageError
 from moorage.objects.read.yaml_reader import read_yaml
-from moorage.serve.twin import TwinRefusalError
 
 from .asked_twin import AskedTwin
 
@@ -120,70 +120,84 @@ class StandingAnswers:
         self._versions: Mapping[str, str] | None = None
 
     def keep_asking(self, stop: Event) -> None:
-        """Ask in rounds until an event is set."""
+        """Ask in rounds until an event is set, whatever a round ends with."""
         while not stop.is_set():
-            moment = self._twin.moment()
-            versions = None if moment is None else moment.versions
-            if versions is None or versions != self._versions:
-                self.ask_all()
-                self._versions = versions
-            self._asked = self._clock()
+            with self._counted("round"):
+                moment = self._twin.moment()
+                versions = None if moment is None else moment.versions
+                if versions is None or versions != self._versions:
+                    self.ask_all()
+                    self._versions = versions
+                self._asked = self._clock()
             stop.wait(self._questions.seconds)
+
+    def age(self) -> str:
+        """Return how long ago the last round has ended; a line of ``/readyz?verbose``."""
+        if self._asked is None:
+            return "no round has ended yet"
+        return f"the last round has ended {self._clock() - self._asked:.0f} s ago"
 
     def ask_all(self) -> None:
         """Ask each question once."""
         values: dict[str, dict[str, float]] = {name: {} for name in GAUGES}
         for name, template in self._questions.templates.items():
-            body = b"" if template.manifest is None else json.dumps(template.manifest).encode()
-            pod = [("pod", template.pod or "-")]
-            if (found := self._ask(f"template {name}", "capacity", pod, body)) is not None:
-                values["moorage_fits"][name] = found["count"]
-                if template.largest_gang:
-                    most = min(template.largest_gang, found["count"])
-                    values["moorage_largest_gang"][name] = self._largest_gang(name, pod, body, most)
+            with self._counted(f"template {name}"):
+                self._ask_template(name, template, values)
         for by in self._questions.survive:
-            if (found := self._ask(f"survive {by}", "check", [("survive", by)])) is not None:
-                survival = found["survival"]
+            with self._counted(f"survive {by}"):
+                survival = self._ask("check", [("survive", by)])["survival"]
                 values["moorage_survives"][by] = float(survival["survived"])
                 lost = (len(loss["lost"]) for loss in survival["losses"])
                 values["moorage_lost_pods"][by] = max(lost, default=0)
         for like in self._questions.nodes_like:
-            found = self._ask(f"nodes like {like}", "plan/nodes", [("like", like)])
-            if found is not None and found["status"] == "found":
-                values["moorage_nodes_needed"][like] = found["nodes"]
-        if (found := self._ask("coming nodes", "check", [])) is not None and "newNodes" in found:
-            coming = found["newNodes"]
-            values["moorage_coming_nodes"][""] = len(coming["nodes"])
-            if coming["pricePerHour"] is not None:
-                values["moorage_coming_price"][""] = coming["pricePerHour"]
+            with self._counted(f"nodes like {like}"):
+                needed = self._ask("plan/nodes", [("like", like)])
+                if needed["status"] == "found":
+                    values["moorage_nodes_needed"][like] = needed["nodes"]
+        with self._counted("coming nodes"):
+            if (coming := self._ask("check", []).get("newNodes")) is not None:
+                values["moorage_coming_nodes"][""] = len(coming["nodes"])
+                if coming["pricePerHour"] is not None:
+                    values["moorage_coming_price"][""] = coming["pricePerHour"]
         self._values = values
 
-    def _largest_gang(self, name: str, pod: Query, body: bytes, most: int) -> int:
-        """Return the largest gang that fits, by bisection: one that fits has room for each smaller one."""
-        fits, too_many = 0, most + 1
+    def _ask_template(self, name: str, template: Template, values: dict[str, dict[str, float]]) -> None:
+        """Ask how many replicas fit, and which gang does: by bisection, as one that fits has room for each
+        smaller one."""
+        body = b"" if template.manifest is None else json.dumps(template.manifest).encode()
+        pod = [("pod", template.pod or "-")]
+        count = self._ask("capacity", pod, body)["count"]
+        values["moorage_fits"][name] = count
+        if not template.largest_gang:
+            return
+        fits, too_many = 0, min(template.largest_gang, count) + 1
         while too_many - fits > 1:
             size = (fits + too_many) // 2
-            gang = [("gang", str(size)), ("max-limit", "1")]
-            found = self._ask(f"gang of {name}", "capacity", [*pod, *gang], body)
-            if found is not None and found["rounds"]:
+            if self._ask("capacity", [*pod, ("gang", str(size)), ("max-limit", "1")], body)["rounds"]:
                 fits = size
             else:
                 too_many = size
-        return fits
+        values["moorage_largest_gang"][name] = fits
 
-    def _ask(self, what: str, path: str, query: Query, body: bytes = b"") -> dict[str, Any] | None:
-        """Return the document of an answer; None where there is none, which is logged."""
+    def _ask(self, path: str, query: Query, body: bytes = b"") -> dict[str, Any]:
+        """Return the document of an answer; an InputError says why there is none."""
+        output = self._twin.ask(self._twin.question(path, query, body)).output
+        if output.code not in (0, 1):
+            raise InputError(output.stderr.strip())
+        document: dict[str, Any] = json.loads(output.stdout)
+        return document
+
+    @contextmanager
+    def _counted(self, what: str) -> Iterator[None]:
+        """Log and count whatever ends the block: the thread has other questions to ask."""
         try:
-            output = self._twin.ask(self._twin.question(path, query, body)).output
-            if output.code in (0, 1):
-                document: dict[str, Any] = json.loads(output.stdout)
-                return document
-            why = output.stderr.strip()
-        except (InputError, TwinRefusalError) as error:
-            why = str(error)
-        self._failures[what] += 1
-        logger.warning("a standing question has no answer: question=%r error=%s", what, why)
-        return None
+            yield
+        except Exception as error:
+            self._failures[what] += 1
+            told = None if isinstance(error, MoorageError) else error  # another one is a defect
+            logger.warning(
+                "a standing question has no answer: question=%r error=%s", what, error, exc_info=told
+            )
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metric families (prometheus_client's interface of collectors)."""

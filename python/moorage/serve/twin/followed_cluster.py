@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping
 from operator import attrgetter
-from threading import Event, RLock
+from threading import Event, RLock, Thread
 from typing import Any, NamedTuple
 
 from moorage.objects import Object, Pod
@@ -72,6 +72,7 @@ class FollowedCluster:
     def __init__(self, client: ApiClient, bindings: PredictedBindings | None = None) -> None:
         self.client, self.lock, self.metrics = client, RLock(), LiveMetrics(client)
         self.bindings, self.changes = bindings, 0
+        self._follower: Thread | None = None
         factory = InformerFactory(client) if bindings is None else bindings.scheduler.informers
         self.informers: dict[type[Object], Informer[Any]] = {
             kind: factory.informer(kind) for kind in kinds_of_clusters()
@@ -98,6 +99,12 @@ class FollowedCluster:
                 self.bindings.settle()
         self.metrics.has_stepped()
 
+    def start(self, stop: Event) -> Thread:
+        """Return a thread that has begun to `follow`."""
+        self._follower = Thread(target=self.follow, args=(stop,), name="twin", daemon=True)
+        self._follower.start()
+        return self._follower
+
     def follow(self, stop: Event) -> None:
         """Apply events as they arrive, until an event is set."""
         seen = -1
@@ -105,9 +112,10 @@ class FollowedCluster:
             seen = self.client.arrivals.wait(seen, LOOK)
             try:
                 self.apply_news()
-            except ApiError as error:
+            except Exception as error:
                 self.metrics.failed_steps += 1
-                logger.warning("the cluster is not followed now: error=%s", error)
+                told = None if isinstance(error, ApiError) else error  # another one is a defect
+                logger.warning("the cluster is not followed now: error=%s", error, exc_info=told)
 
     def is_listed(self) -> bool:
         """Whether all kinds were listed, but for optional ones that cannot be."""
@@ -158,4 +166,9 @@ class FollowedCluster:
             return self.is_listed() and all(one is None or now - one <= UNREADABLE_LIMIT for one in since)
 
         checks = follower_checks(self.client, self.metrics)
-        return {"steps": checks["steps"]}, {**checks, "kinds": are_readable}
+        alive = {"steps": checks["steps"], "follower": self._follows}
+        return alive, {**alive, **checks, "kinds": are_readable}
+
+    def _follows(self) -> bool:
+        """Whether the thread lives, where there is to be one."""
+        return self._follower is None or self._follower.is_alive()

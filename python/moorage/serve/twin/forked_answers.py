@@ -48,7 +48,8 @@ PATIENCE, IDLE = 600.0, 300.0
 Work = Callable[[Sequence[str]], int]
 """Answers a question, which is the arguments of a command, and returns the exit code."""
 _WRITES = os.O_WRONLY | os.O_RDWR
-_CODE = (".py", ".pyc", ".so")
+_NOWHERE = "/proc/self/fdinfo"
+"""Where an answer is worked out: a folder in which no name that a question may give leads to a file."""
 
 
 class TwinRefusalError(MoorageError):
@@ -233,7 +234,8 @@ def _prepare_and_fork(control: socket.socket, prepare: Callable[[], Work], files
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         _close_all_but(control.fileno())
         code = Path(__file__).resolve().parents[2]
-        own = [sys.prefix, sys.base_prefix, *map(str, (code, *files))]
+        modules = [path for path in sys.path if path not in ("", os.getcwd())]
+        own = (sys.prefix, sys.base_prefix, *modules, code, *files)
         guard = _Guard((*_READABLE, *map(os.path.abspath, own)))
         answer = prepare()
         gc.collect()
@@ -292,6 +294,7 @@ def _answer(work: Callable[[], int], limits: Limits, handles: Sequence[int], gua
     try:
         _take_streams(handles)
         _limit(limits)
+        os.chdir(_NOWHERE)
         sys.addaudithook(guard.refuse)
         code = work()
         sys.stdout.flush()
@@ -339,15 +342,13 @@ class _Guard(NamedTuple):
 
     def refuse(self, event: str, arguments: tuple[Any, ...]) -> None:
         """Raise a PermissionError about an audit event."""
-        if event == "open":
-            path, _, flags = arguments
-            if not isinstance(path, int) and (flags & _WRITES or not self._may_read(os.path.abspath(path))):
+        if event in ("open", "os.listdir", "os.scandir"):
+            path, flags = arguments[0] or "", arguments[2] if event == "open" else 0
+            if not isinstance(path, int) and (flags & _WRITES or not self._may_read(path)):
                 raise PermissionError(13, "a question may not name files; send a manifest, and write -")
         elif event.startswith(_SHUT) and (event, *arguments[1:2]) != ("subprocess.Popen", [*SOLVER]):
             raise PermissionError(13, f"an answer may not call {event}")
 
     def _may_read(self, path: str | bytes) -> bool:
-        text = os.fsdecode(path)
-        return text.endswith(_CODE) or any(
-            text == one or text.startswith(f"{one.rstrip('/')}/") for one in self.readable
-        )
+        text = os.path.normpath(os.fsdecode(path))
+        return any(text == one or text.startswith(f"{one.rstrip('/')}/") for one in self.readable)

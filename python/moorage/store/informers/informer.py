@@ -398,6 +398,9 @@ class Informer(Generic[T]):
                 except ApiError as error:
                     logger.warning("%s cannot be listed: %s", self._struct.__name__, error)
                     stop.wait(RETRY)
+                except Exception:
+                    logger.exception("a handler of %s has failed", self._struct.__name__)
+                    continue  # what it was told is dropped, and the rest is pending
                 if self._watch is not None:
                     self._watch.wait()
 

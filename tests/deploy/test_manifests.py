@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 from tests.house.source import ROOT
 from tests.serve.test_live_scheduler import Clock, node, pod, until
 from tests.store.api.conftest import client as client
@@ -21,6 +23,7 @@ from tests.store.api.conftest import store as store
 from tests.store.api.test_engine_over_wire import LIMIT, fill
 from tests.store.api.wire_server import WireServer
 
+from building.environment import pins, wanted
 from moorage import __version__
 from moorage.cli.commands.live_command import extender, scheduler, twin
 from moorage.cli.twin.standing_questions import GAUGES, read_questions
@@ -421,6 +424,19 @@ def test_each_alert_is_explained() -> None:
     for name in expressions():
         if name.startswith("Moorage"):
             assert name in text
+
+
+def test_the_image_has_hashes_of_what_it_installs() -> None:
+    """`make image-requirements` makes the file anew."""
+    text = (DEPLOY / "requirements.txt").read_text()
+    versions = dict(re.findall(r"^([\w.-]+)==(\S+)", text, re.MULTILINE))
+    pinned = {canonicalize_name(pin.partition("==")[0]): pin.partition("==")[2] for pin in pins()}
+    assert {canonicalize_name(Requirement(one).name) for one in wanted(["cli", "kube"])} <= versions.keys()
+    assert {name: pinned[name] for name in versions if name in pinned} == {
+        name: version for name, version in versions.items() if name in pinned
+    }
+    blocks = re.split(r"^(?=[\w.-]+==)", text, flags=re.MULTILINE)[1:]
+    assert [block.split("==")[0] for block in blocks if "--hash=sha256:" not in block] == []
 
 
 def test_the_image_has_the_extras_and_no_rights() -> None:

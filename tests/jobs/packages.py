@@ -63,6 +63,30 @@ def extras() -> None:
     python("-m", "tests.package.extras", made("wheel"))
 
 
+@job("10 min", packages=["uv"], nightly=True)
+def oldest() -> None:
+    """The suite with the oldest versions of dependencies and extras that pyproject.toml allows"""
+    python("-m", "tests.package.versions", "oldest")
+
+
+@job("10 min", packages=["uv"], nightly=True)
+def newest() -> None:
+    """The suite with the newest versions of dependencies and extras, as pip installs them today"""
+    python("-m", "tests.package.versions", "newest")
+
+
+@job("1 min", packages=["uv"])
+def image_requirements() -> None:
+    """deploy/requirements.txt: what the image installs, in the versions of constraints.txt, with hashes"""
+    python("-m", "tests.package.image_requirements")
+
+
+@job("1 min")
+def image_digest() -> None:
+    """Pins the base image in deploy/Dockerfile and deploy/ci/gitlab.yml by the digest of its tag"""
+    python("-m", "tests.package.image_digest")
+
+
 def build_wheels(*options: str) -> None:
     """Build wheels for each interpreter of PYTHONS and each architecture of MACHINES."""
     machines = ["--machines", given("MACHINES")] if given("MACHINES") else []

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -56,16 +57,18 @@ def commands() -> list[list[str]]:
     found = [
         shlex.split(line) for line in re.findall(r"^RUN (?:--mount=\S+ +)?(pip .*)$", joined, re.MULTILINE)
     ]
-    assert [one[:2] for one in found] == [["pip", "wheel"], ["pip", "install"]], found
+    assert [one[1] for one in found] == ["download", "install", "wheel", "install"], found
     return found
 
 
 def install(wheel: Path, folder: Path) -> Path:
-    """Carry out the two stages; returns the folder of the programs that the image has."""
-    for stage, command in zip(("build", "image"), commands(), strict=True):
+    """Carry out the two stages, but for the wheel; returns the folder of the programs that the image has."""
+    download, _, _, install = commands()
+    (folder / "wheels").mkdir()
+    shutil.copy(wheel, folder / "wheels")
+    for stage, command in (("build", download), ("image", install)):
         subprocess.run([sys.executable, "-m", "venv", str(folder / stage)], check=True)
         given = [one.replace("/wheels", f"{folder}/wheels") for one in command[1:]]
-        given = [re.sub(r"^\.(?=\[)", str(wheel), one) for one in given]
         pip = [str(folder / stage / "bin/python"), "-m", "pip", "--quiet", "--disable-pip-version-check"]
         subprocess.run([*pip, *given], cwd=ROOT, check=True)
     return folder / "image/bin"

@@ -398,7 +398,7 @@ def removed(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[list[s
     check(*arguments)
     lines = capsys.readouterr().out.partition("\n\n")[0].splitlines()[1:]
     check(*arguments, "-o", "json")
-    told = [line for line in lines if not line.startswith(("why: ", "changes: "))]
+    told = [line for line in lines if not line.startswith(("why: ", "changes: ", "rests on: "))]
     return told, json.loads(capsys.readouterr().out)["removed"]
 
 

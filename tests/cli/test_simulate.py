@@ -171,7 +171,8 @@ def test_summary_leaves_out_the_rows(dump: str, capsys: pytest.CaptureFixture[st
     simulate("-f", dump, "--summary")
     assert capsys.readouterr().out == f"{TABLE.partition(chr(10))[0]}\n\n{TABLE.split(chr(10) * 2, 3)[3]}"
     simulate("-f", dump, "--summary", "-o", "json")
-    fields = ["apiVersion", "kind", "summary", "release", "newPods", "leftOut", "warnings"]
+    fields = ["apiVersion", "kind", "evictions", "restsOn", "summary"]
+    fields += ["release", "newPods", "leftOut", "warnings"]
     assert list(json.loads(capsys.readouterr().out)) == fields
 
 

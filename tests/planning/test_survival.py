@@ -172,6 +172,7 @@ def test_the_table_and_the_document_have_the_losses() -> None:
         "withinBudgets": False,
         "isCompared": False,
         "grows": False,
+        "detaches": False,
         "survived": False,
         "losses": [{"domains": ["a"], "nodes": 1, "pods": 1, "lost": [lost_pod]}],
         "searched": {"atOnce": 1, "sets": 0, "possible": 0, "worst": 0},

@@ -11,6 +11,7 @@ from moorage.errors import InputError
 from moorage.objects import Namespace, Object
 from moorage.objects.workloads.naming import stable_uid
 from moorage.objects.workloads.ownership import has_made_up_uid
+from moorage.scheduler import ScheduleResult
 from moorage.store import NotFoundError, ObjectClient, kind_named
 from moorage.tables import Table, Tabular
 
@@ -25,6 +26,8 @@ class Change(Struct, Tabular, frozen=True):
     created, changed, deleted : tuple of str
     kept : dict of str to str
         What a change has left as it is, such as pods on a drained node, each with the reason.
+    preempted : dict of str to str
+        Those of the deleted pods that were evicted for others, each with ``namespace/name`` of the other.
     notes : tuple of str
         Sentences: what moorage does not know of the objects that it made.
     """
@@ -33,6 +36,7 @@ class Change(Struct, Tabular, frozen=True):
     changed: tuple[str, ...] = ()
     deleted: tuple[str, ...] = ()
     kept: dict[str, str] = {}
+    preempted: dict[str, str] = {}
     notes: tuple[str, ...] = ()
 
     __repr__ = Tabular.__repr__
@@ -53,12 +57,13 @@ class Change(Struct, Tabular, frozen=True):
         Returns
         -------
         Table
-            Columns field (of this object), name, and reason (of what is kept).
+            Columns field (of this object), name, and reason (of what is kept), or who preempted it.
         """
         rows: list[tuple[str, str, str | None]] = []
         for field in ("created", "changed", "deleted"):
             rows += [(field, name, None) for name in getattr(self, field)[:limit]]
         rows += [("kept", name, why) for name, why in self.kept.items()]
+        rows += [("preempted", name, by) for name, by in self.preempted.items()]
         rows += [("notes", note, None) for note in self.notes]
         names = ("field", "name", "reason")
         return Table({name: [row[at] for row in rows[:limit]] for at, name in enumerate(names)})
@@ -72,6 +77,12 @@ class Change(Struct, Tabular, frozen=True):
         """Pods that prevent a drain from being complete: those that stay for another reason than that they
         belong to the node, as pods of DaemonSets and mirror pods do."""
         return {name: why for name, why in self.kept.items() if why not in (DAEMON, MIRROR)}
+
+
+def preemptions(result: ScheduleResult) -> Change:
+    """Return as a change the pods that a run has evicted for others."""
+    preempted = {f"Pod {key}": eviction.by for key, eviction in result.evicted.items()}
+    return Change(deleted=tuple(preempted), preempted=preempted)
 
 
 DAEMON, MIRROR = "pod of a DaemonSet", "mirror pod"

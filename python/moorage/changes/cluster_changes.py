@@ -31,7 +31,7 @@ from moorage.store import ApiError, ObjectClient, kind_named, parse_reference
 from . import apply_objects, node_changes, requested_resources
 from . import drain as draining
 from .autoscaled_replicas import SCALABLE, Bound, scale_to
-from .change import Change, full_name
+from .change import Change, full_name, preemptions
 from .node_copies import parse_copy
 from .requested_resources import RequestFile, ResourceRequest, read_requests
 from .restarts import RESTARTABLE, restarted
@@ -121,13 +121,13 @@ def restart(scheduler: SchedulerParts, reference: str) -> Change:
 
 def restart_all(scheduler: PodScheduler) -> Change:
     """Restart all workloads, each after a run has placed the pods of the one before."""
-    changed, evicted = list[str](), dict[str, None]()
+    changed, preempted = list[str](), dict[str, str]()
     for struct in RESTARTABLE:
         objects: list[Any] = scheduler.client.list(struct)[0]
         for obj in sorted(objects, key=lambda obj: obj.key):
             changed += restart(scheduler, f"{obj.kind}/{obj.namespace}/{obj.name}").changed
-            evicted |= dict.fromkeys(f"Pod {key}" for key in scheduler.run().evicted)
-    return Change(changed=tuple(changed), deleted=tuple(evicted))
+            preempted |= preemptions(scheduler.run()).preempted
+    return Change(changed=tuple(changed), deleted=tuple(preempted), preempted=preempted)
 
 
 def autoscale_to(scheduler: SchedulerParts, bound: Bound) -> Change:

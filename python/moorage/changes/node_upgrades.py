@@ -11,7 +11,7 @@ from moorage.errors import InputError
 from moorage.objects import Pod
 from moorage.scheduler.scheduler import PodScheduler
 
-from .change import Change
+from .change import Change, preemptions
 from .cluster_changes import add_nodes, drain, evict, remove_nodes
 from .selection import select_nodes
 
@@ -43,7 +43,7 @@ def _empty(scheduler: PodScheduler, node: str) -> tuple[list[Change], dict[str, 
     """
     parts = [drain(scheduler, node)]
     while True:
-        parts.append(Change(deleted=tuple(f"Pod {key}" for key in scheduler.run().evicted)))
+        parts.append(preemptions(scheduler.run()))
         kept = parts[-2].unfinished
         if not kept or not parts[-2].deleted:
             return parts, kept
@@ -58,4 +58,5 @@ def _together(parts: Sequence[Change]) -> Change:
         return tuple(dict.fromkeys(chain.from_iterable(getattr(part, field) for part in parts)))
 
     created, changed, deleted, notes = map(all_of, ("created", "changed", "deleted", "notes"))
-    return Change(created, changed, deleted, notes=notes)
+    preempted = dict(chain.from_iterable(part.preempted.items() for part in parts))
+    return Change(created, changed, deleted, preempted=preempted, notes=notes)

@@ -19,6 +19,7 @@ from moorage.autoscaling.scaling_rounds import grow
 from moorage.changes.cluster_changes import remove_nodes
 from moorage.changes.drain import NO_CONTROLLER
 from moorage.changes.selection import NAME, get, parsed
+from moorage.controllers.workloads.attach_detach_controller import COMES_FREE, NOT_STARTED
 from moorage.controllers.workloads.awaited_pods import why_awaited
 from moorage.errors import InputError, located, number_of, shorten
 from moorage.objects import Namespace, PodDisruptionBudget
@@ -56,7 +57,8 @@ class LostPod(Struct, frozen=True):
     reason : str
     problem : str
         The reason in a word, as in ``moorage check``: "unschedulable"; "waiting", "refused", "gated" or
-        "other-scheduler", of a pod that is not tried; "evicted" where no controller makes it again.
+        "other-scheduler", of a pod that is not tried; "not-started" where its volume is attached to another
+        node than its own; "evicted" where no controller makes it again.
     as_before : bool
         Whether no more pods of its workload have no place than after this loss before a change.
     """
@@ -136,6 +138,8 @@ class Survival(Tabular):
         Whether the losses were compared with those before a change.
     grows : bool
         Whether NodePools and node groups have nodes come after a loss.
+    detaches : bool
+        Whether volumes have to come free from lost nodes.
     """
 
     by: str
@@ -150,6 +154,7 @@ class Survival(Tabular):
     within_budgets: bool = False
     is_compared: bool = False
     grows: bool = False
+    detaches: bool = False
 
     def __bool__(self) -> bool:
         return not any(loss.is_worse for loss in self.losses)
@@ -165,6 +170,7 @@ class Survival(Tabular):
         text += f"; for pods of {self.only}" if self.only else ""
         text += "; pods may be lost while their PodDisruptionBudgets hold" if self.within_budgets else ""
         text += "; nodes come after a loss" if self.grows else ""
+        text += f"; volumes leave a lost node {COMES_FREE}" if self.detaches else ""
         return text + ("; compared with the same losses before the change" if self.is_compared else "")
 
     def headline(self) -> str:
@@ -211,7 +217,7 @@ class Survival(Tabular):
         several = {"atOnce": self.at_once, "sets": self.sets, "possible": self.possible, "worst": self.worst}
         head = {"by": self.by, "domains": self.domains, "withoutLabel": self.without_label}
         asked = {"only": self.only, "withinBudgets": self.within_budgets, "isCompared": self.is_compared}
-        asked["grows"] = self.grows
+        asked |= {"grows": self.grows, "detaches": self.detaches}
         return head | asked | {"survived": bool(self), "losses": losses, "searched": several}
 
 
@@ -252,7 +258,7 @@ def survive(scheduler: PodScheduler, question: SurvivalQuestion) -> Survival:
     found.sort(key=lambda loss: (not loss.is_worse, -len(loss.lost)))  # stable: equal ones in list order
     numbers = at_once, sets, possible, worst
     asked = question.only, question.within_budgets, question.before is not None, question.growth is not None
-    return Survival(label, len(domains), without, tuple(found), *numbers, *asked)
+    return Survival(label, len(domains), without, tuple(found), *numbers, *asked, trial.detaches)
 
 
 def _compared(losses: list[Loss], trial: _Trial, scheduler: PodScheduler) -> list[Loss]:
@@ -325,6 +331,8 @@ class _Trial:
     ----------
     waiting : Counter of str
         Number of pods without a node before any loss, by workload; only where losses are compared.
+    detaches : bool
+        Whether volumes had to come free from lost nodes.
     """
 
     scheduler: PodScheduler
@@ -332,6 +340,7 @@ class _Trial:
     question: SurvivalQuestion
     label: str
     waiting: Counter[str] = field(init=False)
+    detaches: bool = field(init=False, default=False)
     _growth: Growth | None = field(init=False, default=None)
     _is_asked: Callable[[Pod], bool] = field(init=False)
     _before: set[str] = field(init=False)
@@ -471,6 +480,13 @@ class _Trial:
         for key, why in result.skipped.items():
             if key not in self._before:
                 yield key, f"not scheduled: {why}", problem_of(why)
+        controllers = self.scheduler.controllers
+        if controllers is not None and (attachments := controllers.attachments).holders:
+            self.detaches = self.detaches or bool(attachments.lost)
+            for key, node in result.placements.items():
+                pod = self.scheduler.client.get(Pod, *key.split("/")[::-1])
+                if why := attachments.multi_attach_error(pod, node):
+                    yield key, why, NOT_STARTED
 
     def _not_made(self) -> list[tuple[Pod, str, str]]:
         """Return the pods that controllers cannot make now, why, and this in a word."""

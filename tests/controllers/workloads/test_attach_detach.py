@@ -11,8 +11,9 @@ from tests.conftest import NIGHTLY
 from tests.controllers.workloads.make import machine, scheduler, template
 from tests.objects.make import make, owned, pod, workload
 
-from moorage import Scheduler
+from moorage import Scheduler, edit
 from moorage.objects import CSINode, Object, PersistentVolumeClaim, Pod, VolumeAttachment
+from moorage.objects.workloads.ownership import is_healthy
 
 DRIVER = "disk.example.com"
 SEEDS = range(200 if NIGHTLY else 12)
@@ -185,6 +186,92 @@ def test_transactions_and_forks_have_attachments_of_their_own() -> None:
     one.drain("a")
     one.run()
     assert attached(one) == {("b", "v0"), ("b", "v1")}
+
+
+# ---- volumes of one node at a time -------------------------------------------------------------------------
+
+
+def waits(one: Scheduler) -> set[str]:
+    """The pods that their volume keeps from starting."""
+    assert one.controllers is not None
+    error = one.controllers.attachments.multi_attach_error
+    return {each.name for each in one.client.list(Pod)[0] if error(each, each.spec.node_name)}
+
+
+def ready(one: Scheduler) -> set[str]:
+    return {each.name for each in one.client.list(Pod)[0] if is_healthy(each)}
+
+
+def shared(*on: str, status: Any = None) -> Scheduler:
+    """Pods on nodes that share a claim."""
+    users = [user(f"p{at}", "c", nodeName=node) for at, node in enumerate(on)]
+    running = [edit(each, {"status": status or {"phase": "Running"}}) for each in users]
+    return scheduler(*map(machine, "abc"), *disk("v", "c"), *running)
+
+
+def test_a_pod_starts_when_its_volume_has_left_the_other_node() -> None:
+    one = shared("a", "a")
+    one.apply(user("q", "c", nodeSelector={"kubernetes.io/hostname": "b"}))
+    one.apply(user("r", "c", nodeSelector={"kubernetes.io/hostname": "a"}))
+    one.run()
+    assert waits(one) == {"q"}
+    assert ready(one) == {"p0", "p1", "r"}
+    for name in ("p0", "p1"):
+        one.delete(f"pod/{name}")
+        one.run()
+        assert waits(one) == {"q"}
+    one.delete("pod/r")
+    one.run()
+    assert waits(one) == set()
+    assert ready(one) == {"q"}
+
+
+def test_waiting_is_undone_and_the_same_in_a_fork() -> None:
+    one = shared("a")
+    with one.transaction():
+        one.apply(user("q", "c", nodeSelector={"kubernetes.io/hostname": "b"}))
+        one.run()
+        assert waits(one) == {"q"}
+    one.delete("pod/p0")
+    one.apply(user("q", "c", nodeSelector={"kubernetes.io/hostname": "b"}))
+    branch = one.fork()
+    branch.run()
+    one.run()
+    assert waits(one) == waits(branch) == set()
+
+
+def test_pods_that_run_are_left_alone_and_those_that_start_elsewhere_wait() -> None:
+    one = shared("a", "b")
+    one.run()
+    assert ready(one) == {"p0", "p1"}
+    starting = {"phase": "Pending", "conditions": [{"type": "Ready", "status": "False"}]}
+    one = scheduler(
+        *map(machine, "ab"),
+        *disk("v", "c"),
+        edit(user("p0", "c", nodeName="a"), {"status": {"phase": "Running"}}),
+        edit(user("p1", "c", nodeName="b"), {"status": starting}),
+    )
+    one.run()
+    assert (waits(one), ready(one)) == ({"p1"}, {"p0"})
+    one.delete("pod/p0")
+    one.run()
+    assert (waits(one), ready(one)) == (set(), {"p1"})
+
+
+def test_a_drain_waits_for_a_volume_whose_other_pod_has_a_budget() -> None:
+    """Both pods use one volume: the first one does not become ready elsewhere, so the second one stays."""
+    claims = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}
+    web = workload("ReplicaSet", "web", {"replicas": 2, "template": template("web", "100m", **claims)})
+    budget = make(
+        "PodDisruptionBudget", "web", {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}}
+    )
+    one = scheduler(machine("a"), web, budget, *disk("v", "c"))
+    one.add_nodes(1, like="a")
+    assert one.drain("a").unfinished
+    one.run()
+    (left,) = (each for each in one.client.list(Pod)[0] if each.spec.node_name == "a")
+    assert len(waits(one)) == 1
+    assert one.evict([left]).kept
 
 
 # ---- random histories --------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -22,6 +22,7 @@ from moorage.cli.options.inputs import (
 from moorage.cli.options.new_node_options import (
     coming_nodes,
     is_asked_to_grow,
+    is_given,
     known_groups,
     new_node_options,
     no_new_nodes,
@@ -34,7 +35,7 @@ from moorage.errors import InputError
 from moorage.releases import RELEASES
 
 if TYPE_CHECKING:
-    from moorage.cli.runs.simulation import Simulation
+    from moorage.cli.runs.simulation import Preparation, Simulation
     from moorage.facade import Scheduler
     from moorage.objects import Cluster
     from moorage.objects.model.cluster import DecidingRelease
@@ -134,14 +135,14 @@ def check(
     Exit codes: 0 if every pod that should run has a node; 1 if not; 2 for bad input.
     """
     from moorage.cli.output.check_output import write_verdict
+    from moorage.cli.runs.basis import Attempts, differing_times, rests_on
     from moorage.cli.runs.beginning import begin
     from moorage.cli.runs.gate import Compared, judge
     from moorage.cli.runs.removed_pods import removed_pods
-    from moorage.cli.runs.simulation import Preparation
     from moorage.facade import Scheduler
 
-    for option, is_given in _OF_LOSSES.items():
-        if options["survive"] is None and is_given(options):
+    for option, has_it in _OF_LOSSES.items():
+        if options["survive"] is None and has_it(options):
             raise click.UsageError(f"{option} needs --survive")
     if options["survive"] is not None and output == "name":
         raise click.UsageError("--survive does not write -o name")
@@ -149,17 +150,13 @@ def check(
     with Stages("reading", "scheduling", "judging", "losing nodes") as stage:
         before, after = load_before_and_after(options)
         refuse_no_node(after, options)
-        changes, causes, told = requested_changes(), dict[str, str](), list[str]()
+        changes, causes, told, attempts = requested_changes(), dict[str, str](), list[str](), Attempts()
         compared = Compared([*names, *(change.text for change in changes)])
         if options["upgrade_from"] is None:
             settings: Mapping[str, Any] = scheduler_settings(options, after)
-            earlier = begin(before, settings)
-            beginning = earlier if after is before else begin(after, settings, earlier)
-            preparation = Preparation(after, settings, changes, coming_nodes(options, after), beginning)
+            preparation, waiting = _prepared(before, after, options, settings)
             stage()
-            waiting = earlier.waiting
-            done = preparation.run(stage)
-            compared = compared._replace(grown=done.grown)
+            done = preparation.run(stage, attempts.over)
         else:
             from moorage.cli.runs.release_comparison import compare_releases, sides_of_upgrade
 
@@ -175,7 +172,19 @@ def check(
             settings = both.before.simulation.preparation.settings
             compared = compared._replace(releases=releases, lost=len(causes))
         stage()
-        verdict = judge(done, waiting, allowed, new_only, causes)._replace(compared=compared)
+        verdict, removed = judge(done, waiting, allowed, new_only, causes), removed_pods(done, before.pods)
+        done.rests_on += rests_on(done, removed, len(compared.changes))
+        if attempts.depend_on_times(removed) and not is_given("pod_times"):
+            done.depends_on = differing_times(
+                verdict.passed,
+                settings,
+                lambda other: (
+                    judge(
+                        _prepared(before, after, options, other)[0].run(), waiting, allowed, new_only
+                    ).passed
+                ),
+            )
+        verdict = verdict._replace(compared=compared._replace(grown=done.grown, basis=[*done.basis()]))
         stage()
         if options["survive"] is not None:
             undisturbed = Scheduler(before, **settings) if new_only else None
@@ -188,8 +197,21 @@ def check(
     if not verdict.is_about_pods:
         warnings.append(NO_POD)
     print_notes(warnings, after, is_asked=options["upgrade_from"] is not None)
-    write_verdict(output, done, verdict, removed_pods(done, before.pods), warnings)
+    write_verdict(output, done, verdict, removed, warnings)
     return 0 if verdict.passed else 1
+
+
+def _prepared(
+    before: Cluster, after: Cluster, options: Mapping[str, Any], settings: Mapping[str, Any]
+) -> tuple[Preparation, Collection[str]]:
+    """Return the cluster with the changes, and what was waiting before them."""
+    from moorage.cli.runs.beginning import begin
+    from moorage.cli.runs.simulation import Preparation
+
+    earlier = begin(before, settings)
+    beginning = earlier if after is before else begin(after, settings, earlier)
+    coming = coming_nodes(options, after)
+    return Preparation(after, settings, requested_changes(), coming, beginning), earlier.waiting
 
 
 def _without_new_nodes(cluster: Cluster, options: Mapping[str, Any], fails: bool) -> Iterator[str]:

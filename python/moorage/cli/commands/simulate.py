@@ -109,6 +109,8 @@ def simulate(
     Exit codes: 0 if it ran, even if pods found no node (use check for a gate); 2 for bad input.
     """
     from moorage.cli.output.run_output import throughput, write_simulation
+    from moorage.cli.runs.basis import rests_on
+    from moorage.cli.runs.removed_pods import removed_pods
     from moorage.cli.runs.simulation import Preparation
 
     multi = {name: options.pop(name) for name in DEFAULT_MULTI}
@@ -136,6 +138,8 @@ def simulate(
             done = preparation.run_several(schedulers, multi)
         else:
             done = preparation.run(stage) if annotated is None else preparation.run(stage, annotated.over)
+        number = len(options["files"][1:]) + len(changes)
+        done.rests_on += rests_on(done, removed_pods(done, cluster.pods), number)
         stage()
         place = None if all_namespaces else options["namespace"]
         shown, bound = (

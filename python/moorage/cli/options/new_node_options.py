@@ -230,6 +230,9 @@ def known_groups(cluster: Cluster) -> Iterator[str]:
 
 def is_asked_to_grow() -> bool:
     """Whether --autoscale is on the command line."""
-    context = click.get_current_context()
-    is_given = context.get_parameter_source("autoscales") is ParameterSource.COMMANDLINE
-    return is_given and bool(context.params["autoscales"])
+    return is_given("autoscales") and bool(click.get_current_context().params["autoscales"])
+
+
+def is_given(name: str) -> bool:
+    """Whether the option of a parameter is on the command line."""
+    return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ from moorage.cli.messages import note
 from moorage.cli.runs.gate import Finding, Verdict
 from moorage.cli.runs.group_fits import GroupFit, group_fits
 from moorage.cli.runs.removed_pods import Removed
-from moorage.cli.runs.simulation import KEPT, PLACED, Outcome, Simulation
+from moorage.cli.runs.simulation import KEPT, NOT_STARTED, PLACED, Outcome, Simulation
 from moorage.errors import examples, number_of
 from moorage.objects.workloads.top_controller import Workload
 
@@ -68,7 +69,8 @@ def write_verdict(
 
     def document() -> dict[str, Any]:
         about = told(simulation.cluster, warnings) | {"groups": groups}
-        return _document(verdict) | {"removed": list(map(_removed, removed))} | about
+        about |= {"removed": list(map(_removed, removed))} | simulation.basis_document()
+        return _document(verdict) | about
 
     tables = {"Pods without a node": _table(simulation, verdict, form in ("wide", "csv"))}
     tables |= zip(("Pod groups",), group_tables(groups), strict=False)
@@ -107,12 +109,17 @@ def _groups(simulation: Simulation, verdict: Verdict) -> list[GroupFit]:
 
 def _head(verdict: Verdict) -> Iterator[str]:
     """Yield the answer: first what fails, and PASS only where nothing does."""
-    kept = sum(one.pods for one in verdict.findings if one.counts and one.group.status == KEPT)
-    failed = verdict.failed - kept
+    counted = Counter[str]()
+    for one in verdict.findings:
+        counted[one.group.status] += one.pods * one.counts
+    kept, idle = counted[KEPT], counted[NOT_STARTED]
+    failed = verdict.failed - kept - idle
     if failed:
         grown = verdict.compared.grown
         came = f", beside {grown.text()}" if grown is not None and grown.up.nodes else ""
         yield f"FAIL: {number_of(failed, 'pod has', 'pods have')} no node{came}"
+    if idle:
+        yield f"FAIL: {number_of(idle, 'pod has a node and does', 'pods have nodes and do')} not start"
     if kept:
         yield f"FAIL: {number_of(kept, 'pod stays', 'pods stay')} on a drained node"
     losses = [] if verdict.survival is None else [*survival_lines(verdict.survival, verdict)]

@@ -11,7 +11,7 @@ import click
 from moorage.changes.selection import short_label
 from moorage.cli.options.change_options import RequestedChange, explain_command
 from moorage.cli.runs.gate import LossFinding, Verdict
-from moorage.cli.runs.simulation import KEPT
+from moorage.cli.runs.simulation import KEPT, NOT_STARTED
 from moorage.errors import number_of, printable
 
 from .printing import COMMENT_ROWS
@@ -73,7 +73,7 @@ def _findings(verdict: Verdict) -> Iterator[Case]:
         because = f" Because of {', '.join(finding.because)}." if finding.because else ""
         kind, _, name = workload.text.partition("/")
         target = f"{kind}/{workload.namespace}/{name}"
-        explains = finding.counts and status != KEPT and _shows(workload.namespace)
+        explains = finding.counts and status not in (KEPT, NOT_STARTED) and _shows(workload.namespace)
         command = explain_command(target) if explains else ""
         yield Case(title, f"{pods} {status}: {reason}{because}", finding.counts, command)
 

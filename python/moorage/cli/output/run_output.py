@@ -13,6 +13,7 @@ from moorage._core.base.resources import ZERO
 from moorage.cli.runs.group_fits import GroupFit, group_fits
 from moorage.cli.runs.simulation import (
     KEPT,
+    NOT_STARTED,
     PLACED,
     REPLACED,
     Group,
@@ -92,6 +93,7 @@ def write_simulation(
 
     def lines() -> Iterator[str]:
         yield _headline(simulation, outcomes)
+        yield from simulation.basis()
         if (grown := simulation.grown) is not None:
             yield from (grown.text(), *grown.lines())
 
@@ -114,8 +116,14 @@ def _headline(simulation: Simulation, outcomes: Sequence[Outcome] | None) -> str
     left = sum(one.status not in (PLACED, REPLACED, KEPT) and not one.is_leaving for one in shown)
     if not placed + left:
         return "no pod waits for a node"
-    found = number_of(placed, "pod has found a node", "pods have found a node")
-    return f"{found}, {left} {'has' if left == 1 else 'have'} none" if left else found
+    text = number_of(placed, "pod has found a node", "pods have found a node")
+    idle = sum(one.status == NOT_STARTED for one in shown)
+    text += (
+        f", {number_of(idle, 'has', 'have')} a node and {'does' if idle == 1 else 'do'} not start"
+        if idle
+        else ""
+    )
+    return f"{text}, {left - idle} {'has' if left == 1 else 'have'} none" if left - idle else text
 
 
 def _pod_row(one: Outcome) -> PodRow:
@@ -250,6 +258,7 @@ def _document(simulation: Simulation, outcomes: Sequence[Outcome] | None) -> dic
         out["pods"] = [_pod_row(one) for one in outcomes]
         out["groups"] = group_fits(simulation, outcomes)
         out["nodes"] = [room.to_dict() for room in simulation.scheduler.node_room()]
+    out |= simulation.basis_document()
     if simulation.grown is not None:
         out["newNodes"] = simulation.grown.to_dict()
     out |= {"summary": shown} | told(simulation.cluster, simulation.warnings())

@@ -30,7 +30,7 @@ from moorage.objects.model.pod import PodStatus
 from moorage.objects.workloads.ownership import FINISHED
 from moorage.plugins.registry import read_configuration
 
-from .simulation import PLACED, REPLACED, Preparation, Simulation
+from .simulation import NOT_STARTED, PLACED, REPLACED, Preparation, Simulation
 
 AS_IS = "as-is"
 CONFIGURATION = b"KubeSchedulerConfiguration"
@@ -61,7 +61,7 @@ class Alternative:
             "cordoned nodes": summary.nodes - len(_open_rows(done.scheduler)),
             "nodes with pods": _nodes_with_pods(done.scheduler),
             "placed": summary.placed,
-            "without a node": sum(status not in (PLACED, REPLACED) for status in statuses),
+            "without a node": sum(status not in (PLACED, REPLACED, NOT_STARTED) for status in statuses),
             "evicted": summary.evicted + len(done.evicted),
         }
         if (grown := done.grown) is not None:

@@ -90,15 +90,20 @@ class Compared(NamedTuple):
         Number of pods that only have a node in the first one.
     grown : Grown or None
         The nodes that came; None where none may come.
+    basis : list of str
+        See `Simulation.basis`.
     """
 
     changes: Sequence[str] = ()
     releases: tuple[str, str] | None = None
     lost: int = 0
     grown: Grown | None = None
+    basis: Sequence[str] = ()
 
     def lines(self) -> Iterator[str]:
-        """Yield who makes nodes, what was changed, and what becomes of the pods by an upgrade."""
+        """Yield whom the change evicts and what the answer rests on, who makes nodes, what was changed, and
+        what becomes of the pods by an upgrade."""
+        yield from self.basis
         if self.grown is not None:
             yield from self.grown.lines()
         if self.changes:

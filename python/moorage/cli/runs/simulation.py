@@ -15,6 +15,7 @@ from moorage.changes.drain import LASTING, stays
 from moorage.cli.messages import Stages, with_hint
 from moorage.cli.options.change_options import RequestedChange, left_as_is
 from moorage.controllers.persistent_volume.driver_topology import unknown_topologies
+from moorage.controllers.workloads.attach_detach_controller import NOT_STARTED
 from moorage.controllers.workloads.awaited_pods import why_awaited
 from moorage.errors import examples, number_of
 from moorage.facade import Scheduler
@@ -63,6 +64,13 @@ class Evicted(NamedTuple):
         return cls(pod, f"{change.text} took it from node {pod.spec.node_name}")
 
 
+class Preempted(NamedTuple):
+    """A pod that ran, and who has taken its place: ``namespace/name`` of a pod or a group."""
+
+    pod: Pod
+    by: str
+
+
 class Outcome(NamedTuple):
     """What a run has made of a pod.
 
@@ -74,7 +82,7 @@ class Outcome(NamedTuple):
     status : str
         ``placed``, ``unschedulable``, ``waiting`` (on Permit, other pods, or a group), ``gated``,
         ``other-scheduler``, ``terminating`` (and others may wait for its end), ``kept`` (by a drain),
-        ``refused`` (by the API server),
+        ``refused`` (by the API server), ``not-started`` (on its node, as its volume is attached to another),
         ``skipped-kind`` (of a workload that is not simulated); ``evicted``, or ``replaced`` where the
         controller of an evicted pod sees to it: it has made another, tells why it has not, or wants no more.
     node : str
@@ -138,6 +146,10 @@ class Simulation:
         By ``namespace/name``, the pods that a drain has left where they are, with the reasons.
     grown : Grown or None
         The nodes that came; None where none may come.
+    rests_on : list of str
+        What the answer rests on; see `basis.rests_on`.
+    depends_on : str
+        What changes the answer; see `basis.differing_times`.
     """
 
     preparation: Preparation
@@ -147,6 +159,8 @@ class Simulation:
     evicted: dict[str, Evicted] = field(default_factory=dict)
     kept: dict[str, str] = field(default_factory=dict)
     grown: Grown | None = None
+    rests_on: list[str] = field(default_factory=list)
+    depends_on: str = ""
     _victims: dict[str, list[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -180,6 +194,37 @@ class Simulation:
         outcomes = (result.placements, result.waiting, result.unschedulable, result.skipped)
         keys = dict.fromkeys(key for keys in outcomes for key in keys if key not in before)
         return [self.scheduler.client.get(Pod, *key.split("/")[::-1]) for key in keys]
+
+    @cached_property
+    def preempted(self) -> list[Preempted]:
+        """The running pods that were evicted for others, by the changes and in the run."""
+        before, placed = self.before, self.preparation.placed
+        evicted = (
+            Preempted(before[key], eviction.by)
+            for key, eviction in self.result.evicted.items()
+            if key in before and key not in placed and before[key].spec.node_name
+        )
+        return [*self.preparation.preempted.values(), *evicted]
+
+    def basis(self) -> Iterator[str]:
+        """Yield which running pods were evicted, and what the answer rests on, a line each."""
+        if self.preempted:
+            pods = number_of(len(self.preempted), "running pod", "running pods")
+            texts = [f"{one.pod.key}, by {one.by}" for one in self.preempted]
+            yield f"evicts {pods}: {'; '.join([*texts[:5], *['…'] * (len(texts) > 5)])}"
+        if self.rests_on:
+            yield f"rests on: {'; '.join(self.rests_on)}"
+        if self.depends_on:
+            yield self.depends_on
+
+    def basis_document(self) -> dict[str, Any]:
+        """Return the same as a JSON value."""
+        evictions = [
+            {"namespace": one.pod.namespace, "pod": one.pod.name, "node": one.pod.spec.node_name}
+            | {"workload": self.workloads.of(one.pod).text, "by": one.by}
+            for one in self.preempted
+        ]
+        return {"evictions": evictions, "restsOn": [*self.rests_on, *filter(None, [self.depends_on])]}
 
     @cached_property
     def outcomes(self) -> list[Outcome]:
@@ -255,7 +300,9 @@ class Simulation:
         victims = tuple(self._victims.get(key, ()))
         why = f"preempted {', '.join(victims)}" if victims else ""
         if node := result.placements.get(key):
-            return Outcome(pod, workload, PLACED, node, why, victims=victims)
+            error = self._multi_attach_error(pod, node)
+            status = NOT_STARTED if error else PLACED
+            return Outcome(pod, workload, status, node, error or why, victims=victims)
         if node := result.waiting.get(key) or result.binding.get(key):
             return Outcome(pod, workload, WAITING, node, "waiting on permit", victims=victims)
         if failure := result.unschedulable.get(key):
@@ -265,7 +312,8 @@ class Simulation:
         if key in self.kept:
             return Outcome(pod, workload, KEPT, pod.spec.node_name, self.kept[key])
         if key in self.preparation.placed and self.exists(pod):  # also under the name of an evicted one
-            return Outcome(pod, workload, PLACED, pod.spec.node_name)
+            error = self._multi_attach_error(pod, pod.spec.node_name)
+            return Outcome(pod, workload, NOT_STARTED if error else PLACED, pod.spec.node_name, error)
         if why := self._eviction(key):
             replacements[workload] -= 1
             is_seen_to = replacements[workload] >= 0 or self._has_controller(pod)
@@ -275,6 +323,10 @@ class Simulation:
         if not skipped and not self.exists(pod):
             return None
         return Outcome(pod, workload, problem_of(skipped), "", skip_reason(pod, skipped))
+
+    def _multi_attach_error(self, pod: Pod, node: str) -> str:
+        controllers = self.scheduler.controllers
+        return "" if controllers is None else controllers.attachments.multi_attach_error(pod, node)
 
     def exists(self, pod: Pod) -> bool:
         """Whether a pod is there after the run."""
@@ -509,6 +561,10 @@ class Preparation:
         By ``namespace/name``, the pods that the changes have placed: those that restart all workloads, or
         upgrade nodes, do.
     evicted : dict of str to Evicted
+    preempted : dict of str to Preempted
+        By ``namespace/name``, the running pods that were evicted for others while the changes were made.
+    backing_off : frozenset of str
+        The workloads that were refused before the changes; see `StoreControl`.
     kept : dict of str to str
         As for a `Simulation`; a run may evict more of the pods that were kept.
     workloads : Workloads
@@ -527,10 +583,13 @@ class Preparation:
         self.settings = settings
         self.changes = changes
         self.evicted: dict[str, Evicted] = {}
+        self.preempted: dict[str, Preempted] = {}
         self.kept: dict[str, str] = {}
         self._budgeted: list[tuple[RequestedChange, Pod]] = []  # kept, by which drain, and may go later
         beginning, told = beginning or begin(cluster, settings), list[str]()
         self.beginning, scheduler = beginning, beginning.scheduler
+        controllers = scheduler.controllers
+        self.backing_off = frozenset[str]() if controllers is None else controllers.control.backing_off
         nodes = {node.name for node in cluster.nodes} if changes else set()
         for change in changes:
             scheduler.let_pods_stop()
@@ -567,6 +626,8 @@ class Preparation:
             is_needed = pod.metadata.deletion_timestamp is None and not stays(pod)
             if key in deleted and pod.spec.node_name and is_needed:
                 self.evicted.setdefault(key, Evicted.by(change, pod))  # the pod that was there first
+            if key in deleted and (by := made.preempted.get(POD + key)) is not None:
+                self.preempted.setdefault(key, Preempted(pod, by))
             if (why := made.unfinished.get(POD + key)) is not None:
                 self.kept[key] = f"{change.text}: {why}"
                 if why not in LASTING:

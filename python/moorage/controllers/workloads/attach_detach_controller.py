@@ -1,4 +1,4 @@
-"""Attaches the volumes of pods to their nodes, and detaches them.
+"""Attaches the volumes of pods to their nodes, and detaches them; pods wait for a volume that is elsewhere.
 
 Source: kubernetes v1.36, pkg/controller/volume/attachdetach and pkg/volume/csi/csi_attacher.go.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from hashlib import sha256
+from typing import Any
 
 from moorage.objects import CSINode, ObjectMeta, PersistentVolume, PersistentVolumeClaim, Pod
 from moorage.objects.model.storage import (
@@ -15,12 +16,20 @@ from moorage.objects.model.storage import (
     VolumeAttachmentSource,
     VolumeAttachmentSpec,
 )
-from moorage.objects.workloads.ownership import FINISHED
+from moorage.objects.workloads.ownership import FINISHED, is_healthy
+from moorage.objects.workloads.readiness import as_starting
 from moorage.store import AlreadyExistsError, Indexer, InformerFactory, NotFoundError, ObjectStore
+from moorage.volume.migration import driver_and_handle
 
 from .claim_protection import CLAIM
+from .kubelets import OUT_OF_SERVICE, Kubelets
 
-_NODE = "node"
+_NODE, _VOLUME = "node", "volume"
+NOT_STARTED = "not-started"
+"""What keeps a pod whose volume is attached to another node, in a word."""
+COMES_FREE = f"once it is deleted or has the taint {OUT_OF_SERVICE}, or 6 minutes after its pods are gone"
+"""When the volumes of a node that does not report come free (reconciler.go maxWaitForUnmountDuration)."""
+_OF_MANY_NODES = frozenset({"ReadWriteMany", "ReadOnlyMany"})
 
 
 class AttachDetachController:
@@ -29,32 +38,56 @@ class AttachDetachController:
     Only attachments that count are made: of drivers with a limit on the node. One whose volume no pod of the
     input or of a run has used is left alone. Attaching and detaching take no time.
 
+    A volume whose access modes allow one node alone is attached to one node at a time. Its pods elsewhere are
+    bound, but do not become ready until the last pod on that node is gone.
+
     Parameters
     ----------
     pods : Indexer
         The informers' copy, with the index `CLAIM`.
+    kubelets : Kubelets
+        They start the pods that have waited.
 
     Attributes
     ----------
     changed : dict of (str, str) to None
         Nodes and volumes whose users may have changed.
+    holders : dict of str to str
+        The node to which a volume is attached that is on one node at a time.
+    lost : dict of str to str
+        Volumes that pods elsewhere need, and the node that held them and does not report, or is gone. They
+        count as detached.
     """
 
-    def __init__(self, client: ObjectStore, informers: InformerFactory, pods: Indexer[Pod]) -> None:
+    def __init__(
+        self, client: ObjectStore, informers: InformerFactory, pods: Indexer[Pod], kubelets: Kubelets
+    ) -> None:
         self._client = client
         self._pods = pods
+        self._kubelets = kubelets
         self._claims: Indexer[PersistentVolumeClaim] = informers.informer(PersistentVolumeClaim).indexer
         self._volumes: Indexer[PersistentVolume] = informers.informer(PersistentVolume).indexer
         self._drivers: Indexer[CSIDriver] = informers.informer(CSIDriver).indexer
         self._nodes: Indexer[CSINode] = informers.informer(CSINode).indexer
         self._attachments: Indexer[VolumeAttachment] = informers.informer(VolumeAttachment).indexer
         self._attachments.add_index(_NODE, lambda one: [one.spec.node_name])
+        self._attachments.add_index(_VOLUME, lambda one: [one.spec.source.persistent_volume_name or ""])
         self.changed: dict[tuple[str, str], None] = {}
+        self.holders: dict[str, str] = {}
+        self.lost: dict[str, str] = {}
+
+    def save(self) -> object:
+        """Return the state, for `undo`."""
+        return self.changed.copy(), self.holders.copy(), self.lost.copy()
+
+    def undo(self, saved: Any) -> None:
+        """Restore the state of `save`."""
+        self.changed, self.holders, self.lost = (part.copy() for part in saved)
 
     @property
     def is_needed(self) -> bool:
-        """Whether attachments may count: there are CSINodes, which have the limits."""
-        return len(self._nodes) > 0
+        """Whether attachments may count: there are CSINodes, which have the limits, or volumes."""
+        return len(self._nodes) > 0 or len(self._volumes) > 0
 
     def note(self, pod: Pod) -> None:
         """Look at the volumes of a pod that has come to a node, or left it, in the next round.
@@ -75,9 +108,11 @@ class AttachDetachController:
             for pod in self._pods.by_index(CLAIM, new.key):
                 self.note(pod)
 
-    def work(self) -> None:
-        """Attach what is used on a node, and detach what no pod there uses any more."""
+    def work(self) -> bool:
+        """Attach what is used on a node, and detach what no pod there uses any more; return whether pods have
+        to wait for that."""
         changed, self.changed = self.changed, {}
+        waits = [self._allot(volume, node) for node, name in changed if (volume := self._exclusive(name))]
         for node, name in changed:
             attached = [
                 attachment
@@ -93,26 +128,97 @@ class AttachDetachController:
                 for one in attached:
                     with suppress(NotFoundError):
                         self._client.delete(VolumeAttachment, one.name)
+        return any(waits)
+
+    def multi_attach_error(self, pod: Pod, node: str) -> str:
+        """Return why a pod does not start on its node, as its event says; "" if no volume keeps it."""
+        for claim in filter(None, map(self._claims.get, pod.claim_keys())):
+            volume = self._exclusive(claim.spec.volume_name)
+            holder = node if volume is None else self.holders.get(volume.name, node)
+            if volume is not None and holder != node:
+                users = [user.name for user in self._users(volume) if user.spec.node_name == holder]
+                text = f'Multi-Attach error for volume "{volume.name}" Volume is already used by pod(s)'
+                return f"{text} {', '.join(users)} on node {holder}"
+        return ""
+
+    def _exclusive(self, name: str) -> PersistentVolume | None:
+        """Return a volume that is attached to one node at a time (pkg/volume/util IsMultiAttachAllowed); None
+        for others, and for those that are not attached at all."""
+        volume = self._volumes.get(name) if name else None
+        modes = () if volume is None else volume.spec.access_modes
+        if volume is None or not modes or not _OF_MANY_NODES.isdisjoint(modes):
+            return None
+        driver = driver_and_handle(volume)[0]
+        return volume if driver and self._attaches(driver) else None
+
+    def _allot(self, volume: PersistentVolume, node: str) -> bool:
+        """Let a volume be on one node at a time: when no pod uses it there, it comes to another node.
+
+        Parameters
+        ----------
+        node : str
+            Where its users have changed.
+
+        Returns
+        -------
+        bool
+            Whether pods elsewhere begin to wait.
+        """
+        users = self._users(volume)
+        nodes = list(dict.fromkeys(user.spec.node_name for user in users))
+        holder = self.holders.get(volume.name) or self._first_holder(volume, users) or node
+        others = [name for name in nodes if name != holder]
+        if others and self._kubelets.is_lost(holder):
+            if not self._kubelets.is_out_of_service(holder):
+                self.lost[volume.name] = holder
+            nodes = others
+        if nodes and holder not in nodes:
+            holder = node if node in nodes else nodes[0]
+        self.holders[volume.name] = holder
+        begins = False
+        for user in users:
+            if user.spec.node_name == holder:
+                self._kubelets.note(user)
+            elif user.metadata.deletion_timestamp is None:
+                self._kubelets.due.pop(user.key, None)
+                if is_healthy(user) and user.status.phase != "Running":
+                    begins = True
+                    self._client.update(as_starting(user))
+        return begins
+
+    def _first_holder(self, volume: PersistentVolume, users: list[Pod]) -> str:
+        """Return the node to which a volume was attached when the cluster was read; "" for none."""
+        ready = [user.spec.node_name for user in users if user.status.phase == "Running" and is_healthy(user)]
+        attached = [one.spec.node_name for one in self._attachments.by_index(_VOLUME, volume.name)]
+        return next(iter([*ready, *attached]), "")
+
+    def _users(self, volume: PersistentVolume) -> list[Pod]:
+        """Return the pods on nodes that use a volume and have not ended."""
+        claim = volume.spec.claim_ref
+        pods = () if claim is None else self._pods.by_index(CLAIM, f"{claim.namespace}/{claim.name}")
+        return [pod for pod in pods if pod.spec.node_name and pod.status.phase not in FINISHED]
 
     def _is_used(self, volume: PersistentVolume, node: str) -> bool:
         """Whether a pod on a node that has not ended uses a volume."""
-        claim = volume.spec.claim_ref
-        pods = () if claim is None else self._pods.by_index(CLAIM, f"{claim.namespace}/{claim.name}")
-        return any(pod.spec.node_name == node and pod.status.phase not in FINISHED for pod in pods)
+        return any(user.spec.node_name == node for user in self._users(volume))
 
     def _counts(self, volume: PersistentVolume, node: str) -> bool:
         """Whether the attachment of a volume counts: its driver attaches, and has a limit on the node."""
         if volume.spec.csi is None:
             return False
-        driver, csi_node = self._drivers.get(volume.spec.csi.driver), self._nodes.get(node)
-        if driver is not None and driver.spec.attach_required is False:
-            return False
-        return any(
+        csi_node = self._nodes.get(node)
+        return self._attaches(volume.spec.csi.driver) and any(
             driver.name == volume.spec.csi.driver
             and driver.allocatable is not None
             and driver.allocatable.count is not None
             for driver in (() if csi_node is None else csi_node.spec.drivers)
         )
+
+    def _attaches(self, driver: str) -> bool:
+        """Whether the volumes of a driver are attached. They are, unless it says that they are not, or its
+        name is that of a provisioner without CSI, which made a volume in a run."""
+        found = self._drivers.get(driver)
+        return "/" not in driver if found is None else found.spec.attach_required is not False
 
 
 def _attachment(volume: PersistentVolume, node: str) -> VolumeAttachment:

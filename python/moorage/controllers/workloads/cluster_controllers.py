@@ -135,7 +135,7 @@ class ClusterControllers:
         self.budgets = DisruptionController(client, informers, pods)
         groups = informers.informer(PodGroup).indexer if gates["GenericWorkload"] else None
         self.claims = ClaimProtection(client, pods, claims, groups)
-        self.attachments = AttachDetachController(client, informers, pods)
+        self.attachments = AttachDetachController(client, informers, pods, self.kubelets)
         children = (self._copies[kind] for kind in ("ReplicaSet", "ReplicationController", "StatefulSet"))
         self._dependents = pods, *children, claims, revisions
         for copy in self._dependents:
@@ -216,7 +216,7 @@ class ClusterControllers:
         """Return the state, for `undo`."""
         queues = self._changed.copy(), self._nodes.copy(), self._deleted.copy(), self.claims.save()
         control = self.control.save(), self._replacements.copy()
-        pods = self.jobs.save(), self.kubelets.due.copy(), self.attachments.changed.copy()
+        pods = self.jobs.save(), self.kubelets.due.copy(), self.attachments.save()
         as_read = self._going, self.control.unready  # the same objects: they do not change after `start`
         return queues, self.availability.save(), self.budgets.save(), control, pods, as_read
 
@@ -228,7 +228,8 @@ class ClusterControllers:
         self.control.undo(refusals)
         self._replacements = replacements.copy()
         self.jobs.undo(jobs)
-        self.kubelets.due, self.attachments.changed = pods.copy(), attachments.copy()
+        self.kubelets.due = pods.copy()
+        self.attachments.undo(attachments)
         changed, nodes, deleted, claims = queues
         self._changed, self._nodes, self._deleted = changed.copy(), nodes.copy(), deleted.copy()
         self.claims.undo(claims)
@@ -346,11 +347,12 @@ class ClusterControllers:
         )
         if not (any(queues) or (self.kubelets.due and self.kubelets.is_due)):
             return False
+        if self.attachments.work():
+            return True  # the others look at pods that they read before
         before = self._client.changes
         self.control.begin_round()
         self.kubelets.work()
         self.claims.work()
-        self.attachments.work()
         deleted, self._deleted = self._deleted, []
         for obj in deleted:
             self._collect(obj)

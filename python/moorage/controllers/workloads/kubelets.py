@@ -91,7 +91,7 @@ class Kubelets:
         node = self._nodes.get(pod.spec.node_name)
         if node is None or pod.status.phase in FINISHED:
             return 0
-        if any(taint.key == OUT_OF_SERVICE for taint in node.spec.taints):
+        if self.is_out_of_service(node.name):
             return 0  # the garbage collector does not wait for the kubelet
         if self._hears_of(pod) and not self._times(pod).stop:
             return 0
@@ -156,13 +156,21 @@ class Kubelets:
 
     def _hears_of(self, pod: Pod) -> bool:
         """Whether the kubelet of a pod, or the garbage collector, takes care of it."""
-        node = self._nodes.get(pod.spec.node_name) if pod.spec.node_name else None
-        if node is None:
+        name = pod.spec.node_name
+        return not name or self._nodes.get(name) is None or not self.is_lost(name)
+
+    def is_out_of_service(self, name: str) -> bool:
+        """Whether a node has the taint by which its pods and volumes are taken from it at once."""
+        node = self._nodes.get(name)
+        return node is not None and any(taint.key == OUT_OF_SERVICE for taint in node.spec.taints)
+
+    def is_lost(self, name: str) -> bool:
+        """Whether a node is gone, or nobody hears of it."""
+        node = self._nodes.get(name)
+        if node is None or any(taint.key == UNREACHABLE for taint in node.spec.taints):
             return True
-        is_lost = any(taint.key == UNREACHABLE for taint in node.spec.taints)
-        return not is_lost and all(
-            condition.status != "Unknown" for condition in node.status.conditions if condition.type == "Ready"
-        )
+        conditions = node.status.conditions
+        return any(condition.status == "Unknown" for condition in conditions if condition.type == "Ready")
 
 
 BY_COLLECTOR = disruption_condition("DeletionByPodGC", "PodGC: node no longer exists")

@@ -122,3 +122,10 @@ def with_readiness(pod: Pod, unready: Container[Mark]) -> Pod:
         return pod
     conditions = with_condition(pod.status.conditions, _NOT_READY)
     return replace(pod, status=replace(pod.status, conditions=conditions))
+
+
+def as_starting(pod: Pod) -> Pod:
+    """Return a pod as its kubelet reports one that it has not started yet (`is_starting`)."""
+    conditions = with_condition(pod.status.conditions, _NOT_READY)
+    status = replace(pod.status, phase="Pending", conditions=conditions)
+    return replace(pod, metadata=replace(pod.metadata, resource_version=""), status=status)

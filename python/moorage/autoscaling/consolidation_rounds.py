@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,13 +18,15 @@ from moorage.errors import InputError, number_of
 from moorage.objects import NodePool, Pod
 from moorage.objects.time_spans import parse_moment
 from moorage.scheduler import PodScheduler, ScheduleResult
+from moorage.store.clock import timestamp
 from moorage.tables import Table, Tabular
 
 from .assumed_claims import assume_claims
+from .instance_types.labels import POOL
 from .karpenter.claims.catalogue import Catalogue
 from .karpenter.cluster_view import ClusterView
 from .karpenter.disruption.candidates import price_of
-from .karpenter.disruption.claim_conditions import consolidate_after
+from .karpenter.disruption.claim_conditions import consolidatable_at, consolidate_after, is_fresh
 from .karpenter.disruption.command import Command
 from .karpenter.disruption.disrupt import METHODS, REASONS, Disruption, MethodResult
 from .karpenter.disruption.staying_nodes import Stay, staying
@@ -113,6 +116,10 @@ class Consolidation(Tabular):
         What was assumed.
     draws : tuple of Draw
         With all seeds that were tried.
+    young : tuple of str
+        Where nothing goes at once: the nodes on which pods came or went less than consolidateAfter ago.
+    begins : str
+        When that is over for all of them, and the steps begin; "" where they begin at once.
     """
 
     steps: tuple[RemovalStep, ...]
@@ -125,6 +132,8 @@ class Consolidation(Tabular):
     seed: int = 0
     karpenter_version: str = VERSION
     draws: tuple[Draw, ...] = ()
+    young: tuple[str, ...] = ()
+    begins: str = ""
 
     @property
     def waiting(self) -> tuple[WaitingPod, ...]:
@@ -136,8 +145,13 @@ class Consolidation(Tabular):
         gone = sum(len(step.nodes) for step in self.steps)
         moved = sum(step.moved for step in self.steps)
         commands = number_of(len(self.steps), "command", "commands")
+        first = f"Karpenter {self.karpenter_version}: "
+        if self.young:
+            young = number_of(len(self.young), "node", "nodes")
+            first += f"nothing goes now, as pods of {young} came or went less than consolidateAfter ago; "
+            first += f"from {self.begins} on: "
         return (
-            f"Karpenter {self.karpenter_version}: {commands}, {number_of(gone, 'node goes', 'nodes go')}; "
+            f"{first}{commands}, {number_of(gone, 'node goes', 'nodes go')}; "
             f"{self.before} before, {self.after} after; {number_of(moved, 'pod moves', 'pods move')}, "
             f"{number_of(len(self.waiting), 'waits', 'wait')}"
         )
@@ -192,6 +206,8 @@ class Consolidation(Tabular):
             "after": self.after._asdict(),
             "leastPricePerHour": self.least,
             "complete": self.complete,
+            "youngNodes": list(self.young),
+            "begins": self.begins or None,
             "steps": [step.to_dict() for step in self.steps],
             "stays": [one._asdict() for one in self.stays],
             "draws": [one._asdict() | {"after": one.after._asdict()} for one in self.draws],
@@ -228,7 +244,12 @@ def consolidate(
         before = _prices(first)
         nodes = [state.node for state in first.states if state.node is not None]
         notes += tuple(foreign_zones(nodes, chain.from_iterable(first.situation.types.values())))
-        results = rounds.results()
+        results, over = rounds.results(), rounds.young()
+        if results[-1].command is not None:
+            over = {}
+        elif over:
+            rounds.now = max(over.values())
+            results = rounds.results()
         most = 2 * before.nodes + 10  # where nodes come and go without an end
         while (command := results[-1].command) is not None and len(rounds.steps) < most:
             rounds.take(results[-1].method, command)
@@ -248,6 +269,8 @@ def consolidate(
             results[-1].command is None,
             notes,
             growth.seed,
+            young=tuple(over),
+            begins=timestamp(math.ceil(max(over.values()))) if over else "",
         )
 
 
@@ -259,7 +282,7 @@ class ConsolidationRounds:
     """The commands so far; the clock goes on with each."""
 
     def __init__(self, scheduler: PodScheduler, growth: Growth, at: float | None) -> None:
-        self._scheduler, self._growth, self._now = scheduler, growth, at
+        self._scheduler, self._growth, self.now = scheduler, growth, at
         self._left = left_pods(scheduler, scheduler.run())
         self._catalogue: Catalogue | None = None
         self._stuck: frozenset[str] = frozenset()
@@ -272,10 +295,21 @@ class ConsolidationRounds:
             self._scheduler, [*self._left], growth.types, growth.options, growth.seed, self._catalogue
         )
         self._catalogue = question.catalogue
-        if self._now is None:
-            self._now = question.situation.now
-        situation = replace(question.situation, now=self._now, marked=self._stuck)
+        if self.now is None:
+            self.now = question.situation.now
+        situation = replace(question.situation, now=self.now, marked=self._stuck)
         return replace(question, situation=situation).view()
+
+    def young(self) -> dict[str, float]:
+        """When consolidateAfter is over (seconds since 1970), by the names of nodes where it is not yet."""
+        view = self.view()
+        pools, now = {one.name: one for one in view.objects.list(NodePool)}, view.situation.now
+        over = {}
+        for state in view.states:
+            pool = pools.get(state.labels.get(POOL, ""))
+            if state.claim and pool and is_fresh(pool, state.claim, now) and not state.is_leaving:
+                over[state.name] = consolidatable_at(pool, state.claim)
+        return over
 
     def results(self) -> list[MethodResult]:
         """The methods of a pass, up to the first that acts."""
@@ -330,8 +364,8 @@ class ConsolidationRounds:
         )
         view = self.view()
         afters = [consolidate_after(pool) or 0.0 for pool in view.objects.list(NodePool)]
-        assert self._now is not None
-        self._now += _BETWEEN + max(afters, default=0.0)
+        assert self.now is not None
+        self.now += _BETWEEN + max(afters, default=0.0)
 
     def _places(self) -> dict[str, str]:
         """By key, the nodes of pods."""

@@ -232,7 +232,7 @@ def _with_disruption(**fields: Any) -> Callable[[Any], Object]:
 
 def _proposals(view: ClusterView, name: str, message: str) -> Iterator[Freeing]:
     """Changes that a message suggests, the smallest first."""
-    state = next(one for one in view.states if one.name == name)
+    state = next(one for one in view.states if one.node is not None and one.node.name == name)
     assert state.node is not None
     pool = state.labels.get(POOL, "")
     about_pool = (NodePool, pool)
@@ -247,7 +247,8 @@ def _proposals(view: ClusterView, name: str, message: str) -> Iterator[Freeing]:
             yield Freeing(f"delete PodDisruptionBudget {others[0]}", _gone, about)
         yield budget_allows(first)
     elif "consolidation disabled" in message or "consolidateAfter" in message:
-        text = f"consolidateAfter of NodePool {pool} is over, or 0s"
+        is_never = "consolidation disabled" in message
+        text = f"consolidateAfter of NodePool {pool} is {'' if is_never else 'over, or '}0s"
         yield Freeing(text, _with_disruption(consolidate_after="0s"), about_pool)
     elif "policy" in message:
         policy = "WhenEmptyOrUnderutilized"

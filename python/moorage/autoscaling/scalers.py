@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import NamedTuple
@@ -93,6 +93,8 @@ class Decision(NamedTuple):
         Makes the nodes, given the number of the round; None where none come.
     pools : dict of str to str
         Pools without an instance type.
+    plan : hashable
+        Equal for decisions to make equal nodes for equal pods.
     """
 
     by: str
@@ -100,6 +102,7 @@ class Decision(NamedTuple):
     refused: Mapping[str, str]
     make: Callable[[int], Made] | None
     pools: dict[str, str] = {}
+    plan: Hashable = None
 
 
 def autoscalers(scheduler: PodScheduler, growth: Growth) -> dict[str, Callable[[Sequence[str]], Decision]]:
@@ -123,11 +126,17 @@ def _of_karpenter(scheduler: PodScheduler, growth: Growth, pods: Sequence[str]) 
         for key, error in answer.errors.items()
     }
     planned = frozenset(key for claim in claims for key in claim.pods)
+    plan = frozenset(
+        (one.pool, one.pods, *one.requests.items(), *[of_type.name for of_type in one.types])
+        for one in claims
+    )
 
     def make(turn: int) -> Made:
         return make_nodes(scheduler, claims, turn, growth.past_names)
 
-    return Decision(KARPENTER, planned, refused | answer.ignored, make if claims else None, answer.pools)
+    return Decision(
+        KARPENTER, planned, refused | answer.ignored, make if claims else None, answer.pools, plan
+    )
 
 
 def make_nodes(
@@ -186,7 +195,13 @@ class GroupScaler:
         def make(turn: int) -> Made:
             return self._make(new, up.templates, turn)
 
-        return Decision(CLUSTER_AUTOSCALER, frozenset(planned), refused, make if new else None)
+        return Decision(
+            CLUSTER_AUTOSCALER,
+            frozenset(planned),
+            refused,
+            make if new else None,
+            plan=frozenset(new.items()),
+        )
 
     def loops(self, waiting: Sequence[Pod]) -> Iterator[ScaleUpResult]:
         """Yield what loops do, the last of which adds nothing. All are at the time at which the pods are old

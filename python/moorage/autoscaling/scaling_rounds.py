@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 
 from moorage.objects import Node, Object, Pod
@@ -49,7 +49,7 @@ def grow(
         found.decisions = [decide([*left]) for decide in deciders.values()]
         makers = [one.make for one in found.decisions if one.make is not None]
         found.complete = not makers
-        if not makers or found.is_stalled or found.rounds == MOST_ROUNDS:
+        if not makers or found.is_in_vain() or found.rounds == MOST_ROUNDS:
             break
         found.rounds += 1
         for make in makers:
@@ -82,7 +82,7 @@ class _Found:
     objects: list[Object] = field(default_factory=list)
     promised: dict[str, tuple[str, str]] = field(default_factory=dict)
     doubled: dict[str, None] = field(default_factory=dict)
-    is_stalled: bool = False
+    plans: set[Hashable] = field(default_factory=set)
     complete: bool = True
 
     def take(self, left: dict[str, str]) -> None:
@@ -96,8 +96,18 @@ class _Found:
         self.promised = {
             key: self.promised.get(key, (why, planned[key])) for key, why in left.items() if key in planned
         }
-        self.is_stalled = left.keys() == self.left.keys()  # the new nodes took no pod
+        if left.keys() != self.left.keys():
+            self.plans.clear()
         self.left, self.complete = left, True
+
+    def is_in_vain(self) -> bool:
+        """Whether the autoscalers would make the nodes again that have not taken a pod. New nodes may change
+        what they make next, such as by the pods of DaemonSets that run there; they cannot do so for ever, as
+        each round makes other nodes for the same pods."""
+        plan = tuple([one.plan for one in self.decisions])
+        is_known = plan in self.plans
+        self.plans.add(plan)
+        return is_known
 
     def scale_up(self, scheduler: PodScheduler) -> ScaleUp:
         stored: list[Pod] = scheduler.client.list(Pod)[0]

@@ -175,10 +175,16 @@ def unsuspend(scheduler: SchedulerParts) -> Change:
         created = apply_objects.apply(client, scheduler.controllers, objects).created if objects else ()
         kept = {one.text: one.why for one in waiting if one.why}
         jobs: list[Job] = client.list(Job)[0]
+        queued = {(one.namespace, one.name): one for one in scheduler.options.suspended if one.is_job}
         for job in jobs:
-            if job.spec.suspend:
-                running = replace(job, spec=replace(job.spec, suspend=False))
-                changed += _updated(client, job, running).changed
+            waits = queued.get((job.namespace, job.name))
+            if not job.spec.suspend or (waits is not None and waits.why):
+                continue  # what its queue never admits is told as it is
+            spec, template = job.spec, job.spec.template
+            if waits is not None and waits.additions is not None:
+                template = replace(template, spec=waits.additions.to(template.spec))
+            running = replace(job, spec=replace(spec, suspend=False, template=template))
+            changed += _updated(client, job, running).changed
     return Change(created=created, changed=tuple(changed), kept=kept)
 
 

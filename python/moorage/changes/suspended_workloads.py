@@ -14,7 +14,7 @@ from moorage.store import NotFoundError, ObjectClient
 
 def still_suspended(client: ObjectClient, workloads: Iterable[Suspended]) -> list[Suspended]:
     """Return the workloads of which nothing runs."""
-    listed = list(workloads)
+    listed = [one for one in workloads if not one.is_job]
     if not listed:
         return []
     running: list[Object] = [pod for pod in client.list(Pod)[0] if is_active(pod)]

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
+from msgspec import structs
+
 from moorage.objects.admission.siblings import Siblings
 from moorage.objects.plain import plain
 from moorage.objects.workloads.ownership import PodIndex
@@ -15,7 +17,7 @@ from moorage.tables import Table, Tabular
 
 from .meta import Object
 from .node import Namespace, Node
-from .pod import Pod
+from .pod import Pod, PodSpec, Toleration
 
 
 class RefusedPod(NamedTuple):
@@ -79,8 +81,22 @@ class LeftOut(NamedTuple):
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
+class PodAdditions(NamedTuple):
+    """What a queue of Kueue adds to the pods that it admits: the labels that their nodes must have, and
+    tolerations."""
+
+    node_labels: dict[str, str]
+    tolerations: tuple[Toleration, ...]
+
+    def to(self, spec: PodSpec) -> PodSpec:
+        """Return the spec of a pod with them."""
+        new = tuple([one for one in self.tolerations if one not in spec.tolerations])
+        selector = {**(spec.node_selector or {}), **self.node_labels}
+        return structs.replace(spec, node_selector=selector, tolerations=spec.tolerations + new)
+
+
 class Suspended(NamedTuple):
-    """A workload of another project that makes no pods while it is suspended.
+    """A workload of another project that makes no pods while it is suspended, or a Job of a known queue.
 
     Attributes
     ----------
@@ -90,7 +106,9 @@ class Suspended(NamedTuple):
     objects : tuple of Object
         What its operator makes of it when it runs.
     why : str
-        Why that does not follow from it, as a clause; "" if it does.
+        Why that does not follow from it, as a clause; "" if it does. Of a Job, why its queue never admits it.
+    additions : PodAdditions, optional
+        Of a Job, what its pods get when its queue admits it.
     """
 
     full_kind: str
@@ -99,6 +117,12 @@ class Suspended(NamedTuple):
     queue: str
     objects: tuple[Object, ...]
     why: str = ""
+    additions: PodAdditions | None = None
+
+    @property
+    def is_job(self) -> bool:
+        """Whether it is a Job, which the cluster has itself."""
+        return self.full_kind == "Job.batch"
 
     @property
     def text(self) -> str:

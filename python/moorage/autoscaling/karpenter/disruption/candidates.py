@@ -49,9 +49,13 @@ class NodeEvent:
 
 
 def node_event(state: StateNode, reason: str, message: str) -> NodeEvent:
-    """An event about a node, or about its claim if it has no node."""
-    about = f"node/{state.node.name}" if state.node is not None else f"nodeclaim/{state.name}"
-    return NodeEvent(about, "Normal", reason, message)
+    """An event about a node."""
+    return NodeEvent(object_of(state), "Normal", reason, message)
+
+
+def object_of(state: StateNode) -> str:
+    """What events about a node name: the node, or its claim if it has no node."""
+    return f"node/{state.node.name}" if state.node is not None else f"nodeclaim/{state.name}"
 
 
 def sentence(text: str) -> str:

@@ -9,7 +9,7 @@ from moorage.autoscaling.karpenter.cluster_view import ClusterView
 from moorage.objects import NodePool
 
 from .balanced import PoolTotals, is_balanced
-from .candidates import Candidates, NodeEvent
+from .candidates import Candidates, NodeEvent, object_of
 from .claim_conditions import is_consolidatable
 from .disrupt import METHODS, REASONS, Disruption
 
@@ -51,11 +51,13 @@ def _stays(view: ClusterView, only: str) -> tuple[Stay, ...]:
     for state in view.states:
         if state.claim is None or state.name in going:
             continue
-        told = events.get(f"node/{state.name}") or events.get(f"nodeclaim/{state.name}")
+        # Until a node is registered, the state has the name of its claim.
+        name = state.name if state.node is None else state.node.name
+        told = events.get(object_of(state))
         if told is not None:
-            found.append(Stay(state.name, told.reason, told.message))
+            found.append(Stay(name, told.reason, told.message))
         else:
-            found.append(Stay(state.name, "", silent.get(state.name, "")))
+            found.append(Stay(name, "", silent.get(state.name, "")))
     return tuple(found)
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
 from moorage.errors import InputError, examples, located, number_of, shorten
-from moorage.objects.model.cluster import UNKNOWN, LeftOut, Suspended
+from moorage.objects.model.cluster import UNKNOWN, LeftOut, PodAdditions, Suspended
 from moorage.objects.model.meta import Object
 from moorage.objects.model.node import Node
 from moorage.objects.model.other_workloads import CustomObject
@@ -26,7 +27,7 @@ from .groups import first, groups_of, is_over, select
 from .kind_rules import NOT_SIMULATED, Rule
 from .kind_table import rule_of
 from .kind_values import Group, Values, map_of
-from .kueue import QUEUE, Quotas
+from .kueue import QUEUE, Inadmissible, Quotas, fewest
 from .owners import Owners
 
 _EXAMPLES = 5
@@ -125,7 +126,7 @@ def not_counted(why: str, names: Sequence[str]) -> str:
 def suspended_warning(jobs: Iterable[Object], others: Iterable[Suspended]) -> list[str]:
     """Return the warning about suspended workloads, which names their queues of Kueue; none without any."""
     queues = [(f"Job {one.key}", one.metadata.labels.get(QUEUE, "")) for one in jobs]
-    queues += [(one.text, one.queue) for one in others]
+    queues += [(one.text, one.queue) for one in others if not one.is_job]
     names = [f"{name} (queue {queue})" if queue else name for name, queue in queues]
     return [not_counted(SUSPENDED, names)] if names else []
 
@@ -160,14 +161,24 @@ class _Expansion:
             names = [_left_out_text(one) for one in self._made.left_out if one.is_known == makes_some]
             if names:
                 self._made.notes.append(f"{head}: {examples(list(map(shorten, names)), _EXAMPLES)}.")
-        quotas = Quotas(self._read, self._find)
         for one in self._made.objects:
             if isinstance(one, Job) and one.spec.suspend and one.status.completion_time is None:
-                namespace = self._namespace_of(one)
-                if (found := quotas.why_never(one, namespace)) is not None:
-                    left_out = LeftOut("batch", one.kind, namespace, one.name, *found)
-                    self._made.left_out.append(left_out)
+                self._admit(one)
         return self._made
+
+    def _admit(self, job: Job) -> None:
+        """Note what a suspended Job gets when Kueue admits it, or that this never happens."""
+        key, queue = (self._namespace_of(job), job.name), job.metadata.labels.get(QUEUE, "")
+        found = self._quotas.admission(queue, key[0], job.spec.template.spec, fewest(job))
+        if isinstance(found, Inadmissible):
+            self._made.left_out.append(LeftOut("batch", job.kind, *key, *found))
+            self._made.suspended.append(Suspended("Job.batch", *key, queue, (), found.why))
+        elif found is not None:
+            self._made.suspended.append(Suspended("Job.batch", *key, queue, (), "", found))
+
+    @cached_property
+    def _quotas(self) -> Quotas:
+        return Quotas(self._read, self._find)
 
     def _note(self, why: str, obj: Object, more: str = "") -> None:
         """Note that an object makes no pods."""
@@ -231,7 +242,19 @@ class _Expansion:
             why = f"{one.full_kind} is a kind {one.why}" if one.why == NOT_SIMULATED else f"a kind {one.why}"
         objects = [*found.objects, *(one for inner in found.suspended for one in inner.objects)]
         name, queue = (self._namespace_of(obj), obj.name), obj.metadata.labels.get(QUEUE, "")
+        objects = [self._flavored(one, queue, name[0]) for one in objects]
         made.suspended.append(Suspended(obj.full_kind, *name, queue, () if why else tuple(objects), why))
+
+    def _flavored(self, obj: Object, queue: str, namespace: str) -> Object:
+        """Return a pod or Job that a suspended workload makes with what its queue adds."""
+        if not isinstance(obj, Pod | Job):
+            return obj
+        template = obj.spec.template if isinstance(obj, Job) else obj
+        found = self._quotas.admission(queue, namespace, template.spec)
+        if not isinstance(found, PodAdditions):
+            return obj
+        template = replace(template, spec=found.to(template.spec))
+        return replace(obj, spec=replace(obj.spec, template=template)) if isinstance(obj, Job) else template
 
     def _run(self, obj: CustomObject, value: Values, rule: Rule, at: int) -> None:
         """Make the pods of an object that is not suspended."""

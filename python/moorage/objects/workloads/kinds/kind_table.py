@@ -68,7 +68,10 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(
         (
             *("ClusterTrainingRuntime.trainer.kubeflow.org", "TrainingRuntime.trainer.kubeflow.org"),
-            *(f"{kind}.kueue.x-k8s.io" for kind in ("LocalQueue", "ClusterQueue", "Cohort")),
+            *(
+                f"{kind}.kueue.x-k8s.io"
+                for kind in ("LocalQueue", "ClusterQueue", "Cohort", "ResourceFlavor")
+            ),
         ),
         _READ,
     ),

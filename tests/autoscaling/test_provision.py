@@ -234,7 +234,7 @@ ALL = {"ValidationSucceeded": "True", "NodeClassReady": "True", "Ready": "True"}
         ({}, ""),
         (ALL, ""),
         ({"Ready": "True"}, "ValidationSucceeded is missing, NodeClassReady is missing"),
-        (ALL | {"NodeClassReady": "False", "Ready": "False"}, "NodeClassReady is False, Ready is False"),
+        (ALL | {"NodeClassReady": "False", "Ready": "False"}, "NodeClassReady is False"),
         (ALL | {"Ready": "Unknown"}, "Ready is Unknown"),
         ({"ValidationSucceeded": "True", "NodeClassReady": "True"}, "Ready is missing"),
         # All three are there, so that nothing is reckoned anew.

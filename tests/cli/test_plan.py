@@ -175,6 +175,8 @@ def test_a_template_that_is_no_node_says_what_to_write(
     assert 'error: --like: there is no Node "m5.large"; give a node of the cluster (a' in told
     assert "or a file with a Node manifest: its labels, taints and status.allocatable" in told
     path = tmp_path / "pool.yaml"
-    path.write_text("{apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: p}}")
+    spec = "{nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: x}, requirements: []}"
+    pool = "{apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: p}, spec: {template: {spec: %s}}}"
+    path.write_text(pool % spec)
     assert main(["plan", "nodes", "-f", dump, "--like", str(path)]) == 2
     assert "this file has no node; write a Node manifest, with the labels" in capsys.readouterr().err

@@ -249,12 +249,14 @@ class _Expansion:
         """Return a pod or Job that a suspended workload makes with what its queue adds."""
         if not isinstance(obj, Pod | Job):
             return obj
-        template = obj.spec.template if isinstance(obj, Job) else obj
-        found = self._quotas.admission(queue, namespace, template.spec)
+        spec = obj.spec.template.spec if isinstance(obj, Job) else obj.spec
+        found = self._quotas.admission(queue, namespace, spec)
         if not isinstance(found, PodAdditions):
             return obj
-        template = replace(template, spec=found.to(template.spec))
-        return replace(obj, spec=replace(obj.spec, template=template)) if isinstance(obj, Job) else template
+        if isinstance(obj, Pod):
+            return replace(obj, spec=found.to(spec))
+        template = replace(obj.spec.template, spec=found.to(spec))
+        return replace(obj, spec=replace(obj.spec, template=template))
 
     def _run(self, obj: CustomObject, value: Values, rule: Rule, at: int) -> None:
         """Make the pods of an object that is not suspended."""

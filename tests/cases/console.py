@@ -14,6 +14,7 @@ from typing import NamedTuple
 from unittest import mock
 
 from moorage import cli
+from moorage.cli import messages
 
 _FENCED = re.compile(r"^(?P<fence>`{3,})(?P<info>[^`\n]*)\n(?P<body>.*?)^(?P=fence)[ \t]*$", re.S | re.M)
 
@@ -97,6 +98,7 @@ def run(command: str, folder: Path, columns: int = 0) -> Printed:
         redirect_stderr(err),
         mock.patch.object(sys, "stdin", Stream(given)),
         mock.patch.dict(os.environ, environment),
+        mock.patch.object(messages, "FIRST_OF_A_LOG", 3600.0),  # on a slow machine, too
     ):
         code = cli.main(words[1:])
     return Printed(out.text(), err.text(), code)

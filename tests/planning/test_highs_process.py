@@ -48,7 +48,7 @@ def test_what_highs_prints_is_no_part_of_an_answer(
     quiet = capfd.readouterr()
     install(tmp_path, CHATTY, monkeypatch)
     assert main(command) == 0
-    assert capfd.readouterr() == quiet
+    assert capfd.readouterr().out == quiet.out
     twin = AskedTwin(None, [SHOP])
     reply = twin.reply(f"plan/{question}", [(option, value)], b"")
     twin.end()

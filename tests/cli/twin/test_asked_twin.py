@@ -27,6 +27,7 @@ from tests.store.api.wire_server import WireServer
 
 from moorage.cli import main
 from moorage.cli.twin.asked_twin import DUMP, AskedTwin
+from moorage.cli.twin.standing_questions import StandingAnswers
 from moorage.objects import decode_object
 from moorage.serve.twin import FollowedCluster, Limits, Reply, TwinServer
 from moorage.store.api import connect
@@ -381,3 +382,51 @@ def test_beyond_loopback_it_needs_tls_and_reviews_tokens(
 ) -> None:
     assert main(["serve", "twin", "-f", FILE, *arguments]) == 2
     assert text in capsys.readouterr().err
+
+
+def test_the_command_says_whether_its_threads_live(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    questions = tmp_path / "questions.yaml"
+    questions.write_text("survive: [node]")
+    ended = Event()
+
+    def ends(answers: StandingAnswers, stop: Event) -> None:
+        ended.wait()
+
+    def use(url: str) -> tuple[bytes, tuple[int, bytes]]:
+        ready = fetch(f"{url}/readyz?verbose")[1]
+        ended.set()
+        while (alive := fetch(f"{url}/livez"))[0] == 200:
+            pass
+        return ready, alive[:2]
+
+    monkeypatch.setattr(StandingAnswers, "keep_asking", ends)
+    code, [(ready, alive)] = served(monkeypatch, ["-f", FILE, "--questions", str(questions)], use)
+    assert code == 0
+    assert b"[+]questions ok: no round has ended yet\n" in ready
+    assert (alive[0], b"[-]questions failed" in alive[1]) == (500, True)
+
+
+def test_a_twin_whose_follower_has_ended_is_not_alive(
+    cluster: FollowedCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A defect does not end it."""
+    alive, ready = cluster.checks()
+    stop, failed = Event(), Event()
+
+    def apply_news() -> None:
+        if not failed.is_set():
+            failed.set()
+            raise TypeError("a defect")
+        stop.set()
+
+    cluster.apply_news = apply_news  # type: ignore[method-assign]
+    assert alive["follower"]()
+    thread = cluster.start(stop)
+    cluster.client.arrivals.wake()
+    thread.join()
+    assert stop.is_set()
+    assert "the cluster is not followed now: error=a defect" in caplog.text
+    assert not alive["follower"]()
+    assert not ready["follower"]()

@@ -8,10 +8,12 @@ from importlib.resources import files
 from typing import Any, NamedTuple
 
 import click
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import best_match
 
 from moorage.cli.options.change_options import OPTIONS, ChangingCommand
 from moorage.cli.options.option_groups import GROUPS
-from moorage.errors import InputError
+from moorage.errors import InputError, shorten
 from moorage.serve.twin import Reply
 
 from .questions import OF_TERMINAL, long_name, named_questions
@@ -33,6 +35,11 @@ _LEFT_OUT = (
 )
 """Parameters that a tool does not have: those about the cluster, forms, the scheduler; changes are a list."""
 _CHANGES = "; ".join(f"{one.name.removeprefix('--')} {one.metavar}".strip() for one in OPTIONS)
+_CHANGE = {
+    "type": "string",
+    "pattern": rf"^\s*(--)?({'|'.join(one.name.removeprefix('--') for one in OPTIONS)})(\s|$)",
+    "description": f"One of: {_CHANGES}",
+}
 _COMMON: dict[str, dict[str, Any]] = {
     "manifests": {
         "type": "string",
@@ -84,8 +91,8 @@ def _tool(words: tuple[str, ...], command: click.Command) -> Tool:
         if parameter.required:
             required.append(title)
     if isinstance(command, ChangingCommand):
-        text = f"What an operator does first, in this order, each as one of: {_CHANGES}"
-        properties["changes"] = {"type": "array", "items": {"type": "string"}, "description": text}
+        text = "What an operator does first, in this order."
+        properties["changes"] = {"type": "array", "items": _CHANGE, "description": text}
     schema = {"type": "object", "properties": properties | _COMMON, "additionalProperties": False}
     name = WHAT_IF if words == ("simulate",) else "_".join(words)
     help_text = " ".join((command.help or "").partition("Exit codes:")[0].split())
@@ -146,12 +153,16 @@ def called(tool: Tool, arguments: Mapping[str, Any], ask: Ask) -> dict[str, Any]
     Raises
     ------
     InputError
-        The question is refused; the text says why.
+        The arguments are not those of the schema, or the question is refused; the text says why.
     """
+    if (error := best_match(Draft202012Validator(tool.input_schema).iter_errors(arguments))) is not None:
+        is_change = error.validator == "pattern"
+        text = f"{error.instance!r} is no change. {_CHANGE['description']}" if is_change else error.message
+        raise InputError(shorten(text, 600), source=tool.name, path=error.json_path[1:].removeprefix("."))
     query = [*_query(tool, arguments)]
     is_full = arguments.get("detail") == "full"
     query.append(("output", "json" if is_full else "table"))
-    body = str(arguments.get("manifests") or "").encode()
+    body = arguments.get("manifests", "").encode()
     reply = ask(tool.path, query, body)
     if reply.status != 200:
         raise InputError(json.loads(reply.body)["error"])
@@ -176,13 +187,11 @@ def _query(tool: Tool, arguments: Mapping[str, Any]) -> Iterator[tuple[str, str]
             continue
         if name == "changes":
             for change in value:
-                option, _, words = str(change).strip().partition(" ")
+                option, _, words = change.strip().partition(" ")
                 yield option.removeprefix("--"), words.strip()
-        elif name not in tool.options:
-            raise InputError(f"the tool {tool.name} has no argument of this name", obj=repr(name))
         elif isinstance(value, list):
             yield from ((tool.options[name], str(one)) for one in value)
         elif isinstance(value, bool):
             yield tool.options[name], "true" if value else "false"
-        elif value is not None:
+        else:
             yield tool.options[name], str(value)

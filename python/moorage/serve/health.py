@@ -6,13 +6,14 @@ It would not where a kind cannot be read: a new process has no copy of it, and w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
 
 from moorage.store.api import ApiClient, Connection
 
 from .election import Election
 from .live_metrics import LiveMetrics
+from .web_server import Check
 from .writer import NOTHING, Writer
 
 WATCH_LIMIT = 300.0
@@ -28,7 +29,6 @@ WRITE_LIMIT = 60.0
 LEASE_TOLERANCE = 20.0
 """Seconds for which a leader may be late to end after its Lease has run out (component-base v0.36,
 cmd/kube-scheduler/app: NewLeaderHealthzAdaptor)."""
-Check = Callable[[], bool]
 _age = attrgetter("age")
 
 

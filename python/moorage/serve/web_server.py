@@ -212,9 +212,10 @@ class WebServer:
         held : list of int
             Gets the numbers of bytes that were taken of `memory`.
         """
-        length, most = request.headers.get("content-length", "0"), self.max_body
-        if int(length) > (most if request.method == "POST" else 0):
-            return Reply(413, f"the request has {length} bytes, more than {most}\n".encode())
+        length, most = request.headers.get("content-length", "0"), self.max_body * (request.method == "POST")
+        if int(length) > most:
+            text = f"the body of the {request.method} request has {length} bytes, more than {most}\n"
+            return Reply(413, text.encode())
         body = BytesIO()
         try:
             async with asyncio.timeout(self.patience):
@@ -267,7 +268,7 @@ def is_foreign(request: Request) -> bool:
     server of this machine is foreign, too. What is no browser sends neither Origin nor Sec-Fetch-Site.
     """
     host = request.headers.get("host", "")
-    origin = request.headers.get("origin", f"//{host}").partition("//")[2]
+    origin = request.headers.get("origin", f"://{host}").partition("://")[2]
     site = request.headers.get("sec-fetch-site", "none")
     return not _LOOPBACK_HOST.fullmatch(host) or origin != host or site not in ("none", "same-origin")
 

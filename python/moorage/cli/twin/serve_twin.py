@@ -133,7 +133,7 @@ def serve_twin(options: Mapping[str, Any], stop: Event) -> None:
     from prometheus_client import generate_latest
 
     from moorage.serve.twin import TwinServer
-    from moorage.serve.web_server import LOOPBACK
+    from moorage.serve.web_server import LOOPBACK, Check
 
     from .page_files import page_files
 
@@ -155,7 +155,10 @@ def serve_twin(options: Mapping[str, Any], stop: Event) -> None:
         )
     with ExitStack() as stack:
         twin, cluster = asked_twin(options, stop, stack)
-        alive, ready = ({}, {}) if cluster is None else map(dict, cluster.checks())
+        alive: dict[str, Check] = {}
+        ready: dict[str, Check] = {}
+        if cluster is not None:
+            alive, ready = ({**checks} for checks in cluster.checks())
         metrics = _metrics(cluster)
         if options["standing"] is not None:
             answers, asker = _standing_answers(options["standing"], twin, stop, stack)

@@ -9,8 +9,9 @@ from threading import Event, RLock, Thread
 from typing import Any, NamedTuple
 
 from moorage.objects import Object, Pod
-from moorage.serve.health import UNREADABLE_LIMIT, Check, follower_checks
+from moorage.serve.health import UNREADABLE_LIMIT, follower_checks
 from moorage.serve.live_metrics import LiveMetrics
+from moorage.serve.web_server import Check
 from moorage.store import ApiError
 from moorage.store.api import ApiClient
 from moorage.store.api.cluster_objects import REQUIRED, kinds_of_clusters, without_contents

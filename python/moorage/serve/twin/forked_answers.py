@@ -235,7 +235,7 @@ def _prepare_and_fork(control: socket.socket, prepare: Callable[[], Work], files
         _close_all_but(control.fileno())
         code = Path(__file__).resolve().parents[2]
         modules = [path for path in sys.path if path not in ("", os.getcwd())]
-        own = (sys.prefix, sys.base_prefix, *modules, code, *files)
+        own = [sys.prefix, sys.base_prefix, *modules, *map(str, (code, *files))]
         guard = _Guard((*_READABLE, *map(os.path.abspath, own)))
         answer = prepare()
         gc.collect()

@@ -214,8 +214,8 @@ class WebServer:
         """
         length, most = request.headers.get("content-length", "0"), self.max_body * (request.method == "POST")
         if int(length) > most:
-            text = f"the body of the {request.method} request has {length} bytes, more than {most}\n"
-            return Reply(413, text.encode())
+            refused = f"the body of the {request.method} request has {length} bytes, more than {most}\n"
+            return Reply(413, refused.encode())
         body = BytesIO()
         try:
             async with asyncio.timeout(self.patience):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import re
 import signal
 import socket
 import ssl
@@ -192,9 +193,9 @@ def test_errors_have_the_form_that_kube_scheduler_reads(server: ExtenderServer) 
     assert error("filter", {"Pod": one}) == "the request has neither NodeNames nor Nodes"
     assert error("filter", {"Pod": {"spec": 7}, "NodeNames": []}).startswith("Pod: ")
     named = b'{"NodeNames": [], "Pod": {"metadata": {"name": "\xff"}}}'
-    assert error("filter", named).startswith("Pod: 'utf-8' codec")
+    assert re.match(r"Pod: .*(codec|UTF-8)", error("filter", named))  # by the version of msgspec
     nodes = b'{"Nodes": {"items": [{"metadata": {"name": "\xff"}}]}, "Pod": {}}'
-    assert error("filter", nodes).startswith("Nodes: 'utf-8' codec")
+    assert re.match(r"Nodes: .*(codec|UTF-8)", error("filter", nodes))
     unreadable = {"spec": {"overhead": {"cpu": "x"}}}
     assert error("filter", {"Pod": unreadable, "NodeNames": []}).startswith(
         'Pod: spec.overhead[cpu]: "x" is not'

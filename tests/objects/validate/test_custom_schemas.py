@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -87,3 +89,13 @@ def test_what_a_server_has_passes_its_rules_again_only_if_it_changes() -> None:
         load([live], [pool(disruption=budgets, weight=5)])
     with pytest.raises(InputError, match="Cannot transition NodePool between static"):
         load([pool("u")], [pool(replicas=2)])
+
+
+def test_without_karpenter_nothing_of_it_is_loaded() -> None:
+    code = (
+        "import sys; from moorage import load;"
+        "load([{'apiVersion': 'v1', 'kind': 'Node', 'metadata': {'name': 'a'}}]);"
+        "print(sorted(name for name in sys.modules if 'custom_schemas' in name or 'moorage.cel' in name))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    assert done.stdout == "[]\n"

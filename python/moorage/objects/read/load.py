@@ -23,7 +23,7 @@ from moorage.objects.model.cluster import Cluster
 from moorage.objects.model.meta import Object
 from moorage.objects.model.other_workloads import full_kind
 from moorage.objects.validate.field_validation import FieldValidation, ValidationMode
-from moorage.objects.validate.unknown_fields import check_kind, has_version
+from moorage.objects.validate.unknown_fields import KARPENTER, check_kind, has_version, is_before_karpenter_1
 from moorage.objects.workloads.kinds.custom_objects import makes_pods, read_custom
 from moorage.objects.workloads.other_kinds import is_simulated
 
@@ -291,7 +291,7 @@ def read_objects(
         shown = examples(reader.hooks, _EXAMPLES)
         why = f"because Helm runs hooks apart from a release ({len(reader.hooks)})"
         warnings.append(f"Left out, {why}: {shown}.")
-    warnings += reader.fields.warnings()
+    warnings += reader.fields.warnings() + reader.notes
     version = reader.server_version
     return ReadObjects(reader.objects, reader.origins, reader.texts, reader.skipped, warnings, version)
 
@@ -336,6 +336,7 @@ class _Reader:
         self._earlier: dict[tuple[str, str], Object] = {}  # one of each kind and name in earlier arguments
         self._indexed = 0  # number of the objects that are among them
         self.skipped: Counter[str] = Counter()
+        self.notes: list[str] = []
         self.left_out: list[str] = []
         self.has_templates = False  # among the files that are left out
         self.hooks: list[str] = []
@@ -575,7 +576,8 @@ class _Reader:
             )  # Go writes null for an empty list
             return [(item, kind, origin._replace(item=at)) for at, item in enumerate(items)][::-1]
         obj = None
-        if is_known(kind, head.api_version):
+        is_past = is_before_karpenter_1(kind, head.api_version) and _is_of_server(document)
+        if is_known(kind, head.api_version) and not is_past:
             check_kind(kind, head.api_version)
             obj = decode_kind(document, kind)
         if obj is not None and is_simulated(obj):
@@ -586,6 +588,7 @@ class _Reader:
         else:
             if has_version(kind, head.api_version):  # fields of versions that are gone are not known
                 self.fields.check(document, kind, head.api_version, origin.source)
+                self._check_overlay(document, kind, head.api_version, origin)
             custom = read_custom(document, kind, head.api_version)
             if custom is None or not (custom.metadata.uid or custom.metadata.resource_version):
                 check_kind(kind, head.api_version)  # a server may be newer than the table
@@ -596,6 +599,16 @@ class _Reader:
                     self._keep_text(custom, [document], 0)
                 self._store(custom, *origin[:3])
         return []
+
+    def _check_overlay(self, document: Any, kind: str, api_version: str, origin: Origin) -> None:
+        """Note that an API server would refuse a NodeOverlay, of which nothing is read."""
+        if f"{api_version}/{kind}" in KARPENTER and not _is_of_server(document):
+            from moorage.objects.validate.custom_schemas import spec_problems  # few clusters have Karpenter
+
+            spec = decode(document, dict[str, Any]).get("spec", {})
+            for path, text in spec_problems(f"{api_version}/{kind}", spec)[:1]:
+                why = f"{origin.source}: an API server refuses this {kind}: {path}: {text}."
+                self.notes.append(why)
 
     def _read_snapshot(self, document: Any, origin: Origin) -> list[tuple[Any, str, Origin]]:
         """Return the objects of a snapshot of another tool, in reverse order."""
@@ -651,6 +664,12 @@ class _Reader:
         yield from read_yaml(text, source, None if self.fields.mode == "strict" else duplicates)
         for duplicate in duplicates:
             self.fields.add_duplicate(*duplicate, source)
+
+
+def _is_of_server(document: Any) -> bool:
+    """Whether a server has given an object."""
+    metadata = decode(document, dict[str, Any]).get("metadata")
+    return isinstance(metadata, dict) and bool(metadata.get("uid") or metadata.get("resourceVersion"))
 
 
 def _what_it_is(document: Mapping[str, Any]) -> str:

@@ -146,6 +146,11 @@ def has_version(kind: str, api_version: str) -> bool:
     return f"{api_version}/{kind}" in _table().kinds
 
 
+def is_before_karpenter_1(kind: str, api_version: str) -> bool:
+    """Whether a kind is one that Karpenter 1.0 has ended."""
+    return f"{api_version}/{kind}" in _KARPENTER_PAST
+
+
 @cache
 def check_kind(kind: str, api_version: str) -> None:
     """Refuse a kind or a version of Kubernetes' own API groups that no release has served.

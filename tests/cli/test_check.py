@@ -259,19 +259,6 @@ def test_pods_that_a_change_asks_for_and_the_server_refuses(
     assert "is forbidden: exceeded quota: q" in out
 
 
-def test_replicas_of_kinds_that_are_not_simulated(file: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    meta, spec = {"name": "db", "namespace": "default"}, {"replicas": 3, "template": {}}
-    database = {"apiVersion": "example.com/v1", "kind": "Database", "metadata": meta, "spec": spec}
-    arguments = file(*ROOM, database)
-    assert findings(capsys, *arguments) == (1, [("skipped-kind", 3, True)])
-    assert findings(capsys, *arguments, "--allow", "skipped-kind") == (0, [("skipped-kind", 3, False)])
-    check(*arguments)
-    assert (
-        "database.example.com/db  0/3        3     skipped-kind  yes, waited before "
-        in capsys.readouterr().out
-    )
-
-
 def test_a_workload_that_is_not_simulated_and_has_not_changed_is_not_new(
     file: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

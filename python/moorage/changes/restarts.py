@@ -7,9 +7,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from moorage.objects.model.workload import DaemonSet, Deployment, StatefulSet
+from moorage.objects.workloads.seen.seen_failures import RESTARTED_AT
 
 RESTARTABLE = (DaemonSet, Deployment, StatefulSet)
-RESTARTED_AT = "kubectl.kubernetes.io/restartedAt"
 
 
 def restarted(workload: Any) -> Any:

@@ -18,6 +18,8 @@ from moorage.errors import number_of, printable
 _NOTES = "moorage.notes"
 QUIET, VERBOSE = "moorage.quiet", "moorage.verbose"
 """Of the context of a command: whether it has -q, or -v."""
+FACT = "input"
+"""Kind of a note that says what the input says of itself: shown on a terminal, too."""
 DELAY = 0.5
 """Seconds after which a command says what it does."""
 TICK = 0.1
@@ -78,9 +80,10 @@ def notes_below() -> Iterator[None]:
     finally:
         del meta[_NOTES]
         shows_all = meta.get(VERBOSE) or not sys.stderr.isatty()
-        for one in () if meta.get(QUIET) or not shows_all else notes:
-            print_message(*one)
-        number = sum(bool(one.kind) for one in notes)
+        for one in () if meta.get(QUIET) else notes:
+            if shows_all or one.kind == FACT:
+                print_message(*one)
+        number = sum(one.kind not in ("", FACT) for one in notes)
         if number and not (shows_all or meta.get(QUIET)):
             pronoun = "it" if number == 1 else "them"
             print(f"{number_of(number, 'note', 'notes')}; -v shows {pronoun}", file=sys.stderr)

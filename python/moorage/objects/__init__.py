@@ -241,6 +241,7 @@ from .model.workload import StatefulSetStatus as StatefulSetStatus
 from .model.workload import StatefulSetUpdateStrategy as StatefulSetUpdateStrategy
 from .model.workload import SuccessPolicy as SuccessPolicy
 from .model.workload import SuccessPolicyRule as SuccessPolicyRule
+from .model.workload import WorkloadStatus as WorkloadStatus
 from .read.cluster_builder import build_cluster as build_cluster
 from .read.decode import decode_object as decode_object
 from .read.load import load as load

@@ -20,7 +20,7 @@ def write_cluster(scheduler: SchedulerParts, store: ObjectStore, cluster: Cluste
     turns = cluster.turns if scheduler.controllers is not None else {}
     in_turn = [pod for pod in cluster.pods if pod.key in turns] if turns else []
     pods = [pod for pod in cluster.pods if pod.key not in turns] if turns else cluster.pods
-    store.siblings = cluster.siblings
+    store.siblings, store.failures = cluster.siblings, cluster.failures
     store.create_many((*cluster.namespaces, *cluster.nodes, *cluster.others, *pods, *cluster.finished))
     if scheduler.controllers is not None:
         scheduler.sync(with_controllers=False)
@@ -42,7 +42,7 @@ def join_cluster(scheduler: SchedulerParts, cluster: Cluster) -> None:
     assert joined is not None
     assert store is not None
     turns = joined.turns if scheduler.controllers is not None else {}
-    store.siblings = cluster.siblings
+    store.siblings, store.failures = cluster.siblings, cluster.failures
     for obj in joined.objects:
         try:
             store.get(type(obj), obj.name, obj.namespace)

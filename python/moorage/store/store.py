@@ -21,6 +21,7 @@ from moorage.objects.model.workload import PriorityClass
 from moorage.objects.read.one_object import read_one, with_defaults
 from moorage.objects.read.python_values import Source
 from moorage.objects.workloads.naming import Names, generated_names
+from moorage.objects.workloads.seen.seen_failures import SeenFailures
 
 from . import deletion
 from .clock import epoch, timestamp
@@ -69,6 +70,8 @@ class ObjectStore:
     ----------
     siblings : Siblings
         How new pods differ from their templates, for admission (`Cluster.siblings`).
+    failures : SeenFailures
+        Which pods the cluster could not create, for controllers (`Cluster.failures`).
     names : Names or None
         While a cluster is completed: gives what has a `generateName` a name that does not depend on how many
         objects there are.
@@ -87,7 +90,7 @@ class ObjectStore:
         self._lock = FastRLock()
         forked_owners.watch(self, self._lock)
         self._changed = Changed(self._lock)
-        self.siblings = Siblings()
+        self.siblings, self.failures = Siblings(), SeenFailures()
         self.names: Names | None = None
 
     def now(self) -> float:
@@ -615,7 +618,7 @@ class ObjectStore:
             The clock of the copy; that of this store by default.
         """
         copy = ObjectStore(clock or self._clock, history=self._history)
-        copy.siblings = self.siblings.copy()
+        copy.siblings, copy.failures = self.siblings.copy(), self.failures
         with self._lock:
             copy._uid_prefix, copy._tables = self._uid_prefix, self._tables.copy()
         return copy

@@ -562,7 +562,8 @@ def test_hooks_of_helm_are_left_out_of_manifests(tmp_path: Path) -> None:
     assert names(cluster) == ["p", "stored"]
     assert [one.kind for one in cluster.others] == ["PriorityClass"]
     told = "Pod q (test), Job j (pre-delete)"
-    assert cluster.warnings == [f"Left out, because Helm runs hooks apart from a release (2): {told}."]
+    why = "because Helm runs hooks apart from a release; --hooks puts in those of an installation or upgrade"
+    assert cluster.warnings == [f"Left out, {why} (2): {told}."]
 
 
 @pytest.mark.parametrize("text", ["resources: [a.yaml]\n", "kind: Kustomization\n", "kind: Component\n"])

@@ -10,7 +10,7 @@ import click
 
 from moorage.cli.messages import Stages
 from moorage.cli.options.change_options import ChangingCommand, change_options, requested_changes
-from moorage.cli.options.deciding_release import print_notes
+from moorage.cli.options.deciding_release import facts_of, print_notes
 from moorage.cli.options.decorators import output_option, some_of
 from moorage.cli.options.inputs import (
     input_options,
@@ -193,11 +193,11 @@ def check(
         *told,
         *done.warnings(),
         *_without_new_nodes(after, options, verdict.failed > 0),
+        *([] if verdict.is_about_pods else [NO_POD]),
     ]  # after the losses: pods were made for them
-    if not verdict.is_about_pods:
-        warnings.append(NO_POD)
-    print_notes(warnings, after, is_asked=options["upgrade_from"] is not None)
-    write_verdict(output, done, verdict, removed, warnings)
+    facts = facts_of(after)
+    print_notes(warnings, after, facts=facts, is_asked=options["upgrade_from"] is not None)
+    write_verdict(output, done, verdict, removed, [*facts, *warnings])
     return 0 if verdict.passed else 1
 
 

@@ -52,9 +52,9 @@ def dump(file: str, anonymize: bool, **options: Any) -> None:
     from moorage.objects.anonymize import anonymize as renamed
 
     given = click.get_current_context().get_parameter_source
-    names = ("recursive", "validate", "namespace")
+    names = ("recursive", "validate", "namespace", "hooks")
     if not options["files"] and any(given(name) is ParameterSource.COMMANDLINE for name in names):
-        raise click.UsageError("-R, --validate and -n need -f")
+        raise click.UsageError("-R, --hooks, --validate and -n need -f")
     objects = _of_files(options) if options["files"] else listed_objects(options).objects
     if anonymize:
         objects = renamed(objects)

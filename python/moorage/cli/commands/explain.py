@@ -9,7 +9,7 @@ import click
 
 from moorage.cli.messages import with_hint
 from moorage.cli.options.change_options import ChangingCommand, change_options, requested_changes
-from moorage.cli.options.deciding_release import print_notes
+from moorage.cli.options.deciding_release import facts_of, print_notes
 from moorage.cli.options.decorators import output_option
 from moorage.cli.options.inputs import (
     explanation_input_options,
@@ -138,6 +138,7 @@ def explain(
             near = nearest(name, known)
             raise InputError(f'there is no Node "{shorten(name, 80)}"{near}', source="--node, --why-not")
     targets, unmade, is_list = _targets(preparation, target, options["namespace"])
+    named, (targets, pinned) = targets, _pinned(preparation, targets, unmade)
     keys = [one.key for one in targets]
     situation = ALONE if alone else AFTER_RUN if after_run else IN_TURN
     explanations = SITUATIONS[situation](preparation.make, keys)
@@ -145,15 +146,18 @@ def explain(
     homeless, fates = _where_nodes_come(preparation, homeless)
     unmade_texts = [
         *fates,
+        *pinned,
         *(
             f"{one.workload.text}: {len(one.outcomes)} {one.status}: {with_hint(one.reason)}"
             for one in unmade
         ),
     ]
     warnings = [*preparation.warnings, *([] if output == "table" else unmade_texts)]
-    print_notes(warnings, preparation.cluster)
+    facts = facts_of(preparation.cluster, {one.workload for one in named} | {one.workload for one in unmade})
+    print_notes(warnings, preparation.cluster, facts=facts)
+    warnings = [*facts, *warnings]
     explained = merge_alike([(one, explanations[one.key]) for one in targets])
-    if explained or not unmade or output != "table":
+    if explained or not (unmade or pinned) or output != "table":
         about = told(preparation.cluster, warnings)
         write_explanations(output, explained, limit, names, is_list, about)
     if output == "table":
@@ -212,6 +216,40 @@ def _prepare(options: dict[str, Any]) -> Preparation:
     cluster = load_input(options)
     coming = coming_nodes(options, cluster)
     return Preparation(cluster, scheduler_settings(options, cluster), requested_changes(), coming)
+
+
+def _pinned(
+    preparation: Preparation, targets: list[Target], unmade: list[Group]
+) -> tuple[list[Target], list[str]]:
+    """Return the targets that the scheduler places, and what is to say of those that name their node; those
+    that the kubelet there refuses become groups that nobody makes."""
+    from moorage.cli.runs import targets as runs
+    from moorage.cli.runs.simulation import PINNED, pinned_workloads
+    from moorage.objects.workloads.top_controller import controller_of
+
+    pinned = pinned_workloads(preparation.beginning.scheduler)
+    nodes = {
+        one.key: pinned.get(controller_of(preparation.pods[one.key]) or one.workload)
+        for one in targets
+        if pinned and one.key in preparation.pods
+    }
+    named = [one for one in targets if nodes.get(one.key)]
+    if not named:
+        return targets, []
+    keys = {one.key for one in named}
+    refused = [
+        group
+        for group in runs.groups_not_made(preparation.run())
+        if keys & {one.pod.key for one in group.outcomes}
+    ]
+    unmade += [group for group in refused if group not in unmade]
+    lost = {one.pod.key for group in unmade for one in group.outcomes}
+    told = [
+        f"{one.workload.text}: {PINNED.format(nodes[one.key])} takes it"
+        for one in named
+        if one.key not in lost
+    ]
+    return [one for one in targets if one not in named], told
 
 
 def _where_nodes_come(preparation: Preparation, homeless: list[str]) -> tuple[list[str], list[str]]:

@@ -14,7 +14,7 @@ from moorage.cli.options.change_options import (
     places_first,
     requested_changes,
 )
-from moorage.cli.options.deciding_release import print_notes
+from moorage.cli.options.deciding_release import facts_of, print_notes
 from moorage.cli.options.decorators import output_option
 from moorage.cli.options.inputs import (
     NO_NODE,
@@ -107,11 +107,13 @@ def nodes(by: str | None, selector: str, sort_by: str, output: str, **options: A
         with located(source="--by"):
             found = [] if of_namespaces else scheduler.node_room(names, by or "")
         found = _sorted(found, sort_by)
-    print_notes(preparation.warnings, cluster)
+    facts = facts_of(cluster, ())
+    print_notes(preparation.warnings, cluster, facts=facts)
+    about = told(cluster, [*facts, *preparation.warnings])
     if of_namespaces:
-        write_namespaces(output, uses, told(cluster, preparation.warnings))
+        write_namespaces(output, uses, about)
         return
-    write_nodes(output, found, by or "", told(cluster, preparation.warnings))
+    write_nodes(output, found, by or "", about)
 
 
 def _sorted(rooms: list[Room], key: str) -> list[Room]:

@@ -9,7 +9,7 @@ import click
 
 from moorage.cli.messages import Stages, note
 from moorage.cli.options.change_options import ChangingCommand, change_options, requested_changes
-from moorage.cli.options.deciding_release import print_notes
+from moorage.cli.options.deciding_release import facts_of, print_notes
 from moorage.cli.options.decorators import output_option
 from moorage.cli.options.inputs import (
     load_input,
@@ -150,7 +150,8 @@ def simulate(
             ]
             for outcomes in (done.outcomes, done.bound if options["with_bound"] else [])
         )
-    print_notes([*done.warnings(), *(no_new_nodes(cluster, "--schedulers") if schedulers else ())], cluster)
+    warnings = [*done.warnings(), *(no_new_nodes(cluster, "--schedulers") if schedulers else ())]
+    print_notes(warnings, cluster, facts=facts_of(cluster))
     if annotated is not None:
         _write_annotated(output, annotated)
     else:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 
-from moorage.cli.messages import note, print_warnings
+from moorage.cli.messages import FACT, note, print_warnings
 from moorage.objects import Cluster, Pod
 from moorage.objects.model.cluster import DecidingRelease
+from moorage.objects.workloads.seen.input_facts import input_facts
+from moorage.objects.workloads.top_controller import Workload
 from moorage.releases import DEFAULT, Version, nearest_release, parse_version
 
 COMPONENTS = ("kube-scheduler", "kube-apiserver", "kube-controller-manager")
@@ -14,6 +16,7 @@ COMPONENTS = ("kube-scheduler", "kube-apiserver", "kube-controller-manager")
 ALL_IN_ONE = ("hardened-kubernetes", "hyperkube")
 """Images that have all components (RKE2, RKE): the name of the container says which one runs."""
 NAMED = "--kubernetes-version"
+MOST_FACTS = 12
 NEAREST = "the nearest, {}, decides"
 NOT_TOLD = "the input does not say its release"
 
@@ -77,15 +80,40 @@ def _images(pod: Pod, component: str) -> Iterator[tuple[Version, str]]:
             yield version, container.image
 
 
-def print_notes(warnings: Iterable[str], *clusters: Cluster, is_asked: bool = False) -> None:
-    """Say which release decides for each cluster and why, if the input has told it and no warning says so;
-    and the warnings of a command.
+def facts_of(cluster: Cluster, about: Container[Workload] | None = None) -> list[str]:
+    """Return what the objects of an input say of themselves, at most `MOST_FACTS` sentences.
 
     Parameters
     ----------
+    about : container of Workload, optional
+        The workloads that an answer is about; nodes are always told.
+    """
+    found = [
+        one for one in input_facts(cluster) if about is None or one.workload is None or one.workload in about
+    ]
+    texts = [one.text for one in found]
+    more = len(texts) - MOST_FACTS
+    return texts if more <= 1 else [*texts[:MOST_FACTS], f"{more} more facts of this kind"]
+
+
+def print_notes(
+    warnings: Iterable[str],
+    *clusters: Cluster,
+    facts: Iterable[str] = (),
+    is_asked: bool = False,
+) -> None:
+    """Say what the input says of itself; which release decides for each cluster and why, if the input has
+    told it and no warning says so; and the warnings of a command.
+
+    Parameters
+    ----------
+    facts : iterable of str, optional
+        See `facts_of`.
     is_asked : bool, optional
         Whether the question is about releases, so that the default is told as well.
     """
+    for fact in facts:
+        note(FACT, fact)
     told = " ".join(text for cluster in clusters for text in cluster.warnings)
     for release in dict.fromkeys(cluster.release for cluster in clusters):
         if release is None or release.reason == NAMED or NEAREST.format(release.version) in told:

@@ -75,6 +75,11 @@ def _file_options(shows_namespace: str = "") -> Decorator:
             "-R", "--recursive", is_flag=True, help="Also read the directories inside the directories of -f."
         ),
         click.option(
+            "--hooks",
+            is_flag=True,
+            help="Also read the hooks with which Helm installs or upgrades a release.",
+        ),
+        click.option(
             "--validate",
             type=click.Choice(["strict", "warn", "ignore"]),
             default="strict",
@@ -183,7 +188,8 @@ def load_before_and_after(options: Mapping[str, Any], needs_before: bool = True)
     check = _checking(options, selectors)
     before = _prepared({**options, "files": options["files"][:1]})
     if before is not None:
-        further = [file_named(name) for name in options["files"][1:]]
+        further: list[Any] = [load.WithHooks()] if options.get("hooks") else []
+        further += [file_named(name) for name in options["files"][1:]]
         after = load.load_joined(before, *further, **_reading(options), check=check)
         if after is not None:
             after.warnings += selectors.warnings
@@ -355,6 +361,10 @@ def _files(options: Mapping[str, Any]) -> Sequence[str | Path | Listed]:
     files: list[Any] = [held[name].listed if name in held else file_named(name) for name in options["files"]]
     if names_server(options):
         files.insert(0, options.get("listed") or listed_objects(options))
+    if options.get("hooks"):
+        from moorage.objects.read.load import WithHooks
+
+        files.insert(0, WithHooks())
     if options.get("admission"):
         from moorage.objects.model.admission_policies import AdmissionPlugins
         from moorage.objects.model.meta import ObjectMeta

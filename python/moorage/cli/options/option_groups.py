@@ -17,7 +17,17 @@ GROUPS = {
     "Options": (),
     CHANGES: ("pod_times",),
     "Input": (
-        *("files", "recursive", "namespace", "validate", "kubeconfig", "context", "in_cluster", "synthetic"),
+        *(
+            "files",
+            "recursive",
+            "hooks",
+            "namespace",
+            "validate",
+            "kubeconfig",
+            "context",
+            "in_cluster",
+            "synthetic",
+        ),
         *("admission", "like_siblings", "form", "pairs", "cluster", "data"),
     ),
     NEW_NODES: ("types_file", "groups_file", "group_sizes", "autoscales", "draws"),

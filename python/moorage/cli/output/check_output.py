@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from moorage.cli.messages import note
-from moorage.cli.runs.gate import Finding, Verdict
+from moorage.cli.runs.gate import HINT, Finding, Verdict
 from moorage.cli.runs.group_fits import GroupFit, group_fits
 from moorage.cli.runs.removed_pods import Removed
 from moorage.cli.runs.simulation import KEPT, NOT_STARTED, PLACED, Outcome, Simulation
@@ -113,7 +113,8 @@ def _head(verdict: Verdict) -> Iterator[str]:
     for one in verdict.findings:
         counted[one.group.status] += one.pods * one.counts
     kept, idle = counted[KEPT], counted[NOT_STARTED]
-    failed = verdict.failed - kept - idle
+    unknown = verdict.not_known(counts=True)
+    failed = verdict.failed - kept - idle - sum(one.pods for one in verdict.findings if one.hint)
     if failed:
         grown = verdict.compared.grown
         came = f", beside {grown.text()}" if grown is not None and grown.up.nodes else ""
@@ -122,12 +123,16 @@ def _head(verdict: Verdict) -> Iterator[str]:
         yield f"FAIL: {number_of(idle, 'pod has a node and does', 'pods have nodes and do')} not start"
     if kept:
         yield f"FAIL: {number_of(kept, 'pod stays', 'pods stay')} on a drained node"
+    if unknown:
+        yield f"FAIL: {unknown}{HINT}"
     losses = [] if verdict.survival is None else [*survival_lines(verdict.survival, verdict)]
     yield from losses if verdict.failed_losses else ()
     if not verdict.failed:
-        yield f"{'before any loss' if verdict.failed_losses else 'PASS'}: {_placed_text(verdict)}"
+        unknown = verdict.not_known(counts=False)
+        text = "; ".join(filter(None, (_placed_text(verdict), unknown)))
+        yield f"{'before any loss' if verdict.failed_losses else 'PASS'}: {text}"
     yield from () if verdict.failed_losses else losses
-    others = sum(finding.pods for finding in verdict.findings if not finding.counts)
+    others = sum(one.pods for one in verdict.findings if not (one.counts or one.is_unknown))
     if others:
         yield f"not counted: {others}"
 
@@ -139,7 +144,7 @@ def _placed_text(verdict: Verdict) -> str:
         grown = verdict.compared.grown
         came = f", on {grown.text()}" if grown is not None and grown.up.nodes else ""
         return number_of(verdict.placed, "pod has found a node", "pods have found a node") + came
-    which = "counts" if verdict.findings else "should run"
+    which = "should run" if all(one.is_unknown for one in verdict.findings) else "counts"
     return f"every pod that {which} has a node"
 
 

@@ -75,7 +75,8 @@ def _findings(verdict: Verdict) -> Iterator[Case]:
         target = f"{kind}/{workload.namespace}/{name}"
         explains = finding.counts and status not in (KEPT, NOT_STARTED) and _shows(workload.namespace)
         command = explain_command(target) if explains else ""
-        yield Case(title, f"{pods} {status}: {reason}{because}", finding.counts, command)
+        text = f"{pods} {status}: {reason}{finding.hint}{because}"
+        yield Case(title, text, finding.counts, command)
 
 
 def _shows(namespace: str) -> bool:

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from moorage._core.base.resources import ZERO
+from moorage.cli.options.deciding_release import facts_of
 from moorage.cli.runs.group_fits import GroupFit, group_fits
 from moorage.cli.runs.simulation import (
     KEPT,
     NOT_STARTED,
     PLACED,
     REPLACED,
+    SKIPPED_KIND,
     Group,
     Outcome,
     Simulation,
@@ -113,17 +115,16 @@ def _headline(simulation: Simulation, outcomes: Sequence[Outcome] | None) -> str
     """Return how many of the pods that are shown have found a node; of all where none is shown."""
     shown = simulation.outcomes if outcomes is None else outcomes
     placed = sum(one.status == PLACED for one in shown)
-    left = sum(one.status not in (PLACED, REPLACED, KEPT) and not one.is_leaving for one in shown)
-    if not placed + left:
-        return "no pod waits for a node"
-    text = number_of(placed, "pod has found a node", "pods have found a node")
-    idle = sum(one.status == NOT_STARTED for one in shown)
-    text += (
-        f", {number_of(idle, 'has', 'have')} a node and {'does' if idle == 1 else 'do'} not start"
-        if idle
-        else ""
-    )
-    return f"{text}, {left - idle} {'has' if left == 1 else 'have'} none" if left - idle else text
+    waits = [one.status for one in shown if one.status not in (PLACED, REPLACED, KEPT) and not one.is_leaving]
+    idle, unknown = waits.count(NOT_STARTED), waits.count(SKIPPED_KIND)
+    left = len(waits) - idle - unknown
+    parts = [number_of(placed, "pod has found a node", "pods have found a node")]
+    if idle:
+        parts.append(f"{idle} {'has a node and does' if idle == 1 else 'have nodes and do'} not start")
+    if left:
+        parts.append(f"{left} {'has' if left == 1 else 'have'} none")
+    text = ", ".join(parts) if placed + idle + left else "no pod waits for a node"
+    return f"{text}; {number_of(unknown, 'replica', 'replicas')} not simulated" if unknown else text
 
 
 def _pod_row(one: Outcome) -> PodRow:
@@ -261,7 +262,9 @@ def _document(simulation: Simulation, outcomes: Sequence[Outcome] | None) -> dic
     out |= simulation.basis_document()
     if simulation.grown is not None:
         out["newNodes"] = simulation.grown.to_dict()
-    out |= {"summary": shown} | told(simulation.cluster, simulation.warnings())
+    out |= {"summary": shown} | told(
+        simulation.cluster, [*facts_of(simulation.cluster), *simulation.warnings()]
+    )
     return out | _multi_document(simulation.several)
 
 

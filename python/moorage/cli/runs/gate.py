@@ -10,12 +10,15 @@ from msgspec import structs
 
 from moorage.errors import number_of
 
-from .simulation import PLACED, REPLACED, Group, Outcome, Simulation, group_outcomes
+from .simulation import PLACED, REPLACED, SKIPPED_KIND, Group, Outcome, Simulation, group_outcomes
 
 if TYPE_CHECKING:
     from moorage.planning import Loss, LostPod, Survival
 
     from .coming_nodes import Grown
+
+
+HINT = f"; --allow {SKIPPED_KIND} lets check pass"
 
 
 class Finding(NamedTuple):
@@ -44,6 +47,17 @@ class Finding(NamedTuple):
     def pods(self) -> int:
         """Number of pods."""
         return len(self.group.outcomes)
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether nobody knows if these pods are missing: their kind is not simulated. It is known of the
+        pods of a Job that its queue never admits."""
+        return self.group.status == SKIPPED_KIND and bool(self.group.workload.group)
+
+    @property
+    def hint(self) -> str:
+        """What lets the gate pass, as the end of a sentence; "" where the pods have to find a node."""
+        return HINT if self.is_unknown and self.counts else ""
 
 
 class LossFinding(NamedTuple):
@@ -143,6 +157,13 @@ class Verdict(NamedTuple):
         """Number of pods that are a failure before any loss."""
         return sum(finding.pods for finding in self.findings if finding.counts)
 
+    def not_known(self, counts: bool) -> str:
+        """How many replicas of kinds that are not simulated are a failure, or are none; "" for no replica."""
+        found = [one for one in self.findings if one.is_unknown and one.counts == counts]
+        kinds = {(one.group.workload.group, one.group.workload.kind) for one in found}
+        replicas = number_of(sum(one.pods for one in found), "replica", "replicas")
+        return f"{replicas} of {number_of(len(kinds), 'kind', 'kinds')} not known" if found else ""
+
     @property
     def failed_losses(self) -> int:
         """Number of losses that are a failure."""
@@ -175,7 +196,8 @@ def judge(
     """Find the pods that should run and have no node.
 
     Pods that are being deleted are ignored, unless others wait for their end. An evicted pod counts unless
-    its controller has made another one; that one counts as any pod does.
+    its controller has made another one; that one counts as any pod does. Of objects of kinds that are not
+    simulated it is not known whether they lack pods: only those count that a change brings.
 
     Parameters
     ----------
@@ -189,11 +211,15 @@ def judge(
         By ``namespace/name``, what makes the difference from an earlier release.
     """
     findings = [
-        Finding(group, waited, is_allowed, not (is_allowed or (new_only and waited)), because)
+        Finding(group, waited, is_allowed, False, because)
         for group, waited in _groups(simulation, waiting)
         for is_allowed in [group.status in allowed]
         for keys in [[one.pod.key for one in group.outcomes]]
         for because in [tuple(dict.fromkeys(causes[key] for key in keys if key in causes))]
+    ]
+    findings = [
+        one._replace(counts=not (one.allowed or (one.waited and (new_only or one.is_unknown))))
+        for one in findings
     ]
     placed = sum(one.status == PLACED for one in simulation.outcomes)
     is_about_pods = bool(simulation.before or simulation.outcomes)

@@ -19,13 +19,16 @@ from moorage.controllers.workloads.attach_detach_controller import NOT_STARTED
 from moorage.controllers.workloads.awaited_pods import why_awaited
 from moorage.errors import examples, number_of
 from moorage.facade import Scheduler
-from moorage.objects import Cluster, Object, ObjectMeta, Pod
+from moorage.objects import Cluster, Node, Object, ObjectMeta, Pod
 from moorage.objects.model.cluster import RefusedPod
 from moorage.objects.model.storage import PersistentVolumeClaim
 from moorage.objects.model.workload import MAX_PODS, CronJob, Job
 from moorage.objects.read.cluster_builder import idle_warnings, refusal_warnings
 from moorage.objects.workloads.jobs.job_state import verdict_of
-from moorage.objects.workloads.top_controller import Workload, Workloads, group_to_show
+from moorage.objects.workloads.made_of import MAKERS
+from moorage.objects.workloads.ownership import is_active
+from moorage.objects.workloads.seen.kubelet_admission import kubelet_refusals, pinned_by
+from moorage.objects.workloads.top_controller import Workload, Workloads, controller_of, group_to_show
 from moorage.scheduler import ScheduleResult
 from moorage.scheduler.cycle.results import Failure
 from moorage.scheduler.expanded import admission_warnings
@@ -48,6 +51,7 @@ if TYPE_CHECKING:
 
 PLACED, UNSCHEDULABLE, EVICTED, REPLACED = "placed", "unschedulable", "evicted", "replaced"
 KEPT, REFUSED, SKIPPED_KIND, BOUND = "kept", "refused", "skipped-kind", "bound"
+PINNED = "spec.template.spec.nodeName is {0}, so the scheduler passes it by, and the kubelet of {0}"
 POD = "Pod "
 """What precedes the names of pods in a `Change`."""
 
@@ -250,7 +254,8 @@ class Simulation:
         refused = [
             Outcome(one.pod, self.workloads.of(one.pod), REFUSED, "", one.message) for one in self.refused
         ]
-        return [one for one in found if one is not None] + awaited + refused + self._not_simulated()
+        known = [*awaited, *refused, *self._refused_by_kubelets, *self._not_simulated()]
+        return [one for one in found if one is not None] + known
 
     @cached_property
     def bound(self) -> list[Outcome]:
@@ -281,6 +286,27 @@ class Simulation:
     def refused(self) -> list[RefusedPod]:
         """The pods that the API server refuses: single ones, and those that workloads lack after the run."""
         return self.cluster.refused + self.scheduler.refused_pods()
+
+    @cached_property
+    def _refused_by_kubelets(self) -> list[Outcome]:
+        """An outcome for each new pod whose template names a node, and which the kubelet there refuses. The
+        scheduler does not look at them, so they are in no result."""
+        pinned, found = pinned_workloads(self.scheduler), list[Outcome]()
+        if not pinned:
+            return found
+        read = {pod.metadata.uid for pod in self.cluster.pods}
+        stored = [pod for pod in self.scheduler.client.list(Pod)[0] if pod.spec.node_name and is_active(pod)]
+        new = [pod for pod in stored if controller_of(pod) in pinned and pod.metadata.uid not in read]
+        uids = {pod.metadata.uid for pod in new}
+        others = (pod for pod in stored if pod.metadata.uid not in uids)
+        nodes = {node.name: node for node in self.scheduler.client.list(Node)[0]}
+        refusals = kubelet_refusals(new, others, nodes)
+        for pod in new:
+            if pod.key in refusals:
+                name = pod.spec.node_name
+                why = f"{PINNED.format(name)} refuses it: {refusals[pod.key]}"
+                found.append(Outcome(pod, self.workloads.of(pod), REFUSED, name, why))
+        return found
 
     def _not_simulated(self) -> list[Outcome]:
         """Return an outcome for each pod that a workload of an unknown kind would make."""
@@ -374,6 +400,8 @@ class Simulation:
             pod = self.before.get(key)
             if pod is not None and pod.spec.node_name and key not in placed and has_pod(pod):
                 found[self.workloads.of(pod)] += not self._is_going(pod)
+        for one in self._refused_by_kubelets:
+            found[one.workload] -= 1
         return found
 
     def _is_going(self, pod: Pod) -> bool:
@@ -515,6 +543,12 @@ def group_outcomes(outcomes: Iterable[Outcome], short: bool = False) -> list[Gro
         Group(*key[:2], members[0].short_reason if short else members[0].reason, members)
         for key, members in groups.items()
     ]
+
+
+def pinned_workloads(scheduler: Scheduler) -> dict[Workload, str]:
+    """Return the workloads whose templates name a node, with the node."""
+    found: Iterable[Object] = (obj for kind in MAKERS for obj in scheduler.client.list(kind)[0])
+    return {Workload(obj.namespace, obj.kind, obj.name): name for obj in found if (name := pinned_by(obj))}
 
 
 def skip_reason(pod: Pod, skipped: str) -> str:

@@ -215,9 +215,9 @@ def groups_not_made(simulation: Simulation) -> list[Group]:
     Returns
     -------
     list of Group
-        Pods that the API server refuses, that wait for others of their StatefulSet or for the end of the one
-        in whose place they come, or of workloads that are not simulated; evicted pods that no controller
-        replaces.
+        Pods that the API server or a kubelet refuses, that wait for others of their StatefulSet or for the
+        end of the one in whose place they come, or of workloads that are not simulated; evicted pods that no
+        controller replaces.
     """
     made = {*simulation.before, *(pod.key for pod in simulation.new)}
     told = (REFUSED, SKIPPED_KIND, WAITING)
@@ -227,6 +227,7 @@ def groups_not_made(simulation: Simulation) -> list[Group]:
         if one.status == EVICTED
         or (one.status == TERMINATING and not one.is_leaving)
         or (one.status in told and one.pod.key not in made)
+        or (one.status == REFUSED and one.node)  # by its kubelet
     )
 
 

@@ -17,7 +17,7 @@ from moorage.objects.model.workload import ControllerRevision, DaemonSet, PodTem
 from moorage.objects.workloads.missing_pods import create_missing, new_pod
 from moorage.store import NotFoundError
 
-from .store_control import StoreControl, admission_of, admit_claim
+from .store_control import StoreControl, admission_of, admit_claim, admit_pod
 
 
 def refused_pods(control: StoreControl, obj: Object, message: str, nodes: Sequence[Node]) -> list[RefusedPod]:
@@ -64,7 +64,7 @@ class _Attempt:
         message = next(filter(None, texts), None)
         if message is None:
             try:
-                self._admission.admit(pod)
+                admit_pod(self._admission, self._control.client, owner, pod)
                 return
             except RefusedError as error:
                 message = str(error)

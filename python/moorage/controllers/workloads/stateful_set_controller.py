@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.storage import PersistentVolumeClaim
-from moorage.objects.model.workload import StatefulSet, StatefulSetStatus
+from moorage.objects.model.workload import StatefulSet
 from moorage.objects.workloads.missing_pods import create_claims, create_ordinals, current_and_update
 from moorage.objects.workloads.ownership import is_active, is_healthy
 from moorage.objects.workloads.pod_claims import claim_owners, claims_of
@@ -94,7 +94,7 @@ class StatefulSetController:
         present = [pods.get(ordinal) for ordinal in ordinals(obj)]
         if all(pod is not None and is_updated(pod, update) and is_available(pod) for pod in present):
             current = update
-        status = StatefulSetStatus(current_revision=current, update_revision=update)
+        status = replace(obj.status, current_revision=current, update_revision=update)
         if status != obj.status:
             meta = replace(obj.metadata, resource_version="")
             self._control.client.update(replace(obj, metadata=meta, status=status))

@@ -137,15 +137,15 @@ class StoreControl:
         self.refusals[f"{owner.kind} {owner.key}"] = message
         self._read = self.client.changes
 
-    def admitted(self, pod: Pod) -> Pod:
-        """Return a new pod as the API server stores it.
+    def admitted(self, owner: Object, pod: Pod) -> Pod:
+        """Return a new pod of a workload as the API server stores it.
 
         Raises
         ------
         RefusedError
-            The API server refuses it.
+            The API server refuses it, or the cluster's did (`SeenFailures`).
         """
-        return self.admission.admit(pod)
+        return admit_pod(self.admission, self.client, owner, pod)
 
     @property
     def admission(self) -> Admission:
@@ -226,7 +226,7 @@ class StoreControl:
         """
         if pod.name and (pod.key in self.reserved or self.pods.get(pod.key) is not None):
             return
-        pod = with_readiness(self.admitted(pod), self.unready)
+        pod = with_readiness(self.admitted(owner, pod), self.unready)
         with suppress(AlreadyExistsError):
             self.create_claims(self.client.create(pod))
 
@@ -314,6 +314,14 @@ class StoreControl:
         """Delete pods; see `delete`."""
         for pod in pods:
             self.delete(pod)
+
+
+def admit_pod(admission: Admission, client: ObjectStore, owner: Object, pod: Pod) -> Pod:
+    """Admit a pod that the controller of a workload creates; see `StoreControl.admitted`."""
+    if why := client.failures.why(owner, lambda namespace: client.list(Pod, namespace)[0]):
+        admission.check(pod)  # what it says holds now
+        raise RefusedError(why)
+    return admission.admit(pod)
 
 
 def admit_claim(admission: Admission, claim: PersistentVolumeClaim) -> None:

@@ -178,6 +178,20 @@ class Admission:
             raise _refused(pod, str(error)) from None
         return admitted, n
 
+    def check(self, pod: Pod) -> None:
+        """Check that a new pod is admitted, and charge no quota for it.
+
+        Raises
+        ------
+        RefusedError
+            The pod is refused.
+        """
+        admitted = self.admit_uncharged(pod)
+        try:
+            self._checked(admitted, self._template(pod))
+        except NotAdmittedError as error:
+            raise _refused(pod, str(error)) from None
+
     def admit_object(self, obj: Object) -> None:
         """Admit a new object that is no pod: limit ranges of claims, and quotas that count objects.
 
@@ -275,17 +289,23 @@ class Admission:
 
     def _charge(self, admitted: Pod, template: _Template, n: int) -> int:
         """Add the usage of `n` pods, or of as many as there is room for, to the quotas that count it."""
-        used = template.usage
-        matching = [quota for quota in self.quotas_of(admitted.namespace) if quota.matches(admitted)]
-        for quota in matching:
-            quota.check_constraints(template.spec)
-        for quota in matching:
-            quota.check(used)
+        used, matching = template.usage, self._checked(admitted, template)
         for quota in matching if n > 1 else ():
             n = quota.room(used, n)
         for quota in matching:
             quota.charge(used, n)
         return n
+
+    def _checked(self, admitted: Pod, template: _Template) -> list[QuotaUsage]:
+        """Return the quotas that count a pod; each has room for it."""
+        if admitted.namespace not in self._quotas:
+            return []
+        matching = [quota for quota in self.quotas_of(admitted.namespace) if quota.matches(admitted)]
+        for quota in matching:
+            quota.check_constraints(template.spec)
+        for quota in matching:
+            quota.check(template.usage)
+        return matching
 
 
 def _name(pod: Pod) -> str:

@@ -8,7 +8,7 @@ from msgspec import field
 
 from .field_rules import between, one_of, required
 from .meta import Int32, Object, Resources, Struct
-from .workload import MAX_PODS
+from .workload import MAX_PODS, WorkloadStatus
 
 Bound = Annotated[Int32 | None, between(0, MAX_PODS)]
 
@@ -35,6 +35,7 @@ class HorizontalPodAutoscaler(Object, frozen=True):
     kind: str = "HorizontalPodAutoscaler"
     api_version: str = "autoscaling/v2"
     spec: HorizontalPodAutoscalerSpec = HorizontalPodAutoscalerSpec()
+    status: WorkloadStatus = WorkloadStatus()
 
 
 class ScaleTarget(Struct, frozen=True):

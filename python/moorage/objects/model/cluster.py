@@ -13,6 +13,7 @@ from msgspec import structs
 from moorage.objects.admission.siblings import Siblings
 from moorage.objects.plain import plain
 from moorage.objects.workloads.ownership import PodIndex
+from moorage.objects.workloads.seen.seen_failures import SeenFailures
 from moorage.tables import Table, Tabular
 
 from .meta import Object
@@ -193,6 +194,8 @@ class Cluster(Tabular):
         Set by commands.
     siblings : Siblings
         How the listed pods differ from their templates, and which new pods differ likewise.
+    failures : SeenFailures
+        Which pods the cluster could not create.
     turns : dict of str to str
         By ``namespace/name``, the single pods of manifests beside workloads: after the pods of which of them
         (``Kind namespace/name``) they are created; "" for before all.
@@ -215,6 +218,7 @@ class Cluster(Tabular):
     server_version: str = ""
     release: DecidingRelease | None = None
     siblings: Siblings = field(default_factory=Siblings, compare=False)
+    failures: SeenFailures = field(default_factory=SeenFailures, compare=False)
     turns: dict[str, str] = field(default_factory=dict, compare=False)
     pods_by_owner: PodIndex = field(default_factory=lambda: PodIndex(()), init=False, compare=False)
     joined: Joined | None = field(default=None, init=False, compare=False)

@@ -8,7 +8,7 @@ from moorage.errors import InputError
 
 from .field_rules import between, labels
 from .meta import Int32, Object, Struct
-from .workload import MAX_PODS, PodTemplateSpec, Replicas, ReplicaSet, ReplicaSetSpec
+from .workload import MAX_PODS, PodTemplateSpec, Replicas, ReplicaSet, ReplicaSetSpec, WorkloadStatus
 
 
 class RolloutSpec(ReplicaSetSpec, frozen=True):
@@ -48,7 +48,7 @@ class DeploymentConfig(Object, frozen=True):
     status: DeploymentConfigStatus = DeploymentConfigStatus()
 
 
-class CloneSetStatus(Struct, frozen=True):
+class CloneSetStatus(WorkloadStatus, frozen=True):
     """Status of a CloneSet: the name of the revision of its template."""
 
     update_revision: str = ""

@@ -64,12 +64,19 @@ class ReplicationControllerSpec(Struct, frozen=True):
     template: Annotated[PodTemplateSpec | None, required] = None
 
 
+class WorkloadStatus(Struct, frozen=True):
+    """Status of a workload, or of its autoscaler: what its controller has seen."""
+
+    conditions: tuple[Condition, ...] = ()
+
+
 class ReplicationController(Object, frozen=True):
     """A replication controller."""
 
     kind: str = "ReplicationController"
     api_version: str = "v1"
     spec: ReplicationControllerSpec = ReplicationControllerSpec()
+    status: WorkloadStatus = WorkloadStatus()
 
 
 def _check_selector(selector: LabelSelector | None, template: PodTemplateSpec) -> None:
@@ -95,6 +102,7 @@ class ReplicaSet(Object, frozen=True):
     kind: str = "ReplicaSet"
     api_version: str = "apps/v1"
     spec: ReplicaSetSpec = ReplicaSetSpec()
+    status: WorkloadStatus = WorkloadStatus()
 
 
 class RollingUpdateDeployment(Struct, frozen=True):
@@ -187,7 +195,7 @@ class StatefulSetSpec(ReplicaSetSpec, frozen=True):
     min_ready_seconds: Annotated[Int32, between(0)] = 0
 
 
-class StatefulSetStatus(Struct, frozen=True):
+class StatefulSetStatus(WorkloadStatus, frozen=True):
     """Status of a StatefulSet: the names of its revisions."""
 
     current_revision: str = ""
@@ -237,7 +245,7 @@ class DaemonSetSpec(Struct, frozen=True):
         _check_selector(self.selector, self.template)
 
 
-class DaemonSetStatus(Struct, frozen=True):
+class DaemonSetStatus(WorkloadStatus, frozen=True):
     """Status of a DaemonSet."""
 
     updated_number_scheduled: Int32 = 0

@@ -41,6 +41,7 @@ from moorage.objects.workloads.naming import Names
 from moorage.objects.workloads.ownership import FINISHED, PodIndex
 from moorage.objects.workloads.pod_claims import ephemeral_claims
 from moorage.objects.workloads.recognize_templates import recognize_templates
+from moorage.objects.workloads.seen.seen_failures import SeenFailures
 from moorage.objects.workloads.turns import put_in_turn
 
 from .decode import versions_gone
@@ -114,6 +115,7 @@ def build_cluster(
         named = (f"{obj.kind} {obj.key}" for obj in completed.objects)
         sources = dict(zip(named, (place.source for place in completed.places), strict=True))
         raise error.located(source=sources.get(error.obj, "")) from None
+    cluster.failures = SeenFailures(cluster.others, cluster.pods, completed.before)
     put_in_turn(cluster, completed.objects, completed.before)
     listed = {obj.key for obj in cluster.others if isinstance(obj, PersistentVolumeClaim)}
     claims = {claim.key: claim for claim in reversed([*ephemeral_claims(cluster.pods)])}
@@ -183,7 +185,10 @@ def complete(
     if any(isinstance(obj, CustomObject) for obj in listed):
         origin_of = places.__getitem__
         listed, sources, left_out, notes, named, suspended = expand_kinds(
-            listed, default_namespace, lambda at: origin_of(at).source
+            listed,
+            default_namespace,
+            lambda at: origin_of(at).source,
+            lambda obj: key_of(obj) in overlay.applied,
         )
         places = [places[at] for at in sources]
     classes = priority_classes([*known, *listed])

@@ -20,12 +20,15 @@ from moorage.errors import InputError, NoManifestError, examples, shorten
 from moorage.objects.apply.joined_cluster import are_manifests, join
 from moorage.objects.apply.overlay import is_newer
 from moorage.objects.model.cluster import Cluster
-from moorage.objects.model.meta import Object
+from moorage.objects.model.meta import Object, ObjectMeta
 from moorage.objects.model.other_workloads import full_kind
 from moorage.objects.validate.field_validation import FieldValidation, ValidationMode
 from moorage.objects.validate.unknown_fields import KARPENTER, check_kind, has_version, is_before_karpenter_1
-from moorage.objects.workloads.kinds.custom_objects import makes_pods, read_custom
+from moorage.objects.workloads.kinds.custom_objects import makes_pods, metadata_of, read_custom
 from moorage.objects.workloads.other_kinds import is_simulated
+from moorage.objects.workloads.seen.failed_creates import KINDS as EVENTS
+from moorage.objects.workloads.seen.failed_creates import FailedCreates
+from moorage.objects.workloads.seen.seen_failures import Touched
 
 from .archives import member_source, read_archive
 from .cluster_builder import Check, build_cluster
@@ -64,13 +67,19 @@ _TABLE = re.compile(r"(NAMESPACE +)?NAME +[A-Z]{2}")
 _LOGS = re.compile(
     rb"^==== START logs for container .*?^==== END logs for container [^\n]*\n?", re.DOTALL | re.MULTILINE
 )
-_HOOK = "helm.sh/hook"
+_HOOK, _WEIGHT = "helm.sh/hook", "helm.sh/hook-weight"
+_PHASES = {"pre-install": -1, "pre-upgrade": -1, "post-install": 1, "post-upgrade": 1}
+"""The hooks of Helm that run with a release, before and after its objects; others run at other times."""
 _OPEN = "{{"
 TEMPLATE_HINT = "; for a template of Helm, use helm template"
 _KIND = b"kind"
 """A broken file without this word is no manifest, and may be left out of an archive."""
 OWN_GROUP = ".moorage.dev"
 """Last part of the API groups of other documents: sweeps, scenarios, results."""
+
+
+class WithHooks(NamedTuple):
+    """In place of the first path: hooks of Helm that run with a release are read as its objects."""
 
 
 class Listed(NamedTuple):
@@ -91,7 +100,7 @@ class Listed(NamedTuple):
 
 
 def load(
-    *sources: Source | Listed,
+    *sources: Source | Listed | WithHooks,
     validate: ValidationMode = "strict",
     recursive: bool = False,
     namespace: str = "default",
@@ -163,13 +172,12 @@ def load(
         check=check,
         like_siblings=like_siblings,
     )
-    cluster.warnings += read.warnings
-    cluster.server_version = read.server_version
+    read.finish(cluster)
     return cluster
 
 
 def load_before_and_after(
-    *sources: Source | Listed,
+    *sources: Source | Listed | WithHooks,
     validate: ValidationMode = "strict",
     recursive: bool = False,
     namespace: str = "default",
@@ -208,8 +216,7 @@ def load_before_and_after(
         after = join(before, objects[number:], read.origins[number:], texts, read.skipped, check)
     if after is None:
         after = build(objects, origins=read.origins, texts=read.texts, skipped=read.skipped, check=check)
-    after.warnings += read.warnings
-    after.server_version = read.server_version
+    read.finish(after)
     return before or after, after
 
 
@@ -227,7 +234,7 @@ def load_joined(
     objects = list(in_namespace(read.objects, namespace))
     after = join(before, objects, read.origins, read.texts, read.skipped, check)
     if after is not None:
-        after.warnings += read.warnings
+        read.finish(after)
     return after
 
 
@@ -247,7 +254,7 @@ def _emptied(objects: list[Object]) -> Iterator[Object]:
 
 
 def read_objects(
-    *sources: Source | Listed,
+    *sources: Source | Listed | WithHooks,
     validate: ValidationMode = "strict",
     recursive: bool = False,
     namespace: str = "default",
@@ -278,6 +285,9 @@ def read_objects(
     """
     reader = _Reader(FieldValidation(validate), all_texts, parts)
     for at, source in enumerate(sources, 1):
+        if isinstance(source, WithHooks):
+            reader.takes_hooks = True
+            continue
         reader.begin_argument()
         if isinstance(source, Listed):
             reader.take(source)
@@ -289,11 +299,17 @@ def read_objects(
     warnings = [no_manifests(reader.left_out, reader.has_templates)] if reader.left_out else []
     if reader.hooks:
         shown = examples(reader.hooks, _EXAMPLES)
-        why = f"because Helm runs hooks apart from a release ({len(reader.hooks)})"
+        hint = "--hooks puts in those of an installation or upgrade"
+        why = f"because Helm runs hooks apart from a release; {hint} ({len(reader.hooks)})"
         warnings.append(f"Left out, {why}: {shown}.")
+    if reader.taken_hooks:
+        warnings.append(reader.sort_hooks())
     warnings += reader.fields.warnings() + reader.notes
-    version = reader.server_version
-    return ReadObjects(reader.objects, reader.origins, reader.texts, reader.skipped, warnings, version)
+    for at, obj in reader.failed_creates.put(reader.objects):
+        reader.objects[at] = obj
+    touched = [one._replace(namespace=one.namespace or namespace) for one in reader.touched]
+    told = warnings, reader.server_version, touched
+    return ReadObjects(reader.objects, reader.origins, reader.texts, reader.skipped, *told)
 
 
 def no_manifests(files: list[str], has_templates: bool = False) -> str:
@@ -315,14 +331,22 @@ def no_manifests(files: list[str], has_templates: bool = False) -> str:
 
 class ReadObjects(NamedTuple):
     """Objects in reading order, where each is from, the JSON texts of some by index, how many were left out
-    by kind, warnings, and the version of the API server, "" where no file tells it."""
+    by kind, warnings, the version of the API server, "" where no file tells it, and the objects of later
+    arguments that may let it admit what it refused."""
 
     objects: list[Object]
-    origins: Origins
+    origins: Sequence[Origin]
     texts: Mapping[int, bytes]
     skipped: Mapping[str, int]
     warnings: list[str]
     server_version: str
+    touched: list[Touched]
+
+    def finish(self, cluster: Cluster) -> None:
+        """Give a cluster of these objects what is known beside them."""
+        cluster.warnings += self.warnings
+        cluster.server_version = self.server_version or cluster.server_version
+        cluster.failures = cluster.failures.without(self.touched)
 
 
 class _Reader:
@@ -330,7 +354,8 @@ class _Reader:
 
     def __init__(self, fields: FieldValidation, all_texts: bool, parts: PartsReader | None) -> None:
         self.objects: list[Object] = []
-        self.origins = Origins()
+        self._origins = Origins()
+        self.origins: Sequence[Origin] = self._origins
         self.texts: dict[int, bytes] = {}
         self._all_texts = all_texts
         self._earlier: dict[tuple[str, str], Object] = {}  # one of each kind and name in earlier arguments
@@ -339,7 +364,12 @@ class _Reader:
         self.notes: list[str] = []
         self.left_out: list[str] = []
         self.has_templates = False  # among the files that are left out
-        self.hooks: list[str] = []
+        self.hooks: list[str] = []  # that are left out
+        self.takes_hooks = False
+        self.taken_hooks: dict[int, tuple[int, int, str]] = {}  # by index: phase, weight and name
+        self._arguments = 0
+        self.failed_creates = FailedCreates()
+        self.touched: list[Touched] = []
         self.server_version = ""
         self._own_kind = ""  # of the last document of the present path that is one of moorage's own
         self.fields = fields
@@ -350,7 +380,8 @@ class _Reader:
 
     def begin_argument(self) -> None:
         """Begin the next argument: what is read from now on may change what was read before."""
-        self.origins.begin_argument()
+        self._arguments += 1
+        self._origins.begin_argument()
         self._earlier.update(((obj.kind, obj.name), obj) for obj in self.objects[self._indexed :])
         self._indexed = len(self.objects)
 
@@ -522,12 +553,27 @@ class _Reader:
         if obj is None:
             return False
         if _HOOK in obj.metadata.annotations and not obj.metadata.uid and makes_pods(obj):
-            self.hooks.append(shorten(f"{obj.full_kind} {obj.name} ({obj.metadata.annotations[_HOOK]})"))
-            self.texts.pop(len(self.objects), None)
-            return True
+            phases = [_PHASES[event] for event in _events_of(obj) if event in _PHASES]
+            if not (self.takes_hooks and phases):
+                self.hooks.append(shorten(_hook_text(obj)))
+                self.texts.pop(len(self.objects), None)
+                return True
+            self.taken_hooks[len(self.objects)] = phases[0], _weight_of(obj), obj.name
         self.objects.append(obj)
-        self.origins.add(source, document, item)
+        self._origins.add(source, document, item)
         return True
+
+    def sort_hooks(self) -> str:
+        """Put the hooks of each argument before and after its other objects, as Helm runs them: by weight,
+        then by name. Return the warning that names them."""
+        origins, taken, objects = list(self.origins), self.taken_hooks, self.objects
+        order = sorted(range(len(objects)), key=lambda at: (origins[at].argument, *taken.get(at, (0, 0, ""))))
+        self.objects = [objects[at] for at in order]
+        self.origins = [origins[at] for at in order]
+        self.texts = {new: self.texts[old] for new, old in enumerate(order) if old in self.texts}
+        hooks = [shorten(_hook_text(objects[at])) for at in order if at in taken]
+        text = "Hooks of Helm are put in, in the order in which it runs them, and all at once"
+        return f"{text} ({len(hooks)}): {examples(hooks, len(hooks))}."
 
     def _read_document(self, document: Any, kind: str, origin: Origin) -> None:
         """Read an object or a list; nested lists are flattened without recursion."""
@@ -575,6 +621,7 @@ class _Reader:
                 list(head.items or ()),
             )  # Go writes null for an empty list
             return [(item, kind, origin._replace(item=at)) for at, item in enumerate(items)][::-1]
+        self._note_touched(document, kind, head.api_version)
         obj = None
         is_past = is_before_karpenter_1(kind, head.api_version) and _is_of_server(document)
         if is_known(kind, head.api_version) and not is_past:
@@ -609,6 +656,16 @@ class _Reader:
             for path, text in spec_problems(f"{api_version}/{kind}", spec)[:1]:
                 why = f"{origin.source}: an API server refuses this {kind}: {path}: {text}."
                 self.notes.append(why)
+
+    def _note_touched(self, document: Any, kind: str, api_version: str) -> None:
+        """Note an object of a change that may let the API server admit what it refused, and an event that
+        says what it refuses."""
+        if full_kind(kind, api_version) in EVENTS:
+            self.failed_creates.take(document)
+        touched = Touched(kind, api_version.rpartition("/")[0], "", "")
+        if (self._arguments > 1 or self._all_texts) and touched.may_admit:
+            meta = metadata_of(document) or ObjectMeta()
+            self.touched.append(touched._replace(namespace=meta.namespace, name=meta.name))
 
     def _read_snapshot(self, document: Any, origin: Origin) -> list[tuple[Any, str, Origin]]:
         """Return the objects of a snapshot of another tool, in reverse order."""
@@ -670,6 +727,22 @@ def _is_of_server(document: Any) -> bool:
     """Whether a server has given an object."""
     metadata = decode(document, dict[str, Any]).get("metadata")
     return isinstance(metadata, dict) and bool(metadata.get("uid") or metadata.get("resourceVersion"))
+
+
+def _events_of(hook: Object) -> list[str]:
+    return [event.strip() for event in hook.metadata.annotations[_HOOK].split(",")]
+
+
+def _weight_of(hook: Object) -> int:
+    """Return the weight of a hook of Helm; 0 if it is no number, as Helm takes it."""
+    with suppress(ValueError):
+        return int(hook.metadata.annotations.get(_WEIGHT, ""))
+    return 0
+
+
+def _hook_text(hook: Object) -> str:
+    weight = f", weight {_weight_of(hook)}" if _WEIGHT in hook.metadata.annotations else ""
+    return f"{hook.full_kind} {hook.name} ({', '.join(_events_of(hook))}{weight})"
 
 
 def _what_it_is(document: Mapping[str, Any]) -> str:

@@ -16,7 +16,7 @@ from .ages import seconds
 from .ownership import HASH_LABEL, is_active, is_healthy
 from .revisions import Mark, template_mark
 
-_STARTING = frozenset({"", "ContainerCreating", "PodInitializing"})
+STARTING = frozenset({"", "ContainerCreating", "PodInitializing"})
 _IS_COMPLETE = "NewReplicaSetAvailable"
 _PROGRESS_DEADLINE = 600
 """Seconds (kubernetes v1.36, SetDefaults_Deployment)."""
@@ -32,7 +32,7 @@ def is_starting(pod: Pod) -> bool:
         return False
     states = (one.state for one in (*status.container_statuses, *status.init_container_statuses))
     reasons = {one.waiting.reason for one in states if one is not None and one.waiting is not None}
-    return reasons <= _STARTING
+    return reasons <= STARTING
 
 
 def progressing(objects: Iterable[Object], now: float) -> set[str]:

@@ -13,11 +13,13 @@ from moorage.objects.model.admission_policies import AdmissionPlugins
 from moorage.objects.model.meta import LAST_APPLIED
 from moorage.objects.model.workload import ControllerRevision
 from moorage.objects.plain import plain
-from moorage.objects.read.decode import UNREADABLE, decode_as, is_known
+from moorage.objects.read.decode import UNREADABLE, Head, decode, decode_as, is_known
 from moorage.objects.read.object_defaults import decoded_revision
 from moorage.objects.read.snapshots import read_server_version
 from moorage.objects.read.write import object_to_dict
 from moorage.objects.resource_names import resource
+from moorage.objects.workloads.seen.failed_creates import FailedCreates
+from moorage.objects.workloads.seen.seen_failures import FAILED_CREATE
 from moorage.store.errors import ApiError, ForbiddenError, NotFoundError
 from moorage.store.kinds import structs
 
@@ -88,6 +90,19 @@ def list_cluster(client: ApiClient) -> tuple[list[Object], list[str]]:
             if kind in REQUIRED:
                 raise
             refused.append(resource(kind))
+    failures = FailedCreates()
+    try:
+        events = client.connection.request(
+            "GET", "/api/v1/events", {"fieldSelector": f"reason={FAILED_CREATE}"}
+        )
+        for event in decode(events, Head[msgspec.Raw]).items or ():
+            failures.take(event)
+    except ForbiddenError:
+        refused.append("events")
+    except NotFoundError:
+        pass  # a server without events
+    for at, obj in failures.put(objects):
+        objects[at] = obj
     warnings = [f"Left out, because the user may not list them: {', '.join(refused)}."] if refused else []
     return objects, warnings
 

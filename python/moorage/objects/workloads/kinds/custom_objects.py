@@ -34,6 +34,8 @@ _HAS_RESOURCES = re.compile(rb'"(resources?|requests)"\s*:\s*{')
 _CONTAINER = frozenset({"image", "resources", "command", "args", "env"})
 _RESOURCES = ("resources", "resource", "requests")
 _READY = ("readyReplicas", "availableReplicas")
+_ALL_READY = ("Ready", "Available")
+"""Conditions of an object that none of its pods is missing if one is true."""
 
 
 class _Spec(msgspec.Struct, frozen=True):
@@ -71,7 +73,7 @@ def read_custom(
     try:
         found = decode(document, _Outline)
     except InputError:  # of another shape than objects have, or its replicas are no number
-        found = _Outline(_metadata(document))
+        found = _Outline(metadata_of(document))
     meta = found.metadata
     if meta is None or not (meta.name or meta.generate_name):
         return None
@@ -107,7 +109,9 @@ def digest_of(value: Values) -> str:
     return hashlib.sha256(msgspec.json.encode(value.get("spec"), order="deterministic")).hexdigest()
 
 
-def _metadata(document: Any) -> ObjectMeta | None:
+def metadata_of(document: Any) -> ObjectMeta | None:
+    """Return the metadata of an object of any kind; None if they are of another shape."""
+
     class Named(msgspec.Struct):
         metadata: ObjectMeta | None = None
 
@@ -216,7 +220,8 @@ def _has_containers(value: Values) -> bool:
 
 
 def ready_replicas(value: Values) -> int:
-    """Return the number of replicas that the status of an object calls ready.
+    """Return the number of replicas that the status of an object calls ready: any number where a condition
+    or phase says that the whole object is ready.
 
     Parameters
     ----------
@@ -225,6 +230,12 @@ def ready_replicas(value: Values) -> int:
     """
     status = value.get("status")
     status = status if isinstance(status, dict) else {}
+    if any(str(status.get(field)).lower() == "ready" for field in ("phase", "state")):
+        return MAX_PODS
+    conditions = status.get("conditions")
+    for one in conditions if isinstance(conditions, list) else ():
+        if isinstance(one, dict) and one.get("type") in _ALL_READY and one.get("status") in ("True", True):
+            return MAX_PODS
     numbers = [status.get(field) for field in _READY]
     scale = status.get("scale")
     if isinstance(scale, dict):  # ready/all, as OpenTelemetryCollectors have it

@@ -16,7 +16,7 @@ from moorage.objects.model.meta import Object
 from moorage.objects.model.node import Node
 from moorage.objects.model.other_workloads import CustomObject
 from moorage.objects.model.pod import Pod
-from moorage.objects.model.workload import Job
+from moorage.objects.model.workload import MAX_PODS, Job
 from moorage.objects.read.decode import Head, decode, decode_kind, is_known
 from moorage.objects.validate.unknown_fields import check_kind
 from moorage.objects.validate.validate_object import validate
@@ -69,7 +69,10 @@ class Expanded(NamedTuple):
 
 
 def expand_kinds(
-    objects: Sequence[Object], namespace_of: Callable[[Object], str], source_of: Callable[[int], str]
+    objects: Sequence[Object],
+    namespace_of: Callable[[Object], str],
+    source_of: Callable[[int], str],
+    is_changed: Callable[[Object], bool] = lambda _: False,
 ) -> Expanded:
     """Replace objects of kinds that scheduling does not know by the pods and Jobs that their operators make.
 
@@ -83,6 +86,8 @@ def expand_kinds(
         Returns the namespace of an object, which may name none.
     source_of : callable
         Returns the file of an object by its index, for errors.
+    is_changed : callable, optional
+        Whether an object was changed after its status was written.
 
     Raises
     ------
@@ -91,7 +96,7 @@ def expand_kinds(
     """
     objects = [_named(obj, at) if isinstance(obj, CustomObject) else obj for at, obj in enumerate(objects)]
     nodes = [obj for obj in objects if isinstance(obj, Node)]
-    expansion = _Expansion(Owners(objects, namespace_of), namespace_of, nodes)
+    expansion = _Expansion(Owners(objects, namespace_of), namespace_of, nodes, is_changed)
     expansion.read(objects)
     for at, obj in enumerate(objects):
         if isinstance(obj, CustomObject):
@@ -134,9 +139,15 @@ def suspended_warning(jobs: Iterable[Object], others: Iterable[Suspended]) -> li
 class _Expansion:
     """Collects what follows from objects of other projects."""
 
-    def __init__(self, owners: Owners, namespace_of: Callable[[Object], str], nodes: Sequence[Node]) -> None:
+    def __init__(
+        self,
+        owners: Owners,
+        namespace_of: Callable[[Object], str],
+        nodes: Sequence[Node],
+        is_changed: Callable[[Object], bool],
+    ) -> None:
         self._namespace_of = namespace_of
-        self._nodes = nodes
+        self._nodes, self._is_changed = nodes, is_changed
         self._owners = owners
         self._made = Expanded.empty()
         self._read: dict[tuple[str, str, str], bytes] = {}
@@ -270,7 +281,10 @@ class _Expansion:
         value["metadata"]["namespace"] = self._namespace_of(obj)
         groups = groups_of(value, rule, self._find)
         if isinstance(groups, str):
-            numbers = {"wanted": counted(rule, value, self._nodes), "ready": ready_replicas(value)}
+            ready = ready_replicas(value)
+            if ready == MAX_PODS and self._is_changed(obj):
+                ready = 0  # it was ready as a whole, with other fields
+            numbers = {"wanted": counted(rule, value, self._nodes), "ready": ready}
             if not numbers["wanted"]:
                 self._note(_NO_PODS, obj)
             self._leave_out(replace(obj, **numbers, digest=digest_of(value)), len(pods), groups)

@@ -1,0 +1,156 @@
+"""Why controllers of the cluster could not create pods, as the conditions of their workloads say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from moorage.objects.model.meta import Condition, Object, ObjectMeta
+from moorage.objects.model.pod import Pod
+from moorage.objects.model.workload import Deployment, PodTemplateSpec
+from moorage.objects.workloads.made_of import BY_CONTROLLERS, MAKERS
+
+REPLICA_FAILURE, FAILED_CREATE = "ReplicaFailure", "FailedCreate"
+"""Type and reason of the condition (kubernetes v1.36, pkg/controller/replicaset/replica_set_utils.go)."""
+RESTARTED_AT = "kubectl.kubernetes.io/restartedAt"
+_BY_QUOTA = ("exceeded quota: ", "failed quota: ")
+_OF_NAMESPACE = frozenset({"LimitRange", "ResourceQuota", "ServiceAccount"})
+_OF_ALL = frozenset({"PriorityClass", "RuntimeClass", "SecurityContextConstraints"})
+_GROUPS_OF_ALL = ("admissionregistration.k8s.io", "kyverno.io", "gatekeeper.sh")
+"""API groups of webhooks and policies that may refuse pods of every namespace."""
+
+
+class Touched(NamedTuple):
+    """An object that a change brings."""
+
+    kind: str
+    group: str
+    namespace: str
+    name: str
+
+    @property
+    def may_admit(self) -> bool:
+        """Whether the API server may admit pods after it that it refused before."""
+        return self.kind in (*_OF_NAMESPACE, *_OF_ALL, "Namespace", "Service") or self._is_of_all
+
+    @property
+    def _is_of_all(self) -> bool:
+        return self.kind in _OF_ALL or self.group.endswith(_GROUPS_OF_ALL)
+
+
+class Failure(NamedTuple):
+    """Why a controller could not create a pod of a template.
+
+    Attributes
+    ----------
+    message : str
+        That of the API server.
+    since : str
+        When it was first refused; "" where that is not known.
+    pods : frozenset of str
+        For a refusal by a quota, the UIDs of the pods that the namespace had then.
+    """
+
+    namespace: str
+    template: PodTemplateSpec
+    message: str
+    since: str
+    pods: frozenset[str] = frozenset()
+
+    @property
+    def text(self) -> str:
+        """The message, and since when."""
+        since = f" since {self.since}" if self.since else ""
+        return f"refused in the cluster{since}: {self.message or FAILED_CREATE}"
+
+    def is_touched(self, by: Touched) -> bool:
+        """Whether a new or changed object may be its cause: a policy, class or account of the namespace or of
+        the cluster, the namespace, or the Service that the message names."""
+        if by.kind == "Service":
+            return f'service "{by.name}"' in self.message
+        place = by.name if by.kind == "Namespace" else by.namespace
+        return by.may_admit and (by._is_of_all or place == self.namespace)
+
+
+class SeenFailures:
+    """Knows of which templates the cluster could not create pods when it was read.
+
+    It takes a failure to last while the template is the same, but for a restart, and nothing has changed that
+    may be its cause (`Failure.is_touched`). A refusal by a quota is past once a pod of the namespace is gone:
+    then quotas are computed.
+
+    Parameters
+    ----------
+    objects : iterable of Object
+        With the workloads.
+    pods : sequence of Pod
+        Those that are there.
+    before : mapping of str to Object, optional
+        By ``Kind namespace/name``, objects as they were when their status was written, where a file changes
+        them.
+    """
+
+    def __init__(
+        self,
+        objects: Iterable[Object] = (),
+        pods: Iterable[Pod] = (),
+        before: Mapping[str, Object] | None = None,
+    ) -> None:
+        self._failures: list[Failure] = []
+        for obj in objects:
+            if (condition := failed_create(obj)) is None:
+                continue
+            obj = (before or {}).get(f"{obj.kind} {obj.key}", obj)
+            is_by_quota = any(text in condition.message for text in _BY_QUOTA)
+            held = frozenset(
+                pod.metadata.uid for pod in pods if is_by_quota and pod.namespace == obj.namespace
+            )
+            when = condition.last_transition_time or ""
+            template = _comparable(obj.spec.template)  # type: ignore[attr-defined]
+            self._failures.append(Failure(obj.namespace, template, condition.message, when, held))
+
+    def without(self, touched: Collection[Touched]) -> SeenFailures:
+        """Return them without those whose cause a change touches."""
+        if not (touched and self._failures):
+            return self
+        left = SeenFailures()
+        left._failures = [one for one in self._failures if not any(map(one.is_touched, touched))]
+        return left
+
+    def why(self, owner: Object, pods: Callable[[str], Iterable[Pod]]) -> str:
+        """Return why the next pod of a workload is refused in the cluster; "" if nothing says so.
+
+        Parameters
+        ----------
+        pods : callable
+            Returns the pods of a namespace.
+        """
+        near = [one for one in self._failures if one.namespace == owner.namespace]
+        template = getattr(getattr(owner, "spec", None), "template", None) if near else None
+        if template is None:
+            return ""
+        template = _comparable(template)
+        for one in near:
+            if one.template == template and one.pods <= {pod.metadata.uid for pod in pods(one.namespace)}:
+                return one.text
+        return ""
+
+
+def failed_create(obj: Object) -> Condition | None:
+    """Return the condition of a workload that says why its pods cannot be created; None without one."""
+    if not isinstance(obj, (*MAKERS, Deployment)):
+        return None
+    conditions: tuple[Condition, ...] = obj.status.conditions  # type: ignore[attr-defined]
+    found = (one for one in conditions if one.type == REPLICA_FAILURE and one.status == "True")
+    return next((one for one in found if one.reason == FAILED_CREATE), None)
+
+
+def _comparable(template: PodTemplateSpec) -> PodTemplateSpec:
+    """Return a template without what differs between the revisions of a restart."""
+    labels, annotations = (
+        {key: value for key, value in values.items() if key not in (*BY_CONTROLLERS, RESTARTED_AT)}
+        for values in (template.metadata.labels, template.metadata.annotations)
+    )
+    return replace(template, metadata=ObjectMeta(labels=labels, annotations=annotations))

@@ -6,6 +6,8 @@ import http.client
 import json
 import socket
 import ssl
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -253,3 +255,15 @@ def test_the_command_serves(
         code, _, err = run(capsys, *arguments)
         assert (code, error in err) == (2, True), err
         assert ("release:" in err) == ("none" in err)  # files are read once the server has answered
+
+
+def test_no_server_is_loaded_before_one_is_needed() -> None:
+    """What only schedules, or prints a help, does not wait for it."""
+    code = """
+import sys
+from moorage.cli import main
+main(["--help"])
+import moorage.cli.commands.live_command, moorage.cli.commands.mcp, moorage.serve.twin
+assert "uvicorn" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)

@@ -148,6 +148,8 @@ def test_the_end_ends_the_children() -> None:
         forks.end()
         thread.join(0.01)
     assert len(errors) == 1
+    with pytest.raises(TwinRefusalError, match="the twin ends"):
+        forks.run(template(lambda: 0), [], b"")
 
 
 def test_a_question_too_many_is_refused() -> None:

@@ -142,6 +142,7 @@ class Forks:
     def __init__(self, limits: Limits) -> None:
         self.limits, self._slots = limits, BoundedSemaphore(limits.at_once)
         self._children: set[int] = set()
+        self._has_ended = False
 
     def run(self, template: Template, arguments: Sequence[str], stdin: bytes) -> Output:
         """Answer a question in a child, with a standard input of its own, and return what it has printed.
@@ -169,6 +170,8 @@ class Forks:
     @contextmanager
     def slot(self) -> Iterator[None]:
         """Be one of the questions that are answered at once, or raise a TwinRefusalError."""
+        if self._has_ended:
+            raise TwinRefusalError(BUSY, "the twin ends")
         if not self._slots.acquire(blocking=False):
             raise TwinRefusalError(BUSY, f"{self.limits.at_once} questions are being answered; try again")
         try:
@@ -177,7 +180,8 @@ class Forks:
             self._slots.release()
 
     def end(self) -> None:
-        """End the children that answer now."""
+        """End the children that answer now, and answer no more."""
+        self._has_ended = True
         for child in list(self._children):
             with suppress(ProcessLookupError):
                 os.kill(child, signal.SIGKILL)

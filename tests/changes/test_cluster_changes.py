@@ -18,7 +18,7 @@ from tests.controllers.workloads.make import (
     scheduler,
     template,
 )
-from tests.objects.make import make, owned, pod
+from tests.objects.make import make, owned, pod, workload
 
 import moorage as mo
 from moorage import Scheduler, expanded
@@ -180,7 +180,7 @@ def test_a_bound_pod_keeps_its_node_and_its_status() -> None:
             pod("q", {"priorityClassName": "none"}),
             'pods "q" is forbidden: no PriorityClass with name none was found',
         ),
-        (make("Job", "j", {"parallelism": 2**31 - 1, "template": template("j")}), "spec.parallelism"),
+        (workload("Job", "j", {"parallelism": 2**31 - 1}), "spec.parallelism"),
     ],
 )
 def test_of_a_bad_change_nothing_is_written(bad: Object, error: str) -> None:

@@ -10,6 +10,9 @@ from moorage.objects import Cluster, Object, build_cluster, decode_object
 CONTAINERS = [{"name": "c"}]
 
 
+SELECTING = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")
+
+
 def make(kind: str, name: str, spec: dict[str, Any] | None = None, **rest: Any) -> Object:
     """An object as decoded: nothing filled in. `rest` is merged into its top level."""
     metadata = {"name": name} | rest.pop("metadata", {})
@@ -25,9 +28,19 @@ def node(name: str, labels: dict[str, str] | None = None, **rest: Any) -> Object
 
 
 def workload(kind: str, name: str, spec: dict[str, Any] | None = None, **rest: Any) -> Object:
-    """A workload whose template carries the label ``app: NAME`` and one container."""
+    """A workload as an API server takes it: its template has the label ``app: NAME`` and one container."""
     template = {"metadata": {"labels": {"app": name}}, "spec": {"containers": CONTAINERS}}
-    return make(kind, name, {"template": template} | (spec or {}), **rest)
+    return make(kind, name, accepted(kind, {"template": template} | (spec or {})), **rest)
+
+
+def accepted(kind: str, spec: dict[str, Any]) -> dict[str, Any]:
+    """The spec of a workload with what an API server requires beside a template."""
+    template = spec["template"]
+    if kind == "Job":
+        pod = {"restartPolicy": "Never"} | template["spec"]
+        return spec | {"template": template | {"spec": pod}}
+    labels = {"matchLabels": template["metadata"]["labels"]}
+    return {"selector": labels} | spec if kind in SELECTING else spec
 
 
 def owned(kind: str, name: str, uid: str = "", **metadata: Any) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, cast
 
@@ -17,15 +17,19 @@ from moorage.objects.admission.new_pods import is_new
 from moorage.objects.apply.apply_manifest import with_last_applied
 from moorage.objects.apply.overlay import key_of
 from moorage.objects.model.workload import MAX_PODS, Job, PriorityClass
-from moorage.objects.read.cluster_builder import Check, complete
+from moorage.objects.read.cluster_builder import complete
 from moorage.objects.read.load import read_objects
 from moorage.objects.read.object_defaults import default_namespace
 from moorage.objects.read.origins import Origin
 from moorage.objects.read.python_values import Source, is_single
+from moorage.objects.read.refusals import STORED, Refusals, refused_versions
 from moorage.objects.workloads.naming import Names
+from moorage.releases import DEFAULT
 from moorage.store import NotFoundError, ObjectClient
 
 from .change import Change, full_name, with_own_uids
+
+Check = Callable[[Object], None]
 
 
 def apply(
@@ -33,6 +37,7 @@ def apply(
     controllers: ClusterControllers | None,
     what: Source | Iterable[Source],
     check: Check | None = None,
+    release: str = DEFAULT,
 ) -> Change:
     """Create or change objects: see `Scheduler.apply`.
 
@@ -42,6 +47,8 @@ def apply(
         Those of the store, which make the claims of new pods; None where others run them.
     check : callable, optional
         Raises an InputError about an object that is valid otherwise.
+    release : str
+        That of the API server.
 
     Raises
     ------
@@ -50,7 +57,7 @@ def apply(
     """
     created, changed, admission = list[Object](), [], None
     with naming("what"):
-        completed = _completed(client, what, check)
+        completed = _completed(client, what, check, release)
     for given, obj in zip(completed, with_own_uids(client, completed), strict=True):
         _check_parallelism(obj)
         try:
@@ -85,15 +92,18 @@ def _completed(
     client: ObjectClient,
     what: Source | Iterable[Source],
     check: Check | None,
+    release: str,
 ) -> Sequence[Object]:
     """Return valid objects with defaults, after the namespaces that they imply."""
     items: list[Any] = [what] if is_single(what) else list(cast("Iterable[Source]", what))
     given = [item for item in items if isinstance(item, Object)]
     read = read_objects(*[item for item in items if not isinstance(item, Object)], all_texts=True)
+    for _, refused in refused_versions(read.ended, STORED, lambda: release):
+        raise InputError(refused.message, source=refused.source, obj=f"{refused.kind} {refused.name}")
     classes: list[PriorityClass] = client.list(PriorityClass)[0]
     named = _named(client, [*read.objects, *given])
     stored = _stored(client, named)
-    origins = [*[Origin(argument=-2)] * len(stored), *read.origins, *[Origin(argument=-1)] * len(given)]
+    origins = [*[Origin(argument=STORED)] * len(stored), *read.origins, *[Origin(argument=-1)] * len(given)]
     texts = {at + len(stored): text for at, text in read.texts.items()}
     known = set(map(key_of, stored))
     objects = [
@@ -101,7 +111,8 @@ def _completed(
         for at, obj in enumerate(named[: len(read.objects)])
     ]
     given = named[len(read.objects) :]
-    found = complete([*stored, *objects, *given], origins, classes, texts=texts, check=check)
+    refusals = Refusals(STORED, check)
+    found = complete([*stored, *objects, *given], origins, classes, texts=texts, refusals=refusals)
     left_out = [one for one in found.left_out if one.group != "batch"]  # Jobs wait in their queues
     if left_out:
         one = left_out[0]

@@ -73,7 +73,8 @@ def apply(scheduler: SchedulerParts, what: Source | Iterable[Source]) -> Change:
     """Create or change objects."""
     check = None if scheduler.handle.feature_gates[GATE] else refuse_comparisons
     with _changing(scheduler) as client:
-        return apply_objects.apply(client, scheduler.controllers, what, check)
+        release = scheduler.handle.release.version
+        return apply_objects.apply(client, scheduler.controllers, what, check, release)
 
 
 def delete(

@@ -26,7 +26,6 @@ FILES = {
     "a name twice": POD % ("x, name: y", ""),
     "a partition": APPS % ("StatefulSet", "updateStrategy: {rollingUpdate: {partition: -1}}"),
     "a policy": APPS % ("StatefulSet", "podManagementPolicy: Random"),
-    "no unavailable pod": APPS % ("StatefulSet", "updateStrategy: {rollingUpdate: {maxUnavailable: 0}}"),
     "a surge": APPS % ("DaemonSet", "updateStrategy: {rollingUpdate: {maxSurge: 1}}"),
     "a strategy": APPS % ("DaemonSet", "updateStrategy: {type: Recreate}"),
     "an empty group": GROUPS % (2, 0),

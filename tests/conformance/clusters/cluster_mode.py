@@ -82,7 +82,7 @@ class Answer(NamedTuple):
         Of bad input; the rest is empty then.
     pods : dict of Key to Pods
     failed, code : int
-        Pods that count as failures, and the exit code of ``moorage check``.
+        Pods and objects that count as failures, and the exit code of ``moorage check``.
     stay : int
         How many of them a drain has kept.
     """
@@ -224,7 +224,7 @@ def ask(record: Json, folder: Path) -> Answer:
     if not any(isinstance(change, Deletion) for change in changes):
         arguments = [part for path in files for part in ("-f", path)]
         document, code = _check([*arguments, *words])
-        failed = document["failed"]
+        failed = document["failed"] + sum(not finding["pods"] for finding in document["findings"])
     return Answer("", _made(done, record), failed, code, stay)
 
 
@@ -266,6 +266,10 @@ def _made(done: Simulation, record: Json) -> dict[Key, Pods]:
         elif one.status in (UNSCHEDULABLE, GATED, OTHER_SCHEDULER):  # nobody tells pods of another scheduler
             found[key].waiting["" if one.status == OTHER_SCHEDULER else one.reason] += 1
         placed[key] += one.status == PLACED
+    for refused in done.cluster.refused_objects:
+        found[refused.namespace, f"{refused.kind.lower()}/{refused.name}"].refusals.add(
+            refusal(refused.message)
+        )
     pods: list[Pod] = done.scheduler.client.list(Pod)[0]
     for pod in pods:
         if pod.status.phase in ENDED or pod.metadata.deletion_timestamp or not pod.spec.node_name:

@@ -25,6 +25,7 @@ _OF_MOORAGE = "moorage dump"
 """Some records have what that command wrote at the moment of their dump, and it was another version then."""
 _PREFIXES = ("Error creating: ", " failed error: ")
 _REFUSED_APPLY = re.compile(r'Error from server \(\w+\): error when \w+ "STDIN": (.*)', re.DOTALL)
+_INVALID = re.compile(r'(?:The )?\w[\w.]* "[^"]+" is invalid: ')
 _POD_NAME = re.compile(r'([Pp]ods?) "[^"]+"')
 _USED = re.compile(r"used: [^:]*?(, limited:)")
 _JOB_IS_OVER = {"Complete", "Failed", "FailureTarget", "SuccessCriteriaMet"}
@@ -63,6 +64,7 @@ def refusal(text: str) -> str:
         text = text.partition(prefix)[2] or text
     if found := _REFUSED_APPLY.match(text):
         text = found[1]
+    text = _INVALID.sub("", text)
     return _USED.sub(r"used: *\1", _POD_NAME.sub(r'\1 "POD"', text)).strip()
 
 

@@ -154,12 +154,12 @@ def test_the_status_of_a_dump_tells_the_revision() -> None:
 @pytest.mark.parametrize(
     ("fields", "error"),
     [
-        ({"maxSurge": 1}, "maxSurge: may not be set when maxUnavailable is non-zero"),
+        ({"maxSurge": 1}, "maxSurge: Invalid value: 1: may not be set when maxUnavailable is non-zero"),
         (
             {"maxUnavailable": "10%", "maxSurge": "5%"},
-            "maxSurge: may not be set when maxUnavailable is non-zero",
+            'maxSurge: Invalid value: "5%": may not be set when maxUnavailable is non-zero',
         ),
-        ({"maxUnavailable": 0}, "maxUnavailable: cannot be 0 when maxSurge is 0"),
+        ({"maxUnavailable": 0}, "maxUnavailable: Required value: cannot be 0 when maxSurge is 0"),
         ({"maxUnavailable": "101%"}, "must not be greater than 100%"),
     ],
 )

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests.controllers.workloads.make import all_pods, pods, template
+from tests.objects.make import accepted
 
 import moorage as mo
 from moorage import Scheduler
@@ -42,7 +43,7 @@ def waiting(created: str = WAITS, cpu: str = "1") -> Json:
 def workload(kind: str, name: str, count: int, created: str = "", cpu: str = "1", **spec: Any) -> Json:
     number = "parallelism" if kind == "Job" else "replicas"
     field = {} if kind == "DaemonSet" else {number: count}
-    return thing(kind, name, {"template": template(name, cpu)} | field | spec, created)
+    return thing(kind, name, accepted(kind, {"template": template(name, cpu)} | field | spec), created)
 
 
 def member(name: str, owner: str, created: str, node: str, image: str = "", **rest: Any) -> Json:

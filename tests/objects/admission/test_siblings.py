@@ -11,6 +11,7 @@ from moorage import expanded
 from moorage.objects import Cluster, Pod, load
 
 Spec = dict[str, Any]
+RANGED = "kubernetes.io/limit-ranger"
 SIDECAR = {"name": "proxy", "resources": {"requests": {"cpu": "500m"}}}
 APP = {"name": "m", "image": "i:1", "resources": {"requests": {"cpu": "100m"}}}
 
@@ -183,11 +184,35 @@ def test_what_a_limit_range_or_a_class_explains_comes_from_them_anew() -> None:
     priority = {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 7}
     full = [{"name": name, "resources": {"requests": {"cpu": "300m"}}} for name in ("m", "proxy")]
     more = {"priorityClassName": "high", "priority": 7}
-    first = [*deployment(containers=[bare]), of("300m"), priority, running("a", full, spec=more)]
+    told = {RANGED: "LimitRanger plugin set: cpu request for container m; cpu request for container proxy"}
+    pods = [running("a", full, spec=more, metadata={"annotations": told})]
+    first = [*deployment(containers=[bare]), of("300m"), priority, *pods]
     cluster = expanded(load(first, [of("400m")]))
     (pod,) = [pod for pod in cluster.pods if not pod.spec.node_name]
     assert requests(pod) == {"m": {"cpu": "400m"}, "proxy": {"cpu": "400m"}}
     assert (pod.spec.priority_class_name, pod.spec.priority) == ("high", 7)
+
+
+@pytest.mark.parametrize("now", ["700m", "100m", None])
+def test_what_a_limit_range_of_the_past_gave_is_not_copied(now: str | None) -> None:
+    """It was changed, or deleted, after the pods had been made; what a webhook has set is copied."""
+    given = {"limits": {"cpu": "600m", "memory": "1Gi"}, "requests": {"cpu": "300m", "memory": "512Mi"}}
+    bare, full = [[{"name": name} | of for name in ("first", "m")] for of in ({}, {"resources": given})]
+    told = (
+        "LimitRanger plugin set: cpu request for container m; cpu, memory limit for container m; "
+        "cpu request for init container first; cpu limit for init container first"
+    )
+    pods = [
+        running("a", full[1:], spec={"initContainers": full[:1]}, metadata={"annotations": {RANGED: told}})
+    ]
+    limits = {"type": "Container", "default": {"cpu": now}, "defaultRequest": {"cpu": now}}
+    ranges = [{"kind": "LimitRange", "metadata": meta("l"), "spec": {"limits": [limits] if now else []}}]
+    pod, _ = made(*deployment(containers=bare[1:], initContainers=bare[:1]), *ranges, *pods)
+    cpu = {"cpu": now} if now else {}
+    (first,), (main,) = pod.spec.init_containers, pod.spec.containers
+    assert (main.resources.limits, main.resources.requests) == (cpu, cpu | {"memory": "512Mi"})
+    assert first.resources.limits == cpu | {"memory": "1Gi"}
+    assert first.resources.requests == cpu | {"memory": "512Mi"}
 
 
 def test_the_node_of_a_daemon_pod_and_the_claims_of_an_ordinal_are_not_copied() -> None:

@@ -84,7 +84,10 @@ def changed(kind: str, changes: dict[str, Any]) -> dict[str, Any]:
 def applied(tmp_path: Path, before: dict[str, Any], after: dict[str, Any]) -> Cluster:
     for at, obj in enumerate((before, after)):
         (tmp_path / f"{at}.json").write_text(json.dumps(obj))
-    return load(tmp_path / "0.json", tmp_path / "1.json")
+    cluster = load(tmp_path / "0.json", tmp_path / "1.json")
+    for one in cluster.refused_objects:
+        raise InputError(one.message, source=one.source)
+    return cluster
 
 
 REFUSED: list[tuple[str, dict[str, Any], str]] = [
@@ -161,7 +164,7 @@ def test_a_change_of_an_immutable_field_is_refused(
     tmp_path: Path, kind: str, changes: dict[str, Any], text: str
 ) -> None:
     before, after = manifest(kind, **OBJECTS[kind]), changed(kind, changes)
-    with pytest.raises(InputError, match=rf"/1.json: {kind} x: {text}"):
+    with pytest.raises(InputError, match=rf'/1.json: {kind}[a-z.0-9]* "x" is invalid: {text}'):
         applied(tmp_path, before, after)
 
 
@@ -205,7 +208,7 @@ def test_a_volume_stays_where_it_is(tmp_path: Path) -> None:
     kind, plain = "PersistentVolume", changed("PersistentVolume", {})
     here, there = (changed(kind, {"spec.nodeAffinity": only_for(zone)}) for zone in "ab")
     applied(tmp_path, plain, here)
-    with pytest.raises(InputError, match=r"PersistentVolume x: spec\.nodeAffinity: .*field is immutable"):
+    with pytest.raises(InputError, match=r"spec\.nodeAffinity: .*field is immutable"):
         applied(tmp_path, here, there)
 
 
@@ -270,7 +273,7 @@ def listed(*objects: dict[str, Any]) -> dict[str, Any]:
 
 def test_a_manifest_in_a_missing_namespace_is_refused(tmp_path: Path) -> None:
     whole = space("default", uid="u")
-    with pytest.raises(InputError, match=r'/1.json: Pod shop/x: namespaces "shop" not found'):
+    with pytest.raises(InputError, match=r'/1.json: namespaces "shop" not found'):
         applied(tmp_path, whole, in_shop())
     applied(tmp_path, listed(whole, space("shop", uid="v")), in_shop())
     applied(tmp_path, whole, listed(space("shop"), in_shop()))

@@ -105,7 +105,7 @@ def both(first: bytes, then: bytes, monkeypatch: pytest.MonkeyPatch) -> tuple[Cl
     """The cluster of two files, joined if possible, and looked at together."""
     joined = reading.load_before_and_after(first, then)[1]
     with monkeypatch.context() as patch:
-        patch.setattr(reading, "join", lambda *_: None)
+        patch.setattr(reading, "join", lambda *_, **__: None)
         return joined, reading.load_before_and_after(first, then)[1]
 
 
@@ -135,7 +135,7 @@ def test_commands_answer_alike(
         (tmp_path / file).write_bytes(text(objects))
     files = ("-f", f"{tmp_path}/all.json", "-f", f"{tmp_path}/new.json")
     answers = []
-    for join in (reading.join, lambda *_: None):
+    for join in (reading.join, lambda *_, **__: None):
         monkeypatch.setattr(reading, "join", join)
         code = main(["check", *files, "--drain", "n0", "-o", "wide"])
         answers.append((code, RANDOM.sub("-x", capsys.readouterr().out)))

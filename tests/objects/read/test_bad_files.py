@@ -215,11 +215,14 @@ def test_aliases_that_expand_to_too_much_are_refused(tmp_path: Path) -> None:
 
 def test_second_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(POD)
-    (tmp_path / "b.yaml").write_text(POD.replace("name: p", "name: P"))
+    (tmp_path / "b.yaml").write_text(POD.replace("name: p", "name: 1"))
     with pytest.raises(InputError) as caught:
         load(tmp_path / "a.yaml", tmp_path / "b.yaml")
-    assert str(caught.value) == f'{tmp_path}/b.yaml: Pod P: metadata.name: "P" is not a DNS subdomain'
-    assert (caught.value.source, caught.value.obj) == (f"{tmp_path}/b.yaml", "Pod P")
+    assert (
+        str(caught.value)
+        == f"{tmp_path}/b.yaml: Pod (document 1): metadata.name: expected string, got integer"
+    )
+    assert (caught.value.source, caught.value.obj) == (f"{tmp_path}/b.yaml", "Pod (document 1)")
 
 
 @pytest.mark.parametrize("digits", [20, 5000])

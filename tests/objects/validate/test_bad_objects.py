@@ -374,8 +374,8 @@ OBJECTS = {
         'f.yaml: Job w: spec.completionMode: must be one of NonIndexed, Indexed, not "Sorted"',
     ),
     "indexed without completions": (
-        workload("Job", "completionMode: Indexed").replace("apps", "batch"),
-        "f.yaml: Job w: spec.completions: required for an indexed Job",
+        workload("Job", "completionMode: Indexed, parallelism: 2").replace("apps", "batch"),
+        "f.yaml: Job w: spec.completions: Required value: when completion mode is Indexed",
     ),
     "completed indexes": (
         workload("Job", "completions: 3").replace("apps", "batch") + "status: {completedIndexes: 1-}\n",

@@ -170,7 +170,11 @@ def check(
             waiting = begin(before, settings).waiting & both.without_node()
             done, causes = both.after.simulation, both.losses()
             settings = both.before.simulation.preparation.settings
-            compared = compared._replace(releases=releases, lost=len(causes))
+            compared = compared._replace(
+                releases=releases,
+                lost=len(causes),
+                ended=[one for one in after.ended if not one.version.is_served(releases[1])],
+            )
         stage()
         verdict, removed = judge(done, waiting, allowed, new_only, causes), removed_pods(done, before.pods)
         done.rests_on += rests_on(done, removed, len(compared.changes))

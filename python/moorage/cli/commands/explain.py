@@ -147,10 +147,7 @@ def explain(
     unmade_texts = [
         *fates,
         *pinned,
-        *(
-            f"{one.workload.text}: {len(one.outcomes)} {one.status}: {with_hint(one.reason)}"
-            for one in unmade
-        ),
+        *(f"{one.workload.text}: {one.what}: {with_hint(one.reason)}" for one in unmade),
     ]
     warnings = [*preparation.warnings, *([] if output == "table" else unmade_texts)]
     facts = facts_of(preparation.cluster, {one.workload for one in named} | {one.workload for one in unmade})

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from moorage.cli.messages import print_message, with_hint
 from moorage.errors import InputError, located
 from moorage.releases import DEFAULT, RELEASES, FeatureGates, feature_gates
 from moorage.releases.admission_plugins import OPTIONAL_PLUGINS
@@ -26,7 +27,6 @@ from .release_choice import ReleaseChoice
 if TYPE_CHECKING:
     from moorage.devices.selector_validation import SelectorValidation
     from moorage.objects import Cluster, Object
-    from moorage.objects.read.cluster_builder import Check
     from moorage.objects.read.load import Listed
     from moorage.store.api import ApiClient
 
@@ -152,7 +152,7 @@ def load_input(options: Mapping[str, Any]) -> Cluster:
         if (prepared := _prepared(options)) is not None:
             return _with_namespace(prepared, options)
         selectors = SelectorValidation()
-        check, paths = _checking(options, selectors), _files(options)
+        check, paths = _ServerOf(options, selectors), _files(options)
         with _naming_traces(options["files"]):
             cluster = load(*paths, **_reading(options), check=check)
         cluster.warnings += selectors.warnings
@@ -185,7 +185,7 @@ def load_before_and_after(options: Mapping[str, Any], needs_before: bool = True)
     from moorage.objects.read import load
 
     selectors = SelectorValidation()
-    check = _checking(options, selectors)
+    check = _ServerOf(options, selectors)
     before = _prepared({**options, "files": options["files"][:1]})
     if before is not None:
         further: list[Any] = [load.WithHooks()] if options.get("hooks") else []
@@ -250,18 +250,28 @@ def cluster_key(options: Mapping[str, Any]) -> object:
     return [*(options.get(name) for name in names), gates]
 
 
-def _checking(options: Mapping[str, Any], selectors: SelectorValidation) -> Check:
-    """What an API server with the feature gates of the options checks of an object."""
-    from moorage.objects.validate.gated_operators import GATE, refuse_comparisons
+class _ServerOf:
+    """What the API server of a command checks of objects: one of its release, with its feature gates."""
 
-    if "gates" not in options or changed_gates(options["gates"]).get(GATE):  # off in every release
-        return selectors.check
+    def __init__(self, options: Mapping[str, Any], selectors: SelectorValidation) -> None:
+        from moorage.objects.validate.gated_operators import GATE
 
-    def check(obj: Object) -> None:
-        selectors.check(obj)
-        refuse_comparisons(obj)
+        self._selectors, self._version = selectors, options.get("version")
+        self._compares = "gates" not in options or changed_gates(options["gates"]).get(GATE, False)
 
-    return check
+    def __call__(self, obj: Object) -> None:
+        """Raise an InputError about an object that is valid otherwise."""
+        from moorage.objects.validate.gated_operators import refuse_comparisons
+
+        self._selectors.check(obj)
+        if not self._compares:  # off in every release
+            refuse_comparisons(obj)
+
+    def release(self, cluster: Cluster) -> str:
+        """Return the release that decides for a cluster."""
+        from .deciding_release import deciding_release
+
+        return deciding_release(cluster, self._version).version
 
 
 def names_server(options: Mapping[str, Any]) -> bool:
@@ -427,7 +437,10 @@ def _reading(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _checked(cluster: Cluster, options: Mapping[str, Any]) -> Cluster:
-    """Say that there is no node; determine which release decides; refuse a namespace that does not exist."""
+    """Say that there is no node, and what the API server would refuse; determine which release decides;
+    refuse a namespace that does not exist."""
+    for one in cluster.refused_objects:
+        print_message("error", with_hint(one.text))
     if "version" in options and cluster.release is None:
         from .deciding_release import deciding_release
 

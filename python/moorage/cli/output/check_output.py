@@ -57,8 +57,7 @@ def write_verdict(
         for line in compared_lines(verdict):
             note("compared", line)
     if form == "name":
-        failed = (finding.group.outcomes for finding in verdict.findings if finding.counts)
-        print_names(f"pod/{one.pod.name}" for outcomes in failed for one in outcomes)
+        print_names(_failed_names(verdict))
         return
     if form in ("junit", "github"):
         with ignore_broken_pipe():
@@ -91,6 +90,7 @@ def write_verdict(
 
         others = sum(finding.pods for finding in verdict.findings if not finding.counts)
         bad = {"without a node": verdict.failed}
+        bad |= {"refused objects": verdict.refused} if verdict.refused else {}
         bad |= {} if verdict.survival is None else {"losses that fail": verdict.failed_losses}
         facts = [Fact("found a node", f"{verdict.placed:,}"), Fact("not counted", f"{others:,}")]
         facts[1:1] = [Fact(name, f"{count:,}", "warn" if count else "good") for name, count in bad.items()]
@@ -100,6 +100,16 @@ def write_verdict(
         return made, [release_document(simulation.cluster)], warnings
 
     write_answer(form, document, lines, tables.values(), lambda: [*tables.values()][-1], page)
+
+
+def _failed_names(verdict: Verdict) -> Iterator[str]:
+    """Yield the names of pods that fail the gate, and of objects that do."""
+    for finding in verdict.findings:
+        if finding.counts:
+            outcomes = finding.group.outcomes
+            yield from (
+                (f"pod/{one.pod.name}" for one in outcomes) if outcomes else (finding.group.workload.text,)
+            )
 
 
 def _groups(simulation: Simulation, verdict: Verdict) -> list[GroupFit]:
@@ -115,6 +125,8 @@ def _head(verdict: Verdict) -> Iterator[str]:
     kept, idle = counted[KEPT], counted[NOT_STARTED]
     unknown = verdict.not_known(counts=True)
     failed = verdict.failed - kept - idle - sum(one.pods for one in verdict.findings if one.hint)
+    if verdict.refused:
+        yield f"FAIL: the API server refuses {number_of(verdict.refused, 'object', 'objects')} of the change"
     if failed:
         grown = verdict.compared.grown
         came = f", beside {grown.text()}" if grown is not None and grown.up.nodes else ""
@@ -130,7 +142,8 @@ def _head(verdict: Verdict) -> Iterator[str]:
     if not verdict.failed:
         unknown = verdict.not_known(counts=False)
         text = "; ".join(filter(None, (_placed_text(verdict), unknown)))
-        yield f"{'before any loss' if verdict.failed_losses else 'PASS'}: {text}"
+        passed = "the others" if verdict.refused else "PASS"
+        yield f"{'before any loss' if verdict.failed_losses else passed}: {text}"
     yield from () if verdict.failed_losses else losses
     others = sum(one.pods for one in verdict.findings if not (one.counts or one.is_unknown))
     if others:
@@ -159,14 +172,14 @@ def _table(simulation: Simulation, verdict: Verdict, whole: bool) -> Table:
     parts: dict[tuple[Workload, str, str, str, str], list[Outcome]] = {}
     for finding in verdict.findings:
         workload, status, reason, outcomes = finding.group
-        reason = reason if whole else outcomes[0].short_reason
+        reason = reason if whole or not outcomes else outcomes[0].short_reason
         key = workload, status, counts_text(finding), ", ".join(finding.because), reason
         parts.setdefault(key, []).extend(outcomes)
     rows = []
     for (workload, status, counts, because, reason), outcomes in parts.items():
         more = [", ".join(one.pod.name for one in outcomes)] if whole else []
         more += [because] if has_causes else []
-        numbers = with_node.get(workload, ""), str(len(outcomes)), status, counts
+        numbers = with_node.get(workload, ""), str(len(outcomes) or ""), status, counts
         rows.append((workload.namespace, workload.text, *numbers, *more, reason))
     extra = [*(["NAMES"] if whole else []), *(["BECAUSE OF"] if has_causes else [])]
     columns = ("WITH NODE", "PODS", "PROBLEM", "COUNTS", *extra, "REASON")
@@ -223,6 +236,7 @@ def _document(verdict: Verdict) -> dict[str, Any]:
     releases = verdict.compared.releases
     if releases is not None:
         document["upgrade"] = {"from": releases[0], "to": releases[1], "lost": verdict.compared.lost}
+        document["upgrade"]["ended"] = [one.to_dict() for one in verdict.compared.ended]
     if verdict.compared.grown is not None:
         document["newNodes"] = verdict.compared.grown.to_dict()
     if verdict.survival is not None:

@@ -69,13 +69,14 @@ def _findings(verdict: Verdict) -> Iterator[Case]:
     for finding in verdict.findings:
         workload, status, reason, _ = finding.group
         title = f"{workload.namespace}/{workload.text}"
-        pods = number_of(finding.pods, "pod", "pods")
+        what = f"{number_of(finding.pods, 'pod', 'pods')} {status}" if finding.pods else status
         because = f" Because of {', '.join(finding.because)}." if finding.because else ""
         kind, _, name = workload.text.partition("/")
         target = f"{kind}/{workload.namespace}/{name}"
-        explains = finding.counts and status not in (KEPT, NOT_STARTED) and _shows(workload.namespace)
+        has_place = status in (KEPT, NOT_STARTED)
+        explains = finding.counts and finding.pods and not has_place and _shows(workload.namespace)
         command = explain_command(target) if explains else ""
-        text = f"{pods} {status}: {reason}{finding.hint}{because}"
+        text = f"{what}: {reason}{finding.hint}{because}"
         yield Case(title, text, finding.counts, command)
 
 

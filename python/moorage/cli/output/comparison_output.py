@@ -17,6 +17,7 @@ from .printing import (
     first_rows,
     ignore_broken_pipe,
     left_out_document,
+    refused_document,
     release_document,
     write_answer,
 )
@@ -48,7 +49,9 @@ def write_comparison(
 
     def document() -> dict[str, Any]:
         left_out = dict.fromkeys(each for one in alternatives for each in one.simulation.cluster.left_out)
-        return _document(alternatives, releases) | left_out_document(left_out, warnings)
+        refused = {one: None for side in alternatives for one in side.simulation.cluster.refused_objects}
+        about = left_out_document(left_out, warnings) | refused_document(refused)
+        return _document(alternatives, releases) | about
 
     def page() -> PageOf:
         from moorage.report import comparison_page

@@ -23,7 +23,7 @@ from moorage.objects.read.write import dump_yaml
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from moorage.objects.model.cluster import Cluster, LeftOut
+    from moorage.objects.model.cluster import Cluster, LeftOut, RefusedObject
     from moorage.report import Page
     from moorage.tables import Table as Columns
 
@@ -292,10 +292,18 @@ def told(cluster: Cluster, warnings: Iterable[str]) -> dict[str, Any]:
     -------
     dict
         ``release`` has the release of Kubernetes that decides, ``newPods`` the workloads whose new pods
-        differ from their templates, ``leftOut`` those that are not simulated, ``warnings`` a sentence each.
+        differ from their templates, ``leftOut`` those that are not simulated, ``warnings`` a sentence each,
+        ``refused`` what the API server would refuse of the change, if that is anything.
     """
     about = {"release": release_document(cluster), "newPods": cluster.siblings.documents()}
-    return about | left_out_document(cluster.left_out, warnings)
+    return about | left_out_document(cluster.left_out, warnings) | refused_document(cluster.refused_objects)
+
+
+def refused_document(refused: Iterable[RefusedObject]) -> dict[str, Any]:
+    """Return the field of a document about objects of the change that the API server would refuse; none
+    without any."""
+    documents = [one._asdict() for one in refused]
+    return {"refused": documents} if documents else {}
 
 
 def release_document(cluster: Cluster) -> dict[str, str]:

@@ -232,7 +232,7 @@ def unplaced_document(group: Group) -> dict[str, Any]:
         "status": group.status,
         "pods": len(group.outcomes),
         "reason": group.reason,
-        "rejections": _rejections(group.outcomes[0].failure),
+        "rejections": _rejections(group.outcomes[0].failure if group.outcomes else None),
     }
 
 

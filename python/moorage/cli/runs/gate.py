@@ -10,9 +10,19 @@ from msgspec import structs
 
 from moorage.errors import number_of
 
-from .simulation import PLACED, REPLACED, SKIPPED_KIND, Group, Outcome, Simulation, group_outcomes
+from .simulation import (
+    PLACED,
+    REPLACED,
+    SKIPPED_KIND,
+    Group,
+    Outcome,
+    Simulation,
+    group_outcomes,
+    refused_groups,
+)
 
 if TYPE_CHECKING:
+    from moorage.objects.model.cluster import EndedObject
     from moorage.planning import Loss, LostPod, Survival
 
     from .coming_nodes import Grown
@@ -22,7 +32,7 @@ HINT = f"; --allow {SKIPPED_KIND} lets check pass"
 
 
 class Finding(NamedTuple):
-    """Pods of one workload that have no node for one reason.
+    """Pods of one workload that have no node for one reason; or an object that the API server would refuse.
 
     Attributes
     ----------
@@ -106,6 +116,8 @@ class Compared(NamedTuple):
         The nodes that came; None where none may come.
     basis : list of str
         See `Simulation.basis`.
+    ended : sequence of EndedObject
+        With ``--upgrade-from``, objects of the input in versions that the later release does not serve.
     """
 
     changes: Sequence[str] = ()
@@ -113,6 +125,7 @@ class Compared(NamedTuple):
     lost: int = 0
     grown: Grown | None = None
     basis: Sequence[str] = ()
+    ended: Sequence[EndedObject] = ()
 
     def lines(self) -> Iterator[str]:
         """Yield whom the change evicts and what the answer rests on, who makes nodes, what was changed, and
@@ -125,6 +138,7 @@ class Compared(NamedTuple):
         if self.releases is not None:
             what = number_of(self.lost, "pod loses its node", "pods lose their nodes")
             yield f"{' to '.join(self.releases)}: {what if self.lost else 'no pod loses its node'}"
+            yield from (f"{self.releases[1]} does not serve {one.text}" for one in self.ended)
 
 
 class Verdict(NamedTuple):
@@ -170,9 +184,14 @@ class Verdict(NamedTuple):
         return len({finding.loss.domains for finding in self.losses if finding.counts})
 
     @property
+    def refused(self) -> int:
+        """Number of objects of the change that the API server would refuse."""
+        return sum(not finding.pods for finding in self.findings)
+
+    @property
     def passed(self) -> bool:
-        """Whether neither a pod nor a loss is a failure."""
-        return not (self.failed or self.failed_losses)
+        """Whether neither a pod nor a loss is a failure, and no object is refused."""
+        return not (self.failed or self.failed_losses or self.refused)
 
     def with_losses(self, survival: Survival, allowed: Collection[str]) -> Verdict:
         """Return the answer with that of ``--survive``."""
@@ -221,6 +240,8 @@ def judge(
         one._replace(counts=not (one.allowed or (one.waited and (new_only or one.is_unknown))))
         for one in findings
     ]
+    refused = refused_groups(simulation.cluster)
+    findings[:0] = [Finding(group, waited=False, allowed=False, counts=True) for group in refused]
     placed = sum(one.status == PLACED for one in simulation.outcomes)
     is_about_pods = bool(simulation.before or simulation.outcomes)
     return Verdict(sorted(findings, key=lambda finding: not finding.counts), placed, is_about_pods)

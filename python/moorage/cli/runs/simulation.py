@@ -512,12 +512,30 @@ def _device_warnings(scheduler: Scheduler, waiting: Iterable[Pod]) -> Iterator[s
 
 
 class Group(NamedTuple):
-    """Pods of one workload with equal outcomes."""
+    """Pods of one workload with equal outcomes; none where the API server refuses the object itself."""
 
     workload: Workload
     status: str
     reason: str
     outcomes: list[Outcome]
+
+    @property
+    def what(self) -> str:
+        """What has become of how many pods."""
+        return f"{len(self.outcomes)} {self.status}" if self.outcomes else self.status
+
+
+def refused_groups(cluster: Cluster) -> list[Group]:
+    """Return the objects of a change that the API server would refuse, as groups without a pod."""
+    return [
+        Group(
+            Workload(one.namespace, one.kind, one.name, group_to_show(one.kind, f"{one.group}/")),
+            REFUSED,
+            one.message,
+            [],
+        )
+        for one in cluster.refused_objects
+    ]
 
 
 def group_outcomes(outcomes: Iterable[Outcome], short: bool = False) -> list[Group]:

@@ -25,6 +25,7 @@ from .simulation import (
     Preparation,
     Simulation,
     group_outcomes,
+    refused_groups,
 )
 
 SOURCE = "TARGET"
@@ -217,11 +218,11 @@ def groups_not_made(simulation: Simulation) -> list[Group]:
     list of Group
         Pods that the API server or a kubelet refuses, that wait for others of their StatefulSet or for the
         end of the one in whose place they come, or of workloads that are not simulated; evicted pods that no
-        controller replaces.
+        controller replaces. Objects that the API server refuses are groups without a pod.
     """
     made = {*simulation.before, *(pod.key for pod in simulation.new)}
     told = (REFUSED, SKIPPED_KIND, WAITING)
-    return group_outcomes(
+    return refused_groups(simulation.cluster) + group_outcomes(
         one
         for one in simulation.outcomes
         if one.status == EVICTED

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -16,6 +18,28 @@ from .pod_resources import Quantities, pod_limits, quantities, without_overhead
 
 _MAX_MILLI = (2**63 - 1) // 1000
 _ZERO = Quantity("0")
+
+
+_ANNOTATION = "kubernetes.io/limit-ranger"
+_SET = re.compile(r"(?P<resources>[^;:]+) (?P<what>request|limit) for (?:init )?container (?P<name>[^;]+)")
+
+
+class Defaulted(NamedTuple):
+    """The resources of a container that a limit range has set."""
+
+    requests: frozenset[str] = frozenset()
+    limits: frozenset[str] = frozenset()
+
+
+def defaulted_by_limit_range(pod: Pod) -> dict[str, Defaulted]:
+    """Return by container what a limit range has set in a new pod, as the annotation of the pod tells."""
+    found: dict[str, Defaulted] = {}
+    for match in _SET.finditer(pod.metadata.annotations.get(_ANNOTATION, "").partition(":")[2]):
+        names, container = frozenset(match["resources"].strip().split(", ")), match["name"]
+        own = found.get(container, Defaulted())
+        is_request = match["what"] == "request"
+        found[container] = own._replace(**{"requests" if is_request else "limits": names})
+    return found
 
 
 def container_defaults(limit_range: LimitRange) -> tuple[Resources, Resources]:

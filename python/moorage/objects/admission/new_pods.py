@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from moorage.errors import InputError
 from moorage.objects.model.cluster import Cluster, RefusedPod
@@ -65,20 +65,20 @@ class NewPods:
     def _objects_of(self, namespace: str) -> Iterable[Object]:
         return [obj for obj in self._others if obj.namespace == namespace and not _is_new_object(obj)]
 
-    def admit_objects(self) -> None:
+    def refused_objects(self) -> Iterator[tuple[Object, InputError]]:
         """Admit the new ones among objects that are no pods.
 
-        Raises
+        Yields
         ------
-        InputError
-            One is refused: by a quota, or a limit range.
+        Object, InputError
+            One that a quota or a limit range refuses, and why.
         """
         for obj in self._others:
             if _is_new_object(obj):
                 try:
                     self._admission.admit_object(obj)
                 except RefusedError as error:
-                    raise InputError(str(error), obj=f"{obj.kind} {obj.key}") from None
+                    yield obj, InputError(str(error))
 
     def admit(self, pods: Iterable[Pod]) -> list[Pod]:
         """Admit the new ones among pods.

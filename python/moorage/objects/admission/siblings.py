@@ -18,7 +18,15 @@ from msgspec.structs import replace
 from moorage._core.base.quantity import Quantity
 from moorage.errors import examples, number_of
 from moorage.objects.model.meta import Object
-from moorage.objects.model.pod import PREEMPTS, Affinity, Container, Pod, PodSpec, Volume
+from moorage.objects.model.pod import (
+    PREEMPTS,
+    Affinity,
+    Container,
+    Pod,
+    PodSpec,
+    ResourceRequirements,
+    Volume,
+)
 from moorage.objects.model.workload import CronJob, Job
 from moorage.objects.workloads.daemon_pods import node_of
 from moorage.objects.workloads.inferred_templates import by_creation
@@ -29,7 +37,7 @@ from moorage.objects.workloads.revisions import Mark, template_mark
 from moorage.objects.workloads.top_controller import Workload, controller_of
 
 from .distributions import MEMORY_PRESSURE
-from .limit_ranges import container_defaults
+from .limit_ranges import Defaulted, defaulted_by_limit_range
 from .policies import Policies
 from .runtime_classes import NotAdmittedError
 from .spec_difference import Change, changes
@@ -37,6 +45,7 @@ from .vertical_autoscaling import controlled
 
 _RESIZES = frozenset({"PodResizePending", "PodResizeInProgress"})
 _CLASSES = ("priority_class_name", "runtime_class_name")
+_NOT_DEFAULTED = Defaulted()
 _SHOWN = 3
 Revision = Mark | Workload
 """The template of pods; their controller where no label tells the template."""
@@ -243,17 +252,19 @@ class Siblings:
         spec = pod.spec
         autoscaler = self._policies.autoscaler_of(pod)
         of_template = {each.name: each.resources for each in (*before.containers, *before.init_containers)}
-        limit_ranges = self._policies.limit_ranges.get(pod.namespace, ())
+        defaulted = defaulted_by_limit_range(pod)
 
         def own(container: Container) -> Container:
             resources, wanted = container.resources, of_template.get(container.name)
-            limits, requests = resources.limits, resources.requests
+            ranged = defaulted.get(container.name, _NOT_DEFAULTED)
+            present = ResourceRequirements() if wanted is None else wanted
+            limits = _as_in(resources.limits, present.limits, ranged.limits)
+            requests = _as_in(resources.requests, present.requests, ranged.requests)
             if wanted is None:
-                for default_limits, default_requests in map(container_defaults, limit_ranges):
-                    limits, requests = _without(limits, default_limits), _without(requests, default_requests)
-            elif _is_resized(pod):
+                return replace(container, resources=replace(resources, limits=limits, requests=requests))
+            if _is_resized(pod):
                 return replace(container, resources=wanted)
-            elif autoscaler is not None:
+            if autoscaler is not None:
                 names = controlled(autoscaler, container.name)
                 limits = _as_in(limits, wanted.limits, names)
                 requests = _as_in(requests, wanted.requests, names)
@@ -362,15 +373,6 @@ def _bare(spec: PodSpec) -> PodSpec:
 def _relevant(volumes: tuple[Volume, ...]) -> tuple[Volume, ...]:
     """Return the volumes with a source that scheduling reads: not those of tokens of service accounts."""
     return tuple([one for one in volumes if replace(one, host_path=None, projected=None) != Volume(one.name)])
-
-
-def _without(own: dict[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """Leave out the amounts that are defaults."""
-    return {
-        name: amount
-        for name, amount in own.items()
-        if name not in defaults or Quantity(amount) != Quantity(defaults[name])
-    }
 
 
 def _as_in(own: dict[str, Any], other: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:

@@ -28,9 +28,10 @@ from moorage.objects.model.workload import (
     Service,
     StatefulSet,
 )
-from moorage.objects.read.cluster_builder import Check, check_namespaces, complete, skipped_warnings
+from moorage.objects.read.cluster_builder import complete, skipped_warnings
 from moorage.objects.read.object_defaults import default_namespace
 from moorage.objects.read.origins import Origin
+from moorage.objects.read.refusals import STORED, Check, Refusals
 from moorage.objects.workloads.ownership import FINISHED
 from moorage.objects.workloads.pod_claims import ephemeral_claims
 from moorage.objects.workloads.recognize_templates import recognize_templates
@@ -75,13 +76,12 @@ def join(
     pods = chain(before.pods, before.finished) if any(isinstance(one, Pod) for one in objects) else ()
     if any(one.name in short and ("Pod", one.namespace, one.name) in names for one in pods):
         return None
-    check_namespaces(objects, origins, before.namespaces)
     completed = complete(
         [*others, *objects],
-        [*[Origin(argument=-2)] * len(others), *origins],
+        [*[Origin(argument=STORED)] * len(others), *origins],
         [one for one in before.others if isinstance(one, PriorityClass)],
         texts={at + len(others): text for at, text in texts.items()},
-        check=check,
+        refusals=Refusals(STORED, check),
     )
     if completed.left_out or completed.suspended or completed.told:
         return None

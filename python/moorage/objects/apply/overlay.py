@@ -80,6 +80,10 @@ def _version(meta: ObjectMeta) -> int:
     return -1 if version is None else version
 
 
+class ListedTwiceError(InputError):
+    """An argument has two objects of one name that differ, so nobody knows which one counts."""
+
+
 class Overlay:
     """Objects in reading order, of which a later one changes an earlier one of the same name.
 
@@ -127,8 +131,10 @@ class Overlay:
 
         Raises
         ------
-        InputError
+        ListedTwiceError
             The object differs from another one in the same argument.
+        InputError
+            The object, or what becomes of the earlier one, is invalid.
         """
         new = self._objects[at]
         first = self._first(at)
@@ -141,7 +147,7 @@ class Overlay:
             if is_newer(new, old):
                 self._replaced[first] = new, at
             elif not is_newer(old, new):
-                raise InputError("listed twice, and different" + _where(self._origins[place]))
+                raise ListedTwiceError("listed twice, and different" + _where(self._origins[place]))
             return
         changed = self._changed(old, at)
         self._ignored += _ignored(new, changed, self._origins[at])

@@ -26,7 +26,7 @@ class HorizontalPodAutoscalerSpec(Struct, frozen=True):
 
     scale_target_ref: CrossVersionObjectReference = CrossVersionObjectReference()
     min_replicas: Bound = None
-    max_replicas: Annotated[Int32, between(1, MAX_PODS)] = 0
+    max_replicas: Annotated[Int32, between(0, MAX_PODS)] = 0
 
 
 class HorizontalPodAutoscaler(Object, frozen=True):

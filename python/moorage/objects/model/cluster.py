@@ -14,6 +14,7 @@ from moorage.objects.admission.siblings import Siblings
 from moorage.objects.plain import plain
 from moorage.objects.workloads.ownership import PodIndex
 from moorage.objects.workloads.seen.seen_failures import SeenFailures
+from moorage.releases.ended_versions import EndedVersion
 from moorage.tables import Table, Tabular
 
 from .meta import Object
@@ -33,6 +34,63 @@ class RefusedPod(NamedTuple):
 
     pod: Pod
     message: str
+
+
+class RefusedObject(NamedTuple):
+    """An object of a change that the API server would refuse; the cluster is as it was without it.
+
+    Attributes
+    ----------
+    group, kind, namespace, name : str
+    source : str
+        The file.
+    message : str
+        The API server's text.
+    """
+
+    group: str
+    kind: str
+    namespace: str
+    name: str
+    source: str
+    message: str
+
+    @property
+    def text(self) -> str:
+        """File, object and text in one line."""
+        key = f"{self.namespace}/{self.name}" if self.namespace else self.name
+        named = [] if f'"{self.name}"' in self.message else [f"{self.kind} {key}"]
+        return ": ".join([self.source, *named, self.message])
+
+
+class EndedObject(NamedTuple):
+    """An object of a file in a version of its kind that a release of Kubernetes has ended.
+
+    Attributes
+    ----------
+    version : EndedVersion
+    namespace, name : str
+    source : str
+        The file.
+    """
+
+    version: EndedVersion
+    namespace: str
+    name: str
+    source: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as a JSON value."""
+        version = {"apiVersion": self.version.api_version, "kind": self.version.kind}
+        names = {"namespace": self.namespace, "name": self.name, "source": self.source}
+        return version | names | {"instead": self.version.instead}
+
+    @property
+    def text(self) -> str:
+        """Object, version, and what to write instead, in one line."""
+        key = f"{self.namespace}/{self.name}" if self.namespace else self.name
+        instead = f"write {self.version.instead}" if self.version.instead else "nothing is in its place"
+        return f"{self.version.kind} {key} in {self.version.api_version} ({self.source}): {instead}"
 
 
 UNKNOWN = "but moorage does not know whether {} makes pods"
@@ -182,6 +240,10 @@ class Cluster(Tabular):
         Number of objects that scheduling does not read and that were left out, by kind.
     refused : list of RefusedPod
         Pods of manifests that the API server would refuse: they are in no other list.
+    refused_objects : list of RefusedObject
+        Objects of a change that the API server would refuse; see `load_before_and_after`.
+    ended : list of EndedObject
+        Objects in versions that a release of Kubernetes has ended, those among the skipped kinds too.
     left_out : list of LeftOut
         Workloads among the skipped objects that have more replicas than listed pods.
     suspended : list of Suspended
@@ -212,6 +274,8 @@ class Cluster(Tabular):
     finished: list[Pod] = field(default_factory=list)
     skipped: dict[str, int] = field(default_factory=dict)
     refused: list[RefusedPod] = field(default_factory=list)
+    refused_objects: list[RefusedObject] = field(default_factory=list)
+    ended: list[EndedObject] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
     suspended: list[Suspended] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)

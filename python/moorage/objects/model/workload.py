@@ -9,6 +9,7 @@ from msgspec import field
 
 from moorage._core.base.selectors import LabelSelectorMatcher
 from moorage.errors import InputError
+from moorage.go_texts import go_json
 
 from .field_rules import between, int_or_percent, labels, one_of, percent, required
 from .meta import Condition, Int32, Int64, LabelSelector, Object, ObjectMeta, Struct
@@ -156,14 +157,13 @@ class StatefulSetOrdinals(Struct, frozen=True):
 
 
 class RollingUpdateStatefulSetStrategy(Struct, frozen=True):
-    """Which pods a rolling update replaces, and how many at once; None is 0 and 1."""
+    """Which pods a rolling update replaces, and how many at once; None is 0 and 1.
+
+    Before 1.37 the API server drops `max_unavailable` before it looks at it.
+    """
 
     partition: Annotated[Int32 | None, between(0)] = None
-    max_unavailable: Annotated[Int32 | str | None, int_or_percent()] = None
-
-    def check(self) -> None:
-        if self.max_unavailable is not None and not _number(self.max_unavailable):
-            raise InputError("cannot be 0", path="maxUnavailable")
+    max_unavailable: Annotated[Int32 | str | None, int_or_percent(limited=False)] = None
 
 
 class StatefulSetUpdateStrategy(Struct, frozen=True):
@@ -221,9 +221,11 @@ class RollingUpdateDaemonSet(Struct, frozen=True):
         unavailable = 1 if self.max_unavailable is None else _number(self.max_unavailable)
         surge = _number(self.max_surge or 0)
         if unavailable and surge:
-            raise InputError("may not be set when maxUnavailable is non-zero", path="maxSurge")
+            shown = go_json(self.max_surge)
+            text = f"Invalid value: {shown}: may not be set when maxUnavailable is non-zero"
+            raise InputError(text, path="maxSurge")
         if not unavailable and not surge:
-            raise InputError("cannot be 0 when maxSurge is 0", path="maxUnavailable")
+            raise InputError("Required value: cannot be 0 when maxSurge is 0", path="maxUnavailable")
 
 
 class DaemonSetUpdateStrategy(Struct, frozen=True):
@@ -340,8 +342,8 @@ class JobSpec(Struct, frozen=True):
     template: PodTemplateSpec = PodTemplateSpec()
 
     def check(self) -> None:
-        if self.completion_mode == "Indexed" and self.completions is None:
-            raise InputError("required for an indexed Job", path="completions")
+        if self.completion_mode == "Indexed" and self.completions is None and self.parallelism is not None:
+            raise InputError("Required value: when completion mode is Indexed", path="completions")
 
 
 def _check_indexes(text: str | None) -> None:
@@ -378,8 +380,10 @@ class JobTemplateSpec(Struct, frozen=True):
 
 
 class CronJobSpec(Struct, frozen=True):
-    """Spec of a CronJob; when it runs is not read."""
+    """Spec of a CronJob; that it runs at its times is not simulated."""
 
+    schedule: str = ""
+    time_zone: str | None = None
     suspend: bool | None = None
     concurrency_policy: Annotated[str, one_of("Allow", "Forbid", "Replace")] = ""
     job_template: JobTemplateSpec = JobTemplateSpec()

@@ -7,7 +7,7 @@ disruption budgets get a status. The pods of workloads are made by controllers, 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ from moorage.objects.admission.new_pods import NewPods, is_new
 from moorage.objects.admission.shown_classes import shown_classes
 from moorage.objects.admission.siblings import Siblings
 from moorage.objects.apply.immutable_fields import check_update
-from moorage.objects.apply.overlay import Overlay, key_of
+from moorage.objects.apply.overlay import ListedTwiceError, Overlay, key_of
 from moorage.objects.model.cluster import Cluster, LeftOut, RefusedPod, Suspended
 from moorage.objects.model.meta import Object, ObjectMeta
 from moorage.objects.model.node import Namespace, Node
@@ -26,6 +26,7 @@ from moorage.objects.model.resource_claims import ResourceClaim
 from moorage.objects.model.resource_slices import ResourceSlice
 from moorage.objects.model.storage import CSIDriver, CSINode, PersistentVolume, PersistentVolumeClaim
 from moorage.objects.model.workload import Job, PriorityClass
+from moorage.objects.validate.manifests.check_manifest import check_manifest
 from moorage.objects.validate.pool_problems import find_pool_problems
 from moorage.objects.validate.validate_object import validate
 from moorage.objects.workloads.disruption import with_statuses
@@ -47,12 +48,13 @@ from moorage.objects.workloads.turns import put_in_turn
 from .decode import versions_gone
 from .object_defaults import default_namespace, default_object, priority_classes
 from .origins import Origin, label
+from .refusals import Refusals
 
 _EXAMPLES = 3
 _MOST_KINDS = 15
 CONFIGURATION = "KubeSchedulerConfiguration.kubescheduler.config.k8s.io"
 NO_TEXTS: Mapping[int, bytes] = {}
-Check = Callable[[Object], None]
+_NOT_FOUND = 'namespaces "{}" not found'
 
 
 def build_cluster(
@@ -61,7 +63,7 @@ def build_cluster(
     origins: Sequence[Origin] | None = None,
     texts: Mapping[int, bytes] = NO_TEXTS,
     skipped: Mapping[str, int] | None = None,
-    check: Check | None = None,
+    refusals: Refusals | None = None,
     like_siblings: bool = True,
 ) -> Cluster:
     """Make a cluster of objects: validate them and set defaults.
@@ -80,18 +82,21 @@ def build_cluster(
         By index, manifests as JSON texts, which are applied to earlier objects; see `Overlay`.
     skipped : mapping, optional
         Number of objects that the reader left out, by kind.
-    check : callable, optional
-        Raises an InputError about an object that is valid otherwise.
+    refusals : Refusals, optional
+        Which objects change the cluster, and what an API server refuses of them.
     like_siblings : bool
         Whether new pods of a workload differ from their template as its running pods do (see `Siblings`).
 
     Raises
     ------
+    RefusedObjectsError
+        An API server would refuse objects of a change.
     InputError
         An object is invalid, or another one has its name and differs (see `Overlay`), or an API server would
         refuse it; the first error is reported.
     """
-    completed = complete(objects, origins, texts=texts, check=check)
+    refusals = refusals or Refusals()
+    completed = complete(objects, origins, texts=texts, refusals=refusals)
     cluster = Cluster(skipped=dict(sorted((skipped or {}).items())), left_out=completed.left_out)
     cluster.suspended = completed.suspended
     for obj in completed.objects:
@@ -109,12 +114,10 @@ def build_cluster(
         known = [pod for pod in (*cluster.pods, *cluster.finished) if not is_new(pod)]
         objects = [*cluster.others, *cluster.namespaces]
         cluster.siblings = Siblings(known, objects, completed.before)
-    try:
-        new_pods.admit_objects()
-    except InputError as error:
-        named = (f"{obj.kind} {obj.key}" for obj in completed.objects)
-        sources = dict(zip(named, (place.source for place in completed.places), strict=True))
-        raise error.located(source=sources.get(error.obj, "")) from None
+    for obj, error in new_pods.refused_objects():
+        places = {key_of(one): place for one, place in zip(completed.objects, completed.places, strict=True)}
+        refusals.add(error, obj, places.get(key_of(obj), Origin()))
+    refusals.raise_any()
     cluster.failures = SeenFailures(cluster.others, cluster.pods, completed.before)
     put_in_turn(cluster, completed.objects, completed.before)
     listed = {obj.key for obj in cluster.others if isinstance(obj, PersistentVolumeClaim)}
@@ -144,7 +147,7 @@ def complete(
     known: Iterable[PriorityClass] = (),
     *,
     texts: Mapping[int, bytes] = NO_TEXTS,
-    check: Check | None = None,
+    refusals: Refusals | None = None,
 ) -> Completed:
     """Validate objects, put later ones over earlier ones, and set defaults; new pods are admitted later.
 
@@ -156,17 +159,17 @@ def complete(
         Priority classes besides those among the objects.
     texts : mapping of int to bytes
         See `build_cluster`.
-    check : callable, optional
-        Raises an InputError about an object that is valid otherwise.
+    refusals : Refusals, optional
+        See `build_cluster`.
 
     Raises
     ------
-    InputError
+    RefusedObjectsError, InputError
         As for `build_cluster`.
     """
     listed = list(objects)
     places = origins if origins is not None else [Origin()] * len(listed)
-    names = Names()
+    names, refusals = Names(), refusals or Refusals()
     overlay = Overlay(listed, places, texts)
     for at, obj in enumerate(listed):
         try:
@@ -175,12 +178,16 @@ def complete(
                 overlay.put(at)
             else:
                 validate(obj)
-            if check is not None:
-                check(obj)
-        except InputError as error:
+            refusals.check(obj)
+        except ListedTwiceError as error:
             raise _located(error, obj, places[at]) from None
+        except InputError as error:
+            if not (at in texts or _is_manifest(obj)):
+                raise _located(error, obj, places[at]) from None
+            refusals.add(error, obj, places[at])
+    refusals.raise_any()
     listed, places = overlay.result()
-    check_namespaces(listed, places, [obj for obj in listed if isinstance(obj, Namespace)])
+    _check_changes(listed, places, overlay, refusals)
     left_out, notes, named, suspended = list[LeftOut](), list[str](), Counter[str](), list[Suspended]()
     if any(isinstance(obj, CustomObject) for obj in listed):
         origin_of = places.__getitem__
@@ -201,16 +208,21 @@ def complete(
     }
     uids: set[str] = set()
     for at, obj in enumerate(listed):
+        is_applied = bool(overlay.applied) and key_of(obj) in overlay.applied
         try:
             one = default_object(obj, classes, names, admitted=True)
-            if overlay.applied and (key := key_of(one)) in overlay.applied:
-                check_update(before[key], one)
+            if is_applied:
+                check_update(before[key_of(one)], one)
             if one.metadata.uid in uids:
                 raise InputError("another object has the same UID", path="metadata.uid")
         except InputError as error:
-            raise _located(error, obj, places[at]) from None
+            if not (is_applied or _is_manifest(obj)):
+                raise _located(error, obj, places[at]) from None
+            refusals.add(error, obj, places[at])
+            continue
         uids.add(one.metadata.uid)
         listed[at] = one  # an object without defaults that nobody else holds is freed
+    refusals.raise_any()
     return Completed(
         listed, names, classes, overlay.warnings() + notes + told, before, places, left_out, named, suspended
     )
@@ -219,16 +231,12 @@ def complete(
 def check_namespaces(
     objects: Sequence[Object], places: Sequence[Origin], namespaces: Iterable[Namespace]
 ) -> None:
-    """Check that the namespaces of manifests exist, where a server's are listed.
-
-    The namespace `default` cannot be deleted, so a list without it is not a whole one.
+    """Check that the namespaces of manifests exist; see `_missing_namespace`.
 
     Parameters
     ----------
     places : sequence of Origin
         Of each object.
-    namespaces : iterable of Namespace
-        Of a server, if `default` is not a manifest.
 
     Raises
     ------
@@ -236,12 +244,39 @@ def check_namespaces(
         A manifest is in another namespace.
     """
     listed = {one.name: one for one in namespaces}
-    if "default" not in listed or _is_manifest(listed["default"]):
-        return
     for obj, place in zip(objects, places, strict=True):
-        name = default_namespace(obj)
-        if name and name not in listed and _is_manifest(obj):
-            raise _located(InputError(f'namespaces "{name}" not found'), obj, place)
+        if _is_manifest(obj) and (name := _missing_namespace(obj, listed)):
+            raise _located(InputError(_NOT_FOUND.format(name)), obj, place)
+
+
+def _missing_namespace(obj: Object, listed: Mapping[str, Namespace]) -> str:
+    """Return the namespace of an object that does not exist; "" where it does, or a server's are not listed.
+
+    The namespace `default` cannot be deleted, so a list without it is not a whole one.
+    """
+    name = default_namespace(obj)
+    is_known = not name or name in listed or "default" not in listed or _is_manifest(listed["default"])
+    return "" if is_known else name
+
+
+def _check_changes(
+    objects: Sequence[Object], places: Sequence[Origin], overlay: Overlay, refusals: Refusals
+) -> None:
+    """Check manifests as an API server does: that their namespaces exist, and by all rules of their kinds if
+    they are of a change."""
+    listed = {obj.name: obj for obj in objects if isinstance(obj, Namespace)}
+    for obj, place in zip(objects, places, strict=True):
+        is_new = _is_manifest(obj)
+        if not (is_new or (overlay.applied and key_of(obj) in overlay.applied)):
+            continue
+        try:
+            if is_new and (name := _missing_namespace(obj, listed)):
+                raise InputError(_NOT_FOUND.format(name))
+            if refusals.is_change(place):
+                check_manifest(obj, overlay.before.get(key_of(obj)))
+        except InputError as error:
+            refusals.add(error, obj, place)
+    refusals.raise_any()
 
 
 def _is_manifest(obj: Object) -> bool:

@@ -19,9 +19,11 @@ from msgspec.structs import replace
 from moorage.errors import InputError, NoManifestError, examples, shorten
 from moorage.objects.apply.joined_cluster import are_manifests, join
 from moorage.objects.apply.overlay import is_newer
-from moorage.objects.model.cluster import Cluster
+from moorage.objects.model.cluster import Cluster, EndedObject, RefusedObject
 from moorage.objects.model.meta import Object, ObjectMeta
+from moorage.objects.model.node import Node
 from moorage.objects.model.other_workloads import full_kind
+from moorage.objects.model.pod import Pod
 from moorage.objects.validate.field_validation import FieldValidation, ValidationMode
 from moorage.objects.validate.unknown_fields import KARPENTER, check_kind, has_version, is_before_karpenter_1
 from moorage.objects.workloads.kinds.custom_objects import makes_pods, metadata_of, read_custom
@@ -29,9 +31,11 @@ from moorage.objects.workloads.other_kinds import is_simulated
 from moorage.objects.workloads.seen.failed_creates import KINDS as EVENTS
 from moorage.objects.workloads.seen.failed_creates import FailedCreates
 from moorage.objects.workloads.seen.seen_failures import Touched
+from moorage.releases import DEFAULT
+from moorage.releases.ended_versions import EndedVersion, ended_version
 
 from .archives import member_source, read_archive
-from .cluster_builder import Check, build_cluster
+from .cluster_builder import build_cluster
 from .decode import UNREADABLE, Head, decode, decode_kind, is_json, is_known
 from .files import (
     RENDERS,
@@ -50,6 +54,15 @@ from .object_defaults import default_namespace
 from .origins import Origin, Origins, label
 from .parts_reader import Parts, PartsReader
 from .python_values import Source, is_manifest, is_path, text_of
+from .refusals import (
+    STORED,
+    Check,
+    ReadEnded,
+    Refusals,
+    kept_objects,
+    refused_versions,
+    without_refused,
+)
 from .snapshots import TABLE, read_server_version, read_snapshot, refuse_answers
 from .unpacking import unpack
 from .yaml_reader import read_yaml
@@ -126,9 +139,10 @@ def load(
     read as if they stood in a file.
 
     An object of a later argument changes one of an earlier argument that has the same kind, namespace and
-    name, as ``kubectl apply`` does (see `apply_manifest`); nothing is deleted. Within an argument, equal
-    objects count once, and of several readings of an API server's object the newest counts; other objects of
-    one name are an error.
+    name, as ``kubectl apply`` does (see `apply_manifest`); nothing is deleted. One that the API server would
+    refuse changes nothing: `Cluster.refused_objects` has it, and a warning names it. Within an argument,
+    equal objects count once, and of several readings of an API server's object the newest counts; other
+    objects of one name are an error.
 
     Parameters
     ----------
@@ -163,15 +177,19 @@ def load(
     ['n1']
     """
     read = read_objects(*sources, validate=validate, recursive=recursive, namespace=namespace)
-    objects = in_namespace(_emptied(read.objects), namespace)
-    cluster = build_cluster(
-        objects,
-        origins=read.origins,
-        texts=read.texts,
-        skipped=read.skipped,
-        check=check,
-        like_siblings=like_siblings,
+    build = partial(
+        build_cluster, skipped=read.skipped, refusals=Refusals(check=check), like_siblings=like_siblings
     )
+    if len(sources) < 2:  # there is no change, so nothing is left out
+        cluster = build(
+            in_namespace(_emptied(read.objects), namespace), origins=read.origins, texts=read.texts
+        )
+    else:
+        listed, origins, texts, unserved = _served(read, namespace, 0, lambda: DEFAULT)
+        cluster, refused = without_refused(build, listed, origins, texts)
+        refused = unserved + refused
+        cluster.refused_objects = refused
+        cluster.warnings += [f"{one.text}." for one in refused]
     read.finish(cluster)
     return cluster
 
@@ -198,7 +216,8 @@ def load_before_and_after(
     Returns
     -------
     before, after : Cluster
-        Of the first source, if it was looked at alone, and of all.
+        Of the first source, if it was looked at alone, and of all but those objects of later ones that an API
+        server would refuse (`Cluster.refused_objects`).
 
     Raises
     ------
@@ -206,16 +225,24 @@ def load_before_and_after(
         See `load`.
     """
     read = read_objects(*sources, validate=validate, recursive=recursive, namespace=namespace)
-    objects = list(in_namespace(read.objects, namespace))
-    number = sum(origin.argument == read.origins[0].argument for origin in read.origins) if objects else 0
-    build = partial(build_cluster, like_siblings=like_siblings)
-    before = after = None
+    first = read.origins[0].argument if read.objects else 0
+    number = sum(origin.argument == first for origin in read.origins)
+    release = partial(_release, check, read, number)
+    objects, origins, texts, unserved = _served(read, namespace, first, release)
+    build = partial(build_cluster, refusals=Refusals(first, check), like_siblings=like_siblings)
+    before = joined = None
+    refused: list[RefusedObject] = []
     if needs_before or are_manifests(objects[number:]):
-        before = build(objects[:number], origins=read.origins[:number], check=check)
-        texts = {at - number: text for at, text in read.texts.items() if at >= number}
-        after = join(before, objects[number:], read.origins[number:], texts, read.skipped, check)
-    if after is None:
-        after = build(objects, origins=read.origins, texts=read.texts, skipped=read.skipped, check=check)
+        before = build(objects[:number], origins=origins[:number])
+        joining = partial(join, before, skipped=read.skipped, check=check)
+        further = {at - number: text for at, text in texts.items() if at >= number}
+        joined, refused = without_refused(joining, objects[number:], origins[number:], further)
+    if joined is None:
+        building = partial(build, skipped=read.skipped)
+        after, refused = without_refused(building, objects, origins, texts)
+    else:
+        after = joined
+    after.refused_objects = unserved + refused
     read.finish(after)
     return before or after, after
 
@@ -231,11 +258,42 @@ def load_joined(
 ) -> Cluster | None:
     """Read what changes a cluster that was loaded; see `join`, and `load` for the parameters."""
     read = read_objects(*sources, validate=validate, recursive=recursive, namespace=namespace, all_texts=True)
-    objects = list(in_namespace(read.objects, namespace))
-    after = join(before, objects, read.origins, read.texts, read.skipped, check)
+    release = partial(_release_of, check, before)
+    objects, origins, texts, unserved = _served(read, namespace, STORED, release)
+    joining = partial(join, before, skipped=read.skipped, check=check)
+    after, refused = without_refused(joining, objects, origins, texts)
     if after is not None:
+        after.refused_objects = unserved + refused
         read.finish(after)
     return after
+
+
+def _served(
+    read: ReadObjects, namespace: str, cluster: int, release: Callable[[], str]
+) -> tuple[list[Object], Sequence[Origin], Mapping[int, bytes], list[RefusedObject]]:
+    """Return what was read, without the objects of a change in versions that the deciding release does not
+    serve, and these."""
+    unserved = refused_versions(read.ended, cluster, release)
+    objects = list(in_namespace(read.objects, namespace))
+    if not unserved:
+        return objects, read.origins, read.texts, []
+    parts = kept_objects(objects, read.origins, read.texts, {origin for origin, _ in unserved})
+    return *parts, [refused for _, refused in unserved]
+
+
+def _release(check: Check | None, read: ReadObjects, number: int) -> str:
+    """Return the release that decides for the first objects that were read."""
+    first = Cluster(server_version=read.server_version)
+    for obj in read.objects[:number]:
+        if isinstance(obj, Node):
+            first.nodes.append(obj)
+        elif isinstance(obj, Pod):
+            first.pods.append(obj)
+    return _release_of(check, first)
+
+
+def _release_of(check: Check | None, cluster: Cluster) -> str:
+    return DEFAULT if check is None else check.release(cluster)
 
 
 def in_namespace(objects: Iterable[Object], namespace: str) -> Iterator[Object]:
@@ -308,7 +366,7 @@ def read_objects(
     for at, obj in reader.failed_creates.put(reader.objects):
         reader.objects[at] = obj
     touched = [one._replace(namespace=one.namespace or namespace) for one in reader.touched]
-    told = warnings, reader.server_version, touched
+    told = warnings, reader.server_version, touched, reader.ended
     return ReadObjects(reader.objects, reader.origins, reader.texts, reader.skipped, *told)
 
 
@@ -331,8 +389,8 @@ def no_manifests(files: list[str], has_templates: bool = False) -> str:
 
 class ReadObjects(NamedTuple):
     """Objects in reading order, where each is from, the JSON texts of some by index, how many were left out
-    by kind, warnings, the version of the API server, "" where no file tells it, and the objects of later
-    arguments that may let it admit what it refused."""
+    by kind, warnings, the version of the API server, "" where no file tells it, the objects of later
+    arguments that may let it admit what it refused, and objects in versions that ended."""
 
     objects: list[Object]
     origins: Sequence[Origin]
@@ -341,12 +399,14 @@ class ReadObjects(NamedTuple):
     warnings: list[str]
     server_version: str
     touched: list[Touched]
+    ended: list[ReadEnded]
 
     def finish(self, cluster: Cluster) -> None:
         """Give a cluster of these objects what is known beside them."""
         cluster.warnings += self.warnings
         cluster.server_version = self.server_version or cluster.server_version
         cluster.failures = cluster.failures.without(self.touched)
+        cluster.ended = [*cluster.ended, *(one.obj for one in self.ended)]
 
 
 class _Reader:
@@ -362,6 +422,7 @@ class _Reader:
         self._indexed = 0  # number of the objects that are among them
         self.skipped: Counter[str] = Counter()
         self.notes: list[str] = []
+        self.ended: list[ReadEnded] = []
         self.left_out: list[str] = []
         self.has_templates = False  # among the files that are left out
         self.hooks: list[str] = []  # that are left out
@@ -622,7 +683,7 @@ class _Reader:
             )  # Go writes null for an empty list
             return [(item, kind, origin._replace(item=at)) for at, item in enumerate(items)][::-1]
         self._note_touched(document, kind, head.api_version)
-        obj = None
+        obj, first = None, len(self.objects)
         is_past = is_before_karpenter_1(kind, head.api_version) and _is_of_server(document)
         if is_known(kind, head.api_version) and not is_past:
             check_kind(kind, head.api_version)
@@ -645,6 +706,8 @@ class _Reader:
                 if custom.document:
                     self._keep_text(custom, [document], 0)
                 self._store(custom, *origin[:3])
+        if (ended := ended_version(kind, head.api_version)) is not None:
+            self._note_ended(ended, document, origin.source, first)
         return []
 
     def _check_overlay(self, document: Any, kind: str, api_version: str, origin: Origin) -> None:
@@ -666,6 +729,15 @@ class _Reader:
         if (self._arguments > 1 or self._all_texts) and touched.may_admit:
             meta = metadata_of(document) or ObjectMeta()
             self.touched.append(touched._replace(namespace=meta.namespace, name=meta.name))
+
+    def _note_ended(self, version: EndedVersion, document: Any, source: str, at: int) -> None:
+        """Note that an object is in a version that ended; it is the last one that was stored, unless as many
+        are as before."""
+        _, namespace, name = _identity(document, version.kind)
+        obj, is_stored = EndedObject(version, namespace, name, source), len(self.objects) > at
+        is_manifest = not _is_of_server(document)
+        stored = self.origins[at] if is_stored else None
+        self.ended.append(ReadEnded(obj, self._origins.argument, stored, is_manifest))
 
     def _read_snapshot(self, document: Any, origin: Origin) -> list[tuple[Any, str, Origin]]:
         """Return the objects of a snapshot of another tool, in reverse order."""

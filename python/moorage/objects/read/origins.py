@@ -23,18 +23,24 @@ class Origin(NamedTuple):
 
 
 class Origins(Sequence[Origin]):
-    """The origins of objects in reading order, without an object for each."""
+    """The origins of objects in reading order, without an object for each.
+
+    Attributes
+    ----------
+    argument : int
+        The present one.
+    """
 
     def __init__(self) -> None:
         self._sources: list[str] = []
         self._starts: list[int] = []  # index of the first object of each source
         self._arguments: list[int] = []  # of each source
         self._documents, self._items = array("q"), array("q")
-        self._argument = -1
+        self.argument = -1
 
     def begin_argument(self) -> None:
         """Begin the next argument: what is added from now on has been read from it."""
-        self._argument += 1
+        self.argument += 1
 
     def add(self, source: str, document: int, item: int | None) -> None:
         """Append an origin.
@@ -48,10 +54,10 @@ class Origins(Sequence[Origin]):
         item : int or None
             Index of the item in a list.
         """
-        if not self._sources or self._sources[-1] is not source or self._arguments[-1] != self._argument:
+        if not self._sources or self._sources[-1] is not source or self._arguments[-1] != self.argument:
             self._sources.append(source)
             self._starts.append(len(self._items))
-            self._arguments.append(self._argument)
+            self._arguments.append(self.argument)
         self._documents.append(document)
         self._items.append(-1 if item is None else item)
 

@@ -15,7 +15,7 @@ from moorage.changes.drain import LASTING, stays
 from moorage.cli.messages import Stages, with_hint
 from moorage.cli.options.change_options import RequestedChange, left_as_is
 from moorage.controllers.persistent_volume.driver_topology import unknown_topologies
-from moorage.controllers.workloads.attach_detach_controller import NOT_STARTED
+from moorage.controllers.workloads.attach_detach_controller import NOT_STARTED as NOT_STARTED
 from moorage.controllers.workloads.awaited_pods import why_awaited
 from moorage.errors import examples, number_of
 from moorage.facade import Scheduler

@@ -23,7 +23,8 @@ from moorage.framework.plugin.handle import Event, EventRecorder, truncated
 from moorage.objects import Object, Pod
 from moorage.objects.validate.validate_object import is_subdomain
 from moorage.store import AlreadyExistsError, NotFoundError, UnreachableError
-from moorage.store.api.connection import JSON, Connection, Method
+from moorage.store.api.connection import Connection, Method
+from moorage.store.api.http_sessions import JSON
 
 from .writer import RetryLaterError, Writer
 

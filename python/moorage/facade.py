@@ -24,8 +24,8 @@ from moorage.scheduler.scheduler import PodScheduler
 if TYPE_CHECKING:
     from moorage.autoscaling.consolidation_rounds import Consolidation
     from moorage.autoscaling.group_settings import GroupSettings
+    from moorage.autoscaling.instance_types.pool_types import Types
     from moorage.autoscaling.karpenter import KarpenterOptions, Provisioning
-    from moorage.autoscaling.pending_provisioning import Types
     from moorage.autoscaling.scale_up_answer import ScaleUp
     from moorage.changes.change import Change
     from moorage.explain.explain_document import Explanation
@@ -174,9 +174,10 @@ class Scheduler(PodScheduler):
         ----------
         pods : sequence of Pod or str, or of what `load` reads as one, optional
             By default all pods without a node and without scheduling gates.
-        types : sequence of InstanceType, or mapping of str to such, optional
-            For all pools, or by pool, in the order of the provider; see `read_instance_types`. By default
-            those that the nodes of each pool show, without prices.
+        types : sequence of InstanceType, or mapping of str to such, or str, optional
+            For all pools, or by pool, in the order of the provider; see `read_instance_types`. Or a provider:
+            ``aws``, ``aws:us-east-1``. By default those of AWS for pools with an EC2NodeClass, and those that
+            the nodes of each pool show for others, without prices.
         options : KarpenterOptions, optional
             Flags of Karpenter.
         seed : int

@@ -108,7 +108,9 @@ def fate(objects: list[Any], name: str, at: str | None = None) -> NodeFate:
 
 
 def test_what_is_saved_is_unknown_without_prices() -> None:
-    scheduler = Scheduler(load({"apiVersion": "v1", "kind": "List", "items": items()}))
+    objects = items()
+    objects[0]["spec"]["template"]["spec"]["nodeClassRef"] = {"group": "a.io", "kind": "Class", "name": "a"}
+    scheduler = Scheduler(load({"apiVersion": "v1", "kind": "List", "items": objects}))
     (step,) = scheduler.consolidate().steps
     assert step.saved is None
     assert scheduler.consolidate().table().to_dict()["saved"] == ["unknown"]

@@ -19,7 +19,7 @@ XLARGE = "m5.xlarge spot us-west-2a, 0.14 $/h more"
 
 def pool(requirements: dict[str, str], labels: dict[str, str], **spec: Any) -> dict[str, Any]:
     wanted = [{"key": key, "operator": "In", "values": [value]} for key, value in requirements.items()]
-    reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
+    reference = {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}
     template = {"requirements": wanted, "nodeClassRef": reference, "taints": spec.pop("taints", [])}
     return {
         "apiVersion": "karpenter.sh/v1",

@@ -50,8 +50,15 @@ def test_no_autoscale_answers_for_the_nodes_that_are_there(capsys: pytest.Captur
     assert "Karpenter" not in out
 
 
-def test_types_are_those_that_nodes_show(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["check", *CLUSTER]) == 1
+def with_other_class(tmp_path: Path) -> list[str]:
+    """The cluster with a node class of which no types are known."""
+    text = Path(CLUSTER[1]).read_text().replace("karpenter.k8s.aws, kind: EC2NodeClass", "a.io, kind: Class")
+    (tmp_path / "cluster.yaml").write_text(text)
+    return ["-f", str(tmp_path / "cluster.yaml")]
+
+
+def test_types_are_those_that_nodes_show(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", *with_other_class(tmp_path)]) == 1
     first, second = capsys.readouterr().out.splitlines()[:2]
     kinds = "5 m6i.large on-demand us-west-2a; types as seen on 1 node"
     assert first == f"FAIL: 2 pods have no node, beside 5 new nodes ({kinds}): at unknown prices"
@@ -61,8 +68,8 @@ def test_types_are_those_that_nodes_show(capsys: pytest.CaptureFixture[str]) -> 
 def test_a_pool_without_nodes_and_file_names_the_option(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    text = Path(CLUSTER[1]).read_text().replace("karpenter.sh/nodepool: general", "team: none")
-    (tmp_path / "cluster.yaml").write_text(text)
+    path = Path(with_other_class(tmp_path)[1])
+    path.write_text(path.read_text().replace("karpenter.sh/nodepool: general", "team: none"))
     assert main(["check", "-f", str(tmp_path / "cluster.yaml")]) == 1
     hint = "NodePool general has no instance types: give them with --instance-types FILE"
     assert hint in capsys.readouterr().out.splitlines()

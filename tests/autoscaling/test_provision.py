@@ -26,7 +26,7 @@ def types() -> list[InstanceType]:
 
 
 def pool(name: str = "default", requirements: Any = (), **spec: Any) -> dict[str, Any]:
-    reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
+    reference = {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}
     template = {"spec": {"nodeClassRef": reference, "requirements": list(requirements)}}
     return {
         "apiVersion": "karpenter.sh/v1",
@@ -130,7 +130,7 @@ def test_errors_are_those_of_karpenter(objects: list[dict[str, Any]], text: str)
 def test_a_pod_that_is_too_large_names_what_it_needs() -> None:
     error = provisioned(pool(), pod("web", cpu="400")).errors["default/web"]
     assert error.text.startswith(
-        "no instance type has enough resources, requirements=karpenter.k8s.aws/ec2nodeclass"
+        "no instance type has enough resources, requirements=karpenter.kwok.sh/kwoknodeclass"
     )
     assert error.text.endswith('resources={"cpu":"400","memory":"1Gi","pods":"1"}')
     assert not error.waits

@@ -9,7 +9,7 @@ from moorage.errors import number_of
 from moorage.objects import Node, NodeClaim, NodePool
 from moorage.scheduler import PodScheduler
 
-from .instance_types.labels import POOL
+from .instance_types.labels import MADE_HERE, POOL
 from .launched_nodes import READY_CLAIM, READY_LABELS, READY_NODE, claim_of, ready_since
 
 
@@ -32,7 +32,7 @@ def assume_claims(scheduler: PodScheduler, since: str = "") -> list[str]:
         if not node.status.conditions:
             new = replace(new, status=replace(new.status, conditions=READY_NODE))
         if node.name in alone:
-            spec = replace(new.spec, provider_id=node.spec.provider_id or f"moorage:///{node.name}")
+            spec = replace(new.spec, provider_id=node.spec.provider_id or f"{MADE_HERE}{node.name}")
             labels = node.metadata.labels | READY_LABELS
             new = replace(new, spec=spec, metadata=replace(new.metadata, labels=labels))
         if new is not node:

@@ -243,6 +243,7 @@ def consolidate(
         first = rounds.view()
         before = _prices(first)
         nodes = [state.node for state in first.states if state.node is not None]
+        notes += (f"{rounds.source[:1].upper()}{rounds.source[1:]}.",) if rounds.source else ()
         notes += tuple(foreign_zones(nodes, chain.from_iterable(first.situation.types.values())))
         results, over = rounds.results(), rounds.young()
         if results[-1].command is not None:
@@ -285,6 +286,7 @@ class ConsolidationRounds:
         self._scheduler, self._growth, self.now = scheduler, growth, at
         self._left = left_pods(scheduler, scheduler.run())
         self._catalogue: Catalogue | None = None
+        self.source = ""
         self._stuck: frozenset[str] = frozenset()
         self.steps: list[RemovalStep] = []
 
@@ -294,7 +296,7 @@ class ConsolidationRounds:
         question = pass_question(
             self._scheduler, [*self._left], growth.types, growth.options, growth.seed, self._catalogue
         )
-        self._catalogue = question.catalogue
+        self._catalogue, self.source = question.catalogue, question.source
         if self.now is None:
             self.now = question.situation.now
         situation = replace(question.situation, now=self.now, marked=self._stuck)

@@ -24,7 +24,7 @@ from moorage.scheduler import PodScheduler
 from moorage.store import NotFoundError
 
 from .instance_types.instance_type import InstanceType, Offering
-from .instance_types.labels import CAPACITY_TYPE, INSTANCE_TYPE, POOL, ZONE
+from .instance_types.labels import CAPACITY_TYPE, INSTANCE_TYPE, MADE_HERE, POOL, ZONE
 from .karpenter.new_nodes_result import NewClaim
 from .karpenter.pods.pod_validation import GROUP
 from .providers.registrations import registration_of
@@ -97,14 +97,15 @@ def launched_node(
     own = {one.key: one.values[0] for one in (*kind.requirements, *offering.requirements) if _tells(one)}
     fixed = {INSTANCE_TYPE: kind.name, ZONE: offering.zone, CAPACITY_TYPE: offering.capacity_type}
     every = {**asked, **own, **labels, **fixed, **READY_LABELS, POOL: pool.name, HOSTNAME: name}
+    capacity, allocatable = kind.shown or (kind.capacity, kind.allocatable(offering.capacity_override))
     of_drivers = registration_of([pool]).normalized
     every |= {key: every[read_as] for key, read_as in of_drivers.items() if every.get(read_as)}
     return Node(
         metadata=ObjectMeta(name=name, labels=every),
-        spec=NodeSpec(taints=pool.spec.template.spec.taints, provider_id=f"moorage:///{name}"),
+        spec=NodeSpec(taints=pool.spec.template.spec.taints, provider_id=f"{MADE_HERE}{name}"),
         status=NodeStatus(
-            capacity=_texts({**kind.capacity, **offering.capacity_override}),
-            allocatable=_texts(kind.allocatable(offering.capacity_override)),
+            capacity=_texts({**capacity, **offering.capacity_override}),
+            allocatable=_texts(allocatable),
             conditions=READY_NODE,
         ),
     )

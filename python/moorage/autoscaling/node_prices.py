@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from math import isfinite
 from typing import NamedTuple
 
 from moorage.errors import examples, number_of
@@ -42,7 +43,7 @@ def foreign_zones(nodes: Iterable[Node], types: Iterable[InstanceType]) -> list[
     return [f"The instance types are offered in {elsewhere} alone; the nodes are in {here}."]
 
 
-def prices_by(types: Sequence[InstanceType]) -> Callable[[Node], float | None]:
+def prices_by(types: Iterable[InstanceType]) -> Callable[[Node], float | None]:
     """Return what a node costs per hour; None if that is not known.
 
     A node costs what the cheapest offering of its type, zone and capacity type does; one without a label for
@@ -52,7 +53,8 @@ def prices_by(types: Sequence[InstanceType]) -> Callable[[Node], float | None]:
     for kind in types:
         for one in kind.offerings:
             key = kind.name, one.zone, one.capacity_type
-            prices[key] = min(one.price, prices.get(key, one.price))
+            if isfinite(one.price):
+                prices[key] = min(one.price, prices.get(key, one.price))
 
     def price_of(node: Node) -> float | None:
         labels = node.metadata.labels

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from moorage.errors import InputError
-from moorage.objects import Node, NodePool, Object, Pod
+from moorage.objects import EC2NodeClass, Node, NodePool, Object, Pod
 from moorage.objects.read.python_values import Source
 from moorage.objects.workloads.ages import now_of
 from moorage.scheduler import PodScheduler
 from moorage.scheduler.check_arguments import check_sequence, pods_of
 
 from .instance_types.instance_type import InstanceType
-from .instance_types.seen_types import seen_types
+from .instance_types.pool_types import Types, types_of_objects
 from .karpenter.claims.catalogue import Catalogue
 from .karpenter.cluster_view import KINDS, ClusterObjects, ClusterView, Situation
 from .karpenter.karpenter_options import KarpenterOptions
 from .karpenter.new_nodes_result import Provisioning
 from .karpenter.provision import provision
-from .providers.registrations import Registration, registration_of
-
-Types = Sequence[InstanceType] | Mapping[str, Sequence[InstanceType]]
-"""Instance types: of all pools, or by pool."""
+from .providers.aws.fleet import launched
 
 
 def check_type(name: str, value: object, kind: type) -> None:
@@ -40,6 +36,7 @@ class PassQuestion:
     situation: Situation
     options: KarpenterOptions
     catalogue: Catalogue
+    source: str = ""
 
     @property
     def pools(self) -> list[NodePool]:
@@ -92,39 +89,12 @@ def pass_question(
         for pod in waiting
         if isinstance(pod, Pod) and not (pod.spec.node_name or pod.spec.scheduling_gates)
     )
-    pools = [one for one in stored[NodePool] if isinstance(one, NodePool)]
     nodes = [one for one in stored[Node] if isinstance(one, Node)]
-    by_pool = _types_of([one.name for one in pools], types, nodes)
+    types_there = types_of_objects(types, nodes, chain(stored[NodePool], stored[EC2NodeClass]))
     asked = options or KarpenterOptions()
-    settings = replace(asked, seed=seed, provider=asked.provider | known_by_provider(pools, by_pool))
+    settings = replace(asked, seed=seed, provider=asked.provider | types_there.provider)
     now = now_of(chain.from_iterable(stored.values()))
-    situation = Situation(by_pool, now, frozenset(), chosen)
+    situation = Situation(types_there.by_pool, now, chosen=chosen, launcher=launched)
     if catalogue is None or catalogue.options != settings:
         catalogue = Catalogue(settings)
-    return PassQuestion(stored, situation, settings, catalogue)
-
-
-def _types_of(
-    pools: Sequence[str], types: Types | None, nodes: Sequence[Node]
-) -> Mapping[str, Sequence[InstanceType]]:
-    """Types by pool; without any those that the nodes of each pool show."""
-    if types is None:
-        return seen_types(nodes)
-    if not isinstance(types, Mapping):
-        return dict.fromkeys(pools, types)
-    for name in types:
-        if name not in pools:
-            raise InputError(f"types: there is no NodePool {name}")
-    return types
-
-
-def known_by_provider(pools: Iterable[NodePool], types: Mapping[str, Sequence[InstanceType]]) -> Registration:
-    """What the providers of pools register, and the labels that their types and offerings name."""
-    every = chain.from_iterable(types.values())
-    named = frozenset(
-        requirement.key
-        for one in every
-        for requirements in (one.requirements, *{each.requirements for each in one.offerings})
-        for requirement in requirements
-    )
-    return registration_of(pools) | Registration(named)
+    return PassQuestion(stored, situation, settings, catalogue, types_there.source)

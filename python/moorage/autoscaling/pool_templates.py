@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import inf
 from typing import NamedTuple
@@ -11,13 +11,13 @@ from moorage._core.base.resources import PodGates
 from moorage.framework.plugin.amounts import asked_by
 from moorage.objects import Node, NodePool, Pod
 
-from .instance_types.instance_type import InstanceType, Offering
+from .instance_types.instance_type import Offering
+from .instance_types.pool_types import PoolTypes
 from .karpenter.claims.catalogue import Catalogue
 from .karpenter.claims.claim_template import ClaimTemplate, claim_template, is_dynamic
 from .karpenter.claims.type_columns import KnownType
 from .karpenter.karpenter_options import KarpenterOptions
 from .launched_nodes import launched_node
-from .pending_provisioning import known_by_provider
 
 CHEAPEST, LARGE = 3, 2
 """How many types of a pool are tried: of all, and of those on which each of the pods fits."""
@@ -53,7 +53,7 @@ class _Demand(NamedTuple):
 
 def pool_templates(
     pools: Iterable[NodePool],
-    types: Mapping[str, Sequence[InstanceType]],
+    types: PoolTypes,
     pods: Iterable[Pod],
     gates: PodGates,
 ) -> PoolTemplates:
@@ -63,9 +63,8 @@ def pool_templates(
     """
     found, demand = PoolTemplates(), _demand(pods, gates)
     for pool in filter(is_dynamic, pools):
-        of_pool = types.get(pool.name, ())
-        provider = known_by_provider([pool], {pool.name: of_pool})
-        catalogue = Catalogue(KarpenterOptions(provider=provider))
+        of_pool = types.by_pool.get(pool.name, ())
+        catalogue = Catalogue(KarpenterOptions(provider=types.provider))
         template = claim_template(pool, catalogue, catalogue.known(of_pool), (), True)
         if isinstance(template, str):
             continue

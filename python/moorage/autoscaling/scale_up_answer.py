@@ -21,7 +21,8 @@ VERSIONS = {KARPENTER: karpenter_options.VERSION, CLUSTER_AUTOSCALER: flags.VERS
 
 
 class NewNode(NamedTuple):
-    """A node that comes, of a NodePool or a node group; its price per hour is None if it is not known."""
+    """A node that comes, of a NodePool or a node group; its price per hour is None if it is not known, and is
+    only a bound if that of spot is not known."""
 
     name: str
     pool: str
@@ -32,6 +33,7 @@ class NewNode(NamedTuple):
     round: int
     pods: tuple[str, ...] = ()
     by: str = KARPENTER
+    is_bound: bool = False
 
     @property
     def kind(self) -> str:
@@ -174,7 +176,7 @@ class ScaleUp(Tabular):
     def table(self, limit: int | None = None) -> Table:
         """Return one row for each new node: name, pool, type, zone, capacity type, price, round, pods."""
         nodes = self.nodes[:limit]
-        columns = [name for name in NewNode._fields if name != "pods"]
+        columns = [name for name in NewNode._fields if name not in ("pods", "is_bound")]
         found: dict[str, Any] = {name: [getattr(node, name) for node in nodes] for name in columns}
         return Table(found | {"pods": [len(node.pods) for node in nodes]})
 
@@ -226,7 +228,13 @@ def nodes_text(nodes: Sequence[NewNode], rounds: str = "") -> str:
     """Return how many nodes come, of which kinds, at what price."""
     kinds = f" ({kinds_of(nodes)})" if nodes else ""
     number = number_of(len(nodes), "new node", "new nodes")
-    return f"{number}{kinds}{rounds}, {price_text(price_sum(nodes))}"
+    return f"{number}{kinds}{rounds}, {nodes_price(nodes)}"
+
+
+def nodes_price(nodes: Sequence[NewNode]) -> str:
+    """Return the price of nodes per hour as a text, which says so if it is only a bound."""
+    bound = "spot price unknown, at most " if any(one.is_bound for one in nodes) else ""
+    return f"{bound}{price_text(price_sum(nodes))}"
 
 
 def price_text(price: float | None) -> str:

@@ -27,13 +27,14 @@ from .cluster_autoscaler.scale_up_pass import first
 from .group_settings import GroupSettings, NodeGroup, flags_of, group_by_node, groups_of
 from .instance_types.instance_type import InstanceType, Offering
 from .instance_types.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
+from .instance_types.pool_types import Types
 from .karpenter.claims.claim_template import idle_pools
 from .karpenter.karpenter_options import KarpenterOptions
 from .karpenter.new_nodes_result import NewClaim
 from .karpenter.provision import NO_POOLS
 from .launched_nodes import claim_and_node, new_name
 from .node_prices import prices_by
-from .pending_provisioning import Types, pass_question
+from .pending_provisioning import pass_question
 from .scale_up_answer import CLUSTER_AUTOSCALER, KARPENTER, NewNode
 
 NOT_TRIGGERED = "pod didn't trigger scale-up"
@@ -55,7 +56,7 @@ class Growth:
         if self.groups is not None:
             kept = [_without_template(one, label, values) for one in self.groups.node_groups]
             self = replace(self, groups=structs.replace(self.groups, node_groups=kept))
-        if self.types is None:
+        if self.types is None or isinstance(self.types, str):
             return self
         by_pool = self.types if isinstance(self.types, Mapping) else {"": self.types}
         left = {pool: [_without(one, label, values) for one in of] for pool, of in by_pool.items()}
@@ -149,10 +150,13 @@ def make_nodes(
     new, made = list[Object](), dict[str, NewNode]()
     serials = dict[str, int]()
     for claim in claims:
-        assert claim.cheapest is not None
+        assert claim.launch is not None
+        assert claim.launched is not None
         name = new_name(serials, claim.pool, f"{claim.pool}-{{}}".format, taken.__contains__)
         taken.add(name)
-        made[name] = NewNode(name, claim.pool, *claim.cheapest[:3], claim.price, turn)
+        made[name] = NewNode(
+            name, claim.pool, *claim.launch[:3], claim.price, turn, is_bound=claim.launched[1].is_bound
+        )
         new += claim_and_node(claim, name, pools[claim.pool])
     return made, create(scheduler, new)
 
@@ -289,9 +293,10 @@ class GroupScaler:
     def price(self, group: NodeGroup, node: Node) -> float | None:
         """Return the price of a node of a group: its own, or that of its instance type."""
         types = self._growth.types
-        if group.price is not None or types is None or isinstance(types, Mapping):
+        if group.price is not None or types is None or isinstance(types, str):
             return group.price
-        return prices_by(types)(node)
+        every = chain.from_iterable(types.values()) if isinstance(types, Mapping) else types
+        return prices_by(every)(node)
 
 
 def _new_node(copies: NodeCopies, like: Node | None, template: Template, group: NodeGroup, name: str) -> Node:

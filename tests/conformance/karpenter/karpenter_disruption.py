@@ -49,6 +49,8 @@ def command(made: Command, scenario: Json, seed: int) -> Json:
     provider: FakeProvider = KarpenterWorld.of(scenario, seed).provider
     replacements = []
     for number, new in enumerate(made.new_claims(), 1):
+        of_pods = next(one for one in made.replacements if provider.pods_of(one) == new.pods)
+        provider.launched(of_pods)
         made_of = {"launch": provider.launch(new)} | provider.asked(new)
         replacements.append(claim(number, new) | made_of)
     found: Json = {

@@ -22,8 +22,9 @@ from moorage.autoscaling.karpenter import (
 from moorage.autoscaling.karpenter.claims.catalogue import Catalogue
 from moorage.autoscaling.karpenter.claims.type_columns import KnownType, known_type
 from moorage.autoscaling.karpenter.go_order import go_sorted
+from moorage.autoscaling.karpenter.new_nodes_result import FinishedClaim
 from moorage.autoscaling.karpenter.requirements.requirement_set import RequirementSet, Vocabulary
-from moorage.autoscaling.providers.aws.fleet import fleet
+from moorage.autoscaling.providers.aws.fleet import Fleet, fleet, launched
 from moorage.autoscaling.providers.registrations import AWS, Registration
 from moorage.objects import NodeSelectorRequirement, TopologySpreadConstraint, decode_object
 from moorage.objects.read.decode import decode
@@ -65,9 +66,10 @@ class KarpenterWorld:
         objects = ClusterObjects([decode_object(one) for one in scenario["objects"]])
         by_pool = types_of_aws(scenario) if "region" in scenario else types_of_pools(scenario)
         marked, nominated = (frozenset(scenario.get(name, ())) for name in ("markedForDeletion", "nominated"))
-        situation = Situation(by_pool, seconds(scenario["now"]), marked, nominated=nominated)
         options = karpenter_options(scenario, seed)
         provider = FakeProvider(by_pool, options)
+        now, launcher = seconds(scenario["now"]), provider.launched
+        situation = Situation(by_pool, now, marked, nominated=nominated, launcher=launcher)
         return cls(objects, situation, options, catalogue or Catalogue(options), provider)
 
     def view(self) -> ClusterView:
@@ -240,17 +242,28 @@ class FakeProvider:
 
     def __init__(self, types: dict[str, list[InstanceType]], options: KarpenterOptions) -> None:
         self._vocabulary = Vocabulary(options.provider)
+        self.fleets: dict[tuple[str, ...], Fleet | None] = {}
         self.is_aws, self._seed = options.provider is AWS, options.seed
         each = {one: known_type(one, self._vocabulary, {}) for of_pool in types.values() for one in of_pool}
         self._types = {pool: [each[one] for one in of_pool] for pool, of_pool in types.items()}
         self._taken: dict[int, int] = {}
         self._launched: dict[int, tuple[KnownType, Offering]] = {}
 
+    @staticmethod
+    def pods_of(finished: FinishedClaim) -> tuple[str, ...]:
+        return tuple([one.pod.key for one in finished.claim.pods])
+
+    def launched(self, finished: FinishedClaim) -> tuple[InstanceType, Offering] | None:
+        """What is launched; keeps what EC2 is asked for by the pods of the claim."""
+        if self.is_aws:
+            self.fleets[self.pods_of(finished)] = fleet(finished)
+        return launched(finished)
+
     def asked(self, made: NewClaim) -> Json:
         """What Karpenter's provider for AWS asks EC2 for; other ties are played without it."""
         if not self.is_aws or self._seed:
             return {}
-        request = fleet(made, self._types[made.pool], self._vocabulary)
+        request = self.fleets[made.pods]
         if request is None:
             return {"fleet": {"error": "no type is left"}}
         prices: dict[str, float] = {}

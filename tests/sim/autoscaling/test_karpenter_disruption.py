@@ -18,7 +18,7 @@ HOUR = 3600.0
 
 
 def pool(template: dict[str, Any] | None = None, **disruption: Any) -> Object:
-    reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
+    reference = {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}
     kinds = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}
     inside = {"requirements": [kinds], "nodeClassRef": reference} | (template or {})
     rules = {"consolidateAfter": "0s", "budgets": [{"nodes": "100%"}]} | disruption

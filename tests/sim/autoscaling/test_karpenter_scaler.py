@@ -19,7 +19,7 @@ TYPES = str(ROOT / "examples/karpenter/instance_types.yaml")
 
 
 def pool(**limits: str) -> Object:
-    reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
+    reference = {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}
     startup = [{"key": "agent", "value": "starts", "effect": "NoSchedule"}]
     template = {"requirements": [], "nodeClassRef": reference, "startupTaints": startup}
     spec = {"template": {"spec": template}, "limits": limits}

@@ -65,6 +65,9 @@ class InstanceType:
         The labels of its nodes; several values are a choice.
     volume_limits : mapping of str to int
         How many volumes of a CSI driver a node can attach.
+    shown : (mapping, mapping) or None
+        Capacity and allocatable of nodes of the type that are there: new ones have as much, whatever is
+        believed of the type.
     """
 
     name: str
@@ -73,6 +76,7 @@ class InstanceType:
     requirements: tuple[NodeSelectorRequirement, ...] = ()
     overhead: Sequence[Mapping[str, Quantity]] = ()
     volume_limits: Mapping[str, int] = field(default_factory=dict)
+    shown: tuple[Mapping[str, Quantity], Mapping[str, Quantity]] | None = None
 
     def allocatable(self, override: Mapping[str, Quantity]) -> dict[str, Quantity]:
         """What pods can have of a node, with a capacity that differs for some resources."""

@@ -52,8 +52,7 @@ def _type(name: str, nodes: list[Node]) -> InstanceType:
         (node.metadata.labels.get(ZONE, ""), node.metadata.labels.get(CAPACITY_TYPE) or "on-demand")
         for node in nodes
     }
-    capacity = _least([_amounts(node.status.capacity or node.status.allocatable) for node in nodes])
-    left = _least([_amounts(node.status.allocatable or node.status.capacity) for node in nodes])
+    capacity, left = map(dict, shown_amounts(nodes))
     overhead = {key: amount - left[key] for key, amount in capacity.items() if key in left}
     return InstanceType(
         name,
@@ -67,6 +66,17 @@ def _type(name: str, nodes: list[Node]) -> InstanceType:
         ),
         (overhead,),
     )
+
+
+Amounts = tuple[tuple[str, Quantity], ...]
+
+
+def shown_amounts(nodes: Iterable[Node]) -> tuple[Amounts, Amounts]:
+    """Return the least capacity and allocatable of nodes, by resource."""
+    both = [(one.status.capacity or one.status.allocatable, one.status.allocatable) for one in nodes]
+    capacity = _least([_amounts(given) for given, _ in both])
+    left = _least([_amounts(left or given) for given, left in both])
+    return tuple(capacity.items()), tuple(left.items())
 
 
 def _amounts(resources: Mapping[str, str | int | float]) -> dict[str, Quantity]:

@@ -18,6 +18,7 @@ from moorage.autoscaling.instance_types.labels import INSTANCE_TYPE, POOL
 from moorage.objects import (
     CSINode,
     DaemonSet,
+    EC2NodeClass,
     Namespace,
     Node,
     NodeClaim,
@@ -51,7 +52,7 @@ from .claims.reservations import Reservations, reserved_instances
 from .claims.type_columns import KnownType
 from .host_table import HostTable
 from .karpenter_options import KarpenterOptions
-from .new_nodes_result import Finisher
+from .new_nodes_result import Finisher, Launcher, cheapest
 from .nodes.existing_node import ExistingNode, NodeContents, existing_node
 from .nodes.state_nodes import StateNode, state_nodes
 from .pods.pod_shape import ShapeBook
@@ -74,6 +75,7 @@ K = TypeVar("K", bound=Object)
 KINDS: tuple[type[Object], ...] = (
     *(NodePool, NodeClaim, Node, Pod, DaemonSet, Namespace, CSINode, Service, PodDisruptionBudget),
     *(PersistentVolume, PersistentVolumeClaim, StorageClass, ReplicaSet, ReplicationController, StatefulSet),
+    EC2NodeClass,
 )
 """The kinds that a pass reads."""
 
@@ -119,6 +121,8 @@ class Situation:
         Whether no node that is there takes a pod: what would a pool make?
     nominated : frozenset of str
         Nodes on which pods are expected that wait.
+    launcher : callable
+        What the provider launches for a claim.
     """
 
     types: Mapping[str, Sequence[InstanceType]]
@@ -127,6 +131,7 @@ class Situation:
     chosen: frozenset[str] | None = None
     only_new: bool = False
     nominated: frozenset[str] = frozenset()
+    launcher: Launcher = cheapest
 
 
 @dataclass(frozen=True)
@@ -183,7 +188,7 @@ class ClusterView:
         self.pools = by_weight(filter(is_dynamic, objects.list(NodePool)))
         self.budgets = BudgetSelectors(objects.list(PodDisruptionBudget))
         self.ignored: dict[str, str] = {}
-        self.finisher = Finisher(options)
+        self.finisher = Finisher(options, situation.launcher)
         self._candidates: dict[str, tuple[Candidate, bool]] = {}
 
     def types_of(self, pool: str) -> list[KnownType]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from math import inf, nan
@@ -69,7 +69,7 @@ class NewClaim:
     least_types : int or None
         How many instance types there must be to choose from.
     launched : (InstanceType, Offering) or None
-        What `cheapest` names.
+        What the provider launches; of spot it may launch others, which cost no less.
     """
 
     pool: str
@@ -92,9 +92,14 @@ class NewClaim:
         return self.others | {INSTANCE_TYPE: named}
 
     @property
+    def launch(self) -> Launch | None:
+        """What `launched` names."""
+        return _launch(self.launched)
+
+    @property
     def price(self) -> float | None:
-        """Per hour, of the cheapest offering."""
-        return self.cheapest.price if self.cheapest is not None else None
+        """Per hour, of what is launched."""
+        return self.launch.price if self.launch is not None else None
 
 
 class PodError(NamedTuple):
@@ -141,7 +146,7 @@ class Provisioning(Tabular):
 
     @property
     def price(self) -> float:
-        """Per hour, of the cheapest offering of each claim that has one."""
+        """Per hour, of what is launched for each claim."""
         return sum(claim.price or 0.0 for claim in self.claims)
 
     def headline(self) -> str:
@@ -182,6 +187,8 @@ class Offers:
         By type, their capacity types, as bits.
     best : list of Offering or None
         By type, the cheapest of them.
+    launched : dict
+        What a provider launches for claims, by the places of their types.
     prices : array of float64
         Of the cheapest; infinite without one.
     """
@@ -205,6 +212,7 @@ class Offers:
             for one, price in zip(columns.types, self.prices.tolist(), strict=True)
         ]
         self.labels = _custom_labels(requirements)
+        self.launched: dict[tuple[int, ...], tuple[InstanceType, Offering] | None] = {}
         self._written: dict[int, dict[str, dict[str, Any]]] = {}
         self._requirements = requirements
 
@@ -249,6 +257,23 @@ class FinishedClaim:
     requirements: RequirementSet
     offers: Offers
     places: list[int]
+    launcher: Launcher
+
+    @property
+    def launched(self) -> tuple[InstanceType, Offering] | None:
+        """What the provider launches."""
+        return self.launcher(self)
+
+
+Launcher = Callable[[FinishedClaim], tuple[InstanceType, Offering] | None]
+"""What a provider launches for a claim, or what costs no more than that; None for nothing."""
+
+
+def cheapest(finished: FinishedClaim) -> tuple[InstanceType, Offering] | None:
+    """Return the cheapest offering: a provider whose rules are not known is taken to launch it."""
+    places, offers = finished.places, finished.offers
+    best = offers.best[places[0]] if places else None
+    return None if best is None else (offers.types[places[0]], best)
 
 
 class Finisher:
@@ -257,8 +282,8 @@ class Finisher:
     Rules: Karpenter v1.15.0, FinalizeScheduling, Truncate and ToNodeClaim.
     """
 
-    def __init__(self, options: KarpenterOptions) -> None:
-        self._options = options
+    def __init__(self, options: KarpenterOptions, launcher: Launcher = cheapest) -> None:
+        self._options, self._launcher = options, launcher
         self._offers: dict[tuple[TypeColumns, RequirementSet], Offers] = {}
 
     def offers(self, columns: TypeColumns, requirements: RequirementSet) -> Offers:
@@ -279,7 +304,7 @@ class Finisher:
                 text = "pod didn\u2019t schedule because NodePool couldn\u2019t meet minValues requirements"
                 text = f"{text}, validating minValues, {lacking_text(lacking)}"
                 return with_values(text, NodePool=claim.template.name)
-        return FinishedClaim(claim, requirements, offers, places)
+        return FinishedClaim(claim, requirements, offers, places, self._launcher)
 
 
 def _final(claim: Claim, options: KarpenterOptions) -> RequirementSet:
@@ -311,7 +336,7 @@ def new_claim(finished: FinishedClaim) -> NewClaim:
         tuple([offers.shown[place] for place in places]),
         _launch(launched),
         template.min_values_relaxed,
-        launched,
+        finished.launched,
         finished.requirements.get(INSTANCE_TYPE).min_values,
     )
 

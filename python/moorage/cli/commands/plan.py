@@ -134,7 +134,7 @@ def nodes(like: tuple[str, ...], given: tuple[str, ...], most: int, **options: A
         _check_names(scheduler, like)
         if like:
             refuse_groups(options, "--like")
-            known = prices_of(scheduler, templates, types_given(options) or ()) | prices
+            known = prices_of(scheduler, templates, types_given(options)) | prices
             return scheduler.nodes_needed(pods or None, like=templates, max=most, prices=known)
         groups = node_groups(options, scheduler.client.list(Node)[0])
         growth = Growth(types_given(options), karpenter_options(options), options["seed"], groups=groups)

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 from click.core import ParameterSource
 
-from moorage.errors import InputError, first_of, number_of
+from moorage.errors import InputError, first_of
 
 from .decorators import all_of
 from .inputs import NO_NODE
 from .number_ranges import WholeNumber
 
 if TYPE_CHECKING:
-    from moorage.autoscaling import GroupSettings, InstanceType, KarpenterOptions
+    from moorage.autoscaling import GroupSettings, KarpenterOptions
+    from moorage.autoscaling.instance_types.pool_types import Types
     from moorage.cli.runs.coming_nodes import ComingNodes
     from moorage.objects import Cluster, Node, NodePool
 
@@ -39,9 +40,10 @@ types_option = all_of(
     click.option(
         OPTION,
         "types_file",
-        metavar="FILE",
-        help="Instance types with prices, in the format of Karpenter's kwok provider; default: the types "
-        "that the nodes of each NodePool show, without prices.",
+        metavar="FILE|aws[:REGION]",
+        help="Instance types with prices: a file in the format of Karpenter's kwok provider, or aws, "
+        "aws:REGION or aws:ZONE,ZONE for those of AWS. Default: those of AWS for NodePools with an "
+        "EC2NodeClass, else those that the nodes of each NodePool show, without prices.",
     ),
     click.option(
         "--ignore-dra-requests/--no-ignore-dra-requests",
@@ -103,12 +105,12 @@ new_node_options = all_of(
 """Options for `coming_nodes`."""
 
 
-def types_given(options: Mapping[str, Any]) -> list[InstanceType] | None:
-    """The instance types of --instance-types."""
-    from moorage.autoscaling import read_instance_types
+def types_given(options: Mapping[str, Any]) -> Types | None:
+    """The instance types of --instance-types: of a file, or of a provider."""
+    from moorage.autoscaling.instance_types.pool_types import given_types
 
-    file = options["types_file"]
-    return None if file is None else read_instance_types(file)
+    named = options["types_file"]
+    return None if named is None else given_types(named)
 
 
 def karpenter_options(options: Mapping[str, Any], **flags: Any) -> KarpenterOptions:
@@ -174,26 +176,22 @@ def coming_nodes(options: Mapping[str, Any], cluster: Cluster) -> ComingNodes | 
                 raise click.UsageError(f"{option} has no effect with {why}")
         refuse_groups(options, why)
         return None
-    from moorage.autoscaling import Growth, seen_types
-    from moorage.autoscaling.instance_types.labels import POOL
+    from moorage.autoscaling import Growth
+    from moorage.autoscaling.instance_types.pool_types import types_of_objects
     from moorage.autoscaling.scale_up_answer import CLUSTER_AUTOSCALER, KARPENTER
     from moorage.cli.runs.coming_nodes import ComingNodes
 
-    types = types_given(options)
-    pools = {one.name for one in cluster.others if one.kind == "NodePool"}
-    pool_of = [node.metadata.labels.get(POOL) for node in cluster.nodes]
-    seen = number_of(sum(name in pools for name in pool_of if name), "node", "nodes")
+    known = types_of_objects(types_given(options), cluster.nodes, cluster.others)
     sources = dict[str, str]()
-    if pools:
-        sources[KARPENTER] = f"types as seen on {seen}" if types is None else f"types of {Path(file).name}"
+    if has_pools(cluster):
+        sources[KARPENTER] = known.source or f"types of {Path(file).name}"
     groups = node_groups(options, cluster.nodes)
     if groups is not None:
         named = options["groups_file"]
         sources[CLUSTER_AUTOSCALER] = f"groups of {Path(named).name if named else SIZES}"
-    known = seen_types(cluster.nodes) if types is None else types
-    growth = Growth(known, karpenter_options(options), options["seed"], groups=groups)
+    growth = Growth(known.by_pool, karpenter_options(options), options["seed"], groups=groups)
     kinds = [kind for kind in cluster.skipped if kind.partition(".")[0] in NOT_SIMULATED]
-    return ComingNodes(growth, draws, sources, types, tuple(kinds))
+    return ComingNodes(growth, draws, sources, known.every() if known.is_priced else None, tuple(kinds))
 
 
 def differing_disruption(clusters: Sequence[Cluster]) -> Iterator[str]:

@@ -16,8 +16,8 @@ from moorage.autoscaling.scale_up_answer import (
     CLUSTER_AUTOSCALER,
     KARPENTER,
     kinds_of,
+    nodes_price,
     nodes_text,
-    price_text,
     with_version,
 )
 from moorage.autoscaling.scaling_rounds import grow, make_ahead, scale_up
@@ -127,7 +127,7 @@ def ahead_of_drain(scheduler: Scheduler, coming: ComingNodes, nodes: Sequence[st
 def _made_ahead(up: ScaleUp, coming: ComingNodes) -> list[str]:
     nodes = number_of(len(up.nodes), "new node comes", "new nodes come")
     kinds = f" ({kinds_of(up.nodes)})" if up.nodes else ""
-    return [f"{coming.makers}: first {nodes}{kinds}, {price_text(up.price)}."]
+    return [f"{coming.makers}: first {nodes}{kinds}, {nodes_price(up.nodes)}."]
 
 
 class Grown(NamedTuple):
@@ -160,8 +160,9 @@ class Grown(NamedTuple):
         if not self.up.nodes:
             return "no new node"
         source = self.coming.sources.get(KARPENTER, "")
-        seen = f"; {source}" if source and self.coming.types is None else ""
-        return f"{nodes} ({kinds_of(self.up.nodes)}{seen}): {price_text(self.up.price)}"
+        is_told = source.startswith("types:") or self.coming.types is None
+        seen = f"; {source.partition(';')[0]}" if source and is_told else ""
+        return f"{nodes} ({kinds_of(self.up.nodes)}{seen}): {nodes_price(self.up.nodes)}"
 
     def lines(self) -> Iterator[str]:
         """Yield who decides with what, prices before and after, and where the engines disagree."""

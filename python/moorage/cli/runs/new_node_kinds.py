@@ -6,15 +6,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
-from moorage.autoscaling import Growth, InstanceType, seen_types
+from moorage.autoscaling import Growth
 from moorage.autoscaling.instance_types.labels import POOL
+from moorage.autoscaling.instance_types.pool_types import Types, types_of_objects
 from moorage.autoscaling.node_prices import foreign_zones, prices_by
 from moorage.autoscaling.pool_templates import PoolTemplates, pool_templates
 from moorage.autoscaling.scalers import GroupScaler
 from moorage.autoscaling.scaling_rounds import scale_up
 from moorage.errors import InputError, number_of
 from moorage.facade import Scheduler
-from moorage.objects import Node, NodePool, Pod, Quantity
+from moorage.objects import EC2NodeClass, Node, NodePool, Object, Pod, Quantity
 from moorage.planning.new_nodes.node_demand import NodesNeeded
 
 NO_TEMPLATE = "no node group has a node or a template"
@@ -77,13 +78,14 @@ def kinds_of_new_nodes(scheduler: Scheduler, pods: Sequence[tuple[Pod, int]], gr
     if not pools and growth.groups is None:
         raise InputError("name a node to copy, or give an input with NodePools, or node groups")
     nodes: list[Node] = scheduler.client.list(Node)[0]
-    given = growth.types
-    types = seen_types(nodes) if given is None else given
-    by_pool = types if isinstance(types, Mapping) else {pool.name: types for pool in pools}
+    types = types_of_objects(
+        growth.types, nodes, chain[Object](pools, scheduler.client.list(EC2NodeClass)[0])
+    )
     asked = [pod for pod, count in pods for _ in range(count)] or [*scheduler.pods.pending.values()]
-    made = pool_templates(pools, by_pool, asked, scheduler.cache.state.classes.gates)
+    made = pool_templates(pools, types, asked, scheduler.cache.state.classes.gates)
     found = NewNodeKinds(made.nodes, made.prices, made.types, made.tried)
-    found.notes += foreign_zones(nodes, chain.from_iterable(by_pool.values()))
+    found.notes += [f"{types.source[:1].upper()}{types.source[1:]}."] if types.source else []
+    found.notes += foreign_zones(nodes, types.every())
     if growth.groups is not None:
         scaler = GroupScaler(scheduler, growth, growth.groups)
         for group, node, room in scaler.new_nodes():
@@ -92,17 +94,22 @@ def kinds_of_new_nodes(scheduler: Scheduler, pods: Sequence[tuple[Pod, int]], gr
             if (price := scaler.price(group, node)) is not None:
                 found.prices[node.name] = price
     if not found.nodes:
-        hint = "; give types with --instance-types FILE" if pools and given is None else ""
+        hint = "; give types with --instance-types FILE" if pools and not types.is_priced else ""
         why = "no NodePool has an instance type that meets its requirements" if pools else NO_TEMPLATE
         raise InputError(f"{why}{hint}")
     return found
 
 
-def prices_of(
-    scheduler: Scheduler, templates: Sequence[str | Node], types: Sequence[InstanceType]
-) -> dict[str, float]:
+def prices_of(scheduler: Scheduler, templates: Sequence[str | Node], types: Types | None) -> dict[str, float]:
     """Return what nodes of templates cost by instance types."""
-    found, price_of = dict[str, float](), prices_by(types)
+    if types is None:
+        return {}
+    if isinstance(types, str):
+        nodes: list[Node] = scheduler.client.list(Node)[0]
+        listed = [scheduler.client.list(kind)[0] for kind in (NodePool, EC2NodeClass)]
+        types = types_of_objects(types, nodes, chain[Object](*listed)).every()
+    every = chain.from_iterable(types.values()) if isinstance(types, Mapping) else types
+    found, price_of = dict[str, float](), prices_by(every)
     for one in templates:
         node = scheduler.client.get(Node, one.partition(",")[0]) if isinstance(one, str) else one
         if (price := price_of(node)) is not None:

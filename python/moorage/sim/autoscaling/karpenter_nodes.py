@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from moorage.autoscaling import read_instance_types
 from moorage.autoscaling.instance_types.labels import POOL
+from moorage.autoscaling.instance_types.pool_types import given_types
 from moorage.autoscaling.karpenter import KarpenterOptions, NewClaim
 from moorage.autoscaling.karpenter.claims.catalogue import Catalogue
 from moorage.autoscaling.karpenter.disruption.claim_conditions import HASH, HASH_VERSION
@@ -49,7 +49,7 @@ class KarpenterNodes:
         self.times, self.replayer, self.state = times, replayer, state
         self.scheduler, self.client = replayer.scheduler, replayer.scheduler.client
         file, start = times.instance_types, times.start_time
-        self._types = None if file is None else read_instance_types(file)
+        self._types = None if file is None else given_types(file)
         self.began = replayer.since if start is None else parse_moment(start, "startTime")
         self._options = KarpenterOptions(
             spot_to_spot=times.spot_to_spot, ignore_dra_requests=times.ignore_dra_requests

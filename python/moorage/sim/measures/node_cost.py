@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from moorage.autoscaling import read_instance_types
 from moorage.autoscaling.instance_types.labels import INSTANCE_TYPE, POOL
+from moorage.autoscaling.instance_types.pool_types import given_types
 from moorage.autoscaling.karpenter.disruption.candidates import price_of as offered_price
 from moorage.errors import InputError
 from moorage.objects import Node
@@ -84,7 +84,10 @@ def _price_of_offerings(history: History) -> Callable[[Node], float | None]:
     file = spec.karpenter.instance_types if spec is not None and spec.karpenter is not None else None
     if file is None:
         raise InputError("required where Karpenter has no file of instance types", path="prices")
-    types = {one.name: one for one in read_instance_types(file)}
+    given = given_types(file)
+    if isinstance(given, str | Mapping):
+        raise InputError(f"required where Karpenter has the types of {file}", path="prices")
+    types = {one.name: one for one in given}
     return lambda node: offered_price(types.get(node.metadata.labels.get(INSTANCE_TYPE, "")), node)
 
 

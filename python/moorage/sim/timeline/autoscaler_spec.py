@@ -25,7 +25,8 @@ class KarpenterTimes(Strict, frozen=True):
     Attributes
     ----------
     instance_types : str or None
-        A file of instance types; by default those that the nodes of each pool show.
+        A file of instance types, or a provider such as ``aws:us-east-1``; by default those of AWS for pools
+        with an EC2NodeClass, and those that the nodes of each pool show for others.
     batch_idle, batch_max : str or float
         A pass begins when no pod has come for so long, or so long after the first one.
     launch_time, registration_time, initialization_time : str or float

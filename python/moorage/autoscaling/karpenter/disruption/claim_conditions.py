@@ -13,10 +13,13 @@ from moorage.autoscaling.karpenter.cluster_view import ClusterView
 from moorage.autoscaling.karpenter.nodes.state_nodes import condition, is_true
 from moorage.autoscaling.karpenter.pods.pod_validation import GROUP
 from moorage.go_texts import parse_duration
-from moorage.objects import NodeClaim, NodePool
+from moorage.objects import EC2NodeClass, NodeClaim, NodePool
 from moorage.objects.workloads.ages import seconds
 
 HASH, HASH_VERSION = f"{GROUP}/nodepool-hash", f"{GROUP}/nodepool-hash-version"
+CLASS_HASH = "karpenter.k8s.aws/ec2nodeclass-hash"
+_OF_CORE = ("NodePoolDrifted", "RequirementsDrifted", "InstanceTypeNotFound", "")
+"""Reasons that Karpenter finds out anew; others come from its provider."""
 _HOUR = 3600.0
 
 
@@ -74,9 +77,7 @@ def drifted_since(view: ClusterView, pool: NodePool, claim: NodeClaim, now: floa
 
 def drift_reason(view: ClusterView, pool: NodePool, claim: NodeClaim, now: float) -> str:
     """Why a claim is not as its pool would make it now; "" if it is."""
-    mine, theirs = claim.metadata.annotations, pool.metadata.annotations
-    hashed = all(name in notes for name in (HASH, HASH_VERSION) for notes in (mine, theirs))
-    if hashed and mine[HASH_VERSION] == theirs[HASH_VERSION] and mine[HASH] != theirs[HASH]:
+    if _has_other_hash(claim, pool, HASH, HASH_VERSION):
         return "NodePoolDrifted"
     labels = view.vocabulary.of_labels(claim.metadata.labels)
     asked = [
@@ -87,7 +88,28 @@ def drift_reason(view: ClusterView, pool: NodePool, claim: NodeClaim, now: float
         return "RequirementsDrifted"
     if now > offered_until(claim) and not _is_offered(view, view.types_of(pool.name), claim):
         return "InstanceTypeNotFound"
-    return ""
+    return _drift_of_provider(view, pool, claim)
+
+
+def _drift_of_provider(view: ClusterView, pool: NodePool, claim: NodeClaim) -> str:
+    """Why the provider would make a node of another kind: what it told, or a node class that has changed.
+
+    What it compares besides, such as images and subnets, is known only to it.
+    """
+    name = pool.spec.template.spec.node_class_ref.name
+    made = next((one for one in view.objects.list(EC2NodeClass) if one.name == name), None)
+    if made is not None and _has_other_hash(claim, made, CLASS_HASH, f"{CLASS_HASH}-version"):
+        return "NodeClassDrift"
+    told = condition(claim, "Drifted")
+    is_told = told is not None and told.status == "True" and told.reason not in _OF_CORE
+    return told.reason if told is not None and is_told else ""
+
+
+def _has_other_hash(claim: NodeClaim, of: NodePool | EC2NodeClass, name: str, version: str) -> bool:
+    """Whether a claim was made of another template, as far as hashes of the same version tell."""
+    mine, theirs = claim.metadata.annotations, of.metadata.annotations
+    is_known = all(key in notes for key in (name, version) for notes in (mine, theirs))
+    return is_known and mine[version] == theirs[version] and mine[name] != theirs[name]
 
 
 def _is_offered(view: ClusterView, types: Sequence[KnownType], claim: NodeClaim) -> bool:

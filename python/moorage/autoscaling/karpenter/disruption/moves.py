@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 
 from moorage.autoscaling.instance_types.labels import CAPACITY_TYPE
 from moorage.autoscaling.karpenter.claims.type_columns import TypeColumns, lacking_text, lacking_values
@@ -71,7 +72,7 @@ def _narrowed(
     """A claim with other requirements, and only those of its types that are bits of a mask."""
     offers = view.finisher.offers(claim.claim.template.columns, requirements)
     places = [place for place in claim.places if types >> place & 1]
-    return FinishedClaim(claim.claim, requirements, offers, places)
+    return replace(claim, requirements=requirements, offers=offers, places=places)
 
 
 def below(view: ClusterView, claim: FinishedClaim, bound: float) -> FinishedClaim | str:
@@ -81,7 +82,7 @@ def below(view: ClusterView, claim: FinishedClaim, bound: float) -> FinishedClai
     lacking = lacking_values(_columns(claim), sum(1 << place for place in places), claim.requirements)
     if lacking:
         return lacking_text(lacking)
-    return FinishedClaim(claim.claim, claim.requirements, claim.offers, places)
+    return replace(claim, places=places)
 
 
 def _columns(claim: FinishedClaim) -> TypeColumns:

@@ -72,7 +72,7 @@ def offerings(
     zone_ids = node_class.zone_ids
     absent = reservation_labels(())
     for zone in market.zones:
-        more = [*absent, *([requirement(ZONE_ID, (zone_ids[zone],))] if zone in zone_ids else ())]
+        more = [*absent, *([requirement(ZONE_ID, (zone_ids[zone],))] if zone_ids.get(zone) else ())]
         for capacity_type in sorted({*kind.supported_usage_classes} & {"on-demand", "spot"}):
             price = market.price(kind, zone, capacity_type)
             is_gone = (kind.instance_type, zone, capacity_type) in market.unavailable
@@ -84,7 +84,7 @@ def offerings(
     for reservation in reservations:
         zone, free = reservation.availability_zone, market.free_reserved.get(reservation.id, 0)
         labels = reservation_labels([reservation])
-        if zone in zone_ids:
+        if zone_ids.get(zone):
             labels.append(requirement(ZONE_ID, (zone_ids[zone],)))
         yield Offering(
             zone,

@@ -5,22 +5,21 @@ Rules: Karpenter's provider for AWS v1.15.0, pkg/providers/instance (instance.go
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from math import inf
 from operator import or_
 from typing import NamedTuple
 
-from moorage._core.base.quantity import Quantity
 from moorage.autoscaling.instance_types.instance_type import InstanceType, Offering
 from moorage.autoscaling.instance_types.labels import CAPACITY_TYPE, RESERVED
-from moorage.autoscaling.karpenter.claims.type_columns import KnownOffering, KnownType
-from moorage.autoscaling.karpenter.new_nodes_result import NewClaim
-from moorage.autoscaling.karpenter.requirements.requirement_set import RequirementSet, Vocabulary
+from moorage.autoscaling.karpenter.claims.type_columns import KnownType
+from moorage.autoscaling.karpenter.new_nodes_result import FinishedClaim, cheapest
+from moorage.autoscaling.karpenter.requirements.requirement_set import RequirementSet
 
 from .node_capacity import EXOTIC
-from .type_labels import INTERRUPTIBLE, RESERVATION_TYPE, TENANCIES, TENANCY
+from .type_labels import DOMAIN, INTERRUPTIBLE, RESERVATION_TYPE, TENANCIES, TENANCY
 
 MOST_TYPES = 60
 """So many types EC2 is asked for at most."""
@@ -34,14 +33,14 @@ class _Candidate:
     """A type that EC2 could be asked for, with those of its offerings that would do."""
 
     known: KnownType
-    offers: tuple[KnownOffering, ...]
+    offers: tuple[Offering, ...]
 
-    def with_offers(self, keep: Callable[[KnownOffering], bool]) -> _Candidate:
+    def with_offers(self, keep: Callable[[Offering], bool]) -> _Candidate:
         return replace(self, offers=tuple(filter(keep, self.offers)))
 
     @property
     def price(self) -> float:
-        return min((one.offering.price for one in self.offers), default=inf)
+        return min((one.price for one in self.offers), default=inf)
 
 
 class Fleet(NamedTuple):
@@ -60,39 +59,42 @@ class Fleet(NamedTuple):
     takes_cheapest: bool
     overrides: tuple[tuple[InstanceType, Offering], ...]
 
-    @property
-    def cheapest(self) -> tuple[InstanceType, Offering]:
-        """The cheapest of the first type: what is started, or costs no more."""
-        first = self.overrides[0][0]
-        return min((one for one in self.overrides if one[0] is first), key=lambda one: one[1].price)
+
+def launched(finished: FinishedClaim) -> tuple[InstanceType, Offering] | None:
+    """Return what is launched for a claim of any provider: the cheapest where EC2 is not asked."""
+    if finished.claim.template.pool.spec.template.spec.node_class_ref.group != DOMAIN:
+        return cheapest(finished)
+    known, types = finished.offers.launched, tuple(finished.places)
+    if types not in known:
+        asked = fleet(finished)
+        overrides = asked.overrides if asked is not None else ()
+        of_first = [one for one in overrides if one[0] is overrides[0][0]]
+        known[types] = min(of_first, key=lambda one: one[1].price, default=None)
+    return known[types]
 
 
-def fleet(claim: NewClaim, types: Sequence[KnownType], vocabulary: Vocabulary) -> Fleet | None:
-    """Return what EC2 is asked for to make a claim's node; None if no type is left.
-
-    Parameters
-    ----------
-    types : sequence of KnownType
-        Those of the claim's pool, in the order of the provider.
-    """
-    wanted = _requirements(claim, vocabulary)
-    found = list(_compatible(types, wanted, claim))
+def fleet(finished: FinishedClaim) -> Fleet | None:
+    """Return what EC2 is asked for to make the node of a claim; None if no type is left."""
+    wanted, offers = finished.requirements, finished.offers
+    types = finished.claim.template.columns.types
+    found = [_Candidate(types[at], tuple(offers.launchable[at])) for at in finished.places]
+    found = [one for one in found if one.offers]
     if wanted.get(CAPACITY_TYPE).allows(RESERVED):
         found = _of_one_block(_of_one_kind(found))
         found = [one.with_offers(_largest_by_zone(one)) for one in found if _has_reserved(one)] or found
     if not wanted.has_min_values:
         found = [one for one in found if not _is_exotic(one)] or found
-        found = _without_dear_spot(found, wanted)
+        found = _without_dear_spot(found)
     found = _by_price(found)[:MOST_TYPES]
     if not found or _lacks_values(found, wanted):
         return None
-    sold = {each.offering.capacity_type for one in found for each in one.offers}
+    sold = {each.capacity_type for one in found for each in one.offers}
     capacity_type = next((kind for kind in (RESERVED, "spot") if kind in sold), "on-demand")
     tenancy = next((kind for kind in TENANCIES if wanted.get(TENANCY).allows(kind)), TENANCIES[0])
     by_place: dict[tuple[str, str], tuple[InstanceType, Offering]] = {}
     for one in _by_price([one.with_offers(_sold_as(capacity_type)) for one in found]):
         for each in one.offers:
-            by_place.setdefault((one.known.name, each.offering.zone), (one.known.type, each.offering))
+            by_place.setdefault((one.known.name, each.zone), (one.known.type, each))
     return Fleet(capacity_type, tenancy, capacity_type != "spot", tuple(by_place.values()))
 
 
@@ -101,45 +103,11 @@ def _by_price(found: Sequence[_Candidate]) -> list[_Candidate]:
     return sorted(found, key=lambda one: (one.price, one.known.name))
 
 
-def _sold_as(capacity_type: str) -> Callable[[KnownOffering], bool]:
-    return lambda one: one.offering.capacity_type == capacity_type
-
-
-def _requirements(claim: NewClaim, vocabulary: Vocabulary) -> RequirementSet:
-    return vocabulary.set_of(
-        [
-            vocabulary.requirement(label, operator, values, rules.get("minValues"))
-            for label, rules in claim.requirements.items()
-            for operator, values in rules.items()
-            if operator != "minValues"
-        ]
-    )
-
-
-def _compatible(types: Sequence[KnownType], wanted: RequirementSet, claim: NewClaim) -> Iterator[_Candidate]:
-    """Types on which the claim's pods fit, with the offerings that could be launched."""
-    requests = {name: Quantity(amount).nanos() for name, amount in claim.requests.items()}
-    names = {one.name for one in claim.types}
-    for known in types:
-        have = known.groups[0][0]
-        fits = min(have.values()) >= 0 and all(have.get(name, 0) >= of for name, of in requests.items())
-        if known.name not in names or not fits or wanted.refusal(known.requirements, undefined=True):
-            continue
-        offers = [
-            one
-            for one in known.offerings
-            if one.offering.is_launchable and not wanted.refusal(one.requirements, undefined=True)
-        ]
-        if offers:
-            yield _Candidate(known, tuple(offers))
+def _sold_as(capacity_type: str) -> Callable[[Offering], bool]:
+    return lambda one: one.capacity_type == capacity_type
 
 
 # ---- reservations ------------------------------------------------------------------------------------------
-
-
-def _kind(one: KnownOffering) -> tuple[str, str]:
-    labels = one.requirements
-    return labels.get(RESERVATION_TYPE).any_value(), labels.get(INTERRUPTIBLE).any_value()
 
 
 _is_reserved = _sold_as(RESERVED)
@@ -149,15 +117,20 @@ def _has_reserved(one: _Candidate) -> bool:
     return any(map(_is_reserved, one.offers))
 
 
+def _kind(one: Offering) -> tuple[str, str]:
+    labels = {each.key: each.values[0] for each in one.requirements if each.values}
+    return labels.get(RESERVATION_TYPE, ""), labels.get(INTERRUPTIBLE, "")
+
+
 def _of_one_kind(found: list[_Candidate]) -> list[_Candidate]:
     """Types of the kind of reservations with the cheapest offering, as EC2 takes one kind at a time."""
-    cheapest: dict[tuple[str, str], float] = {}
+    prices: dict[tuple[str, str], float] = {}
     for candidate in found:
         for one in filter(_is_reserved, candidate.offers):
-            cheapest[_kind(one)] = min(one.offering.price, cheapest.get(_kind(one), inf))
-    if not cheapest:
+            prices[_kind(one)] = min(one.price, prices.get(_kind(one), inf))
+    if not prices:
         return found
-    chosen = min(cheapest, key=lambda kind: (cheapest[kind], _KINDS.index(kind)))
+    chosen = min(prices, key=lambda kind: (prices[kind], _KINDS.index(kind)))
     left = [one.with_offers(lambda each: _is_reserved(each) and _kind(each) == chosen) for one in found]
     return [one for one in left if one.offers]
 
@@ -165,7 +138,7 @@ def _of_one_kind(found: list[_Candidate]) -> list[_Candidate]:
 def _of_one_block(found: list[_Candidate]) -> list[_Candidate]:
     """The cheapest capacity block alone, as EC2 takes no two."""
     blocks = [
-        (one.offering.price, at, one)
+        (one.price, at, one)
         for at, candidate in enumerate(found)
         for one in candidate.offers
         if _is_reserved(one) and _kind(one)[0] == _BLOCK
@@ -176,14 +149,14 @@ def _of_one_block(found: list[_Candidate]) -> list[_Candidate]:
     return [replace(found[at], offers=(block,))]
 
 
-def _largest_by_zone(candidate: _Candidate) -> Callable[[KnownOffering], bool]:
+def _largest_by_zone(candidate: _Candidate) -> Callable[[Offering], bool]:
     """Whether an offering is that of its zone with the most instances."""
-    largest: dict[str, KnownOffering] = {}
+    largest: dict[str, Offering] = {}
     for one in filter(_is_reserved, candidate.offers):
-        before = largest.get(one.offering.zone)
-        if before is None or one.offering.reservation_capacity > before.offering.reservation_capacity:
-            largest[one.offering.zone] = one
-    return lambda one: largest.get(one.offering.zone) is one
+        before = largest.get(one.zone)
+        if before is None or one.reservation_capacity > before.reservation_capacity:
+            largest[one.zone] = one
+    return lambda one: largest.get(one.zone) is one
 
 
 # ---- other filters -----------------------------------------------------------------------------------------
@@ -191,25 +164,19 @@ def _largest_by_zone(candidate: _Candidate) -> Callable[[KnownOffering], bool]:
 
 def _is_exotic(one: _Candidate) -> bool:
     """Whether a type is bare metal, or has GPUs or accelerators."""
-    of_type, size = one.known.type, one.known.requirements.get("karpenter.k8s.aws/instance-size")
-    is_metal = not size.complement and any("metal" in name for name in size.key.names(size.mask))
+    of_type = one.known.type
+    is_metal = "metal" in of_type.name.partition(".")[2]
     return is_metal or any(name in of_type.capacity and of_type.capacity[name].sign() for name in EXOTIC)
 
 
-def _without_dear_spot(found: list[_Candidate], wanted: RequirementSet) -> list[_Candidate]:
-    """Types without spot offerings dearer than the cheapest on demand, where both are allowed and there."""
-    allowed = wanted.get(CAPACITY_TYPE)
-    prices: dict[str, list[float]] = {}
-    for candidate in found:
-        for one in candidate.offers:
-            prices.setdefault(one.offering.capacity_type, []).append(one.offering.price)
-    both = ("on-demand", "spot")
-    if not all(kind in prices and allowed.allows(kind) for kind in both):
+def _without_dear_spot(found: list[_Candidate]) -> list[_Candidate]:
+    """Types without spot offerings dearer than the cheapest on demand, where both are there."""
+    on_demand = [each.price for one in found for each in one.offers if each.capacity_type == "on-demand"]
+    if not on_demand:
         return found
-    bound = min(prices["on-demand"])
+    bound = min(on_demand)
     left = [
-        one.with_offers(lambda each: each.offering.capacity_type != "spot" or each.offering.price <= bound)
-        for one in found
+        one.with_offers(lambda each: each.capacity_type != "spot" or each.price <= bound) for one in found
     ]
     return [one for one in left if one.offers]
 

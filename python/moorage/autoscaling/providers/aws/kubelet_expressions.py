@@ -70,7 +70,10 @@ def evaluate(text: str, variables: Variables) -> int | None:
     return None
 
 
-def as_quantity(resource: str, number: int) -> str:
+def reserved(resource: str, text: str, variables: Variables) -> str | None:
     """Return the quantity of a resource that an expression means: millicores of cpu, Mi of memory."""
+    number = evaluate(text, variables)
+    if number is None:
+        return None
     step, unit = _STEPS.get(resource, (1, ""))
     return f"{-(-number // step) * step}{unit}"

@@ -13,10 +13,10 @@ from math import ceil
 from moorage._core.base.quantity import Quantity
 
 from .ec2_types import Ec2Type, ProviderTables
-from .kubelet_expressions import Variables, as_quantity, evaluate
 from .node_class import CUSTOM, NodeClass, ProviderOptions
 
 Amounts = dict[str, Quantity]
+Variables = Mapping[str, int | str]
 
 _MIB = 1 << 20
 _USUAL_PODS = 110
@@ -85,6 +85,8 @@ class NodeCapacity:
             return given
         if not self.options.cel:
             return None
+        from .kubelet_expressions import evaluate  # few classes have expressions, and it imports CEL
+
         result = evaluate(given, self._variables(None))
         if result is None or result > _LARGEST_INT32:
             raise BadExpressionError
@@ -187,9 +189,13 @@ class NodeCapacity:
             try:
                 found[resource] = _quantity(text)
             except ValueError:
-                number = evaluate(text, self._variables(self._most_pods)) if self.options.cel else None
-                if number is not None:
-                    found[resource] = _quantity(as_quantity(resource, number))
+                if not self.options.cel:
+                    continue
+                from .kubelet_expressions import reserved  # as above
+
+                amount = reserved(resource, text, self._variables(self._most_pods))
+                if amount is not None:
+                    found[resource] = _quantity(amount)
         return found
 
     def _eviction_threshold(self) -> Amounts:

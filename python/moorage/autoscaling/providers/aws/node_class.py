@@ -134,6 +134,7 @@ class NodeClass(NamedTuple):
     name: str
     spec: Spec = Spec()
     status: Status = Status()
+    assumed: dict[str, str] = {}
 
     @classmethod
     def of(cls, made: EC2NodeClass) -> NodeClass:
@@ -158,11 +159,20 @@ class NodeClass(NamedTuple):
 
     @property
     def zone_ids(self) -> Mapping[str, str]:
-        """The ID of each zone with a subnet. Subnets without an ID count as one zone, that of the first."""
+        """The ID of each zone with a subnet, "" for one that is not known.
+
+        The provider takes subnets without an ID for those of one zone, that of the first.
+        """
+        if self.assumed:
+            return self.assumed
         by_id: dict[str, str] = {}
         for one in self.status.subnets:
             by_id.setdefault(one.zone_id, one.zone)
         return {zone: zone_id for zone_id, zone in by_id.items()}
+
+    def within(self, zones: Mapping[str, str]) -> NodeClass:
+        """Return the class with subnets in zones, given with their IDs."""
+        return self._replace(assumed=dict(zones))
 
 
 class ProviderOptions(NamedTuple):

@@ -72,8 +72,8 @@ def type_requirements(
         **{f"{DOMAIN}/instance-{name}": values for name, values in _machine(kind, tables).items()},
         **{f"{DOMAIN}/instance-{name}": values for name, values in _devices(kind).items()},
     }
-    if zones:
-        labels[ZONE_ID] = [zone_ids[zone] for zone in zones]
+    if ids := [zone_ids[zone] for zone in zones if zone_ids[zone]]:
+        labels[ZONE_ID] = ids
     return (
         *[requirement(key, tuple(values)) for key, values in labels.items()],
         *reservation_labels(reservations),

@@ -1,0 +1,193 @@
+"""The types of pools with EC2NodeClasses, and what they rest on: region, zones, prices, node classes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import NamedTuple
+
+import msgspec
+
+from moorage.autoscaling.instance_types.instance_type import InstanceType
+from moorage.autoscaling.instance_types.labels import CAPACITY_TYPE, INSTANCE_TYPE, MADE_HERE, POOL, ZONE
+from moorage.autoscaling.instance_types.seen_types import Amounts, shown_amounts
+from moorage.autoscaling.providers.registrations import ZONE_ID
+from moorage.errors import InputError, examples
+from moorage.objects import EC2NodeClass, Node, NodePool
+
+from .ec2_catalogue import DATE, catalogue, price_list
+from .ec2_instance_types import instance_types
+from .ec2_offerings import Market
+from .node_class import ImageTerm, NodeClass, ProviderOptions, Spec
+from .type_labels import DOMAIN
+
+AWS = "aws"
+_REGION = re.compile(r"[a-z]{2}(-[a-z]+)+-\d+")
+_USUAL = Spec(ami_selector_terms=(ImageTerm("al2023@latest"),))
+_ASSUMED = "abc"
+"""Letters of the zones that are taken where nothing names one."""
+
+
+class Asked(NamedTuple):
+    """What ``aws:REGION`` or ``aws:ZONE,ZONE`` names; nothing for ``aws``."""
+
+    region: str = ""
+    zones: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, text: str) -> Asked:
+        """Read the text.
+
+        Raises
+        ------
+        InputError
+            It names no region, or zones of several.
+        """
+        names = [one for one in text.partition(":")[2].split(",") if one]
+        regions = {region_of(one) for one in names}
+        if len(regions) > 1 or "" in regions:
+            hint = "write aws, aws:us-east-1, or aws:us-east-1a,us-east-1b with zones of one region"
+            raise InputError(f'"{text}" names no region: {hint}')
+        return cls("".join(regions), tuple([one for one in names if one not in regions]))
+
+
+class AwsTypes(NamedTuple):
+    """Types by pool, and what they rest on."""
+
+    by_pool: Mapping[str, Sequence[InstanceType]]
+    source: str
+
+
+def region_of(place: str) -> str:
+    """Return the region of a zone or region, by its name; "" for another text."""
+    found = _REGION.match(place)
+    return found[0] if found is not None and re.fullmatch("[a-z]?", place[found.end() :]) else ""
+
+
+def has_node_class(pool: NodePool) -> bool:
+    """Whether a pool's nodes are those of Karpenter's provider for AWS."""
+    return pool.spec.template.spec.node_class_ref.group == DOMAIN
+
+
+def aws_types(
+    asked: Asked, pools: Sequence[NodePool], made: Iterable[EC2NodeClass], nodes: Sequence[Node]
+) -> AwsTypes:
+    """Return the types of pools with EC2NodeClasses.
+
+    Raises
+    ------
+    InputError
+        The region is not known, or a node class is not as it should be.
+    """
+    given = {one.name: NodeClass.of(one) for one in made}
+    region = asked.region or _region(pools, given.values(), nodes)
+    notes, by_class = list[str](), dict[str, list[NodePool]]()
+    for pool in pools:
+        by_class.setdefault(pool.spec.template.spec.node_class_ref.name, []).append(pool)
+    classes = {}
+    for name, of_class in by_class.items():
+        node_class = given.get(name) or NodeClass(
+            name, Spec(ami_selector_terms=(ImageTerm("al2023@latest"),))
+        )
+        if name not in given:
+            notes.append(f"EC2NodeClass {name} is not in the input: AL2023 is assumed")
+        if not node_class.zone_ids:
+            zones, why = _zones(asked, region, of_class, nodes)
+            node_class = node_class.within(zones)
+            notes.append(f"zones of EC2NodeClass {name}, {why}: {examples(sorted(zones), 6)}")
+        classes[name] = node_class
+    every = {one for one in _zones_of(nodes) if region_of(one) == region}
+    every |= {zone for one in classes.values() for zone in one.zone_ids}
+    by_pool = dict[str, Sequence[InstanceType]]()
+    for name, of_class in by_class.items():
+        names = {pool.name for pool in of_class}
+        shown = _shown([one for one in nodes if one.metadata.labels.get(POOL) in names])
+        types = _types(msgspec.json.encode(classes[name]), region, tuple(sorted(every)), shown)
+        by_pool |= dict.fromkeys(names, types)
+    if any(map(_allows_spot, pools)):
+        notes.append("spot prices unknown: at most those on demand")
+    return AwsTypes(by_pool, _source(region, notes))
+
+
+def _allows_spot(pool: NodePool) -> bool:
+    of_kinds = [one for one in pool.spec.template.spec.requirements or () if one.key == CAPACITY_TYPE]
+    return all(("spot" in one.values) == (one.operator == "In") for one in of_kinds)
+
+
+def _zones_of(nodes: Iterable[Node]) -> set[str]:
+    return {one.metadata.labels.get(ZONE, "") for one in nodes} - {""}
+
+
+def _asked_zones(pools: Iterable[NodePool]) -> set[str]:
+    """The zones that pools require by name."""
+    return {
+        value
+        for pool in pools
+        for one in pool.spec.template.spec.requirements or ()
+        for value in one.values
+        if (one.key, one.operator) == (ZONE, "In")
+    }
+
+
+def _region(pools: Sequence[NodePool], classes: Iterable[NodeClass], nodes: Sequence[Node]) -> str:
+    """The region of a cluster: of the zones of its node classes, nodes and pools."""
+    zones = {zone for one in classes for zone in one.zone_ids} | _zones_of(nodes) | _asked_zones(pools)
+    regions = sorted({*map(region_of, zones)} - {""})
+    if len(regions) == 1:
+        return regions[0]
+    why = f"may be {examples(regions, 3)}" if regions else "is not known: no node, subnet or pool names one"
+    text = f"the region of its EC2NodeClass {why}; give it with --instance-types aws:REGION"
+    raise InputError(text, obj=f"NodePool {pools[0].name}")
+
+
+def _zones(
+    asked: Asked, region: str, pools: Sequence[NodePool], nodes: Sequence[Node]
+) -> tuple[Mapping[str, str], str]:
+    """The zones of a node class without subnets, with their IDs where nodes show them, and why these."""
+    if asked.zones:
+        zones, why = {*asked.zones}, "given"
+    else:
+        zones, why = _zones_of(nodes) | _asked_zones(pools), "of nodes and pools"
+    zones = {zone for zone in zones if region_of(zone) == region}
+    if not zones:
+        zones, why = {f"{region}{letter}" for letter in _ASSUMED}, "assumed"
+    ids = {one.metadata.labels.get(ZONE, ""): one.metadata.labels.get(ZONE_ID, "") for one in nodes}
+    return {zone: ids.get(zone, "") for zone in sorted(zones)}, why
+
+
+_Shown = tuple[tuple[str, Amounts, Amounts], ...]
+
+
+def _shown(nodes: Iterable[Node]) -> _Shown:
+    """Name, capacity and allocatable of the types of which there are nodes; those made here are none."""
+    by_type = dict[str, list[Node]]()
+    for one in nodes:
+        name = one.metadata.labels.get(INSTANCE_TYPE, "")
+        if name and one.status.capacity and not one.spec.provider_id.startswith(MADE_HERE):
+            by_type.setdefault(name, []).append(one)
+    return tuple([(name, *shown_amounts(of_type)) for name, of_type in sorted(by_type.items())])
+
+
+@lru_cache(64)
+def _types(node_class: bytes, region: str, zones: tuple[str, ...], shown: _Shown) -> tuple[InstanceType, ...]:
+    """The types under a node class. Karpenter believes of memory what nodes of a type have shown."""
+    market = Market(region, zones, price_list(region).prices)
+    read, every = msgspec.json.decode(node_class, type=NodeClass), catalogue()
+    of_nodes = {name: (dict(capacity), dict(left)) for name, capacity, left in shown}
+    found = []
+    for one in instance_types(every.types, every.tables, read, market, ProviderOptions()):
+        if one.name in of_nodes:
+            capacity, left = of_nodes[one.name]
+            memory = {name: amount for name, amount in capacity.items() if name == "memory"}
+            one = replace(one, capacity={**one.capacity, **memory}, shown=(capacity, left))
+        found.append(one)
+    return tuple(found)
+
+
+def _source(region: str, notes: Sequence[str]) -> str:
+    prices = price_list(region)
+    of = f"prices of {prices.region}" if prices.region != region else ""
+    currency = "all prices in yuan, also where $ stands" if prices.currency != "USD" else ""
+    return "; ".join(filter(None, [f"{AWS} {region}, {DATE}", of, currency, *notes]))

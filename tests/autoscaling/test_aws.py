@@ -1,0 +1,108 @@
+"""Types of AWS for the pools of a cluster: where they come from, and what they rest on."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from moorage import Scheduler, load
+from moorage._core.base.quantity import Quantity
+from moorage.autoscaling.instance_types.instance_type import InstanceType
+from moorage.autoscaling.instance_types.pool_types import PoolTypes, types_of_objects
+from moorage.errors import InputError
+from moorage.objects import EC2NodeClass, Node, NodePool
+
+Json = dict[str, Any]
+
+
+def pool(*zones: str) -> Json:
+    wanted = [{"key": "topology.kubernetes.io/zone", "operator": "In", "values": [*zones]}] if zones else []
+    reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
+    spec = {"template": {"spec": {"nodeClassRef": reference, "requirements": wanted}}}
+    return {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "p"}, "spec": spec}
+
+
+def node(zone: str) -> Json:
+    labels = {"karpenter.sh/nodepool": "p", "node.kubernetes.io/instance-type": "m5.large"}
+    labels |= {"topology.kubernetes.io/zone": zone, "karpenter.sh/capacity-type": "on-demand"}
+    status = {"capacity": {"cpu": "2", "memory": "7000Mi", "pods": "29"}}
+    status["allocatable"] = {"cpu": "1900m", "memory": "6000Mi", "pods": "20"}
+    metadata = {"name": f"node-{zone}", "labels": labels}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "status": status}
+
+
+def node_class(**spec: Any) -> Json:
+    meta = {"name": "default"}
+    return {"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": meta, "spec": spec}
+
+
+def types(*objects: Json, given: str | None = None) -> PoolTypes:
+    client = Scheduler(load([*objects])).client
+    nodes: list[Node] = client.list(Node)[0]
+    return types_of_objects(given, nodes, [*client.list(NodePool)[0], *client.list(EC2NodeClass)[0]])
+
+
+def named(found: PoolTypes, name: str) -> InstanceType:
+    return next(one for one in found.by_pool["p"] if one.name == name)
+
+
+@pytest.mark.parametrize(
+    ("objects", "given", "zones", "told"),
+    [
+        ([node("eu-west-1b")], None, ["eu-west-1b"], "of nodes and pools: eu-west-1b"),
+        ([], "aws:eu-west-1", ["eu-west-1a", "eu-west-1b", "eu-west-1c"], "assumed: eu-west-1a, eu-west-1b"),
+        ([node("eu-west-1b")], "aws:eu-west-1c", ["eu-west-1c"], "given: eu-west-1c"),
+    ],
+)
+def test_zones_without_a_status_are_told(
+    objects: list[Json], given: str | None, zones: list[str], told: str
+) -> None:
+    found = types(pool(), node_class(), *objects, given=given)
+    of_type = {one.zone for one in named(found, "m5.large").offerings if one.available}
+    assert (sorted(of_type), told in found.source) == (zones, True)
+    assert "prices of us-east-1" in found.source
+
+
+@pytest.mark.parametrize(
+    ("objects", "given", "message"),
+    [
+        (
+            [],
+            None,
+            "is not known: no node, subnet or pool names one; give it with --instance-types aws:REGION",
+        ),
+        (
+            [node("us-east-1a"), node("us-west-2a")],
+            None,
+            "the region of its EC2NodeClass may be us-east-1, us-west-2",
+        ),
+        ([], "aws:us-east-1a,us-west-2a", '"aws:us-east-1a,us-west-2a" names no region'),
+        ([node_class(kubelet={"maxPods": [1]}), node("us-east-1a")], None, "kubelet.maxPods"),
+    ],
+)
+def test_a_region_that_is_not_known_is_asked_for(
+    objects: list[Json], given: str | None, message: str
+) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
+        types(pool(), *objects, given=given)
+
+
+def test_a_pool_names_the_region() -> None:
+    assert types(pool("us-east-2b")).source.startswith("types: aws us-east-2, 2026-08; prices of us-east-1")
+
+
+def test_what_nodes_have_goes_before_the_estimate() -> None:
+    found = types(pool(), node("us-east-1a"))
+    seen, other = named(found, "m5.large"), named(found, "m5.xlarge")
+    assert seen.capacity["memory"] == Quantity("7000Mi")
+    assert (seen.capacity["pods"], other.capacity["pods"]) == (Quantity("29"), Quantity("58"))
+    assert seen.shown is not None
+    assert seen.shown[1]["pods"] == Quantity("20")
+    assert other.shown is None
+
+
+def test_without_a_pool_of_aws_there_are_no_types_of_it() -> None:
+    with pytest.raises(InputError, match="no NodePool has an EC2NodeClass"):
+        types(node("us-east-1a"), given="aws")

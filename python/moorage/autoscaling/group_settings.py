@@ -24,6 +24,7 @@ from moorage.objects.validate.validate_object import validate
 from . import cluster_autoscaler
 from .cluster_autoscaler import Flags, PodPrices
 from .cluster_autoscaler.flags import EXPANDERS
+from .providers.group_labels import AGENT_POOLS, EKS_GROUP, GKE_POOL
 
 Time = str | float | int
 Settings = TypeVar("Settings", bound="GroupSettings")
@@ -31,13 +32,7 @@ Part = TypeVar("Part", bound="Strict")
 
 GROUP_LABEL = "moorage.dev/node-group"
 """Of the nodes that a replay adds."""
-PROVIDER_LABELS = (
-    "eks.amazonaws.com/nodegroup",
-    "cloud.google.com/gke-nodepool",
-    "kubernetes.azure.com/agentpool",
-    "agentpool",
-    "doks.digitalocean.com/node-pool",
-)
+PROVIDER_LABELS = (EKS_GROUP, GKE_POOL, *AGENT_POOLS, "doks.digitalocean.com/node-pool")
 """Labels in which the nodes of EKS, GKE, AKS and DigitalOcean have the name of their group."""
 LONGEST_NAME = 63
 PROVISION_TIME = 60.0
@@ -51,7 +46,7 @@ OF_GROUPS = frozenset(
 OTHER_FLAGS = frozenset(
     (
         *("maxNodesTotal", "maxNodesPerScaleUp", "maxCores", "maxMemory", "minCores", "minMemory"),
-        *("balanceSimilarNodeGroups", "balancingIgnoreLabels", "balancingLabels"),
+        *("balanceSimilarNodeGroups", "balancingIgnoreLabels", "balancingLabels", "cloudProvider"),
         *("forceDs", "scaleFromUnschedulable", "startupTaints", "statusTaints", "fastpathBinpacking"),
         *("newPodScaleUpDelay", "okTotalUnreadyCount", "maxTotalUnreadyPercentage"),
         *("scaleDownUnreadyEnabled", "scaleDownUnreadyTime", "unremovableNodeRecheckTimeout"),

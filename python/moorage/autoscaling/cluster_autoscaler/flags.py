@@ -33,6 +33,8 @@ class Flags:
     ----------
     expanders : tuple of str
         Of `EXPANDERS`; each decides among what the one before has left.
+    cloud_provider : str
+        Which compares groups; "" for the one that the nodes show.
     max_scale_down_parallelism, max_drain_parallelism : int
         Nodes that are deleted at once; those among them that have pods to be moved.
     """
@@ -49,6 +51,7 @@ class Flags:
     max_memory: int | None = None
     min_cores: int = 0
     min_memory: int = 0
+    cloud_provider: str = ""
     balance_similar_node_groups: bool = False
     balancing_ignore_labels: tuple[str, ...] = ()
     balancing_labels: tuple[str, ...] = ()

@@ -6,34 +6,27 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from moorage._core.base.resources import pod_requests
+from moorage.autoscaling.providers.group_labels import AGENT_POOLS, ignored_labels, provider_of
 from moorage.objects import Quantity
-from moorage.objects.model.node import HOSTNAME
 
 from .estimator import capacity
 from .flags import Flags
 from .group_templates import Template
 
 MEMORY_TOLERANCE, TOLERANCE = 0.015, 0.05
-IGNORED_LABELS = frozenset(
-    (
-        HOSTNAME,
-        "failure-domain.beta.kubernetes.io/zone",
-        "failure-domain.beta.kubernetes.io/region",
-        "topology.kubernetes.io/zone",
-        "topology.kubernetes.io/region",
-        "beta.kubernetes.io/fluentd-ds-ready",
-        "kops.k8s.io/instancegroup",
-    )
-)
 _COUNTED = ("cpu", "memory", "pods", "ephemeral-storage")
 
 
 def are_similar(one: Template, other: Template, flags: Flags) -> bool:
-    """Whether new nodes of two groups are alike, but for their zone."""
+    """Whether new nodes of two groups are alike, but for their zone, as the provider compares them. Without
+    the flag, the nodes show which provider that is."""
     mine, its = one.node.metadata.labels, other.node.metadata.labels
     if flags.balancing_labels:
         return all(key in mine and mine[key] == its.get(key) for key in flags.balancing_labels)
-    ignored = IGNORED_LABELS.union(flags.balancing_ignore_labels)
+    provider = flags.cloud_provider or provider_of(one.node) or provider_of(other.node)
+    if provider == "azure" and any(key in mine and mine[key] == its.get(key) for key in AGENT_POOLS):
+        return True
+    ignored = ignored_labels(provider).union(flags.balancing_ignore_labels)
     return (
         _is_same_capacity(_nanos(capacity(one.node)), _nanos(capacity(other.node)))
         and _are_close(_nanos(one.node.status.allocatable), _nanos(other.node.status.allocatable), TOLERANCE)

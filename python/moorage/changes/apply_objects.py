@@ -22,7 +22,7 @@ from moorage.objects.read.load import read_objects
 from moorage.objects.read.object_defaults import default_namespace
 from moorage.objects.read.origins import Origin
 from moorage.objects.read.python_values import Source, is_single
-from moorage.objects.read.refusals import STORED, Refusals, refused_versions
+from moorage.objects.validate.manifests.refusals import STORED, Refusals, refused_versions
 from moorage.objects.workloads.naming import Names
 from moorage.releases import DEFAULT
 from moorage.store import NotFoundError, ObjectClient

@@ -31,7 +31,7 @@ from moorage.objects.model.workload import (
 from moorage.objects.read.cluster_builder import complete, skipped_warnings
 from moorage.objects.read.object_defaults import default_namespace
 from moorage.objects.read.origins import Origin
-from moorage.objects.read.refusals import STORED, Check, Refusals
+from moorage.objects.validate.manifests.refusals import STORED, Check, Refusals
 from moorage.objects.workloads.ownership import FINISHED
 from moorage.objects.workloads.pod_claims import ephemeral_claims
 from moorage.objects.workloads.recognize_templates import recognize_templates

@@ -27,6 +27,7 @@ from moorage.objects.model.resource_slices import ResourceSlice
 from moorage.objects.model.storage import CSIDriver, CSINode, PersistentVolume, PersistentVolumeClaim
 from moorage.objects.model.workload import Job, PriorityClass
 from moorage.objects.validate.manifests.check_manifest import check_manifest
+from moorage.objects.validate.manifests.refusals import Refusals
 from moorage.objects.validate.pool_problems import find_pool_problems
 from moorage.objects.validate.validate_object import validate
 from moorage.objects.workloads.disruption import with_statuses
@@ -48,7 +49,6 @@ from moorage.objects.workloads.turns import put_in_turn
 from .decode import versions_gone
 from .object_defaults import default_namespace, default_object, priority_classes
 from .origins import Origin, label
-from .refusals import Refusals
 
 _EXAMPLES = 3
 _MOST_KINDS = 15

@@ -25,6 +25,15 @@ from moorage.objects.model.node import Node
 from moorage.objects.model.other_workloads import full_kind
 from moorage.objects.model.pod import Pod
 from moorage.objects.validate.field_validation import FieldValidation, ValidationMode
+from moorage.objects.validate.manifests.refusals import (
+    STORED,
+    Check,
+    ReadEnded,
+    Refusals,
+    kept_objects,
+    refused_versions,
+    without_refused,
+)
 from moorage.objects.validate.unknown_fields import KARPENTER, check_kind, has_version, is_before_karpenter_1
 from moorage.objects.workloads.kinds.custom_objects import makes_pods, metadata_of, read_custom
 from moorage.objects.workloads.other_kinds import is_simulated
@@ -54,15 +63,6 @@ from .object_defaults import default_namespace
 from .origins import Origin, Origins, label
 from .parts_reader import Parts, PartsReader
 from .python_values import Source, is_manifest, is_path, text_of
-from .refusals import (
-    STORED,
-    Check,
-    ReadEnded,
-    Refusals,
-    kept_objects,
-    refused_versions,
-    without_refused,
-)
 from .snapshots import TABLE, read_server_version, read_snapshot, refuse_answers
 from .unpacking import unpack
 from .yaml_reader import read_yaml

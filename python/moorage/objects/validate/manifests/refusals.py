@@ -9,8 +9,7 @@ from moorage.errors import InputError, shorten
 from moorage.objects.model.cluster import Cluster, EndedObject, RefusedObject
 from moorage.objects.model.meta import Object
 from moorage.objects.model.other_workloads import full_kind
-
-from .origins import Origin, label
+from moorage.objects.read.origins import Origin, label
 
 T = TypeVar("T")
 

@@ -53,14 +53,15 @@ Json = dict[str, Any]
 SECONDS = 60  # after which a record counts as one that never ends
 NO_PODS = Pods()
 NOT_DETERMINED = {
-    "preempt-rollout-class",
-    "t4-many-apply-drain-scale-tight",
-    "t4-race-scale-add",
-    "t4-race-scale-then-add",
+    "preempt-rollout-class": "how many pods are preempted depends on which have ended by then",
+    "t4-many-apply-drain-scale-tight": "how far the rollout is when the drain begins",
+    "t4-mid-rollout-scale-down": "how far the rollout is when it is scaled: the dump is of its middle",
+    "t4-midwild-2003": "the last pod of the new version never becomes ready; moorage takes new versions to",
+    "t4-race-scale-add": "who is tried in the moment in which a new node is tainted as not ready",
+    "t4-race-scale-then-add": "who is tried in the moment in which a new node is tainted as not ready",
 }
-"""Records that may end in several ways: how many pods are preempted depends on which have ended by then; how
-far a rollout is when a drain begins; who is tried in the moment in which a new node is tainted as not ready.
-The file `undetermined.txt` beside records has the names of others."""
+"""Records that may end in several ways, or rest on what no dump has, each with the reason. The table only
+shrinks. The file `undetermined.txt` beside records has the names of others."""
 
 
 class Deletion(NamedTuple):

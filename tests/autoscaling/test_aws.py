@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from moorage import Scheduler, load
 from moorage._core.base.quantity import Quantity
@@ -13,6 +15,7 @@ from moorage.autoscaling.instance_types.instance_type import InstanceType
 from moorage.autoscaling.instance_types.pool_types import PoolTypes, types_of_objects
 from moorage.errors import InputError
 from moorage.objects import EC2NodeClass, Node, NodePool
+from tests.cases.console import blocks
 
 Json = dict[str, Any]
 
@@ -106,3 +109,15 @@ def test_what_nodes_have_goes_before_the_estimate() -> None:
 def test_without_a_pool_of_aws_there_are_no_types_of_it() -> None:
     with pytest.raises(InputError, match="no NodePool has an EC2NodeClass"):
         types(node("us-east-1a"), given="aws")
+
+
+def test_a_node_class_with_another_hash_drifts() -> None:
+    case = (Path(__file__).parents[1] / "cases/autoscalers/aws_drift.md").read_text()
+    made_of, cluster = (one.body for one in blocks(case) if one.info[0] == "yaml")
+    told = "  - {type: Drifted,"
+    untold = "\n".join(line for line in cluster.splitlines() if not line.startswith(told))
+    for texts, steps in (([untold, made_of], 1), ([untold], 0), ([cluster], 1)):
+        found = Scheduler(load([one for text in texts for one in yaml.safe_load_all(text)])).consolidate(
+            once=True
+        )
+        assert [step.reason for step in found.steps] == ["Drifted"] * steps

@@ -318,7 +318,7 @@ class StoreControl:
 
 def admit_pod(admission: Admission, client: ObjectStore, owner: Object, pod: Pod) -> Pod:
     """Admit a pod that the controller of a workload creates; see `StoreControl.admitted`."""
-    if why := client.failures.why(owner, lambda namespace: client.list(Pod, namespace)[0]):
+    if why := client.failures.why(owner, lambda kind: client.list(kind, owner.namespace)[0]):
         admission.check(pod)  # what it says holds now
         raise RefusedError(why)
     return admission.admit(pod)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from moorage.objects.model.admission_policies import LimitRange, ResourceQuota
 from moorage.objects.model.meta import Condition, Object, ObjectMeta
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.workload import Deployment, PodTemplateSpec
@@ -15,6 +16,7 @@ from moorage.objects.workloads.made_of import BY_CONTROLLERS, MAKERS
 REPLICA_FAILURE, FAILED_CREATE = "ReplicaFailure", "FailedCreate"
 """Type and reason of the condition (kubernetes v1.36, pkg/controller/replicaset/replica_set_utils.go)."""
 RESTARTED_AT = "kubectl.kubernetes.io/restartedAt"
+_HELD = (ResourceQuota, LimitRange, Pod)
 _BY_QUOTA = ("exceeded quota: ", "failed quota: ")
 _OF_NAMESPACE = frozenset({"LimitRange", "ResourceQuota", "ServiceAccount"})
 _OF_ALL = frozenset({"PriorityClass", "RuntimeClass", "SecurityContextConstraints"})
@@ -49,15 +51,16 @@ class Failure(NamedTuple):
         That of the API server.
     since : str
         When it was first refused; "" where that is not known.
-    pods : frozenset of str
-        For a refusal by a quota, the UIDs of the pods that the namespace had then.
+    held : frozenset of str
+        What the namespace had then that could be its cause (`_held`): quotas and limit ranges, and for a
+        refusal by a quota the pods.
     """
 
     namespace: str
     template: PodTemplateSpec
     message: str
     since: str
-    pods: frozenset[str] = frozenset()
+    held: frozenset[str] = frozenset()
 
     @property
     def text(self) -> str:
@@ -77,9 +80,9 @@ class Failure(NamedTuple):
 class SeenFailures:
     """Knows of which templates the cluster could not create pods when it was read.
 
-    It takes a failure to last while the template is the same, but for a restart, and nothing has changed that
-    may be its cause (`Failure.is_touched`). A refusal by a quota is past once a pod of the namespace is gone:
-    then quotas are computed.
+    It takes a failure to last while the template is the same, but for a restart, nothing has changed that may
+    be its cause (`Failure.is_touched`), and none of `Failure.held` is gone; quotas and limit ranges are
+    computed then.
 
     Parameters
     ----------
@@ -99,14 +102,14 @@ class SeenFailures:
         before: Mapping[str, Object] | None = None,
     ) -> None:
         self._failures: list[Failure] = []
+        objects, pods = [*objects], [*pods]
         for obj in objects:
             if (condition := failed_create(obj)) is None:
                 continue
             obj = (before or {}).get(f"{obj.kind} {obj.key}", obj)
             is_by_quota = any(text in condition.message for text in _BY_QUOTA)
-            held = frozenset(
-                pod.metadata.uid for pod in pods if is_by_quota and pod.namespace == obj.namespace
-            )
+            near = [one for one in (*objects, *pods) if one.namespace == obj.namespace]
+            held = _held(near if is_by_quota else [one for one in near if not isinstance(one, Pod)])
             when = condition.last_transition_time or ""
             template = _comparable(obj.spec.template)  # type: ignore[attr-defined]
             self._failures.append(Failure(obj.namespace, template, condition.message, when, held))
@@ -119,23 +122,27 @@ class SeenFailures:
         left._failures = [one for one in self._failures if not any(map(one.is_touched, touched))]
         return left
 
-    def why(self, owner: Object, pods: Callable[[str], Iterable[Pod]]) -> str:
+    def why(self, owner: Object, listed: Callable[[type[Object]], Iterable[Object]]) -> str:
         """Return why the next pod of a workload is refused in the cluster; "" if nothing says so.
 
         Parameters
         ----------
-        pods : callable
-            Returns the pods of a namespace.
+        listed : callable
+            Returns the objects of a kind in the namespace of the workload.
         """
         near = [one for one in self._failures if one.namespace == owner.namespace]
         template = getattr(getattr(owner, "spec", None), "template", None) if near else None
         if template is None:
             return ""
         template = _comparable(template)
-        for one in near:
-            if one.template == template and one.pods <= {pod.metadata.uid for pod in pods(one.namespace)}:
-                return one.text
-        return ""
+        failures = [failure for failure in near if failure.template == template]
+        left = _held(obj for kind in _HELD for obj in listed(kind)) if failures else frozenset()
+        return next((failure.text for failure in failures if failure.held <= left), "")
+
+
+def _held(objects: Iterable[Object]) -> frozenset[str]:
+    """Return what tells the policies and pods among objects of a namespace apart."""
+    return frozenset(f"{obj.kind} {obj.name} {obj.metadata.uid}" for obj in objects if isinstance(obj, _HELD))
 
 
 def failed_create(obj: Object) -> Condition | None:

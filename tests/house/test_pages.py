@@ -88,7 +88,7 @@ def test_pages_are_in_plain_words() -> None:
 
 # ---- Pages for users -------------------------------------------------------------------------------------
 
-NAMES = {"KubeSchedulerConfiguration", "PersistentVolumeController"}
+NAMES = {"ConfigMap", "KubeSchedulerConfiguration", "PersistentVolumeController"}
 """What Kubernetes calls its own, and a class of moorage is called too."""
 
 

@@ -51,11 +51,11 @@ OTHER_FLAGS = frozenset(
         *("newPodScaleUpDelay", "okTotalUnreadyCount", "maxTotalUnreadyPercentage"),
         *("scaleDownUnreadyEnabled", "scaleDownUnreadyTime", "unremovableNodeRecheckTimeout"),
         *("ignoreDaemonSetsUtilization", "ignoreMirrorPodsUtilization", "minReplicaCount"),
-        "blockingSystemPodDisruptionTimeout",
+        *("blockingSystemPodDisruptionTimeout", "maxNodeStartupTime", "scaleDownGpuUtilizationThreshold"),
     )
 )
 """Those that no field of its own sets, and that change what is decided."""
-_LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
+LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
 _SIZES = re.compile(r"(\d{1,6}):(\d{1,6}):(.+)")
 
 
@@ -170,33 +170,66 @@ class GroupSettings(Strict, frozen=True):
         return [self.expander] if isinstance(self.expander, str) else list(self.expander)
 
 
-def read_group_settings(file: str, sizes: str, nodes: Iterable[Node]) -> GroupSettings:
-    """Read node groups of a file, and of sizes.
+def read_document(file: str) -> dict[str, Any]:
+    """Read a file with the fields of `GroupSettings`, as a value.
+
+    Raises
+    ------
+    InputError
+        Names the file.
+    """
+    source = source_name(file)
+    with located(UnicodeDecodeError, source=source):
+        document = read_first(read_file(file).decode(), source)[0]
+    with located(source=source):
+        if document is None:
+            raise InputError("is empty; it must have nodeGroups")
+        if not isinstance(document, dict):
+            decode_part(document, GroupSettings)
+        if isinstance(document.get("kind"), str):
+            raise InputError(_what_it_is(document))
+    return dict(document)
+
+
+def _what_it_is(document: Mapping[str, Any]) -> str:
+    """What a file is that has an object in place of node groups, and what is wanted."""
+    kind, spec = document["kind"], document.get("spec") or {}
+    if kind == "ConfigMap":
+        return "is a ConfigMap: give those of cluster-autoscaler with -f, where they are read"
+    groups: list[Any] = []
+    if kind == "ClusterConfig":
+        groups = [*(document.get("managedNodeGroups") or ()), *(document.get("nodeGroups") or ())]
+    elif kind == "MachineAutoscaler" and isinstance(spec, dict):
+        target = (spec.get("scaleTargetRef") or {}).get("name")
+        groups = [{"name": target, "minSize": spec.get("minReplicas", 0), "maxSize": spec.get("maxReplicas")}]
+    sizes = [
+        f"{one.get('minSize', 0)}:{one['maxSize']}:{one['name']}"
+        for one in groups
+        if isinstance(one, dict) and one.get("name") and one.get("maxSize")
+    ]
+    wanted = f", such as {','.join(sizes)}" if sizes else ""
+    return f"is a {kind}, but must have nodeGroups (docs/autoscaling.md); --group-sizes gives sizes{wanted}"
+
+
+def sized_groups(document: Mapping[str, Any], sizes: str, nodes: Iterable[Node]) -> GroupSettings:
+    """Return checked node groups.
 
     Parameters
     ----------
-    file : str
-        YAML with the fields of `GroupSettings`; "" for none.
+    document : mapping
+        The fields of `GroupSettings`.
     sizes : str
-        ``MIN:MAX:NAME,…``, as for the flag ``--nodes`` of cluster-autoscaler: of groups of the file, or of
-        others.
+        ``MIN:MAX:NAME,…``, as for the flag ``--nodes`` of cluster-autoscaler: of groups of the document, or
+        of others.
     nodes : iterable of Node
         To which templates may refer.
 
     Raises
     ------
     InputError
-        Names the file, the group and the field.
+        Names the group and the field.
     """
-    found = GroupSettings()
-    source = source_name(file) if file else "--group-sizes"
-    if file:
-        with located(UnicodeDecodeError, source=source):
-            document = read_first(read_file(file).decode(), source)[0]
-        with located(source=source):
-            if document is None:
-                raise InputError("is empty; it must have nodeGroups")
-            found = decode_part(document, GroupSettings)
+    found = decode_part(document, GroupSettings)
     groups, sized = list(found.node_groups), set[str]()
     for text in filter(None, sizes.split(",")):
         parts = _SIZES.fullmatch(text)
@@ -208,16 +241,21 @@ def read_group_settings(file: str, sizes: str, nodes: Iterable[Node]) -> GroupSe
             raise InputError(f"gives node group {parts[3]} two sizes", source="--group-sizes")
         sized.add(parts[3])
         (name, least, most), at = (parts[3], int(parts[1]), int(parts[2])), len(groups)
-        at = next((at for at, one in enumerate(groups) if one.name == name), at)
+        at = next((at for at, one in enumerate(groups) if name in (one.name, one.marks[0][1])), at)
         old = groups[at] if at < len(groups) else NodeGroup(name)
         groups[at : at + 1] = [replace(old, min_size=least, max_size=most)]
-    with located(source=source):
-        for one in groups:
-            if one.provision_time != PROVISION_TIME:
-                raise InputError(
-                    "is for replays: leave it out", obj=f"node group {one.name}", path="provisionTime"
-                )
-        return checked_groups(replace(found, node_groups=groups), {node.name: node for node in nodes})
+    for one in groups:
+        if one.provision_time != PROVISION_TIME:
+            raise InputError(
+                "is for replays: leave it out", obj=f"node group {one.name}", path="provisionTime"
+            )
+    return checked_groups(replace(found, node_groups=groups), {node.name: node for node in nodes})
+
+
+def group_names(nodes: Iterable[Node]) -> dict[str, str]:
+    """Return the labels that nodes have the names of their groups in, by name."""
+    labels = [node.metadata.labels for node in nodes]
+    return {one[key]: key for key in reversed(PROVIDER_LABELS) for one in labels if key in one}
 
 
 def group_by_node(groups: Sequence[NodeGroup], nodes: Iterable[Node]) -> dict[str, str]:
@@ -279,8 +317,9 @@ def flags_of(spec: GroupSettings) -> Flags:
         return flags
     values, known = asdict(down), {one.name for one in dataclasses.fields(Flags)}
     own = {name if name in known else f"scale_down_{name}": value for name, value in values.items()}
-    gpu = down.utilization_threshold
-    return dataclasses.replace(flags, scale_down_gpu_utilization_threshold=gpu, **own)
+    if "scaleDownGpuUtilizationThreshold" not in spec.flags:
+        own["scale_down_gpu_utilization_threshold"] = down.utilization_threshold
+    return dataclasses.replace(flags, **own)
 
 
 def groups_of(spec: GroupSettings) -> list[cluster_autoscaler.NodeGroup]:
@@ -340,7 +379,7 @@ def in_seconds(part: Part) -> Part:
 
 
 def _group(group: NodeGroup, templates: Mapping[str, Object]) -> NodeGroup:
-    if len(group.name) > LONGEST_NAME or not _LABEL_VALUE.fullmatch(group.name):
+    if len(group.name) > LONGEST_NAME or not LABEL_VALUE.fullmatch(group.name):
         raise InputError(f"must be the value of a label, at most {LONGEST_NAME} characters", path="name")
     if group.label and not all(group.label.partition("=")[:2]):
         raise InputError("must be KEY=VALUE, a label that the nodes of the group have", path="label")

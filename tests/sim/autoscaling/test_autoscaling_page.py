@@ -10,7 +10,7 @@ import pytest
 
 from moorage.autoscaling import NodeGroup, ScaleDown
 from moorage.autoscaling.cluster_autoscaler.flags import EXPANDERS
-from moorage.autoscaling.group_settings import read_group_settings
+from moorage.autoscaling.group_sources import known_groups
 from moorage.sim.timeline import Timeline
 from moorage.sim.timeline.autoscaler_spec import AutoscalerSpec
 from tests.house.source import ROOT
@@ -30,7 +30,9 @@ def test_the_scenario_is_read(tmp_path: Path) -> None:
     groups, text = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
     path = tmp_path / "s.yaml"
     path.write_text(groups)
-    assert len(read_group_settings(str(path), "", []).node_groups) == 3
+    found = known_groups(str(path), "", [], [])
+    assert found is not None
+    assert len(found.settings.node_groups) == 3
     path.write_text(text)
     read = Timeline.read(path).autoscaler
     assert read is not None

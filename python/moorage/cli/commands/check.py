@@ -21,9 +21,9 @@ from moorage.cli.options.inputs import (
 )
 from moorage.cli.options.new_node_options import (
     coming_nodes,
+    groups_without_size,
     is_asked_to_grow,
     is_given,
-    known_groups,
     new_node_options,
     no_new_nodes,
     refuse_no_node,
@@ -221,7 +221,7 @@ def _prepared(
 def _without_new_nodes(cluster: Cluster, options: Mapping[str, Any], fails: bool) -> Iterator[str]:
     """Yield for which questions no nodes come, and of which groups none do."""
     if fails and options["autoscales"] and options["upgrade_from"] is None:
-        yield from known_groups(cluster)
+        yield from groups_without_size(cluster)
     if options["survive"] is not None and not is_asked_to_grow():
         yield from no_new_nodes(cluster, "--survive", can_grow=True)
     if options["upgrade_from"] is not None:

@@ -190,7 +190,7 @@ def _explain_node(name: str, output: str, options: dict[str, Any]) -> int:
             source="TARGET",
         )
     fate = fate or node_fate(scheduler, growth, name, at)
-    lines = [*fate.lines()]
+    lines = [*fate.lines(), *(coming.notes if coming is not None else ())]
     if coming is not None and coming.ignored:
         lines.append(f"not simulated: {', '.join(coming.ignored)}")
     warnings = [*preparation.warnings, *fate.notes]

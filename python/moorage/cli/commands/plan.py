@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -129,15 +130,19 @@ def nodes(like: tuple[str, ...], given: tuple[str, ...], most: int, **options: A
     def ask(scheduler: Scheduler, pods: list[tuple[Pod, int]]) -> Tabular:
         from moorage.autoscaling import Growth
         from moorage.cli.runs.new_node_kinds import kinds_of_new_nodes, prices_of
-        from moorage.objects import Node
+        from moorage.objects import Node, Object
+        from moorage.objects.model.autoscaling import AutoscalerFlags, ConfigMap
 
         _check_names(scheduler, like)
         if like:
             refuse_groups(options, "--like")
             known = prices_of(scheduler, templates, types_given(options)) | prices
             return scheduler.nodes_needed(pods or None, like=templates, max=most, prices=known)
-        groups = node_groups(options, scheduler.client.list(Node)[0])
-        growth = Growth(types_given(options), karpenter_options(options), options["seed"], groups=groups)
+        kinds_told = (AutoscalerFlags, ConfigMap)
+        objects = chain[Object](*[scheduler.client.list(kind)[0] for kind in kinds_told])
+        groups = node_groups(options, scheduler.client.list(Node)[0], objects)
+        settings = None if groups is None else groups.settings
+        growth = Growth(types_given(options), karpenter_options(options), options["seed"], groups=settings)
         kinds = kinds_of_new_nodes(scheduler, pods, growth)
         found = scheduler.nodes_needed(pods or None, like=kinds.nodes, max=most, prices=kinds.prices | prices)
         return kinds.told(scheduler, found, None if pods else growth)

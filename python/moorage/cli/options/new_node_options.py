@@ -17,10 +17,11 @@ from .inputs import NO_NODE
 from .number_ranges import WholeNumber
 
 if TYPE_CHECKING:
-    from moorage.autoscaling import GroupSettings, KarpenterOptions
+    from moorage.autoscaling import KarpenterOptions
+    from moorage.autoscaling.group_sources import KnownGroups
     from moorage.autoscaling.instance_types.pool_types import Types
     from moorage.cli.runs.coming_nodes import ComingNodes
-    from moorage.objects import Cluster, Node, NodePool
+    from moorage.objects import Cluster, Node, NodePool, Object
 
 OPTION, GROUPS, SIZES = "--instance-types", "--node-groups", "--group-sizes"
 NOT_SIMULATED = ("ProvisioningRequest", "CapacityBuffer", "CapacityQuota", "NodeOverlay")
@@ -127,7 +128,8 @@ def has_pools(cluster: Cluster) -> bool:
 
 def node_makers(cluster: Cluster, options: Mapping[str, Any]) -> str:
     """Return what may make nodes, as the subject of a sentence; "" for nothing."""
-    has_groups = bool(options.get("groups_file") or options.get("group_sizes"))
+    is_given = bool(options.get("groups_file") or options.get("group_sizes"))
+    has_groups = is_given or node_groups(options, cluster.nodes, cluster.others) is not None
     return " and ".join(["NodePools"] * has_pools(cluster) + ["node groups"] * has_groups)
 
 
@@ -145,14 +147,17 @@ def refuse_no_node(cluster: Cluster, options: Mapping[str, Any], source: str = "
     raise InputError(f"{NO_NODE}, {hint}", source=source)
 
 
-def node_groups(options: Mapping[str, Any], nodes: Iterable[Node]) -> GroupSettings | None:
-    """Return the node groups that options give; None for none."""
+def node_groups(
+    options: Mapping[str, Any], nodes: Sequence[Node], objects: Iterable[Object]
+) -> KnownGroups | None:
+    """Return the node groups that options give, or the objects of cluster-autoscaler; None for none."""
     file, sizes = options.get("groups_file") or "", options.get("group_sizes") or ""
-    if not (file or sizes):
+    told = [one for one in objects if one.kind in ("AutoscalerFlags", "ConfigMap")]
+    if not (file or sizes or told):
         return None
-    from moorage.autoscaling.group_settings import read_group_settings
+    from moorage.autoscaling.group_sources import known_groups
 
-    return read_group_settings(file, sizes, nodes)
+    return known_groups(file, sizes, nodes, told)
 
 
 def refuse_groups(options: Mapping[str, Any], why: str) -> None:
@@ -185,13 +190,14 @@ def coming_nodes(options: Mapping[str, Any], cluster: Cluster) -> ComingNodes | 
     sources = dict[str, str]()
     if has_pools(cluster):
         sources[KARPENTER] = known.source or f"types of {Path(file).name}"
-    groups = node_groups(options, cluster.nodes)
+    groups = node_groups(options, cluster.nodes, cluster.others)
     if groups is not None:
-        named = options["groups_file"]
-        sources[CLUSTER_AUTOSCALER] = f"groups of {Path(named).name if named else SIZES}"
-    growth = Growth(known.by_pool, karpenter_options(options), options["seed"], groups=groups)
+        sources[CLUSTER_AUTOSCALER] = groups.source
+    settings, notes = (None, ()) if groups is None else (groups.settings, groups.notes)
+    growth = Growth(known.by_pool, karpenter_options(options), options["seed"], groups=settings)
     kinds = [kind for kind in cluster.skipped if kind.partition(".")[0] in NOT_SIMULATED]
-    return ComingNodes(growth, draws, sources, known.every() if known.is_priced else None, tuple(kinds))
+    types = known.every() if known.is_priced else None
+    return ComingNodes(growth, draws, sources, types, tuple(kinds), notes)
 
 
 def differing_disruption(clusters: Sequence[Cluster]) -> Iterator[str]:
@@ -215,15 +221,16 @@ def no_new_nodes(cluster: Cluster, what: str, can_grow: bool = False) -> Iterato
         yield f"{subject} make no new nodes for {what}." + " With --autoscale they do." * can_grow
 
 
-def known_groups(cluster: Cluster) -> Iterator[str]:
+def groups_without_size(cluster: Cluster) -> Iterator[str]:
     """Yield that nodes are of groups of which no size is given, so that none of them gets a node."""
-    from moorage.autoscaling.group_settings import PROVIDER_LABELS
+    from moorage.autoscaling.group_settings import group_names
 
-    labels = [node.metadata.labels for node in cluster.nodes]
-    names = dict.fromkeys(one[key] for one in labels for key in PROVIDER_LABELS if key in one)
+    names = sorted(group_names(cluster.nodes))
     if names and not node_makers(cluster, click.get_current_context().params):
-        sizes = ",".join(f"0:10:{name}" for name in [*names][:3])
-        yield f"Nodes are of node groups; if cluster-autoscaler adds some, give sizes: {SIZES} {sizes}"
+        sizes = ",".join(f"0:10:{name}" for name in names[:3])
+        runs = any(one.kind == "AutoscalerFlags" for one in cluster.others)
+        more = ", or the ConfigMap cluster-autoscaler-status, which has them" if runs else ""
+        yield f"Nodes are of node groups; if cluster-autoscaler adds some, give sizes: {SIZES} {sizes}{more}"
 
 
 def is_asked_to_grow() -> bool:

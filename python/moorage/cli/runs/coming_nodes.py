@@ -49,6 +49,8 @@ class ComingNodes(NamedTuple):
         Those of a file.
     ignored : tuple of str
         Kinds in the input that are not simulated.
+    notes : tuple of str
+        About where the node groups come from.
     """
 
     growth: Growth
@@ -56,6 +58,7 @@ class ComingNodes(NamedTuple):
     sources: Mapping[str, str]
     types: Sequence[InstanceType] | None
     ignored: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def makers(self) -> str:
@@ -185,6 +188,7 @@ class Grown(NamedTuple):
                 yield f"NodePool {pool} has no instance types: give them with --instance-types FILE"
         for name, label in self.unknown.items():
             yield f"node group {name}: no node has {label}, and it has no template, so it can get none"
+        yield from self.coming.notes
         if self.coming.ignored:
             yield f"not simulated: {', '.join(self.coming.ignored)}"
 

@@ -122,5 +122,25 @@ class VerticalPodAutoscaler(Object, frozen=True):
     status: VerticalPodAutoscalerStatus = VerticalPodAutoscalerStatus()
 
 
+PRIORITIES, STATUS = "cluster-autoscaler-priority-expander", "cluster-autoscaler-status"
+"""ConfigMaps that cluster-autoscaler reads and writes."""
+
+
+class ConfigMap(Object, frozen=True):
+    """A ConfigMap of cluster-autoscaler. Files may have many others, which are not read."""
+
+    kind: str = "ConfigMap"
+    api_version: str = "v1"
+    data: dict[str, str] = {}
+
+
+class AutoscalerFlags(Object, frozen=True):
+    """The arguments of a Deployment of cluster-autoscaler, as which it is named."""
+
+    kind: str = "AutoscalerFlags"
+    api_version: str = "moorage.dev/v1"
+    words: tuple[str, ...] = ()
+
+
 KINDS = (HorizontalPodAutoscaler, ScaledObject, VerticalPodAutoscaler)
 """The kinds of this module that files are decoded to."""

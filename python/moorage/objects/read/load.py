@@ -37,6 +37,7 @@ from moorage.objects.validate.manifests.refusals import (
 from moorage.objects.validate.unknown_fields import KARPENTER, check_kind, has_version, is_before_karpenter_1
 from moorage.objects.workloads.kinds.custom_objects import makes_pods, metadata_of, read_custom
 from moorage.objects.workloads.other_kinds import is_simulated
+from moorage.objects.workloads.seen.autoscaler_objects import read_config_map, read_flags
 from moorage.objects.workloads.seen.failed_creates import KINDS as EVENTS
 from moorage.objects.workloads.seen.failed_creates import FailedCreates
 from moorage.objects.workloads.seen.seen_failures import Touched
@@ -688,11 +689,14 @@ class _Reader:
         if is_known(kind, head.api_version) and not is_past:
             check_kind(kind, head.api_version)
             obj = decode_kind(document, kind)
+        elif kind == "ConfigMap":
+            obj = read_config_map(document)
         if obj is not None and is_simulated(obj):
             version = head.api_version or obj.api_version  # as it was before a conversion
             self.fields.check(document, kind, version, origin.source, obj.metadata)
             self._keep_text(obj, [document], 0)
             self._store(obj, *origin[:3])
+            self._store(read_flags(obj, document), *origin[:3])
         else:
             if has_version(kind, head.api_version):  # fields of versions that are gone are not known
                 self.fields.check(document, kind, head.api_version, origin.source)

@@ -108,7 +108,8 @@ _NO_PODS = frozenset(
         *("cert-manager.io", "acme.cert-manager.io", "external-secrets.io", "source.toolkit.fluxcd.io"),
         *("networking.istio.io", "security.istio.io", "cilium.io", "crd.projectcalico.org", "traefik.io"),
         *("kueue.x-k8s.io", "config.openshift.io", "route.openshift.io", "security.openshift.io"),
-        *("machine.openshift.io", "machineconfiguration.openshift.io"),
+        *("machine.openshift.io", "machineconfiguration.openshift.io", "autoscaling.openshift.io"),
+        "eksctl.io",
     }
 )
 """Groups whose objects make no pods: definitions, policies, and mirrors of what other clusters have."""

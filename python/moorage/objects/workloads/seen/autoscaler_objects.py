@@ -1,0 +1,67 @@
+"""Reads what cluster-autoscaler is told, of objects of which nothing else is read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from moorage.objects.model.autoscaling import PRIORITIES, STATUS, AutoscalerFlags, ConfigMap
+from moorage.objects.model.meta import Object, ObjectMeta
+from moorage.objects.model.workload import Deployment
+from moorage.objects.read.decode import Document, decode, decode_as
+from moorage.objects.workloads.kinds.custom_objects import metadata_of
+
+PROGRAM = "cluster-autoscaler"
+
+
+class _Container(msgspec.Struct, frozen=True):
+    name: str = ""
+    image: str = ""
+    command: tuple[str, ...] | None = None
+    args: tuple[str, ...] | None = None
+
+    def words(self) -> list[str]:
+        """The arguments; a command line of a shell is split."""
+        texts = [*(self.command or ()), *(self.args or ())]
+        return [word for text in texts for word in ([text] if text.startswith("-") else text.split())]
+
+    def is_autoscaler(self) -> bool:
+        program = self.image.partition("@")[0].rpartition("/")[2].partition(":")[0]
+        return program.startswith(PROGRAM) or any(word.rpartition("/")[2] == PROGRAM for word in self.words())
+
+
+class _PodSpec(msgspec.Struct, frozen=True):
+    containers: tuple[_Container, ...] = ()
+
+
+class _Template(msgspec.Struct, frozen=True):
+    spec: _PodSpec = _PodSpec()
+
+
+class _Spec(msgspec.Struct, frozen=True):
+    template: _Template = _Template()
+
+
+class _Workload(msgspec.Struct, frozen=True):
+    spec: _Spec = _Spec()
+
+
+def read_config_map(document: Any) -> ConfigMap | None:
+    """Read a ConfigMap of cluster-autoscaler; None for another one."""
+    meta = metadata_of(document)
+    is_its = meta is not None and meta.name in (PRIORITIES, STATUS)
+    return decode_as(document, ConfigMap) if is_its else None
+
+
+def read_flags(obj: Object | None, document: Document) -> AutoscalerFlags | None:
+    """Read the arguments of cluster-autoscaler; None for an object that is no Deployment of it."""
+    if not isinstance(obj, Deployment):
+        return None
+    if PROGRAM not in obj.name and all(PROGRAM not in one.image for one in obj.spec.template.spec.containers):
+        return None
+    for container in decode(document, _Workload).spec.template.spec.containers:
+        if container.is_autoscaler():
+            meta = ObjectMeta(name=obj.name, namespace=obj.namespace or "default")
+            return AutoscalerFlags(metadata=meta, words=tuple(container.words()))
+    return None

@@ -2,20 +2,48 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator
-from itertools import chain
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from moorage.errors import InputError
+from moorage.objects.model.admission_policies import LimitRange, ResourceQuota
+from moorage.objects.model.autoscaling import HorizontalPodAutoscaler
 from moorage.objects.model.meta import Object
+from moorage.objects.model.workload import (
+    CronJob,
+    DaemonSet,
+    Deployment,
+    Job,
+    ReplicaSet,
+    ReplicationController,
+    StatefulSet,
+)
 
-from . import job_rules, quota_rules, workload_rules
-from .rule import Rule
+from .job_rules import of_cron_job, of_job
+from .quota_rules import of_limit_range, of_quota
+from .workload_rules import (
+    of_autoscaler,
+    of_containers,
+    of_deployment,
+    of_lasting_pods,
+    of_selector,
+    of_stateful_set,
+)
 
-_RULES: dict[str, list[Rule]] = defaultdict(list)
-for _rule in chain(workload_rules.RULES, job_rules.RULES, quota_rules.RULES):
-    for _kind in _rule.kinds.split():
-        _RULES[_kind].append(_rule)
+_LASTING = (of_containers, of_lasting_pods)
+_RULES: Mapping[type[Object], tuple[Callable[[Any], Iterator[tuple[str, str]]], ...]] = {
+    Deployment: (of_selector, *_LASTING, of_deployment),
+    ReplicaSet: (of_selector, *_LASTING),
+    StatefulSet: (of_selector, *_LASTING, of_stateful_set),
+    DaemonSet: (of_selector, *_LASTING),
+    ReplicationController: _LASTING,
+    HorizontalPodAutoscaler: (of_autoscaler,),
+    Job: (of_containers, of_job),
+    CronJob: (of_cron_job,),
+    ResourceQuota: (of_quota,),
+    LimitRange: (of_limit_range,),
+}
+"""By kind, what yields fields that the API server refuses, with its texts. Objects have no defaults yet."""
 
 
 def check_manifest(obj: Object, before: Object | None = None) -> None:
@@ -46,6 +74,5 @@ def check_manifest(obj: Object, before: Object | None = None) -> None:
 
 def _causes(obj: Object) -> Iterator[str]:
     """Yield field and text of what is wrong."""
-    for rule in _RULES.get(type(obj).__name__, ()):
-        for values in rule.breaches(obj):
-            yield f"{rule.field}: {rule.text}".format(*values)
+    for rules in _RULES.get(type(obj), ()):
+        yield from (f"{field}: {text}" for field, text in rules(obj))

@@ -3,16 +3,14 @@ pkg/apis/autoscaling)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import Any
 
 from moorage.go_texts import go_json
 from moorage.objects.model.autoscaling import HorizontalPodAutoscaler
 from moorage.objects.model.field_rules import percent
 from moorage.objects.model.meta import LabelSelector
-from moorage.objects.model.workload import Deployment, PodTemplateSpec, StatefulSet
-
-from .rule import Breaches, Rule, when
+from moorage.objects.model.workload import DaemonSet, Deployment, PodTemplateSpec, ReplicaSet, StatefulSet
 
 _DEADLINE = 600
 """Default of the seconds in which a rollout has to progress."""
@@ -23,164 +21,76 @@ def _template(obj: Any) -> PodTemplateSpec:
     return PodTemplateSpec() if template is None else template
 
 
-def _ends(obj: Any) -> Breaches:
-    policy = _template(obj).spec.restart_policy
-    return when(policy not in ("", "Always"), policy)
-
-
-def _has_deadline(obj: Any) -> Breaches:
-    return when(_template(obj).spec.active_deadline_seconds is not None)
-
-
-def _lacks_selector(obj: Any) -> Breaches:
-    return when(obj.spec.selector is None)
-
-
-def _selects_all(obj: Any) -> Breaches:
-    return when(obj.spec.selector == LabelSelector())
-
-
-def _selects_nothing(obj: Any) -> Breaches:
-    """A selector that is missing matches no pod, as the API server finds beside that it is missing."""
-    labels = _template(obj).metadata.labels
-    return when(obj.spec.selector is None, go_json(dict(sorted(labels.items())) or None))
-
-
 def _number(value: int | str | None) -> int | None:
     return percent(value) if isinstance(value, str) else value
 
 
-def _stands_still(obj: Deployment) -> Breaches:
-    """A rollout may neither add a pod first nor remove one first."""
-    rolling = obj.spec.strategy.rolling_update
-    if rolling is None or obj.spec.strategy.type == "Recreate":
-        return []
-    value = rolling.max_unavailable
-    return when(_number(rolling.max_surge) == 0 and _number(value) == 0, go_json(value))
+def of_selector(obj: Deployment | ReplicaSet | StatefulSet | DaemonSet) -> Iterator[tuple[str, str]]:
+    """A selector that is missing matches no pod, as the API server finds beside that it is missing."""
+    if obj.spec.selector is None:
+        if not isinstance(obj, DaemonSet):
+            yield "spec.selector", "Required value"
+        labels = go_json(dict(sorted(_template(obj).metadata.labels.items())) or None)
+        text = f"Invalid value: {labels}: `selector` does not match template `labels`"
+        yield "spec.template.metadata.labels", text
+    elif obj.spec.selector == LabelSelector():
+        kind = (
+            "Deployment" if isinstance(obj, ReplicaSet) else type(obj).__name__
+        )  # a ReplicaSet is called so
+        yield "spec.selector", f"Invalid value: {{}}: empty selector is invalid for {kind.lower()}"
 
 
-def _recreates_by_steps(obj: Deployment) -> Breaches:
-    strategy = obj.spec.strategy
-    return when(strategy.type == "Recreate" and strategy.rolling_update is not None)
+def of_containers(obj: Any) -> Iterator[tuple[str, str]]:
+    """A template has a container."""
+    if not _template(obj).spec.containers:
+        yield "spec.template.spec.containers", "Required value"
 
 
-def _fails_before_ready(obj: Deployment) -> Breaches:
+def of_lasting_pods(obj: Any) -> Iterator[tuple[str, str]]:
+    """Pods do not end by themselves."""
+    spec = _template(obj).spec
+    if spec.restart_policy not in ("", "Always"):
+        text = f'Unsupported value: "{spec.restart_policy}": supported values: "Always"'
+        yield "spec.template.spec.restartPolicy", text
+    if spec.active_deadline_seconds is not None:
+        kind = "ReplicaSet" if isinstance(obj, Deployment) else type(obj).__name__
+        text = f"Forbidden: activeDeadlineSeconds in {kind} is not Supported"
+        yield "spec.template.spec.activeDeadlineSeconds", text
+
+
+def of_deployment(obj: Deployment) -> Iterator[tuple[str, str]]:
+    """A rollout may add a pod first or remove one first, and a new pod can be ready before the deadline."""
+    rolling, field = obj.spec.strategy.rolling_update, "spec.strategy.rollingUpdate"
+    if rolling is not None and obj.spec.strategy.type == "Recreate":
+        yield field, "Forbidden: may not be specified when strategy `type` is 'Recreate'"
+    elif rolling is not None and _number(rolling.max_surge) == 0 and _number(rolling.max_unavailable) == 0:
+        shown = go_json(rolling.max_unavailable)
+        yield f"{field}.maxUnavailable", f"Invalid value: {shown}: may not be 0 when `maxSurge` is 0"
     given = obj.spec.progress_deadline_seconds
-    deadline = _DEADLINE if given is None else given
-    return when(deadline <= obj.spec.min_ready_seconds, deadline)
+    deadline, field = _DEADLINE if given is None else given, "spec.progressDeadlineSeconds"
+    if deadline < 0:
+        yield field, f"Invalid value: {deadline}: must be greater than or equal to 0"
+    if deadline <= obj.spec.min_ready_seconds:
+        yield field, f"Invalid value: {deadline}: must be greater than minReadySeconds"
 
 
-def _negative_deadline(obj: Deployment) -> Breaches:
-    deadline = obj.spec.progress_deadline_seconds or 0
-    return when(deadline < 0, deadline)
+def of_stateful_set(obj: StatefulSet) -> Iterator[tuple[str, str]]:
+    """Pods that a user deletes are not replaced in steps."""
+    rolling = obj.spec.update_strategy.rolling_update
+    if rolling is not None and obj.spec.update_strategy.type == "OnDelete":
+        shown = go_json({"Partition": rolling.partition, "MaxUnavailable": None})
+        text = f"Invalid value: {shown}: only allowed for updateStrategy 'RollingUpdate'"
+        yield "spec.updateStrategy.rollingUpdate", text
 
 
-def _deletes_by_steps(obj: StatefulSet) -> Breaches:
-    strategy = obj.spec.update_strategy
-    rolling = strategy.rolling_update
-    if rolling is None or strategy.type != "OnDelete":
-        return []
-    shown = {"Partition": rolling.partition, "MaxUnavailable": None}
-    return when(True, go_json(shown))
-
-
-def _least(obj: HorizontalPodAutoscaler) -> int:
-    return 1 if obj.spec.min_replicas is None else obj.spec.min_replicas
-
-
-def _of_bounds(is_broken: Callable[[int, int], bool]) -> Callable[[HorizontalPodAutoscaler], Breaches]:
-    """Return a rule about the least and the greatest number of replicas; a breach shows the latter."""
-    return lambda obj: when(is_broken(_least(obj), obj.spec.max_replicas), obj.spec.max_replicas)
-
-
-_REVISIONED = "Deployment ReplicaSet StatefulSet DaemonSet"
-_LASTING = f"{_REVISIONED} ReplicationController"
-_POLICY = "spec.template.spec.restartPolicy"
-_ACTIVE = "spec.template.spec.activeDeadlineSeconds"
-
-RULES = (
-    Rule("Deployment ReplicaSet StatefulSet", "spec.selector", _lacks_selector, "Required value"),
-    *(
-        Rule(
-            kinds,
-            "spec.selector",
-            _selects_all,
-            f"Invalid value: {{{{}}}}: empty selector is invalid for {name}",
-        )
-        for kinds, name in (
-            ("Deployment ReplicaSet", "deployment"),  # a ReplicaSet is called so, too
-            ("StatefulSet", "statefulset"),
-            ("DaemonSet", "daemonset"),
-        )
-    ),
-    Rule(
-        _REVISIONED,
-        "spec.template.metadata.labels",
-        _selects_nothing,
-        "Invalid value: {}: `selector` does not match template `labels`",
-    ),
-    Rule(
-        f"{_LASTING} Job",
-        "spec.template.spec.containers",
-        lambda obj: when(not _template(obj).spec.containers),
-        "Required value",
-    ),
-    Rule(_LASTING, _POLICY, _ends, 'Unsupported value: "{}": supported values: "Always"'),
-    *(
-        Rule(kinds, _ACTIVE, _has_deadline, f"Forbidden: activeDeadlineSeconds in {name} is not Supported")
-        for kinds, name in (
-            ("Deployment ReplicaSet", "ReplicaSet"),
-            ("StatefulSet", "StatefulSet"),
-            ("DaemonSet", "DaemonSet"),
-            ("ReplicationController", "ReplicationController"),
-        )
-    ),
-    Rule(
-        "Deployment",
-        "spec.strategy.rollingUpdate",
-        _recreates_by_steps,
-        "Forbidden: may not be specified when strategy `type` is 'Recreate'",
-    ),
-    Rule(
-        "Deployment",
-        "spec.strategy.rollingUpdate.maxUnavailable",
-        _stands_still,
-        "Invalid value: {}: may not be 0 when `maxSurge` is 0",
-    ),
-    Rule(
-        "Deployment",
-        "spec.progressDeadlineSeconds",
-        _negative_deadline,
-        "Invalid value: {}: must be greater than or equal to 0",
-    ),
-    Rule(
-        "Deployment",
-        "spec.progressDeadlineSeconds",
-        _fails_before_ready,
-        "Invalid value: {}: must be greater than minReadySeconds",
-    ),
-    Rule(
-        "StatefulSet",
-        "spec.updateStrategy.rollingUpdate",
-        _deletes_by_steps,
-        "Invalid value: {}: only allowed for updateStrategy 'RollingUpdate'",
-    ),
-    Rule(
-        "HorizontalPodAutoscaler",
-        "spec.minReplicas",
-        lambda obj: when(_least(obj) < 1, _least(obj)),
-        "Invalid value: {}: must be greater than or equal to 1",
-    ),
-    Rule(
-        "HorizontalPodAutoscaler",
-        "spec.maxReplicas",
-        lambda obj: when(obj.spec.max_replicas < 1),
-        "Required value: must be set and greater than 0",
-    ),
-    Rule(
-        "HorizontalPodAutoscaler",
-        "spec.maxReplicas",
-        _of_bounds(lambda least, greatest: greatest < least),
-        "Invalid value: {}: must be greater than or equal to `minReplicas`",
-    ),
-)
+def of_autoscaler(obj: HorizontalPodAutoscaler) -> Iterator[tuple[str, str]]:
+    """The bounds are positive and in order."""
+    greatest = obj.spec.max_replicas
+    least = 1 if obj.spec.min_replicas is None else obj.spec.min_replicas
+    if least < 1:
+        yield "spec.minReplicas", f"Invalid value: {least}: must be greater than or equal to 1"
+    if greatest < 1:
+        yield "spec.maxReplicas", "Required value: must be set and greater than 0"
+    if greatest < least:
+        text = f"Invalid value: {greatest}: must be greater than or equal to `minReplicas`"
+        yield "spec.maxReplicas", text

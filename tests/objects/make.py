@@ -39,7 +39,7 @@ def accepted(kind: str, spec: dict[str, Any]) -> dict[str, Any]:
     if kind == "Job":
         pod = {"restartPolicy": "Never"} | template["spec"]
         return spec | {"template": template | {"spec": pod}}
-    labels = {"matchLabels": template["metadata"]["labels"]}
+    labels = {"matchLabels": template.get("metadata", {}).get("labels", {})}
     return {"selector": labels} | spec if kind in SELECTING else spec
 
 

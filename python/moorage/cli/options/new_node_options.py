@@ -138,9 +138,10 @@ def refuse_no_node(cluster: Cluster, options: Mapping[str, Any], source: str = "
     if cluster.nodes or node_makers(cluster, options):
         return
     from moorage.objects.read.cluster_builder import CONFIGURATION
+    from moorage.objects.workloads.seen.failed_creates import KINDS as EVENTS
 
     hint = "so no pod can have one; kubectl get nodes -o json lists nodes"
-    if {"Event", "Event.events.k8s.io"} & cluster.skipped.keys():
+    if EVENTS & cluster.skipped.keys():
         hint += "; to replay events as a trace, use moorage replay --format kubectl-events"
     if CONFIGURATION in cluster.skipped:
         hint += "; a KubeSchedulerConfiguration is given with --config"

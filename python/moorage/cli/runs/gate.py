@@ -230,9 +230,8 @@ def judge(
         By ``namespace/name``, what makes the difference from an earlier release.
     """
     findings = [
-        Finding(group, waited, is_allowed, False, because)
+        Finding(group, waited, group.status in allowed, False, because)
         for group, waited in _groups(simulation, waiting)
-        for is_allowed in [group.status in allowed]
         for keys in [[one.pod.key for one in group.outcomes]]
         for because in [tuple(dict.fromkeys(causes[key] for key in keys if key in causes))]
     ]

@@ -8,7 +8,7 @@ schema/listtype, schema/cel). Only the spec is looked at: a server drops the sta
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -87,7 +87,7 @@ def check_custom(obj: Object, before: Object | None = None) -> None:
     problems = spec_problems(name, plain(obj).get("spec", {}), old, is_manifest or before is not None)
     if problems:
         (path, text), *others = problems
-        text += "".join(f"; {one.path}: {one.text}" for one in others[:_MOST])
+        text += "".join(f"; {field}: {why}" for field, why in others[:_MOST])
         text += f"; and {len(others) - _MOST} more" * (len(others) > _MOST)
         raise InputError(text, obj=shorten(f"{obj.kind} {obj.key}"), path=path)
 
@@ -107,7 +107,7 @@ def spec_problems(name: str, spec: Any, before: Any = None, has_rules: bool = Tr
     schema = schemas()[name]["properties"]["spec"]
     spec = _with_defaults(spec, schema)
     problems = list(_problems(spec, schema, "spec"))
-    if has_rules and not any(_ends_here(one.text) for one in problems):
+    if has_rules and not any(_ends_here(text) for _, text in problems):
         problems += _rule_problems(spec, before, schema, "spec")
     return problems
 
@@ -138,26 +138,28 @@ def _problems(value: Any, schema: Schema, path: str) -> Iterator[FieldProblem]:
         yield FieldProblem(path, text)
         return
     yield from (FieldProblem(path, text) for text in _texts(value, schema, path))
-    if isinstance(value, list):
-        if schema.get("x-kubernetes-list-type") == "set":
-            for at in range(len(value)):
-                if value[:at].count(value[at]) == 1:
-                    yield FieldProblem(f"{path}[{at}]", f"Duplicate value: {_shown(value[at])}")
+    if isinstance(value, list) and schema.get("x-kubernetes-list-type") == "set":
         for at, item in enumerate(value):
-            yield from _problems(item, schema["items"], f"{path}[{at}]")
+            if value[:at].count(item) == 1:
+                yield FieldProblem(f"{path}[{at}]", f"Duplicate value: {_shown(item)}")
+    if isinstance(value, dict):
+        missing = [name for name in schema.get("required", ()) if name not in value]
+        yield from (FieldProblem(f"{path}.{name}", "Required value") for name in missing)
+    for item, _, of, step in _parts(value, None, schema):
+        yield from _problems(item, of, path + step)
+
+
+def _parts(value: Any, before: Any, schema: Schema) -> Iterator[tuple[Any, Any, Schema, str]]:
+    """Yield items, fields, and entries of maps: what they were before, which is not known of items, their
+    schema, and what their path ends with. A server drops what has no schema."""
+    if isinstance(value, list):
+        yield from ((item, None, schema["items"], f"[{at}]") for at, item in enumerate(value))
     elif isinstance(value, dict):
-        for name in schema.get("required", ()):
-            if name not in value:
-                yield FieldProblem(f"{path}.{name}", "Required value")
+        old = before if isinstance(before, dict) else {}
         for name, item in sorted(value.items()):
-            if (of := _of_key(schema, name)) is not None:
-                yield from _problems(item, of, f"{path}.{name}")
-
-
-def _of_key(schema: Schema, name: str) -> Schema | None:
-    """The schema of a field, or of an entry of a map; None for one that a server drops."""
-    found: Schema | None = schema.get("properties", {}).get(name, schema.get("additionalProperties"))
-    return found
+            of = schema.get("properties", {}).get(name, schema.get("additionalProperties"))
+            if of is not None:
+                yield item, old.get(name), of, f".{name}"
 
 
 def _texts(value: Any, schema: Schema, path: str) -> Iterator[str]:
@@ -192,20 +194,13 @@ def _shown(value: Any) -> str:
 
 
 def _rule_problems(value: Any, before: Any, schema: Schema, path: str) -> Iterator[FieldProblem]:
-    """Yield what the rules say of a value and of what it has; of lists, what was before is not known."""
+    """Yield what the rules say of a value and of what it has."""
     for rule in schema.get("x-kubernetes-validations", ()):
         text = _refusal(rule["rule"], rule["message"].strip(), value, before)
         if text:
             yield FieldProblem(path, text)
-    parts: Iterable[tuple[Any, Any, Schema | None, str]] = ()
-    if isinstance(value, list):
-        parts = [(item, None, schema["items"], f"[{at}]") for at, item in enumerate(value)]
-    elif isinstance(value, dict):
-        old = before if isinstance(before, dict) else {}
-        parts = [(value[key], old.get(key), _of_key(schema, key), f".{key}") for key in sorted(value)]
-    for item, item_before, of, step in parts:
-        if of is not None:
-            yield from _rule_problems(item, item_before, of, path + step)
+    for item, item_before, of, step in _parts(value, before, schema):
+        yield from _rule_problems(item, item_before, of, path + step)
 
 
 def _refusal(rule: str, message: str, value: Any, before: Any) -> str:

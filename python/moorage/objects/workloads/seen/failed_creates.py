@@ -6,6 +6,7 @@ Of the workloads that Kubernetes has, ReplicaSets and ReplicationControllers alo
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -70,9 +71,8 @@ class FailedCreates:
             message=message,
             last_transition_time=first,
         )
-        self._conditions[about] = max(
-            self._conditions.get(about, ("", condition)), (last, condition), key=_when
-        )
+        earlier = self._conditions.get(about, ("", condition))
+        self._conditions[about] = max(earlier, (last, condition), key=itemgetter(0))
 
     def put(self, objects: Sequence[Object]) -> Iterable[tuple[int, Object]]:
         """Yield the workloads that get a condition, with their indexes: those that have none."""
@@ -83,7 +83,3 @@ class FailedCreates:
                     status: Any = obj.status  # type: ignore[attr-defined]
                     status = replace(status, conditions=with_condition(status.conditions, found[1]))
                     yield at, replace(obj, status=status)
-
-
-def _when(one: tuple[str, Condition]) -> str:
-    return one[0]

@@ -1,11 +1,11 @@
 """What the status of objects says, beside scheduling: nodes that are not ready, pods that do not become
-ready, autoscalers that cannot act. Each kind has one row; none of them changes a decision."""
+ready, autoscalers that cannot act. None of them changes a decision."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
 
 from moorage.errors import examples, shorten
 from moorage.objects.model.autoscaling import HorizontalPodAutoscaler
@@ -36,10 +36,9 @@ def input_facts(cluster: Cluster) -> list[Fact]:
     workloads = Workloads(sets)
     facts = [*_of_nodes(cluster), *_of_pods(cluster.pods, workloads)]
     for obj in cluster.others:
-        for kinds, row in _ROWS:
-            if isinstance(obj, kinds) and getattr(obj.spec, "replicas", None) != 0:  # type: ignore[attr-defined]
-                top = workloads.top(Workload(obj.namespace, obj.kind, obj.name), "")
-                facts += (_fact(top, text) for text in row(obj))
+        if isinstance(obj, (*MAKERS, Deployment)):
+            top = workloads.top(Workload(obj.namespace, obj.kind, obj.name), "")
+            facts += (_fact(top, text) for text in _of_workload(obj))
         if isinstance(obj, HorizontalPodAutoscaler):
             target = obj.spec.scale_target_ref
             about = Workload(obj.namespace, target.kind, target.name)
@@ -150,30 +149,19 @@ def _of_autoscaler(obj: HorizontalPodAutoscaler) -> Iterator[str]:
             yield f"it is at spec.maxReplicas {obj.spec.max_replicas}: {condition_text(one)}"
 
 
-def _of_job(obj: Job) -> Iterator[str]:
-    yield from (condition_text(one) for one in obj.status.conditions if _is_failure(one))
-
-
-def _is_failure(one: Condition) -> bool:
-    return one.type == "Failed" and one.status == "True"
-
-
-def _of_template(obj: Object) -> Iterator[str]:
-    """Yield what the template of a workload asks for that it hardly means."""
+def _of_workload(obj: Object) -> Iterator[str]:
+    """Yield that a Job has failed, and what the template of a workload asks for that it hardly means."""
+    spec: Any = obj.spec  # type: ignore[attr-defined]
+    if getattr(spec, "replicas", None) == 0:
+        return
+    conditions = obj.status.conditions if isinstance(obj, Job) else ()
+    yield from (condition_text(one) for one in conditions if one.type == "Failed" and one.status == "True")
     if name := pinned_by(obj):
         yield f"spec.template.spec.nodeName is {name}, so the scheduler passes its pods by"
-    template = getattr(obj.spec, "template", None)  # type: ignore[attr-defined]
     ports: dict[tuple[object, ...], str] = {}
-    for at, container in enumerate(template.spec.containers if template is not None else ()):
+    for at, container in enumerate(spec.template.spec.containers if spec.template is not None else ()):
         for number, port in enumerate(container.ports):
             field = f"spec.template.spec.containers[{at}].ports[{number}]"
             key = port.container_port, port.protocol or "TCP", port.host_port, port.host_ip
             if ports.setdefault(key, field) != field:
                 yield f"{field}: duplicate port definition with {ports[key]}"
-
-
-_ROWS: tuple[tuple[type[Object] | tuple[type[Object], ...], Callable[..., Iterator[str]]], ...] = (
-    (Job, _of_job),
-    ((*MAKERS, Deployment), _of_template),
-)
-"""Which kinds say what of themselves, beside nodes, pods and autoscalers."""

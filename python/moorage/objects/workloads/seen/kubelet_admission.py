@@ -71,13 +71,17 @@ def _refusal(pod: Pod, node: Node, used: Mapping[str, Quantity]) -> str:
         return f"it does not tolerate taint {taint.text}"
     if not should_continue(pod.spec, node):
         return "its node selector or affinity does not match the node"
-    for resource, amount in {**pod_requests(pod), "pods": Quantity("1")}.items():
+    for resource, amount in _requests(pod).items():
         allocatable, before = node.status.allocatable.get(resource), used.get(resource, _ZERO)
         if allocatable is not None and before + amount > Quantity(allocatable) and not is_critical:
             return f"OutOf{resource}: requested: {amount}, used: {before}, capacity: {allocatable}"
     return ""
 
 
+def _requests(pod: Pod) -> dict[str, Quantity]:
+    return {**pod_requests(pod), "pods": Quantity("1")}
+
+
 def _add(used: dict[str, Quantity], pod: Pod) -> None:
-    for resource, amount in {**pod_requests(pod), "pods": Quantity("1")}.items():
+    for resource, amount in _requests(pod).items():
         used[resource] = used.get(resource, _ZERO) + amount

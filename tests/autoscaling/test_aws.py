@@ -54,7 +54,7 @@ def named(found: PoolTypes, name: str) -> InstanceType:
 @pytest.mark.parametrize(
     ("objects", "given", "zones", "told"),
     [
-        ([node("eu-west-1b")], None, ["eu-west-1b"], "of nodes and pools: eu-west-1b"),
+        ([node("eu-west-1b")], None, ["eu-west-1b"], "of nodes, volumes and pools: eu-west-1b"),
         ([], "aws:eu-west-1", ["eu-west-1a", "eu-west-1b", "eu-west-1c"], "assumed: eu-west-1a, eu-west-1b"),
         ([node("eu-west-1b")], "aws:eu-west-1c", ["eu-west-1c"], "given: eu-west-1c"),
     ],

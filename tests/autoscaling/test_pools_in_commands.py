@@ -60,9 +60,11 @@ def with_other_class(tmp_path: Path) -> list[str]:
 def test_types_are_those_that_nodes_show(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", *with_other_class(tmp_path)]) == 1
     first, second = capsys.readouterr().out.splitlines()[:2]
-    kinds = "5 m6i.large on-demand us-west-2a; types as seen on 1 node"
+    kinds = (
+        "5 m6i.large on-demand us-west-2a; types as seen on 1 node, 1 of 2 that NodePool general names known"
+    )
     assert first == f"FAIL: 2 pods have no node, beside 5 new nodes ({kinds}): at unknown prices"
-    assert second == "Karpenter 1.15.0, types as seen on 1 node"
+    assert second == "Karpenter 1.15.0, types as seen on 1 node, 1 of 2 that NodePool general names known"
 
 
 def test_a_pool_without_nodes_and_file_names_the_option(

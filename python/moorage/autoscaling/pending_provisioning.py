@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from moorage.objects import EC2NodeClass, Node, NodePool, Object, Pod
+from moorage.objects import EC2NodeClass, Node, NodePool, Object, PersistentVolume, Pod
 from moorage.objects.read.python_values import Source
 from moorage.objects.workloads.ages import now_of
 from moorage.scheduler import PodScheduler
@@ -90,7 +90,9 @@ def pass_question(
         if isinstance(pod, Pod) and not (pod.spec.node_name or pod.spec.scheduling_gates)
     )
     nodes = [one for one in stored[Node] if isinstance(one, Node)]
-    types_there = types_of_objects(types, nodes, chain(stored[NodePool], stored[EC2NodeClass]))
+    types_there = types_of_objects(
+        types, nodes, chain(stored[NodePool], stored[EC2NodeClass], stored[PersistentVolume])
+    )
     asked = options or KarpenterOptions()
     settings = replace(asked, seed=seed, provider=asked.provider | types_there.provider)
     now = now_of(chain.from_iterable(stored.values()))

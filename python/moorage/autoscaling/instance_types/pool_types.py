@@ -7,14 +7,15 @@ from itertools import chain
 from typing import NamedTuple
 
 from moorage.autoscaling.providers.aws.region_types import AWS, Asked, aws_types, has_node_class
-from moorage.autoscaling.providers.registrations import Registration, registration_of
-from moorage.errors import InputError, number_of
-from moorage.objects import EC2NodeClass, Node, NodePool, Object
+from moorage.autoscaling.providers.registrations import DOMAINS, Registration, registration_of
+from moorage.errors import InputError, examples, number_of
+from moorage.objects import EC2NodeClass, Node, NodePool, Object, PersistentVolume
 
 from .instance_type import InstanceType
-from .labels import POOL
+from .labels import POOL, ZONE
 from .read_types import read_instance_types
 from .seen_types import seen_types
+from .unknown_labels import named_labels, unknown_labels, unknown_names
 
 Types = Sequence[InstanceType] | Mapping[str, Sequence[InstanceType]] | str
 """Instance types: of all pools, or by pool; or a provider, such as ``aws`` or ``aws:us-east-1``."""
@@ -31,12 +32,15 @@ class PoolTypes(NamedTuple):
         Whether they have prices.
     provider : Registration
         What is known of their labels.
+    notes : tuple of str
+        What pools ask for that nothing is known of.
     """
 
     by_pool: Mapping[str, Sequence[InstanceType]]
     source: str
     is_priced: bool
     provider: Registration
+    notes: tuple[str, ...] = ()
 
     def every(self) -> list[InstanceType]:
         """Return the types of all pools, each once."""
@@ -53,19 +57,39 @@ def pool_types(
     pools: Sequence[NodePool],
     node_classes: Iterable[EC2NodeClass],
     nodes: Sequence[Node],
+    zones: frozenset[str] = frozenset(),
 ) -> PoolTypes:
-    """Return the types of pools.
+    """Return the types of pools, and what is not known of them.
 
     Parameters
     ----------
     types : sequence, mapping, str or None
         By default pools with an EC2NodeClass have the types of AWS, and others those that their nodes show.
+    zones : frozenset of str
+        Zones that are known besides those of nodes and pools.
 
     Raises
     ------
     InputError
         A pool of the mapping is not there, or the region of AWS is not known.
     """
+    known = _known_types(types, pools, node_classes, nodes, zones)
+    counts, notes = [known.source], list[str]()
+    for pool in pools:
+        of_pool = known.by_pool.get(pool.name, ())
+        left, names = unknown_names(pool, of_pool)
+        counts += [f"{left} of {names} that NodePool {pool.name} names known"] * (left < names)
+        notes += unknown_labels(pool, of_pool)
+    return known._replace(source=", ".join(counts) if known.source else "", notes=tuple(notes))
+
+
+def _known_types(
+    types: Types | None,
+    pools: Sequence[NodePool],
+    node_classes: Iterable[EC2NodeClass],
+    nodes: Sequence[Node],
+    zones: frozenset[str],
+) -> PoolTypes:
     provider = registration_of(pools)
     if types is not None and not isinstance(types, str):
         by_pool = types if isinstance(types, Mapping) else {pool.name: types for pool in pools}
@@ -79,31 +103,47 @@ def pool_types(
     if types is not None and not of_aws:
         raise InputError(f"no NodePool has an EC2NodeClass, so there are no types of {types}")
     there = {pool.name for pool in pools}
-    seen = {name: of for name, of in seen_types(nodes).items() if name in there}
+    seen = {name: of for name, of in seen_types(nodes, DOMAINS | provider.domains).items() if name in there}
     if not of_aws:
         provider |= _named(seen)
         of_pools = sum(node.metadata.labels.get(POOL) in there for node in nodes)
         return PoolTypes(seen, f"types as seen on {number_of(of_pools, 'node', 'nodes')}", False, provider)
-    found = aws_types(asked, of_aws, node_classes, nodes)
-    others = {name: of for name, of in seen.items() if name not in found.by_pool}
-    return PoolTypes({**others, **found.by_pool}, f"types: {found.source}", True, provider | _named(others))
+    found = aws_types(asked, of_aws, node_classes, nodes, zones)
+    by_pool, source = dict[str, Sequence[InstanceType]](found.by_pool), f"types: {found.source}"
+    shown = dict[str, Sequence[InstanceType]]()
+    for name, of in seen.items():
+        of_catalogue = by_pool.get(name, ())
+        known = {one.name for one in of_catalogue}
+        if newer := [one for one in of if one.name not in known]:
+            shown[name], by_pool[name] = newer, [*of_catalogue, *newer]
+            texts = examples([one.name for one in newer], 3)
+            about = (
+                f"; {texts} of NodePool {name} not in the catalogue: as nodes show it, at an unknown price"
+            )
+            source += about if known else ""
+    return PoolTypes(by_pool, source, True, provider | _named(shown))
 
 
 def types_of_objects(types: Types | None, nodes: Sequence[Node], objects: Iterable[Object]) -> PoolTypes:
     """Return the types of the pools among some objects; see `pool_types`."""
     every = list(objects)
     pools = [one for one in every if isinstance(one, NodePool)]
-    return pool_types(types, pools, [one for one in every if isinstance(one, EC2NodeClass)], nodes)
+    classes = [one for one in every if isinstance(one, EC2NodeClass)]
+    return pool_types(types, pools, classes, nodes, _zones_of_volumes(every, registration_of(pools)))
+
+
+def _zones_of_volumes(objects: Iterable[Object], known: Registration) -> frozenset[str]:
+    """The zones to which volumes are bound: their cluster has nodes there."""
+    affinities = [one.spec.node_affinity for one in objects if isinstance(one, PersistentVolume)]
+    terms = [term for one in affinities if one and one.required for term in one.required.node_selector_terms]
+    return frozenset(
+        value
+        for term in terms
+        for one in term.match_expressions
+        if (known.key(one.key), one.operator) == (ZONE, "In")
+        for value in one.values
+    )
 
 
 def _named(types: Mapping[str, Sequence[InstanceType]]) -> Registration:
-    """The labels that types and their offerings name: their provider knows them."""
-    every = dict.fromkeys(chain.from_iterable(types.values()))
-    return Registration(
-        frozenset(
-            requirement.key
-            for one in every
-            for requirements in (one.requirements, *{each.requirements for each in one.offerings})
-            for requirement in requirements
-        )
-    )
+    return Registration(named_labels(dict.fromkeys(chain.from_iterable(types.values()))))

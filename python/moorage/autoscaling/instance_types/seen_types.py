@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from moorage._core.base.quantity import Quantity, parse
+from moorage.autoscaling.providers.registrations import DOMAINS, domain_of
 from moorage.objects import Node, NodeSelectorRequirement
 from moorage.objects.model.node import HOSTNAME
 
@@ -17,35 +18,31 @@ _OF_ONE_NODE = (
     *(HOSTNAME, "karpenter.sh/registered", "karpenter.sh/initialized"),
     *(INSTANCE_TYPE, ZONE, CAPACITY_TYPE, POOL, "topology.kubernetes.io/region"),
 )
-_PROVIDERS = (
-    *("kubernetes.io/arch", "kubernetes.io/os"),
-    *("karpenter.k8s.aws/", "karpenter.azure.com/", "karpenter.kwok.sh/"),
-)
-"""How labels begin that follow from an instance type."""
+_SYSTEM = ("kubernetes.io/arch", "kubernetes.io/os")
 
 
-def seen_types(nodes: Iterable[Node]) -> dict[str, list[InstanceType]]:
+def seen_types(nodes: Iterable[Node], domains: frozenset[str] = DOMAINS) -> dict[str, list[InstanceType]]:
     """Return the types of each pool's nodes, without prices, in the zones and of the capacity types that they
-    have there."""
+    have there. They have the labels below some domains that all nodes of the type share."""
     found: dict[str, dict[str, list[Node]]] = {}
     for node in nodes:
         labels = node.metadata.labels
         if labels.get(POOL) and labels.get(INSTANCE_TYPE):
             found.setdefault(labels[POOL], {}).setdefault(labels[INSTANCE_TYPE], []).append(node)
     return {
-        pool: [_type(name, of_type) for name, of_type in sorted(types.items())]
+        pool: [_type(name, of_type, domains) for name, of_type in sorted(types.items())]
         for pool, types in sorted(found.items())
     }
 
 
-def _type(name: str, nodes: list[Node]) -> InstanceType:
+def _type(name: str, nodes: list[Node], domains: frozenset[str]) -> InstanceType:
     """What nodes of a type have in common; the least capacity of them."""
     labels = nodes[0].metadata.labels
     common = {
         key: value
         for key, value in labels.items()
         if key not in _OF_ONE_NODE
-        and key.startswith(_PROVIDERS)
+        and (key in _SYSTEM or domain_of(key) in domains)
         and all(node.metadata.labels.get(key) == value for node in nodes)
     }
     offerings = {

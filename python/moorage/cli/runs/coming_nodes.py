@@ -50,7 +50,7 @@ class ComingNodes(NamedTuple):
     ignored : tuple of str
         Kinds in the input that are not simulated.
     notes : tuple of str
-        About where the node groups come from.
+        What is not known that pools ask for, and about where the node groups come from.
     """
 
     growth: Growth
@@ -182,13 +182,13 @@ class Grown(NamedTuple):
         yield from self.gaps()
 
     def gaps(self) -> Iterator[str]:
-        """Yield which pools and groups can get no node, and what is not simulated."""
+        """Yield which pools and groups can get no node, and what is not known or simulated."""
+        yield from self.coming.notes
         if self.up.waiting and self.coming.types is None:
             for pool in self.up.pools:
                 yield f"NodePool {pool} has no instance types: give them with --instance-types FILE"
         for name, label in self.unknown.items():
             yield f"node group {name}: no node has {label}, and it has no template, so it can get none"
-        yield from self.coming.notes
         if self.coming.ignored:
             yield f"not simulated: {', '.join(self.coming.ignored)}"
 

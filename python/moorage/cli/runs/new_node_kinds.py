@@ -85,6 +85,7 @@ def kinds_of_new_nodes(scheduler: Scheduler, pods: Sequence[tuple[Pod, int]], gr
     made = pool_templates(pools, types, asked, scheduler.cache.state.classes.gates)
     found = NewNodeKinds(made.nodes, made.prices, made.types, made.tried)
     found.notes += [f"{types.source[:1].upper()}{types.source[1:]}."] if types.source else []
+    found.notes += [f"{text}." for text in types.notes]
     found.notes += foreign_zones(nodes, types.every())
     if growth.groups is not None:
         scaler = GroupScaler(scheduler, growth, growth.groups)

@@ -18,6 +18,7 @@ from moorage.autoscaling.instance_types.instance_type import InstanceType, Offer
 from moorage.autoscaling.instance_types.labels import CAPACITY_TYPE, INSTANCE_TYPE, RESERVED, ZONE
 from moorage.autoscaling.karpenter.requirements.requirement import EXCLUDING, Requirement, bits
 from moorage.autoscaling.karpenter.requirements.requirement_set import RequirementSet, Vocabulary
+from moorage.autoscaling.providers.registrations import domain_of
 from moorage.objects import NodeSelectorRequirement
 
 
@@ -37,12 +38,15 @@ class KnownType:
     ----------
     groups : list
         Allocatable amounts, and the available offerings that have them; the first are those of the type.
+    unknown : frozenset of str
+        Labels of its provider of which it is not known whether the type has them.
     """
 
     type: InstanceType
     requirements: RequirementSet
     offerings: list[KnownOffering]
     groups: list[tuple[dict[str, int], list[KnownOffering]]]
+    unknown: frozenset[str]
 
     @property
     def name(self) -> str:
@@ -54,7 +58,11 @@ OfferingSets = dict[tuple[str, str, str, tuple[NodeSelectorRequirement, ...]], R
 
 
 def known_type(of: InstanceType, vocabulary: Vocabulary, sets: OfferingSets) -> KnownType:
-    """Read an instance type; what its offerings name but not itself, it has in all of theirs."""
+    """Read an instance type; what its offerings name but not itself, it has in all of theirs.
+
+    A type that has labels below a domain of its provider lacks the others below it. If it has none, they are
+    unknown.
+    """
     make = vocabulary.requirement
     reservation_id = vocabulary.registration.reservation_labels[0]
     own = [make(one.key, one.operator, one.values) for one in of.requirements]
@@ -86,7 +94,12 @@ def known_type(of: InstanceType, vocabulary: Vocabulary, sets: OfferingSets) -> 
         ({name: amount.nanos() for name, amount in of.allocatable(dict(override)).items()}, members)
         for override, members in groups.items()
     ]
-    return KnownType(of, vocabulary.set_of(own), offerings, allocatable)
+    named = {one.key.name for one in own}.union(*[one.requirements.by_key for one in offerings])
+    others = vocabulary.registration.of_types - named
+    shown = {domain_of(key) for key in named if key != reservation_id}
+    own += [make(key, "DoesNotExist") for key in others if domain_of(key) in shown]
+    unknown = frozenset(key for key in others if domain_of(key) not in shown)
+    return KnownType(of, vocabulary.set_of(own), offerings, allocatable, unknown)
 
 
 class Thresholds:
@@ -141,6 +154,10 @@ class TypeColumns:
                 named, masks = self._by_key.setdefault(name, (0, {}))
                 masks[requirement] = masks.get(requirement, 0) | 1 << place
                 self._by_key[name] = named | 1 << place, masks
+        self._unknown = dict[str, int]()
+        for place, one in enumerate(types):
+            for name in one.unknown:
+                self._unknown[name] = self._unknown.get(name, 0) | 1 << place
         self._read_groups(types)
         self._meeting: dict[Requirement, int] = {}
         self._compatible: dict[RequirementSet, int] = {}
@@ -170,13 +187,15 @@ class TypeColumns:
         return found
 
     def compatible(self, requirements: RequirementSet) -> int:
-        """Types whose labels can meet requirements; labels that only one side names do not matter."""
+        """Types whose labels can meet requirements; labels that only one side names do not matter. Those of
+        which it is not known whether a type has them are never met."""
         found = self._compatible.get(requirements)
         if found is None:
             found = self.all
             for name, requirement in requirements.by_key.items():
                 if name in self._by_key:
                     found &= self._meets(name, requirement)
+                found &= ~self._unknown.get(name, 0)
             self._compatible[requirements] = found
         return found
 

@@ -72,9 +72,13 @@ def has_node_class(pool: NodePool) -> bool:
 
 
 def aws_types(
-    asked: Asked, pools: Sequence[NodePool], made: Iterable[EC2NodeClass], nodes: Sequence[Node]
+    asked: Asked,
+    pools: Sequence[NodePool],
+    made: Iterable[EC2NodeClass],
+    nodes: Sequence[Node],
+    volumes: frozenset[str],
 ) -> AwsTypes:
-    """Return the types of pools with EC2NodeClasses.
+    """Return the types of pools with EC2NodeClasses, where volumes are in some zones.
 
     Raises
     ------
@@ -82,7 +86,8 @@ def aws_types(
         The region is not known, or a node class is not as it should be.
     """
     given = {one.name: NodeClass.of(one) for one in made}
-    region = asked.region or _region(pools, given.values(), nodes)
+    there = _zones_of(nodes) | volumes
+    region = asked.region or _region(pools, given.values(), there)
     notes, by_class = list[str](), dict[str, list[NodePool]]()
     for pool in pools:
         by_class.setdefault(pool.spec.template.spec.node_class_ref.name, []).append(pool)
@@ -94,11 +99,11 @@ def aws_types(
         if name not in given:
             notes.append(f"EC2NodeClass {name} is not in the input: AL2023 is assumed")
         if not node_class.zone_ids:
-            zones, why = _zones(asked, region, of_class, nodes)
+            zones, why = _zones(asked, region, there | _asked_zones(of_class), nodes)
             node_class = node_class.within(zones)
             notes.append(f"zones of EC2NodeClass {name}, {why}: {examples(sorted(zones), 6)}")
         classes[name] = node_class
-    every = {one for one in _zones_of(nodes) if region_of(one) == region}
+    every = {one for one in there if region_of(one) == region}
     every |= {zone for one in classes.values() for zone in one.zone_ids}
     by_pool = dict[str, Sequence[InstanceType]]()
     for name, of_class in by_class.items():
@@ -131,9 +136,9 @@ def _asked_zones(pools: Iterable[NodePool]) -> set[str]:
     }
 
 
-def _region(pools: Sequence[NodePool], classes: Iterable[NodeClass], nodes: Sequence[Node]) -> str:
-    """The region of a cluster: of the zones of its node classes, nodes and pools."""
-    zones = {zone for one in classes for zone in one.zone_ids} | _zones_of(nodes) | _asked_zones(pools)
+def _region(pools: Sequence[NodePool], classes: Iterable[NodeClass], there: set[str]) -> str:
+    """The region of a cluster: of the zones of its node classes, nodes, volumes and pools."""
+    zones = {zone for one in classes for zone in one.zone_ids} | there | _asked_zones(pools)
     regions = sorted({*map(region_of, zones)} - {""})
     if len(regions) == 1:
         return regions[0]
@@ -143,13 +148,13 @@ def _region(pools: Sequence[NodePool], classes: Iterable[NodeClass], nodes: Sequ
 
 
 def _zones(
-    asked: Asked, region: str, pools: Sequence[NodePool], nodes: Sequence[Node]
+    asked: Asked, region: str, named: set[str], nodes: Sequence[Node]
 ) -> tuple[Mapping[str, str], str]:
     """The zones of a node class without subnets, with their IDs where nodes show them, and why these."""
     if asked.zones:
         zones, why = {*asked.zones}, "given"
     else:
-        zones, why = _zones_of(nodes) | _asked_zones(pools), "of nodes and pools"
+        zones, why = {*named}, "of nodes, volumes and pools"
     zones = {zone for zone in zones if region_of(zone) == region}
     if not zones:
         zones, why = {f"{region}{letter}" for letter in _ASSUMED}, "assumed"

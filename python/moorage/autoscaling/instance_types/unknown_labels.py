@@ -1,0 +1,54 @@
+"""What pools ask for that no known type has: it is told, and never taken to match or to be there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from difflib import get_close_matches
+
+from moorage.autoscaling.providers.registrations import CORE, registration_of
+from moorage.objects import NodePool
+
+from .instance_type import InstanceType
+from .labels import INSTANCE_TYPE
+
+_LIKENESS = 0.85
+"""From which ratio on two labels are so alike that one may be a misspelling of the other."""
+
+
+def named_labels(types: Iterable[InstanceType]) -> frozenset[str]:
+    """Return the labels that types and their offerings name: their provider knows them."""
+    return frozenset(
+        requirement.key
+        for one in types
+        for requirements in (one.requirements, *{each.requirements for each in one.offerings})
+        for requirement in requirements
+    )
+
+
+def unknown_names(pool: NodePool, types: Sequence[InstanceType]) -> tuple[int, int]:
+    """Return how many of the types that a pool allows by name are known, and how many it names."""
+    names = {
+        value
+        for one in pool.spec.template.spec.requirements or ()
+        if (CORE.key(one.key), one.operator) == (INSTANCE_TYPE, "In")
+        for value in one.values
+    }
+    return len(names & {one.name for one in types}), len(names)
+
+
+def unknown_labels(pool: NodePool, types: Sequence[InstanceType]) -> Iterator[str]:
+    """Yield what is wrong with the labels that a pool requires: unknown to its types, or misspelt."""
+    own = registration_of([pool])
+    known = CORE | own
+    has = named_labels(types)
+    for one in pool.spec.template.spec.requirements or ():
+        key = known.key(one.key)
+        about = f"NodePool {pool.name} asks for {key}"
+        like = get_close_matches(key, sorted(known.known - {key}), 1, _LIKENESS)
+        hint = f'; did you mean "{like[0]}"?' if like else ""
+        if known.restricts(key):
+            yield f"{about}, which is no label of its provider, so it makes no node{hint}"
+        elif key in own.of_types and key not in has and types:
+            yield f"{about}, which no known type has, so it makes no node here"
+        elif key not in known.known and like:
+            yield f"{about}, a label of its own{hint}"

@@ -37,12 +37,13 @@ def unknown_names(pool: NodePool, types: Sequence[InstanceType]) -> tuple[int, i
 
 
 def unknown_labels(pool: NodePool, types: Sequence[InstanceType]) -> Iterator[str]:
-    """Yield what is wrong with the labels that a pool requires: unknown to its types, or misspelt."""
+    """Yield what is wrong with the labels that a pool has or requires: unknown to its types, or misspelt."""
     own = registration_of([pool])
     known = CORE | own
     has = named_labels(types)
-    for one in pool.spec.template.spec.requirements or ():
-        key = known.key(one.key)
+    template = pool.spec.template
+    asked = [*template.metadata.labels, *(one.key for one in template.spec.requirements or ())]
+    for key in dict.fromkeys(map(known.key, asked)):
         about = f"NodePool {pool.name} asks for {key}"
         like = get_close_matches(key, sorted(known.known - {key}), 1, _LIKENESS)
         hint = f'; did you mean "{like[0]}"?' if like else ""

@@ -42,6 +42,8 @@ class Registration:
     domains : frozenset of str
         Domains of the labels that say what an instance type is. Where no known label of a type is below
         such a domain, it is unknown whether it has one.
+    labels : mapping of str to str
+        What every node of the provider has.
     """
 
     well_known: frozenset[str] = frozenset()
@@ -50,6 +52,7 @@ class Registration:
     normalized: Mapping[str, str] = field(default_factory=dict)
     reservation_labels: tuple[str, ...] = ()
     domains: frozenset[str] = frozenset()
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     def __or__(self, other: Registration) -> Registration:
         return Registration(
@@ -59,6 +62,7 @@ class Registration:
             {**self.normalized, **other.normalized},
             other.reservation_labels or self.reservation_labels,
             self.domains | other.domains,
+            {**self.labels, **other.labels},
         )
 
     def key(self, name: str) -> str:
@@ -79,7 +83,7 @@ class Registration:
     @property
     def of_types(self) -> frozenset[str]:
         """The labels that say what an instance type is."""
-        return frozenset(key for key in self.known if domain_of(key) in self.domains)
+        return frozenset(key for key in self.known if domain_of(key) in self.domains) - self.labels.keys()
 
 
 NOTHING = Registration()
@@ -138,11 +142,12 @@ EKS = Registration(
     frozenset(
         {
             *(f"{_EKS}/instance-{name}" for name in _AWS_INSTANCE if not name.startswith("accelerator-")),
-            *(ZONE_ID, f"{_EKS}/compute-type", f"{_EKS}/nodeclass"),
+            *(ZONE_ID, f"{_EKS}/compute-type"),
         }
     ),
     normalized={"topology.ebs.csi.eks.amazonaws.com/zone": ZONE},
     domains=frozenset({_EKS, domain_of(ZONE_ID)}),
+    labels={f"{_EKS}/compute-type": "auto"},
 )
 """EKS Auto Mode, as its documentation and the labels of its nodes show it: its code is not public."""
 _AZURE, _AKS = "karpenter.azure.com", "kubernetes.azure.com"

@@ -157,6 +157,7 @@ def claim_template(
     spec = pool.spec.template.spec
     node_class = spec.node_class_ref
     labels = {
+        **registration_of([pool]).labels,
         **pool.spec.template.metadata.labels,
         POOL: pool.name,
         f"{node_class.group}/{node_class.kind.lower()}": node_class.name,

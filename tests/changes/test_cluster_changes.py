@@ -515,13 +515,18 @@ def test_pods_that_a_stateful_set_has_yet_to_create() -> None:
     assert mo.Scheduler(ObjectStore()).awaited_pods() == []
 
 
-def test_controllers_proceed_while_there_are_new_claims() -> None:
+def test_controllers_proceed_while_claims_can_be_bound() -> None:
     disk = {"metadata": {"name": "disk"}, "spec": {"resources": {"requests": {"storage": "1Gi"}}}}
+    disk["spec"] |= {"accessModes": ["ReadWriteOnce"], "storageClassName": ""}
+    spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/disk"}}
+    volume = make("PersistentVolume", "v", spec)
     one = mo.Scheduler(build_cluster([machine("a"), replicas("StatefulSet", "web", 1)]))
     one.client.create(replicas("StatefulSet", "db", 1, volumeClaimTemplates=[disk]))
     one.sync()
-    assert one.let_controllers_proceed(), "a claim is new"
-    assert not one.let_controllers_proceed(), "it is not new any more"
+    assert not one.let_controllers_proceed(), "there is no volume for its claim"
+    one.client.create(volume)
+    assert one.let_controllers_proceed(), "the claim is bound"
+    assert not one.let_controllers_proceed(), "nothing is left to do"
 
 
 def test_over_a_store_of_others() -> None:

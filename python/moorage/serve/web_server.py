@@ -168,10 +168,8 @@ class WebServer:
         """Answer a path of `STATE`."""
         if request.path == "/metrics":
             return Reply(200, self.metrics(), METRICS)
-        checks = self.ready if request.path == "/readyz" else self.alive
-        status, text = health_answer(
-            request.path[1:], checks, parse_qs(request.query, keep_blank_values=True)
-        )
+        name, query = request.path[1:], parse_qs(request.query, keep_blank_values=True)
+        status, text = health_answer(name, self.ready if name == "readyz" else self.alive, query)
         return Reply(status, text.encode())
 
     async def respond(self, request: Request, scope: Message, receive: Receive, send: Send) -> None:

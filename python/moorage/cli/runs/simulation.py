@@ -326,9 +326,7 @@ class Simulation:
         victims = tuple(self._victims.get(key, ()))
         why = f"preempted {', '.join(victims)}" if victims else ""
         if node := result.placements.get(key):
-            error = self._multi_attach_error(pod, node)
-            status = NOT_STARTED if error else PLACED
-            return Outcome(pod, workload, status, node, error or why, victims=victims)
+            return self._on_node(pod, workload, node, why, victims)
         if node := result.waiting.get(key) or result.binding.get(key):
             return Outcome(pod, workload, WAITING, node, "waiting on permit", victims=victims)
         if failure := result.unschedulable.get(key):
@@ -338,8 +336,7 @@ class Simulation:
         if key in self.kept:
             return Outcome(pod, workload, KEPT, pod.spec.node_name, self.kept[key])
         if key in self.preparation.placed and self.exists(pod):  # also under the name of an evicted one
-            error = self._multi_attach_error(pod, pod.spec.node_name)
-            return Outcome(pod, workload, NOT_STARTED if error else PLACED, pod.spec.node_name, error)
+            return self._on_node(pod, workload, pod.spec.node_name)
         if why := self._eviction(key):
             replacements[workload] -= 1
             is_seen_to = replacements[workload] >= 0 or self._has_controller(pod)
@@ -350,9 +347,13 @@ class Simulation:
             return None
         return Outcome(pod, workload, problem_of(skipped), "", skip_reason(pod, skipped))
 
-    def _multi_attach_error(self, pod: Pod, node: str) -> str:
+    def _on_node(
+        self, pod: Pod, workload: Workload, node: str, why: str = "", victims: tuple[str, ...] = ()
+    ) -> Outcome:
+        """Return the outcome of a pod that has a node; a volume that is attached to another one keeps it."""
         controllers = self.scheduler.controllers
-        return "" if controllers is None else controllers.attachments.multi_attach_error(pod, node)
+        error = "" if controllers is None else controllers.attachments.multi_attach_error(pod, node)
+        return Outcome(pod, workload, NOT_STARTED if error else PLACED, node, error or why, victims=victims)
 
     def exists(self, pod: Pod) -> bool:
         """Whether a pod is there after the run."""

@@ -284,13 +284,10 @@ def _served(
 
 def _release(check: Check | None, read: ReadObjects, number: int) -> str:
     """Return the release that decides for the first objects that were read."""
-    first = Cluster(server_version=read.server_version)
-    for obj in read.objects[:number]:
-        if isinstance(obj, Node):
-            first.nodes.append(obj)
-        elif isinstance(obj, Pod):
-            first.pods.append(obj)
-    return _release_of(check, first)
+    first = read.objects[:number]
+    nodes = [obj for obj in first if isinstance(obj, Node)]
+    pods = [obj for obj in first if isinstance(obj, Pod)]
+    return _release_of(check, Cluster(nodes, pods, server_version=read.server_version))
 
 
 def _release_of(check: Check | None, cluster: Cluster) -> str:

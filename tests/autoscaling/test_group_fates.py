@@ -70,7 +70,7 @@ CASES = {
     ),
     "full": (
         [*nodes(), placed("web-1", "a"), placed("other-1", "b", "4")],
-        "NoPlaceToMovePods",
+        "NoPlaceToMovePods: default/web-1 fits on no other node (b: NodeResourcesFit: Insufficient cpu)",
         ["pod default/web-1 moves elsewhere, or ends"],
     ),
     "minimum": (

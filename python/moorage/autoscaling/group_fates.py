@@ -106,6 +106,10 @@ class _Fate:
         if self._name in down.blockers:
             pod, rule = down.blockers[self._name]
             return f"{why}: {rule} ({pod.key})"
+        if self._name in down.unplaced:
+            pod, refusals = down.unplaced[self._name]
+            where = "; ".join(f"{node}: {text}" for node, text in refusals.items())
+            return f"{why}: {pod.key} fits on no other node" + f" ({where})" * bool(where)
         if why == "NotUnderutilized":
             found = down.utilization[self._name]
             return f"{why}: {100 * found.share:.1f} % of its {found.resource} is requested"
@@ -152,6 +156,12 @@ class _Fate:
         elif reason == "ScaleDownDisabledAnnotation":
             yield without_annotation(DISABLED, "the node", (Node, self._name))
         elif reason == "NotUnderutilized":
+            ignoring = {**settings.flags, "ignoreDaemonSetsUtilization": True}
+            if not self.decide(structs.replace(settings, flags=ignoring))[0].startswith(reason):
+                yield Freeing(
+                    "set the flag ignoreDaemonSetsUtilization",
+                    lambda its: structs.replace(its, flags=ignoring),
+                )
             share = math.ceil(float(text.partition(" ")[0])) / 100
             if share <= 1:
                 raised = structs.replace(down, utilization_threshold=share)

@@ -9,7 +9,8 @@ from msgspec import structs
 
 from moorage.explain.constraints.lowering import whole
 from moorage.framework.plugin.amounts import asked_by
-from moorage.objects import Pod, Quantity
+from moorage.objects import PersistentVolume, PersistentVolumeClaim, Pod, Quantity
+from moorage.objects.model.node import ZONE
 from moorage.scheduler import PodScheduler
 
 from .cluster_autoscaler import ScaleUpResult
@@ -75,7 +76,43 @@ class _Tries:
                 both = self._of_pod(template, larger)
                 yield from (one._replace(change=f"{text}, and {one.change}") for one in both)
         else:
+            yield from self._of_template(template)
             yield from self._of_pod(template, self._settings)
+
+    def _of_template(self, template: Template) -> Iterator[Remedy]:
+        """Try labels that the pod asks for and that the template of an empty group lacks, as those that
+        a driver or a kubelet gives real nodes."""
+        if template.like or self.group.template is None:
+            return
+        node = self.group.template
+        labels, added = node.metadata.labels, dict[str, str]()
+        for key, values in self._asked_labels():
+            if key not in labels and key not in added:
+                zone = labels.get(ZONE, "")
+                added[key] = zone if zone in values else values[0]
+        if not added:
+            return
+        labelled = structs.replace(node, metadata=structs.replace(node.metadata, labels=labels | added))
+        group = structs.replace(self.group, template=labelled)
+        text = ", ".join(f"{key}={value}" for key, value in added.items())
+        settings = structs.replace(self._settings, node_groups=[group])
+        yield from self._tried(f"give its template the label {text}", self._pod, settings)
+
+    def _asked_labels(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """Yield the labels that the pod asks for itself or by its volumes, with the values that suit it."""
+        yield from ((key, (value,)) for key, value in (self._pod.spec.node_selector or {}).items())
+        affinity = self._pod.spec.affinity
+        selectors = [affinity.node_affinity.required if affinity and affinity.node_affinity else None]
+        client = self._scheduler.client
+        claims = {one.key: one.spec.volume_name for one in client.list(PersistentVolumeClaim)[0]}
+        volumes = {one.name: one.spec.node_affinity for one in client.list(PersistentVolume)[0]}
+        for volume in self._pod.spec.volumes:
+            if needs := volumes.get(claims.get(self._pod.claim_key(volume) or "", "")):
+                selectors.append(needs.required)
+        for selector in filter(None, selectors):
+            for each in selector.node_selector_terms[0].match_expressions:
+                if each.operator == "In" and each.values:
+                    yield each.key, tuple(each.values)
 
     @property
     def _is_full(self) -> bool:

@@ -277,9 +277,10 @@ class GroupScaler:
         copies, objects, serials = NodeCopies(client), list[Object](), dict[str, int]()
         for name, number in new.items():
             group, template = self.groups[name], templates[name]
-            like = there.get(template.like)
+            first_like = there.get(template.like)
+            likes = [first_like] * number if first_like is None else self._in_zones(name, first_like, number)
             price = self.price(group, template.node)
-            for _ in range(number):
+            for like in likes:
                 fresh = new_name(serials, name, group.node_name, taken.__contains__)
                 taken.add(fresh)
                 node = _new_node(copies, like, template, group, fresh)
@@ -289,6 +290,23 @@ class GroupScaler:
                 kind, zone, sold = (labels.get(key, "") for key in (INSTANCE_TYPE, ZONE, CAPACITY_TYPE))
                 made[fresh] = NewNode(fresh, name, kind, zone, sold, price, turn, by=CLUSTER_AUTOSCALER)
         return made, create(self._scheduler, objects)
+
+    def _in_zones(self, group: str, like: Node, number: int) -> list[Node | None]:
+        """Return the nodes that new ones are like. The cloud keeps the zones of a group in balance: each node
+        comes to the zone with the fewest of its nodes, whichever zone cluster-autoscaler reckons with."""
+        group_of, likes = self.group_of(), {like.metadata.labels.get(ZONE, ""): like}
+        sizes = Counter[str]()
+        for node in self._scheduler.client.list(Node)[0]:
+            if group_of.get(node.name) == group:
+                zone = node.metadata.labels.get(ZONE, "")
+                likes.setdefault(zone, node)
+                sizes[zone] += 1
+        turns = list[Node | None]()
+        for _ in range(number):
+            zone = min(likes, key=lambda one: sizes[one])
+            sizes[zone] += 1
+            turns.append(likes[zone])
+        return turns
 
     def price(self, group: NodeGroup, node: Node) -> float | None:
         """Return the price of a node of a group: its own, or that of its instance type."""

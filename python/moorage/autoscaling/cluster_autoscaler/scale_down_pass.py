@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, compress, islice
 
 import numpy as np
 from msgspec.structs import replace
@@ -24,6 +24,8 @@ from .pods_to_help import place_pods
 from .quotas import Quotas
 
 DISABLED = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
+MOST_REFUSALS = 3
+"""On how many nodes it is noted why a pod that has no other place does not fit."""
 DELETION_TIME = 300.0
 """Seconds after which a node that was to be deleted is looked at again."""
 
@@ -53,6 +55,8 @@ class ScaleDownResult:
         Why a node stays, by upstream's name.
     blockers : dict of str to (Pod, str)
         The pod that keeps a node, and the name of the rule.
+    unplaced : dict of str to (Pod, dict of str to str)
+        The first pod of a node that fits on no other one, and which filter refuses it on some of them.
     deleted : dict of str to list of Pod
         Nodes that leave now, with the pods that are evicted.
     drained : set of str
@@ -67,6 +71,7 @@ class ScaleDownResult:
     reasons: dict[str, str] = field(default_factory=dict)
     blockers: dict[str, tuple[Pod, str]] = field(default_factory=dict)
     utilization: dict[str, Utilization] = field(default_factory=dict)
+    unplaced: dict[str, tuple[Pod, dict[str, str]]] = field(default_factory=dict)
     deleted: dict[str, list[Pod]] = field(default_factory=dict)
     drained: set[str] = field(default_factory=set)
     is_cut: bool = False
@@ -222,9 +227,18 @@ class ScaleDownPass:
         moved = [replace(pod, spec=replace(pod.spec, node_name="")) for pod in pods]
         placed = place_pods(snapshot, moved, self.states.memory.move_hints, np.array(accepted, bool), True)
         if len(placed) < len(moved):
+            self.result.unplaced[name] = moved[len(placed)], self._why_not(moved[len(placed)], accepted)
             return False
         snapshot.remove(name)
         return True
+
+    def _why_not(self, pod: Pod, accepted: Sequence[bool]) -> dict[str, str]:
+        """Which filter refuses a pod on the first few nodes that could take it, and why."""
+        found = dict[str, str]()
+        for name in islice(compress(self.snapshot.nodes, accepted), MOST_REFUSALS):
+            if (status := self.snapshot.why_not(pod, name)) is not None:
+                found[name] = f"{status.plugin}: {', '.join(status.reasons)}"
+        return found
 
     # ---- who leaves now ------------------------------------------------------------------------------------
 

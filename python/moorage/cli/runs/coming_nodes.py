@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from moorage.autoscaling import Growth, InstanceType, ScaleUp
 from moorage.autoscaling.group_refusals import group_refusals
 from moorage.autoscaling.group_settings import group_by_node
+from moorage.autoscaling.instance_types.labels import ZONE
 from moorage.autoscaling.node_prices import NodesPrice, prices_by
 from moorage.autoscaling.pool_refusals import pool_refusals
 from moorage.autoscaling.scale_up_answer import (
@@ -75,13 +76,21 @@ class ComingNodes(NamedTuple):
         before = self._price_of(nodes)
         up = grow(scheduler, self.growth, result, run)
         groups = self.growth.groups.node_groups if self.growth.groups is not None else []
-        known = {*group_by_node(groups, nodes).values()}
+        group_of = group_by_node(groups, nodes)
+        known = {*group_of.values()}
         unknown = {
             one.name: f"the label {one.label}" if one.label else "a provider's label with its name"
             for one in groups
             if one.template is None and one.name not in known
         }
-        return Grown(up, self, waited + bool(up.waiting), before, unknown)
+        zones: dict[str, dict[str, None]] = {
+            name: {} for name in sorted(known if up.waiting else {one.pool for one in up.nodes})
+        }
+        for node in nodes:
+            if (zone := node.metadata.labels.get(ZONE)) and (group := group_of.get(node.name)) in zones:
+                zones[group][zone] = None
+        spans = {group: [*its] for group, its in zones.items() if len(its) > 1}
+        return Grown(up, self, waited + bool(up.waiting), before, unknown, spans)
 
     def _price_of(self, nodes: Sequence[Node]) -> NodesPrice | None:
         """What nodes cost, by their groups or else their types; None if none has a price."""
@@ -144,6 +153,8 @@ class Grown(NamedTuple):
         Of the nodes before.
     unknown : mapping of str to str
         Node groups of which there is neither a node nor a template, with the label that a node would have.
+    zones : mapping of str to list of str
+        Node groups that have nodes in several zones, and could get some.
     """
 
     up: ScaleUp
@@ -151,6 +162,7 @@ class Grown(NamedTuple):
     waited: int
     before: NodesPrice | None
     unknown: Mapping[str, str] = MappingProxyType({})
+    zones: Mapping[str, list[str]] = MappingProxyType({})
 
     @property
     def reasons(self) -> dict[str, str]:
@@ -189,6 +201,11 @@ class Grown(NamedTuple):
                 yield f"NodePool {pool} has no instance types: give them with --instance-types FILE"
         for name, label in self.unknown.items():
             yield f"node group {name}: no node has {label}, and it has no template, so it can get none"
+        for name, zones in self.zones.items():
+            yield (
+                f"node group {name} has nodes in {examples(zones, 5)}: cluster-autoscaler takes all to "
+                "be like one of them, and the cloud chooses the zone of a new one, here that with the fewest"
+            )
         if self.coming.ignored:
             yield f"not simulated: {', '.join(self.coming.ignored)}"
 

@@ -27,7 +27,9 @@ def write_cluster(scheduler: SchedulerParts, store: ObjectStore, cluster: Cluste
         scheduler.controllers.start()
     _complete(scheduler, store, in_turn, turns)
     if scheduler.controllers is not None:
-        scheduler.controllers.end_back_off()
+        known = {f"{obj.kind} {obj.key}" for obj in cluster.others if obj.metadata.uid}
+        control = scheduler.controllers.control  # without any UID, nothing tells what came with a change
+        control.begin_back_off(known or control.refusals)
 
 
 def join_cluster(scheduler: SchedulerParts, cluster: Cluster) -> None:

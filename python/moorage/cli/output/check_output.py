@@ -192,7 +192,7 @@ def _changes(removed: Iterable[Removed], names_all: bool) -> Iterator[str]:
         names = [pod.name for pod in one.pods]
         pods = "1 pod" if len(names) == 1 else f"{len(names) or 'no'} pods"
         if not one.is_rollout:
-            what = f"{pods} removed"
+            what = f"places {one.placed} and removes {pods}" if one.placed else f"{pods} removed"
         elif one.placed or names:
             what = f"a rollout places {one.placed or 'none'} and removes {pods}"
         else:

@@ -69,7 +69,8 @@ def _later_evictions(scheduler: Scheduler) -> Iterator[str]:
             leaving.setdefault(max(0, seconds), []).append(pod.key)
     for seconds, keys in sorted(leaving.items()):
         pods_leave = number_of(len(keys), "pod leaves its node", "pods leave their nodes")
-        yield f"{pods_leave} only after {seconds} s, by tolerationSeconds: {examples(keys, _MOST)}"
+        when = f"only after {seconds} s" if seconds else "at once"
+        yield f"{pods_leave} {when}, by tolerationSeconds: {examples(keys, _MOST)}"
 
 
 def _contended_quotas(simulation: Simulation) -> Iterator[str]:
@@ -113,7 +114,7 @@ class Attempts(Policy):
     def depend_on_times(self, removed: Sequence[Removed]) -> bool:
         """Whether the answer may depend on how long pods take: pods of two workloads were replaced, and a pod
         waited for room."""
-        return self.has_failed and sum(one.is_rollout and bool(one.pods) for one in removed) > 1
+        return self.has_failed and sum(bool(one.placed and one.pods) for one in removed) > 1
 
 
 def differing_times(

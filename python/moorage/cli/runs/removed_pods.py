@@ -60,12 +60,13 @@ def removed_pods(simulation: Simulation, listed: Sequence[Pod]) -> list[Removed]
         if pod.spec.node_name and not is_evicted and not simulation.exists(pod):
             gone.setdefault(workloads.of(pod), []).append(pod)
     rolling = {one.workload: one for one in beginning.rollouts(scheduler) if _has_old_pods(one)}
-    made = set(map(workloads.of, changed.new))
+    made = {(workloads.of(pod), _version(pod)) for pod in changed.new}
     placed = Counter(workloads.of(pod) for pod in changed.new if pod.spec.node_name)
     found = []
     for workload, pods in gone.items():
         unfinished = rolling.pop(f"{workload.kind} {workload.namespace}/{workload.name}", None)
-        is_rollout = workload in made or unfinished is not None
+        kept = {(workload, _version(pod)) for pod in pods}
+        is_rollout = unfinished is not None or any(one[0] == workload for one in made - kept)
         found.append(Removed(workload, pods, placed[workload], is_rollout, unfinished))
     for name, one in rolling.items():
         kind, _, key = name.partition(" ")
@@ -73,6 +74,12 @@ def removed_pods(simulation: Simulation, listed: Sequence[Pod]) -> list[Removed]
         workload = Workload(namespace, kind, name)
         found.append(Removed(workload, [], placed[workload], True, one))
     return found
+
+
+def _version(pod: Pod) -> tuple[str, str]:
+    """What the pods of one template share: their ReplicaSet, or the revision that their label names."""
+    owner = pod.metadata.controller()
+    return "" if owner is None else owner.name, pod.metadata.labels.get("controller-revision-hash", "")
 
 
 def _has_old_pods(rollout: Rollout) -> bool:

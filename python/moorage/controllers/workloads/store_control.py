@@ -103,6 +103,11 @@ class StoreControl:
         names = self.refusals.keys() - self.backing_off
         return self._named(names) if names and self._has_changed_since(self._read) else []
 
+    def begin_back_off(self, known: Container[str]) -> None:
+        """Let those refused workloads back off that are known from before, as ``Kind namespace/name``."""
+        self.backing_off = frozenset(name for name in self.refusals if name in known)
+        self._backed_off = self.client.changes
+
     def end_back_off(self) -> list[tuple[str, str]]:
         """Return kind and ``namespace/name`` of the workloads that back off, if something that admission
         reads has changed since the last call. Whoever is refused now backs off from now on."""

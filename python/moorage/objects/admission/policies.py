@@ -13,7 +13,7 @@ from moorage.objects.model.autoscaling import VerticalPodAutoscaler
 from moorage.objects.model.meta import Object
 from moorage.objects.model.pod import Pod, PodSpec
 from moorage.objects.model.workload import CronJob, Job, PriorityClass, ReplicaSet
-from moorage.objects.read.object_defaults import priority_fields
+from moorage.objects.read.object_defaults import other_preemption_policy, priority_fields
 from moorage.objects.workloads.top_controller import Workload, Workloads
 
 from .distributions import Additions
@@ -84,7 +84,10 @@ class Policies:
         name = spec.priority_class_name
         if spec.priority is None and name and name not in self.classes:
             raise NotAdmittedError(f"no PriorityClass with name {name} was found")
-        return replace(spec, **priority_fields(spec, self.classes))
+        spec = replace(spec, **priority_fields(spec, self.classes))
+        if (refusal := other_preemption_policy(spec, self.classes)) is not None:
+            raise NotAdmittedError(refusal)
+        return spec
 
     def autoscaler_of(self, pod: Pod) -> VerticalPodAutoscaler | None:
         """Return the VerticalPodAutoscaler that sets the requests of a new pod; None for none."""

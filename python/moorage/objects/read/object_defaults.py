@@ -200,8 +200,9 @@ def _default_pod(pod: Pod, classes: PriorityClasses) -> Pod:
     known = _changes[tolerate].get(spec)
     if known is None or known[0] is not classes:
         filled = default_pod_spec(spec, classes, tolerate=tolerate)
-        if spec.priority is None and filled.priority is not None:
-            _check_preemption_policy(filled, classes)
+        is_new = spec.priority is None and filled.priority is not None
+        if is_new and (refusal := other_preemption_policy(filled, classes)) is not None:
+            raise InputError(refusal, path="spec.preemptionPolicy")
         known = classes, _differences(spec, filled), spec, filled
         _changes[tolerate].put(spec, known)
     if spec is known[2]:  # pods of one template without a node share their spec
@@ -288,16 +289,17 @@ def priority_fields(spec: PodSpec, classes: PriorityClasses) -> dict[str, Any]:
     return {"priority": chosen.value, "priority_class_name": name or chosen.name, "preemption_policy": policy}
 
 
-def _check_preemption_policy(spec: PodSpec, classes: PriorityClasses) -> None:
-    """Check that a pod asks for no other preemption policy than its class has (admission plugin Priority)."""
+def other_preemption_policy(spec: PodSpec, classes: PriorityClasses) -> str | None:
+    """Return why the admission plugin Priority refuses a pod: it asks for another preemption policy than its
+    class has. None if it does not."""
     own, chosen = spec.preemption_policy, classes.get(spec.priority_class_name)
     computed = (chosen and chosen.preemption_policy) or PREEMPTS
-    if own not in (None, computed):
-        text = (
-            f"the string value of PreemptionPolicy ({own}) must not be provided in pod spec; priority "
-            f"admission controller computed {computed} from the given PriorityClass name"
-        )
-        raise InputError(text, path="spec.preemptionPolicy")
+    if own in (None, computed):
+        return None
+    return (
+        f"the string value of PreemptionPolicy ({own}) must not be provided in pod spec; priority "
+        f"admission controller computed {computed} from the given PriorityClass name"
+    )
 
 
 def _priority_class(name: str, classes: PriorityClasses) -> PriorityClass | None:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from moorage.changes import cluster_changes as changes
 from moorage.changes.drain import reason_to_stay
-from moorage.errors import InputError, number_of
+from moorage.errors import InputError, first_of, number_of
 from moorage.objects import NodePool, Pod
 from moorage.objects.time_spans import parse_moment
 from moorage.scheduler import PodScheduler, ScheduleResult
@@ -23,6 +23,7 @@ from moorage.tables import Table, Tabular
 
 from .assumed_claims import assume_claims
 from .instance_types.labels import POOL
+from .instance_types.shortages import refuse_unoffered
 from .karpenter.claims.catalogue import Catalogue
 from .karpenter.cluster_view import ClusterView
 from .karpenter.disruption.candidates import price_of
@@ -120,6 +121,10 @@ class Consolidation(Tabular):
         Where nothing goes at once: the nodes on which pods came or went less than consolidateAfter ago.
     begins : str
         When that is over for all of them, and the steps begin; "" where they begin at once.
+    settings : str
+        What it rests on besides Karpenter's defaults.
+    ignoring : tuple of str
+        The nodes that would go next if preferred terms of pods were ignored.
     """
 
     steps: tuple[RemovalStep, ...]
@@ -134,6 +139,8 @@ class Consolidation(Tabular):
     draws: tuple[Draw, ...] = ()
     young: tuple[str, ...] = ()
     begins: str = ""
+    settings: str = ""
+    ignoring: tuple[str, ...] = ()
 
     @property
     def waiting(self) -> tuple[WaitingPod, ...]:
@@ -145,7 +152,7 @@ class Consolidation(Tabular):
         gone = sum(len(step.nodes) for step in self.steps)
         moved = sum(step.moved for step in self.steps)
         commands = number_of(len(self.steps), "command", "commands")
-        first = f"Karpenter {self.karpenter_version}: "
+        first = f"Karpenter {self.karpenter_version}{self.settings}: "
         if self.young:
             young = number_of(len(self.young), "node", "nodes")
             first += f"nothing goes now, as pods of {young} came or went less than consolidateAfter ago; "
@@ -163,6 +170,11 @@ class Consolidation(Tabular):
     def _remarks(self) -> Iterator[str]:
         if self.least is not None:
             yield f"no packing of these pods costs less than {self.least:.2f} $/h ({LEFT_OUT})"
+        if self.ignoring:
+            yield (
+                f"with --preference-policy Ignore {first_of(self.ignoring, 3)} would go, too: "
+                "preferred terms of pods count as required (Karpenter's PREFERENCE_POLICY)"
+            )
         for one in self.waiting[:5]:
             yield f"{one.pod} waits: {one.reason}"
         for number, step in enumerate(self.steps, 1):
@@ -208,6 +220,7 @@ class Consolidation(Tabular):
             "complete": self.complete,
             "youngNodes": list(self.young),
             "begins": self.begins or None,
+            "goneWithoutPreferences": list(self.ignoring),
             "steps": [step.to_dict() for step in self.steps],
             "stays": [one._asdict() for one in self.stays],
             "draws": [one._asdict() | {"after": one.after._asdict()} for one in self.draws],
@@ -244,6 +257,7 @@ def consolidate(
         before = _prices(first)
         nodes = [state.node for state in first.states if state.node is not None]
         notes += (f"{rounds.source[:1].upper()}{rounds.source[1:]}.",) if rounds.source else ()
+        refuse_unoffered(first.options.unavailable, chain.from_iterable(first.situation.types.values()))
         notes += tuple(foreign_zones(nodes, chain.from_iterable(first.situation.types.values())))
         results, over = rounds.results(), rounds.young()
         if results[-1].command is not None:
@@ -272,7 +286,20 @@ def consolidate(
             growth.seed,
             young=tuple(over),
             begins=timestamp(math.ceil(max(over.values()))) if over else "",
+            settings=view.options.text,
+            ignoring=_gone_without_preferences(view) if results[-1].command is None else (),
         )
+
+
+def _gone_without_preferences(view: ClusterView) -> tuple[str, ...]:
+    """The nodes of the next command if Karpenter ignored preferences; none if nothing changes."""
+    if view.options.ignores_preferences:
+        return ()
+    disruption = Disruption(view.with_options(replace(view.options, ignores_preferences=True)))
+    for method in METHODS:
+        if (command := disruption.play(method).command) is not None:
+            return tuple([one.state.node.name for one in command.candidates if one.state.node])
+    return ()
 
 
 def _prices(view: ClusterView) -> NodesPrice:

@@ -263,6 +263,11 @@ def _proposals(view: ClusterView, name: str, message: str) -> Iterator[Freeing]:
         text = f"the budgets of NodePool {pool} allow a node"
         yield Freeing(text, _with_disruption(budgets=(Budget(nodes="100%"),)), about_pool)
     elif message.startswith(("Not all pods would schedule", *_NEEDED)):
+        if not view.options.ignores_preferences:
+            text = (
+                "--preference-policy Ignore (Karpenter's PREFERENCE_POLICY), as preferred terms of pods count"
+            )
+            yield Freeing(f"{text} as required", partial(replace, ignores_preferences=True))
         for pod in view.pods_of.get(state.node.name, [])[:_MOST_PODS]:
             if message.startswith(_NEEDED) or f"{pod.key} => " in message:
                 yield moved_or_ended(pod.key)

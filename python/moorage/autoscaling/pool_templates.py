@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 from typing import NamedTuple
 
@@ -56,6 +56,7 @@ def pool_templates(
     types: PoolTypes,
     pods: Iterable[Pod],
     gates: PodGates,
+    options: KarpenterOptions,
 ) -> PoolTemplates:
     """Return nodes of each pool in each of its zones, of the types that promise the lowest price for pods.
 
@@ -64,7 +65,7 @@ def pool_templates(
     found, demand = PoolTemplates(), _demand(pods, gates)
     for pool in filter(is_dynamic, pools):
         of_pool = types.by_pool.get(pool.name, ())
-        catalogue = Catalogue(KarpenterOptions(provider=types.provider))
+        catalogue = Catalogue(replace(options, provider=types.provider))
         template = claim_template(pool, catalogue, catalogue.known(of_pool), (), True)
         if isinstance(template, str):
             continue

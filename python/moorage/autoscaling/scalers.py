@@ -25,7 +25,6 @@ from .cluster_autoscaler.group_templates import STABLE, TEMPLATE_LABEL, Template
 from .cluster_autoscaler.pods_to_help import is_expendable, scale_up_delay
 from .cluster_autoscaler.scale_up_pass import first
 from .group_settings import GroupSettings, NodeGroup, flags_of, group_by_node, groups_of
-from .instance_types.instance_type import InstanceType, Offering
 from .instance_types.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
 from .instance_types.pool_types import Types
 from .karpenter.claims.claim_template import idle_pools
@@ -56,19 +55,11 @@ class Growth:
         if self.groups is not None:
             kept = [_without_template(one, label, values) for one in self.groups.node_groups]
             self = replace(self, groups=structs.replace(self.groups, node_groups=kept))
-        if self.types is None or isinstance(self.types, str):
+        if label not in (ZONE, CAPACITY_TYPE, INSTANCE_TYPE):
             return self
-        by_pool = self.types if isinstance(self.types, Mapping) else {"": self.types}
-        left = {pool: [_without(one, label, values) for one in of] for pool, of in by_pool.items()}
-        return replace(self, types=left if isinstance(self.types, Mapping) else left[""])
-
-
-def _without(kind: InstanceType, label: str, values: Collection[str]) -> InstanceType:
-    def is_left(one: Offering) -> bool:
-        labels = {ZONE: one.zone, CAPACITY_TYPE: one.capacity_type, INSTANCE_TYPE: kind.name}
-        return labels.get(label) not in values
-
-    return replace(kind, offerings=tuple(filter(is_left, kind.offerings)))
+        options = self.options or KarpenterOptions()
+        unavailable = (*options.unavailable, *(frozenset([value]) for value in values))
+        return replace(self, options=replace(options, unavailable=unavailable))
 
 
 def _without_template(group: NodeGroup, label: str, values: Collection[str]) -> NodeGroup:

@@ -191,6 +191,10 @@ class ClusterView:
         self.finisher = Finisher(options, situation.launcher)
         self._candidates: dict[str, tuple[Candidate, bool]] = {}
 
+    def with_options(self, options: KarpenterOptions) -> ClusterView:
+        """The same cluster for a Karpenter with other flags about pods and nodes, not about types."""
+        return ClusterView(self.objects, self.situation, options, self.catalogue)
+
     def types_of(self, pool: str) -> list[KnownType]:
         """The instance types of a pool."""
         return self.catalogue.known(self.situation.types.get(pool, ()))

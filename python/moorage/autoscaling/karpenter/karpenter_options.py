@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from moorage.autoscaling.instance_types.shortages import Shortage
 from moorage.autoscaling.providers.registrations import NOTHING, Registration
 from moorage.objects import TopologySpreadConstraint
 
@@ -31,6 +32,8 @@ class KarpenterOptions:
         if they had none: which types have which devices is not known.
     default_spreads : tuple of TopologySpreadConstraint
         Of ``--scheduler-config``: for pods without constraints of their own.
+    unavailable : tuple of frozenset of str
+        Offerings that cannot be launched now: their capacity type, instance type, zone, or several of these.
     most_types : int
         So many instance types a NodeClaim names.
     provider : Registration
@@ -46,6 +49,14 @@ class KarpenterOptions:
     terminate_first: bool = False
     ignore_dra_requests: bool = True
     default_spreads: tuple[TopologySpreadConstraint, ...] = ()
+    unavailable: tuple[Shortage, ...] = ()
     most_types: int = MOST_TYPES
     provider: Registration = NOTHING
     seed: int = 0
+
+    @property
+    def text(self) -> str:
+        """What else an answer rests on than Karpenter's defaults: ``; …`` for the end of a line."""
+        parts = ["preferences ignored"] * self.ignores_preferences
+        parts += ["without " + "/".join(sorted(one)) for one in self.unavailable]
+        return "".join(f"; {part}" for part in parts)

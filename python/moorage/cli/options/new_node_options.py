@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from moorage.objects import Cluster, Node, NodePool, Object
 
 OPTION, GROUPS, SIZES = "--instance-types", "--node-groups", "--group-sizes"
+UNAVAILABLE = "--unavailable"
 NOT_SIMULATED = ("ProvisioningRequest", "CapacityBuffer", "CapacityQuota", "NodeOverlay")
 """Kinds of which autoscalers make nodes, or by which they are limited."""
 
@@ -52,6 +53,23 @@ types_option = all_of(
         default=True,
         show_default=True,
         help="Karpenter's flag: whether it makes no node for a pod with resource claims.",
+    ),
+    click.option(
+        "--preference-policy",
+        "preference_policy",
+        type=click.Choice(["Respect", "Ignore"]),
+        default="Respect",
+        show_default=True,
+        help="Karpenter's flag: whether preferred terms of pods count as required as long as a node can meet "
+        "them.",
+    ),
+    click.option(
+        UNAVAILABLE,
+        "unavailable",
+        multiple=True,
+        metavar="spot|TYPE|ZONE",
+        help="What Karpenter cannot launch, as if the provider had run out of it: a capacity type, an "
+        "instance type, a zone, or several with / between (spot/m5.large); may be repeated.",
     ),
 )
 known_node_options = all_of(
@@ -117,8 +135,14 @@ def types_given(options: Mapping[str, Any]) -> Types | None:
 def karpenter_options(options: Mapping[str, Any], **flags: Any) -> KarpenterOptions:
     """Karpenter's flags, those of the options and others."""
     from moorage.autoscaling import KarpenterOptions
+    from moorage.autoscaling.instance_types.shortages import shortage_of
 
-    return KarpenterOptions(ignore_dra_requests=options["ignore_dra_requests"], **flags)
+    return KarpenterOptions(
+        ignores_preferences=options["preference_policy"] == "Ignore",
+        ignore_dra_requests=options["ignore_dra_requests"],
+        unavailable=tuple([shortage_of(one) for text in options["unavailable"] for one in text.split(",")]),
+        **flags,
+    )
 
 
 def has_pools(cluster: Cluster) -> bool:
@@ -176,7 +200,12 @@ def coming_nodes(options: Mapping[str, Any], cluster: Cluster) -> ComingNodes | 
     if not (makers and options["autoscales"]):
         no = "--no-autoscale" if draws_or_no else "this question without --autoscale"
         why = no if makers else "an input without a NodePool"
-        given = {OPTION: file is not None, "--seeds": draws > 1, "--autoscale": is_asked_to_grow()}
+        given = {
+            OPTION: file is not None,
+            UNAVAILABLE: bool(options["unavailable"]),
+            "--seeds": draws > 1,
+            "--autoscale": is_asked_to_grow(),
+        }
         for option, is_given in given.items():
             if is_given:
                 raise click.UsageError(f"{option} has no effect with {why}")
@@ -184,13 +213,16 @@ def coming_nodes(options: Mapping[str, Any], cluster: Cluster) -> ComingNodes | 
         return None
     from moorage.autoscaling import Growth
     from moorage.autoscaling.instance_types.pool_types import types_of_objects
+    from moorage.autoscaling.instance_types.shortages import refuse_unoffered
     from moorage.autoscaling.scale_up_answer import CLUSTER_AUTOSCALER, KARPENTER
     from moorage.cli.runs.coming_nodes import ComingNodes
 
     known = types_of_objects(types_given(options), cluster.nodes, cluster.others)
     sources = dict[str, str]()
     if has_pools(cluster):
-        sources[KARPENTER] = known.source or f"types of {Path(file).name}"
+        flags = karpenter_options(options)
+        refuse_unoffered(flags.unavailable, known.every())
+        sources[KARPENTER] = f"{known.source or f'types of {Path(file).name}'}{flags.text}"
     groups = node_groups(options, cluster.nodes, cluster.others)
     if groups is not None:
         sources[CLUSTER_AUTOSCALER] = groups.source

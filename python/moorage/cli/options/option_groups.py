@@ -30,7 +30,10 @@ GROUPS = {
         ),
         *("admission", "like_siblings", "form", "pairs", "cluster", "data"),
     ),
-    NEW_NODES: ("types_file", "groups_file", "group_sizes", "autoscales", "draws"),
+    NEW_NODES: (
+        *("types_file", "ignore_dra_requests", "preference_policy", "unavailable"),
+        *("groups_file", "group_sizes", "autoscales", "draws"),
+    ),
     "Scheduler": ("config", "version", "upgrade_from", "gates", "percentage", "tie_break", "seed"),
     "Output": (
         *("output", "title", "verbose", "all_namespaces", "selector", "summary_only", "annotate"),

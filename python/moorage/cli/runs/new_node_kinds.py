@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
-from moorage.autoscaling import Growth
+from moorage.autoscaling import Growth, KarpenterOptions
 from moorage.autoscaling.instance_types.labels import POOL
 from moorage.autoscaling.instance_types.pool_types import Types, types_of_objects
+from moorage.autoscaling.instance_types.shortages import refuse_unoffered
 from moorage.autoscaling.node_prices import foreign_zones, prices_by
 from moorage.autoscaling.pool_templates import PoolTemplates, pool_templates
 from moorage.autoscaling.scalers import GroupScaler
@@ -82,7 +83,9 @@ def kinds_of_new_nodes(scheduler: Scheduler, pods: Sequence[tuple[Pod, int]], gr
         growth.types, nodes, chain[Object](pools, scheduler.client.list(EC2NodeClass)[0])
     )
     asked = [pod for pod, count in pods for _ in range(count)] or [*scheduler.pods.pending.values()]
-    made = pool_templates(pools, types, asked, scheduler.cache.state.classes.gates)
+    options = growth.options or KarpenterOptions()
+    refuse_unoffered(options.unavailable, types.every())
+    made = pool_templates(pools, types, asked, scheduler.cache.state.classes.gates, options)
     found = NewNodeKinds(made.nodes, made.prices, made.types, made.tried)
     found.notes += [f"{types.source[:1].upper()}{types.source[1:]}."] if types.source else []
     found.notes += [f"{text}." for text in types.notes]

@@ -109,7 +109,17 @@ twin_options = all_of(
 )
 OF_QUESTIONS = (
     *("config", "gates", "version", "percentage", "tie_break", "seed"),
-    *("types_file", "groups_file", "group_sizes", "validate", "namespace", "admission", "like_siblings"),
+    *(
+        "types_file",
+        "preference_policy",
+        "unavailable",
+        "groups_file",
+        "group_sizes",
+        "validate",
+        "namespace",
+        "admission",
+        "like_siblings",
+    ),
 )
 """Parameters that every question gets."""
 _FILES_OF_QUESTIONS = ("config", "types_file", "groups_file")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from moorage.autoscaling.instance_types.instance_type import InstanceType
+from moorage.autoscaling.instance_types.shortages import with_shortages
 from moorage.autoscaling.karpenter.karpenter_options import KarpenterOptions
 from moorage.autoscaling.karpenter.requirements.requirement_set import Vocabulary
 
@@ -25,7 +26,8 @@ class Catalogue:
         found = []
         for one in types:
             if one not in self._types:
-                self._types[one] = known_type(one, self.vocabulary, self._offering_sets)
+                there = with_shortages(one, self.options.unavailable)
+                self._types[one] = known_type(there, self.vocabulary, self._offering_sets)
             found.append(self._types[one])
         return found
 

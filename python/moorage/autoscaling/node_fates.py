@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -17,9 +18,11 @@ from moorage.objects import Node, NodePool, Object, Pod, PodDisruptionBudget
 from moorage.objects.model.karpenter import Budget
 from moorage.objects.time_spans import parse_moment
 from moorage.scheduler import PodScheduler
+from moorage.store.clock import timestamp
 
 from .assumed_claims import assume_claims
 from .consolidation_rounds import ConsolidationRounds
+from .departure import at_time, expiry, moments
 from .karpenter.cluster_view import KINDS, ClusterObjects, ClusterView
 from .karpenter.disruption.command import Command
 from .karpenter.disruption.disrupt import DRIFT, EMPTINESS, REASONS, SINGLE, Disruption
@@ -63,6 +66,10 @@ class NodeFate:
     moves : dict of str to tuple of str
         By node, the pods that Karpenter expects there if the node goes.
     autoscaler : str
+    goes_at, then : str
+        When it goes if nothing but the time changes, and what is done with it; "" if that is not known.
+    expires : str
+        When it expires, whatever budgets say; "" for never.
     """
 
     node: str
@@ -75,6 +82,9 @@ class NodeFate:
     notes: tuple[str, ...] = ()
     moves: dict[str, tuple[str, ...]] = field(default_factory=dict)
     autoscaler: str = KARPENTER
+    goes_at: str = ""
+    then: str = ""
+    expires: str = ""
 
     def lines(self) -> Iterator[str]:
         """Yield the verdict, and what would change it."""
@@ -87,6 +97,10 @@ class NodeFate:
                 yield f"{node} would take {first_of(pods, _MOST_SHOWN)}"
             return
         yield f"{with_version(self.autoscaler)} leaves node {self.node}: {self.message}"
+        if self.goes_at:
+            yield f"not now, but from {self.goes_at} on it would {self.then} it, if nothing else changes"
+        if self.expires:
+            yield f"the node expires at {self.expires}, whatever budgets say"
         for change in self.changes:
             yield f"would help{' together' if len(self.changes) > 1 else ''}: {change}"
         if self.changes:
@@ -105,6 +119,8 @@ class NodeFate:
             "message": self.message,
             "changes": list(self.changes),
             "freed": self.freed,
+            "goesAt": self.goes_at or None,
+            "expires": self.expires or None,
             "moves": {node: list(pods) for node, pods in self.moves.items()},
         }
 
@@ -138,7 +154,13 @@ def node_fate(scheduler: PodScheduler, growth: Growth, name: str, at: str | None
     )
     then = _command(_changed(view, changes), name) if changes else None
     texts = tuple([one.text for one in changes])
-    return NodeFate(name, "", "", 0.0, stay, texts, then[1].decision if then else "", notes)
+    fate = NodeFate(name, "", "", 0.0, stay, texts, then[1].decision if then else "", notes)
+    if math.isfinite(expires := expiry(state)):
+        fate = replace(fate, expires=timestamp(math.floor(expires)))
+    for moment in moments(view, state):
+        if (later := _command(at_time(view, moment), state.name)) is not None:
+            return replace(fate, goes_at=timestamp(math.ceil(moment)), then=later[1].decision)
+    return fate
 
 
 def freed(

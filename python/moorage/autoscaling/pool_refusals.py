@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace as with_values
+from dataclasses import replace
 from typing import NamedTuple
 
 from moorage._core.base.resources import PodGates
@@ -14,7 +14,7 @@ from moorage.explain.constraints.lowering import drop_request, effective, lower,
 from moorage.explain.constraints.node_selection import finer_constraints
 from moorage.explain.constraints.taints import tolerate, toleration_of
 from moorage.framework.plugin.amounts import asked_by, offered
-from moorage.objects import Node, NodePool, Pod, Quantity, Taint
+from moorage.objects import DaemonSet, Node, NodePool, Object, Pod, Quantity, Taint
 from moorage.objects.model.karpenter import NodeClaimRequirement
 from moorage.plugins.taint_toleration import REJECTING_EFFECTS
 from moorage.scheduler import PodScheduler
@@ -31,6 +31,8 @@ from .scalers import Growth
 MOST_AMOUNTS = 3
 """How many amounts of a resource are tried, the largest that a type leaves first."""
 _NOTHING = Quantity("0")
+MOST_DAEMONS = 10
+"""Without how many DaemonSets, each alone, it is tried."""
 NO_HELP = "no single change that was tried helps"
 
 
@@ -87,13 +89,7 @@ class _Tries:
 
     def reason(self) -> str:
         """Why the pool makes no node; "" if it makes one by itself."""
-        if idle := why_idle(self.pool):
-            return f"it makes no nodes for pods: {idle}"
-        if not self._types:
-            return "it has no instance types"
-        answer = self._question.about(self._pod, self.pool, self._types).answer()
-        key = self._pod.key
-        return answer.errors[key].text if key in answer.errors else answer.ignored.get(key, "")
+        return pool_reason(self._question, self._pod, self.pool)
 
     def remedies(self) -> Iterator[Remedy]:
         """Yield the changes that help."""
@@ -109,6 +105,8 @@ class _Tries:
                 f"add the label {key}={value} to the pool", pool=self._labelled(key, value)
             )
         yield from self._higher_limits()
+        for daemon, claim in daemon_remedies(self._question, self._pod, self.pool, self._gates):
+            yield Remedy(f"keep {daemon} off the nodes", _kind(claim))
         available = [_available(one) for one in self._types]
         if any(new is not old for new, old in zip(available, self._types, strict=True)):
             yield from self._tried("wait for offerings that are not available", types=available)
@@ -127,8 +125,7 @@ class _Tries:
 
     def _claim(self, pod: Pod, pool: NodePool, types: Sequence[InstanceType]) -> NewClaim | None:
         """The claim that is made for a pod."""
-        claims = self._question.about(pod, pool, types).answer().claims
-        return next((claim for claim in claims if pod.key in claim.pods), None)
+        return _claim_of(self._question.about(pod, pool, types), pod)
 
     def _sizes(self) -> Iterator[Remedy]:
         """Try smaller requests: each alone, else all of them; and a larger type."""
@@ -147,7 +144,7 @@ class _Tries:
             yield from self._all_smaller(kind, claim, lacking)
         capacity = {name: amount + lacking.get(name, _NOTHING) for name, amount in kind.capacity.items()}
         amounts = ", ".join(f"{name} {offered(name, whole(name, capacity[name]))}" for name in lacking)
-        types = [with_values(kind, capacity=capacity) if one is kind else one for one in self._types]
+        types = [replace(kind, capacity=capacity) if one is kind else one for one in self._types]
         if self._claim(self._pod, self.pool, types) is not None:
             yield Remedy(f"a type like {kind.name}, but with {amounts}")
 
@@ -229,6 +226,46 @@ class _Tries:
         yield from helped or self._tried("raise the limits of the pool", pool=free)
 
 
+def pool_reason(question: PassQuestion, pod: Pod, pool: NodePool) -> str:
+    """Return why a pool makes no node for a pod without one; "" if it makes one."""
+    if idle := why_idle(pool):
+        return f"it makes no nodes for pods: {idle}"
+    types = question.situation.types.get(pool.name, ())
+    if not types:
+        return "it has no instance types"
+    answer = question.about(pod, pool, types).answer()
+    return answer.errors[pod.key].text if pod.key in answer.errors else answer.ignored.get(pod.key, "")
+
+
+def daemon_remedies(
+    question: PassQuestion, pod: Pod, pool: NodePool, gates: PodGates
+) -> Iterator[tuple[str, NewClaim]]:
+    """Yield the DaemonSets without each of which a pool makes a node for a pod, with what they take of it
+    that the pod asks for, and that node."""
+    sets = [one for one in question.stored[DaemonSet] if isinstance(one, DaemonSet)]
+    types = question.situation.types.get(pool.name, ())
+    for daemon in sets[:MOST_DAEMONS]:
+        others: list[Object] = [one for one in sets if one is not daemon]
+        without = replace(question, stored=question.stored | {DaemonSet: others})
+        claim = _claim_of(without.about(pod, pool, types), pod)
+        if claim is not None:
+            amounts = taken_by(daemon, pod, gates).items()
+            taken = [f"{name} {offered(name, whole(name, one))}" for name, one in amounts]
+            yield f"DaemonSet {daemon.key} ({', '.join(taken)} of each node)", claim
+
+
+def taken_by(daemon: DaemonSet, pod: Pod, gates: PodGates) -> dict[str, Quantity]:
+    """Return what a DaemonSet takes of a node of that for which a pod asks."""
+    asked = asked_by(pod, gates)
+    amounts = asked_by(Pod(metadata=daemon.metadata, spec=daemon.spec.template.spec), gates)
+    return {name: amount for name, amount in amounts.items() if name in asked}
+
+
+def _claim_of(question: PassQuestion, pod: Pod) -> NewClaim | None:
+    """The claim that is made for a pod."""
+    return next((claim for claim in question.answer().claims if pod.key in claim.pods), None)
+
+
 def lowered(pod: Pod, name: str, room: int, gates: PodGates) -> Iterator[tuple[str, Pod]]:
     """Yield a pod whose request of a resource fits the room, with a text; nothing if that cannot be less."""
     before = effective(pod, name, gates)
@@ -253,7 +290,7 @@ def _available(kind: InstanceType) -> InstanceType:
     """A type with all its offerings available; the type itself if they are."""
     if all(one.available for one in kind.offerings):
         return kind
-    return with_values(kind, offerings=tuple([with_values(one, available=True) for one in kind.offerings]))
+    return replace(kind, offerings=tuple([replace(one, available=True) for one in kind.offerings]))
 
 
 def _room(kind: InstanceType, claim: NewClaim, name: str) -> Quantity:

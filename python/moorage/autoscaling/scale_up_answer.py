@@ -216,9 +216,11 @@ def price_sum(nodes: Iterable[NewNode]) -> float | None:
     return total
 
 
-def kinds_of(nodes: Iterable[NewNode]) -> str:
-    """Return how many nodes there are of each kind, the most frequent first."""
-    counts = Counter(node.kind for node in nodes)
+def kinds_of(nodes: Iterable[NewNode], names_pools: bool = False) -> str:
+    """Return how many nodes there are of each kind, the most frequent first; with the NodePool, if asked."""
+    counts = Counter(
+        node.kind + f" of NodePool {node.pool}" * (names_pools and node.by == KARPENTER) for node in nodes
+    )
     return ", ".join(
         f"{count} {kind}" for kind, count in sorted(counts.items(), key=lambda one: (-one[1], one[0]))
     )

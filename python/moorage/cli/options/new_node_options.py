@@ -230,7 +230,8 @@ def coming_nodes(options: Mapping[str, Any], cluster: Cluster) -> ComingNodes | 
     growth = Growth(known.by_pool, karpenter_options(options), options["seed"], groups=settings)
     kinds = [kind for kind in cluster.skipped if kind.partition(".")[0] in NOT_SIMULATED]
     types = known.every() if known.is_priced else None
-    return ComingNodes(growth, draws, sources, types, tuple(kinds), (*known.notes, *notes))
+    several = sum(one.kind == "NodePool" for one in cluster.others) > 1
+    return ComingNodes(growth, draws, sources, types, tuple(kinds), (*known.notes, *notes), several)
 
 
 def differing_disruption(clusters: Sequence[Cluster]) -> Iterator[str]:

@@ -12,6 +12,7 @@ from moorage.autoscaling.group_refusals import group_refusals
 from moorage.autoscaling.group_settings import group_by_node
 from moorage.autoscaling.instance_types.labels import ZONE
 from moorage.autoscaling.node_prices import NodesPrice, prices_by
+from moorage.autoscaling.pool_facts import PoolFacts
 from moorage.autoscaling.pool_refusals import pool_refusals
 from moorage.autoscaling.scale_up_answer import (
     CLUSTER_AUTOSCALER,
@@ -52,6 +53,8 @@ class ComingNodes(NamedTuple):
         Kinds in the input that are not simulated.
     notes : tuple of str
         What is not known that pools ask for, and about where the node groups come from.
+    names_pools : bool
+        Whether nodes are told with their NodePool, as there are several.
     """
 
     growth: Growth
@@ -60,6 +63,7 @@ class ComingNodes(NamedTuple):
     types: Sequence[InstanceType] | None
     ignored: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    names_pools: bool = False
 
     @property
     def makers(self) -> str:
@@ -90,7 +94,8 @@ class ComingNodes(NamedTuple):
             if (zone := node.metadata.labels.get(ZONE)) and (group := group_of.get(node.name)) in zones:
                 zones[group][zone] = None
         spans = {group: [*its] for group, its in zones.items() if len(its) > 1}
-        return Grown(up, self, waited + bool(up.waiting), before, unknown, spans)
+        facts = tuple(PoolFacts(scheduler, self.growth, up).lines()) if KARPENTER in self.sources else ()
+        return Grown(up, self, waited + bool(up.waiting), before, unknown, spans, facts)
 
     def _price_of(self, nodes: Sequence[Node]) -> NodesPrice | None:
         """What nodes cost, by their groups or else their types; None if none has a price."""
@@ -155,6 +160,8 @@ class Grown(NamedTuple):
         Node groups of which there is neither a node nor a template, with the label that a node would have.
     zones : mapping of str to list of str
         Node groups that have nodes in several zones, and could get some.
+    facts : tuple of str
+        What decided about their pools.
     """
 
     up: ScaleUp
@@ -163,6 +170,7 @@ class Grown(NamedTuple):
     before: NodesPrice | None
     unknown: Mapping[str, str] = MappingProxyType({})
     zones: Mapping[str, list[str]] = MappingProxyType({})
+    facts: tuple[str, ...] = ()
 
     @property
     def reasons(self) -> dict[str, str]:
@@ -177,7 +185,8 @@ class Grown(NamedTuple):
         source = self.coming.sources.get(KARPENTER, "")
         is_told = source.startswith("types:") or self.coming.types is None
         seen = f"; {source.partition(';')[0]}" if source and is_told else ""
-        return f"{nodes} ({kinds_of(self.up.nodes)}{seen}): {nodes_price(self.up.nodes)}"
+        kinds = kinds_of(self.up.nodes, self.coming.names_pools)
+        return f"{nodes} ({kinds}{seen}): {nodes_price(self.up.nodes)}"
 
     def lines(self) -> Iterator[str]:
         """Yield who decides with what, prices before and after, and where the engines disagree."""
@@ -188,6 +197,7 @@ class Grown(NamedTuple):
             yield f"{with_version(name)}, {source}{more}"
         if len(sources) > 1 and prices:
             yield prices
+        yield from self.facts
         yield from self.up.late_lines()
         if self.coming.draws > 1:
             yield f"draws: in {self.waited} of {self.coming.draws} a pod waits"
@@ -268,4 +278,5 @@ class Grown(NamedTuple):
             "prices": None if before is None else {"before": before.price, "unknown": before.unknown},
             "draws": self.coming.draws,
             "drawsThatWait": self.waited,
+            "poolFacts": list(self.facts),
         }

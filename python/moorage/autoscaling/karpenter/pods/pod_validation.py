@@ -7,6 +7,7 @@ pkg/apis/v1/nodeclaim_validation.go.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import inf
 
 from moorage._core.base.label_syntax import requirement_errors
 from moorage.autoscaling.instance_types.labels import POOL
@@ -150,15 +151,22 @@ def tolerates_disruption(pod: Pod) -> bool:
 
 def is_protected(pod: Pod, now: float) -> bool:
     """Whether a pod forbids to be disrupted, for ever or for a time after its start."""
+    return now < protected_until(pod)
+
+
+def protected_until(pod: Pod) -> float:
+    """Until when a pod forbids to be disrupted (seconds since 1970); infinite for ever."""
     value = pod.metadata.annotations.get(DO_NOT_DISRUPT, "")
     if value in ("", "true"):
-        return value == "true"
+        return inf if value else -inf
     try:
         duration = parse_duration(value) / 1e9
     except ValueError:
-        return False
+        return -inf
     start = pod.status.start_time
-    return duration > 0 and (start is None or now - seconds(start) < duration)
+    if duration <= 0:
+        return -inf
+    return inf if start is None else seconds(start) + duration
 
 
 def goes_unready(pod: Pod, budget: PodDisruptionBudget) -> bool:

@@ -138,3 +138,14 @@ def test_nodes_show_types_without_prices() -> None:
     assert [(one.zone, one.capacity_type) for one in found.offerings] == [("z1", "spot"), ("z2", "on-demand")]
     assert labels(found) == {"kubernetes.io/os": ("linux",)}
     assert str(found.allocatable({})["cpu"]) == "1800m"
+
+
+def test_labels_of_a_type_take_the_place_of_those_of_kwok(tmp_path: Path) -> None:
+    path = tmp_path / "types.json"
+    path.write_text(json.dumps([instance_type(labels={"karpenter.azure.com/sku-family": "D"})]))
+    found = labels(read_instance_types(path)[0])
+    assert found["karpenter.azure.com/sku-family"] == ("D",)
+    assert sorted(found) == ["karpenter.azure.com/sku-family", "kubernetes.io/arch", "kubernetes.io/os"]
+    path.write_text(json.dumps([instance_type(labels={ZONE: "a"})]))
+    with pytest.raises(InputError, match="is a requirement of offerings"):
+        read_instance_types(path)

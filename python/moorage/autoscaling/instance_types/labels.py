@@ -8,3 +8,4 @@ MADE_HERE = "moorage:///"
 """How the provider's ID of a simulated node begins."""
 RESERVED = "reserved"
 """The capacity type of an offering whose instances were paid for before."""
+CAPACITY_TYPES = ("on-demand", "spot", RESERVED)

@@ -6,19 +6,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple
 
-from moorage.autoscaling.providers.aws.region_types import AWS, Asked, aws_types, has_node_class
+from moorage.autoscaling.providers.aws.region_types import TypeSources, aws_types, has_node_class
 from moorage.autoscaling.providers.registrations import DOMAINS, Registration, registration_of
 from moorage.errors import InputError, examples, number_of
 from moorage.objects import EC2NodeClass, Node, NodePool, Object, PersistentVolume
 
 from .instance_type import InstanceType
 from .labels import POOL, ZONE
-from .read_types import read_instance_types
+from .own_prices import NO_PRICES
 from .seen_types import seen_types
 from .unknown_labels import named_labels, unknown_labels, unknown_names
 
-Types = Sequence[InstanceType] | Mapping[str, Sequence[InstanceType]] | str
-"""Instance types: of all pools, or by pool; or a provider, such as ``aws`` or ``aws:us-east-1``."""
+Types = Sequence[InstanceType] | Mapping[str, Sequence[InstanceType]] | str | TypeSources
+"""Instance types: of all pools, or by pool; or a provider, such as ``aws`` or ``aws:us-east-1``, also with
+what files say."""
 
 
 class PoolTypes(NamedTuple):
@@ -45,11 +46,6 @@ class PoolTypes(NamedTuple):
     def every(self) -> list[InstanceType]:
         """Return the types of all pools, each once."""
         return [*dict.fromkeys(chain.from_iterable(self.by_pool.values()))]
-
-
-def given_types(text: str) -> Types:
-    """Return what an option names: a provider as it is written, or the types of a file."""
-    return text if text == AWS or text.startswith(f"{AWS}:") else read_instance_types(text)
 
 
 def pool_types(
@@ -91,24 +87,33 @@ def _known_types(
     zones: frozenset[str],
 ) -> PoolTypes:
     provider = registration_of(pools)
-    if types is not None and not isinstance(types, str):
+    if types is not None and not isinstance(types, str | TypeSources):
         by_pool = types if isinstance(types, Mapping) else {pool.name: types for pool in pools}
         names = {pool.name for pool in pools}
         for name in by_pool:
             if name not in names:
                 raise InputError(f"types: there is no NodePool {name}")
         return PoolTypes(by_pool, "", True, provider | _named(by_pool))
-    asked = Asked.of(types) if types is not None else Asked()
+    sources = TypeSources.of(types) if isinstance(types, str) else types or TypeSources()
     of_aws = [pool for pool in pools if has_node_class(pool)]
-    if types is not None and not of_aws:
-        raise InputError(f"no NodePool has an EC2NodeClass, so there are no types of {types}")
+    if (isinstance(types, str) or sources.is_of_aws) and not of_aws:
+        raise InputError("no NodePool has an EC2NodeClass, so there are no types of AWS")
     there = {pool.name for pool in pools}
-    seen = {name: of for name, of in seen_types(nodes, DOMAINS | provider.domains).items() if name in there}
+    seen = {
+        name: sources.prices.put_on(of)
+        for name, of in seen_types(nodes, DOMAINS | provider.domains).items()
+        if name in there
+    }
     if not of_aws:
         provider |= _named(seen)
         of_pools = sum(node.metadata.labels.get(POOL) in there for node in nodes)
-        return PoolTypes(seen, f"types as seen on {number_of(of_pools, 'node', 'nodes')}", False, provider)
-    found = aws_types(asked, of_aws, node_classes, nodes, zones)
+        sources.prices.check_used(chain.from_iterable(seen.values()))
+        source, is_priced = (
+            f"types as seen on {number_of(of_pools, 'node', 'nodes')}",
+            sources.prices is not NO_PRICES,
+        )
+        return PoolTypes(seen, source, is_priced, provider)
+    found = aws_types(sources, of_aws, node_classes, nodes, zones)
     by_pool, source = dict[str, Sequence[InstanceType]](found.by_pool), f"types: {found.source}"
     shown = dict[str, Sequence[InstanceType]]()
     for name, of in seen.items():
@@ -121,6 +126,7 @@ def _known_types(
                 f"; {texts} of NodePool {name} not in the catalogue: as nodes show it, at an unknown price"
             )
             source += about if known else ""
+    sources.prices.check_used(chain.from_iterable(by_pool.values()))
     return PoolTypes(by_pool, source, True, provider | _named(shown))
 
 

@@ -13,15 +13,14 @@ import msgspec
 from moorage._core.base.quantity import Quantity
 from moorage.errors import InputError, located, shorten
 from moorage.objects import NodeSelectorRequirement
-from moorage.objects.model.field_rules import quantity
+from moorage.objects.model.field_rules import labels, quantity
 from moorage.objects.read.decode import decode
 from moorage.objects.read.files import read_file, source_name
 
 from .instance_type import InstanceType, Offering
-from .labels import CAPACITY_TYPE, RESERVED, ZONE
+from .labels import CAPACITY_TYPE, CAPACITY_TYPES, RESERVED, ZONE
 
 RESERVATION = "karpenter.k8s.aws/capacity-reservation-id"
-_KINDS = ("on-demand", "spot", RESERVED)
 _ARCHITECTURES = {"x86_64": "amd64", "i386": "386"}
 """Names of machines in such files, and the values of the label."""
 _KUBELET = {"cpu": Quantity("100m"), "memory": Quantity("10Mi")}
@@ -46,6 +45,7 @@ class _Type(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="cam
     architecture: str
     operating_systems: tuple[str, ...]
     resources: dict[str, str | int | float]
+    labels: dict[str, str] = {}
 
 
 def read_instance_types(file: str | Path) -> list[InstanceType]:
@@ -62,30 +62,40 @@ def read_instance_types(file: str | Path) -> list[InstanceType]:
     InputError
         The file cannot be read, or a type is not as it should be; the message names type, offering and field.
     """
-    file = str(file)
-    source = source_name(file)
-    with located(UnicodeDecodeError, source=source):
-        text = read_file(file).decode()
+    source = source_name(str(file))
     with located(source=source):
-        value = _parsed(text, source)
-        if not isinstance(value, list) or not value:
-            raise InputError("expected a list of instance types, as Karpenter's kwok provider has them")
-        found: list[InstanceType] = []
-        names: set[tuple[str, str, frozenset[str]]] = set()
-        for at, one in enumerate(value):
-            name = one.get("name") if isinstance(one, dict) else None
-            about = f"instance type {shorten(name)}" if isinstance(name, str) and name else ""
-            with located(obj=about, path="" if about else f"[{at}]"):
-                made = _instance_type(one)
-                key = made.name, one["architecture"], frozenset(one["operatingSystems"])
-                if key in names:
-                    raise InputError("it is there twice, with the same architecture and operating systems")
-                names.add(key)
-                found.append(made)
-        return found
+        return listed_types(parsed(read_text(str(file)), source))
 
 
-def _parsed(text: str, source: str) -> Any:
+def read_text(file: str) -> str:
+    """Read and decompress a file of text."""
+    with located(UnicodeDecodeError, source=source_name(file)):
+        return read_file(file).decode()
+
+
+def listed_types(value: Any) -> list[InstanceType]:
+    """Read instance types from the value of a file; see `read_instance_types`."""
+    if not isinstance(value, list) or not value:
+        raise InputError("expected a list of instance types, as Karpenter's kwok provider has them")
+    if isinstance(value[0], str | list) or (isinstance(value[0], dict) and "InstanceType" in value[0]):
+        raise InputError("output of aws with --query lacks fields: give all that the command prints")
+    found: list[InstanceType] = []
+    names: set[tuple[str, str, frozenset[str]]] = set()
+    for at, one in enumerate(value):
+        name = one.get("name") if isinstance(one, dict) else None
+        about = f"instance type {shorten(name)}" if isinstance(name, str) and name else ""
+        with located(obj=about, path="" if about else f"[{at}]"):
+            made = _instance_type(one)
+            key = made.name, one["architecture"], frozenset(one["operatingSystems"])
+            if key in names:
+                raise InputError("it is there twice, with the same architecture and operating systems")
+            names.add(key)
+            found.append(made)
+    return found
+
+
+def parsed(text: str, source: str) -> Any:
+    """Return the value of a text in JSON or YAML."""
     if text.lstrip().startswith("["):
         try:
             return msgspec.json.decode(text)
@@ -107,6 +117,11 @@ def _instance_type(value: Any) -> InstanceType:
     for resource, amount in given.resources.items():
         with located(path=f"resources.{resource}"):
             quantity(amount)
+    with located(path="labels"):
+        labels(given.labels)
+        for key in (ZONE, CAPACITY_TYPE, RESERVATION):
+            if key in given.labels:
+                raise InputError(f"{key} is a requirement of offerings, not a label of the type")
     for resource in ("cpu", "memory"):
         if resource not in given.resources:
             raise InputError("required", path=f"resources.{resource}")
@@ -119,21 +134,28 @@ def _instance_type(value: Any) -> InstanceType:
 
 
 def _labels(given: _Type, capacity: Mapping[str, Quantity]) -> tuple[NodeSelectorRequirement, ...]:
-    cpu, name = str(capacity["cpu"]), given.name
-    size = _SIZE.fullmatch(name)
     architecture = _ARCHITECTURES.get(given.architecture, given.architecture)
-    parts = re.split("[.-]", name, maxsplit=1)
-    labels = {
+    own = given.labels or _kwok_labels(given.name, capacity)
+    values_of = {
         "kubernetes.io/arch": (architecture,),
         "kubernetes.io/os": given.operating_systems,
-        f"{_KWOK}size": (size[1] if size else cpu,),
-        f"{_KWOK}family": (parts[0] if len(parts) > 1 else name[0],),
-        f"{_KWOK}cpu": (cpu,),
-        f"{_KWOK}memory": (str(capacity["memory"]),),
+        **{key: (value,) for key, value in own.items()},
     }
     return tuple(
-        [NodeSelectorRequirement(key=key, operator="In", values=values) for key, values in labels.items()]
+        [NodeSelectorRequirement(key=key, operator="In", values=values) for key, values in values_of.items()]
     )
+
+
+def _kwok_labels(name: str, capacity: Mapping[str, Quantity]) -> dict[str, str]:
+    """The labels that the kwok provider makes of a type's name and resources."""
+    cpu, size = str(capacity["cpu"]), _SIZE.fullmatch(name)
+    parts = re.split("[.-]", name, maxsplit=1)
+    return {
+        f"{_KWOK}size": size[1] if size else cpu,
+        f"{_KWOK}family": parts[0] if len(parts) > 1 else name[0],
+        f"{_KWOK}cpu": cpu,
+        f"{_KWOK}memory": str(capacity["memory"]),
+    }
 
 
 def _offering(given: _Offering) -> Offering:
@@ -154,8 +176,8 @@ def _offering(given: _Offering) -> Offering:
         if not named.get(key):
             raise InputError(f"a requirement for {key} is required", path="Requirements")
     kind = named[CAPACITY_TYPE]
-    if kind not in _KINDS:
-        text = f'{CAPACITY_TYPE} must be one of {", ".join(_KINDS)}, not "{shorten(kind)}"'
+    if kind not in CAPACITY_TYPES:
+        text = f'{CAPACITY_TYPE} must be one of {", ".join(CAPACITY_TYPES)}, not "{shorten(kind)}"'
         raise InputError(text, path="Requirements")
     reservation = named.get(RESERVATION, "")
     if (kind == RESERVED) != bool(reservation):

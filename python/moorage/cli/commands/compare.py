@@ -63,7 +63,7 @@ def compare(alternatives: tuple[str, ...], from_scratch: bool, output: str, **op
     if sides is not None:
         if click.get_current_context().get_parameter_source("version") is ParameterSource.COMMANDLINE:
             raise click.UsageError("the alternatives name the releases: leave out --kubernetes-version")
-        if options["types_file"] is not None:
+        if options["types_file"]:
             raise click.UsageError(f"{OPTION} has no effect between releases, for which no nodes come")
         refuse_groups(options, "releases, for which no nodes come")
         with Stages("comparing releases") as stage:

@@ -43,9 +43,12 @@ types_option = all_of(
         OPTION,
         "types_file",
         metavar="FILE|aws[:REGION]",
-        help="Instance types with prices: a file in the format of Karpenter's kwok provider, or aws, "
-        "aws:REGION or aws:ZONE,ZONE for those of AWS. Default: those of AWS for NodePools with an "
-        "EC2NodeClass, else those that the nodes of each NodePool show, without prices.",
+        multiple=True,
+        help="Instance types with prices: a file in the format of Karpenter's kwok provider; or aws, "
+        "aws:REGION or aws:ZONE,ZONE, and what aws ec2 describe-instance-types, "
+        "describe-instance-type-offerings, describe-spot-price-history and describe-subnets print; and a CSV "
+        "of own prices. Repeatable. Default: those of AWS for NodePools with an EC2NodeClass, else those "
+        "that the nodes of each NodePool show, without prices.",
     ),
     click.option(
         "--ignore-dra-requests/--no-ignore-dra-requests",
@@ -126,10 +129,9 @@ new_node_options = all_of(
 
 def types_given(options: Mapping[str, Any]) -> Types | None:
     """The instance types of --instance-types: of a file, or of a provider."""
-    from moorage.autoscaling.instance_types.pool_types import given_types
+    from moorage.autoscaling.instance_types.type_files import given_types
 
-    named = options["types_file"]
-    return None if named is None else given_types(named)
+    return given_types(*options["types_file"]) if options["types_file"] else None
 
 
 def karpenter_options(options: Mapping[str, Any], **flags: Any) -> KarpenterOptions:
@@ -196,12 +198,12 @@ def coming_nodes(options: Mapping[str, Any], cluster: Cluster) -> ComingNodes | 
     """Return with what nodes come in a run; None where the cluster has no NodePool and no node group is
     given, or none is to come."""
     draws, draws_or_no = options.get("draws", 1), "draws" in options
-    file, makers = options["types_file"], node_makers(cluster, options)
+    files, makers = options["types_file"], node_makers(cluster, options)
     if not (makers and options["autoscales"]):
         no = "--no-autoscale" if draws_or_no else "this question without --autoscale"
         why = no if makers else "an input without a NodePool"
         given = {
-            OPTION: file is not None,
+            OPTION: bool(files),
             UNAVAILABLE: bool(options["unavailable"]),
             "--seeds": draws > 1,
             "--autoscale": is_asked_to_grow(),
@@ -222,7 +224,8 @@ def coming_nodes(options: Mapping[str, Any], cluster: Cluster) -> ComingNodes | 
     if has_pools(cluster):
         flags = karpenter_options(options)
         refuse_unoffered(flags.unavailable, known.every())
-        sources[KARPENTER] = f"{known.source or f'types of {Path(file).name}'}{flags.text}"
+        named = " and ".join(Path(one).name for one in files)
+        sources[KARPENTER] = f"{known.source or f'types of {named}'}{flags.text}"
     groups = node_groups(options, cluster.nodes, cluster.others)
     if groups is not None:
         sources[CLUSTER_AUTOSCALER] = groups.source

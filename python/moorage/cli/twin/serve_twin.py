@@ -301,7 +301,9 @@ def _defaults(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         value, option = options[name], long_name(parameter)
         if isinstance(value, bool):
             option, value = (parameter.opts if value else parameter.secondary_opts)[0], "true"
-        text = ",".join(value) if isinstance(value, tuple) else str(value)
-        if name in _FILES_OF_QUESTIONS and os.path.exists(text):
-            text = os.path.abspath(text)  # an answer is worked out in another folder
-        yield option.lstrip("-"), text
+        several = value if parameter.multiple else (value,)
+        for one in several:
+            text = ",".join(one) if isinstance(one, tuple) else str(one)
+            if name in _FILES_OF_QUESTIONS and os.path.exists(text):
+                text = os.path.abspath(text)  # an answer is worked out in another folder
+            yield option.lstrip("-"), text

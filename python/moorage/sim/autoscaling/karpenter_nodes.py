@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from moorage.autoscaling.instance_types.labels import POOL
-from moorage.autoscaling.instance_types.pool_types import given_types
+from moorage.autoscaling.instance_types.type_files import given_types
 from moorage.autoscaling.karpenter import KarpenterOptions, NewClaim
 from moorage.autoscaling.karpenter.claims.catalogue import Catalogue
 from moorage.autoscaling.karpenter.disruption.claim_conditions import HASH, HASH_VERSION

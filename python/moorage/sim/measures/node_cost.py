@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from moorage.autoscaling.instance_types.labels import INSTANCE_TYPE, POOL
-from moorage.autoscaling.instance_types.pool_types import given_types
+from moorage.autoscaling.instance_types.type_files import given_types
 from moorage.autoscaling.karpenter.disruption.candidates import price_of as offered_price
+from moorage.autoscaling.providers.aws.region_types import TypeSources
 from moorage.errors import InputError
 from moorage.objects import Node
 from moorage.sim.replay import History
@@ -85,7 +86,7 @@ def _price_of_offerings(history: History) -> Callable[[Node], float | None]:
     if file is None:
         raise InputError("required where Karpenter has no file of instance types", path="prices")
     given = given_types(file)
-    if isinstance(given, str | Mapping):
+    if isinstance(given, str | Mapping | TypeSources):
         raise InputError(f"required where Karpenter has the types of {file}", path="prices")
     types = {one.name: one for one in given}
     return lambda node: offered_price(types.get(node.metadata.labels.get(INSTANCE_TYPE, "")), node)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from moorage.autoscaling.instance_types.instance_type import Offering
 from moorage.autoscaling.instance_types.labels import RESERVED
+from moorage.autoscaling.instance_types.own_prices import NO_PRICES, OwnPrices
 from moorage.autoscaling.providers.registrations import ZONE_ID
 
 from .ec2_types import Ec2Type
@@ -39,6 +40,8 @@ class Market:
         Type, zone and capacity type of what EC2 had none of lately.
     free_reserved : mapping of str to int
         Free instances by the ID of a reservation.
+    own_prices : OwnPrices
+        They win over the others.
     """
 
     region: str
@@ -48,6 +51,7 @@ class Market:
     zones_of: Mapping[str, Collection[str]] = field(default_factory=dict)
     unavailable: frozenset[tuple[str, str, str]] = frozenset()
     free_reserved: Mapping[str, int] = field(default_factory=dict)
+    own_prices: OwnPrices = NO_PRICES
 
     def zones_for(self, kind: Ec2Type, node_class: NodeClass) -> list[str]:
         """Return the zones in which a type is sold and a node class has a subnet, by name."""
@@ -56,6 +60,10 @@ class Market:
     def price(self, kind: Ec2Type, zone: str, capacity_type: str) -> float | None:
         """Return the price per hour that the provider knows."""
         name = kind.instance_type
+        if (own := self.own_prices.of(name, zone, capacity_type)) is not None:
+            return own
+        if capacity_type == RESERVED:
+            return self.prices.get(name, 0.0) / _SHARE_OF_RESERVED
         if capacity_type == "spot" and self.spot_prices is not None:
             return self.spot_prices.get(name, {}).get(zone)
         return self.prices.get(name)
@@ -78,6 +86,7 @@ def offerings(
             is_gone = (kind.instance_type, zone, capacity_type) in market.unavailable
             is_available = is_compatible and price is not None and zone in own and not is_gone
             bound = capacity_type == "spot" and market.spot_prices is None
+            bound = bound and market.own_prices.of(kind.instance_type, zone, capacity_type) is None
             yield Offering(
                 zone, capacity_type, price or 0.0, is_available, requirements=tuple(more), is_bound=bound
             )
@@ -89,7 +98,7 @@ def offerings(
         yield Offering(
             zone,
             RESERVED,
-            market.prices.get(kind.instance_type, 0.0) / _SHARE_OF_RESERVED,
+            market.price(kind, zone, RESERVED) or 0.0,
             is_compatible and zone in own and reservation.state != "expiring",
             reservation.id,
             free,

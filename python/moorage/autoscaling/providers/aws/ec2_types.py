@@ -7,6 +7,7 @@ from msgspec import field
 
 ARCHITECTURES = {"x86_64": "amd64", "arm64": "arm64"}
 """EC2's names of architectures that nodes can have, and the values of the label."""
+_HVM = "hvm"
 
 
 class _Info(msgspec.Struct, frozen=True, rename="pascal"):
@@ -109,6 +110,7 @@ class Ec2Type(_Info, frozen=True):
     memory_info: Memory
     network_info: Network
     supported_usage_classes: tuple[str, ...] = ()
+    supported_virtualization_types: tuple[str, ...] = (_HVM,)
     hypervisor: str = ""
     storage: Storage = field(default=Storage(), name="InstanceStorageInfo")
     ebs_info: Ebs = Ebs()
@@ -123,6 +125,11 @@ class Ec2Type(_Info, frozen=True):
         """The value of the label: of the first architecture that nodes can have; "" for none."""
         named = self.processor_info.supported_architectures
         return next((ARCHITECTURES[one] for one in named if one in ARCHITECTURES), "")
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether the provider asks EC2 for the type, by architecture and virtualization."""
+        return bool(self.architecture) and _HVM in self.supported_virtualization_types
 
 
 class ProviderTables(msgspec.Struct, frozen=True, rename="camel"):

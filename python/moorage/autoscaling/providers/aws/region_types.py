@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import chain
 from typing import NamedTuple
 
 import msgspec
 
 from moorage.autoscaling.instance_types.instance_type import InstanceType
 from moorage.autoscaling.instance_types.labels import CAPACITY_TYPE, INSTANCE_TYPE, MADE_HERE, POOL, ZONE
+from moorage.autoscaling.instance_types.own_prices import NO_PRICES, OwnPrices
 from moorage.autoscaling.instance_types.seen_types import Amounts, shown_amounts
 from moorage.autoscaling.providers.registrations import ZONE_ID
-from moorage.errors import InputError, examples
+from moorage.errors import InputError, examples, number_of
 from moorage.objects import EC2NodeClass, Node, NodePool
 
+from .ec2_answers import NO_ANSWERS, Ec2Answers, region_of
 from .ec2_catalogue import DATE, catalogue, price_list
 from .ec2_instance_types import instance_types
 from .ec2_offerings import Market
@@ -24,20 +26,37 @@ from .node_class import ImageTerm, NodeClass, ProviderOptions, Spec
 from .type_labels import DOMAIN
 
 AWS = "aws"
-_REGION = re.compile(r"[a-z]{2}(-[a-z]+)+-\d+")
 _USUAL = Spec(ami_selector_terms=(ImageTerm("al2023@latest"),))
 _ASSUMED = "abc"
 """Letters of the zones that are taken where nothing names one."""
 
 
-class Asked(NamedTuple):
-    """What ``aws:REGION`` or ``aws:ZONE,ZONE`` names; nothing for ``aws``."""
+@dataclass(frozen=True)
+class TypeSources:
+    """What options name of AWS: nothing for ``aws``.
+
+    Attributes
+    ----------
+    region, zones : str, tuple of str
+        Those of ``aws:REGION`` or ``aws:ZONE,ZONE``.
+    answers : Ec2Answers
+        Of files.
+    prices : OwnPrices
+        Also for the types of other providers.
+    """
 
     region: str = ""
     zones: tuple[str, ...] = ()
+    answers: Ec2Answers = NO_ANSWERS
+    prices: OwnPrices = NO_PRICES
+
+    @property
+    def is_of_aws(self) -> bool:
+        """Whether it is about more than prices."""
+        return bool(self.region) or self.answers is not NO_ANSWERS
 
     @classmethod
-    def of(cls, text: str) -> Asked:
+    def of(cls, text: str) -> TypeSources:
         """Read the text.
 
         Raises
@@ -60,19 +79,13 @@ class AwsTypes(NamedTuple):
     source: str
 
 
-def region_of(place: str) -> str:
-    """Return the region of a zone or region, by its name; "" for another text."""
-    found = _REGION.match(place)
-    return found[0] if found is not None and re.fullmatch("[a-z]?", place[found.end() :]) else ""
-
-
 def has_node_class(pool: NodePool) -> bool:
     """Whether a pool's nodes are those of Karpenter's provider for AWS."""
     return pool.spec.template.spec.node_class_ref.group == DOMAIN
 
 
 def aws_types(
-    asked: Asked,
+    sources: TypeSources,
     pools: Sequence[NodePool],
     made: Iterable[EC2NodeClass],
     nodes: Sequence[Node],
@@ -87,7 +100,10 @@ def aws_types(
     """
     given = {one.name: NodeClass.of(one) for one in made}
     there = _zones_of(nodes) | volumes
-    region = asked.region or _region(pools, given.values(), there)
+    region = sources.region or _region(sources, pools, given.values(), there)
+    others = sorted({*map(region_of, sources.answers.places)} - {region})
+    if others:
+        raise InputError(f"the files of --instance-types are of {others[0]}, and the region is {region}")
     notes, by_class = list[str](), dict[str, list[NodePool]]()
     for pool in pools:
         by_class.setdefault(pool.spec.template.spec.node_class_ref.name, []).append(pool)
@@ -99,21 +115,23 @@ def aws_types(
         if name not in given:
             notes.append(f"EC2NodeClass {name} is not in the input: AL2023 is assumed")
         if not node_class.zone_ids:
-            zones, why = _zones(asked, region, there | _asked_zones(of_class), nodes)
+            zones, why = _zones(sources, region, there | _asked_zones(of_class), nodes)
             node_class = node_class.within(zones)
             notes.append(f"zones of EC2NodeClass {name}, {why}: {examples(sorted(zones), 6)}")
         classes[name] = node_class
     every = {one for one in there if region_of(one) == region}
-    every |= {zone for one in classes.values() for zone in one.zone_ids}
+    every |= {zone for one in classes.values() for zone in one.zone_ids} | sources.answers.places - {region}
     by_pool = dict[str, Sequence[InstanceType]]()
     for name, of_class in by_class.items():
         names = {pool.name for pool in of_class}
         shown = _shown([one for one in nodes if one.metadata.labels.get(POOL) in names])
-        types = _types(msgspec.json.encode(classes[name]), region, tuple(sorted(every)), shown)
+        place = replace(sources, region=region, zones=tuple(sorted(every)))
+        types = _types(msgspec.json.encode(classes[name]), place, shown)
         by_pool |= dict.fromkeys(names, types)
-    if any(map(_allows_spot, pools)):
+    notes += _unpriced(by_pool, sources)
+    if sources.answers.spot_prices is None and any(map(_allows_spot, pools)):
         notes.append("spot prices unknown: at most those on demand")
-    return AwsTypes(by_pool, _source(region, notes))
+    return AwsTypes(by_pool, _source(region, sources.answers, notes))
 
 
 def _allows_spot(pool: NodePool) -> bool:
@@ -136,9 +154,12 @@ def _asked_zones(pools: Iterable[NodePool]) -> set[str]:
     }
 
 
-def _region(pools: Sequence[NodePool], classes: Iterable[NodeClass], there: set[str]) -> str:
-    """The region of a cluster: of the zones of its node classes, nodes, volumes and pools."""
+def _region(
+    sources: TypeSources, pools: Sequence[NodePool], classes: Iterable[NodeClass], there: set[str]
+) -> str:
+    """The region of a cluster: of the zones of its node classes, nodes, volumes and pools, and of files."""
     zones = {zone for one in classes for zone in one.zone_ids} | there | _asked_zones(pools)
+    zones |= sources.answers.places
     regions = sorted({*map(region_of, zones)} - {""})
     if len(regions) == 1:
         return regions[0]
@@ -148,17 +169,23 @@ def _region(pools: Sequence[NodePool], classes: Iterable[NodeClass], there: set[
 
 
 def _zones(
-    asked: Asked, region: str, named: set[str], nodes: Sequence[Node]
+    sources: TypeSources, region: str, named: set[str], nodes: Sequence[Node]
 ) -> tuple[Mapping[str, str], str]:
     """The zones of a node class without subnets, with their IDs where nodes show them, and why these."""
-    if asked.zones:
-        zones, why = {*asked.zones}, "given"
+    zone_ids = sources.answers.zone_ids
+    if sources.zones:
+        zones, why = {*sources.zones}, "given"
+    elif zone_ids:
+        zones, why = {*zone_ids}, "of the subnets given"
     else:
         zones, why = {*named}, "of nodes, volumes and pools"
     zones = {zone for zone in zones if region_of(zone) == region}
     if not zones:
+        zones, why = sources.answers.places - {region}, "of files"
+    if not zones:
         zones, why = {f"{region}{letter}" for letter in _ASSUMED}, "assumed"
     ids = {one.metadata.labels.get(ZONE, ""): one.metadata.labels.get(ZONE_ID, "") for one in nodes}
+    ids |= zone_ids
     return {zone: ids.get(zone, "") for zone in sorted(zones)}, why
 
 
@@ -176,13 +203,24 @@ def _shown(nodes: Iterable[Node]) -> _Shown:
 
 
 @lru_cache(64)
-def _types(node_class: bytes, region: str, zones: tuple[str, ...], shown: _Shown) -> tuple[InstanceType, ...]:
-    """The types under a node class. Karpenter believes of memory what nodes of a type have shown."""
-    market = Market(region, zones, price_list(region).prices)
-    read, every = msgspec.json.decode(node_class, type=NodeClass), catalogue()
+def _types(node_class: bytes, place: TypeSources, shown: _Shown) -> tuple[InstanceType, ...]:
+    """The types under a node class in the region and the zones of a place. Karpenter believes of memory what
+    nodes of a type have shown."""
+    region, zones, answers, every = place.region, place.zones, place.answers, catalogue()
+    types, sold = answers.types or every.types, answers.zones_of
+    by_type = dict[str, Collection[str]]()
+    if sold is not None:
+        by_type = {one.instance_type: sold.get(one.instance_type, ()) for one in types}
+        by_type = {name: zones if region in places else places for name, places in by_type.items()}
+        if all(region not in places for places in sold.values()):
+            zones = tuple(sorted(set().union(*sold.values())))
+    market = Market(
+        region, zones, price_list(region).prices, answers.spot_prices, by_type, own_prices=place.prices
+    )
+    read = msgspec.json.decode(node_class, type=NodeClass)
     of_nodes = {name: (dict(capacity), dict(left)) for name, capacity, left in shown}
     found = []
-    for one in instance_types(every.types, every.tables, read, market, ProviderOptions()):
+    for one in instance_types(types, every.tables, read, market, ProviderOptions()):
         if one.name in of_nodes:
             capacity, left = of_nodes[one.name]
             memory = {name: amount for name, amount in capacity.items() if name == "memory"}
@@ -191,8 +229,18 @@ def _types(node_class: bytes, region: str, zones: tuple[str, ...], shown: _Shown
     return tuple(found)
 
 
-def _source(region: str, notes: Sequence[str]) -> str:
-    prices = price_list(region)
+def _unpriced(by_pool: Mapping[str, Sequence[InstanceType]], sources: TypeSources) -> Iterator[str]:
+    """Yield which types of files have no price, so that Karpenter cannot launch them."""
+    every = dict.fromkeys(chain.from_iterable(by_pool.values())) if sources.answers.types else ()
+    names = sorted({one.name for one in every if not any(offering.price for offering in one.offerings)})
+    if names:
+        yield f"no price is known of {examples(names, 3)}: not available"
+
+
+def _source(region: str, answers: Ec2Answers, notes: Sequence[str]) -> str:
+    prices, count = price_list(region), len(answers.types)
+    types = f"{number_of(count, 'type', 'types')} of files" if count else DATE
     of = f"prices of {prices.region}" if prices.region != region else ""
+    of = f"{of or 'prices'}, {DATE}" if count else of
     currency = "all prices in yuan, also where $ stands" if prices.currency != "USD" else ""
-    return "; ".join(filter(None, [f"{AWS} {region}, {DATE}", of, currency, *notes]))
+    return "; ".join(filter(None, [f"{AWS} {region}, {types}", of, currency, *notes]))

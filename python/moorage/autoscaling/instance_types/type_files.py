@@ -1,0 +1,76 @@
+"""What ``--instance-types`` names: a provider, or files, each recognised by its content."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from moorage.autoscaling.providers.aws.ec2_answers import ec2_answers, refuse_other_formats
+from moorage.autoscaling.providers.aws.region_types import AWS, TypeSources
+from moorage.errors import InputError, located
+from moorage.objects.read.files import source_name
+
+from .instance_type import InstanceType
+from .own_prices import NO_PRICES, is_price_list, read_prices
+from .pool_types import Types
+from .read_types import listed_types, parsed, read_text
+
+
+def given_types(*names: str) -> Types:
+    """Return the types of a provider, as it is written, and of files.
+
+    Parameters
+    ----------
+    names : str
+        ``aws``, ``aws:REGION`` or ``aws:ZONE,ZONE``; a list of types in the format of Karpenter's kwok
+        provider; answers of ``aws ec2 describe-instance-types`` and its like; a list of prices.
+
+    Raises
+    ------
+    InputError
+        A file cannot be read, is none of these, or contradicts another.
+    """
+    of_aws = [name for name in names if name == AWS or name.startswith(f"{AWS}:")]
+    listed, pages = list[InstanceType](), list[tuple[str, Any]]()
+    prices, lists = NO_PRICES, 0
+    for name in [name for name in names if name not in of_aws]:
+        source, text = source_name(name), read_text(name)
+        with located(source=source):
+            if is_price_list(text):
+                if prices.by_offering:
+                    raise InputError("there is another list of prices: give one")
+                prices = read_prices(text)
+                continue
+            refuse_other_formats(text)
+            for value in _values(text, source):
+                if isinstance(value, dict):
+                    pages.append((source, value))
+                    continue
+                listed += listed_types(value)
+                lists += 1
+    if lists > 1 or len(of_aws) > 1 or (lists and (of_aws or pages)):
+        raise InputError("--instance-types: give one list of types, or one region of AWS with answers of EC2")
+    if lists:
+        prices.check_used(listed)
+        return prices.put_on(listed)
+    sources = TypeSources.of(of_aws[0]) if of_aws else TypeSources()
+    if pages:
+        sources = replace(sources, answers=ec2_answers(pages))
+    return replace(sources, prices=prices) if pages or prices.by_offering else of_aws[0]
+
+
+def _values(text: str, source: str) -> Iterator[Any]:
+    """Yield the values of a file: of JSON all objects one after another, as pages are printed."""
+    if not text.lstrip().startswith("{"):
+        yield parsed(text, source)
+        return
+    rest = text.strip()
+    while rest:
+        try:
+            value, end = json.JSONDecoder().raw_decode(rest)
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"not valid JSON: {error}") from None
+        yield value
+        rest = rest[end:].lstrip()

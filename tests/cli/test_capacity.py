@@ -279,10 +279,6 @@ def test_policies_of_the_namespace_count(capsys: pytest.CaptureFixture[str], tmp
             [made("CronJob", "batch/v1", spec={"jobTemplate": {"spec": {"parallelism": "x"}}})],
             "CronJob web: spec.jobTemplate.spec.parallelism: expected integer, got string",
         ),
-        (
-            [made("CronJob", "batch/v1", spec={"jobTemplate": {"spec": job(completionMode="Indexed")}})],
-            "CronJob web: spec.jobTemplate.spec.completions: required for an indexed Job",
-        ),
         ([made("CronJob", "example.com/v1", spec={})], "this file has no pod or workload; left out: CronJob"),
     ],
 )

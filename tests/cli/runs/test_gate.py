@@ -100,7 +100,7 @@ def test_what_was_compared_is_said_in_all_forms(tmp_path: Path, capsys: pytest.C
     assert main([*gate, "-o", "json"]) == 0
     made = json.loads(capsys.readouterr().out)
     assert made["changes"] == [change[1], "--cordon b"]
-    assert made["upgrade"] == {"from": "1.35", "to": "1.37", "lost": 0}
+    assert made["upgrade"] == {"from": "1.35", "to": "1.37", "lost": 0, "ended": []}
     assert main([*gate[:3], "--survive", "node", "--survive-only", "default", "-o", "junit"]) == 0
     text = capsys.readouterr().out.removeprefix('<?xml version="1.0" encoding="UTF-8"?>')
     properties = [one.get("value") for one in ElementTree.fromstring(text).iter("property")]

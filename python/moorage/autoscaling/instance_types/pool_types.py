@@ -88,11 +88,13 @@ def _known_types(
 ) -> PoolTypes:
     provider = registration_of(pools)
     if types is not None and not isinstance(types, str | TypeSources):
-        by_pool = types if isinstance(types, Mapping) else {pool.name: types for pool in pools}
-        names = {pool.name for pool in pools}
-        for name in by_pool:
-            if name not in names:
-                raise InputError(f"types: there is no NodePool {name}")
+        names = [pool.name for pool in pools]
+        if isinstance(types, Mapping):
+            by_pool = types
+            if unknown := [name for name in by_pool if name not in names]:
+                raise InputError(f"types: there is no NodePool {unknown[0]}")
+        else:  # without a pool they are known for the prices of nodes
+            by_pool = dict.fromkeys(names or [""], types)
         return PoolTypes(by_pool, "", True, provider | _named(by_pool))
     sources = TypeSources.of(types) if isinstance(types, str) else types or TypeSources()
     of_aws = [pool for pool in pools if has_node_class(pool)]

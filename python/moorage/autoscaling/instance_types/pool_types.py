@@ -93,8 +93,13 @@ def _known_types(
             by_pool = types
             if unknown := [name for name in by_pool if name not in names]:
                 raise InputError(f"types: there is no NodePool {unknown[0]}")
-        else:  # without a pool they are known for the prices of nodes
-            by_pool = dict.fromkeys(names or [""], types)
+        else:
+            if not isinstance(types, Sequence):
+                raise TypeError(f"types: must be instance types, not {types!r}")
+            given = [kind for kind in types if isinstance(kind, InstanceType)]
+            if len(given) < len(types):
+                raise TypeError(f"types: must be instance types, not {types!r}")
+            by_pool = dict.fromkeys(names or [""], given)  # without a pool for the prices of nodes
         return PoolTypes(by_pool, "", True, provider | _named(by_pool))
     sources = TypeSources.of(types) if isinstance(types, str) else types or TypeSources()
     of_aws = [pool for pool in pools if has_node_class(pool)]

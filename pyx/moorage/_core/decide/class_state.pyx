@@ -366,7 +366,7 @@ cdef class ClassStates:
 
         `places` is never cleared, as in the sparse sets of Briggs and Torczon 1993.
         """
-        cdef int32_t at = self.places.int32()[pod_class] if pod_class < self.places.capacity else 0
+        cdef int32_t at = self.places.int32()[pod_class] if 0 <= pod_class < self.places.capacity else 0
         if at < len(self.in_use) and (<ClassState>self.in_use[at]).pod_class == pod_class:
             return self.in_use[at]
         return None

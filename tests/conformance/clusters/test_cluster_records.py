@@ -13,6 +13,7 @@ import pytest
 
 from moorage.objects import Object, dump
 from moorage.objects.read.decode import decode_as
+from moorage.store import NotFoundError
 from moorage.store.api.cluster_objects import list_cluster
 from tests.conformance.clusters import cluster_mode
 from tests.conformance.clusters.cluster_mode import record_failures, wrong_in
@@ -34,7 +35,10 @@ class Server:
     """Lists the objects of a record, as an API server does for ``moorage dump``."""
 
     def __init__(self, items: list[Json]) -> None:
-        self.items = items
+        self.items, self.connection = items, self
+
+    def request(self, method: str, path: str, query: Json) -> bytes:
+        raise NotFoundError(f"{method} {path}: a record has no events of before")
 
     def list(self, kind: type[Object]) -> tuple[list[Object], str]:
         its = [one for one in self.items if one["kind"] == kind.__name__]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -77,50 +78,43 @@ class Failure(NamedTuple):
         return by.may_admit and (by._is_of_all or place == self.namespace)
 
 
+@dataclass(frozen=True)
 class SeenFailures:
     """Knows of which templates the cluster could not create pods when it was read.
 
     It takes a failure to last while the template is the same, but for a restart, nothing has changed that may
     be its cause (`Failure.is_touched`), and none of `Failure.held` is gone; quotas and limit ranges are
     computed then.
-
-    Parameters
-    ----------
-    objects : iterable of Object
-        With the workloads.
-    pods : sequence of Pod
-        Those that are there.
-    before : mapping of str to Object, optional
-        By ``Kind namespace/name``, objects as they were when their status was written, where a file changes
-        them.
     """
 
-    def __init__(
-        self,
-        objects: Iterable[Object] = (),
-        pods: Iterable[Pod] = (),
-        before: Mapping[str, Object] | None = None,
-    ) -> None:
-        self._failures: list[Failure] = []
-        objects, pods = [*objects], [*pods]
+    _failures: tuple[Failure, ...] = ()
+
+    @classmethod
+    def of(cls, objects: Iterable[Object], pods: Iterable[Pod], before: Mapping[str, Object]) -> SeenFailures:
+        """Return what the workloads among the objects and pods of a cluster say.
+
+        Parameters
+        ----------
+        before : mapping of str to Object
+            By ``Kind namespace/name``, objects that a file changes, as they were with their status.
+        """
+        objects, pods, failures = [*objects], [*pods], list[Failure]()
         for obj in objects:
             if (condition := failed_create(obj)) is None:
                 continue
-            obj = (before or {}).get(f"{obj.kind} {obj.key}", obj)
+            obj = before.get(f"{obj.kind} {obj.key}", obj)
             is_by_quota = any(text in condition.message for text in _BY_QUOTA)
-            near = [one for one in (*objects, *pods) if one.namespace == obj.namespace]
-            held = _held(near if is_by_quota else [one for one in near if not isinstance(one, Pod)])
+            near = [other for other in (*objects, *pods) if other.namespace == obj.namespace]
+            held = _held(near if is_by_quota else [other for other in near if not isinstance(other, Pod)])
             when = condition.last_transition_time or ""
             template = _comparable(obj.spec.template)  # type: ignore[attr-defined]
-            self._failures.append(Failure(obj.namespace, template, condition.message, when, held))
+            failures.append(Failure(obj.namespace, template, condition.message, when, held))
+        return cls(tuple(failures))
 
     def without(self, touched: Collection[Touched]) -> SeenFailures:
         """Return them without those whose cause a change touches."""
-        if not (touched and self._failures):
-            return self
-        left = SeenFailures()
-        left._failures = [one for one in self._failures if not any(map(one.is_touched, touched))]
-        return left
+        left = [failure for failure in self._failures if not any(map(failure.is_touched, touched))]
+        return SeenFailures(tuple(left))
 
     def why(self, owner: Object, listed: Callable[[type[Object]], Iterable[Object]]) -> str:
         """Return why the next pod of a workload is refused in the cluster; "" if nothing says so.

@@ -549,7 +549,7 @@ class WorkQueue:
     def undo(self, saved: object) -> None:
         """Restore the queue of `save`."""
         with self._lock:
-            self._keys = cast("OrderedDict[str, None]", saved).copy()
+            self._keys = OrderedDict(cast("dict[str, None]", saved))
 
 
 class _SyncLoop(Generic[T]):

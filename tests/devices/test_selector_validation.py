@@ -53,7 +53,8 @@ def test_a_manifest_is_refused(
     assert printed == ("", f"error: f.json: {place}.cel.expression: {MESSAGE}\n")
     (tmp_path / "g.json").write_text(json.dumps(NODE))
     assert main(["check", "-f", "g.json", "-f", "f.json"]) == 1
-    assert place.partition(": ")[2] in capsys.readouterr().err
+    refused = f'{kind}.resource.k8s.io "x" is invalid: {place.partition(": ")[2]}.cel.expression: {MESSAGE}'
+    assert f"error: f.json: {refused}" in capsys.readouterr().err.splitlines()
 
 
 def test_an_object_of_a_server_warns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

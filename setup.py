@@ -22,7 +22,7 @@ from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
 from setuptools.errors import CompileError, OptionError
 
-sys.path.insert(0, str(Path(__file__).parent))  # where pip builds, it is not on the path
+sys.path.insert(0, str(Path(__file__).resolve().parent))  # where pip builds, it is not on the path
 
 from building.flags import (
     GLUE,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import runpy
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -120,6 +121,7 @@ def declared(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """The extensions that setup.py declares by name, without building anything."""
     given: dict[str, Any] = {}
     monkeypatch.setattr("setuptools.setup", lambda **rest: given.update(rest))
+    monkeypatch.setattr("sys.path", [*sys.path])
     monkeypatch.chdir(ROOT)
     runpy.run_path("setup.py")
     return {extension.name: extension for extension in given["ext_modules"]}

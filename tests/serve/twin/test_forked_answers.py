@@ -93,7 +93,8 @@ def test_a_child_touches_no_file_process_or_server_of_its_machine(
 ) -> None:
     """Names that it is given lead nowhere: it cannot tell whether there is a file."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)
+    for name in (str(tmp_path), "", "."):
+        monkeypatch.syspath_prepend(name)
     (tmp_path / "own").mkdir()
     for name in ("own/data", "other", "code.py"):
         (tmp_path / name).write_text(name)

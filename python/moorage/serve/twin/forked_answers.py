@@ -238,8 +238,8 @@ def _prepare_and_fork(control: socket.socket, prepare: Callable[[], Work], files
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         _close_all_but(control.fileno())
         code = Path(__file__).resolve().parents[2]
-        modules = [path for path in sys.path if path not in ("", os.getcwd())]
-        own = [sys.prefix, sys.base_prefix, *modules, *map(str, (code, *files))]
+        modules = {os.path.abspath(path) for path in sys.path} - {os.getcwd()}
+        own = [sys.prefix, sys.base_prefix, *sorted(modules), *map(str, (code, *files))]
         guard = _Guard((*_READABLE, *map(os.path.abspath, own)))
         answer = prepare()
         gc.collect()

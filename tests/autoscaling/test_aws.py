@@ -79,7 +79,7 @@ def test_zones_without_a_status_are_told(
         (
             [node("us-east-1a"), node("us-west-2a")],
             None,
-            "the region of its EC2NodeClass may be us-east-1, us-west-2",
+            "the region of its node class may be us-east-1, us-west-2",
         ),
         ([], "aws:us-east-1a,us-west-2a", '"aws:us-east-1a,us-west-2a" names no region'),
         ([node_class(kubelet={"maxPods": [1]}), node("us-east-1a")], None, "kubelet.maxPods"),

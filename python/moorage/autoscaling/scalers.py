@@ -35,6 +35,7 @@ from .launched_nodes import claim_and_node, new_name
 from .node_prices import prices_by
 from .pending_provisioning import pass_question
 from .providers.aws.region_types import TypeSources
+from .providers.listed_types import ListedTypes
 from .scale_up_answer import CLUSTER_AUTOSCALER, KARPENTER, NewNode
 
 NOT_TRIGGERED = "pod didn't trigger scale-up"
@@ -303,7 +304,7 @@ class GroupScaler:
     def price(self, group: NodeGroup, node: Node) -> float | None:
         """Return the price of a node of a group: its own, or that of its instance type."""
         types = self._growth.types
-        if group.price is not None or types is None or isinstance(types, str | TypeSources):
+        if group.price is not None or types is None or isinstance(types, str | TypeSources | ListedTypes):
             return group.price
         every = chain.from_iterable(types.values()) if isinstance(types, Mapping) else types
         return prices_by(every)(node)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
 
 from moorage.autoscaling.providers.aws.region_types import TypeSources, aws_types, has_node_class
+from moorage.autoscaling.providers.listed_types import ListedTypes
 from moorage.autoscaling.providers.registrations import DOMAINS, Registration, registration_of
 from moorage.errors import InputError, examples, number_of
 from moorage.objects import EC2NodeClass, Node, NodePool, Object, PersistentVolume
@@ -14,12 +16,16 @@ from moorage.objects import EC2NodeClass, Node, NodePool, Object, PersistentVolu
 from .instance_type import InstanceType
 from .labels import POOL, ZONE
 from .own_prices import NO_PRICES
-from .seen_types import seen_types
+from .seen_types import seen_types, shown_types
 from .unknown_labels import named_labels, unknown_labels, unknown_names
 
-Types = Sequence[InstanceType] | Mapping[str, Sequence[InstanceType]] | str | TypeSources
+Types = Sequence[InstanceType] | Mapping[str, Sequence[InstanceType]] | str | TypeSources | ListedTypes
 """Instance types: of all pools, or by pool; or a provider, such as ``aws`` or ``aws:us-east-1``, also with
-what files say."""
+what files say; or what the command of a provider lists."""
+
+
+SEEN = "types as seen on"
+"""How the source of types begins that nodes show."""
 
 
 class PoolTypes(NamedTuple):
@@ -60,7 +66,8 @@ def pool_types(
     Parameters
     ----------
     types : sequence, mapping, str or None
-        By default pools with an EC2NodeClass have the types of AWS, and others those that their nodes show.
+        By default pools with an EC2NodeClass and those of EKS Auto Mode have the types of AWS, and others
+        those that their nodes show.
     zones : frozenset of str
         Zones that are known besides those of nodes and pools.
 
@@ -87,7 +94,7 @@ def _known_types(
     zones: frozenset[str],
 ) -> PoolTypes:
     provider = registration_of(pools)
-    if types is not None and not isinstance(types, str | TypeSources):
+    if types is not None and not isinstance(types, str | TypeSources | ListedTypes):
         names = [pool.name for pool in pools]
         if isinstance(types, Mapping):
             by_pool = types
@@ -101,27 +108,34 @@ def _known_types(
                 raise TypeError(f"types: must be instance types, not {types!r}")
             by_pool = dict.fromkeys(names or [""], given)  # without a pool for the prices of nodes
         return PoolTypes(by_pool, "", True, provider | _named(by_pool))
-    sources = TypeSources.of(types) if isinstance(types, str) else types or TypeSources()
+    sources = TypeSources.of(types) if isinstance(types, str) else TypeSources()
+    if isinstance(types, TypeSources):
+        sources = types
     of_aws = [pool for pool in pools if has_node_class(pool)]
     if (isinstance(types, str) or sources.is_of_aws) and not of_aws:
-        raise InputError("no NodePool has an EC2NodeClass, so there are no types of AWS")
+        raise InputError(
+            "no NodePool has an EC2NodeClass or is of EKS Auto Mode, so there are no types of AWS"
+        )
     there = {pool.name for pool in pools}
     seen = {
         name: sources.prices.put_on(of)
         for name, of in seen_types(nodes, DOMAINS | provider.domains).items()
         if name in there
     }
-    if not of_aws:
+    if isinstance(types, ListedTypes):
+        by_pool, source = _listed(types, pools, nodes)
+    elif not of_aws:
         provider |= _named(seen)
         of_pools = sum(node.metadata.labels.get(POOL) in there for node in nodes)
         sources.prices.check_used(chain.from_iterable(seen.values()))
         source, is_priced = (
-            f"types as seen on {number_of(of_pools, 'node', 'nodes')}",
+            f"{SEEN} {number_of(of_pools, 'node', 'nodes')}",
             sources.prices is not NO_PRICES,
         )
         return PoolTypes(seen, source, is_priced, provider)
-    found = aws_types(sources, of_aws, node_classes, nodes, zones)
-    by_pool, source = dict[str, Sequence[InstanceType]](found.by_pool), f"types: {found.source}"
+    else:
+        found = aws_types(sources, of_aws, node_classes, nodes, zones)
+        by_pool, source = dict(found.by_pool), f"types: {found.source}"
     shown = dict[str, Sequence[InstanceType]]()
     for name, of in seen.items():
         of_catalogue = by_pool.get(name, ())
@@ -134,7 +148,36 @@ def _known_types(
             )
             source += about if known else ""
     sources.prices.check_used(chain.from_iterable(by_pool.values()))
-    return PoolTypes(by_pool, source, True, provider | _named(shown))
+    named, is_priced = _named(shown), True
+    if isinstance(types, ListedTypes):
+        named, is_priced = _named(by_pool), types.is_priced
+    return PoolTypes(by_pool, source, is_priced, provider | named)
+
+
+def _listed(
+    types: ListedTypes, pools: Sequence[NodePool], nodes: Sequence[Node]
+) -> tuple[dict[str, Sequence[InstanceType]], str]:
+    """The types of a list by pool, and what they rest on. How many pods a node takes is a setting of the
+    pool's node class, so its nodes show it."""
+    source = types.source if types.is_priced else f"{types.source}; without prices any that fits may come"
+    if not pools:
+        return {"": types.types}, f"types: {source}"
+    own = [one.name for one in pools if one.spec.template.spec.node_class_ref.group == types.group]
+    if not own:
+        raise InputError(f"no NodePool has a node class of {types.group}, for which the list of types is")
+    by_pool = dict[str, Sequence[InstanceType]]()
+    for name in own:
+        shown = shown_types([one for one in nodes if one.metadata.labels.get(POOL) == name])
+        amounts = {kind: (dict(capacity), dict(left)) for kind, capacity, left in shown}
+        counts = [capacity["pods"] for capacity, _ in amounts.values() if "pods" in capacity]
+        usual = types.types[0].capacity["pods"]
+        pods = {"pods": min(counts, default=usual)}
+        by_pool[name] = [
+            replace(one, capacity={**one.capacity, **pods}, shown=amounts.get(one.name))
+            for one in types.types
+        ]
+        source += f"; {pods['pods']} pods a node of NodePool {name}{'' if counts else ' assumed'}"
+    return by_pool, f"types: {source}"
 
 
 def types_of_objects(types: Types | None, nodes: Sequence[Node], objects: Iterable[Object]) -> PoolTypes:

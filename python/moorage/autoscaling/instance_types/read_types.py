@@ -76,9 +76,12 @@ def read_text(file: str) -> str:
 def listed_types(value: Any) -> list[InstanceType]:
     """Read instance types from the value of a file; see `read_instance_types`."""
     if not isinstance(value, list) or not value:
-        raise InputError("expected a list of instance types, as Karpenter's kwok provider has them")
+        raise InputError(
+            "expected a list of instance types, as Karpenter's kwok provider has them, or as az vm list-skus "
+            "or gcloud compute machine-types list print them"
+        )
     if isinstance(value[0], str | list) or (isinstance(value[0], dict) and "InstanceType" in value[0]):
-        raise InputError("output of aws with --query lacks fields: give all that the command prints")
+        raise InputError("output with --query or --format lacks fields: give all that the command prints")
     found: list[InstanceType] = []
     names: set[tuple[str, str, frozenset[str]]] = set()
     for at, one in enumerate(value):

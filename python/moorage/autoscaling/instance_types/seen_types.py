@@ -10,7 +10,7 @@ from moorage.objects import Node, NodeSelectorRequirement
 from moorage.objects.model.node import HOSTNAME
 
 from .instance_type import InstanceType, Offering
-from .labels import CAPACITY_TYPE, INSTANCE_TYPE, POOL, ZONE
+from .labels import CAPACITY_TYPE, INSTANCE_TYPE, MADE_HERE, POOL, ZONE
 
 UNKNOWN = float("inf")
 """The price of an offering of which none is known."""
@@ -49,7 +49,7 @@ def _type(name: str, nodes: list[Node], domains: frozenset[str]) -> InstanceType
         (node.metadata.labels.get(ZONE, ""), node.metadata.labels.get(CAPACITY_TYPE) or "on-demand")
         for node in nodes
     }
-    capacity, left = map(dict, shown_amounts(nodes))
+    capacity, left = map(dict, _shown_amounts(nodes))
     overhead = {key: amount - left[key] for key, amount in capacity.items() if key in left}
     return InstanceType(
         name,
@@ -68,7 +68,21 @@ def _type(name: str, nodes: list[Node], domains: frozenset[str]) -> InstanceType
 Amounts = tuple[tuple[str, Quantity], ...]
 
 
-def shown_amounts(nodes: Iterable[Node]) -> tuple[Amounts, Amounts]:
+ShownTypes = tuple[tuple[str, Amounts, Amounts], ...]
+
+
+def shown_types(nodes: Iterable[Node]) -> ShownTypes:
+    """Return name, capacity and allocatable of the types of which there are nodes; those made here do not
+    count."""
+    by_type = dict[str, list[Node]]()
+    for one in nodes:
+        name = one.metadata.labels.get(INSTANCE_TYPE, "")
+        if name and one.status.capacity and not one.spec.provider_id.startswith(MADE_HERE):
+            by_type.setdefault(name, []).append(one)
+    return tuple([(name, *_shown_amounts(of_type)) for name, of_type in sorted(by_type.items())])
+
+
+def _shown_amounts(nodes: Iterable[Node]) -> tuple[Amounts, Amounts]:
     """Return the least capacity and allocatable of nodes, by resource."""
     both = [(one.status.capacity or one.status.allocatable, one.status.allocatable) for one in nodes]
     capacity = _least([_amounts(given) for given, _ in both])

@@ -9,6 +9,9 @@ from typing import Any
 
 from moorage.autoscaling.providers.aws.ec2_answers import ec2_answers, refuse_other_formats
 from moorage.autoscaling.providers.aws.region_types import AWS, TypeSources
+from moorage.autoscaling.providers.azure import vm_sizes
+from moorage.autoscaling.providers.gcp import machine_types
+from moorage.autoscaling.providers.listed_types import ListedTypes
 from moorage.errors import InputError, located
 from moorage.objects.read.files import source_name
 
@@ -25,7 +28,8 @@ def given_types(*names: str) -> Types:
     ----------
     names : str
         ``aws``, ``aws:REGION`` or ``aws:ZONE,ZONE``; a list of types in the format of Karpenter's kwok
-        provider; answers of ``aws ec2 describe-instance-types`` and its like; a list of prices.
+        provider; answers of ``aws ec2 describe-instance-types`` and its like; what ``az vm list-skus`` or
+        ``gcloud compute machine-types list`` prints; a list of prices.
 
     Raises
     ------
@@ -33,8 +37,8 @@ def given_types(*names: str) -> Types:
         A file cannot be read, is none of these, or contradicts another.
     """
     of_aws = [name for name in names if name == AWS or name.startswith(f"{AWS}:")]
-    listed, pages = list[InstanceType](), list[tuple[str, Any]]()
-    prices, lists = NO_PRICES, 0
+    pages, lists = list[tuple[str, Any]](), list[list[InstanceType] | ListedTypes]()
+    prices = NO_PRICES
     for name in [name for name in names if name not in of_aws]:
         source, text = source_name(name), read_text(name)
         with located(source=source):
@@ -47,18 +51,36 @@ def given_types(*names: str) -> Types:
             for value in _values(text, source):
                 if isinstance(value, dict):
                     pages.append((source, value))
-                    continue
-                listed += listed_types(value)
-                lists += 1
-    if lists > 1 or len(of_aws) > 1 or (lists and (of_aws or pages)):
+                else:
+                    lists.append(_list(value))
+    if len(lists) > 1 or len(of_aws) > 1 or (lists and (of_aws or pages)):
         raise InputError("--instance-types: give one list of types, or one region of AWS with answers of EC2")
     if lists:
-        prices.check_used(listed)
-        return prices.put_on(listed)
+        found = lists[0]
+        prices.check_used(found.types if isinstance(found, ListedTypes) else found)
+        if isinstance(found, ListedTypes):
+            return replace(found, types=prices.put_on(found.types), is_priced=prices is not NO_PRICES)
+        return prices.put_on(found)
     sources = TypeSources.of(of_aws[0]) if of_aws else TypeSources()
     if pages:
         sources = replace(sources, answers=ec2_answers(pages))
     return replace(sources, prices=prices) if pages or prices.by_offering else of_aws[0]
+
+
+def _list(value: Any) -> list[InstanceType] | ListedTypes:
+    """Read a list by what its first item has."""
+    first = value[0] if isinstance(value, list) and value else None
+    for field, read in _LISTS.items():
+        if isinstance(first, dict) and field in first:
+            return read(value)
+    return listed_types(value)
+
+
+_LISTS = {
+    vm_sizes.KIND_FIELD: vm_sizes.read_sizes,
+    machine_types.KIND_FIELD: machine_types.read_machine_types,
+}
+"""Readers of what the commands of providers print, by a field that each item has."""
 
 
 def _values(text: str, source: str) -> Iterator[Any]:

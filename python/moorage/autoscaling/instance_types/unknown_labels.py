@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 
-from moorage.autoscaling.providers.registrations import CORE, registration_of
+from moorage.autoscaling.providers.registrations import CORE, NOTHING, PROVIDERS, registration_of
 from moorage.objects import NodePool
 
 from .instance_type import InstanceType
@@ -39,6 +39,7 @@ def unknown_names(pool: NodePool, types: Sequence[InstanceType]) -> tuple[int, i
 def unknown_labels(pool: NodePool, types: Sequence[InstanceType]) -> Iterator[str]:
     """Yield what is wrong with the labels that a pool has or requires: unknown to its types, or misspelt."""
     own = registration_of([pool])
+    of_class = PROVIDERS.get(pool.spec.template.spec.node_class_ref.group, NOTHING)
     known = CORE | own
     has = named_labels(types)
     template = pool.spec.template
@@ -50,6 +51,9 @@ def unknown_labels(pool: NodePool, types: Sequence[InstanceType]) -> Iterator[st
         if known.restricts(key):
             yield f"{about}, which is no label of its provider, so it makes no node{hint}"
         elif key in own.of_types and key not in has and types:
-            yield f"{about}, which no known type has, so it makes no node here"
+            name = key.rpartition("/")[2]
+            twin = next((one for one in sorted(of_class.well_known - {key}) if one.endswith(f"/{name}")), "")
+            hint = f'; did you mean "{twin}"?' if twin else ""
+            yield f"{about}, which no known type has, so it makes no node here{hint}"
         elif key not in known.known and like:
             yield f"{about}, a label of its own{hint}"

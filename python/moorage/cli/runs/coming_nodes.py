@@ -11,6 +11,7 @@ from moorage.autoscaling import Growth, InstanceType, ScaleUp
 from moorage.autoscaling.group_refusals import group_refusals
 from moorage.autoscaling.group_settings import group_by_node
 from moorage.autoscaling.instance_types.labels import ZONE
+from moorage.autoscaling.instance_types.pool_types import SEEN
 from moorage.autoscaling.node_prices import NodesPrice, prices_by
 from moorage.autoscaling.pool_facts import PoolFacts
 from moorage.autoscaling.pool_refusals import pool_refusals
@@ -206,7 +207,7 @@ class Grown(NamedTuple):
     def gaps(self) -> Iterator[str]:
         """Yield which pools and groups can get no node, and what is not known or simulated."""
         yield from self.coming.notes
-        if self.up.waiting and self.coming.types is None:
+        if self.up.waiting and self.coming.sources.get(KARPENTER, "").startswith(SEEN):
             for pool in self.up.pools:
                 yield f"NodePool {pool} has no instance types: give them with --instance-types FILE"
         for name, label in self.unknown.items():

@@ -13,6 +13,7 @@ from moorage.autoscaling.instance_types.shortages import refuse_unoffered
 from moorage.autoscaling.node_prices import foreign_zones, prices_by
 from moorage.autoscaling.pool_templates import PoolTemplates, pool_templates
 from moorage.autoscaling.providers.aws.region_types import TypeSources
+from moorage.autoscaling.providers.listed_types import ListedTypes
 from moorage.autoscaling.scalers import GroupScaler
 from moorage.autoscaling.scaling_rounds import scale_up
 from moorage.errors import InputError, number_of
@@ -109,7 +110,7 @@ def prices_of(scheduler: Scheduler, templates: Sequence[str | Node], types: Type
     """Return what nodes of templates cost by instance types."""
     if types is None:
         return {}
-    if isinstance(types, str | TypeSources):
+    if isinstance(types, str | TypeSources | ListedTypes):
         nodes: list[Node] = scheduler.client.list(Node)[0]
         listed = [scheduler.client.list(kind)[0] for kind in (NodePool, EC2NodeClass)]
         types = types_of_objects(types, nodes, chain[Object](*listed)).every()

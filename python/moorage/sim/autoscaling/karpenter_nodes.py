@@ -48,8 +48,8 @@ class KarpenterNodes:
     def __init__(self, times: KarpenterTimes, replayer: Replayer, state: KarpenterState) -> None:
         self.times, self.replayer, self.state = times, replayer, state
         self.scheduler, self.client = replayer.scheduler, replayer.scheduler.client
-        file, start = times.instance_types, times.start_time
-        self._types = None if file is None else given_types(file)
+        names, start = times.type_names, times.start_time
+        self._types = given_types(*names) if names else None
         self.began = replayer.since if start is None else parse_moment(start, "startTime")
         self._options = KarpenterOptions(
             spot_to_spot=times.spot_to_spot, ignore_dra_requests=times.ignore_dra_requests

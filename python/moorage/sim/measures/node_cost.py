@@ -10,7 +10,7 @@ import numpy as np
 from moorage.autoscaling.instance_types.labels import INSTANCE_TYPE, POOL
 from moorage.autoscaling.instance_types.type_files import given_types
 from moorage.autoscaling.karpenter.disruption.candidates import price_of as offered_price
-from moorage.autoscaling.providers.aws.region_types import TypeSources
+from moorage.autoscaling.providers.listed_types import ListedTypes
 from moorage.errors import InputError
 from moorage.objects import Node
 from moorage.sim.replay import History
@@ -82,12 +82,14 @@ def cost(
 def _price_of_offerings(history: History) -> Callable[[Node], float | None]:
     """Return the prices of nodes as the file of Karpenter's instance types has them."""
     spec = history.timeline.autoscaler
-    file = spec.karpenter.instance_types if spec is not None and spec.karpenter is not None else None
-    if file is None:
+    names = spec.karpenter.type_names if spec is not None and spec.karpenter is not None else []
+    if not names:
         raise InputError("required where Karpenter has no file of instance types", path="prices")
-    given = given_types(file)
-    if isinstance(given, str | Mapping | TypeSources):
-        raise InputError(f"required where Karpenter has the types of {file}", path="prices")
+    given = given_types(*names)
+    if isinstance(given, ListedTypes) and given.is_priced:
+        given = list(given.types)
+    if not isinstance(given, list):
+        raise InputError(f"required where Karpenter has the types of {', '.join(names)}", path="prices")
     types = {one.name: one for one in given}
     return lambda node: offered_price(types.get(node.metadata.labels.get(INSTANCE_TYPE, "")), node)
 

@@ -24,9 +24,10 @@ class KarpenterTimes(Strict, frozen=True):
 
     Attributes
     ----------
-    instance_types : str or None
-        A file of instance types, or a provider such as ``aws:us-east-1``; by default those of AWS for pools
-        with an EC2NodeClass, and those that the nodes of each pool show for others.
+    instance_types : str, list of str or None
+        A file of instance types, or a provider such as ``aws:us-east-1``, or several of what
+        ``--instance-types`` takes; by default those of AWS for pools with an EC2NodeClass, and those that the
+        nodes of each pool show for others.
     batch_idle, batch_max : str or float
         A pass begins when no pod has come for so long, or so long after the first one.
     launch_time, registration_time, initialization_time : str or float
@@ -42,7 +43,7 @@ class KarpenterTimes(Strict, frozen=True):
         Whether no node comes for pods with resource claims.
     """
 
-    instance_types: str | None = None
+    instance_types: str | list[str] | None = None
     batch_idle: Time = 1.0
     batch_max: Time = 10.0
     launch_time: Time = 20.0
@@ -52,6 +53,12 @@ class KarpenterTimes(Strict, frozen=True):
     start_time: str | None = None
     spot_to_spot: bool = False
     ignore_dra_requests: bool = True
+
+    @property
+    def type_names(self) -> list[str]:
+        """What names the instance types; nothing for those of AWS, or that nodes show."""
+        names = self.instance_types
+        return [names] if isinstance(names, str) else names or []
 
 
 class AutoscalerSpec(GroupSettings, frozen=True):

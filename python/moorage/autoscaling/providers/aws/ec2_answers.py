@@ -18,8 +18,11 @@ from .ec2_types import Ec2Type
 
 _PLACE = re.compile(r"([a-z]{2}(-[a-z]+)+-\d+)([a-z]?|-[a-z]+-\d+[a-z])")
 """A region, or a zone of one, a local zone such as us-west-2-lax-1a included."""
-_TEXT = re.compile(r"(INSTANCETYPES|INSTANCETYPEOFFERINGS|SPOTPRICEHISTORY|SUBNETS)\s|[-+]{4,}\n\|")
-"""How the other formats of the command begin: text and table."""
+_TEXT = re.compile(
+    r"(INSTANCETYPES|INSTANCETYPEOFFERINGS|SPOTPRICEHISTORY|SUBNETS)\s|[-+]{4,}\n\|"
+    r"|ResourceType +Locations|virtualMachines\s|NAME +ZONE +CPUS"
+)
+"""How the other formats of aws, az and gcloud begin: text and table."""
 A = TypeVar("A")
 
 
@@ -79,9 +82,9 @@ def region_of(place: str) -> str:
 
 
 def refuse_other_formats(text: str) -> None:
-    """Refuse what the command prints as text or as a table: names of fields are lost there."""
+    """Refuse what commands print as text or as a table: names of fields are lost there."""
     if _TEXT.match(text):
-        raise InputError("output of aws as text or table has no names of fields: use --output json")
+        raise InputError("output of aws, az or gcloud as text or table has no names of fields: ask for JSON")
 
 
 def ec2_answers(pages: Iterable[tuple[str, Any]]) -> Ec2Answers:
@@ -105,7 +108,9 @@ def ec2_answers(pages: Iterable[tuple[str, Any]]) -> Ec2Answers:
             lists = {name: page[name] for name in _ANSWERS if isinstance(page.get(name), list)}
             if not lists:
                 names = ", ".join(_ANSWERS)
-                raise InputError(f"expected {names}, as the commands aws ec2 describe-... print them")
+                raise InputError(
+                    f"expected {names}, as the commands aws ec2 describe-... print them, or a list of types"
+                )
             sources |= dict.fromkeys(lists, source)
             types |= {one.instance_type: one for one in _items(lists, "InstanceTypes", Ec2Type)}
             offered += _items(lists, "InstanceTypeOfferings", _Offered)

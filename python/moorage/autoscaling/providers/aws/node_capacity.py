@@ -11,6 +11,7 @@ from functools import cache, cached_property
 from math import ceil
 
 from moorage._core.base.quantity import Quantity
+from moorage.autoscaling.providers.listed_types import CPU_SHARES, whole_shares
 
 from .ec2_types import Ec2Type, ProviderTables
 from .node_class import CUSTOM, NodeClass, ProviderOptions
@@ -23,8 +24,6 @@ _USUAL_PODS = 110
 _LARGEST_INT32 = 2**31 - 1
 _GRAVITON_MIB = 64
 """Memory that machines with an ARM processor keep for themselves."""
-_CPU_SHARES = ((0, 1000, 0.06), (1000, 2000, 0.01), (2000, 4000, 0.005), (4000, 1 << 31, 0.0025))
-"""Shares of the kubelet, by range of millicores."""
 _GPU_RESOURCES = {"nvidia.com/gpu": "NVIDIA", "amd.com/gpu": "AMD", "habana.ai/gaudi": "Habana"}
 NEURON, NEURON_CORE = "aws.amazon.com/neuron", "aws.amazon.com/neuroncore"
 EXOTIC = (*_GPU_RESOURCES, NEURON, NEURON_CORE)
@@ -167,12 +166,7 @@ class NodeCapacity:
         pods = self._pods(self._most_pods)
         if self.node_class.family.reserves_by_interfaces:
             pods = self._interface_pods(0)
-        millis = self.kind.cpus.default_vcpus * 1000
-        cpu = sum(
-            int(float(min(millis, end) - start) * share)
-            for start, end, share in _CPU_SHARES
-            if millis >= start
-        )
+        cpu = whole_shares(self.kind.cpus.default_vcpus * 1000, CPU_SHARES)
         amounts = {
             "cpu": _quantity(f"{cpu}m"),
             "memory": _quantity(f"{11 * pods + 255}Mi"),

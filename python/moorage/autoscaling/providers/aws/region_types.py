@@ -1,4 +1,5 @@
-"""The types of pools with EC2NodeClasses, and what they rest on: region, zones, prices, node classes."""
+"""The types of pools with EC2NodeClasses or of EKS Auto Mode, and what they rest on: region, zones, prices,
+node classes."""
 
 from __future__ import annotations
 
@@ -11,13 +12,14 @@ from typing import NamedTuple
 import msgspec
 
 from moorage.autoscaling.instance_types.instance_type import InstanceType
-from moorage.autoscaling.instance_types.labels import CAPACITY_TYPE, INSTANCE_TYPE, MADE_HERE, POOL, ZONE
+from moorage.autoscaling.instance_types.labels import CAPACITY_TYPE, POOL, ZONE
 from moorage.autoscaling.instance_types.own_prices import NO_PRICES, OwnPrices
-from moorage.autoscaling.instance_types.seen_types import Amounts, shown_amounts
+from moorage.autoscaling.instance_types.seen_types import ShownTypes, shown_types
 from moorage.autoscaling.providers.registrations import ZONE_ID
 from moorage.errors import InputError, examples, number_of
 from moorage.objects import EC2NodeClass, Node, NodePool
 
+from . import auto_mode
 from .ec2_answers import NO_ANSWERS, Ec2Answers, region_of
 from .ec2_catalogue import DATE, catalogue, price_list
 from .ec2_instance_types import instance_types
@@ -80,8 +82,8 @@ class AwsTypes(NamedTuple):
 
 
 def has_node_class(pool: NodePool) -> bool:
-    """Whether a pool's nodes are those of Karpenter's provider for AWS."""
-    return pool.spec.template.spec.node_class_ref.group == DOMAIN
+    """Whether a pool's nodes are those of Karpenter's provider for AWS, or of EKS Auto Mode."""
+    return pool.spec.template.spec.node_class_ref.group in (DOMAIN, auto_mode.DOMAIN)
 
 
 def aws_types(
@@ -98,35 +100,40 @@ def aws_types(
     InputError
         The region is not known, or a node class is not as it should be.
     """
-    given = {one.name: NodeClass.of(one) for one in made}
+    given = {(DOMAIN, one.name): NodeClass.of(one) for one in made}
     there = _zones_of(nodes) | volumes
     region = sources.region or _region(sources, pools, given.values(), there)
     others = sorted({*map(region_of, sources.answers.places)} - {region})
     if others:
         raise InputError(f"the files of --instance-types are of {others[0]}, and the region is {region}")
-    notes, by_class = list[str](), dict[str, list[NodePool]]()
+    notes, by_class = list[str](), dict[tuple[str, str], list[NodePool]]()
     for pool in pools:
-        by_class.setdefault(pool.spec.template.spec.node_class_ref.name, []).append(pool)
+        reference = pool.spec.template.spec.node_class_ref
+        by_class.setdefault((reference.group, reference.name), []).append(pool)
     classes = {}
-    for name, of_class in by_class.items():
-        node_class = given.get(name) or NodeClass(
-            name, Spec(ami_selector_terms=(ImageTerm("al2023@latest"),))
-        )
-        if name not in given:
+    for key, of_class in by_class.items():
+        group, name = key
+        kind = "EC2NodeClass" if group == DOMAIN else "NodeClass"
+        node_class = given.get(key) or NodeClass(name, _USUAL if group == DOMAIN else auto_mode.SPEC)
+        if group != DOMAIN:
+            notes.append(
+                f"NodeClass {name} is of EKS Auto Mode, whose rules are not public: {auto_mode.ESTIMATE}"
+            )
+        elif key not in given:
             notes.append(f"EC2NodeClass {name} is not in the input: AL2023 is assumed")
         if not node_class.zone_ids:
             zones, why = _zones(sources, region, there | _asked_zones(of_class), nodes)
             node_class = node_class.within(zones)
-            notes.append(f"zones of EC2NodeClass {name}, {why}: {examples(sorted(zones), 6)}")
-        classes[name] = node_class
+            notes.append(f"zones of {kind} {name}, {why}: {examples(sorted(zones), 6)}")
+        classes[key] = node_class
     every = {one for one in there if region_of(one) == region}
     every |= {zone for one in classes.values() for zone in one.zone_ids} | sources.answers.places - {region}
     by_pool = dict[str, Sequence[InstanceType]]()
-    for name, of_class in by_class.items():
+    place = replace(sources, region=region, zones=tuple(sorted(every)))
+    for key, of_class in by_class.items():
         names = {pool.name for pool in of_class}
-        shown = _shown([one for one in nodes if one.metadata.labels.get(POOL) in names])
-        place = replace(sources, region=region, zones=tuple(sorted(every)))
-        types = _types(msgspec.json.encode(classes[name]), place, shown)
+        shown = shown_types([one for one in nodes if one.metadata.labels.get(POOL) in names])
+        types = _types(msgspec.json.encode(classes[key]), place, shown, key[0] == auto_mode.DOMAIN)
         by_pool |= dict.fromkeys(names, types)
     notes += _unpriced(by_pool, sources)
     if sources.answers.spot_prices is None and any(map(_allows_spot, pools)):
@@ -164,7 +171,7 @@ def _region(
     if len(regions) == 1:
         return regions[0]
     why = f"may be {examples(regions, 3)}" if regions else "is not known: no node, subnet or pool names one"
-    text = f"the region of its EC2NodeClass {why}; give it with --instance-types aws:REGION"
+    text = f"the region of its node class {why}; give it with --instance-types aws:REGION"
     raise InputError(text, obj=f"NodePool {pools[0].name}")
 
 
@@ -189,21 +196,10 @@ def _zones(
     return {zone: ids.get(zone, "") for zone in sorted(zones)}, why
 
 
-_Shown = tuple[tuple[str, Amounts, Amounts], ...]
-
-
-def _shown(nodes: Iterable[Node]) -> _Shown:
-    """Name, capacity and allocatable of the types of which there are nodes; those made here are none."""
-    by_type = dict[str, list[Node]]()
-    for one in nodes:
-        name = one.metadata.labels.get(INSTANCE_TYPE, "")
-        if name and one.status.capacity and not one.spec.provider_id.startswith(MADE_HERE):
-            by_type.setdefault(name, []).append(one)
-    return tuple([(name, *shown_amounts(of_type)) for name, of_type in sorted(by_type.items())])
-
-
 @lru_cache(64)
-def _types(node_class: bytes, place: TypeSources, shown: _Shown) -> tuple[InstanceType, ...]:
+def _types(
+    node_class: bytes, place: TypeSources, shown: ShownTypes, is_auto: bool
+) -> tuple[InstanceType, ...]:
     """The types under a node class in the region and the zones of a place. Karpenter believes of memory what
     nodes of a type have shown."""
     region, zones, answers, every = place.region, place.zones, place.answers, catalogue()
@@ -226,7 +222,7 @@ def _types(node_class: bytes, place: TypeSources, shown: _Shown) -> tuple[Instan
             memory = {name: amount for name, amount in capacity.items() if name == "memory"}
             one = replace(one, capacity={**one.capacity, **memory}, shown=(capacity, left))
         found.append(one)
-    return tuple(found)
+    return tuple(auto_mode.offered(found) if is_auto else found)
 
 
 def _unpriced(by_pool: Mapping[str, Sequence[InstanceType]], sources: TypeSources) -> Iterator[str]:

@@ -1,0 +1,1 @@
+"""Sizes of virtual machines of Azure."""

@@ -1,0 +1,1 @@
+"""Machine types of Google Cloud."""

@@ -24,7 +24,8 @@ from moorage.objects.validate.validate_object import validate
 from . import cluster_autoscaler
 from .cluster_autoscaler import Flags, PodPrices
 from .cluster_autoscaler.flags import EXPANDERS
-from .providers.group_labels import AGENT_POOLS, EKS_GROUP, GKE_POOL
+from .instance_types.labels import ZONE
+from .providers.group_labels import AGENT_POOLS, EKS_GROUP, GKE_POOL, MACHINE
 
 Time = str | float | int
 Settings = TypeVar("Settings", bound="GroupSettings")
@@ -32,8 +33,13 @@ Part = TypeVar("Part", bound="Strict")
 
 GROUP_LABEL = "moorage.dev/node-group"
 """Of the nodes that a replay adds."""
-PROVIDER_LABELS = (EKS_GROUP, GKE_POOL, *AGENT_POOLS, "doks.digitalocean.com/node-pool")
-"""Labels in which the nodes of EKS, GKE, AKS and DigitalOcean have the name of their group."""
+PROVIDER_LABELS = (
+    *(EKS_GROUP, GKE_POOL, *AGENT_POOLS, "doks.digitalocean.com/node-pool"),
+    *("kops.k8s.io/instancegroup", "alpha.eksctl.io/nodegroup-name", MACHINE),
+)
+"""Labels in which the nodes of EKS, GKE, AKS, DigitalOcean, kOps and eksctl have the name of their group, and
+OpenShift's annotation of their machine, whose name begins with that of its MachineSet."""
+_OF_MACHINE_SET = re.compile(r"(?:.*/)?(.+)-[bcdf-hj-np-tv-xz2-9]{5}")
 LONGEST_NAME = 63
 PROVISION_TIME = 60.0
 OF_GROUPS = frozenset(
@@ -80,6 +86,8 @@ class NodeGroup(Strict, frozen=True):
     label : str
         ``KEY=VALUE``, which its nodes have. By default their label `GROUP_LABEL`, or one of
         `PROVIDER_LABELS`, is the name of the group.
+    zone : str
+        Of its nodes; "" for a group that may be in several.
     """
 
     name: str
@@ -91,6 +99,7 @@ class NodeGroup(Strict, frozen=True):
     options: dict[str, Any] = {}
     zero_or_max_node_scaling: bool = False
     label: str = ""
+    zone: str = ""
 
     @property
     def marks(self) -> list[tuple[str, str]]:
@@ -193,22 +202,44 @@ def read_document(file: str) -> dict[str, Any]:
 
 def _what_it_is(document: Mapping[str, Any]) -> str:
     """What a file is that has an object in place of node groups, and what is wanted."""
-    kind, spec = document["kind"], document.get("spec") or {}
+    kind = document["kind"]
     if kind == "ConfigMap":
         return "is a ConfigMap: give those of cluster-autoscaler with -f, where they are read"
-    groups: list[Any] = []
-    if kind == "ClusterConfig":
-        groups = [*(document.get("managedNodeGroups") or ()), *(document.get("nodeGroups") or ())]
-    elif kind == "MachineAutoscaler" and isinstance(spec, dict):
-        target = (spec.get("scaleTargetRef") or {}).get("name")
-        groups = [{"name": target, "minSize": spec.get("minReplicas", 0), "maxSize": spec.get("maxReplicas")}]
+    items = [one for one in document.get("items") or () if isinstance(one, dict)]
+    every = items or [dict(document)]
+    groups = [group for one in every for group in _groups_of(one)]
+    kind = every[0].get("kind", kind)
     sizes = [
         f"{one.get('minSize', 0)}:{one['maxSize']}:{one['name']}"
         for one in groups
         if isinstance(one, dict) and one.get("name") and one.get("maxSize")
     ]
     wanted = f", such as {','.join(sizes)}" if sizes else ""
-    return f"is a {kind}, but must have nodeGroups (docs/autoscaling.md); --group-sizes gives sizes{wanted}"
+    article = "an" if kind[:1] in "AEIOU" else "a"
+    what = f"is {article} {kind}, but must have nodeGroups (docs/autoscaling.md)"
+    return f"{what}; --group-sizes gives sizes{wanted}"
+
+
+def _groups_of(document: Mapping[str, Any]) -> list[Any]:
+    """Name, minSize and maxSize of the groups that an object of eksctl, OpenShift or kOps describes."""
+    meta, spec = (document.get(part) for part in ("metadata", "spec"))
+    meta, spec = (part if isinstance(part, dict) else {} for part in (meta, spec))
+    name, notes = meta.get("name"), meta.get("annotations") or {}
+    match document.get("kind"):
+        case "ClusterConfig":
+            return [*(document.get("managedNodeGroups") or ()), *(document.get("nodeGroups") or ())]
+        case "InstanceGroup":
+            return [{"name": name, "minSize": spec.get("minSize", 0), "maxSize": spec.get("maxSize")}]
+        case "MachineAutoscaler":
+            name = (spec.get("scaleTargetRef") or {}).get("name")
+            return [{"name": name, "minSize": spec.get("minReplicas", 0), "maxSize": spec.get("maxReplicas")}]
+        case "MachineSet" | "MachineDeployment":
+            least, most = (
+                next((value for key, value in notes.items() if key.endswith(f"node-group-{end}-size")), None)
+                for end in ("min", "max")
+            )
+            return [{"name": name, "minSize": least or 0, "maxSize": most}]
+    return []
 
 
 def sized_groups(document: Mapping[str, Any], sizes: str, nodes: Iterable[Node]) -> GroupSettings:
@@ -249,24 +280,50 @@ def sized_groups(document: Mapping[str, Any], sizes: str, nodes: Iterable[Node])
             raise InputError(
                 "is for replays: leave it out", obj=f"node group {one.name}", path="provisionTime"
             )
-    return checked_groups(replace(found, node_groups=groups), {node.name: node for node in nodes})
+    there = list(nodes)
+    groups = [part for one in groups for part in _of_each_zone(one, there)]
+    return checked_groups(replace(found, node_groups=groups), {node.name: node for node in there})
+
+
+def _of_each_zone(group: NodeGroup, nodes: Iterable[Node]) -> list[NodeGroup]:
+    """The groups that a node pool of GKE is: one for each zone in which it has nodes, each with its sizes."""
+    values = {value for key, value in group.marks if key == GKE_POOL}
+    labels = [one.metadata.labels for one in nodes]
+    zones = sorted({one.get(ZONE, "") for one in labels if one.get(GKE_POOL) in values} - {""})
+    if group.zone or len(zones) < 2:
+        return [group]
+    mark = group.label or f"{GKE_POOL}={group.name}"
+    return [replace(group, name=zonal_name(group.name, zone), label=mark, zone=zone) for zone in zones]
+
+
+def zonal_name(group: str, zone: str) -> str:
+    """Return the name of the group of a zone."""
+    return f"{group[: LONGEST_NAME - len(zone) - 1]}-{zone}"
+
+
+def marks_of(node: Node) -> dict[str, str]:
+    """Return what groups may be known by: labels, and the MachineSet of a machine of OpenShift."""
+    machine = _OF_MACHINE_SET.fullmatch(node.metadata.annotations.get(MACHINE, ""))
+    return {**node.metadata.labels, **({MACHINE: machine[1]} if machine else {})}
 
 
 def group_names(nodes: Iterable[Node]) -> dict[str, str]:
     """Return the labels that nodes have the names of their groups in, by name."""
-    labels = [node.metadata.labels for node in nodes]
+    labels = [marks_of(node) for node in nodes]
     return {one[key]: key for key in reversed(PROVIDER_LABELS) for one in labels if key in one}
 
 
 def group_by_node(groups: Sequence[NodeGroup], nodes: Iterable[Node]) -> dict[str, str]:
     """Return the group of each node that belongs to one, in the order of the nodes."""
-    marks = {mark: one.name for one in reversed(groups) for mark in reversed(one.marks)}
-    keys, found = dict.fromkeys(key for key, _ in reversed(marks)), dict[str, str]()
+    marks = {(*mark, one.zone): one.name for one in reversed(groups) for mark in reversed(one.marks)}
+    keys, found = dict.fromkeys(key for key, *_ in reversed(marks)), dict[str, str]()
     for node in nodes:
-        labels = node.metadata.labels
+        labels = marks_of(node)
+        zone = labels.get(ZONE, "")
         for key in keys:
-            if key in labels and (key, labels[key]) in marks:
-                found[node.name] = marks[key, labels[key]]
+            own = [(key, labels[key], place) for place in (zone, "")] if key in labels else []
+            if group := next((marks[one] for one in own if one in marks), ""):
+                found[node.name] = group
                 break
     return found
 
@@ -290,7 +347,8 @@ def checked_groups(spec: Settings, templates: Mapping[str, Object]) -> Settings:
             groups.append(_group(group, templates))
     if not groups:
         raise InputError("must have at least one node group", path="nodeGroups")
-    for which, texts in (("name", [one.name for one in groups]), ("label", [one.label for one in groups])):
+    labels = [f"{one.label} in {one.zone}" if one.zone else one.label for one in groups]
+    for which, texts in (("name", [one.name for one in groups]), ("label", labels)):
         for text in filter(None, texts):
             if texts.count(text) > 1:
                 raise InputError(

@@ -23,6 +23,7 @@ from .group_settings import (
     LONGEST_NAME,
     OTHER_FLAGS,
     GroupSettings,
+    NodeGroup,
     ScaleDown,
     group_names,
     read_document,
@@ -51,6 +52,8 @@ _WITHOUT_DECISION = re.compile(
 """Flags by which nothing is decided here."""
 _SIZE = re.compile(r"(\d+):(\d+):(.+)")
 _DISCOVERED = re.compile(r"mig:namePrefix=([^,]+),min=(\d+),max=(\d+)")
+_ZONE = re.compile(r"/zones/([^/]+)/")
+"""The zone of an instance group, in its address."""
 _OLD_STATUS = re.compile(r"^ *Name: +(\S+)\n *Health: .*\(minSize=(\d+), maxSize=(\d+)\)", re.M)
 
 
@@ -110,6 +113,9 @@ def known_groups(
         notes.append(f"The expander priority leaves all groups, as the input has no ConfigMap {PRIORITIES}.")
     with located(source=source_name(file) if file else found.source or "--group-sizes"):
         settings = sized_groups(document, sizes, nodes)
+    if zonal := [one for one in settings.node_groups if one.zone and one.name == f"{_pool(one)}-{one.zone}"]:
+        pools = examples(sorted({_pool(one) for one in zonal}), 3)
+        notes.append(f"On GKE a node pool is a group in each zone, with the sizes given: {pools}.")
     given = source_name(file).rpartition("/")[2] if file else "--group-sizes" if sizes else ""
     parts = [
         f"groups of {given or found.source}",
@@ -225,24 +231,32 @@ def _sizes_of_status(text: str) -> Iterator[tuple[str, int, int]]:
 
 
 def _groups(sizes: Iterable[tuple[str, int, int]], labels: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Groups by what their nodes are known by; the instance groups of one pool together are a group."""
-    groups = dict[str, dict[str, Any]]()
+    """Groups by what their nodes are known by. On GKE that is a pool, and the zone in the group's address;
+    where an address has no zone, the instance groups of one pool together are a group."""
+    groups = dict[tuple[str, str], dict[str, Any]]()
     for path, least, most in sizes:
-        name, own = path.rpartition("/")[2], _known_as(path, labels)
-        if own in groups:
-            old = groups[own]
-            groups[own] = {"name": own, "minSize": old["minSize"] + least, "maxSize": old["maxSize"] + most}
+        name, own, zone = path.rpartition("/")[2], _known_as(path, labels), _ZONE.search(path)
+        key = (own, zone[1] if zone else "")
+        if key in groups:
+            old = groups[key]
+            groups[key] = {"name": own, "minSize": old["minSize"] + least, "maxSize": old["maxSize"] + most}
         elif len(name) <= LONGEST_NAME and LABEL_VALUE.fullmatch(name):
             label = {"label": f"{labels[own]}={own}"} if own in labels and own != name else {}
-            groups[own] = {"name": name, "minSize": least, "maxSize": most} | label
+            of_zone = {"zone": zone[1]} if zone and label else {}
+            groups[key] = {"name": name, "minSize": least, "maxSize": most} | label | of_zone
     return [*groups.values()]
 
 
 def _known_as(path: str, known: Iterable[str]) -> str:
     """The name of a group in the labels of its nodes: the longest that is part of its name in the cloud, as
     ``ng`` of ``eks-ng-0a1b``, ``aks-ng-123-vmss`` or ``…/gke-cluster-ng-0a1b-grp``."""
-    parts = [one for one in known if re.search(f"(^|[-/]){re.escape(one)}([-/]|$)", path)]
+    parts = [one for one in known if re.search(f"(^|[-/]){re.escape(one)}([-./]|$)", path)]
     return max(parts, key=len, default=path)
+
+
+def _pool(group: NodeGroup) -> str:
+    """The value of the label by which a group is known."""
+    return group.label.partition("=")[2]
 
 
 def _merged(base: Mapping[str, Any], wins: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:

@@ -47,7 +47,8 @@ _IGNORED: Mapping[str, frozenset[str]] = {
         ("topology.diskplugin.csi.alibabacloud.com/zone",),
     ),
 }
-_MACHINES = ("machine.openshift.io/machine", "cluster.x-k8s.io/machine")
+MACHINE = "machine.openshift.io/machine"
+_MACHINES = (MACHINE, "cluster.x-k8s.io/machine")
 """Annotations of nodes that are made of machines of the Cluster API or of OpenShift."""
 _DOMAINS = {
     "eks.amazonaws.com": "aws",

@@ -89,7 +89,7 @@ known_node_options = all_of(
         "group_sizes",
         metavar="MIN:MAX:NAME,…",
         help="Sizes of node groups of cluster-autoscaler; those that are not in the file are known by the "
-        "labels of EKS, GKE, AKS and DigitalOcean.",
+        "labels of EKS, GKE, AKS, DigitalOcean, kOps and eksctl, or by the machines of OpenShift.",
     ),
 )
 node_source_options = all_of(

@@ -131,7 +131,11 @@ HEAD = "workload,container,cpu\n"
         ("r.csv", f"{HEAD}deploy/web,,1\n", "line 2: container: is empty"),
         ("r.csv", f"{HEAD}deploy/web,c,\n", "line 2: give cpu or memory"),
         ("r.csv", f"{HEAD}deploy/web,c,x\n", 'deploy/web: c.cpu: "x" is not a quantity'),
-        ("r.csv", f"{HEAD}deploy/web,c,-1\n", "deploy/web: c.cpu: must not be negative, not -1"),
+        (
+            "r.csv",
+            f"{HEAD}deploy/web,c,-1\n",
+            'deploy/web: c.cpu: Invalid value: "-1": must be greater than or equal to 0',
+        ),
         (
             "r.csv",
             f"{HEAD}deploy/web,d,1\n",

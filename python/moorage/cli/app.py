@@ -145,8 +145,9 @@ def _print_version(context: click.Context, option: click.Parameter, is_given: bo
 def app(context: click.Context) -> None:
     """Schedule Kubernetes pods as kube-scheduler does, without a cluster.
 
-    Exit codes: check, explain and replay --verify 0 yes, 1 no; all other commands 0 when they ran; 2 bad
-    input. Results are on stdout, the same bytes for the same input; progress, timings and warnings on stderr.
+    Exit codes: check, explain and replay --verify 0 yes, 1 no; all other commands 0 when they ran, 1 if the
+    API server would refuse an object of the change; 2 bad input. Results are on stdout, the same bytes for
+    the same input; progress, timings and warnings on stderr.
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())

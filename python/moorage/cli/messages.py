@@ -18,6 +18,8 @@ from moorage.errors import number_of, printable
 _NOTES = "moorage.notes"
 QUIET, VERBOSE = "moorage.quiet", "moorage.verbose"
 """Of the context of a command: whether it has -q, or -v."""
+REFUSED = "moorage.refused"
+"""Of the context of a command: whether the API server would refuse an object of the change."""
 FACT = "input"
 """Kind of a note that says what the input says of itself: shown on a terminal, too."""
 DELAY = 0.5

@@ -323,7 +323,7 @@ AFFINE = {
         ({"scopes": ["NotBestEffort"]}, pod("p", SET), pod("p")),
         ({"scopes": ["NotBestEffort"]}, pod("p", resources=resources({"cpu": "1"})), pod("p")),
         ({"scopes": ["Terminating"]}, pod("p", activeDeadlineSeconds=5), pod("p")),
-        ({"scopes": ["NotTerminating"]}, pod("p"), pod("p", activeDeadlineSeconds=0)),
+        ({"scopes": ["NotTerminating"]}, pod("p"), pod("p", activeDeadlineSeconds=7)),
         ({"scopes": ["PriorityClass"]}, pod("p", priorityClassName="high"), pod("p")),
         ({"scopes": ["CrossNamespacePodAffinity"]}, pod("p", affinity=AFFINE), pod("p")),
         ({"scopes": ["NotTerminating", "BestEffort"]}, pod("p"), pod("p", SET)),

@@ -92,7 +92,10 @@ BAD = {
     "no driver": (("ResourceSlice", {"pool": SLICE["pool"], "allNodes": True}), "spec.driver: required"),
     "no nodes": (("ResourceSlice", SLICE), f"spec: {ONE_OF_NODES}"),
     "two kinds of nodes": (of_slice(allNodes=True), f"spec: {ONE_OF_NODES}"),
-    "no slices": (of_slice(pool={"name": "p"}), "spec.pool.resourceSliceCount: must be at least 1, not 0"),
+    "no slices": (
+        of_slice(pool={"name": "p"}),
+        "spec.pool.resourceSliceCount: Invalid value: 0: must be greater than or equal to 1",
+    ),
     "two devices of a name": (
         of_slice(devices=[{"name": "a"}, {"name": "a"}]),
         'spec.devices[1].name: duplicate name "a"',
@@ -128,7 +131,7 @@ BAD = {
     "effect": (device(taints=[{"key": "k", "effect": "Never"}]), "taints[0].effect: must be one of None, No"),
     "counter": (
         of_slice(sharedCounters=[{"name": "c", "counters": {"m": {"value": "-1"}}}]),
-        "spec.sharedCounters[0].counters[m].value: must not be negative, not -1",
+        'spec.sharedCounters[0].counters[m].value: Invalid value: "-1": must be greater than or equal to 0',
     ),
     "a counter set twice": (
         device(consumesCounters=[{"counterSet": "c", "counters": {"m": {"value": "1"}}}] * 2),

@@ -118,15 +118,17 @@ OBJECTS = {
     ),
     "negative replicas": (
         workload("StatefulSet", "replicas: -1"),
-        "f.yaml: StatefulSet w: spec.replicas: must be between 0 and 2000000, not -1",
+        "f.yaml: StatefulSet w: spec.replicas: Invalid value: -1: must be greater than or equal to 0",
     ),
     "too many replicas": (
         workload("ReplicaSet", "replicas: 2000001"),
-        "f.yaml: ReplicaSet w: spec.replicas: must be between 0 and 2000000, not 2000001",
+        "f.yaml: ReplicaSet w: spec.replicas: "
+        "Invalid value: 2000001: must be between 0 and 2000000, inclusive",
     ),
     "selector of other pods": (
         workload("Deployment", "selector: {matchLabels: {app: v}}"),
-        "f.yaml: Deployment w: spec.template.metadata.labels: spec.selector does not match them",
+        'f.yaml: Deployment w: spec.template.metadata.labels: Invalid value: {"app":"w"}: '
+        "`selector` does not match template `labels`",
     ),
     "template without containers": (
         "kind: Job\nmetadata: {name: j}\n",
@@ -138,15 +140,15 @@ OBJECTS = {
     ),
     "port 0": (
         container("ports: [{containerPort: 80}, {hostPort: 80}]"),
-        f"{CONTAINER}.ports[1].containerPort: must be between 1 and 65535, not 0",
+        f"{CONTAINER}.ports[1].containerPort: Invalid value: 0: must be between 1 and 65535, inclusive",
     ),
     "port 70000": (
         container("ports: [{containerPort: 70000}]"),
-        f"{CONTAINER}.ports[0].containerPort: must be between 1 and 65535, not 70000",
+        f"{CONTAINER}.ports[0].containerPort: Invalid value: 70000: must be between 1 and 65535, inclusive",
     ),
     "negative host port": (
         container("ports: [{containerPort: 1, hostPort: -1}]"),
-        f"{CONTAINER}.ports[0].hostPort: must be between 0 and 65535, not -1",
+        f"{CONTAINER}.ports[0].hostPort: Invalid value: -1: must be greater than or equal to 0",
     ),
     "protocol": (
         container("ports: [{containerPort: 1, protocol: tcp}]"),
@@ -162,11 +164,11 @@ OBJECTS = {
     ),
     "negative quantity": (
         container("resources: {requests: {cpu: -1m}}"),
-        f"{CONTAINER}.resources.requests[cpu]: must not be negative, not -1m",
+        f'{CONTAINER}.resources.requests[cpu]: Invalid value: "-1m": must be greater than or equal to 0',
     ),
     "negative number": (
         container("resources: {requests: {cpu: -0.5}}"),
-        f"{CONTAINER}.resources.requests[cpu]: must not be negative, not -0.5",
+        f'{CONTAINER}.resources.requests[cpu]: Invalid value: "-500m": must be greater than or equal to 0',
     ),
     "boolean quantity": (
         container("resources: {requests: {memory: 1, cpu: true}}"),
@@ -174,16 +176,20 @@ OBJECTS = {
     ),
     "init container": (
         pod("initContainers: [{name: i, resources: {requests: {cpu: -1}}}]"),
-        f"{POD}spec.initContainers[0].resources.requests[cpu]: must not be negative, not -1",
+        f"{POD}spec.initContainers[0].resources.requests[cpu]: "
+        'Invalid value: "-1": must be greater than or equal to 0',
     ),
-    "overhead": (pod("overhead: {cpu: -1}"), f"{POD}spec.overhead[cpu]: must not be negative, not -1"),
+    "overhead": (
+        pod("overhead: {cpu: -1}"),
+        f'{POD}spec.overhead[cpu]: Invalid value: "-1": must be greater than or equal to 0',
+    ),
     "pod-level resources": (
         pod("resources: {limits: {cpu: -1}}"),
-        f"{POD}spec.resources.limits[cpu]: must not be negative, not -1",
+        f'{POD}spec.resources.limits[cpu]: Invalid value: "-1": must be greater than or equal to 0',
     ),
     "node capacity": (
         "kind: Node\nmetadata: {name: node}\nstatus: {capacity: {cpu: -4}}\n",
-        "f.yaml: Node node: status.capacity[cpu]: must not be negative, not -4",
+        'f.yaml: Node node: status.capacity[cpu]: Invalid value: "-4": must be greater than or equal to 0',
     ),
     "toleration operator": (
         pod("tolerations: [{key: a, operator: In}]"),
@@ -218,7 +224,8 @@ OBJECTS = {
     ),
     "maxSkew": (
         spread("topologyKey: zone, whenUnsatisfiable: DoNotSchedule"),
-        f"{POD}spec.topologySpreadConstraints[0].maxSkew: must be at least 1, not 0",
+        f"{POD}spec.topologySpreadConstraints[0].maxSkew: "
+        "Invalid value: 0: must be greater than or equal to 1",
     ),
     "spread without topologyKey": (
         spread("maxSkew: 1, whenUnsatisfiable: DoNotSchedule"),
@@ -226,7 +233,8 @@ OBJECTS = {
     ),
     "minDomains": (
         spread("maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule, minDomains: 0"),
-        f"{POD}spec.topologySpreadConstraints[0].minDomains: must be at least 1, not 0",
+        f"{POD}spec.topologySpreadConstraints[0].minDomains: "
+        "Invalid value: 0: must be greater than or equal to 1",
     ),
     "inclusion policy": (
         spread(
@@ -241,11 +249,13 @@ OBJECTS = {
     ),
     "pod affinity weight": (
         pod(f"affinity: {{podAffinity: {{{PREFERRED}: [{{weight: 101}}]}}}}"),
-        f"{POD}spec.affinity.podAffinity.{PREFERRED}[0].weight: must be between 1 and 100, not 101",
+        f"{POD}spec.affinity.podAffinity.{PREFERRED}[0].weight: "
+        "Invalid value: 101: must be between 1 and 100, inclusive",
     ),
     "node affinity weight": (
         pod(f"affinity: {{nodeAffinity: {{{PREFERRED}: [{{preference: {{}}}}]}}}}"),
-        f"{POD}spec.affinity.nodeAffinity.{PREFERRED}[0].weight: must be between 1 and 100, not 0",
+        f"{POD}spec.affinity.nodeAffinity.{PREFERRED}[0].weight: "
+        "Invalid value: 0: must be between 1 and 100, inclusive",
     ),
     "no terms": (
         node_affinity(""),
@@ -309,19 +319,21 @@ OBJECTS = {
     ),
     "allocated resources of a container": (
         pod() + "status: {containerStatuses: [{name: c, allocatedResources: {cpu: -1}}]}\n",
-        f"{POD}status.containerStatuses[0].allocatedResources[cpu]: must not be negative, not -1",
+        f"{POD}status.containerStatuses[0].allocatedResources[cpu]: "
+        'Invalid value: "-1": must be greater than or equal to 0',
     ),
     "actual resources of an init container": (
         pod() + "status: {initContainerStatuses: [{name: c, resources: {requests: {cpu: -1}}}]}\n",
-        f"{POD}status.initContainerStatuses[0].resources.requests[cpu]: must not be negative, not -1",
+        f"{POD}status.initContainerStatuses[0].resources.requests[cpu]: "
+        'Invalid value: "-1": must be greater than or equal to 0',
     ),
     "allocated resources": (
         pod() + "status: {allocatedResources: {cpu: -1}}\n",
-        f"{POD}status.allocatedResources[cpu]: must not be negative, not -1",
+        f'{POD}status.allocatedResources[cpu]: Invalid value: "-1": must be greater than or equal to 0',
     ),
     "actual resources": (
         pod() + "status: {resources: {requests: {cpu: -1}}}\n",
-        f"{POD}status.resources.requests[cpu]: must not be negative, not -1",
+        f'{POD}status.resources.requests[cpu]: Invalid value: "-1": must be greater than or equal to 0',
     ),
     "node allocatable": (
         "kind: Node\nmetadata: {name: node}\nstatus: {allocatable: {cpu: many}}\n",
@@ -357,7 +369,7 @@ OBJECTS = {
     ),
     "parallelism": (
         workload("Job", "parallelism: -1").replace("apps", "batch"),
-        "f.yaml: Job w: spec.parallelism: must be at least 0, not -1",
+        "f.yaml: Job w: spec.parallelism: Invalid value: -1: must be greater than or equal to 0",
     ),
     "preemption policy of a class": (
         "kind: PriorityClass\nmetadata: {name: vip}\npreemptionPolicy: Sometimes\n",

@@ -30,7 +30,7 @@ BAD = [
     (
         "PersistentVolume",
         "spec: {capacity: {storage: -1}}",
-        "spec.capacity[storage]: must not be negative, not -1",
+        'spec.capacity[storage]: Invalid value: "-1": must be greater than or equal to 0',
     ),
     ("PersistentVolume", "spec: {accessModes: [RWO]}", f'spec.accessModes[0]: {MODES}, not "RWO"'),
     ("PersistentVolume", "spec: {volumeMode: Tape}", "spec.volumeMode: must be one of Filesystem, Block"),
@@ -93,14 +93,14 @@ BAD = [
     (
         "CSINode",
         "spec: {drivers: [{name: d, allocatable: {count: -1}}]}",
-        "spec.drivers[0].allocatable.count: must be",
+        "spec.drivers[0].allocatable.count: Invalid value: -1",
     ),
     ("CSIStorageCapacity", "capacity: 1Gi", "storageClassName: required"),
     ("CSIStorageCapacity", "storageClassName: c, capacity: x", 'capacity: "x" is not a quantity: '),
     (
         "CSIStorageCapacity",
         "storageClassName: c, maximumVolumeSize: -1Gi",
-        "maximumVolumeSize: must not be negative, not -1Gi",
+        'maximumVolumeSize: Invalid value: "-1Gi": must be greater than or equal to 0',
     ),
 ]
 

@@ -81,9 +81,12 @@ def test_groups_of_other_projects_are_refused() -> None:
         ),
         (
             "{schedulingPolicy: {gang: {minCount: 0}}}",
-            "spec.schedulingPolicy.gang.minCount: must be at least 1, not 0",
+            "spec.schedulingPolicy.gang.minCount: Invalid value: 0: must be greater than or equal to 1",
         ),
-        ("{schedulingPolicy: {gang: {}}}", "spec.schedulingPolicy.gang.minCount: must be at least 1, not 0"),
+        (
+            "{schedulingPolicy: {gang: {}}}",
+            "spec.schedulingPolicy.gang.minCount: Invalid value: 0: must be greater than or equal to 1",
+        ),
         (
             "{schedulingPolicy: {basic: {}}, schedulingConstraints: {topology: [{key: a}, {key: b}]}}",
             "spec.schedulingConstraints.topology: must have at most 1 item",
@@ -121,10 +124,10 @@ def test_a_bad_group_is_refused_with_its_field(tmp_path: Path, spec: str, wrong:
     ("rest", "wrong"),
     [
         ("spec: {}", "spec.minMember: required"),
-        ("spec: {minMember: 0}", "spec.minMember: must be at least 1, not 0"),
+        ("spec: {minMember: 0}", "spec.minMember: Invalid value: 0: must be greater than or equal to 1"),
         (
             "spec: {minMember: 1, scheduleTimeoutSeconds: -1}",
-            "spec.scheduleTimeoutSeconds: must be at least 0, not -1",
+            "spec.scheduleTimeoutSeconds: Invalid value: -1: must be greater than or equal to 0",
         ),
         (
             "{spec: {minMember: 1}, status: {phase: Odd}}",
@@ -228,7 +231,7 @@ def test_composite_groups_are_read(tmp_path: Path) -> None:
         (
             "CompositePodGroup",
             {"workloadRef": REF, "schedulingPolicy": {"gang": {}}},
-            "spec.schedulingPolicy.gang.minGroupCount: must be at least 1, not 0",
+            "spec.schedulingPolicy.gang.minGroupCount: Invalid value: 0: must be greater than or equal to 1",
         ),
         (
             "CompositePodGroup",

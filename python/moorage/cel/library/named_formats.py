@@ -150,6 +150,11 @@ _FORMATS: dict[str, Check] = {
 }
 
 
+def format_errors(name: str, text: str) -> list[str]:
+    """Return what is wrong with a text of a format, in the words of the API server."""
+    return _FORMATS[name](text)
+
+
 def add_format_functions(library: Library) -> None:
     """Add the overloads of this module."""
     library.function("format.named", [STRING], optional_of(FORMAT), _named)
@@ -163,5 +168,5 @@ def _named(name: str) -> Optional:
 
 
 def _validate(of: NamedFormat, text: str) -> Optional:
-    wrong = _FORMATS[of.name](text)
+    wrong = format_errors(of.name, text)
     return Optional(tuple(wrong), True) if wrong else ABSENT

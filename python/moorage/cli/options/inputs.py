@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from moorage.cli.messages import print_message, with_hint
+from moorage.cli.messages import REFUSED, print_message, with_hint
 from moorage.errors import InputError, located
 from moorage.releases import DEFAULT, RELEASES, FeatureGates, feature_gates
 from moorage.releases.admission_plugins import OPTIONAL_PLUGINS
@@ -440,6 +440,7 @@ def _checked(cluster: Cluster, options: Mapping[str, Any]) -> Cluster:
     """Say that there is no node, and what the API server would refuse; determine which release decides;
     refuse a namespace that does not exist."""
     for one in cluster.refused_objects:
+        click.get_current_context().meta[REFUSED] = True
         print_message("error", with_hint(one.text))
     if "version" in options and cluster.release is None:
         from .deciding_release import deciding_release

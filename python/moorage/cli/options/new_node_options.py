@@ -149,7 +149,7 @@ def karpenter_options(options: Mapping[str, Any], **flags: Any) -> KarpenterOpti
 
 def has_pools(cluster: Cluster) -> bool:
     """Whether a cluster has NodePools."""
-    return any(one.kind == "NodePool" for one in cluster.others)
+    return any(one.kind in ("NodePool", "Provisioner") for one in cluster.others)
 
 
 def node_makers(cluster: Cluster, options: Mapping[str, Any]) -> str:
@@ -201,6 +201,8 @@ def coming_nodes(options: Mapping[str, Any], cluster: Cluster) -> ComingNodes | 
     files, makers = options["types_file"], node_makers(cluster, options)
     if not (makers and options["autoscales"]):
         no = "--no-autoscale" if draws_or_no else "this question without --autoscale"
+        if not makers and any(one.kind in ("NodePool", "Provisioner") for one in cluster.refused_objects):
+            return None
         why = no if makers else "an input without a NodePool"
         given = {
             OPTION: bool(files),

@@ -9,7 +9,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from moorage.cli.messages import QUIET, VERBOSE, notes_below
+from moorage.cli.messages import QUIET, REFUSED, VERBOSE, notes_below
 
 CHANGES = "Changes of the cluster, in the order given"
 NEW_NODES = "Nodes that come"
@@ -113,7 +113,10 @@ class GroupedCommand(WithExamples):
 
 
 class AnsweringCommand(GroupedCommand):
-    """A command that ends with an answer, below which are its notes."""
+    """A command that ends with an answer, below which are its notes.
+
+    Like kubectl, it exits with 1 if the API server would refuse an object of the change.
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -123,7 +126,8 @@ class AnsweringCommand(GroupedCommand):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; see `click.Command`."""
         with notes_below():
-            return super().invoke(ctx)
+            code = super().invoke(ctx)
+            return code or int(REFUSED in ctx.meta)
 
 
 def _write_text(formatter: click.HelpFormatter, text: str) -> None:

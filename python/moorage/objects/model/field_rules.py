@@ -91,7 +91,7 @@ def one_of(*allowed: str, required: bool = False) -> Rule:
 
 
 def between(low: int, high: int | None = None) -> Rule:
-    """Return the rule that the value is a number in a range, or None.
+    """Return the rule that the value is a number in a range, or None, with the API server's messages.
 
     Parameters
     ----------
@@ -100,11 +100,13 @@ def between(low: int, high: int | None = None) -> Rule:
     high : int, optional
         Upper bound; by default there is none.
     """
-    bounds = f"at least {low}" if high is None else f"between {low} and {high}"
 
     def rule(value: int | None) -> None:
-        if value is not None and (value < low or (high is not None and value > high)):
-            raise InputError(f"must be {bounds}, not {value}")
+        if value is None or (value >= low and (high is None or value <= high)):
+            return
+        is_short = high is None or (low == 0 and value < low)
+        bounds = f"greater than or equal to {low}" if is_short else f"between {low} and {high}, inclusive"
+        raise InputError(f"Invalid value: {value}: must be {bounds}")
 
     return rule
 
@@ -160,7 +162,7 @@ def quantity(raw: str | int | float | None) -> None:
         raise InputError(f'"{raw}" is not a quantity: {error}') from None
     negative = raw.startswith("-") if isinstance(raw, str) else raw < 0
     if negative and Quantity(raw).sign() < 0:
-        raise InputError(f"must not be negative, not {raw}")
+        raise InputError(f'Invalid value: "{Quantity(raw)}": must be greater than or equal to 0')
 
 
 def whole_number(text: str, bits: int = 32) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from msgspec import field
@@ -20,6 +21,7 @@ MAX_PODS = 2_000_000
 
 _MAX_PRIORITY = 1_000_000_000
 Replicas = Annotated[Int32 | None, between(0, MAX_PODS)]
+NotNegative = Annotated[Int32 | None, between(0)]
 
 
 def _number(value: int | str) -> int:
@@ -63,6 +65,7 @@ class ReplicationControllerSpec(Struct, frozen=True):
     replicas: Replicas = None
     selector: Annotated[dict[str, str] | None, labels] = None
     template: Annotated[PodTemplateSpec | None, required] = None
+    min_ready_seconds: Annotated[Int32, between(0)] = 0
 
 
 class WorkloadStatus(Struct, frozen=True):
@@ -82,8 +85,15 @@ class ReplicationController(Object, frozen=True):
 
 def _check_selector(selector: LabelSelector | None, template: PodTemplateSpec) -> None:
     """Check that a selector matches the pods of a template."""
-    if selector is not None and not LabelSelectorMatcher(selector).matches(template.metadata.labels):
-        raise InputError("spec.selector does not match them", path="template.metadata.labels")
+    labels = template.metadata.labels
+    if selector is not None and not LabelSelectorMatcher(selector).matches(labels):
+        raise InputError(unselected(labels), path="template.metadata.labels")
+
+
+def unselected(labels: Mapping[str, str]) -> str:
+    """Return the text of an error: a selector does not match the labels of its template."""
+    shown = go_json(dict(sorted(labels.items())) or None)
+    return f"Invalid value: {shown}: `selector` does not match template `labels`"
 
 
 class ReplicaSetSpec(Struct, frozen=True):
@@ -92,6 +102,7 @@ class ReplicaSetSpec(Struct, frozen=True):
     replicas: Replicas = None
     selector: LabelSelector | None = None
     template: PodTemplateSpec = PodTemplateSpec()
+    min_ready_seconds: Annotated[Int32, between(0)] = 0
 
     def check(self) -> None:
         _check_selector(self.selector, self.template)
@@ -124,9 +135,9 @@ class DeploymentSpec(ReplicaSetSpec, frozen=True):
     """Spec of a Deployment."""
 
     strategy: DeploymentStrategy = DeploymentStrategy()
-    min_ready_seconds: Annotated[Int32, between(0)] = 0
     paused: bool = False
     progress_deadline_seconds: Int32 | None = None
+    revision_history_limit: NotNegative = None
 
 
 class DeploymentCondition(Condition, frozen=True):
@@ -153,7 +164,7 @@ class Deployment(Object, frozen=True):
 class StatefulSetOrdinals(Struct, frozen=True):
     """The first ordinal of a StatefulSet."""
 
-    start: Int32 = 0
+    start: Annotated[Int32, between(0)] = 0
 
 
 class RollingUpdateStatefulSetStrategy(Struct, frozen=True):
@@ -162,7 +173,7 @@ class RollingUpdateStatefulSetStrategy(Struct, frozen=True):
     Before 1.37 the API server drops `max_unavailable` before it looks at it.
     """
 
-    partition: Annotated[Int32 | None, between(0)] = None
+    partition: NotNegative = None
     max_unavailable: Annotated[Int32 | str | None, int_or_percent(limited=False)] = None
 
 
@@ -192,7 +203,6 @@ class StatefulSetSpec(ReplicaSetSpec, frozen=True):
     pod_management_policy: Annotated[str, one_of("OrderedReady", "Parallel")] = ""
     persistent_volume_claim_retention_policy: ClaimRetentionPolicy = ClaimRetentionPolicy()
     update_strategy: StatefulSetUpdateStrategy = StatefulSetUpdateStrategy()
-    min_ready_seconds: Annotated[Int32, between(0)] = 0
 
 
 class StatefulSetStatus(WorkloadStatus, frozen=True):
@@ -242,6 +252,7 @@ class DaemonSetSpec(Struct, frozen=True):
     template: PodTemplateSpec = PodTemplateSpec()
     update_strategy: DaemonSetUpdateStrategy = DaemonSetUpdateStrategy()
     min_ready_seconds: Annotated[Int32, between(0)] = 0
+    revision_history_limit: NotNegative = None
 
     def check(self) -> None:
         _check_selector(self.selector, self.template)
@@ -327,17 +338,20 @@ class SuccessPolicy(Struct, frozen=True):
 class JobSpec(Struct, frozen=True):
     """Spec of a Job."""
 
-    parallelism: Annotated[Int32 | None, between(0)] = None
-    completions: Annotated[Int32 | None, between(0)] = None
+    parallelism: NotNegative = None
+    completions: NotNegative = None
     completion_mode: Annotated[str | None, one_of("NonIndexed", "Indexed")] = None
     suspend: bool | None = None
-    backoff_limit: Annotated[Int32 | None, between(0)] = None
-    backoff_limit_per_index: Annotated[Int32 | None, between(0)] = None
-    max_failed_indexes: Annotated[Int32 | None, between(0)] = None
+    active_deadline_seconds: Annotated[Int64 | None, between(0)] = None
+    ttl_seconds_after_finished: NotNegative = None
+    backoff_limit: NotNegative = None
+    backoff_limit_per_index: NotNegative = None
+    max_failed_indexes: NotNegative = None
     pod_failure_policy: PodFailurePolicy | None = None
     success_policy: SuccessPolicy | None = None
     pod_replacement_policy: Annotated[str | None, one_of("TerminatingOrFailed", "Failed")] = None
     managed_by: str | None = None
+    manual_selector: bool | None = None
     selector: LabelSelector | None = None
     template: PodTemplateSpec = PodTemplateSpec()
 
@@ -385,6 +399,9 @@ class CronJobSpec(Struct, frozen=True):
     schedule: str = ""
     time_zone: str | None = None
     suspend: bool | None = None
+    starting_deadline_seconds: Annotated[Int64 | None, between(0)] = None
+    successful_jobs_history_limit: NotNegative = None
+    failed_jobs_history_limit: NotNegative = None
     concurrency_policy: Annotated[str, one_of("Allow", "Forbid", "Replace")] = ""
     job_template: JobTemplateSpec = JobTemplateSpec()
 

@@ -31,6 +31,7 @@ from moorage.objects.validate.manifests.refusals import (
     ReadEnded,
     Refusals,
     kept_objects,
+    refused_object,
     refused_versions,
     without_refused,
 )
@@ -273,13 +274,13 @@ def _served(
     read: ReadObjects, namespace: str, cluster: int, release: Callable[[], str]
 ) -> tuple[list[Object], Sequence[Origin], Mapping[int, bytes], list[RefusedObject]]:
     """Return what was read, without the objects of a change in versions that the deciding release does not
-    serve, and these."""
+    serve, and these, with those that were not read."""
     unserved = refused_versions(read.ended, cluster, release)
     objects = list(in_namespace(read.objects, namespace))
     if not unserved:
-        return objects, read.origins, read.texts, []
+        return objects, read.origins, read.texts, read.refused
     parts = kept_objects(objects, read.origins, read.texts, {origin for origin, _ in unserved})
-    return *parts, [refused for _, refused in unserved]
+    return *parts, [*read.refused, *(refused for _, refused in unserved)]
 
 
 def _release(check: Check | None, read: ReadObjects, number: int) -> str:
@@ -364,7 +365,7 @@ def read_objects(
     for at, obj in reader.failed_creates.put(reader.objects):
         reader.objects[at] = obj
     touched = [one._replace(namespace=one.namespace or namespace) for one in reader.touched]
-    told = warnings, reader.server_version, touched, reader.ended
+    told = warnings, reader.server_version, touched, reader.ended, reader.refused
     return ReadObjects(reader.objects, reader.origins, reader.texts, reader.skipped, *told)
 
 
@@ -388,7 +389,8 @@ def no_manifests(files: list[str], has_templates: bool = False) -> str:
 class ReadObjects(NamedTuple):
     """Objects in reading order, where each is from, the JSON texts of some by index, how many were left out
     by kind, warnings, the version of the API server, "" where no file tells it, the objects of later
-    arguments that may let it admit what it refused, and objects in versions that ended."""
+    arguments that may let it admit what it refused, objects in versions that ended, and those of a change
+    that are not read, because an API server would refuse them."""
 
     objects: list[Object]
     origins: Sequence[Origin]
@@ -398,6 +400,7 @@ class ReadObjects(NamedTuple):
     server_version: str
     touched: list[Touched]
     ended: list[ReadEnded]
+    refused: list[RefusedObject]
 
     def finish(self, cluster: Cluster) -> None:
         """Give a cluster of these objects what is known beside them."""
@@ -421,6 +424,7 @@ class _Reader:
         self.skipped: Counter[str] = Counter()
         self.notes: list[str] = []
         self.ended: list[ReadEnded] = []
+        self.refused: list[RefusedObject] = []  # that were not read
         self.left_out: list[str] = []
         self.has_templates = False  # among the files that are left out
         self.hooks: list[str] = []  # that are left out
@@ -498,7 +502,7 @@ class _Reader:
                 raise InputError(f"a {self._own_kind} of moorage, not a dump of objects", source=source)
 
     def _read_so_far(self) -> tuple[int, int]:
-        return len(self.objects) + len(self.hooks), self.skipped.total()
+        return len(self.objects) + len(self.hooks) + len(self.refused), self.skipped.total()
 
     def _read_file(self, opened: BinaryIO, source: str, may_leave_out: bool) -> None:
         """Read a file; one without objects may be left out."""
@@ -684,7 +688,8 @@ class _Reader:
         obj, first = None, len(self.objects)
         is_past = is_before_karpenter_1(kind, head.api_version) and _is_of_server(document)
         if is_known(kind, head.api_version) and not is_past:
-            check_kind(kind, head.api_version)
+            if self._is_unserved(document, kind, head.api_version, origin):
+                return []
             obj = decode_kind(document, kind)
         elif kind == "ConfigMap":
             obj = read_config_map(document)
@@ -697,10 +702,12 @@ class _Reader:
         else:
             if has_version(kind, head.api_version):  # fields of versions that are gone are not known
                 self.fields.check(document, kind, head.api_version, origin.source)
-                self._check_overlay(document, kind, head.api_version, origin)
+                if self._is_bad_overlay(document, kind, head.api_version, origin):
+                    return []
             custom = read_custom(document, kind, head.api_version)
-            if custom is None or not (custom.metadata.uid or custom.metadata.resource_version):
-                check_kind(kind, head.api_version)  # a server may be newer than the table
+            is_manifest = custom is None or not (custom.metadata.uid or custom.metadata.resource_version)
+            if is_manifest and self._is_unserved(document, kind, head.api_version, origin):
+                return []  # a server may be newer than the table
             if custom is None or not custom.document:
                 self.skipped[full_kind(kind, head.api_version)] += 1
             if custom is not None and (custom.document or custom.wanted or custom.metadata.owner_references):
@@ -711,15 +718,46 @@ class _Reader:
             self._note_ended(ended, document, origin.source, first)
         return []
 
-    def _check_overlay(self, document: Any, kind: str, api_version: str, origin: Origin) -> None:
-        """Note that an API server would refuse a NodeOverlay, of which nothing is read."""
-        if f"{api_version}/{kind}" in KARPENTER and not _is_of_server(document):
-            from moorage.objects.validate.custom_schemas import spec_problems  # few clusters have Karpenter
+    def _is_unserved(self, document: Any, kind: str, api_version: str, origin: Origin) -> bool:
+        """Whether a manifest of a change is of a kind and version that no release serves, so that it is left
+        out; elsewhere that is an error."""
+        try:
+            check_kind(kind, api_version)
+        except InputError as error:
+            if not self._is_changing() or _is_of_server(document):
+                raise
+            self._refuse(InputError(error.message), document, f"{api_version}/{kind}", origin)
+            return True
+        return False
 
-            spec = decode(document, dict[str, Any]).get("spec", {})
-            for path, text in spec_problems(f"{api_version}/{kind}", spec)[:1]:
-                why = f"{origin.source}: an API server refuses this {kind}: {path}: {text}."
-                self.notes.append(why)
+    def _is_bad_overlay(self, document: Any, kind: str, api_version: str, origin: Origin) -> bool:
+        """Whether an API server would refuse a NodeOverlay of a change, of which nothing else is read;
+        elsewhere that is noted."""
+        if f"{api_version}/{kind}" not in KARPENTER or _is_of_server(document):
+            return False
+        from moorage.objects.validate.custom_schemas import problem_error, spec_problems  # few clusters
+
+        spec = decode(document, dict[str, Any]).get("spec", {})
+        problems = spec_problems(f"{api_version}/{kind}", spec)
+        if not problems:
+            return False
+        error = problem_error(problems)
+        if self._is_changing():
+            self._refuse(error, document, f"{api_version}/{kind}", origin)
+            return True
+        text = f"{error.path}: {error.message}"
+        self.notes.append(f"{origin.source}: an API server refuses this {kind}: {text}.")
+        return False
+
+    def _is_changing(self) -> bool:
+        """Whether what is read now changes objects that were read before, or elsewhere."""
+        return self._all_texts or (bool(self.objects) and self.origins[0].argument < self._origins.argument)
+
+    def _refuse(self, error: InputError, document: Any, full_name: str, origin: Origin) -> None:
+        """Note that an API server would refuse an object, which is left out."""
+        api_version, _, kind = full_name.rpartition("/")
+        _, namespace, name = _identity(document, kind)
+        self.refused.append(refused_object(error, (kind, api_version, namespace, name), origin.source))
 
     def _note_touched(self, document: Any, kind: str, api_version: str) -> None:
         """Note an object of a change that may let the API server admit what it refused, and an event that

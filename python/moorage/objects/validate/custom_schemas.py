@@ -86,10 +86,15 @@ def check_custom(obj: Object, before: Object | None = None) -> None:
     is_manifest = not (meta.uid or meta.resource_version)
     problems = spec_problems(name, plain(obj).get("spec", {}), old, is_manifest or before is not None)
     if problems:
-        (path, text), *others = problems
-        text += "".join(f"; {field}: {why}" for field, why in others[:_MOST])
-        text += f"; and {len(others) - _MOST} more" * (len(others) > _MOST)
-        raise InputError(text, obj=shorten(f"{obj.kind} {obj.key}"), path=path)
+        raise problem_error(problems).located(obj=shorten(f"{obj.kind} {obj.key}"))
+
+
+def problem_error(problems: list[FieldProblem]) -> InputError:
+    """Return the error about what a server refuses."""
+    (path, text), *others = problems
+    text += "".join(f"; {field}: {why}" for field, why in others[:_MOST])
+    text += f"; and {len(others) - _MOST} more" * (len(others) > _MOST)
+    return InputError(text, path=path)
 
 
 def spec_problems(name: str, spec: Any, before: Any = None, has_rules: bool = True) -> list[FieldProblem]:

@@ -8,17 +8,15 @@ from typing import NoReturn
 
 from msgspec.structs import replace
 
-from moorage._core.base.label_syntax import requirement_errors
 from moorage._core.base.resources import CONTAINERS_ALONE, pod_requests
 from moorage.errors import InputError, shorten
 from moorage.objects.model.meta import QuantityLike, Resources, in_thousandths, is_native, thousandths
 from moorage.objects.model.pod import Container, Pod, PodSpec, ResourceRequirements
 
+from .resource_names import HUGE_PAGES, name_errors
+
 _OVERCOMMITTABLE = ("cpu", "memory")
-_OF_CONTAINERS = ("cpu", "memory", "ephemeral-storage")
 _OF_PODS = '"cpu", "hugepages-", "memory"'
-_HUGE_PAGES = "hugepages-"
-_REQUESTS = "requests."
 _quantity = lru_cache(maxsize=4096)(thousandths)  # the specs of a dump differ, but have few quantities
 
 
@@ -107,27 +105,10 @@ def _check_container(
 def _check_names(path: str, amounts: Resources) -> None:
     """Check the names of resources that a container can have."""
     for name in amounts:
-        if text := _name_error(name):
-            raise InputError(f'Invalid value: "{shorten(name)}": {text}', path=f"{path}[{shorten(name)}]")
-
-
-@lru_cache(maxsize=4096)
-def _name_error(name: str) -> str:
-    """Return what is wrong with the name of a resource, "" if nothing is (ValidateContainerResourceName)."""
-    if text := _syntax_error(name):
-        return text
-    if "/" not in name:
-        is_standard = name in _OF_CONTAINERS or name.startswith(_HUGE_PAGES)
-        return "" if is_standard else "must be a standard resource for containers"
-    # A quota names it with this prefix, once.
-    if is_native(name) or not (name.startswith(_REQUESTS) or _syntax_error(_REQUESTS + name)):
-        return ""
-    return "doesn't follow extended resource name standard"
-
-
-def _syntax_error(name: str) -> str:
-    """Return what makes a name no qualified name: its rules are those of label keys."""
-    return "; ".join([text for _, _, text in requirement_errors(name, "Exists", ())])
+        if errors := name_errors(name, "container"):
+            raise InputError(
+                f'Invalid value: "{shorten(name)}": {errors[-1]}', path=f"{path}[{shorten(name)}]"
+            )
 
 
 def _check_resources(resources: ResourceRequirements) -> None:
@@ -137,7 +118,7 @@ def _check_resources(resources: ResourceRequirements) -> None:
             if not is_native(name) and _quantity(raw).milli_value() % 1000:
                 _invalid(raw, "must be an integer", f"resources.{field}[{name}]")
     for name, raw in requests.items():
-        can_exceed = is_native(name) and not name.startswith(_HUGE_PAGES)
+        can_exceed = is_native(name) and not name.startswith(HUGE_PAGES)
         if name not in limits:
             if not can_exceed:
                 text = "Required value: Limit must be set for non overcommitable resources"
@@ -153,7 +134,7 @@ def _check_pod_level(spec: PodSpec, resources: ResourceRequirements) -> None:
     """Check pod-level resources; requests that they lack are the sums of the containers'."""
     for path, amounts in (("limits", resources.limits), ("requests", resources.requests)):
         for name in amounts:
-            if name not in _OVERCOMMITTABLE and not name.startswith(_HUGE_PAGES):
+            if name not in _OVERCOMMITTABLE and not name.startswith(HUGE_PAGES):
                 text = f'Unsupported value: "{shorten(name)}": supported values: {_OF_PODS}'
                 raise InputError(text, path=f"resources.{path}[{shorten(name)}]")
     alone = PodSpec(containers=spec.containers, init_containers=spec.init_containers)

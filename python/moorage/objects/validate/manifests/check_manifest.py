@@ -14,6 +14,7 @@ from moorage.objects.model.workload import (
     DaemonSet,
     Deployment,
     Job,
+    PriorityClass,
     ReplicaSet,
     ReplicationController,
     StatefulSet,
@@ -26,6 +27,8 @@ from .workload_rules import (
     of_containers,
     of_deployment,
     of_lasting_pods,
+    of_priority_class,
+    of_replication_controller,
     of_selector,
     of_stateful_set,
 )
@@ -36,12 +39,13 @@ _RULES: Mapping[type[Object], tuple[Callable[[Any], Iterator[tuple[str, str]]], 
     ReplicaSet: (of_selector, *_LASTING),
     StatefulSet: (of_selector, *_LASTING, of_stateful_set),
     DaemonSet: (of_selector, *_LASTING),
-    ReplicationController: _LASTING,
+    ReplicationController: (of_replication_controller, *_LASTING),
     HorizontalPodAutoscaler: (of_autoscaler,),
     Job: (of_containers, of_job),
     CronJob: (of_cron_job,),
     ResourceQuota: (of_quota,),
     LimitRange: (of_limit_range,),
+    PriorityClass: (of_priority_class,),
 }
 """By kind, what yields fields that the API server refuses, with its texts. Objects have no defaults yet."""
 

@@ -4,18 +4,68 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from msgspec import to_builtins
+from msgspec.structs import replace
+
+from moorage._core.base.selectors import LabelSelectorMatcher
 from moorage.go_texts import go_json
-from moorage.objects.model.workload import CronJob, Job, JobSpec, PodFailurePolicyRule
+from moorage.objects.model.field_rules import MAX_DNS_LABEL
+from moorage.objects.model.meta import LabelSelector
+from moorage.objects.model.workload import (
+    CronJob,
+    Job,
+    JobSpec,
+    PodFailurePolicyRule,
+    SuccessPolicyRule,
+    unselected,
+)
 
 from .cron_schedules import schedule_error, zone_error
 
 _MOST_INDEXED, _MOST_OF_MANY = 100_000, 10_000
 _MAX_CRON_JOB_NAME = 52
+_PREFIXES = ("batch.kubernetes.io/", "")
+_NEW_UID = "UID"
+"""Stands for the uid that the server makes."""
 
 
 def of_job(obj: Job) -> Iterator[tuple[str, str]]:
-    """All rules of its spec."""
-    return _of_spec(obj.spec, "spec.")
+    """All rules of its spec, and of the labels by which it knows its pods."""
+    yield from _of_spec(obj.spec, "spec.")
+    yield from _of_selector(obj)
+    if len(obj.name) > MAX_DNS_LABEL:
+        text = f"must be no more than {MAX_DNS_LABEL} bytes"
+        yield "spec.template.labels", f"Invalid value: {go_json(obj.name)}: {text}"
+
+
+def _of_selector(job: Job) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong with labels and selector: unless the user chose them, they have the uid that the
+    server makes for a new Job, and its name."""
+    spec, selector, labels = job.spec, job.spec.selector, job.spec.template.metadata.labels
+    if not spec.manual_selector:
+        uid = job.metadata.uid or _NEW_UID
+        own = {f"{prefix}controller-uid": uid for prefix in _PREFIXES}
+        own |= {f"{prefix}job-name": job.name for prefix in _PREFIXES}
+        labels = own | labels
+        for key in sorted(own):
+            if labels[key] != own[key]:
+                shown = go_json(dict(sorted(labels.items())))
+                text = f"Invalid value: {shown}: must be '{own[key]}'"
+                yield f"spec.template.metadata.labels[{key}]", text
+        if selector is None:
+            return
+        uids = {f"{_PREFIXES[0]}controller-uid": uid}
+        selector = replace(selector, match_labels=uids | selector.match_labels)
+        if not LabelSelectorMatcher(selector).matches(own):
+            yield "spec.selector", f"Invalid value: {_shown(selector)}: `selector` not auto-generated"
+    if selector is None:
+        yield "spec.selector", "Required value"
+    if selector is None or not LabelSelectorMatcher(selector).matches(labels):
+        yield "spec.template.metadata.labels", unselected(labels)
+
+
+def _shown(selector: LabelSelector) -> str:
+    return go_json(to_builtins(selector, order="sorted"))
 
 
 def of_cron_job(obj: CronJob) -> Iterator[tuple[str, str]]:
@@ -27,7 +77,14 @@ def of_cron_job(obj: CronJob) -> Iterator[tuple[str, str]]:
         yield "spec.schedule", f"Invalid value: {go_json(schedule)}: {error}"
     if zone is not None and (error := zone_error(zone)):
         yield "spec.timeZone", f"Invalid value: {go_json(zone)}: {error}"
-    yield from _of_spec(obj.spec.job_template.spec, "spec.jobTemplate.spec.")
+    spec = obj.spec.job_template.spec
+    yield from _of_spec(spec, "spec.jobTemplate.spec.")
+    if spec.selector is not None:
+        text = f"Invalid value: {_shown(spec.selector)}: `selector` will be auto-generated"
+        yield "spec.jobTemplate.spec.selector", text
+    if spec.manual_selector:
+        text = 'Unsupported value: true: supported values: "nil", "false"'
+        yield "spec.jobTemplate.spec.manualSelector", text
     if len(obj.name) > _MAX_CRON_JOB_NAME:
         text = f"Invalid value: {go_json(obj.name)}: must be no more than {_MAX_CRON_JOB_NAME} characters"
         yield "metadata.name", text
@@ -37,6 +94,9 @@ def _of_spec(spec: JobSpec, path: str) -> Iterator[tuple[str, str]]:
     """Yield what is wrong with a spec, whose fields have names that begin with a path."""
     for field, text in _of_indexes(spec):
         yield path + field, text
+    if spec.managed_by is not None:
+        for text in _manager_errors(spec.managed_by):
+            yield f"{path}managedBy", f"Invalid value: {text}"
     policy, restarts = spec.pod_failure_policy, spec.template.spec.restart_policy
     for at, rule in enumerate(() if policy is None else policy.rules):
         for field, text in _of_failures(spec, rule):
@@ -49,6 +109,17 @@ def _of_spec(spec: JobSpec, path: str) -> Iterator[tuple[str, str]]:
     elif policy is not None and restarts != "Never":
         text = f'Invalid value: "{restarts}": only "Never" is supported when podFailurePolicy is specified'
         yield f"{path}template.spec.restartPolicy", text
+
+
+def _manager_errors(name: str) -> Iterator[str]:
+    """Yield what is wrong with the name of what manages a Job instead of the controller of Jobs."""
+    from moorage.cel.library.named_formats import format_errors  # few Jobs name one
+
+    domain, slash, _ = name.partition("/")
+    if not slash:
+        yield f'{go_json(name)}: must be a domain-prefixed path (such as "acme.io/foo")'
+    else:
+        yield from [f"{go_json(domain)}: {text}" for text in format_errors("dns1123Subdomain", domain)]
 
 
 def _of_indexes(spec: JobSpec) -> Iterator[tuple[str, str]]:
@@ -69,6 +140,9 @@ def _of_indexes(spec: JobSpec) -> Iterator[tuple[str, str]]:
             shown = go_json({"Rules": rules})
             yield "successPolicy", f"Invalid value: {shown}: requires indexed completion mode"
         return
+    for at, rule in enumerate(() if spec.success_policy is None else spec.success_policy.rules):
+        for field, text in _of_success(rule, completions or 0):
+            yield f"successPolicy.rules[{at}]{field}", text
     if completions is None and pods is not None:
         yield "completions", "Required value: when completion mode is Indexed"
     bound = "must be less than or equal to"
@@ -87,6 +161,37 @@ def _of_indexes(spec: JobSpec) -> Iterator[tuple[str, str]]:
     for field, value in (("parallelism", pods), ("maxFailedIndexes", failed)):
         if value is not None and value > _MOST_OF_MANY:
             yield field, f"Invalid value: {value}: {bound} {_MOST_OF_MANY} when {many}"
+
+
+def _of_success(rule: SuccessPolicyRule, completions: int) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong with a rule of a success policy: indexes rise, and stay below the completions."""
+    if rule.succeeded_indexes is None and rule.succeeded_count is None:
+        yield "", "Required value: at least one of succeededCount or succeededIndexes must be specified"
+    number, before = completions, -1
+    if rule.succeeded_indexes is not None:
+        number = 0
+        for item in filter(None, rule.succeeded_indexes.split(",")):
+            first, _, last = item.partition("-")
+            ends = int(first), int(last or first)
+            wrong = ""
+            if ends[0] <= before:
+                wrong = f"non-increasing order, previous: {before}, current: {ends[0]}"
+            elif ends[1] < ends[0]:
+                wrong = f"non-increasing order, previous: {ends[0]}, current: {ends[1]}"
+            elif ends[1] >= completions:
+                index = first if ends[0] >= completions else last
+                wrong = f'too large index: "{index}"'
+            if wrong:
+                shown = go_json(rule.succeeded_indexes)
+                yield ".succeededIndexes", f"Invalid value: {shown}: error parsing succeededIndexes: {wrong}"
+                return
+            number, before = number + ends[1] - ends[0] + 1, ends[1]
+    if rule.succeeded_count is not None and rule.succeeded_count > number:
+        of = "completions"
+        if rule.succeeded_indexes is not None:
+            of = f"{number} (the number of indexes in the specified succeededIndexes field)"
+        text = f"Invalid value: {rule.succeeded_count}: must be less than or equal to {of}"
+        yield ".succeededCount", text
 
 
 def _of_failures(spec: JobSpec, rule: PodFailurePolicyRule) -> Iterator[tuple[str, str]]:

@@ -3,33 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Literal
 
 from moorage._core.base.quantity import Quantity, parse
 from moorage.go_texts import go_json
 from moorage.objects.admission.limit_ranges import container_defaults
 from moorage.objects.model.admission_policies import LimitRange, LimitRangeItem, LimitRangeSpec, ResourceQuota
 from moorage.objects.model.meta import Resources, is_native
+from moorage.objects.validate.resource_names import COMPUTE, is_counted, is_quota, name_errors
 
-_COMPUTE = {"cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory"}
-_CLAIMS = {"persistentvolumeclaims", "requests.storage"}
-_STANDARD = (
-    _COMPUTE
-    | _CLAIMS
-    | {
-        *("pods", "ephemeral-storage", "requests.ephemeral-storage", "limits.ephemeral-storage"),
-        *("resourcequotas", "replicationcontrollers", "secrets", "configmaps"),
-        *("services", "services.nodeports", "services.loadbalancers"),
-    }
-)
-_HUGE_PAGES = ("hugepages-", "requests.hugepages-")
 _OF_PODS = ("Terminating", "NotTerminating", "NotBestEffort", "PriorityClass", "CrossNamespacePodAffinity")
 _LIMITABLE: Mapping[str, set[str]] = {
-    **dict.fromkeys(_OF_PODS, _COMPUTE | {"pods"}),
+    **dict.fromkeys(_OF_PODS, COMPUTE | {"pods"}),
     "BestEffort": {"pods"},
-    "VolumeAttributesClass": _CLAIMS,
+    "VolumeAttributesClass": {"persistentvolumeclaims", "requests.storage"},
 }
 """By scope, the standard resources of quotas that it knows."""
-_TYPES = ("Container", "Pod", "PersistentVolumeClaim")
+_OF_CONTAINERS = ("Container", "Pod")
+_TYPES = (*_OF_CONTAINERS, "PersistentVolumeClaim")
 _CONFLICTS = ({"BestEffort", "NotBestEffort"}, {"Terminating", "NotTerminating"})
 _EXISTS_ONLY = {*_LIMITABLE} - {"PriorityClass", "VolumeAttributesClass"}
 _MUST_EXIST = (
@@ -41,8 +32,7 @@ _MUST_EXIST = (
 
 def _is_unlimited(scope: str, hard: Resources) -> bool:
     """Whether a quota limits a resource that a scope does not know."""
-    named = {name for name in hard if name in _STANDARD or name.startswith(_HUGE_PAGES)}
-    return scope in _LIMITABLE and not named <= _LIMITABLE[scope]
+    return scope in _LIMITABLE and not {*filter(is_quota, hard)} <= _LIMITABLE[scope]
 
 
 def _in_conflict(scopes: Iterable[str]) -> bool:
@@ -51,8 +41,12 @@ def _in_conflict(scopes: Iterable[str]) -> bool:
 
 
 def of_quota(obj: ResourceQuota) -> Iterator[tuple[str, str]]:
-    """Its scopes fit together and to what it limits; texts show all scopes as Go writes them."""
+    """Its resources can be counted, and its scopes fit together and to what it limits.
+
+    Texts show all scopes as Go writes them.
+    """
     hard, scopes, selector = obj.spec.hard, obj.spec.scopes, obj.spec.scope_selector
+    yield from _of_names(hard, "spec.hard", "quota")
     field, invalid = "spec.scopes", f"Invalid value: {go_json([*scopes])}"
     if not {*scopes} <= {*_LIMITABLE}:
         yield field, f"{invalid}: unsupported scope"
@@ -82,6 +76,17 @@ def of_quota(obj: ResourceQuota) -> Iterator[tuple[str, str]]:
             yield f"{field}.values", f"Invalid value: {go_json([*one.values])}: {what}"
     if _in_conflict(one.scope_name for one in required):
         yield field, f"{invalid}: conflicting scopes"
+
+
+def _of_names(
+    amounts: Resources, path: str, use: Literal["container", "quota", "claim"]
+) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong with the names of resources, and with amounts that have to be integers."""
+    for name in sorted(amounts):
+        for text in name_errors(name, use):
+            yield f"{path}[{name}]", f"Invalid value: {go_json(name)}: {text}"
+        if use == "quota" and is_counted(name) and (amount := parse(amounts[name])).milli_value() % 1000:
+            yield f"{path}[{name}]", f'Invalid value: "{amount}": must be an integer'
 
 
 # ---- Limit ranges ------------------------------------------------------------------------------------------
@@ -114,9 +119,7 @@ def of_limit_range(obj: LimitRange) -> Iterator[tuple[str, str]]:
             yield f"{path}.type", f'Invalid value: "{item.type}": {text}'
         if item.type in types[:at]:
             yield f"{path}.type", f'Duplicate value: "{item.type}"'
-        for field, amounts in (("default", item.default), (_REQUEST, item.default_request)):
-            if item.type == "Pod" and amounts:
-                yield f"{path}.{field}", "Forbidden: may not be specified when `type` is 'Pod'"
+        yield from _of_fields(item, path)
         if item.type == "PersistentVolumeClaim" and "storage" not in item.min | item.max:
             text = "either minimum or maximum storage value is required, but neither was provided"
             yield f"{path}.limits", f"Required value: {text}"
@@ -124,12 +127,29 @@ def of_limit_range(obj: LimitRange) -> Iterator[tuple[str, str]]:
             yield f"{path}.{field}", text
 
 
-def _of_amounts(item: LimitRangeItem) -> Iterator[tuple[str, str]]:
-    """Yield what is wrong with the amounts of an item, after the API server has set defaults."""
+def _of_fields(item: LimitRangeItem, path: str) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong with the resources that an item names."""
+    for field, amounts in _completed(item).items():
+        if item.type == "Pod" and amounts and field in ("default", _REQUEST):
+            yield f"{path}.{field}", "Forbidden: may not be specified when `type` is 'Pod'"
+        else:
+            use: Literal["container", "claim"] = "container" if item.type in _OF_CONTAINERS else "claim"
+            yield from _of_names(amounts, f"{path}.{field}", use)
+
+
+def _completed(item: LimitRangeItem) -> dict[str, Resources]:
+    """Return the amounts of an item by their fields, after the API server has set defaults."""
     limits, requests = item.default, item.default_request
     if item.type == "Container":
         limits, requests = container_defaults(LimitRange(spec=LimitRangeSpec(limits=(item,))))
-    fields = {"min": item.min, "max": item.max, "default": limits, _REQUEST: requests}
+    fields = {"max": item.max, "min": item.min, "default": limits, _REQUEST: requests}
+    return fields | {"maxLimitRequestRatio": item.max_limit_request_ratio}
+
+
+def _of_amounts(item: LimitRangeItem) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong with the amounts of an item."""
+    fields = _completed(item)
+    del fields["maxLimitRequestRatio"]
     for name in sorted({*item.max_limit_request_ratio}.union(*fields.values())):
         amounts = {field: parse(values[name]) for field, values in fields.items() if name in values}
         for low, high, field, shown, text in _ORDERS:

@@ -81,13 +81,8 @@ class Refusals:
         if not self.is_change(origin):
             raise located from None
         self._first = self._first or located
-        group = obj.api_version.rpartition("/")[0]
-        message = shorten(error.message, _LONGEST)
-        if error.path or message.startswith("["):
-            field = f"{error.path}: " if error.path else ""
-            message = f'{full_kind(obj.kind, obj.api_version)} "{obj.name}" is invalid: {field}{message}'
-        names = group, obj.kind, obj.namespace, obj.name or named
-        self._refused[origin] = RefusedObject(*names, origin.source, message)
+        names = obj.kind, obj.api_version, obj.namespace, obj.name or named
+        self._refused[origin] = refused_object(error, names, origin.source)
 
     def raise_any(self) -> None:
         """Raise a RefusedObjectsError if any object was refused."""
@@ -95,6 +90,24 @@ class Refusals:
         if first is not None:
             self._first, self._refused = None, {}
             raise RefusedObjectsError(first, refused)
+
+
+def refused_object(error: InputError, names: tuple[str, str, str, str], source: str) -> RefusedObject:
+    """Return an object that an API server refuses.
+
+    Parameters
+    ----------
+    names : tuple of str
+        Kind, API version, namespace and name.
+    source : str
+        The file.
+    """
+    kind, api_version, namespace, name = names
+    message = shorten(error.message, _LONGEST)
+    if error.path or message.startswith("["):
+        field = f"{error.path}: " if error.path else ""
+        message = f'{full_kind(kind, api_version)} "{name}" is invalid: {field}{message}'
+    return RefusedObject(api_version.rpartition("/")[0], kind, namespace, name, source, message)
 
 
 class ReadEnded(NamedTuple):

@@ -8,9 +8,18 @@ from typing import Any
 
 from moorage.go_texts import go_json
 from moorage.objects.model.autoscaling import HorizontalPodAutoscaler
-from moorage.objects.model.field_rules import percent
+from moorage.objects.model.field_rules import is_dns_label, percent
 from moorage.objects.model.meta import LabelSelector
-from moorage.objects.model.workload import DaemonSet, Deployment, PodTemplateSpec, ReplicaSet, StatefulSet
+from moorage.objects.model.workload import (
+    DaemonSet,
+    Deployment,
+    PodTemplateSpec,
+    PriorityClass,
+    ReplicaSet,
+    ReplicationController,
+    StatefulSet,
+    unselected,
+)
 
 _DEADLINE = 600
 """Default of the seconds in which a rollout has to progress."""
@@ -30,14 +39,21 @@ def of_selector(obj: Deployment | ReplicaSet | StatefulSet | DaemonSet) -> Itera
     if obj.spec.selector is None:
         if not isinstance(obj, DaemonSet):
             yield "spec.selector", "Required value"
-        labels = go_json(dict(sorted(_template(obj).metadata.labels.items())) or None)
-        text = f"Invalid value: {labels}: `selector` does not match template `labels`"
-        yield "spec.template.metadata.labels", text
+        yield "spec.template.metadata.labels", unselected(_template(obj).metadata.labels)
     elif obj.spec.selector == LabelSelector():
         kind = (
             "Deployment" if isinstance(obj, ReplicaSet) else type(obj).__name__
         )  # a ReplicaSet is called so
         yield "spec.selector", f"Invalid value: {{}}: empty selector is invalid for {kind.lower()}"
+
+
+def of_replication_controller(obj: ReplicationController) -> Iterator[tuple[str, str]]:
+    """Its selector is the labels of its template, or a part of them."""
+    labels, selector = _template(obj).metadata.labels, obj.spec.selector
+    if not (selector or labels):
+        yield "spec.selector", "Required value"
+    elif selector and not selector.items() <= labels.items():
+        yield "spec.template.metadata.labels", unselected(labels)
 
 
 def of_containers(obj: Any) -> Iterator[tuple[str, str]]:
@@ -75,7 +91,14 @@ def of_deployment(obj: Deployment) -> Iterator[tuple[str, str]]:
 
 
 def of_stateful_set(obj: StatefulSet) -> Iterator[tuple[str, str]]:
-    """Pods that a user deletes are not replaced in steps."""
+    """Names are those of hosts, and pods that a user deletes are not replaced in steps."""
+    for field, name in (("metadata.name", obj.name), ("spec.serviceName", obj.spec.service_name)):
+        if not name or is_dns_label(name):
+            continue
+        from moorage.cel.library.named_formats import format_errors  # few names are wrong
+
+        for text in format_errors("dns1123Label", name):
+            yield field, f"Invalid value: {go_json(name)}: {text}"
     rolling = obj.spec.update_strategy.rolling_update
     if rolling is not None and obj.spec.update_strategy.type == "OnDelete":
         shown = go_json({"Partition": rolling.partition, "MaxUnavailable": None})
@@ -94,3 +117,11 @@ def of_autoscaler(obj: HorizontalPodAutoscaler) -> Iterator[tuple[str, str]]:
     if greatest < least:
         text = f"Invalid value: {greatest}: must be greater than or equal to `minReplicas`"
         yield "spec.maxReplicas", text
+
+
+def of_priority_class(obj: PriorityClass) -> Iterator[tuple[str, str]]:
+    """Only the API server itself has names that begin with ``system-``."""
+    if obj.name.startswith("system-") and obj.name not in ("system-node-critical", "system-cluster-critical"):
+        text = "priority class names with 'system-' prefix are reserved for system use only"
+        known = f"{obj.name} is not a known system priority class"
+        yield "metadata.name", f"Forbidden: {text}. error: {known}"

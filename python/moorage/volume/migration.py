@@ -63,6 +63,10 @@ UNCOUNTED = {
     "vsphere_volume": InTreePlugin("kubernetes.io/vsphere-volume", "csi.vsphere.vmware.com"),
 }
 """Plugins that a CSI driver replaces, but whose volumes kube-scheduler does not translate and not count."""
+_DRIVERS_OF_DISKS = {
+    field: plugin.driver for field, plugin in (MIGRATED | UNCOUNTED).items() if field != "azure_file"
+}
+_SHARED_TO_READ = ("gce_persistent_disk", "portworx_volume")
 MIGRATED_PROVISIONERS = {plugin.name: plugin.driver for plugin in MIGRATED.values()}
 """CSI driver by provisioner of a storage class."""
 UNCOUNTED_PROVISIONERS = frozenset(plugin.name for plugin in UNCOUNTED.values())
@@ -107,6 +111,23 @@ def driver_and_handle(volume: PersistentVolume) -> tuple[str, str]:
         return _migrated(spec, volume.metadata.labels)
     except VolumeError:
         return "", ""
+
+
+def inline_disks(volumes: Iterable[Volume]) -> list[str]:
+    """Return the disks of in-tree plugins that pods name without a claim and that are on one node at a time,
+    as events call them."""
+    return [
+        f"{driver}-{disk.volume_id.rpartition('/')[2] or disk.pd_name or disk.disk_name or disk.volume_path}"
+        for volume in volumes
+        if volume.persistent_volume_claim is None
+        for field, driver in _DRIVERS_OF_DISKS.items()
+        if (disk := getattr(volume, field)) is not None and not (disk.read_only and field in _SHARED_TO_READ)
+    ]
+
+
+def is_inline_disk(name: str) -> bool:
+    """Whether a name is one of `inline_disks`."""
+    return name.partition("-")[0] in _DRIVERS_OF_DISKS.values()
 
 
 def inline_driver_and_handle(volume: Volume) -> tuple[str, str]:

@@ -23,6 +23,7 @@ from moorage.cli.runs.gate import judge
 from moorage.cli.runs.simulation import (
     GATED,
     KEPT,
+    NOT_STARTED,
     OTHER_SCHEDULER,
     PLACED,
     REFUSED,
@@ -33,16 +34,19 @@ from moorage.cli.runs.simulation import (
     Simulation,
 )
 from moorage.errors import MoorageError
-from moorage.objects import Pod
+from moorage.objects import Pod, VolumeAttachment
 from tests.conformance.vectors import MalformedError
 
 from .cluster_record import (
     ENDED,
     Key,
     Pods,
+    attached_volumes,
     bound_pods,
     drain_was_refused,
+    kept_seconds,
     made_by_cluster,
+    multi_attach,
     read,
     refusal,
     refused_changes,
@@ -51,6 +55,8 @@ from .cluster_record import (
 Json = dict[str, Any]
 
 SECONDS = 60  # after which a record counts as one that never ends
+MINUTES_LATER = 300.0
+"""Seconds by which a volume that is detached by force outlasts its pods, and no other does."""
 NO_PODS = Pods()
 NOT_DETERMINED = {
     "preempt-rollout-class": "how many pods are preempted depends on which have ended by then",
@@ -86,6 +92,10 @@ class Answer(NamedTuple):
         Pods and objects that count as failures, and the exit code of ``moorage check``.
     stay : int
         How many of them a drain has kept.
+    attached : set of (str, str)
+        Volumes and the nodes that have them.
+    late : set of str
+        Volumes that come free some minutes later.
     """
 
     error: str
@@ -93,6 +103,8 @@ class Answer(NamedTuple):
     failed: int
     code: int
     stay: int
+    attached: set[tuple[str, str]]
+    late: set[str]
 
 
 class _LateError(BaseException):
@@ -149,6 +161,8 @@ def wrong_in(record: Json) -> list[str]:
     ]
     said = {text for pods in answer.pods.values() for text in pods.refusals}
     found += [f"is not refused: {text}" for text in refused if text not in said]
+    if "history" in record:
+        found += _attached(record, answer)
     return found + list(_verdict(record, expected, answer, len(refused)))
 
 
@@ -167,6 +181,8 @@ def _differences(key: Key, cluster: Pods, ours: Pods, record: Json) -> Iterator[
         yield f"{where}: messages: {dict(cluster.waiting)} on the cluster, {dict(ours.waiting)} in moorage"
     elif cluster.lacking and cluster.refusals and cluster.refusals.isdisjoint(ours.refusals):
         yield f"{where}: refusals: {cluster.refusals} on the cluster, {ours.refusals} in moorage"
+    elif cluster.held != ours.held:
+        yield f"{where}: does not start: {dict(cluster.held)} on the cluster, {dict(ours.held)} in moorage"
     elif _ranks(cluster.kept - ours.kept, key, record) != _ranks(ours.kept - cluster.kept, key, record):
         yield f"{where}: pods that stay: {cluster.kept} on the cluster, {ours.kept} in moorage"
 
@@ -187,9 +203,21 @@ def _is_ready(pod: Json) -> bool:
     return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
 
 
+def _attached(record: Json, answer: Answer) -> Iterator[str]:
+    """Compare which volumes are on which nodes, and which of them came free late."""
+    attached = attached_volumes(record)
+    if attached != answer.attached:
+        yield f"attached: {attached} on the cluster, {answer.attached} in moorage"
+    late = {volume for volume, seconds in kept_seconds(record).items() if seconds >= MINUTES_LATER}
+    if late != answer.late:
+        yield f"free some minutes later: {late} on the cluster, {answer.late} in moorage"
+
+
 def _verdict(record: Json, expected: dict[Key, Pods], answer: Answer, refused: int) -> Iterator[str]:
     """Compare what ``moorage check`` counts, and its exit code."""
-    failed = refused + sum(pods.waiting.total() + pods.lacking for pods in expected.values())
+    failed = refused + sum(
+        pods.waiting.total() + pods.lacking + pods.held.total() for pods in expected.values()
+    )
     ours = answer.failed - answer.stay
     if failed != ours:
         yield f"check: {failed} pods fail on the cluster, {ours} in moorage"
@@ -218,7 +246,7 @@ def ask(record: Json, folder: Path) -> Answer:
     try:
         done = Preparation(mo.load(*files), {"pod_times": _times}, changes).run()
     except MoorageError as error:
-        return Answer(str(error), {}, 0, 2, 0)
+        return Answer(str(error), {}, 0, 2, 0, set(), set())
     verdict = judge(done, (), (), False)
     stay = sum(one.status == KEPT for one in done.outcomes)
     failed, code = verdict.failed, int(not verdict.passed)
@@ -226,7 +254,14 @@ def ask(record: Json, folder: Path) -> Answer:
         arguments = [part for path in files for part in ("-f", path)]
         document, code = _check([*arguments, *words])
         failed = document["failed"] + sum(not finding["pods"] for finding in document["findings"])
-    return Answer("", _made(done, record), failed, code, stay)
+    attachments = done.scheduler.controllers.attachments if done.scheduler.controllers else None
+    assert attachments is not None
+    names = {volume for volume, _ in attached_volumes(record)}
+    attached = {(volume, node) for volume, node in attachments.holders.items() if volume in names}
+    listed: list[VolumeAttachment] = done.scheduler.client.list(VolumeAttachment)[0]
+    sources = ((one.spec.source.persistent_volume_name, one.spec.node_name) for one in listed)
+    attached |= {(volume, node) for volume, node in sources if volume}
+    return Answer("", _made(done, record), failed, code, stay, attached, set(attachments.lost))
 
 
 def _times(pod: Pod) -> mo.PodTimes:
@@ -266,11 +301,13 @@ def _made(done: Simulation, record: Json) -> dict[Key, Pods]:
             found[key].refusals |= {refusal(one.reason)} if one.status == REFUSED else set()
         elif one.status in (UNSCHEDULABLE, GATED, OTHER_SCHEDULER):  # nobody tells pods of another scheduler
             found[key].waiting["" if one.status == OTHER_SCHEDULER else one.reason] += 1
-        placed[key] += one.status == PLACED
+        placed[key] += one.status in (PLACED, NOT_STARTED)
     for refused in done.cluster.refused_objects:
         found[refused.namespace, f"{refused.kind.lower()}/{refused.name}"].refusals.add(
             refusal(refused.message)
         )
+    controllers = done.scheduler.controllers
+    assert controllers is not None
     pods: list[Pod] = done.scheduler.client.list(Pod)[0]
     for pod in pods:
         if pod.status.phase in ENDED or pod.metadata.deletion_timestamp or not pod.spec.node_name:
@@ -280,6 +317,8 @@ def _made(done: Simulation, record: Json) -> dict[Key, Pods]:
             found[workload.namespace, workload.text].kept.add(pod.name)
         else:
             found[workload.namespace, workload.text].new += 1
+        if text := controllers.attachments.multi_attach_error(pod, pod.spec.node_name):
+            found[workload.namespace, workload.text].held[multi_attach(text.rpartition(" on node ")[0])] += 1
     told = {(one.namespace, one.text): number for one, number in done.running.items()}
     for at, pods_of in found.items():
         if (told.get(at, 0), placed[at]) != (len(pods_of.kept), pods_of.new):

@@ -21,8 +21,9 @@ _FIELDS = {
     *("scenario", "name", "kubectl", "settled", "dump", "revisions"),
     *("before kubectl", "change", "end", "events"),
 }
-_OF_MOORAGE = "moorage dump"
-"""Some records have what that command wrote at the moment of their dump, and it was another version then."""
+_OPTIONAL = {"moorage dump", "history"}
+"""Some records have what that command wrote at the moment of their dump, by another version; those of
+`tests/live/record_attachments.py` have when pods and attachments changed."""
 _PREFIXES = ("Error creating: ", " failed error: ")
 _REFUSED_APPLY = re.compile(r'Error from server \(\w+\): error when \w+ "STDIN": (.*)', re.DOTALL)
 _INVALID = re.compile(r'(?:The )?\w[\w.]* "[^"]+" is invalid: ')
@@ -33,13 +34,15 @@ _JOB_IS_OVER = {"Complete", "Failed", "FailureTarget", "SuccessCriteriaMet"}
 
 @dataclass
 class Pods:
-    """The pods of one workload after a change: names of those that stayed, and how many others are what."""
+    """The pods of one workload after a change: names of those that stayed, how many others are what, and what
+    keeps those with a node from starting."""
 
     kept: set[str] = field(default_factory=set)
     new: int = 0
     waiting: Counter[str] = field(default_factory=Counter)
     lacking: int = 0
     refusals: set[str] = field(default_factory=set)
+    held: Counter[str] = field(default_factory=Counter)
 
     def counts(self) -> tuple[int, int, int, int]:
         """Pods that stayed, that are new, that wait for a node, and that could not be made."""
@@ -53,9 +56,15 @@ def read(path: Path) -> Json:
             record = json.load(file)
     except (OSError, EOFError, ValueError) as error:
         raise MalformedError(f"cannot be read: {error}") from error
-    if not isinstance(record, dict) or record.keys() - {_OF_MOORAGE} != _FIELDS:
+    if not isinstance(record, dict) or record.keys() - _OPTIONAL != _FIELDS:
         raise MalformedError("malformed record")
     return record
+
+
+def multi_attach(text: str) -> str:
+    """The text of an event about a volume on another node, with the users of the volume in order."""
+    about, users, names = text.partition("pod(s) ")
+    return about + users + ", ".join(sorted(names.split(", ")))
 
 
 def refusal(text: str) -> str:
@@ -94,6 +103,11 @@ def made_by_cluster(record: Json) -> dict[Key, Pods]:
     bound = bound_pods(record)
     found: dict[Key, Pods] = defaultdict(Pods)
     active: Counter[tuple[str, str, str]] = Counter()
+    held = {
+        (event["namespace"], event["name"]): multi_attach(event["message"])
+        for event in record["events"]
+        if event["reason"] == "FailedAttachVolume"
+    }
     for (space, name), pod in after["Pod"].items():
         owner, meta = controller(pod), pod["metadata"]
         if pod["status"].get("phase") in ENDED or meta.get("deletionTimestamp"):
@@ -107,6 +121,8 @@ def made_by_cluster(record: Json) -> dict[Key, Pods]:
             pods.kept.add(name)
         else:
             pods.new += 1
+        if pod["status"]["phase"] == "Pending" and (space, name) in held:
+            pods.held[held[space, name]] += 1
     for kind in ("StatefulSet", "DaemonSet", "ReplicaSet", "Job", "ReplicationController"):
         for (space, name), item in after[kind].items():
             lacking = max(0, _wanted(item) - active[space, kind, name])
@@ -123,6 +139,32 @@ def refused_changes(record: Json) -> list[str]:
     return [
         refusal(one["stderr"]) for one in record["kubectl"] if one["action"] == "apply" and one["rc"] != 0
     ]
+
+
+def attached_volumes(record: Json) -> set[tuple[str, str]]:
+    """Volumes and nodes of the attachments after the change; a disk without a volume as in events."""
+    specs = [one["spec"] for one in record["end"]["items"] if one["kind"] == "VolumeAttachment"]
+    return {(_attached_volume(spec["source"]), spec["nodeName"]) for spec in specs}
+
+
+def _attached_volume(source: Json) -> str:
+    if "persistentVolumeName" in source:
+        return str(source["persistentVolumeName"])
+    disk = source["inlineVolumeSpec"]["csi"]
+    return f"{disk['driver']}-{disk['volumeHandle']}"
+
+
+def kept_seconds(record: Json) -> dict[str, float]:
+    """How long attachments that went outlasted the last pod on their node, by volume."""
+    last, left, kept = dict[str, Json](), dict[str, float](), dict[str, float]()
+    for change in record["history"]:
+        before = last.get(change["name"], change)
+        last[change["name"]] = change
+        if change["kind"] == "Pod" and (change.get("phase") in ENDED or before != change):
+            left[before.get("node", "")] = change["after"]
+        elif change["kind"] == "VolumeAttachment" and "gone" in change:
+            kept[before["volume"]] = change["after"] - left[before["node"]]
+    return kept
 
 
 def drain_was_refused(record: Json) -> bool:

@@ -117,6 +117,27 @@ def with_another_pod_that_stays(record: Json) -> None:
     record["end"]["items"].append(max(gone, key=lambda one: str(one["metadata"]["creationTimestamp"])))
 
 
+def with_a_volume_on_the_other_node(record: Json) -> None:
+    (attachment,) = (one for one in record["end"]["items"] if one["kind"] == "VolumeAttachment")
+    attachment["spec"]["nodeName"] = "other"
+
+
+def without_the_events_of_attaching(record: Json) -> None:
+    record["events"] = [one for one in record["events"] if one["reason"] != "FailedAttachVolume"]
+
+
+def with_another_user_of_the_volume(record: Json) -> None:
+    for one in record["events"]:
+        if one["reason"] == "FailedAttachVolume":
+            one["message"] += "-other"
+
+
+def with_a_volume_that_comes_free_at_once(record: Json) -> None:
+    for one in record["history"]:
+        if one["kind"] == "VolumeAttachment" and one.get("gone"):
+            one["after"] -= 330
+
+
 CHANGES: list[tuple[str, Callable[[Json], None]]] = [
     ("deploy-anti-affinity", without_one_pod),
     ("deploy-restart-full", with_another_pod),
@@ -128,6 +149,10 @@ CHANGES: list[tuple[str, Callable[[Json], None]]] = [
     ("drain-pdb-one-full", with_a_drain_that_ends),
     ("sts-claims-zone-drain", with_a_drain_that_fails),
     ("scale-down-newest", with_another_pod_that_stays),
+    ("attach-recreate", with_a_volume_on_the_other_node),
+    ("attach-rollout", without_the_events_of_attaching),
+    ("attach-block", with_another_user_of_the_volume),
+    ("attach-lost-node", with_a_volume_that_comes_free_at_once),
 ]
 
 

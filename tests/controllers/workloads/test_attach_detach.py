@@ -191,6 +191,9 @@ def test_transactions_and_forks_have_attachments_of_their_own() -> None:
 # ---- volumes of one node at a time -------------------------------------------------------------------------
 
 
+STATES = ("a", "Running"), ("b", "Pending")
+
+
 def waits(one: Scheduler) -> set[str]:
     """The pods that their volume keeps from starting."""
     assert one.controllers is not None
@@ -238,6 +241,43 @@ def test_waiting_is_undone_and_the_same_in_a_fork() -> None:
     branch.run()
     one.run()
     assert waits(one) == waits(branch) == set()
+
+
+GCE, FC = {"gcePersistentDisk": {"pdName": "v"}}, {"fc": {"wwids": ["v"]}}
+
+
+@pytest.mark.parametrize(
+    ("modes", "source", "is_kept"),
+    [
+        (["ReadWriteOncePod"], FC, True),
+        (["ReadWriteOnce", "ReadOnlyMany"], FC, False),
+        (["ReadWriteMany"], GCE, True),
+        (["ReadWriteOnce", "ReadOnlyMany"], GCE, True),
+        (["ReadOnlyMany"], GCE, False),
+        (["ReadWriteOnce"], {"local": {"path": "/d"}}, False),
+    ],
+)
+def test_access_modes_and_plugin_decide_whether_a_volume_is_on_one_node(
+    modes: list[str], source: dict[str, Any], is_kept: bool
+) -> None:
+    volume, claim = disk("v", "c")
+    spec = {"csi": None, "accessModes": modes, **source}
+    pods = [edit(user(node, "c", nodeName=node), {"status": {"phase": phase}}) for node, phase in STATES]
+    one = scheduler(*map(machine, "ab"), edit(volume, {"spec": spec}), claim, *pods)
+    one.run()
+    assert waits(one) == ({"b"} if is_kept else set())
+
+
+@pytest.mark.parametrize("is_read", [False, True])
+def test_a_disk_without_a_claim_is_on_one_node_unless_it_is_only_read(is_read: bool) -> None:
+    inline = [{"name": "v", "gcePersistentDisk": {"pdName": "v", "readOnly": is_read}}]
+    pods = [pod(node, {"volumes": inline, "nodeName": node}) for node in "ab"]
+    running = [
+        edit(each, {"status": {"phase": phase}}) for each, (_, phase) in zip(pods, STATES, strict=True)
+    ]
+    one = scheduler(*map(machine, "ab"), limits("a", None), *running)
+    one.run()
+    assert waits(one) == (set() if is_read else {"b"})
 
 
 def test_pods_that_run_are_left_alone_and_those_that_start_elsewhere_wait() -> None:

@@ -27,6 +27,7 @@ _USERS = (
     ("controllers-token", "system:kube-controller-manager", ""),
     ("nobody-token", "nobody", ""),
 )
+_WITHOUT_EVICTION = "*,-node-lifecycle-controller,-taint-eviction-controller"
 _CONFIGURATION = """apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 parallelism: {parallelism}
@@ -166,9 +167,9 @@ class ControlPlane:
         )
         self._await("kube-scheduler", f"https://127.0.0.1:{self.scheduler_port}/healthz", "")
 
-    def start_controllers(self) -> None:
-        """Start kube-controller-manager, without the controllers that evict pods from nodes without kubelets.
-        Each controller has the rights of its own service account."""
+    def start_controllers(self, controllers: str = _WITHOUT_EVICTION) -> None:
+        """Start kube-controller-manager, by default without the controllers that evict pods from nodes
+        without kubelets. Each controller has the rights of its own service account."""
         kubeconfig = self.kubeconfig(CONTROLLERS)
         self._spawn(
             "kube-controller-manager",
@@ -181,7 +182,7 @@ class ControlPlane:
             f"--service-account-private-key-file={self.folder}/sa.key",
             f"--root-ca-file={self.folder}/ca.crt",
             "--use-service-account-credentials=true",
-            "--controllers=*,-node-lifecycle-controller,-taint-eviction-controller",
+            f"--controllers={controllers}",
         )
         self._await("kube-controller-manager", f"https://127.0.0.1:{self.controllers_port}/healthz", "")
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import inf
 from typing import Any
 
-from moorage._core.base.selectors import tolerates
 from moorage.controllers.workloads import PodTimes
 from moorage.controllers.workloads.attach_detach_controller import COMES_FREE
+from moorage.controllers.workloads.kubelets import tolerated_seconds
 from moorage.errors import examples, number_of
 from moorage.facade import Scheduler
 from moorage.objects import Node, Pod
@@ -49,28 +50,18 @@ def _lost_volumes(scheduler: Scheduler) -> Iterator[str]:
 
 
 def _later_evictions(scheduler: Scheduler) -> Iterator[str]:
-    """Yield which pods leave their nodes later, as they tolerate a taint NoExecute for some seconds
-    (kubernetes v1.36, pkg/controller/tainteviction getMinTolerationTime)."""
+    """Yield which pods leave their nodes later, as they tolerate a taint NoExecute for some seconds."""
     nodes: list[Node] = scheduler.client.list(Node)[0]
-    tainted = {
-        node.name: taints
-        for node in nodes
-        if (taints := [taint for taint in node.spec.taints if taint.effect == "NoExecute"])
-    }
+    tainted = {node.name: node.spec.taints for node in nodes if node.spec.taints}
     pods: list[Pod] = scheduler.client.list(Pod)[0] if tainted else []
-    leaving: dict[int, list[str]] = {}
+    leaving: dict[float, list[str]] = {}
     for pod in pods:
-        periods = [
-            next((one.toleration_seconds for one in pod.spec.tolerations if tolerates((one,), taint)), None)
-            for taint in tainted.get(pod.spec.node_name, ())
-        ]
-        seconds = min((period for period in periods if period is not None), default=None)
-        if seconds is not None and pod.metadata.deletion_timestamp is None:
-            leaving.setdefault(max(0, seconds), []).append(pod.key)
+        seconds = tolerated_seconds(pod, tainted.get(pod.spec.node_name, ()))
+        if 0 < seconds < inf and pod.metadata.deletion_timestamp is None:
+            leaving.setdefault(seconds, []).append(pod.key)
     for seconds, keys in sorted(leaving.items()):
         pods_leave = number_of(len(keys), "pod leaves its node", "pods leave their nodes")
-        when = f"only after {seconds} s" if seconds else "at once"
-        yield f"{pods_leave} {when}, by tolerationSeconds: {examples(keys, _MOST)}"
+        yield f"{pods_leave} only after {seconds} s, by tolerationSeconds: {examples(keys, _MOST)}"
 
 
 def _contended_quotas(simulation: Simulation) -> Iterator[str]:

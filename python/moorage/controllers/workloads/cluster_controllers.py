@@ -15,7 +15,6 @@ from typing import Any, cast
 from msgspec.structs import replace
 
 from moorage._core.base.indexed_objects import new_states, of_dependents
-from moorage._core.base.selectors import find_intolerable_taint
 from moorage._core.base.watch_events import Cause, Notice
 from moorage.cache import SchedulerCache
 from moorage.objects.admission.admission import RefusedError
@@ -61,7 +60,7 @@ from .daemon_set_controller import DaemonSetController
 from .deployment_controller import DeploymentController
 from .disruption_controller import DisruptionController
 from .job_controller import JobController
-from .kubelets import BY_TAINT, SOON, Kubelets
+from .kubelets import BY_TAINT, SOON, Kubelets, tolerated_seconds
 from .owner_index import OWNER, by_owner, dependents, path
 from .refused_pods import refused_pods
 from .rollout import Rollout
@@ -70,7 +69,6 @@ from .store_control import StoreControl
 from .surplus_pods import surplus_pods
 
 KINDS = {kind.__name__: kind for kind in WORKLOADS}
-_EVICTING = frozenset({"NoExecute"})
 _MAKERS = frozenset(kind.__name__ for kind in (Deployment, *PARENTS))
 """The kinds whose controllers make the workloads that make the pods."""
 LATER = 1 << 62
@@ -541,7 +539,7 @@ class ClusterControllers:
             self.kubelets.note(pod)
             if node is None:
                 self.control.delete(pod)
-            elif find_intolerable_taint(node.spec.taints, pod.spec.tolerations, _EVICTING):
+            elif not tolerated_seconds(pod, node.spec.taints):
                 self.control.disrupt(pod, BY_TAINT)
 
     def _reconcile_daemons(self, name: str, changed: Container[tuple[str, str]]) -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from math import inf
 
 from msgspec.structs import replace
 
+from moorage._core.base.selectors import tolerates
 from moorage.objects.model.meta import with_condition
-from moorage.objects.model.node import Node
+from moorage.objects.model.node import Node, Taint
 from moorage.objects.model.pod import Pod, disruption_condition
 from moorage.objects.read.object_defaults import GRACE_PERIOD, UNREACHABLE
 from moorage.objects.workloads.ownership import (
@@ -175,6 +176,20 @@ class Kubelets:
 
 BY_COLLECTOR = disruption_condition("DeletionByPodGC", "PodGC: node no longer exists")
 BY_TAINT = disruption_condition("DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint")
+
+
+def tolerated_seconds(pod: Pod, taints: Iterable[Taint]) -> float:
+    """Return after which time the taints of its node evict a pod: 0 for at once, infinite for never
+    (kubernetes v1.36, pkg/controller/tainteviction getMinTolerationTime)."""
+    least = inf
+    for taint in taints:
+        if taint.effect == "NoExecute":
+            toleration = next((one for one in pod.spec.tolerations if tolerates((one,), taint)), None)
+            if toleration is None:
+                return 0
+            if toleration.toleration_seconds is not None:
+                least = min(least, max(0, toleration.toleration_seconds))
+    return least
 
 
 def _is_delayed(pod: Pod) -> bool:

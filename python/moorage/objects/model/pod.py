@@ -270,6 +270,7 @@ class DiskVolumeSource(Struct, frozen=True):
     pd_name: str = ""
     disk_name: str = ""
     disk_uri: str = field(default="", name="diskURI")
+    volume_path: str = ""
     monitors: tuple[str, ...] = ()
     image: str = ""
     pool: str = ""

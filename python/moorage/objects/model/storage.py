@@ -87,6 +87,9 @@ class PersistentVolumeSpec(Struct, frozen=True):
     azure_disk: DiskVolumeSource | None = None
     cinder: DiskVolumeSource | None = None
     portworx_volume: DiskVolumeSource | None = None
+    vsphere_volume: DiskVolumeSource | None = None
+    iscsi: DiskVolumeSource | None = None
+    fc: DiskVolumeSource | None = None
     local: LocalVolumeSource | None = None
     host_path: LocalVolumeSource | None = None
 

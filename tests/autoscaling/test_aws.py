@@ -38,6 +38,8 @@ def node(zone: str) -> Json:
 
 def node_class(**spec: Any) -> Json:
     meta = {"name": "default"}
+    spec = {"amiSelectorTerms": [{"alias": "al2023@latest"}], "role": "node", **spec}
+    spec |= {"subnetSelectorTerms": [{"id": "subnet-1"}], "securityGroupSelectorTerms": [{"id": "sg-1"}]}
     return {"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": meta, "spec": spec}
 
 

@@ -256,7 +256,7 @@ def consolidate(
         first = rounds.view()
         before = _prices(first)
         nodes = [state.node for state in first.states if state.node is not None]
-        notes += (f"{rounds.source[:1].upper()}{rounds.source[1:]}.",) if rounds.source else ()
+        notes += tuple(rounds.notes)
         refuse_unoffered(first.options.unavailable, chain.from_iterable(first.situation.types.values()))
         notes += tuple(foreign_zones(nodes, chain.from_iterable(first.situation.types.values())))
         results, over = rounds.results(), rounds.young()
@@ -313,7 +313,7 @@ class ConsolidationRounds:
         self._scheduler, self._growth, self.now = scheduler, growth, at
         self._left = left_pods(scheduler, scheduler.run())
         self._catalogue: Catalogue | None = None
-        self.source = ""
+        self.notes: list[str] = []
         self._stuck: frozenset[str] = frozenset()
         self.steps: list[RemovalStep] = []
 
@@ -323,7 +323,8 @@ class ConsolidationRounds:
         question = pass_question(
             self._scheduler, [*self._left], growth.types, growth.options, growth.seed, self._catalogue
         )
-        self._catalogue, self.source = question.catalogue, question.source
+        self._catalogue = question.catalogue
+        self.notes = [f"{one[:1].upper()}{one[1:]}." for one in (question.source, *question.notes) if one]
         if self.now is None:
             self.now = question.situation.now
         situation = replace(question.situation, now=self.now, marked=self._stuck)

@@ -14,7 +14,6 @@ from moorage.objects import (
     NodeClaim,
     NodePool,
     NodeSelectorRequirement,
-    Object,
     ObjectMeta,
     Quantity,
 )
@@ -50,12 +49,12 @@ def new_name(
             return name
 
 
-def claim_and_node(claim: NewClaim, name: str, pool: NodePool) -> list[Object]:
+def claim_and_node(claim: NewClaim, name: str, pool: NodePool) -> tuple[NodeClaim, Node]:
     """The claim of a node, and the node of its cheapest offering."""
     assert claim.launched is not None
     asked = {key: rule["In"][0] for key, rule in claim.requirements.items() if len(rule.get("In", ())) == 1}
     node = launched_node(name, pool, *claim.launched, asked, claim.labels)
-    return [claim_of(node, pool), node]
+    return claim_of(node, pool), node
 
 
 def claim_of(node: Node, pool: NodePool) -> NodeClaim:
@@ -97,7 +96,9 @@ def launched_node(
     own = {one.key: one.values[0] for one in (*kind.requirements, *offering.requirements) if _tells(one)}
     fixed = {INSTANCE_TYPE: kind.name, ZONE: offering.zone, CAPACITY_TYPE: offering.capacity_type}
     every = {**asked, **own, **labels, **fixed, **READY_LABELS, POOL: pool.name, HOSTNAME: name}
-    capacity, allocatable = kind.shown or (kind.capacity, kind.allocatable(offering.capacity_override))
+    capacity, allocatable = kind.capacity, kind.allocatable(offering.capacity_override)
+    if kind.shown is not None:
+        capacity, allocatable = {**kind.shown.capacity}, {**kind.shown.allocatable}
     of_drivers = registration_of([pool]).normalized
     every |= {key: every[read_as] for key, read_as in of_drivers.items() if every.get(read_as)}
     return Node(

@@ -6,17 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from moorage.objects import EC2NodeClass, Node, NodePool, Object, PersistentVolume, Pod
+from moorage.objects import NodePool, Object, Pod
+from moorage.objects.model.autoscaling import KarpenterSettings
 from moorage.objects.read.python_values import Source
 from moorage.objects.workloads.ages import now_of
 from moorage.scheduler import PodScheduler
 from moorage.scheduler.check_arguments import check_sequence, pods_of
 
 from .instance_types.instance_type import InstanceType
-from .instance_types.pool_types import Types, types_of_objects
+from .instance_types.node_class_states import stored_pools
+from .instance_types.pool_types import Types, stored_types
 from .karpenter.claims.catalogue import Catalogue
 from .karpenter.cluster_view import KINDS, ClusterObjects, ClusterView, Situation
 from .karpenter.karpenter_options import KarpenterOptions
+from .karpenter.karpenter_settings import karpenter_flags, settings_in
 from .karpenter.new_nodes_result import Provisioning
 from .karpenter.provision import provision
 from .providers.aws.fleet import launched
@@ -37,6 +40,7 @@ class PassQuestion:
     options: KarpenterOptions
     catalogue: Catalogue
     source: str = ""
+    notes: tuple[str, ...] = ()
 
     @property
     def pools(self) -> list[NodePool]:
@@ -77,6 +81,7 @@ def pass_question(
     scheduler.sync()
     client = scheduler.client
     stored: dict[type[Object], list[Object]] = {kind: list(client.list(kind)[0]) for kind in KINDS}
+    stored[NodePool] = [*stored_pools(client)]
     given = None
     if pods is not None:
         known = {pod.key: pod for pod in stored[Pod]}
@@ -89,14 +94,11 @@ def pass_question(
         for pod in waiting
         if isinstance(pod, Pod) and not (pod.spec.node_name or pod.spec.scheduling_gates)
     )
-    nodes = [one for one in stored[Node] if isinstance(one, Node)]
-    types_there = types_of_objects(
-        types, nodes, chain(stored[NodePool], stored[EC2NodeClass], stored[PersistentVolume])
-    )
-    asked = options or KarpenterOptions()
+    types_there = stored_types(types, client)
+    asked = options or karpenter_flags(settings_in(client.list(KarpenterSettings)[0]))
     settings = replace(asked, seed=seed, provider=asked.provider | types_there.provider)
     now = now_of(chain.from_iterable(stored.values()))
     situation = Situation(types_there.by_pool, now, chosen=chosen, launcher=launched)
     if catalogue is None or catalogue.options != settings:
         catalogue = Catalogue(settings)
-    return PassQuestion(stored, situation, settings, catalogue, types_there.source)
+    return PassQuestion(stored, situation, settings, catalogue, types_there.source, types_there.notes)

@@ -14,6 +14,7 @@ from moorage.objects import DaemonSet, Node, NodePool, Pod, Quantity
 from moorage.scheduler import PodScheduler
 
 from .instance_types.labels import POOL
+from .instance_types.node_class_states import stored_pools
 from .karpenter.claims.claim_template import by_weight, why_idle
 from .pending_provisioning import PassQuestion, pass_question
 from .pool_refusals import daemon_remedies, pool_reason, taken_by
@@ -29,7 +30,7 @@ class PoolFacts:
 
     def __init__(self, scheduler: PodScheduler, growth: Growth, up: ScaleUp) -> None:
         self._scheduler, self._growth, self._up = scheduler, growth, up
-        self._pools: list[NodePool] = by_weight(scheduler.client.list(NodePool)[0])
+        self._pools = by_weight(stored_pools(scheduler.client))
 
     @cached_property
     def _question(self) -> PassQuestion:

@@ -165,6 +165,16 @@ class ScaleUp(Tabular):
                 f"{pods} {rounds}, {price_text(self.late_price)} of it: {one.by} had a node for "
                 f"{one.pod}, but kube-scheduler placed others there first ({one.scheduler})"
             )
+        vain, counted = (
+            [one for one in self.nodes if not one.pods],
+            [w for w in self.waiting if not w.refusals],
+        )
+        if vain and counted:
+            nodes, pod = number_of(len(vain), "new node takes", "new nodes take"), counted[0]
+            yield (
+                f"{nodes} no pod that waits, {price_text(price_sum(vain))}: {vain[0].by} counts on it for "
+                f"{pod.pod}, and kube-scheduler refuses ({pod.scheduler})"
+            )
         if self.doubled:
             pods = number_of(len(self.doubled), "pod has", "pods have")
             who = " and of ".join(self.autoscalers)

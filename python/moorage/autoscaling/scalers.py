@@ -25,7 +25,7 @@ from .cluster_autoscaler.group_templates import STABLE, TEMPLATE_LABEL, Template
 from .cluster_autoscaler.pods_to_help import is_expendable, scale_up_delay
 from .cluster_autoscaler.scale_up_pass import first
 from .group_settings import GroupSettings, NodeGroup, flags_of, group_by_node, groups_of
-from .instance_types.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
+from .instance_types.labels import CAPACITY_TYPE, INSTANCE_TYPE, POOL, ZONE
 from .instance_types.pool_types import Types
 from .karpenter.claims.claim_template import idle_pools
 from .karpenter.karpenter_options import KarpenterOptions
@@ -136,10 +136,14 @@ def _of_karpenter(scheduler: PodScheduler, growth: Growth, pods: Sequence[str]) 
 def make_nodes(
     scheduler: PodScheduler, claims: Iterable[NewClaim], turn: int, past_names: Collection[str] = ()
 ) -> Made:
-    """Create the nodes of claims, as they are once they are ready, and the claims."""
+    """Create the nodes of claims, as they are once they are ready, and the claims. Their drivers, and so how
+    many volumes they take, are those of a node of their pool and type, if there is one."""
     scheduler.sync()
     pools: dict[str, NodePool] = {pool.name: pool for pool in scheduler.client.list(NodePool)[0]}
     taken = _taken_names(scheduler, past_names)
+    copies, likes = NodeCopies(scheduler.client), dict[tuple[str | None, ...], Node]()
+    for node in scheduler.client.list(Node)[0]:
+        likes.setdefault(_pool_and_type(node), node)
     new, made = list[Object](), dict[str, NewNode]()
     serials = dict[str, int]()
     for claim in claims:
@@ -150,8 +154,15 @@ def make_nodes(
         made[name] = NewNode(
             name, claim.pool, *claim.launch[:3], claim.price, turn, is_bound=claim.launched[1].is_bound
         )
-        new += claim_and_node(claim, name, pools[claim.pool])
+        nodes_claim, node = claim_and_node(claim, name, pools[claim.pool])
+        new += [nodes_claim, node]
+        if (like := likes.get(_pool_and_type(node))) is not None:
+            new += copies.parts(like, node)
     return made, create(scheduler, new)
+
+
+def _pool_and_type(node: Node) -> tuple[str | None, ...]:
+    return tuple(map(node.metadata.labels.get, (POOL, INSTANCE_TYPE)))
 
 
 def _taken_names(scheduler: PodScheduler, past_names: Collection[str]) -> set[str]:

@@ -45,6 +45,7 @@ from .model.karpenter import NodeClaimStatus as NodeClaimStatus
 from .model.karpenter import NodeClaimTemplate as NodeClaimTemplate
 from .model.karpenter import NodeClaimTemplateMeta as NodeClaimTemplateMeta
 from .model.karpenter import NodeClassReference as NodeClassReference
+from .model.karpenter import NodeOverlay as NodeOverlay
 from .model.karpenter import NodePool as NodePool
 from .model.karpenter import NodePoolSpec as NodePoolSpec
 from .model.karpenter import NodePoolStatus as NodePoolStatus

@@ -3,7 +3,8 @@
     python -m tests.objects.validate.make_karpenter_schemas CRD.yaml... > FILE
 
 FILE is python/moorage/objects/validate/karpenter_schemas.json; the definitions are karpenter.sh_*.yaml of
-pkg/apis/crds in the module sigs.k8s.io/karpenter v1.15.0. Descriptions are left out.
+pkg/apis/crds in the module sigs.k8s.io/karpenter v1.15.0, and karpenter.k8s.aws_ec2nodeclasses.yaml there in
+the module github.com/aws/karpenter-provider-aws v1.15.0. Descriptions are left out.
 """
 
 from __future__ import annotations
@@ -15,7 +16,10 @@ from typing import Any
 
 import yaml
 
-SOURCE = "pkg/apis/crds of the Go module sigs.k8s.io/karpenter v1.15.0, without descriptions"
+SOURCE = (
+    "pkg/apis/crds of the Go modules sigs.k8s.io/karpenter v1.15.0 and "
+    "github.com/aws/karpenter-provider-aws v1.15.0, without descriptions"
+)
 
 
 def bare(schema: Any, is_map: bool = False) -> Any:

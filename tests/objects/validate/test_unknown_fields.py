@@ -93,7 +93,7 @@ def _structs(type_: Any) -> list[type[Struct]]:
 
 OF_OTHERS = {
     *("CloneSet", "DeploymentConfig", "LeaderWorkerSet", "Rollout", "ScaledObject"),
-    *("AdmissionPlugins", "EC2NodeClass", "Scheduler", "VerticalPodAutoscaler"),
+    *("AdmissionPlugins", "Scheduler", "VerticalPodAutoscaler"),
 }
 """Kinds that are not Kubernetes' own: the table does not have their fields."""
 

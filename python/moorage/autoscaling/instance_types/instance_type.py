@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from moorage._core.base.quantity import Quantity
 from moorage.objects import NodeSelectorRequirement
@@ -51,6 +52,25 @@ class Offering:
         return self.available and (self.capacity_type != RESERVED or self.reservation_capacity > 0)
 
 
+class ShownSizes(NamedTuple):
+    """What nodes of an instance type have, and what was believed of them before the first one came.
+
+    Attributes
+    ----------
+    capacity, allocatable : mapping of str to Quantity
+        The least of all nodes, by resource.
+    estimated : int
+        Memory in bytes that a node was believed to have: `sold` without the share `overhead`; `sold` is
+        0 where the rules of the provider are not public.
+    """
+
+    capacity: Mapping[str, Quantity]
+    allocatable: Mapping[str, Quantity]
+    estimated: int = 0
+    sold: int = 0
+    overhead: float = 0.0
+
+
 @dataclass(frozen=True, eq=False)
 class InstanceType:
     """A kind of machine.
@@ -65,9 +85,8 @@ class InstanceType:
         The labels of its nodes; several values are a choice.
     volume_limits : mapping of str to int
         How many volumes of a CSI driver a node can attach.
-    shown : (mapping, mapping) or None
-        Capacity and allocatable of nodes of the type that are there: new ones have as much, whatever is
-        believed of the type.
+    shown : ShownSizes or None
+        Of nodes of the type that are there: new ones have as much, whatever is believed of the type.
     """
 
     name: str
@@ -76,7 +95,7 @@ class InstanceType:
     requirements: tuple[NodeSelectorRequirement, ...] = ()
     overhead: Sequence[Mapping[str, Quantity]] = ()
     volume_limits: Mapping[str, int] = field(default_factory=dict)
-    shown: tuple[Mapping[str, Quantity], Mapping[str, Quantity]] | None = None
+    shown: ShownSizes | None = None
 
     def allocatable(self, override: Mapping[str, Quantity]) -> dict[str, Quantity]:
         """What pods can have of a node, with a capacity that differs for some resources."""

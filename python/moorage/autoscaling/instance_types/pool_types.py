@@ -7,17 +7,23 @@ from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
 
+from moorage.autoscaling.karpenter.karpenter_settings import has_overlays, provider_flags, settings_in
+from moorage.autoscaling.providers.aws.node_class import DEFAULTS, ProviderOptions
 from moorage.autoscaling.providers.aws.region_types import TypeSources, aws_types, has_node_class
 from moorage.autoscaling.providers.listed_types import ListedTypes
-from moorage.autoscaling.providers.registrations import DOMAINS, Registration, registration_of
-from moorage.errors import InputError, examples, number_of
-from moorage.objects import EC2NodeClass, Node, NodePool, Object, PersistentVolume
+from moorage.autoscaling.providers.registrations import CORE, DOMAINS, Registration, registration_of
+from moorage.errors import InputError, examples, first_of, number_of
+from moorage.objects import EC2NodeClass, Node, NodeOverlay, NodePool, Object, PersistentVolume
+from moorage.objects.model.autoscaling import KarpenterSettings
+from moorage.store import ObjectClient
 
-from .instance_type import InstanceType
+from .believed_sizes import size_notes
+from .instance_type import InstanceType, ShownSizes
 from .labels import POOL, ZONE
+from .overlays import overlaid
 from .own_prices import NO_PRICES
 from .seen_types import seen_types, shown_types
-from .unknown_labels import named_labels, unknown_labels, unknown_names
+from .unknown_labels import named_labels, unknown_labels, unknown_names, unread_classes
 
 Types = Sequence[InstanceType] | Mapping[str, Sequence[InstanceType]] | str | TypeSources | ListedTypes
 """Instance types: of all pools, or by pool; or a provider, such as ``aws`` or ``aws:us-east-1``, also with
@@ -40,7 +46,7 @@ class PoolTypes(NamedTuple):
     provider : Registration
         What is known of their labels.
     notes : tuple of str
-        What pools ask for that nothing is known of.
+        What pools ask for that nothing is known of, and what is believed of types that their nodes disprove.
     """
 
     by_pool: Mapping[str, Sequence[InstanceType]]
@@ -60,6 +66,7 @@ def pool_types(
     node_classes: Iterable[EC2NodeClass],
     nodes: Sequence[Node],
     zones: frozenset[str] = frozenset(),
+    flags: ProviderOptions = DEFAULTS,
 ) -> PoolTypes:
     """Return the types of pools, and what is not known of them.
 
@@ -67,7 +74,7 @@ def pool_types(
     ----------
     types : sequence, mapping, str or None
         By default pools with an EC2NodeClass and those of EKS Auto Mode have the types of AWS, and others
-        those that their nodes show.
+        those that their nodes show. A mapping has the types as they are, with NodeOverlays.
     zones : frozenset of str
         Zones that are known besides those of nodes and pools.
 
@@ -76,41 +83,52 @@ def pool_types(
     InputError
         A pool of the mapping is not there, or the region of AWS is not known.
     """
-    known = _known_types(types, pools, node_classes, nodes, zones)
+    if types is None or isinstance(types, str | TypeSources | ListedTypes):
+        known = _provided_types(types, pools, node_classes, nodes, zones, flags)
+    else:
+        known = _given_types(types, pools)
     counts, notes = [known.source], list[str]()
     for pool in pools:
         of_pool = known.by_pool.get(pool.name, ())
         left, names = unknown_names(pool, of_pool)
         counts += [f"{left} of {names} that NodePool {pool.name} names known"] * (left < names)
         notes += unknown_labels(pool, of_pool)
+    unread = [pool for pool in pools if not (known.source and has_node_class(pool))]
+    notes += [*unread_classes(unread), *size_notes(known.by_pool, nodes)]
     return known._replace(source=", ".join(counts) if known.source else "", notes=tuple(notes))
 
 
-def _known_types(
-    types: Types | None,
+def _given_types(
+    types: Sequence[InstanceType] | Mapping[str, Sequence[InstanceType]], pools: Sequence[NodePool]
+) -> PoolTypes:
+    names = [pool.name for pool in pools]
+    if isinstance(types, Mapping):
+        by_pool = types
+        if unknown := [name for name in by_pool if name not in names]:
+            raise InputError(f"types: there is no NodePool {unknown[0]}")
+    else:
+        if not isinstance(types, Sequence):
+            raise TypeError(f"types: must be instance types, not {types!r}")
+        given = [kind for kind in types if isinstance(kind, InstanceType)]
+        if len(given) < len(types):
+            raise TypeError(f"types: must be instance types, not {types!r}")
+        by_pool = dict.fromkeys(names or [""], given)  # without a pool for the prices of nodes
+    return PoolTypes(by_pool, "", True, registration_of(pools) | _named(by_pool))
+
+
+def _provided_types(
+    types: str | TypeSources | ListedTypes | None,
     pools: Sequence[NodePool],
     node_classes: Iterable[EC2NodeClass],
     nodes: Sequence[Node],
     zones: frozenset[str],
+    flags: ProviderOptions,
 ) -> PoolTypes:
     provider = registration_of(pools)
-    if types is not None and not isinstance(types, str | TypeSources | ListedTypes):
-        names = [pool.name for pool in pools]
-        if isinstance(types, Mapping):
-            by_pool = types
-            if unknown := [name for name in by_pool if name not in names]:
-                raise InputError(f"types: there is no NodePool {unknown[0]}")
-        else:
-            if not isinstance(types, Sequence):
-                raise TypeError(f"types: must be instance types, not {types!r}")
-            given = [kind for kind in types if isinstance(kind, InstanceType)]
-            if len(given) < len(types):
-                raise TypeError(f"types: must be instance types, not {types!r}")
-            by_pool = dict.fromkeys(names or [""], given)  # without a pool for the prices of nodes
-        return PoolTypes(by_pool, "", True, provider | _named(by_pool))
     sources = TypeSources.of(types) if isinstance(types, str) else TypeSources()
     if isinstance(types, TypeSources):
         sources = types
+    sources = replace(sources, flags=flags)
     of_aws = [pool for pool in pools if has_node_class(pool)]
     if (isinstance(types, str) or sources.is_of_aws) and not of_aws:
         raise InputError(
@@ -168,8 +186,8 @@ def _listed(
     by_pool = dict[str, Sequence[InstanceType]]()
     for name in own:
         shown = shown_types([one for one in nodes if one.metadata.labels.get(POOL) == name])
-        amounts = {kind: (dict(capacity), dict(left)) for kind, capacity, left in shown}
-        counts = [capacity["pods"] for capacity, _ in amounts.values() if "pods" in capacity]
+        amounts = {kind: ShownSizes(dict(capacity), dict(left)) for kind, capacity, left in shown}
+        counts = [one.capacity["pods"] for one in amounts.values() if "pods" in one.capacity]
         usual = types.types[0].capacity["pods"]
         pods = {"pods": min(counts, default=usual)}
         by_pool[name] = [
@@ -180,12 +198,34 @@ def _listed(
     return by_pool, f"types: {source}"
 
 
+KINDS: tuple[type[Object], ...] = (NodePool, EC2NodeClass, PersistentVolume, NodeOverlay, KarpenterSettings)
+"""The kinds by which types are told, besides nodes."""
+
+
+def stored_types(types: Types | None, client: ObjectClient) -> PoolTypes:
+    """Return the types of the pools of a cluster; see `pool_types`."""
+    objects = chain[Object](*[client.list(kind)[0] for kind in KINDS])
+    return types_of_objects(types, client.list(Node)[0], objects)
+
+
 def types_of_objects(types: Types | None, nodes: Sequence[Node], objects: Iterable[Object]) -> PoolTypes:
     """Return the types of the pools among some objects; see `pool_types`."""
     every = list(objects)
     pools = [one for one in every if isinstance(one, NodePool)]
     classes = [one for one in every if isinstance(one, EC2NodeClass)]
-    return pool_types(types, pools, classes, nodes, _zones_of_volumes(every, registration_of(pools)))
+    overlays = [one for one in every if isinstance(one, NodeOverlay)]
+    settings, zones = settings_in(every), _zones_of_volumes(every, registration_of(pools))
+    known = pool_types(types, pools, classes, nodes, zones, provider_flags(settings))
+    if not overlays or isinstance(types, Mapping):
+        return known
+    if not has_overlays(settings):
+        names = first_of([one.name for one in overlays], 3)
+        off = f"without NodeOverlay {names}: the gate is off in Karpenter's Deployment"
+        return known._replace(notes=(*known.notes, off))
+    by_pool, notes = overlaid(known.by_pool, pools, overlays, CORE | known.provider)
+    gate = "" if settings is not None else "the gate NodeOverlay is taken to be on, and "
+    notes.append(f"{gate}prices are those that NodeOverlays leave, by which Karpenter chooses")
+    return known._replace(by_pool=by_pool, notes=(*known.notes, *notes))
 
 
 def _zones_of_volumes(objects: Iterable[Object], known: Registration) -> frozenset[str]:

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 
-from moorage.autoscaling.providers.registrations import CORE, NOTHING, PROVIDERS, registration_of
+from moorage.autoscaling.providers.registrations import (
+    AWS,
+    CORE,
+    KWOK,
+    NOTHING,
+    PROVIDERS,
+    registration_of,
+)
+from moorage.errors import examples
 from moorage.objects import NodePool
 
 from .instance_type import InstanceType
@@ -34,6 +42,20 @@ def unknown_names(pool: NodePool, types: Sequence[InstanceType]) -> tuple[int, i
         for value in one.values
     }
     return len(names & {one.name for one in types}), len(names)
+
+
+def unread_classes(pools: Iterable[NodePool]) -> Iterator[str]:
+    """Yield what is not known of nodes, as the node classes of their pools are not read."""
+    names: dict[tuple[str, str], dict[str, None]] = {}
+    for pool in pools:
+        ref = pool.spec.template.spec.node_class_ref
+        if PROVIDERS.get(ref.group) not in (AWS, KWOK):
+            names.setdefault((ref.kind, ref.group), {})[ref.name] = None
+    for (kind, group), of_kind in names.items():
+        yield (
+            f"{kind} {examples([*of_kind], 3)} of {group} is not read: what nodes leave for pods, and for "
+            "how many, is as the types say"
+        )
 
 
 def unknown_labels(pool: NodePool, types: Sequence[InstanceType]) -> Iterator[str]:

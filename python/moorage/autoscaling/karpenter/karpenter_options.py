@@ -38,6 +38,8 @@ class KarpenterOptions:
         So many instance types a NodeClaim names.
     provider : Registration
         What the provider registers.
+    source : str
+        Where the flags are from; "" for options.
     seed : int
         Chooses among domains that nothing else orders; 0 takes them by name.
     """
@@ -52,11 +54,12 @@ class KarpenterOptions:
     unavailable: tuple[Shortage, ...] = ()
     most_types: int = MOST_TYPES
     provider: Registration = NOTHING
+    source: str = ""
     seed: int = 0
 
     @property
     def text(self) -> str:
         """What else an answer rests on than Karpenter's defaults: ``; …`` for the end of a line."""
-        parts = ["preferences ignored"] * self.ignores_preferences
+        parts = [self.source] * bool(self.source) + ["preferences ignored"] * self.ignores_preferences
         parts += ["without " + "/".join(sorted(one)) for one in self.unavailable]
         return "".join(f"; {part}" for part in parts)

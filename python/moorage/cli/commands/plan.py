@@ -131,18 +131,19 @@ def nodes(like: tuple[str, ...], given: tuple[str, ...], most: int, **options: A
         from moorage.autoscaling import Growth
         from moorage.cli.runs.new_node_kinds import kinds_of_new_nodes, prices_of
         from moorage.objects import Node, Object
-        from moorage.objects.model.autoscaling import AutoscalerFlags, ConfigMap
+        from moorage.objects.model.autoscaling import AutoscalerFlags, ConfigMap, KarpenterSettings
 
         _check_names(scheduler, like)
         if like:
             refuse_groups(options, "--like")
             known = prices_of(scheduler, templates, types_given(options)) | prices
             return scheduler.nodes_needed(pods or None, like=templates, max=most, prices=known)
-        kinds_told = (AutoscalerFlags, ConfigMap)
-        objects = chain[Object](*[scheduler.client.list(kind)[0] for kind in kinds_told])
+        kinds_told = (AutoscalerFlags, ConfigMap, KarpenterSettings)
+        objects = [*chain[Object](*[scheduler.client.list(kind)[0] for kind in kinds_told])]
         groups = node_groups(options, scheduler.client.list(Node)[0], objects)
         settings = None if groups is None else groups.settings
-        growth = Growth(types_given(options), karpenter_options(options), options["seed"], groups=settings)
+        flags = karpenter_options(options, objects)
+        growth = Growth(types_given(options), flags, options["seed"], groups=settings)
         kinds = kinds_of_new_nodes(scheduler, pods, growth)
         found = scheduler.nodes_needed(pods or None, like=kinds.nodes, max=most, prices=kinds.prices | prices)
         return kinds.told(scheduler, found, None if pods else growth)
@@ -309,10 +310,16 @@ def bound(**options: Any) -> None:
     show_default=True,
     help="Also let Karpenter draw anew with N seeds, and say how it ends.",
 )
-@click.option("--spot-to-spot", is_flag=True, help="The feature gate SpotToSpotConsolidation is on.")
+@click.option(
+    "--spot-to-spot",
+    is_flag=True,
+    default=None,
+    help="The feature gate SpotToSpotConsolidation is on. Default: as Karpenter's Deployment in the input "
+    "says.",
+)
 @types_option
 @planning_options
-def consolidate(once: bool, at: str | None, draws: int, spot_to_spot: bool, **options: Any) -> None:
+def consolidate(once: bool, at: str | None, draws: int, **options: Any) -> None:
     """Find which nodes Karpenter removes or replaces, what that saves, and where their pods go.
 
     Commands follow one another until nothing more happens; kube-scheduler places the pods after each. Between
@@ -325,8 +332,9 @@ def consolidate(once: bool, at: str | None, draws: int, spot_to_spot: bool, **op
     def ask(scheduler: Scheduler, _: object) -> Tabular:
         from moorage.autoscaling import Growth
         from moorage.autoscaling.consolidation_rounds import with_draws
+        from moorage.objects.model.autoscaling import KarpenterSettings
 
-        flags = karpenter_options(options, spot_to_spot=spot_to_spot)
+        flags = karpenter_options(options, scheduler.client.list(KarpenterSettings)[0])
         growth = Growth(types_given(options), flags, options["seed"])
         return with_draws(scheduler, growth, draws, once=once, at=at)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 OPTION, GROUPS, SIZES = "--instance-types", "--node-groups", "--group-sizes"
 UNAVAILABLE = "--unavailable"
-NOT_SIMULATED = ("ProvisioningRequest", "CapacityBuffer", "CapacityQuota", "NodeOverlay")
+NOT_SIMULATED = ("ProvisioningRequest", "CapacityBuffer", "CapacityQuota")
 """Kinds of which autoscalers make nodes, or by which they are limited."""
 
 
@@ -53,18 +54,16 @@ types_option = all_of(
     click.option(
         "--ignore-dra-requests/--no-ignore-dra-requests",
         "ignore_dra_requests",
-        default=True,
-        show_default=True,
-        help="Karpenter's flag: whether it makes no node for a pod with resource claims.",
+        default=None,
+        help="Karpenter's flag: whether it makes no node for a pod with resource claims. Default: as its "
+        "Deployment in the input says, else it makes none.",
     ),
     click.option(
         "--preference-policy",
         "preference_policy",
         type=click.Choice(["Respect", "Ignore"]),
-        default="Respect",
-        show_default=True,
         help="Karpenter's flag: whether preferred terms of pods count as required as long as a node can meet "
-        "them.",
+        "them. Default: as its Deployment in the input says, else Respect.",
     ),
     click.option(
         UNAVAILABLE,
@@ -134,16 +133,21 @@ def types_given(options: Mapping[str, Any]) -> Types | None:
     return given_types(*options["types_file"]) if options["types_file"] else None
 
 
-def karpenter_options(options: Mapping[str, Any], **flags: Any) -> KarpenterOptions:
-    """Karpenter's flags, those of the options and others."""
-    from moorage.autoscaling import KarpenterOptions
+def karpenter_options(options: Mapping[str, Any], objects: Iterable[Object]) -> KarpenterOptions:
+    """Karpenter's flags: those of the options, else of its Deployment among some objects."""
     from moorage.autoscaling.instance_types.shortages import shortage_of
+    from moorage.autoscaling.karpenter.karpenter_settings import karpenter_flags, settings_in
 
-    return KarpenterOptions(
-        ignores_preferences=options["preference_policy"] == "Ignore",
-        ignore_dra_requests=options["ignore_dra_requests"],
+    policy, flags = options["preference_policy"], karpenter_flags(settings_in(objects))
+    given = {
+        "ignores_preferences": policy and policy == "Ignore",
+        "ignore_dra_requests": options["ignore_dra_requests"],
+        "spot_to_spot": options.get("spot_to_spot"),
+    }
+    return replace(
+        flags,
         unavailable=tuple([shortage_of(one) for text in options["unavailable"] for one in text.split(",")]),
-        **flags,
+        **{name: value for name, value in given.items() if value is not None},
     )
 
 
@@ -222,9 +226,8 @@ def coming_nodes(options: Mapping[str, Any], cluster: Cluster) -> ComingNodes | 
     from moorage.cli.runs.coming_nodes import ComingNodes
 
     known = types_of_objects(types_given(options), cluster.nodes, cluster.others)
-    sources = dict[str, str]()
+    sources, flags = dict[str, str](), karpenter_options(options, cluster.others)
     if has_pools(cluster):
-        flags = karpenter_options(options)
         refuse_unoffered(flags.unavailable, known.every())
         named = " and ".join(Path(one).name for one in files)
         sources[KARPENTER] = f"{known.source or f'types of {named}'}{flags.text}"
@@ -232,7 +235,7 @@ def coming_nodes(options: Mapping[str, Any], cluster: Cluster) -> ComingNodes | 
     if groups is not None:
         sources[CLUSTER_AUTOSCALER] = groups.source
     settings, notes = (None, ()) if groups is None else (groups.settings, groups.notes)
-    growth = Growth(known.by_pool, karpenter_options(options), options["seed"], groups=settings)
+    growth = Growth(known.by_pool, flags, options["seed"], groups=settings)
     kinds = [kind for kind in cluster.skipped if kind.partition(".")[0] in NOT_SIMULATED]
     types = known.every() if known.is_priced else None
     several = sum(one.kind == "NodePool" for one in cluster.others) > 1

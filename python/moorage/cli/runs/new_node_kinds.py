@@ -8,8 +8,10 @@ from itertools import chain
 
 from moorage.autoscaling import Growth, KarpenterOptions
 from moorage.autoscaling.instance_types.labels import POOL
-from moorage.autoscaling.instance_types.pool_types import Types, types_of_objects
+from moorage.autoscaling.instance_types.node_class_states import stored_pools
+from moorage.autoscaling.instance_types.pool_types import Types, stored_types
 from moorage.autoscaling.instance_types.shortages import refuse_unoffered
+from moorage.autoscaling.karpenter.claims.claim_template import idle_pools
 from moorage.autoscaling.node_prices import foreign_zones, prices_by
 from moorage.autoscaling.pool_templates import PoolTemplates, pool_templates
 from moorage.autoscaling.providers.aws.region_types import TypeSources
@@ -18,7 +20,7 @@ from moorage.autoscaling.scalers import GroupScaler
 from moorage.autoscaling.scaling_rounds import scale_up
 from moorage.errors import InputError, number_of
 from moorage.facade import Scheduler
-from moorage.objects import EC2NodeClass, Node, NodePool, Object, Pod, Quantity
+from moorage.objects import Node, NodePool, Pod, Quantity
 from moorage.planning.new_nodes.node_demand import NodesNeeded
 
 NO_TEMPLATE = "no node group has a node or a template"
@@ -77,13 +79,11 @@ def kinds_of_new_nodes(scheduler: Scheduler, pods: Sequence[tuple[Pod, int]], gr
     InputError
         There are none, or none has an instance type or a node.
     """
-    pools: list[NodePool] = scheduler.client.list(NodePool)[0]
+    pools = stored_pools(scheduler.client)
     if not pools and growth.groups is None:
         raise InputError("name a node to copy, or give an input with NodePools, or node groups")
     nodes: list[Node] = scheduler.client.list(Node)[0]
-    types = types_of_objects(
-        growth.types, nodes, chain[Object](pools, scheduler.client.list(EC2NodeClass)[0])
-    )
+    types = stored_types(growth.types, scheduler.client)
     asked = [pod for pod, count in pods for _ in range(count)] or [*scheduler.pods.pending.values()]
     options = growth.options or KarpenterOptions()
     refuse_unoffered(options.unavailable, types.every())
@@ -102,6 +102,8 @@ def kinds_of_new_nodes(scheduler: Scheduler, pods: Sequence[tuple[Pod, int]], gr
     if not found.nodes:
         hint = "; give types with --instance-types FILE" if pools and not types.is_priced else ""
         why = "no NodePool has an instance type that meets its requirements" if pools else NO_TEMPLATE
+        if idle := idle_pools(pools):
+            why += f" and makes nodes for pods ({idle})"
         raise InputError(f"{why}{hint}")
     return found
 
@@ -111,9 +113,7 @@ def prices_of(scheduler: Scheduler, templates: Sequence[str | Node], types: Type
     if types is None:
         return {}
     if isinstance(types, str | TypeSources | ListedTypes):
-        nodes: list[Node] = scheduler.client.list(Node)[0]
-        listed = [scheduler.client.list(kind)[0] for kind in (NodePool, EC2NodeClass)]
-        types = types_of_objects(types, nodes, chain[Object](*listed)).every()
+        types = stored_types(types, scheduler.client).every()
     every = chain.from_iterable(types.values()) if isinstance(types, Mapping) else types
     found, price_of = dict[str, float](), prices_by(every)
     for one in templates:

@@ -142,5 +142,14 @@ class AutoscalerFlags(Object, frozen=True):
     words: tuple[str, ...] = ()
 
 
+class KarpenterSettings(Object, frozen=True):
+    """The environment of a Deployment of Karpenter, as which it is named. Flags are there under the names of
+    their variables, which they go before."""
+
+    kind: str = "KarpenterSettings"
+    api_version: str = "moorage.dev/v1"
+    values: dict[str, str] = {}
+
+
 KINDS = (HorizontalPodAutoscaler, ScaledObject, VerticalPodAutoscaler)
 """The kinds of this module that files are decoded to."""

@@ -19,12 +19,17 @@ class NodeClassReference(Struct, frozen=True):
     name: str = ""
 
 
-class NodeClaimRequirement(Struct, frozen=True):
-    """A requirement on a label of new nodes, and how many of its values must be left to choose from."""
+class NodeRequirement(Struct, frozen=True):
+    """A requirement on a label of nodes."""
 
     key: str = ""
     operator: str = ""
     values: tuple[str, ...] = ()
+
+
+class NodeClaimRequirement(NodeRequirement, frozen=True):
+    """A requirement on a label of new nodes, and how many of its values must be left to choose from."""
+
     min_values: Int32 | None = None
 
 
@@ -128,5 +133,23 @@ class EC2NodeClass(Object, frozen=True):
     status: dict[str, Any] = {}
 
 
-KINDS = (NodePool, NodeClaim, EC2NodeClass)
+class NodeOverlaySpec(Struct, frozen=True):
+    """Spec of a NodeOverlay. `price` is per hour; `price_adjustment` is a number or a share with a sign."""
+
+    requirements: tuple[NodeRequirement, ...] | None = None
+    price: str | None = None
+    price_adjustment: str | None = None
+    capacity: Resources = {}
+    weight: Int32 | None = None
+
+
+class NodeOverlay(Object, frozen=True):
+    """Another price, or more resources, for some instance types of the provider."""
+
+    kind: str = "NodeOverlay"
+    api_version: str = "karpenter.sh/v1alpha1"
+    spec: NodeOverlaySpec = NodeOverlaySpec()
+
+
+KINDS = (NodePool, NodeClaim, EC2NodeClass, NodeOverlay)
 """The kinds of this module that files are decoded to."""

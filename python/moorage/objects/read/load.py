@@ -35,7 +35,7 @@ from moorage.objects.validate.manifests.refusals import (
     refused_versions,
     without_refused,
 )
-from moorage.objects.validate.unknown_fields import KARPENTER, check_kind, has_version, is_before_karpenter_1
+from moorage.objects.validate.unknown_fields import check_kind, has_version, is_before_karpenter_1
 from moorage.objects.workloads.kinds.custom_objects import makes_pods, metadata_of, read_custom
 from moorage.objects.workloads.other_kinds import is_simulated
 from moorage.objects.workloads.seen.autoscaler_objects import read_config_map, read_flags
@@ -702,8 +702,6 @@ class _Reader:
         else:
             if has_version(kind, head.api_version):  # fields of versions that are gone are not known
                 self.fields.check(document, kind, head.api_version, origin.source)
-                if self._is_bad_overlay(document, kind, head.api_version, origin):
-                    return []
             custom = read_custom(document, kind, head.api_version)
             is_manifest = custom is None or not (custom.metadata.uid or custom.metadata.resource_version)
             if is_manifest and self._is_unserved(document, kind, head.api_version, origin):
@@ -728,25 +726,6 @@ class _Reader:
                 raise
             self._refuse(InputError(error.message), document, f"{api_version}/{kind}", origin)
             return True
-        return False
-
-    def _is_bad_overlay(self, document: Any, kind: str, api_version: str, origin: Origin) -> bool:
-        """Whether an API server would refuse a NodeOverlay of a change, of which nothing else is read;
-        elsewhere that is noted."""
-        if f"{api_version}/{kind}" not in KARPENTER or _is_of_server(document):
-            return False
-        from moorage.objects.validate.custom_schemas import problem_error, spec_problems  # few clusters
-
-        spec = decode(document, dict[str, Any]).get("spec", {})
-        problems = spec_problems(f"{api_version}/{kind}", spec)
-        if not problems:
-            return False
-        error = problem_error(problems)
-        if self._is_changing():
-            self._refuse(error, document, f"{api_version}/{kind}", origin)
-            return True
-        text = f"{error.path}: {error.message}"
-        self.notes.append(f"{origin.source}: an API server refuses this {kind}: {text}.")
         return False
 
     def _is_changing(self) -> bool:

@@ -1,5 +1,5 @@
-"""What an API server refuses of Karpenter's kinds, by the schemas and rules of its CustomResourceDefinitions
-(v1.15.0), which karpenter_schemas.json has.
+"""What an API server refuses of Karpenter's kinds, and of its provider for AWS, by the schemas and rules of
+their CustomResourceDefinitions (v1.15.0), which karpenter_schemas.json has.
 
 Texts: kube-openapi, pkg/validation/errors, and k8s.io/apiextensions-apiserver, pkg/apiserver (validation,
 schema/listtype, schema/cel). Only the spec is looked at: a server drops the status of a manifest.
@@ -137,7 +137,7 @@ def _ends_here(text: str) -> bool:
 
 def _problems(value: Any, schema: Schema, path: str) -> Iterator[FieldProblem]:
     """Yield what the schema refuses of a value and of what it has."""
-    wanted, kind = schema.get("type"), _TYPES[type(value)]
+    wanted, kind = schema.get("type"), _TYPES.get(type(value), "null")
     if wanted and kind != wanted and (kind, wanted) != ("integer", "number"):
         text = f'Invalid value: "{kind}": {path} in body must be of type {wanted}: "{kind}"'
         yield FieldProblem(path, text)
@@ -157,7 +157,7 @@ def _problems(value: Any, schema: Schema, path: str) -> Iterator[FieldProblem]:
 def _parts(value: Any, before: Any, schema: Schema) -> Iterator[tuple[Any, Any, Schema, str]]:
     """Yield items, fields, and entries of maps: what they were before, which is not known of items, their
     schema, and what their path ends with. A server drops what has no schema."""
-    if isinstance(value, list):
+    if isinstance(value, list) and "items" in schema:
         yield from ((item, None, schema["items"], f"[{at}]") for at, item in enumerate(value))
     elif isinstance(value, dict):
         old = before if isinstance(before, dict) else {}

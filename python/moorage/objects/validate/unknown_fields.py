@@ -15,7 +15,10 @@ import msgspec
 from moorage.errors import InputError, shorten
 
 LISTS, MAPS = "[]", "{}"
-KARPENTER = ("karpenter.sh/v1/NodeClaim", "karpenter.sh/v1/NodePool", "karpenter.sh/v1alpha1/NodeOverlay")
+KARPENTER = (
+    *("karpenter.sh/v1/NodeClaim", "karpenter.sh/v1/NodePool", "karpenter.sh/v1alpha1/NodeOverlay"),
+    "karpenter.k8s.aws/v1/EC2NodeClass",
+)
 """Kinds whose fields and rules are those of CustomResourceDefinitions: see `custom_schemas`."""
 Path = tuple[str | int, ...]
 """Field names, keys and indices from an object to a field."""

@@ -22,7 +22,7 @@ from moorage.objects import (
     PodSpec,
     Taint,
 )
-from moorage.objects.model.karpenter import NodeClaimRequirement
+from moorage.objects.model.karpenter import NodeRequirement
 from moorage.objects.model.node import HOSTNAME
 from moorage.objects.workloads.ages import seconds
 from moorage.objects.workloads.disruption import BudgetSelectors
@@ -89,7 +89,7 @@ def _selector_problems(spec: PodSpec, known: Registration) -> Iterator[str]:
 
 
 def requirement_problems(
-    one: NodeSelectorRequirement | NodeClaimRequirement, known: Registration
+    one: NodeSelectorRequirement | NodeRequirement, known: Registration
 ) -> Iterator[str]:
     """Yield why Karpenter accepts no such requirement, of a pod or of a pool."""
     key, operator = known.key(one.key), one.operator

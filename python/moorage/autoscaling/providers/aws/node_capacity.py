@@ -36,6 +36,12 @@ def _quantity(text: str) -> Quantity:
     return Quantity(text)
 
 
+def memory_sold(kind: Ec2Type) -> int:
+    """Return the memory of a type in bytes, of which nodes never see a share."""
+    is_arm = kind.processor_info.supported_architectures[:1] == ("arm64",)
+    return (kind.memory_info.mib - _GRAVITON_MIB * is_arm) * _MIB
+
+
 class BadExpressionError(Exception):
     """The expression of maxPods has no result, so the provider has no such type."""
 
@@ -107,11 +113,8 @@ class NodeCapacity:
     @cached_property
     def _memory(self) -> int:
         """Memory in bytes that a node is believed to have."""
-        mib = self.kind.memory_info.mib
-        if self.kind.processor_info.supported_architectures[:1] == ("arm64",):
-            mib -= _GRAVITON_MIB
-        kept = ceil(float(mib * _MIB) * self.options.vm_memory_overhead / 1024 / 1024)
-        return (mib - kept) * _MIB
+        sold = memory_sold(self.kind)
+        return sold - ceil(float(sold) * self.options.vm_memory_overhead / 1024 / 1024) * _MIB
 
     @cached_property
     def _storage(self) -> Quantity:

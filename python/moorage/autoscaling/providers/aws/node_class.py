@@ -191,3 +191,6 @@ class ProviderOptions(NamedTuple):
     vm_memory_overhead: float = 0.075
     reserved_enis: int = 0
     cel: bool = False
+
+
+DEFAULTS = ProviderOptions()

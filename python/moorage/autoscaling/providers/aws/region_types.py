@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from moorage.autoscaling.instance_types.instance_type import InstanceType
+from moorage.autoscaling.instance_types.instance_type import InstanceType, ShownSizes
 from moorage.autoscaling.instance_types.labels import CAPACITY_TYPE, POOL, ZONE
 from moorage.autoscaling.instance_types.own_prices import NO_PRICES, OwnPrices
 from moorage.autoscaling.instance_types.seen_types import ShownTypes, shown_types
@@ -24,11 +24,13 @@ from .ec2_answers import NO_ANSWERS, Ec2Answers, region_of
 from .ec2_catalogue import DATE, catalogue, price_list
 from .ec2_instance_types import instance_types
 from .ec2_offerings import Market
-from .node_class import ImageTerm, NodeClass, ProviderOptions, Spec
+from .node_capacity import memory_sold
+from .node_class import DEFAULTS, ImageTerm, NodeClass, ProviderOptions, Spec
 from .type_labels import DOMAIN
 
 AWS = "aws"
 _USUAL = Spec(ami_selector_terms=(ImageTerm("al2023@latest"),))
+"""A node class that is not in the input."""
 _ASSUMED = "abc"
 """Letters of the zones that are taken where nothing names one."""
 
@@ -45,12 +47,15 @@ class TypeSources:
         Of files.
     prices : OwnPrices
         Also for the types of other providers.
+    flags : ProviderOptions
+        Of the provider for AWS.
     """
 
     region: str = ""
     zones: tuple[str, ...] = ()
     answers: Ec2Answers = NO_ANSWERS
     prices: OwnPrices = NO_PRICES
+    flags: ProviderOptions = DEFAULTS
 
     @property
     def is_of_aws(self) -> bool:
@@ -120,7 +125,9 @@ def aws_types(
                 f"NodeClass {name} is of EKS Auto Mode, whose rules are not public: {auto_mode.ESTIMATE}"
             )
         elif key not in given:
-            notes.append(f"EC2NodeClass {name} is not in the input: AL2023 is assumed")
+            notes.append(
+                f"EC2NodeClass {name} is not in the input: AL2023 with its usual disk and kubelet is assumed"
+            )
         if not node_class.zone_ids:
             zones, why = _zones(sources, region, there | _asked_zones(of_class), nodes)
             node_class = node_class.within(zones)
@@ -215,12 +222,15 @@ def _types(
     )
     read = msgspec.json.decode(node_class, type=NodeClass)
     of_nodes = {name: (dict(capacity), dict(left)) for name, capacity, left in shown}
-    found = []
-    for one in instance_types(types, every.tables, read, market, ProviderOptions()):
+    memory_of = {} if is_auto else {one.instance_type: memory_sold(one) for one in types}
+    found = list[InstanceType]()
+    for one in instance_types(types, every.tables, read, market, place.flags):
         if one.name in of_nodes:
             capacity, left = of_nodes[one.name]
-            memory = {name: amount for name, amount in capacity.items() if name == "memory"}
-            one = replace(one, capacity={**one.capacity, **memory}, shown=(capacity, left))
+            estimated, overhead = one.capacity["memory"], place.flags.vm_memory_overhead
+            sizes = ShownSizes(capacity, left, estimated.value(), memory_of.get(one.name, 0), overhead)
+            believed = {**one.capacity, "memory": capacity.get("memory", estimated)}
+            one = replace(one, capacity=believed, shown=sizes)
         found.append(one)
     return tuple(auto_mode.offered(found) if is_auto else found)
 
@@ -237,6 +247,8 @@ def _source(region: str, answers: Ec2Answers, notes: Sequence[str]) -> str:
     prices, count = price_list(region), len(answers.types)
     types = f"{number_of(count, 'type', 'types')} of files" if count else DATE
     of = f"prices of {prices.region}" if prices.region != region else ""
+    if of and answers.zones_of is None:
+        of += f", and all types taken to be sold in {region}"
     of = f"{of or 'prices'}, {DATE}" if count else of
     currency = "all prices in yuan, also where $ stands" if prices.currency != "USD" else ""
     return "; ".join(filter(None, [f"{AWS} {region}, {types}", of, currency, *notes]))

@@ -1,4 +1,4 @@
-"""Reads what cluster-autoscaler is told, of objects of which nothing else is read."""
+"""Reads what autoscalers are told, of objects of which nothing else is read."""
 
 from __future__ import annotations
 
@@ -6,13 +6,25 @@ from typing import Any
 
 import msgspec
 
-from moorage.objects.model.autoscaling import PRIORITIES, STATUS, AutoscalerFlags, ConfigMap
+from moorage.objects.model.autoscaling import (
+    PRIORITIES,
+    STATUS,
+    AutoscalerFlags,
+    ConfigMap,
+    KarpenterSettings,
+)
 from moorage.objects.model.meta import Object, ObjectMeta
 from moorage.objects.model.workload import Deployment
 from moorage.objects.read.decode import Document, decode, decode_as
 from moorage.objects.workloads.kinds.custom_objects import metadata_of
 
-PROGRAM = "cluster-autoscaler"
+PROGRAM, KARPENTER = "cluster-autoscaler", "karpenter"
+Told = AutoscalerFlags | KarpenterSettings
+
+
+class _Variable(msgspec.Struct, frozen=True):
+    name: str = ""
+    value: str = ""
 
 
 class _Container(msgspec.Struct, frozen=True):
@@ -20,6 +32,7 @@ class _Container(msgspec.Struct, frozen=True):
     image: str = ""
     command: tuple[str, ...] | None = None
     args: tuple[str, ...] | None = None
+    env: tuple[_Variable, ...] | None = None
 
     def words(self) -> list[str]:
         """The arguments; a command line of a shell is split."""
@@ -29,6 +42,16 @@ class _Container(msgspec.Struct, frozen=True):
     def is_autoscaler(self) -> bool:
         program = self.image.partition("@")[0].rpartition("/")[2].partition(":")[0]
         return program.startswith(PROGRAM) or any(word.rpartition("/")[2] == PROGRAM for word in self.words())
+
+    def settings(self) -> dict[str, str]:
+        """The variables, and the flags under their names."""
+        found = {one.name: one.value for one in self.env or () if one.value}
+        words = self.words()
+        for word, after in zip(words, [*words, ""][1:], strict=True):
+            if word.startswith("-"):
+                name, equals, value = word.lstrip("-").partition("=")
+                found[name.upper().replace("-", "_")] = value if equals else after
+        return found
 
 
 class _PodSpec(msgspec.Struct, frozen=True):
@@ -54,14 +77,17 @@ def read_config_map(document: Any) -> ConfigMap | None:
     return decode_as(document, ConfigMap) if is_its else None
 
 
-def read_flags(obj: Object | None, document: Document) -> AutoscalerFlags | None:
-    """Read the arguments of cluster-autoscaler; None for an object that is no Deployment of it."""
+def read_flags(obj: Object | None, document: Document) -> Told | None:
+    """Read how cluster-autoscaler or Karpenter is set up; None for an object that is no Deployment of one."""
     if not isinstance(obj, Deployment):
         return None
-    if PROGRAM not in obj.name and all(PROGRAM not in one.image for one in obj.spec.template.spec.containers):
+    names = [obj.name, *(one.image for one in obj.spec.template.spec.containers)]
+    if not any(program in name for name in names for program in (PROGRAM, KARPENTER)):
         return None
+    meta = ObjectMeta(name=obj.name, namespace=obj.namespace or "default")
     for container in decode(document, _Workload).spec.template.spec.containers:
         if container.is_autoscaler():
-            meta = ObjectMeta(name=obj.name, namespace=obj.namespace or "default")
             return AutoscalerFlags(metadata=meta, words=tuple(container.words()))
+        if KARPENTER in container.image.partition("@")[0]:
+            return KarpenterSettings(metadata=meta, values=container.settings())
     return None

@@ -51,6 +51,18 @@ def test_nodes_go_and_the_others_say_why_not() -> None:
     assert found.notes[0] == "4 nodes of NodePools have no NodeClaim; each is taken to have one."
 
 
+def test_what_karpenter_would_not_find_in_time_is_not_certain(monkeypatch: pytest.MonkeyPatch) -> None:
+    def doubts() -> list[str]:
+        return [note for note in answer(items()).notes if "not certain" in note]
+
+    assert doubts() == []
+    monkeypatch.setattr("moorage.autoscaling.karpenter.disruption.disrupt.SECONDS_A_NODE", 20.0)
+    assert doubts() == [
+        "Command 1 and its saving are not certain: Karpenter would look for it for some 80 s, and ends after "
+        "60 s with what it has."
+    ]
+
+
 def test_a_node_is_replaced_by_a_cheaper_one() -> None:
     objects = items()
     objects[-1]["spec"]["replicas"] = 2

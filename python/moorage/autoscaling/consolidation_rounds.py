@@ -29,7 +29,7 @@ from .karpenter.cluster_view import ClusterView
 from .karpenter.disruption.candidates import price_of
 from .karpenter.disruption.claim_conditions import consolidatable_at, consolidate_after, is_fresh
 from .karpenter.disruption.command import Command
-from .karpenter.disruption.disrupt import METHODS, REASONS, Disruption, MethodResult
+from .karpenter.disruption.disrupt import LONGEST, METHODS, REASONS, Disruption, MethodResult
 from .karpenter.disruption.staying_nodes import Stay, staying
 from .karpenter.karpenter_options import VERSION, KarpenterOptions
 from .karpenter.pods.pod_validation import is_reschedulable
@@ -267,6 +267,8 @@ def consolidate(
             results = rounds.results()
         most = 2 * before.nodes + 10  # where nodes come and go without an end
         while (command := results[-1].command) is not None and len(rounds.steps) < most:
+            if results[-1].is_late:
+                notes += (_too_late(results[-1], len(rounds.steps) + 1),)
             rounds.take(results[-1].method, command)
             if once:
                 break
@@ -289,6 +291,14 @@ def consolidate(
             settings=view.options.text,
             ignoring=_gone_without_preferences(view) if results[-1].command is None else (),
         )
+
+
+def _too_late(result: MethodResult, number: int) -> str:
+    """Say that Karpenter would not find a command in time."""
+    return (
+        f"Command {number} and its saving are not certain: Karpenter would look for it for some "
+        f"{result.seconds:.0f} s, and ends after {LONGEST[result.method]:.0f} s with what it has."
+    )
 
 
 def _gone_without_preferences(view: ClusterView) -> tuple[str, ...]:

@@ -313,6 +313,19 @@ def group_names(nodes: Iterable[Node]) -> dict[str, str]:
     return {one[key]: key for key in reversed(PROVIDER_LABELS) for one in labels if key in one}
 
 
+def nodes_of_groups(settings: GroupSettings, nodes: Sequence[Node]) -> dict[str, list[Node]]:
+    """Return the nodes of each group; of one that has none, that of its template, if it has one."""
+    group_of = group_by_node(settings.node_groups, nodes)
+    found: dict[str, list[Node]] = {one.name: [] for one in settings.node_groups}
+    for node in nodes:
+        if (name := group_of.get(node.name)) is not None:
+            found[name].append(node)
+    for one in settings.node_groups:
+        if one.template is not None and not found[one.name]:
+            found[one.name].append(one.template)
+    return found
+
+
 def group_by_node(groups: Sequence[NodeGroup], nodes: Iterable[Node]) -> dict[str, str]:
     """Return the group of each node that belongs to one, in the order of the nodes."""
     marks = {(*mark, one.zone): one.name for one in reversed(groups) for mark in reversed(one.marks)}

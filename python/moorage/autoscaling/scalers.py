@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,9 +25,10 @@ from .cluster_autoscaler import ClusterAutoscaler, Memory, ScaleUpResult
 from .cluster_autoscaler.group_templates import STABLE, TEMPLATE_LABEL, Template, is_daemon_pod
 from .cluster_autoscaler.pods_to_help import is_expendable, scale_up_delay
 from .cluster_autoscaler.scale_up_pass import first
-from .group_settings import GroupSettings, NodeGroup, flags_of, group_by_node, groups_of
+from .group_settings import GroupSettings, NodeGroup, flags_of, group_by_node, groups_of, nodes_of_groups
 from .instance_types.labels import CAPACITY_TYPE, INSTANCE_TYPE, POOL, ZONE
 from .instance_types.pool_types import Types
+from .instance_types.shortages import is_short, node_offered_as
 from .karpenter.claims.claim_template import idle_pools
 from .karpenter.karpenter_options import KarpenterOptions
 from .karpenter.new_nodes_result import NewClaim
@@ -217,7 +219,9 @@ class GroupScaler:
         scheduler, seed = self._scheduler, self._growth.seed
         delay = max((scale_up_delay(pod, self.flags) for pod in waiting), default=0.0)
         now = self.now() + STABLE + delay + 1.0
-        player = ClusterAutoscaler(groups_of(self.settings), self.flags, Memory(), False)
+        backoffs = dict.fromkeys(self._short_groups(), (math.inf, 0.0))
+        memory = Memory(backoffs=backoffs)
+        player = ClusterAutoscaler(groups_of(self.settings), self.flags, memory, False)
         draw = np.random.default_rng(seed).integers
 
         def drawn(options: int) -> int:
@@ -258,6 +262,15 @@ class GroupScaler:
         """Return the group of each node that belongs to one."""
         return group_by_node(self.settings.node_groups, self._scheduler.client.list(Node)[0])
 
+    def _is_short(self, node: Node) -> bool:
+        options = self._growth.options
+        return options is not None and is_short(node_offered_as(node), options.unavailable)
+
+    def _short_groups(self) -> list[str]:
+        """The groups for which the cloud has run out of machines: cluster-autoscaler leaves them alone."""
+        nodes = nodes_of_groups(self.settings, self._scheduler.client.list(Node)[0])
+        return [name for name, own in nodes.items() if own and all(map(self._is_short, own))]
+
     def sizes(self) -> Counter[str]:
         """Return how many nodes each group has."""
         return Counter(self.group_of().values())
@@ -266,9 +279,11 @@ class GroupScaler:
         """Yield each group that could have a new node, that node, named as its group, and how many there may
         be."""
         nodes: list[Node] = self._scheduler.client.list(Node)[0]
-        sizes = self.sizes()
+        sizes, short = self.sizes(), self._short_groups()
         there, copies = {node.name: node for node in nodes}, NodeCopies(self._scheduler.client)
         for name, template in next(self.loops([])).templates.items():
+            if name in short:
+                continue
             group = self.groups[name]
             node = _new_node(copies, there.get(template.like), template, group, group.stem)
             yield group, node, group.max_size - sizes[name]
@@ -297,7 +312,8 @@ class GroupScaler:
 
     def _in_zones(self, group: str, like: Node, number: int) -> list[Node | None]:
         """Return the nodes that new ones are like. The cloud keeps the zones of a group in balance: each node
-        comes to the zone with the fewest of its nodes, whichever zone cluster-autoscaler reckons with."""
+        comes to the zone with the fewest of its nodes, of those that have machines left, whichever zone
+        cluster-autoscaler reckons with."""
         group_of, likes = self.group_of(), {like.metadata.labels.get(ZONE, ""): like}
         sizes = Counter[str]()
         for node in self._scheduler.client.list(Node)[0]:
@@ -305,6 +321,7 @@ class GroupScaler:
                 zone = node.metadata.labels.get(ZONE, "")
                 likes.setdefault(zone, node)
                 sizes[zone] += 1
+        likes = {zone: one for zone, one in likes.items() if not self._is_short(one)} or likes
         turns = list[Node | None]()
         for _ in range(number):
             zone = min(likes, key=lambda one: sizes[one])

@@ -61,5 +61,9 @@ class KarpenterOptions:
     def text(self) -> str:
         """What else an answer rests on than Karpenter's defaults: ``; …`` for the end of a line."""
         parts = [self.source] * bool(self.source) + ["preferences ignored"] * self.ignores_preferences
-        parts += ["without " + "/".join(sorted(one)) for one in self.unavailable]
-        return "".join(f"; {part}" for part in parts)
+        return "".join(f"; {part}" for part in parts) + self.shortage_text
+
+    @property
+    def shortage_text(self) -> str:
+        """What cannot be launched, in the same way."""
+        return "".join(f"; without {'/'.join(sorted(one))}" for one in self.unavailable)

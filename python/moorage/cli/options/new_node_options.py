@@ -70,7 +70,7 @@ types_option = all_of(
         "unavailable",
         multiple=True,
         metavar="spot|TYPE|ZONE",
-        help="What Karpenter cannot launch, as if the provider had run out of it: a capacity type, an "
+        help="What autoscalers cannot launch, as if the provider had run out of it: a capacity type, an "
         "instance type, a zone, or several with / between (spot/m5.large); may be repeated.",
     ),
 )
@@ -220,6 +220,7 @@ def coming_nodes(options: Mapping[str, Any], cluster: Cluster) -> ComingNodes | 
         refuse_groups(options, why)
         return None
     from moorage.autoscaling import Growth
+    from moorage.autoscaling.group_settings import nodes_of_groups
     from moorage.autoscaling.instance_types.pool_types import types_of_objects
     from moorage.autoscaling.instance_types.shortages import refuse_unoffered
     from moorage.autoscaling.scale_up_answer import CLUSTER_AUTOSCALER, KARPENTER
@@ -228,13 +229,15 @@ def coming_nodes(options: Mapping[str, Any], cluster: Cluster) -> ComingNodes | 
     known = types_of_objects(types_given(options), cluster.nodes, cluster.others)
     sources, flags = dict[str, str](), karpenter_options(options, cluster.others)
     if has_pools(cluster):
-        refuse_unoffered(flags.unavailable, known.every())
         named = " and ".join(Path(one).name for one in files)
         sources[KARPENTER] = f"{known.source or f'types of {named}'}{flags.text}"
     groups = node_groups(options, cluster.nodes, cluster.others)
     if groups is not None:
-        sources[CLUSTER_AUTOSCALER] = groups.source
+        sources[CLUSTER_AUTOSCALER] = f"{groups.source}{flags.shortage_text}"
     settings, notes = (None, ()) if groups is None else (groups.settings, groups.notes)
+    grouped = nodes_of_groups(settings, cluster.nodes).values() if settings is not None else ()
+    of_pools = known.every() if has_pools(cluster) else ()
+    refuse_unoffered(flags.unavailable, of_pools, chain.from_iterable(grouped))
     growth = Growth(known.by_pool, flags, options["seed"], groups=settings)
     kinds = [kind for kind in cluster.skipped if kind.partition(".")[0] in NOT_SIMULATED]
     types = known.every() if known.is_priced else None

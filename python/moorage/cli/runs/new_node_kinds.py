@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from moorage.autoscaling import Growth, KarpenterOptions
+from moorage.autoscaling.group_settings import nodes_of_groups
 from moorage.autoscaling.instance_types.labels import POOL
 from moorage.autoscaling.instance_types.node_class_states import stored_pools
 from moorage.autoscaling.instance_types.pool_types import Types, stored_types
@@ -86,7 +87,8 @@ def kinds_of_new_nodes(scheduler: Scheduler, pods: Sequence[tuple[Pod, int]], gr
     types = stored_types(growth.types, scheduler.client)
     asked = [pod for pod, count in pods for _ in range(count)] or [*scheduler.pods.pending.values()]
     options = growth.options or KarpenterOptions()
-    refuse_unoffered(options.unavailable, types.every())
+    grouped = nodes_of_groups(growth.groups, nodes).values() if growth.groups is not None else ()
+    refuse_unoffered(options.unavailable, types.every(), chain.from_iterable(grouped))
     made = pool_templates(pools, types, asked, scheduler.cache.state.classes.gates, options)
     found = NewNodeKinds(made.nodes, made.prices, made.types, made.tried)
     found.notes += [f"{types.source[:1].upper()}{types.source[1:]}."] if types.source else []

@@ -42,7 +42,11 @@ def catalogue() -> Ec2Catalogue:
 
 
 def price_list(region: str) -> PriceList:
-    """Return prices as the provider has them before its first update: those of us-east-1 in most regions."""
+    """Return prices as the provider has them before its first update: those of us-east-1 in most regions.
+
+    In China, where spot prices are in yuan, it is those of cn-north-1: currencies are never added.
+    """
     tables = catalogue().prices
-    of = region if region in tables else _DEFAULT_REGION
+    usual = _YUAN if region.startswith("cn-") else _DEFAULT_REGION
+    of = region if region in tables else usual
     return PriceList(tables[of], of, "CNY" if of == _YUAN else "USD")

@@ -14,6 +14,7 @@ from moorage.store import kind_named
 from .absent_targets import absent_pod, absent_workload, not_placed, reference_to
 from .simulation import (
     EVICTED,
+    NOT_STARTED,
     PLACED,
     REFUSED,
     REPLACED,
@@ -218,16 +219,17 @@ def groups_not_made(simulation: Simulation) -> list[Group]:
     list of Group
         Pods that the API server or a kubelet refuses, that wait for others of their StatefulSet or for the
         end of the one in whose place they come, or of workloads that are not simulated; evicted pods that no
-        controller replaces. Objects that the API server refuses are groups without a pod.
+        controller replaces, and pods that do not start on their node. Objects that the API server refuses
+        are groups without a pod.
     """
     made = {*simulation.before, *(pod.key for pod in simulation.new)}
-    told = (REFUSED, SKIPPED_KIND, WAITING)
+    absent = (REFUSED, SKIPPED_KIND, WAITING)
     return refused_groups(simulation.cluster) + group_outcomes(
         one
         for one in simulation.outcomes
-        if one.status == EVICTED
+        if one.status in (EVICTED, NOT_STARTED)
         or (one.status == TERMINATING and not one.is_leaving)
-        or (one.status in told and one.pod.key not in made)
+        or (one.status in absent and one.pod.key not in made)
         or (one.status == REFUSED and one.node)  # by its kubelet
     )
 
@@ -279,9 +281,15 @@ def pod_named(
     if named(preparation.cluster.finished) and not found:
         raise InputError("the pod has finished, and is not scheduled any more", source=SOURCE, obj=text)
     unmade = list[Group]()
-    if not found or found[0].metadata.deletion_timestamp is not None:
+    is_gone = not found or found[0].metadata.deletion_timestamp is not None
+    if is_gone or any(found[0].claim_keys()):
         simulation = preparation.run()
-        unmade = [group for group in groups_not_made(simulation) if named(one.pod for one in group.outcomes)]
+        unmade = [
+            group
+            for group in groups_not_made(simulation)
+            if (is_gone or group.outcomes[0].status == NOT_STARTED)
+            and named(one.pod for one in group.outcomes)
+        ]
         found = [] if unmade else found or named(simulation.new)
     _check_unique(found, text)
     if not (found or unmade):

@@ -118,7 +118,7 @@ def build_cluster(
         places = {key_of(one): place for one, place in zip(completed.objects, completed.places, strict=True)}
         refusals.add(error, obj, places.get(key_of(obj), Origin()))
     refusals.raise_any()
-    cluster.failures = SeenFailures.of(cluster.others, cluster.pods, completed.before)
+    cluster.failures = SeenFailures.of([*cluster.others, *cluster.namespaces], cluster.pods, completed.before)
     put_in_turn(cluster, completed.objects, completed.before)
     listed = {obj.key for obj in cluster.others if isinstance(obj, PersistentVolumeClaim)}
     claims = {claim.key: claim for claim in reversed([*ephemeral_claims(cluster.pods)])}

@@ -44,6 +44,9 @@ def input_facts(cluster: Cluster) -> list[Fact]:
             about = Workload(obj.namespace, target.kind, target.name)
             head = f"hpa/{obj.name} in namespace {obj.namespace}"
             facts += (Fact(about, f"{head}: {text}") for text in _of_autoscaler(obj))
+    for obj, text in cluster.failures.past:
+        top = workloads.top(Workload(obj.namespace, obj.kind, obj.name), "")
+        facts.append(_fact(top, text))
     return list(dict.fromkeys(facts))
 
 

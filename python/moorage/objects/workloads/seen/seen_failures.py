@@ -14,6 +14,8 @@ from moorage.objects.model.pod import Pod
 from moorage.objects.model.workload import Deployment, PodTemplateSpec
 from moorage.objects.workloads.made_of import BY_CONTROLLERS, MAKERS
 
+from .past_causes import past_cause
+
 REPLICA_FAILURE, FAILED_CREATE = "ReplicaFailure", "FailedCreate"
 """Type and reason of the condition (kubernetes v1.36, pkg/controller/replicaset/replica_set_utils.go)."""
 RESTARTED_AT = "kubectl.kubernetes.io/restartedAt"
@@ -78,16 +80,29 @@ class Failure(NamedTuple):
         return by.may_admit and (by._is_of_all or place == self.namespace)
 
 
+class PastFailure(NamedTuple):
+    """What a workload could not do, and what the input has now in place of the cause."""
+
+    owner: Object
+    text: str
+
+
 @dataclass(frozen=True)
 class SeenFailures:
     """Knows of which templates the cluster could not create pods when it was read.
 
     It takes a failure to last while the template is the same, but for a restart, nothing has changed that may
     be its cause (`Failure.is_touched`), and none of `Failure.held` is gone; quotas and limit ranges are
-    computed then.
+    computed then. So they are where the input itself has the cause no more.
+
+    Attributes
+    ----------
+    past : tuple of PastFailure
+        Failures whose cause the input has no more.
     """
 
     _failures: tuple[Failure, ...] = ()
+    past: tuple[PastFailure, ...] = ()
 
     @classmethod
     def of(cls, objects: Iterable[Object], pods: Iterable[Pod], before: Mapping[str, Object]) -> SeenFailures:
@@ -98,23 +113,29 @@ class SeenFailures:
         before : mapping of str to Object
             By ``Kind namespace/name``, objects that a file changes, as they were with their status.
         """
-        objects, pods, failures = [*objects], [*pods], list[Failure]()
+        objects, pods, failures, past = [*objects], [*pods], list[Failure](), list[PastFailure]()
         for obj in objects:
             if (condition := failed_create(obj)) is None:
                 continue
             obj = before.get(f"{obj.kind} {obj.key}", obj)
+            if now := past_cause(condition.message, obj.namespace, objects):
+                seen = f"it tells its last refusal: {condition.message}"
+                past.append(PastFailure(obj, f"{seen}; {now}, so its pods are judged anew"))
+                continue
             is_by_quota = any(text in condition.message for text in _BY_QUOTA)
             near = [other for other in (*objects, *pods) if other.namespace == obj.namespace]
             held = _held(near if is_by_quota else [other for other in near if not isinstance(other, Pod)])
             when = condition.last_transition_time or ""
             template = _comparable(obj.spec.template)  # type: ignore[attr-defined]
             failures.append(Failure(obj.namespace, template, condition.message, when, held))
-        return cls(tuple(failures))
+        return cls(tuple(failures), tuple(past))
 
     def without(self, touched: Collection[Touched]) -> SeenFailures:
         """Return them without those whose cause a change touches."""
         left = [failure for failure in self._failures if not any(map(failure.is_touched, touched))]
-        return SeenFailures(tuple(left))
+        places = {by.namespace for by in touched}
+        past = [failure for failure in self.past if failure.owner.namespace not in places]
+        return SeenFailures(tuple(left), tuple(past))
 
     def why(self, owner: Object, listed: Callable[[type[Object]], Iterable[Object]]) -> str:
         """Return why the next pod of a workload is refused in the cluster; "" if nothing says so.

@@ -14,7 +14,7 @@ from msgspec.structs import asdict, replace
 from moorage.errors import InputError, located, nearest
 from moorage.objects import Node, Object
 from moorage.objects.read.decode import decode_object
-from moorage.objects.read.files import read_file, source_name
+from moorage.objects.read.files import read_text, source_name
 from moorage.objects.read.object_defaults import defaults
 from moorage.objects.read.yaml_reader import read_first
 from moorage.objects.strict_documents import Strict, decode_part
@@ -188,8 +188,7 @@ def read_document(file: str) -> dict[str, Any]:
         Names the file.
     """
     source = source_name(file)
-    with located(UnicodeDecodeError, source=source):
-        document = read_first(read_file(file).decode(), source)[0]
+    document = read_first(read_text(file), source)[0]
     with located(source=source):
         if document is None:
             raise InputError("is empty; it must have nodeGroups")

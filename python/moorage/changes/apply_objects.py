@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from typing import Any, cast
 
 from msgspec.structs import replace
@@ -25,7 +24,7 @@ from moorage.objects.read.python_values import Source, is_single
 from moorage.objects.validate.manifests.refusals import STORED, Refusals, refused_versions
 from moorage.objects.workloads.naming import Names
 from moorage.releases import DEFAULT
-from moorage.store import NotFoundError, ObjectClient
+from moorage.store import ObjectClient, find_object
 
 from .change import Change, full_name, with_own_uids
 
@@ -60,9 +59,8 @@ def apply(
         completed = _completed(client, what, check, release)
     for given, obj in zip(completed, with_own_uids(client, completed), strict=True):
         _check_parallelism(obj)
-        try:
-            current = client.get(type(obj), obj.name, obj.namespace)
-        except NotFoundError:
+        current = find_object(client, type(obj), obj.name, obj.namespace)
+        if current is None:
             admission = admission or admission_of(client)
             if not isinstance(obj, Pod):
                 admission.admit_object(obj)
@@ -136,9 +134,7 @@ def _named(client: ObjectClient, objects: Sequence[Object]) -> list[Object]:
         meta, namespace = obj.metadata, default_namespace(obj)
         while not obj.name and meta.generate_name:
             name = names.generate(obj.kind, namespace, meta.generate_name)
-            try:
-                client.get(type(obj), name, namespace)
-            except NotFoundError:
+            if find_object(client, type(obj), name, namespace) is None:
                 obj = replace(obj, metadata=replace(meta, name=name))
         found.append(obj)
     return found
@@ -148,8 +144,8 @@ def _stored(client: ObjectClient, objects: Sequence[Object]) -> list[Object]:
     """Return the objects of a store that have the names of others."""
     found: dict[str, Object] = {}
     for obj in objects:
-        with suppress(NotFoundError):
-            found[key_of(obj)] = client.get(type(obj), obj.name, default_namespace(obj))
+        if (stored := find_object(client, type(obj), obj.name, default_namespace(obj))) is not None:
+            found[key_of(obj)] = stored
     return list(found.values())
 
 

@@ -13,7 +13,7 @@ from moorage.objects.model.other_workloads import CloneSet, full_kind
 from moorage.objects.model.workload import Deployment, ReplicaSet, ReplicationController, StatefulSet
 from moorage.objects.read.decode import is_known
 from moorage.objects.workloads.other_kinds import PARENTS
-from moorage.store import NotFoundError, ObjectClient, kind_named
+from moorage.store import ObjectClient, find_object, kind_named
 
 from .change import Change, full_name
 
@@ -112,9 +112,8 @@ def _target(client: ObjectClient, bounds: Bounds, namespace: str) -> Object | st
     struct = kind_named(bounds.kind) if is_known(bounds.kind, bounds.api_version) else None
     if struct not in SCALABLE:
         return f"moorage does not simulate the replicas of its target {kind} {name}"
-    try:
-        target: Any = client.get(struct, bounds.name, namespace)
-    except NotFoundError:
+    target: Any = find_object(client, struct, bounds.name, namespace)
+    if target is None:
         return f"there is no {kind} {name}"
     if target.spec.replicas == 0 and not bounds.wakes:
         return f"its target {kind} {name} has 0 replicas, which switches it off"

@@ -14,7 +14,7 @@ from moorage.objects.model.node import EFFECTS, HOSTNAME
 from moorage.objects.model.resource_slices import ResourceSlice
 from moorage.objects.read.object_defaults import defaults
 from moorage.objects.validate.validate_object import validate
-from moorage.store import NotFoundError, ObjectClient
+from moorage.store import NotFoundError, ObjectClient, find_object
 
 from .change import Change, full_name, with_own_uids
 from .node_copies import NodeCopies, slices_of
@@ -70,8 +70,8 @@ def _new_names(client: ObjectClient, base: str) -> Iterator[str]:
 
 def _parts_of(client: ObjectClient, node: str) -> Iterator[CSINode | ResourceSlice]:
     """Yield the objects that describe a node besides its Node."""
-    with suppress(NotFoundError):
-        yield client.get(CSINode, node)
+    if (csi_node := find_object(client, CSINode, node)) is not None:
+        yield csi_node
     yield from slices_of(client.list(ResourceSlice)[0], node)
 
 

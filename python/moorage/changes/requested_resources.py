@@ -25,7 +25,7 @@ from moorage.objects.model.workload import (
     ReplicationController,
 )
 from moorage.objects.read.decode import decode
-from moorage.objects.read.files import read_file, source_name
+from moorage.objects.read.files import read_text, source_name
 from moorage.objects.workloads.other_kinds import PARENTS
 from moorage.store import ObjectClient, parse_reference
 
@@ -205,9 +205,7 @@ def read_requests(file: str) -> RequestFile:
     from moorage.objects.read.yaml_reader import read_yaml  # few need it
 
     source = source_name(file)
-    with located(UnicodeDecodeError, source=source):
-        text = read_file(file).decode()
-    found = RequestFile([], {}, source)
+    text, found = read_text(file), RequestFile([], {}, source)
     with located(source=source):
         if file.endswith(".csv") or _is_header(text):
             _read_csv(text, found)

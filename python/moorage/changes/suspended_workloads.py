@@ -9,7 +9,7 @@ from moorage.objects.model.cluster import Suspended
 from moorage.objects.model.other_workloads import full_kind
 from moorage.objects.model.workload import Job
 from moorage.objects.workloads.ownership import is_active
-from moorage.store import NotFoundError, ObjectClient
+from moorage.store import ObjectClient, find_object
 
 
 def still_suspended(client: ObjectClient, workloads: Iterable[Suspended]) -> list[Suspended]:
@@ -34,7 +34,4 @@ def still_suspended(client: ObjectClient, workloads: Iterable[Suspended]) -> lis
 
 def _is_there(client: ObjectClient, obj: Object) -> bool:
     """Whether a store has the object of a name; one without a name has an owner, which says it."""
-    try:
-        return bool(obj.name) and client.get(type(obj), obj.name, obj.namespace) is not None
-    except NotFoundError:
-        return False
+    return bool(obj.name) and find_object(client, type(obj), obj.name, obj.namespace) is not None

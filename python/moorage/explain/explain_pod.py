@@ -31,7 +31,7 @@ from moorage.preemption.eviction_units import priority_of
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.examine import examine
 from moorage.scheduler.cycle.examine_preemption import examine_preemption
-from moorage.store import NotFoundError, ObjectClient
+from moorage.store import NotFoundError, ObjectClient, find_object
 from moorage.store.references import parse_reference
 
 from .change_pairs import find_pairs
@@ -150,10 +150,7 @@ def explain(engine: Engine, pod: Pod, skipped: str) -> Explanation:
 
 
 def _is_stored(engine: Engine, pod: Pod) -> bool:
-    try:
-        return bool(engine.handle.client.get(Pod, pod.name, pod.namespace))
-    except NotFoundError:
-        return False
+    return find_object(engine.handle.client, Pod, pod.name, pod.namespace) is not None
 
 
 def _fork_engine(engine: Engine) -> Engine:

@@ -30,7 +30,7 @@ from moorage.plugins.volume_binding import VolumeBinding
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.examine import examine
 from moorage.scheduler.cycle.node_search import NO_ROWS
-from moorage.store import Indexer, Lister, NotFoundError, ObjectClient
+from moorage.store import Indexer, Lister, ObjectClient, find_object
 from moorage.volume.usage.in_use import VolumesInUse
 
 from .devices.claim_explanations import PodClaims
@@ -201,22 +201,19 @@ class Probe:
         """
         owner = self.pod.metadata.controller()
         kind = None if owner is None else WITH_TEMPLATE.get(owner.kind)
-        with suppress(NotFoundError):
-            if owner is not None and kind is not None:
-                client = cast(ObjectClient, self.engine.handle.client)
-                controller: Any = client.get(kind, owner.name, self.pod.namespace)
-                made: PodTemplateSpec | None = controller.spec.template
-                admission = admission_of(client, has_webhooks=False)
-                return None if made is None else _admitted(admission, replace(self.pod, spec=made.spec))
-        return None
+        if owner is None or kind is None:
+            return None
+        client = cast(ObjectClient, self.engine.handle.client)
+        controller: Any = find_object(client, kind, owner.name, self.pod.namespace)
+        made: PodTemplateSpec | None = controller and controller.spec.template
+        admission = admission_of(client, has_webhooks=False)
+        return None if made is None else _admitted(admission, replace(self.pod, spec=made.spec))
 
     @cached_property
     def runtime_class(self) -> RuntimeClass | None:
         """The runtime class of the pod."""
         name = self.pod.spec.runtime_class_name
-        with suppress(NotFoundError):
-            return None if name is None else self.engine.handle.client.get(RuntimeClass, name)
-        return None
+        return None if name is None else find_object(self.engine.handle.client, RuntimeClass, name)
 
     def copy_of(self, node: Node, ending: str = "-copy") -> Node:
         """Return a new node like a node, with a name that no node has.

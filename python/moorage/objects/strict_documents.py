@@ -44,10 +44,16 @@ def decode_document(document: Any, struct: type[T], api_version: str, kind: str)
 
 def read_document(path: str | Path, struct: type[T], api_version: str, kind: str) -> T:
     """Read a YAML file of one document, as `decode_document` does; the caller names the file in errors."""
+    return decode_document(read_value(path), struct, api_version, kind)
+
+
+def read_value(path: str | Path) -> Any:
+    """Read the value of a YAML file of one document, None of an empty one; the caller names the file in
+    errors."""
     documents = list(read_yaml(read_file(str(path)).decode("utf-8", "replace"), source_name(str(path))))
-    if len(documents) != 1:
+    if len(documents) > 1:
         raise InputError(f"must be one document, not {len(documents)}")
-    return decode_document(documents[0], struct, api_version, kind)
+    return documents[0] if documents else None
 
 
 def decode_part(value: Any, struct: type[T]) -> T:

@@ -14,7 +14,7 @@ from moorage.objects.model.resource_claims import ResourceClaimTemplate
 from moorage.objects.model.storage import PersistentVolumeClaim
 from moorage.objects.workloads.pod_claims import ephemeral_claims
 from moorage.scheduler import PodScheduler
-from moorage.store import AlreadyExistsError, NotFoundError, ObjectClient
+from moorage.store import AlreadyExistsError, NotFoundError, ObjectClient, find_object
 
 from .templates import as_template
 
@@ -139,9 +139,7 @@ def reason_not_scheduled(scheduler: PodScheduler, pod: Pod) -> str:
     ]
     for use in generated:
         name = str(use.resource_claim_template_name)
-        try:
-            scheduler.client.get(ResourceClaimTemplate, name, pod.namespace)
-        except NotFoundError:
+        if find_object(scheduler.client, ResourceClaimTemplate, name, pod.namespace) is None:
             return f'ResourceClaimTemplate "{pod.namespace}/{name}" not found'
     named = tuple([claim for claim in pod.spec.resource_claims if claim not in generated])
     if not generated:

@@ -21,7 +21,7 @@ from moorage.framework.runtime.preempt_handle import PreemptHandle
 from moorage.objects import AnyGroup, Pod
 from moorage.objects.model.meta import Condition, with_condition
 from moorage.objects.model.pod import disruption_condition
-from moorage.store import ApiError, ConflictError, NotFoundError, ObjectStore, patch_pod_status
+from moorage.store import ApiError, ConflictError, NotFoundError, ObjectStore, find_object, patch_pod_status
 from moorage.store.clock import timestamp
 
 from .eligibility import BY_SCHEDULER
@@ -72,11 +72,10 @@ def clear_nominated_node_name(handle: FrameworkHandle, pod: Pod) -> None:
     """End the nomination of a pod, in the nominator and in the pod's status."""
 
     def clear() -> None:
-        try:
-            current = handle.client.get(Pod, pod.name, pod.namespace)
-        except NotFoundError:
+        current = find_object(handle.client, Pod, pod.name, pod.namespace)
+        if current is None or current.metadata.uid != pod.metadata.uid:
             return
-        if current.metadata.uid == pod.metadata.uid and current.status.nominated_node_name:
+        if current.status.nominated_node_name:
             patch_pod_status(handle.client, current, replace(current.status, nominated_node_name=""))
 
     handle.nominator.add_nominated_pod(pod, NominatingInfo())

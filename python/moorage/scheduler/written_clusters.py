@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from moorage.objects.model.cluster import Cluster
 from moorage.objects.model.pod import Pod
 from moorage.objects.workloads.naming import Names
-from moorage.store import NotFoundError, ObjectStore
+from moorage.store import ObjectStore, find_object
 
 from .scheduler_parts import SchedulerParts
 
@@ -46,9 +46,7 @@ def join_cluster(scheduler: SchedulerParts, cluster: Cluster) -> None:
     turns = joined.turns if scheduler.controllers is not None else {}
     store.siblings, store.failures = cluster.siblings, cluster.failures
     for obj in joined.objects:
-        try:
-            store.get(type(obj), obj.name, obj.namespace)
-        except NotFoundError:
+        if find_object(store, type(obj), obj.name, obj.namespace) is None:
             store.create(obj)
         else:
             store.update(replace(obj, metadata=replace(obj.metadata, resource_version="")))

@@ -27,6 +27,7 @@ from .protocol import PatchType as PatchType
 from .protocol import Replacement as Replacement
 from .protocol import Watcher as Watcher
 from .protocol import WatchEvent as WatchEvent
+from .protocol import find_object as find_object
 from .references import kind_named as kind_named
 from .references import parse_reference as parse_reference
 from .store import ObjectStore as ObjectStore

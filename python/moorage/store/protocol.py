@@ -8,6 +8,8 @@ from moorage._core.base.watch_events import WatchEvent as WatchEvent
 from moorage.objects import LabelSelectorMatcher, Object, Pod
 from moorage.objects.read.python_values import Source
 
+from .errors import NotFoundError
+
 T = TypeVar("T", bound=Object)
 
 PatchType: TypeAlias = Literal["merge", "strategic", "json"]
@@ -254,3 +256,17 @@ class ObjectClient(Protocol):
         InvalidObjectError
             `node` is empty.
         """
+
+
+class Reader(Protocol):
+    """Whatever returns single objects, as an `ObjectClient` does."""
+
+    def get(self, kind: type[T], name: str, namespace: str = "") -> T: ...
+
+
+def find_object(client: Reader, kind: type[T], name: str, namespace: str = "") -> T | None:
+    """Return one object; None if it does not exist. Parameters as for `ObjectClient.get`."""
+    try:
+        return client.get(kind, name, namespace)
+    except NotFoundError:
+        return None

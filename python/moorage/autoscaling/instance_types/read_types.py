@@ -11,11 +11,12 @@ from typing import Annotated, Any
 import msgspec
 
 from moorage._core.base.quantity import Quantity
+from moorage.autoscaling.providers.listed_types import requirements
 from moorage.errors import InputError, located, shorten
 from moorage.objects import NodeSelectorRequirement
 from moorage.objects.model.field_rules import labels, quantity
 from moorage.objects.read.decode import decode
-from moorage.objects.read.files import read_file, source_name
+from moorage.objects.read.files import read_text, source_name
 
 from .instance_type import InstanceType, Offering
 from .labels import CAPACITY_TYPE, CAPACITY_TYPES, RESERVED, ZONE
@@ -65,12 +66,6 @@ def read_instance_types(file: str | Path) -> list[InstanceType]:
     source = source_name(str(file))
     with located(source=source):
         return listed_types(parsed(read_text(str(file)), source))
-
-
-def read_text(file: str) -> str:
-    """Read and decompress a file of text."""
-    with located(UnicodeDecodeError, source=source_name(file)):
-        return read_file(file).decode()
 
 
 def listed_types(value: Any) -> list[InstanceType]:
@@ -139,14 +134,8 @@ def _instance_type(value: Any) -> InstanceType:
 def _labels(given: _Type, capacity: Mapping[str, Quantity]) -> tuple[NodeSelectorRequirement, ...]:
     architecture = _ARCHITECTURES.get(given.architecture, given.architecture)
     own = given.labels or _kwok_labels(given.name, capacity)
-    values_of = {
-        "kubernetes.io/arch": (architecture,),
-        "kubernetes.io/os": given.operating_systems,
-        **{key: (value,) for key, value in own.items()},
-    }
-    return tuple(
-        [NodeSelectorRequirement(key=key, operator="In", values=values) for key, values in values_of.items()]
-    )
+    system = {"kubernetes.io/arch": (architecture,), "kubernetes.io/os": given.operating_systems}
+    return requirements({**system, **{key: (value,) for key, value in own.items()}})
 
 
 def _kwok_labels(name: str, capacity: Mapping[str, Quantity]) -> dict[str, str]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from moorage._core.base.quantity import Quantity, parse
+from moorage.autoscaling.providers.listed_types import requirements
 from moorage.autoscaling.providers.registrations import DOMAINS, domain_of
-from moorage.objects import Node, NodeSelectorRequirement
+from moorage.objects import Node
 from moorage.objects.model.node import HOSTNAME
 
 from .instance_type import InstanceType, Offering
@@ -55,12 +56,7 @@ def _type(name: str, nodes: list[Node], domains: frozenset[str]) -> InstanceType
         name,
         capacity,
         tuple([Offering(zone, kind, UNKNOWN) for zone, kind in sorted(offerings)]),
-        tuple(
-            [
-                NodeSelectorRequirement(key=key, operator="In", values=(value,))
-                for key, value in common.items()
-            ]
-        ),
+        requirements({key: (value,) for key, value in common.items()}),
         (overhead,),
     )
 

@@ -13,12 +13,12 @@ from moorage.autoscaling.providers.azure import vm_sizes
 from moorage.autoscaling.providers.gcp import machine_types
 from moorage.autoscaling.providers.listed_types import ListedTypes
 from moorage.errors import InputError, located
-from moorage.objects.read.files import source_name
+from moorage.objects.read.files import read_text, source_name
 
 from .instance_type import InstanceType
 from .own_prices import NO_PRICES, is_price_list, read_prices
 from .pool_types import Types
-from .read_types import listed_types, parsed, read_text
+from .read_types import listed_types, parsed
 
 
 def given_types(*names: str) -> Types:

@@ -11,7 +11,7 @@ import click
 from moorage.cli.messages import Stages
 from moorage.cli.options.change_options import ChangingCommand, change_options, requested_changes
 from moorage.cli.options.deciding_release import facts_of, print_notes
-from moorage.cli.options.decorators import output_option, some_of
+from moorage.cli.options.decorators import is_given, output_option, some_of
 from moorage.cli.options.inputs import (
     input_options,
     load_before_and_after,
@@ -23,7 +23,6 @@ from moorage.cli.options.new_node_options import (
     coming_nodes,
     groups_without_size,
     is_asked_to_grow,
-    is_given,
     new_node_options,
     no_new_nodes,
     refuse_no_node,

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
 from moorage.cli.messages import Stages
-from moorage.cli.options.decorators import output_option
+from moorage.cli.options.decorators import is_given, output_option
 from moorage.cli.options.inputs import input_or_synthetic_options, scheduler_options
 from moorage.cli.options.new_node_options import (
     OPTION,
@@ -61,7 +60,7 @@ def compare(alternatives: tuple[str, ...], from_scratch: bool, output: str, **op
 
     sides = releases_named(alternatives)
     if sides is not None:
-        if click.get_current_context().get_parameter_source("version") is ParameterSource.COMMANDLINE:
+        if is_given("version"):
             raise click.UsageError("the alternatives name the releases: leave out --kubernetes-version")
         if options["types_file"]:
             raise click.UsageError(f"{OPTION} has no effect between releases, for which no nodes come")

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
 from moorage.cli.messages import print_warnings
+from moorage.cli.options.decorators import is_given
 from moorage.cli.options.inputs import connection_options, file_options, listed_objects, load_input
 from moorage.cli.options.option_groups import AnsweringCommand
 from moorage.errors import located
@@ -51,9 +51,8 @@ def dump(file: str, anonymize: bool, **options: Any) -> None:
     from moorage.objects import write
     from moorage.objects.anonymize import anonymize as renamed
 
-    given = click.get_current_context().get_parameter_source
     names = ("recursive", "validate", "namespace", "hooks")
-    if not options["files"] and any(given(name) is ParameterSource.COMMANDLINE for name in names):
+    if not options["files"] and any(map(is_given, names)):
         raise click.UsageError("-R, --hooks, --validate and -n need -f")
     objects = _of_files(options) if options["files"] else listed_objects(options).objects
     if anonymize:

@@ -6,8 +6,8 @@ from importlib.util import find_spec
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
+from moorage.cli.options.decorators import is_given
 from moorage.cli.options.inputs import input_options, scheduler_options
 from moorage.cli.options.logs import logging_to_stderr, verbosity_option
 from moorage.cli.options.new_node_options import node_source_options
@@ -86,10 +86,9 @@ def mcp(verbose: int, address: str | None, port: int | None, **options: Any) -> 
 
 def _refuse_others() -> None:
     """Refuse options that a twin elsewhere has of its own."""
-    context = click.get_current_context()
-    for parameter in context.command.params:
+    for parameter in click.get_current_context().command.params:
         name = parameter.name or ""
-        if name not in OF_TWIN and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+        if name not in OF_TWIN and is_given(name):
             raise click.UsageError(
                 f"--twin cannot be combined with {parameter.opts[0]}, which the twin is given"
             )

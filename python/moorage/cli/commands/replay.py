@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
 from moorage.cli.messages import Stages, print_warnings
-from moorage.cli.options.decorators import output_option
+from moorage.cli.options.decorators import is_given, output_option
 from moorage.cli.options.inputs import NO_NODE, file_named, scheduler_options, scheduler_settings
 from moorage.cli.options.option_groups import AnsweringCommand
 from moorage.errors import InputError
@@ -39,15 +38,15 @@ def _options(pairs: tuple[str, ...]) -> dict[str, Any]:
 
 def _check(options: dict[str, Any]) -> None:
     """Refuse what --verify or a form of output has no place for."""
-    form, given = options["output"], click.get_current_context().get_parameter_source
+    form = options["output"]
     if options["verify"]:
         for name, option in OF_HISTORIES.items():
-            if given(name) is not ParameterSource.DEFAULT:
+            if is_given(name):
                 raise click.UsageError(f"--verify makes no history: leave out {option}")
     if form in ("png", "svg") and options["measures"]:
         raise click.UsageError(f"-o {form} shows no measures: leave out --measure")
     if form not in ("html", "png", "svg"):
-        _check_shown(options["show"], given)
+        _check_shown(options["show"])
         return
     if form != "html" and options["verify"]:
         raise click.UsageError(f"--verify does not write -o {form}")
@@ -59,12 +58,12 @@ def _check(options: dict[str, Any]) -> None:
         raise click.UsageError(f"-o {form} needs a node label for --by")
 
 
-def _check_shown(show: str, given: Callable[[str], ParameterSource | None]) -> None:
+def _check_shown(show: str) -> None:
     """Refuse what the part of a history that is shown has no place for."""
     unused = [] if show in ("summary", "measures") else ["measures"]
     unused += [] if show == "usage" else ["resource", "by"]
     for name in unused:
-        if given(name) is not ParameterSource.DEFAULT:
+        if is_given(name):
             raise click.UsageError(f"--show {show} does not use {OF_HISTORIES[name]}: leave it out")
 
 

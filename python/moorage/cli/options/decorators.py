@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -19,6 +20,11 @@ def all_of(*options: Decorator) -> Decorator:
         return command
 
     return decorate
+
+
+def is_given(name: str) -> bool:
+    """Whether the option of a parameter is on the command line."""
+    return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
 def output_option(forms: Sequence[str], text: str | None = None) -> Decorator:

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import click
-from click.core import ParameterSource
 
 from moorage.errors import InputError, first_of
 
-from .decorators import all_of
+from .decorators import all_of, is_given
 from .inputs import NO_NODE
 from .number_ranges import WholeNumber
 
@@ -281,8 +280,3 @@ def groups_without_size(cluster: Cluster) -> Iterator[str]:
 def is_asked_to_grow() -> bool:
     """Whether --autoscale is on the command line."""
     return is_given("autoscales") and bool(click.get_current_context().params["autoscales"])
-
-
-def is_given(name: str) -> bool:
-    """Whether the option of a parameter is on the command line."""
-    return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE

@@ -56,6 +56,21 @@ def port_option(default: int) -> Decorator:
     )
 
 
+def loopback_option(text: str) -> Decorator:
+    """Return the option of the address of a server that is on loopback by default."""
+    return click.option(
+        "--bind-address", metavar="ADDRESS", default="127.0.0.1", show_default=True, help=text
+    )
+
+
+def review_options(authentication: str, authorization: str) -> Decorator:
+    """Return the options of the servers that review requests."""
+    return all_of(
+        click.option("--authentication-kubeconfig", metavar="FILE", help=authentication),
+        click.option("--authorization-kubeconfig", metavar="FILE", help=authorization),
+    )
+
+
 def max_body_option(mebibytes: int) -> Decorator:
     """Return the option of how large requests may be."""
     return click.option(
@@ -86,27 +101,15 @@ serving_options = all_of(
         help="The certificate for HTTPS, followed by those of its authorities.",
     ),
     key_option,
-    click.option(
-        "--authentication-kubeconfig",
-        metavar="FILE",
-        help="The API server that checks the tokens of requests for /metrics; default: that "
-        "of --in-cluster. Without one, requests are anonymous.",
-    ),
-    click.option(
-        "--authorization-kubeconfig",
-        metavar="FILE",
-        help="The API server that decides who may read /metrics; default: that of "
-        "--in-cluster. Without one, all requests are denied.",
+    review_options(
+        "The API server that checks the tokens of requests for /metrics; default: that of --in-cluster. "
+        "Without one, requests are anonymous.",
+        "The API server that decides who may read /metrics; default: that of --in-cluster. Without one, all "
+        "requests are denied.",
     ),
 )
 extender_options = all_of(
-    click.option(
-        "--bind-address",
-        metavar="ADDRESS",
-        default="127.0.0.1",
-        show_default=True,
-        help="The address to listen on.",
-    ),
+    loopback_option("The address to listen on."),
     port_option(8888),
     click.option(
         "--path", metavar="PATH", default="", help="The path in urlPrefix, which precedes the verbs."

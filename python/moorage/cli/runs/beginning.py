@@ -29,7 +29,7 @@ from moorage.objects.workloads.top_controller import Workload, Workloads
 from moorage.objects.workloads.turns import WORKLOADS
 from moorage.scheduler.expanded import with_objects
 from moorage.scheduler.written_clusters import join_cluster
-from moorage.store import NotFoundError, ResourceExpiredError
+from moorage.store import ResourceExpiredError, find_object
 from moorage.store.protocol import WatchEvent
 from moorage.store.tables import FIRST_VERSION
 
@@ -345,9 +345,7 @@ def _events(scheduler: Scheduler, kind: type[T], version: str) -> list[WatchEven
 def _stored(scheduler: Scheduler, kind: type[T], key: str) -> T | None:
     """Return an object as it is now."""
     namespace, _, name = key.rpartition("/")
-    with suppress(NotFoundError):
-        return scheduler.client.get(kind, name, namespace)
-    return None
+    return find_object(scheduler.client, kind, name, namespace)
 
 
 def _unfinished(scheduler: Scheduler, key: str) -> Pod | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
@@ -20,7 +19,7 @@ from moorage.controllers.workloads.awaited_pods import why_awaited
 from moorage.errors import examples, number_of
 from moorage.facade import Scheduler
 from moorage.objects import Cluster, Node, Object, ObjectMeta, Pod
-from moorage.objects.model.cluster import RefusedPod
+from moorage.objects.model.cluster import LeftOut, RefusedObject, RefusedPod
 from moorage.objects.model.storage import PersistentVolumeClaim
 from moorage.objects.model.workload import MAX_PODS, CronJob, Job
 from moorage.objects.read.cluster_builder import idle_warnings, refusal_warnings
@@ -40,7 +39,7 @@ from moorage.scheduler.scheduler_parts import SKIPPED, problem_of
 from moorage.scheduler.scheduler_parts import TERMINATING as TERMINATING
 from moorage.scheduler.scheduler_parts import WAITING as WAITING
 from moorage.sim.summary import Summary, summarize
-from moorage.store.errors import NotFoundError
+from moorage.store import find_object
 
 from .beginning import Beginning, PodsInOrder, begin, is_running, workloads_of
 
@@ -274,12 +273,9 @@ class Simulation:
         scheduler, remade = self.scheduler, {}
         for key in self.before.in_order(self.written):
             pod = self.before[key]
-            if scheduler.cache.state.has_pod(pod):
-                continue
-            with suppress(NotFoundError):
-                current = scheduler.client.get(Pod, pod.name, pod.namespace)
-                if current.metadata.uid != pod.metadata.uid:
-                    remade[key] = current
+            current = None if scheduler.cache.state.has_pod(pod) else self._stored(pod)
+            if current is not None and current.metadata.uid != pod.metadata.uid:
+                remade[key] = current
         return remade
 
     @cached_property
@@ -312,8 +308,7 @@ class Simulation:
         """Return an outcome for each pod that a workload of an unknown kind would make."""
         found: list[Outcome] = []
         for one in self.cluster.left_out:
-            group = group_to_show(one.kind, f"{one.group}/")
-            workload = Workload(one.namespace, one.kind, one.name, group)
+            workload = _workload_of(one)
             pod = Pod(metadata=ObjectMeta(name=one.name, namespace=one.namespace, uid=one.mark))
             replicas = number_of(one.replicas, "replica", "replicas")
             reason = f"{replicas} of {one.full_kind}, {one.why}"
@@ -357,10 +352,12 @@ class Simulation:
 
     def exists(self, pod: Pod) -> bool:
         """Whether a pod is there after the run."""
-        with suppress(NotFoundError):
-            current = self.scheduler.client.get(Pod, pod.name, pod.namespace)
-            return current.metadata.uid == pod.metadata.uid
-        return False
+        current = self._stored(pod)
+        return current is not None and current.metadata.uid == pod.metadata.uid
+
+    def _stored(self, pod: Pod) -> Pod | None:
+        """Return the pod that has the name of a pod after the run."""
+        return find_object(self.scheduler.client, Pod, pod.name, pod.namespace)
 
     def _has_controller(self, pod: Pod) -> bool:
         """Whether a simulated controller decides how many pods there are beside a pod. What it lacks, it has
@@ -407,10 +404,8 @@ class Simulation:
 
     def _is_going(self, pod: Pod) -> bool:
         """Whether a pod, or another one of its name, is being deleted after the run."""
-        with suppress(NotFoundError):
-            current = self.scheduler.client.get(Pod, pod.name, pod.namespace)
-            return current.metadata.deletion_timestamp is not None
-        return False
+        current = self._stored(pod)
+        return current is not None and current.metadata.deletion_timestamp is not None
 
     def warnings(self) -> Iterator[str]:
         """Yield warnings about the input and the run, one sentence each."""
@@ -528,15 +523,11 @@ class Group(NamedTuple):
 
 def refused_groups(cluster: Cluster) -> list[Group]:
     """Return the objects of a change that the API server would refuse, as groups without a pod."""
-    return [
-        Group(
-            Workload(one.namespace, one.kind, one.name, group_to_show(one.kind, f"{one.group}/")),
-            REFUSED,
-            one.message,
-            [],
-        )
-        for one in cluster.refused_objects
-    ]
+    return [Group(_workload_of(one), REFUSED, one.message, []) for one in cluster.refused_objects]
+
+
+def _workload_of(obj: RefusedObject | LeftOut) -> Workload:
+    return Workload(obj.namespace, obj.kind, obj.name, group_to_show(obj.kind, f"{obj.group}/"))
 
 
 def group_outcomes(outcomes: Iterable[Outcome], short: bool = False) -> list[Group]:

@@ -12,9 +12,8 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
-from moorage.cli.options.decorators import all_of
+from moorage.cli.options.decorators import all_of, is_given
 from moorage.cli.options.inputs import connected, load_input, names_server, scheduler_settings
 from moorage.cli.options.number_ranges import Number, WholeNumber
 from moorage.cli.options.serving import (
@@ -22,9 +21,11 @@ from moorage.cli.options.serving import (
     certificate_files,
     delegated_authorization,
     key_option,
+    loopback_option,
     max_body_option,
     port_option,
     release_of_server,
+    review_options,
 )
 from moorage.errors import located
 
@@ -71,25 +72,15 @@ limit_options = all_of(
 )
 """What an answer may take up."""
 twin_options = all_of(
-    click.option(
-        "--bind-address",
-        metavar="ADDRESS",
-        default="127.0.0.1",
-        show_default=True,
-        help="The address to listen on; another one than that of loopback needs TLS, and reviews tokens.",
+    loopback_option(
+        "The address to listen on; another one than that of loopback needs TLS, and reviews tokens."
     ),
     port_option(8899),
     click.option("--tls-cert-file", metavar="FILE", help="The certificate for HTTPS."),
     key_option,
-    click.option(
-        "--authentication-kubeconfig",
-        metavar="FILE",
-        help="The API server that checks the tokens of requests; default: the one that is followed.",
-    ),
-    click.option(
-        "--authorization-kubeconfig",
-        metavar="FILE",
-        help="The API server that decides who may ask; default: the one that is followed.",
+    review_options(
+        "The API server that checks the tokens of requests; default: the one that is followed.",
+        "The API server that decides who may ask; default: the one that is followed.",
     ),
     limit_options,
     click.option(
@@ -218,9 +209,9 @@ def asked_twin(
     seconds, memory = options["answer_seconds"], options["answer_memory"] * MIB
     limits = Limits(seconds, memory, at_once=options["at_once"])
     if not names_server(options):
-        if _is_given("predicts"):
+        if is_given("predicts"):
             raise click.UsageError("--predict needs a cluster that is followed: files have no bindings")
-        if _is_given("max_age"):
+        if is_given("max_age"):
             raise click.UsageError(
                 "--max-age needs a cluster that is followed: files are read again each time"
             )
@@ -284,11 +275,6 @@ def _standing_answers(
     return answers, asker
 
 
-def _is_given(name: str) -> bool:
-    """Whether the command line has a parameter."""
-    return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
-
-
 def _defaults(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the options that are given to every question, as it would name them."""
     from .questions import long_name
@@ -296,7 +282,7 @@ def _defaults(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     context = click.get_current_context()
     for parameter in context.command.params:
         name = parameter.name or ""
-        if name not in OF_QUESTIONS or not _is_given(name):
+        if name not in OF_QUESTIONS or not is_given(name):
             continue
         value, option = options[name], long_name(parameter)
         if isinstance(value, bool):

@@ -8,15 +8,14 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from threading import Event
 from typing import Any
 
-import msgspec
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from moorage.errors import InputError, MoorageError
-from moorage.objects.read.yaml_reader import read_yaml
+from moorage.errors import InputError, MoorageError, located
+from moorage.objects.read.files import source_name
+from moorage.objects.strict_documents import Strict, decode_part, read_value
 
 from .asked_twin import AskedTwin
 
@@ -41,7 +40,7 @@ GAUGES = {
 """The label of each metric, and what it tells."""
 
 
-class Template(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+class Template(Strict, frozen=True):
     """Pods that are asked about: KIND/NAME of the cluster, or a manifest.
 
     Attributes
@@ -55,7 +54,7 @@ class Template(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="
     largest_gang: int = 0
 
 
-class StandingQuestions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+class StandingQuestions(Strict, frozen=True):
     """What a file of questions has.
 
     Attributes
@@ -84,18 +83,13 @@ def read_questions(path: str) -> StandingQuestions:
     InputError
         It cannot be read, or is no such file.
     """
-    try:
-        documents = [*read_yaml(Path(path).read_text(), path)]
-        read = msgspec.convert(documents[0] if documents else {}, StandingQuestions)
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", source=path) from None
-    except msgspec.ValidationError as error:
-        raise InputError(str(error), source=path) from None
-    for name, template in read.templates.items():
-        if bool(template.pod) == (template.manifest is not None):
-            raise InputError("give either pod or manifest", source=path, path=f"templates.{name}")
-    if not 1 <= read.seconds <= 86400:
-        raise InputError("must be 1 to 86400", source=path, path="seconds")
+    with located(source=source_name(path)):
+        read = decode_part(read_value(path) or {}, StandingQuestions)
+        for name, template in read.templates.items():
+            if bool(template.pod) == (template.manifest is not None):
+                raise InputError("give either pod or manifest", path=f"templates.{name}")
+        if not 1 <= read.seconds <= 86400:
+            raise InputError("must be 1 to 86400", path="seconds")
     return read
 
 

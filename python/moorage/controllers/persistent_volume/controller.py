@@ -27,6 +27,7 @@ from moorage.store import (
     Lister,
     NotFoundError,
     ObjectClient,
+    find_object,
 )
 from moorage.volume import AssumeCache, VolumeError, is_delay_binding_mode, is_volume_bound_to_claim
 from moorage.volume.binding.claims import (
@@ -483,10 +484,8 @@ class PersistentVolumeController:
             try:
                 claim = self._parameters.claim_informer.lister.get(claim_key(reference))
             except NotFoundError:
-                with suppress(NotFoundError):
-                    claim = self._parameters.kube_client.get(
-                        PersistentVolumeClaim, reference.name, reference.namespace
-                    )
+                client = self._parameters.kube_client
+                claim = find_object(client, PersistentVolumeClaim, reference.name, reference.namespace)
         return claim if claim is not None and claim.metadata.uid == reference.uid else None
 
     def _release(self, volume: PersistentVolume) -> None:

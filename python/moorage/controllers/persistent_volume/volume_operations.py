@@ -14,7 +14,15 @@ from msgspec.structs import replace
 from moorage.framework.plugin.handle import EventRecorder
 from moorage.objects import Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
 from moorage.objects.workloads.ownership import FINISHED
-from moorage.store import AlreadyExistsError, ApiError, Informer, Lister, NotFoundError, ObjectClient
+from moorage.store import (
+    AlreadyExistsError,
+    ApiError,
+    Informer,
+    Lister,
+    NotFoundError,
+    ObjectClient,
+    find_object,
+)
 from moorage.volume import VolumeError, get_bind_volume_to_claim
 from moorage.volume.binding.claims import claim_class, prefixing, with_annotations
 from moorage.volume.constants import (
@@ -192,8 +200,7 @@ class VolumeOperations:
         """Provision the volume of a claim; the next sync binds it."""
         claim = self._with_provisioner(claim, plugin.name, {})
         name = f"pvc-{claim.metadata.uid}"
-        with suppress(NotFoundError):
-            self._client.get(PersistentVolume, name)
+        if find_object(self._client, PersistentVolume, name) is not None:
             return  # an earlier operation created the volume
         volume = self._provision_asset(claim, plugin, storage_class, name)
         volume, _ = get_bind_volume_to_claim(volume, claim)

@@ -18,7 +18,7 @@ from moorage.objects.model.resource_claims import (
     ResourceClaimTemplate,
 )
 from moorage.objects.workloads.ownership import FINISHED
-from moorage.store import NotFoundError, ObjectClient, ObjectStore
+from moorage.store import NotFoundError, ObjectClient, ObjectStore, find_object
 
 POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
 """Annotation of a generated claim: its name in the pod's spec."""
@@ -120,11 +120,9 @@ class ResourceClaimController:
             if name is not None:
                 made.append(PodResourceClaimStatus(use.name, name))
                 continue
-            try:
-                template = self._client.get(
-                    ResourceClaimTemplate, use.resource_claim_template_name, owner.namespace
-                )
-            except NotFoundError:
+            name = use.resource_claim_template_name
+            template = find_object(self._client, ResourceClaimTemplate, name, owner.namespace)
+            if template is None:
                 break
             claim = self._client.create(claim_of_template(owner, use, template))
             existing[uid, use.name] = claim.name

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from contextlib import suppress
 
 from msgspec.structs import replace
 
@@ -15,7 +14,7 @@ from moorage.objects.model.pod import Pod
 from moorage.objects.model.storage import PersistentVolumeClaim
 from moorage.objects.model.workload import ControllerRevision, DaemonSet, PodTemplateSpec
 from moorage.objects.workloads.missing_pods import create_missing, new_pod
-from moorage.store import NotFoundError
+from moorage.store import find_object
 
 from .store_control import StoreControl, admission_of, admit_claim, admit_pod
 
@@ -72,8 +71,7 @@ class _Attempt:
         self.refused.append(RefusedPod(named, message))
 
     def create_claim(self, _: Object, claim: PersistentVolumeClaim) -> None:
-        with suppress(NotFoundError):
-            self._control.client.get(PersistentVolumeClaim, claim.name, claim.namespace)
+        if find_object(self._control.client, PersistentVolumeClaim, claim.name, claim.namespace) is not None:
             return
         try:
             admit_claim(self._admission, claim)

@@ -30,7 +30,7 @@ from moorage.objects.workloads.ownership import FINISHED, controller_reference
 from moorage.objects.workloads.pod_claims import ephemeral_claims
 from moorage.objects.workloads.readiness import with_readiness
 from moorage.objects.workloads.revisions import Mark
-from moorage.store import AlreadyExistsError, Indexer, NotFoundError, ObjectClient, ObjectStore
+from moorage.store import AlreadyExistsError, Indexer, NotFoundError, ObjectClient, ObjectStore, find_object
 from moorage.store.eviction import tell_why
 from moorage.store.kinds import is_namespaced, structs
 
@@ -259,8 +259,7 @@ class StoreControl:
         RefusedError
             The API server refuses the claim of a StatefulSet.
         """
-        with suppress(NotFoundError):
-            self.client.get(PersistentVolumeClaim, claim.name, claim.namespace)
+        if find_object(self.client, PersistentVolumeClaim, claim.name, claim.namespace) is not None:
             return
         try:
             admit_claim(self.admission, claim)

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 from moorage._core.base.quantity import Quantity
 from moorage.cel.cel_errors import CompileError
+from moorage.devices.device_properties import tolerates_taints
 from moorage.devices.features import Features
 from moorage.devices.selector_cache import SelectorCache
 from moorage.devices.selector_error import SelectorError
-from moorage.objects.model.resource_claims import EXACT_COUNT, DeviceSelector, DeviceToleration
-from moorage.objects.model.resource_slices import DeviceTaint
+from moorage.objects.model.resource_claims import EXACT_COUNT, DeviceSelector
 
 from .claim_requests import MAX_RESULTS, AllocationError, ClaimRequests, ClassOf, Request
 from .device_capacity import CapacityError, possible_amounts
@@ -19,7 +19,6 @@ from .device_pools import DevicePool, PublishedDevice
 
 Constraint = tuple[str, str, frozenset[str]]
 """Its kind, "match" or "distinct", the attribute, and the names of the requests; none for all."""
-_PREVENTING = ("NoSchedule", "NoExecute")
 _TOO_LARGE = 2**63 - 1
 _OPTIONAL = (
     ". consider using CEL optional chaining (.? followed by orValue()) or guarding the check with has() for "
@@ -183,11 +182,7 @@ class AllocationRules:
 
     def tolerates(self, request: Request, device: PublishedDevice) -> bool:
         """Whether the tolerations of a request fit all taints of a device that prevent its allocation."""
-        return all(
-            any(_fits(toleration, taint) for toleration in request.tolerations)
-            for taint in device.device.taints
-            if taint.effect in _PREVENTING
-        )
+        return tolerates_taints(request.tolerations, device.device.taints)
 
     def amounts(
         self, claim: ClaimRequests, request: Request, device: PublishedDevice
@@ -210,11 +205,3 @@ class AllocationRules:
             name = device.device.name if request.wants_all else "/".join(device.id)
             start = f"claim {claim.claim.key}, request {request.name}: checking capacity for device {name}"
             raise AllocationError(f"{start}: {error}") from None
-
-
-def _fits(toleration: DeviceToleration, taint: DeviceTaint) -> bool:
-    if toleration.effect not in ("", taint.effect) or toleration.key not in ("", taint.key):
-        return False
-    if toleration.operator == "Exists":
-        return True
-    return toleration.operator in ("", "Equal") and toleration.value == taint.value

@@ -40,7 +40,7 @@ from moorage.objects.model.resource_claims import (
 from moorage.objects.model.resource_slices import ResourceSlice
 from moorage.objects.validate.pool_problems import find_pool_problems
 from moorage.scheduler.cycle.engine import Engine
-from moorage.store import NotFoundError, ObjectClient
+from moorage.store import ObjectClient, find_object
 
 EXTENDED = "extended resources"
 """Name of the claim that stands for the extended resources of a pod."""
@@ -273,9 +273,9 @@ def generated_claims(
         if ready is not None:
             statuses.append(ready)
             continue
-        try:
-            template = client.get(ResourceClaimTemplate, use.resource_claim_template_name, pod.namespace)
-        except NotFoundError:
+        name = use.resource_claim_template_name
+        template = find_object(client, ResourceClaimTemplate, name, pod.namespace)
+        if template is None:
             return pod, []
         claim = claim_of_template(owner, use, template)
         name = claim.metadata.generate_name.rstrip("-")

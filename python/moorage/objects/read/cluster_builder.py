@@ -27,7 +27,7 @@ from moorage.objects.model.resource_slices import ResourceSlice
 from moorage.objects.model.storage import CSIDriver, CSINode, PersistentVolume, PersistentVolumeClaim
 from moorage.objects.model.workload import Job, PriorityClass
 from moorage.objects.validate.manifests.check_manifest import check_manifest
-from moorage.objects.validate.manifests.refusals import Refusals
+from moorage.objects.validate.manifests.refusals import Refusals, located_at
 from moorage.objects.validate.pool_problems import find_pool_problems
 from moorage.objects.validate.validate_object import validate
 from moorage.objects.workloads.disruption import with_statuses
@@ -48,7 +48,7 @@ from moorage.objects.workloads.turns import put_in_turn
 
 from .decode import versions_gone
 from .object_defaults import default_namespace, default_object, priority_classes
-from .origins import Origin, label
+from .origins import Origin
 
 _EXAMPLES = 3
 _MOST_KINDS = 15
@@ -180,11 +180,9 @@ def complete(
                 validate(obj)
             refusals.check(obj)
         except ListedTwiceError as error:
-            raise _located(error, obj, places[at]) from None
+            raise located_at(error, obj, places[at]) from None
         except InputError as error:
-            if not (at in texts or _is_manifest(obj)):
-                raise _located(error, obj, places[at]) from None
-            refusals.add(error, obj, places[at])
+            refusals.add(error, obj, places[at], at in texts or _is_manifest(obj))
     refusals.raise_any()
     listed, places = overlay.result()
     _check_changes(listed, places, overlay, refusals)
@@ -216,9 +214,7 @@ def complete(
             if one.metadata.uid in uids:
                 raise InputError("another object has the same UID", path="metadata.uid")
         except InputError as error:
-            if not (is_applied or _is_manifest(obj)):
-                raise _located(error, obj, places[at]) from None
-            refusals.add(error, obj, places[at])
+            refusals.add(error, obj, places[at], is_applied or _is_manifest(obj))
             continue
         uids.add(one.metadata.uid)
         listed[at] = one  # an object without defaults that nobody else holds is freed
@@ -246,7 +242,7 @@ def check_namespaces(
     listed = {one.name: one for one in namespaces}
     for obj, place in zip(objects, places, strict=True):
         if _is_manifest(obj) and (name := _missing_namespace(obj, listed)):
-            raise _located(InputError(_NOT_FOUND.format(name)), obj, place)
+            raise located_at(InputError(_NOT_FOUND.format(name)), obj, place)
 
 
 def _missing_namespace(obj: Object, listed: Mapping[str, Namespace]) -> str:
@@ -281,11 +277,6 @@ def _check_changes(
 
 def _is_manifest(obj: Object) -> bool:
     return not (obj.metadata.uid or obj.metadata.resource_version)
-
-
-def _located(error: InputError, obj: Object, origin: Origin) -> InputError:
-    named = label(obj.kind, obj.namespace, obj.name, origin)
-    return InputError(error.message, source=origin.source, obj=named, path=error.path)
 
 
 def _place(cluster: Cluster, obj: Object) -> None:

@@ -237,6 +237,20 @@ def read_file(file: str) -> bytes:
     return unpack(data, source)
 
 
+def read_text(file: str) -> str:
+    """Read and decompress a file of text; see `read_file`.
+
+    Raises
+    ------
+    InputError
+        Also if it is not UTF-8.
+    """
+    try:
+        return read_file(file).decode()
+    except UnicodeDecodeError:
+        raise InputError("not a text file", source=source_name(file)) from None
+
+
 def open_regular(file: str) -> BinaryIO | None:
     """Open a regular file that is not compressed, to be read in pieces.
 

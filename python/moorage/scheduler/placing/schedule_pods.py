@@ -16,7 +16,7 @@ from moorage.scheduler.cycle import cycle
 from moorage.scheduler.cycle.engine import Engine
 from moorage.scheduler.cycle.results import Decision, Failure, ScheduleResult, after_binding
 from moorage.scheduler.scheduling_context import SchedulingContext
-from moorage.store import NotFoundError, ObjectStore
+from moorage.store import ObjectStore, find_object
 
 from .place import Placing
 from .routes import APART, SEGMENTS, WHOLE_CYCLE
@@ -89,11 +89,7 @@ def is_missing(context: SchedulingContext, pod: Pod) -> bool:
     store = context.store
     if store is None or context.cache.state.has_pod(pod):
         return False
-    try:
-        store.get(Pod, pod.name, pod.namespace)
-    except NotFoundError:
-        return True
-    return False
+    return find_object(store, Pod, pod.name, pod.namespace) is None
 
 
 def schedule_pods(

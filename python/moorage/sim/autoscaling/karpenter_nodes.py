@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import replace as with_values
 from hashlib import sha256
 from typing import TYPE_CHECKING, TypeVar
@@ -24,7 +23,7 @@ from moorage.objects import Condition, Node, NodeClaim, NodePool, Object, Pod, T
 from moorage.objects.read.object_defaults import defaults
 from moorage.objects.time_spans import parse_moment
 from moorage.sim.timeline import Event, Verb
-from moorage.store import NotFoundError
+from moorage.store import find_object
 from moorage.store.clock import timestamp
 from moorage.store.informers.handler_functions import HandlerFunctions
 
@@ -67,9 +66,7 @@ class KarpenterNodes:
 
     def find(self, kind: type[K], name: str) -> K | None:
         """An object of the cluster; None if it is gone."""
-        with suppress(NotFoundError):
-            return self.client.get(kind, name)
-        return None
+        return find_object(self.client, kind, name)
 
     def question(self, now: float) -> PassQuestion:
         """What a pass is asked about the cluster and the pods that wait."""

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from moorage.errors import InputError, NotBuiltError, located
 from moorage.objects import Object, Pod, validate
 from moorage.objects.read.decode import CLUSTER_SCOPED, decode_kind, is_known
-from moorage.objects.read.files import read_file
+from moorage.objects.read.files import read_text
 from moorage.objects.read.object_defaults import default_object, priority_classes
 from moorage.objects.read.yaml_reader import read_yaml
 from moorage.objects.workloads.naming import Names
@@ -155,33 +155,7 @@ def read_template(path: Path) -> GoTemplate:
     InputError
         The file cannot be read, or is not a template.
     """
-    return parse(read_text(str(path), str(path)), str(path))
-
-
-def read_text(file: str, source: str) -> str:
-    """Read a text file.
-
-    Parameters
-    ----------
-    file : str
-        Path of the file.
-    source : str
-        Name of the file in errors.
-
-    Returns
-    -------
-    str
-        Content of the file.
-
-    Raises
-    ------
-    InputError
-        The file cannot be read, or is not UTF-8.
-    """
-    try:
-        return read_file(file).decode()
-    except UnicodeDecodeError:
-        raise InputError("not a text file", source=source) from None
+    return parse(read_text(str(path)), str(path))
 
 
 # ---- names of fields ---------------------------------------------------------------------------------------

@@ -15,12 +15,12 @@ from moorage.errors import InputError, located
 from moorage.framework.configuration import dependents_off
 from moorage.framework.configuration import feature_gates as all_gates
 from moorage.objects.read.decode import decode
-from moorage.objects.read.files import source_name
+from moorage.objects.read.files import read_text, source_name
 from moorage.objects.read.yaml_reader import read_yaml
 from moorage.releases import DEFAULT, release_named
 from moorage.releases.feature_gates import gates_of, releases_with
 
-from .object_templates import fold_case, read_template, read_text
+from .object_templates import fold_case, read_template
 from .ops import OPS, UNBUILT_OPS, CountedOp, Op, UnbuiltOp
 
 DEFAULT_RATE = 500
@@ -157,7 +157,7 @@ def read_workloads(file: str, only: str = "", version: str | None = None) -> lis
         unreadable template files, or the case does not exist; names workload and field.
     """
     source = source_name(file)
-    documents = list(read_yaml(read_text(file, source), source))
+    documents = list(read_yaml(read_text(file), source))
     if len(documents) != 1 or not isinstance(documents[0], list):
         raise InputError("not a list of test cases", source=source)
     workloads: list[Workload] = []

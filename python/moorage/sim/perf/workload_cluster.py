@@ -15,7 +15,7 @@ from moorage.objects.model.node import HOSTNAME, NodeStatus
 from moorage.objects.model.storage import CSINodeDriver, CSINodeSpec, VolumeNodeResources
 from moorage.objects.read.object_defaults import default_object
 from moorage.objects.workloads.naming import Names
-from moorage.store import ApiError, NotFoundError
+from moorage.store import ApiError, NotFoundError, find_object
 from moorage.volume.constants import MIGRATED_PLUGINS
 
 from .devices_of_nodes import SimulatedDevices
@@ -88,11 +88,7 @@ class SimulatedCluster:
 
     def has(self, obj: Object) -> bool:
         """Whether there is an object of the same kind and name."""
-        try:
-            self.store.get(type(obj), obj.name, obj.namespace)
-        except NotFoundError:
-            return False
-        return True
+        return find_object(self.store, type(obj), obj.name, obj.namespace) is not None
 
     def create_many(self, objects: Iterable[Object]) -> None:
         """Create objects that have names and defaults.

@@ -16,8 +16,7 @@ import msgspec
 from moorage._version import __version__
 from moorage.errors import InputError, located
 from moorage.objects.read.files import read_file, source_name
-from moorage.objects.read.yaml_reader import read_yaml
-from moorage.objects.strict_documents import Strict, decode_document, read_document
+from moorage.objects.strict_documents import Strict, decode_document, read_document, read_value
 
 API_VERSION, KIND = "sweep.moorage.dev/v1", "Sweep"
 Seed = Annotated[int, msgspec.Meta(ge=0)]
@@ -212,10 +211,11 @@ def _configuration(value: str | Mapping[str, Any], folder: Path) -> dict[str, An
     if not isinstance(value, str):
         return dict(value)
     path = str(folder / value)
-    documents = list(read_yaml(read_file(path).decode("utf-8", "replace"), source_name(path)))
-    if len(documents) != 1 or not isinstance(documents[0], dict):
-        raise InputError("must be one KubeSchedulerConfiguration", source=source_name(path))
-    return documents[0]
+    with located(source=source_name(path)):
+        document = read_value(path)
+        if not isinstance(document, dict):
+            raise InputError("must be one KubeSchedulerConfiguration")
+    return document
 
 
 def _digest(path: str) -> str:

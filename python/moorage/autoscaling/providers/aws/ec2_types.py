@@ -97,10 +97,6 @@ class Neuron(_Info, frozen=True):
     neuron_devices: tuple[NeuronDevice, ...] = ()
 
 
-class PlacementGroups(_Info, frozen=True):
-    supported_strategies: tuple[str, ...] = ()
-
-
 class Ec2Type(_Info, frozen=True):
     """An instance type as EC2 describes it."""
 
@@ -117,7 +113,6 @@ class Ec2Type(_Info, frozen=True):
     gpu_info: Gpus = Gpus()
     neuron_info: Neuron | None = None
     accelerator_info: Accelerators = field(default=Accelerators(), name="InferenceAcceleratorInfo")
-    placement_group_info: PlacementGroups = PlacementGroups()
     nitro_enclaves_support: str = ""
 
     @property

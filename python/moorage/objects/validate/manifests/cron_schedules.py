@@ -1,15 +1,24 @@
-"""The schedules of CronJobs: the grammar of robfig/cron v3 (ParseStandard), with its texts."""
+"""Schedules of CronJobs and budgets: the grammar of robfig/cron v3 (ParseStandard), with its texts."""
 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 from moorage.go_texts import parse_duration
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
-_DESCRIPTORS = ("yearly", "annually", "monthly", "weekly", "daily", "midnight", "hourly")
+_DESCRIPTORS = {
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@hourly": "0 * * * *",
+}
 _EVERY = "@every "
 _ZONE_PART = re.compile(r"(?!-|\.\.?$)[A-Za-z.\-_0-9+ ]{1,14}")
 _MOST_DIGITS = 18
@@ -27,12 +36,19 @@ _FIELDS = (_Bounds(0, 59), _Bounds(0, 23), _Bounds(1, 31), _Bounds(1, 12, _MONTH
 """Minute, hour, day of the month, month, and day of the week."""
 
 
+class CronField(NamedTuple):
+    """The numbers of a field, and whether a star stands for them."""
+
+    values: frozenset[int]
+    is_any: bool
+
+
 def schedule_error(schedule: str) -> str:
     """Return what is wrong with a schedule, "" if nothing is."""
     if schedule.startswith(("TZ=", "CRON_TZ=")):
         return "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
     try:
-        _parse(schedule)
+        parse_schedule(schedule)
     except ValueError as error:
         return str(error)
     return ""
@@ -62,26 +78,37 @@ def _is_zone(name: str) -> bool:
     return True
 
 
-def _parse(schedule: str) -> None:
-    if schedule.startswith("@"):
-        if schedule.startswith(_EVERY):
-            try:
-                parse_duration(schedule.removeprefix(_EVERY))
-            except ValueError as error:
-                raise ValueError(f"failed to parse duration {schedule}: {error}") from None
-        elif schedule[1:] not in _DESCRIPTORS:
-            raise ValueError(f"unrecognized descriptor: {schedule}")
-        return
-    fields = schedule.split()
-    if len(fields) != len(_FIELDS):
-        shown = f"[{' '.join(fields)}]"
-        raise ValueError(f"expected exactly {len(_FIELDS)} fields, found {len(fields)}: {shown}")
-    for field, bounds in zip(fields, _FIELDS, strict=True):
-        for part in filter(None, field.split(",")):
-            _parse_range(part, bounds)
+@lru_cache(256)
+def parse_schedule(schedule: str) -> tuple[CronField, ...]:
+    """Return the five fields of a schedule; none for ``@every``, whose times are counted from its begin.
+
+    Raises
+    ------
+    ValueError
+        It is malformed.
+    """
+    if schedule.startswith(_EVERY):
+        try:
+            parse_duration(schedule.removeprefix(_EVERY))
+        except ValueError as error:
+            raise ValueError(f"failed to parse duration {schedule}: {error}") from None
+        return ()
+    if schedule.startswith("@") and schedule not in _DESCRIPTORS:
+        raise ValueError(f"unrecognized descriptor: {schedule}")
+    texts = _DESCRIPTORS.get(schedule, schedule).split()
+    if len(texts) != len(_FIELDS):
+        shown = f"[{' '.join(texts)}]"
+        raise ValueError(f"expected exactly {len(_FIELDS)} fields, found {len(texts)}: {shown}")
+    fields = []
+    for text, bounds in zip(texts, _FIELDS, strict=True):
+        parts = [_parse_range(part, bounds) for part in text.split(",") if part]
+        fields.append(
+            CronField(frozenset().union(*(one.values for one in parts)), any(one.is_any for one in parts))
+        )
+    return tuple(fields)
 
 
-def _parse_range(text: str, bounds: _Bounds) -> None:
+def _parse_range(text: str, bounds: _Bounds) -> CronField:
     """Parse ``*``, ``1``, ``1-5``, each with ``/2`` or without."""
     ends, *steps = text.split("/")
     first, *rest = ends.split("-")
@@ -105,6 +132,7 @@ def _parse_range(text: str, bounds: _Bounds) -> None:
         raise ValueError(f"beginning of range ({start}) beyond end of range ({end}): {text}")
     if step == 0:
         raise ValueError(f"step of range should be a positive number: {text}")
+    return CronField(frozenset(range(start, end + 1, step)), first in ("*", "?") and step == 1)
 
 
 def _number(text: str, bounds: _Bounds) -> int:

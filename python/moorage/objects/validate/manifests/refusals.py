@@ -29,6 +29,12 @@ STORED = -2
 """In place of the argument of an object that is in the cluster already."""
 
 
+def located_at(error: InputError, obj: Object, origin: Origin) -> InputError:
+    """Return an error with the place of its object."""
+    named = label(obj.kind, obj.namespace, obj.name, origin)
+    return InputError(error.message, source=origin.source, obj=named, path=error.path)
+
+
 class RefusedObjectsError(InputError):
     """An API server would refuse objects of a change. The text is about the first one.
 
@@ -68,20 +74,19 @@ class Refusals:
         """Whether a manifest is of a change."""
         return origin.argument > self._cluster
 
-    def add(self, error: InputError, obj: Object, origin: Origin) -> None:
+    def add(self, error: InputError, obj: Object, origin: Origin, is_manifest: bool = True) -> None:
         """Note that a manifest, or what a manifest makes of an object, is refused.
 
         Raises
         ------
         InputError
-            The manifest is of the cluster.
+            The manifest is of the cluster, or it is none.
         """
-        named = label(obj.kind, obj.namespace, obj.name, origin)
-        located = InputError(error.message, source=origin.source, obj=named, path=error.path)
-        if not self.is_change(origin):
+        located = located_at(error, obj, origin)
+        if not (is_manifest and self.is_change(origin)):
             raise located from None
         self._first = self._first or located
-        names = obj.kind, obj.api_version, obj.namespace, obj.name or named
+        names = obj.kind, obj.api_version, obj.namespace, obj.name or located.obj
         self._refused[origin] = refused_object(error, names, origin.source)
 
     def raise_any(self) -> None:

@@ -25,8 +25,9 @@ from moorage.cli.options.inputs import (
 from moorage.cli.options.new_node_options import coming_nodes, refuse_no_node
 from moorage.errors import ConfigurationError, InputError, located, nearest
 from moorage.facade import Scheduler
-from moorage.objects import Cluster, Pod
+from moorage.objects import Cluster, Node, Pod
 from moorage.objects.model.pod import PodStatus
+from moorage.objects.read.load import read_objects
 from moorage.objects.workloads.ownership import FINISHED
 from moorage.plugins.registry import read_configuration
 
@@ -150,10 +151,16 @@ def run_alternative(name: str, options: Mapping[str, Any], from_scratch: bool) -
         raise InputError(f"no such file, {_other_forms(name)}", source=name)
     if is_cluster and _is_group_file(name):
         options, is_cluster = {**options, "groups_file": name}, False
-    cluster = load_input(
-        {**without_server(options), "files": (name,), "synthetic": None} if is_cluster else options
-    )
-    if is_cluster and not cluster.nodes and (options["files"] or names_server(options)):
+    may_change = is_cluster and bool(options["files"] or names_server(options))
+    cluster = None
+    try:
+        cluster = load_input(
+            {**without_server(options), "files": (name,), "synthetic": None} if is_cluster else options
+        )
+    except InputError:
+        if not may_change or _has_nodes(name, options):
+            raise
+    if cluster is None or (may_change and not cluster.nodes):
         cluster = load_input({**options, "files": (*options["files"], name)})
     refuse_no_node(cluster, options, name if is_cluster else "-f")
     settings = scheduler_settings(options, cluster)
@@ -187,6 +194,12 @@ def _is_configuration(name: str) -> bool:
             return CONFIGURATION in file.read(1 << 16)
     except (OSError, ValueError):
         return False  # a directory; or what the reader of clusters refuses
+
+
+def _has_nodes(name: str, options: Mapping[str, Any]) -> bool:
+    """Whether files have a node: without one they change a cluster."""
+    read = read_objects(name, recursive=options["recursive"], validate="ignore")
+    return any(isinstance(obj, Node) for obj in read.objects)
 
 
 def _is_group_file(name: str) -> bool:

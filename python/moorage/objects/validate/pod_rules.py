@@ -13,7 +13,7 @@ from moorage.errors import InputError, shorten
 from moorage.objects.model.meta import QuantityLike, Resources, in_thousandths, is_native, thousandths
 from moorage.objects.model.pod import Container, Pod, PodSpec, ResourceRequirements
 
-from .resource_names import HUGE_PAGES, name_errors
+from .resource_name_rules import HUGE_PAGES, name_errors
 
 _OVERCOMMITTABLE = ("cpu", "memory")
 _OF_PODS = '"cpu", "hugepages-", "memory"'

@@ -10,7 +10,7 @@ from moorage.go_texts import go_json
 from moorage.objects.admission.limit_ranges import container_defaults
 from moorage.objects.model.admission_policies import LimitRange, LimitRangeItem, LimitRangeSpec, ResourceQuota
 from moorage.objects.model.meta import Resources, is_native
-from moorage.objects.validate.resource_names import COMPUTE, is_counted, is_quota, name_errors
+from moorage.objects.validate.resource_name_rules import COMPUTE, is_counted, is_quota, name_errors
 
 _OF_PODS = ("Terminating", "NotTerminating", "NotBestEffort", "PriorityClass", "CrossNamespacePodAffinity")
 _LIMITABLE: Mapping[str, set[str]] = {

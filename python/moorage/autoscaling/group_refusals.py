@@ -19,8 +19,10 @@ from .cluster_autoscaler.pods_to_help import is_expendable
 from .cluster_autoscaler.scale_up_pass import FULL
 from .group_settings import GroupSettings, NodeGroup
 from .pool_refusals import PoolRefusal, Remedy, lowered, pod_changes
-from .scale_up_answer import price_text
+from .scale_up_answer import CLUSTER_AUTOSCALER, ScaleUp, price_text
 from .scalers import GroupScaler, Growth
+
+_LABELLED = "give its template the label "
 
 
 def group_refusals(scheduler: PodScheduler, growth: Growth, pod: str) -> list[PoolRefusal]:
@@ -34,6 +36,18 @@ def group_refusals(scheduler: PodScheduler, growth: Growth, pod: str) -> list[Po
         for one in tries
         if (why := one.reason())
     ]
+
+
+def template_facts(scheduler: PodScheduler, growth: Growth, up: ScaleUp) -> Iterator[str]:
+    """Yield which empty groups would get a node for the first pod that waits with a label more."""
+    refused = [one.pod for one in up.waiting if CLUSTER_AUTOSCALER in one.refusals]
+    if growth.groups is None or not refused:
+        return
+    (asked,) = (one for one in scheduler.client.list(Pod)[0] if one.key == refused[0])
+    for group in growth.groups.node_groups:
+        if group.template is not None:
+            for text in _Tries(scheduler, growth, growth.groups, group, asked).lacking_labels():
+                yield f"node group {group.name} has no node, and its template lacks {text}, for {asked.key}"
 
 
 class _Tries:
@@ -79,6 +93,12 @@ class _Tries:
             yield from self._of_template(template)
             yield from self._of_pod(template, self._settings)
 
+    def lacking_labels(self) -> Iterator[str]:
+        """Yield the labels that an empty group's template lacks, if a node comes with them."""
+        template = self._found.templates.get(self.group.name)
+        if template is not None and not self._found.growths:
+            yield from (one.change.removeprefix(_LABELLED) for one in self._of_template(template))
+
     def _of_template(self, template: Template) -> Iterator[Remedy]:
         """Try labels that the pod asks for and that the template of an empty group lacks, as those that
         a driver or a kubelet gives real nodes."""
@@ -96,7 +116,7 @@ class _Tries:
         group = structs.replace(self.group, template=labelled)
         text = ", ".join(f"{key}={value}" for key, value in added.items())
         settings = structs.replace(self._settings, node_groups=[group])
-        yield from self._tried(f"give its template the label {text}", self._pod, settings)
+        yield from self._tried(f"{_LABELLED}{text}", self._pod, settings)
 
     def _asked_labels(self) -> Iterator[tuple[str, tuple[str, ...]]]:
         """Yield the labels that the pod asks for itself or by its volumes, with the values that suit it."""

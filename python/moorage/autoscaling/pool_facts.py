@@ -13,7 +13,7 @@ from moorage.framework.plugin.amounts import offered
 from moorage.objects import DaemonSet, Node, NodePool, Pod, Quantity
 from moorage.scheduler import PodScheduler
 
-from .instance_types.labels import POOL
+from .instance_types.labels import POOL, ZONE
 from .instance_types.node_class_states import stored_pools
 from .karpenter.claims.claim_template import by_weight, why_idle
 from .pending_provisioning import PassQuestion, pass_question
@@ -41,6 +41,7 @@ class PoolFacts:
         """Yield a line for each fact."""
         yield from self._earlier_pools()
         yield from self._limits()
+        yield from self._zones()
         yield from self._daemons()
 
     def _earlier_pools(self) -> Iterator[str]:
@@ -81,6 +82,25 @@ class PoolFacts:
                     f"NodePool {pool.name} has {count} nodes then, above its limits.nodes {limit}: Karpenter "
                     "does not count down nodes within a pass"
                 )
+
+    def _zones(self) -> Iterator[str]:
+        """Which zones a spread counts although no type is offered there."""
+        reasons = [one.refusals[KARPENTER] for one in self._up.waiting if KARPENTER in one.refusals]
+        if not reasons:
+            return
+        types = self._question.situation.types.values()
+        offered_in = {one.zone for each in types for kind in each for one in kind.offerings}
+        for pool in self._pools:
+            required = pool.spec.template.spec.requirements or ()
+            named = {
+                value for one in required if one.key == ZONE and one.operator == "In" for value in one.values
+            }
+            for zone in sorted(named - offered_in):
+                if any(f" {zone}: " in reason for reason in reasons):
+                    yield (
+                        f"Zone {zone} comes from NodePool {pool.name}, which names it: the spread counts it, "
+                        "but no type is offered there"
+                    )
 
     def _daemons(self) -> Iterator[str]:
         """Which DaemonSets take the room of the first pod that Karpenter refuses."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 
+from moorage.autoscaling.karpenter.requirements.requirement_set import Vocabulary
 from moorage.autoscaling.providers.registrations import (
     AWS,
     CORE,
@@ -79,3 +80,15 @@ def unknown_labels(pool: NodePool, types: Sequence[InstanceType]) -> Iterator[st
             yield f"{about}, which no known type has, so it makes no node here{hint}"
         elif key not in known.known and like:
             yield f"{about}, a label of its own{hint}"
+    vocabulary = Vocabulary(own)
+    for one in template.spec.requirements or ():
+        key = known.key(one.key)
+        of_pool = vocabulary.set_of([vocabulary.requirement(key, one.operator, one.values)])
+        if key in has - {INSTANCE_TYPE} and not any(
+            of_pool.intersects(vocabulary.of_terms([each]))
+            for kind in types
+            for each in kind.requirements
+            if each.key == key
+        ):
+            text = f"{one.key} {one.operator} [{', '.join(one.values[:3])}]"
+            yield f"NodePool {pool.name} asks for {text}, which no known type meets, so it makes no node here"

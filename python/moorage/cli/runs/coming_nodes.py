@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from moorage.autoscaling import Growth, InstanceType, ScaleUp
-from moorage.autoscaling.group_refusals import group_refusals
+from moorage.autoscaling.group_refusals import group_refusals, template_facts
 from moorage.autoscaling.group_settings import group_by_node
 from moorage.autoscaling.instance_types.labels import ZONE
 from moorage.autoscaling.instance_types.pool_types import SEEN
@@ -95,8 +95,9 @@ class ComingNodes(NamedTuple):
             if (zone := node.metadata.labels.get(ZONE)) and (group := group_of.get(node.name)) in zones:
                 zones[group][zone] = None
         spans = {group: [*its] for group, its in zones.items() if len(its) > 1}
-        facts = tuple(PoolFacts(scheduler, self.growth, up).lines()) if KARPENTER in self.sources else ()
-        return Grown(up, self, waited + bool(up.waiting), before, unknown, spans, facts)
+        facts = [*PoolFacts(scheduler, self.growth, up).lines()] if KARPENTER in self.sources else []
+        facts += template_facts(scheduler, self.growth, up)
+        return Grown(up, self, waited + bool(up.waiting), before, unknown, spans, tuple(facts))
 
     def _price_of(self, nodes: Sequence[Node]) -> NodesPrice | None:
         """What nodes cost, by their groups or else their types; None if none has a price."""
@@ -162,7 +163,7 @@ class Grown(NamedTuple):
     zones : mapping of str to list of str
         Node groups that have nodes in several zones, and could get some.
     facts : tuple of str
-        What decided about their pools.
+        What decided about their pools and groups.
     """
 
     up: ScaleUp

@@ -149,7 +149,7 @@ def read_sizes(items: Sequence[object]) -> ListedTypes:
     parts = [f"azure {region}, {number_of(len(usable), 'size', 'sizes')} of {COMMAND.rpartition(' -o')[0]}"]
     if unnamed:
         parts.append(f"left out, as their names do not say which GPU they have: {examples(unnamed, 3)}")
-    parts.append("AKSNodeClasses are not read: OS disks of 128 GB assumed")
+    parts.append("OS disks of 128 GB assumed")
     return ListedTypes(GROUP, tuple([_type(one, region) for one in usable]), "; ".join(parts))
 
 

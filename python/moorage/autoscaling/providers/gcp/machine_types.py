@@ -83,7 +83,7 @@ def read_machine_types(items: Sequence[object]) -> ListedTypes:
     types = [_type(one, region, sorted(zones[name])) for name, one in sorted(by_name.items())]
     source = (
         f"gcp {region}, {number_of(len(types), 'type', 'types')} of {COMMAND.rpartition(' --')[0]}; "
-        "GCENodeClasses are not read: boot disks of 100 GiB assumed"
+        "boot disks of 100 GiB assumed"
     )
     return ListedTypes(GROUP, tuple(types), source)
 

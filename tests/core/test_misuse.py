@@ -1,12 +1,13 @@
-"""The core, called as nobody should: with None, with what is no row, class or ledger, and half made. An
-exception is an answer; the end of the process is none."""
+"""The core, called as nobody should: with None, with what is no row, class or ledger, and half made,
+by private names too. An exception is an answer; the end of the process, or a call without end, is none."""
 
 from __future__ import annotations
 
 import gc
 import mmap
 import re
-from collections.abc import Callable, Iterator
+import signal
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import product
 from typing import Any
@@ -28,6 +29,22 @@ ROOM = 4 << 30 if NIGHTLY else 256 << 20
 FAR, NOWHERE = 10**8, -(2**31)
 VALUES = (None, 0, -1, FAR, "x", [], np.array([FAR, -1], np.int32))
 MORE = (NOWHERE, (), {}, np.zeros(0, np.int32), np.zeros(3, np.int32), object())
+INTEGERS = (0, -1, FAR, 2**31 - 1, NOWHERE, 2**63 - 1, -(2**63))
+# What a parameter of a type gets beside an odd one, and its odd values; other types: an object, and None.
+OF_TYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "": (None, ("", [None], (), (None, None), {}, 0.5)),
+    "str": ("x", ("", None)),
+    "list": ([], ([None], None)),
+    "tuple": ((), ((None,), (FAR, -1, -1), None)),
+    "dict": ({}, ({None: None}, {0: FAR}, {FAR: 0}, None)),
+    **dict.fromkeys(("int", "int32_t", "int64_t", "uint64_t", "Py_ssize_t"), (0, INTEGERS)),
+}
+DTYPES = {"double": "f8", "signed char": "i1", "unsigned char": "u1"}
+SECONDS = 20
+"""Of processor time that the calls of one function may take; they take a thousandth of it."""
+SPECIAL = {
+    f"__{name}__" for name in ("len", "getitem", "setitem", "delitem", "contains", "call", "eq", "iter")
+}
 EVERY = VALUES + MORE
 # The values of one or two arguments, of three (and for half-made objects), and of more, which are alike but
 # for the first two.
@@ -38,7 +55,7 @@ def functions() -> Iterator[Callable[..., Any]]:
     for module in modules():
         for one in vars(module).values():
             is_function = type(one).__name__ == "cython_function_or_method"
-            if is_function and one.__module__ == module.__name__ and not one.__name__.startswith("_"):
+            if is_function and one.__module__ == module.__name__ and not one.__name__.startswith("__"):
                 yield one
 
 
@@ -52,6 +69,30 @@ def arguments() -> Iterator[tuple[Any, ...]]:
             yield (value,) * count
             yield (0, *[value] * (count - 1))
             yield (0, 0, *[value] * (count - 2))
+
+
+def typed_arguments(function: Callable[..., Any], held: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
+    """Arguments of the types that the first line of a docstring names, of which one is odd."""
+    signature = re.match(
+        r"[\w.]+\((?:self(?:, )?)?(.*)\)(?: -> .*)?$", (function.__doc__ or "").split("\n")[0]
+    )
+    plain, odd = list[Any](), list[tuple[Any, ...]]()
+    for parameter in re.split(r", (?![^\[]*\])", signature[1]) if signature else ():
+        declared = re.match(r"(?:const )?([\w ]*?) ?(\[::1\] )?(\*?\w+)(?:: ?(\w+).*)?(?:=.*)?$", parameter)
+        if declared is None or declared[3].startswith("*") or declared[1] == "NewPod":
+            break
+        if declared[2]:
+            array = np.zeros(3, DTYPES.get(declared[1]) or declared[1].removesuffix("_t"))
+            values: tuple[Any, tuple[Any, ...]] = array, (array[:0], array[:2] - 1, None)
+        else:
+            name = declared[1] or declared[4] or ""
+            values = OF_TYPES.get(name, (held.get(name), (None, 0)))
+        plain.append(values[0])
+        odd.append(values[1])
+    yield tuple(plain)
+    for at, values_at in enumerate(odd):
+        for value in values_at:
+            yield (*plain[:at], value, *plain[at + 1 :])
 
 
 class Call:
@@ -68,8 +109,9 @@ class Call:
         return self.memory[:].split(b"\0", 1)[0].decode()
 
 
-def attempts(call: Call, what: str, function: Callable[..., Any]) -> None:
-    for given in arguments():
+def attempts(call: Call, what: str, function: Callable[..., Any], held: Mapping[str, Any]) -> None:
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)  # the signal ends the process
+    for given in (*typed_arguments(function, held), *arguments()):
         call.note(what, given)
         try:
             function(*given)
@@ -105,7 +147,7 @@ def names(request: pytest.FixtureRequest) -> list[str]:
 
 
 def methods(kind: type) -> list[str]:
-    return [name for name in dir(kind) if not name.startswith("_") or name in ("__len__", "__getitem__")]
+    return [name for name in dir(kind) if not name.startswith("__") or name in SPECIAL]
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +162,7 @@ def test_no_argument_of_a_method_ends_the_process(found: dict[str, Any], names: 
                 call.note(name, method)
                 what = getattr(found[name], method, None)
                 if callable(what):
-                    attempts(call, f"{name}.{method}", what)
+                    attempts(call, f"{name}.{method}", what, found)
             gc.collect()
 
     assert survives(work) == ""
@@ -159,12 +201,14 @@ def misuse_half_made(call: Call, name: str, kind: type) -> None:
                     continue
 
 
-def test_no_argument_of_a_class_and_no_half_made_object_ends_the_process(names: list[str]) -> None:
+def test_no_argument_of_a_class_and_no_half_made_object_ends_the_process(
+    found: dict[str, Any], names: list[str]
+) -> None:
     """With wrong arguments; and made, but not set up."""
 
     def work(call: Call) -> None:
         for name in names:
-            attempts(call, name, kinds()[name])
+            attempts(call, name, kinds()[name], found)
             misuse_half_made(call, name, kinds()[name])
 
     assert survives(work) == ""
@@ -289,13 +333,13 @@ def test_settings_have_a_range(
         assert getattr(one, attribute) == value
 
 
-def test_no_argument_of_a_function_ends_the_process() -> None:
+def test_no_argument_of_a_function_ends_the_process(found: dict[str, Any]) -> None:
     called = list(functions())
     assert len(called) > 30
 
     def work(call: Call) -> None:
         for one in called:
-            attempts(call, one.__name__, one)
+            attempts(call, one.__name__, one, found)
 
     assert survives(work) == ""
 
@@ -305,7 +349,7 @@ def test_functions_of_a_state(found: dict[str, Any]) -> None:
 
     def work(call: Call) -> None:
         for one, first in product(functions(), (found["ClusterState"], found["NodeTable"])):
-            attempts(call, f"{one.__name__} of {type(first).__name__}", partial(one, first))
+            attempts(call, f"{one.__name__} of {type(first).__name__}", partial(one, first), {})
 
     assert survives(work) == ""
 

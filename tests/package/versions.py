@@ -12,6 +12,7 @@ import sys
 import tempfile
 import tomllib
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 from packaging.requirements import Requirement
@@ -29,14 +30,15 @@ UV = [sys.executable, "-m", "uv", "--quiet", "pip"]
 def requirements() -> Iterator[str]:
     """What users install, as pyproject.toml has it, and the tools of the tests with their versions."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    yield from project["dependencies"]
-    for extra, packages in project["optional-dependencies"].items():
-        if extra not in FOR_DEVELOPERS | {"ray"}:
-            yield from (one for one in packages if not one.startswith("moorage["))
+    extras = project["optional-dependencies"]
+    of_users = [packages for extra, packages in extras.items() if extra not in FOR_DEVELOPERS | {"ray"}]
+    installed = [one for one in chain(project["dependencies"], *of_users) if not one.startswith("moorage[")]
+    yield from installed
+    names = {Requirement(one).name for one in installed}
     pinned = {canonicalize_name(pin.partition("==")[0]): pin for pin in pins()}
-    for one in project["optional-dependencies"]["test"]:
-        if not one.startswith("moorage["):
-            yield pinned[canonicalize_name(Requirement(one).name)]
+    for tool in (Requirement(one).name for one in extras["test"]):
+        if tool != "moorage" and tool not in names:  # a pin would decide what an extra is tried with
+            yield pinned[canonicalize_name(tool)]
 
 
 def main(which: str) -> int:

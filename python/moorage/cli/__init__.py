@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib.util import find_spec
 
@@ -23,12 +24,30 @@ def main(arguments: list[str] | None = None, as_plugin: bool = False) -> int:
     int
         Exit code: 0 done; 1 ``check`` and ``explain`` answer no; 2 bad input; 130 interrupted.
     """
+    if arguments is None and sys.stdout is sys.__stdout__:
+        keep_stdout()
     if find_spec("click") is None:
         print(f"error: {missing('click', 'cli')}", file=sys.stderr)
         return 2
     from moorage.cli.app import run
 
     return run(arguments, as_plugin)
+
+
+def keep_stdout() -> None:
+    """Keep the standard output for the answer: what libraries write on its descriptor goes to stderr.
+
+    For the program of a process, before it imports libraries: all of the process shares the descriptor.
+    """
+    try:
+        answer = os.dup(1)
+        os.dup2(2, 1)
+    except OSError:  # one of them is closed
+        return
+    stdout = sys.stdout
+    sys.stdout = sys.__stdout__ = open(  # type: ignore[misc]  # noqa: SIM115  it stays open
+        answer, "w", encoding=stdout.encoding, errors=stdout.errors, closefd=False
+    )
 
 
 def plugin() -> int:

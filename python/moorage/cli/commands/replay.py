@@ -86,7 +86,7 @@ def _measure(text: str) -> Any:
     return documents[0]
 
 
-class Format(click.ParamType[str]):
+class Format(click.types.StringParamType):
     """A name of a format, of which ``--help`` lists all. The reader refuses others."""
 
     name = "format"

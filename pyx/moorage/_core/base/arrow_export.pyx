@@ -194,6 +194,14 @@ cdef void _drop_stream(object capsule) noexcept:
     free(stream)
 
 
+cdef int _check_columns(tuple columns) except -1:
+    """Check that all are columns, None included; loops over a type let it pass."""
+    for column in columns:
+        if type(column) is not ArrowColumn:
+            raise TypeError(f"{column!r} is no column")
+    return 0
+
+
 def schema_capsule(tuple columns not None):
     """Return the schema of a table, as a capsule ``arrow_schema``.
 
@@ -205,7 +213,9 @@ def schema_capsule(tuple columns not None):
     -------
     capsule
     """
-    cdef ArrowSchema* schema = <ArrowSchema*>_room(1, sizeof(ArrowSchema))
+    cdef ArrowSchema* schema
+    _check_columns(columns)
+    schema = <ArrowSchema*>_room(1, sizeof(ArrowSchema))
     capsule = PyCapsule_New(schema, SCHEMA, _drop_schema)
     _fill_schema(schema, columns)
     return capsule
@@ -223,7 +233,9 @@ def array_capsule(tuple columns not None):
     -------
     capsule
     """
-    cdef ArrowArray* array = <ArrowArray*>_room(1, sizeof(ArrowArray))
+    cdef ArrowArray* array
+    _check_columns(columns)
+    array = <ArrowArray*>_room(1, sizeof(ArrowArray))
     capsule = PyCapsule_New(array, ARRAY, _drop_array)
     _fill_array(array, columns)
     return capsule
@@ -285,7 +297,9 @@ def stream_capsule(tuple columns not None):
     capsule
     """
     cdef _Batches batches = _Batches()
-    cdef ArrowArrayStream* stream = <ArrowArrayStream*>_room(1, sizeof(ArrowArrayStream))
+    cdef ArrowArrayStream* stream
+    _check_columns(columns)
+    stream = <ArrowArrayStream*>_room(1, sizeof(ArrowArrayStream))
     batches.columns, batches.is_read = columns, False
     stream.get_schema, stream.get_next = _stream_schema, _stream_next
     stream.get_last_error, stream.release = _stream_error, _release_stream

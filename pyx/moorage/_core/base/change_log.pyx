@@ -64,7 +64,7 @@ cdef class ChangeLog:
         """Append the entries after the sequence number `mark` again, because their changes were undone."""
         cdef int64_t at, head = self.head, mask = self.capacity - 1
         cdef int32_t id, most = -1
-        if self.lost(mark) or 2 * (head - mark) > self.capacity:
+        if mark < 0 or self.lost(mark) or 2 * (head - mark) > self.capacity:
             self.lose()
             return 0
         for at in range(mark, head):
@@ -98,7 +98,7 @@ cdef class ChangeLog:
         """
         cdef int64_t at, mask = self.capacity - 1
         cdef dict rows = {}
-        if self.lost(cursor):
+        if cursor < 0 or self.lost(cursor):
             return None
         for at in range(cursor, self.head):
             if least <= self.kind[at & mask] <= most:

@@ -666,6 +666,8 @@ def of_dependents(notices):
     cdef list selected = []
     for notice in notices:
         number += 1
+        if notice is None:
+            raise TypeError("a notice is None")
         if notice._new is None:
             is_selected = _may_leave_dependents(notice._old)
         else:

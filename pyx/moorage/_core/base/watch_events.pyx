@@ -311,6 +311,8 @@ cdef class ObjectMap:
         """
         cdef WatchEvent event
         for event in reversed(events):
+            if event is None:
+                raise TypeError("an event is None")
             if event._old is None:
                 self.held.pop(event.name(), None)
             else:

@@ -487,18 +487,20 @@ cdef int32_t _class_of(ClusterState state, object cached, object pod) except -1:
     return state.classes.intern(pod)
 
 
-def _assume(ClusterState state, pod, str node_name, int32_t pod_class, double deadline):
+def _assume(ClusterState state not None, pod, str node_name, int32_t pod_class, double deadline):
     """Enter a pod as assumed."""
     state._place(pod, pod_class, state.table.row_for(state.symbols.intern(node_name)), ASSUMED)
     _set_deadline(state, state.ledger.find(UID.of(METADATA.of(pod))), deadline)
 
 
-def _finish(ClusterState state, int32_t number, double deadline):
+def _finish(ClusterState state not None, int32_t number, double deadline):
     """Set a pod's deadline, as an operation of `ClusterState.atomically`."""
+    if not 0 <= number < state.ledger.sums().used:
+        raise IndexError(f"there is no pod {number}")
     _set_deadline(state, number, deadline)
 
 
-def _swap(ClusterState state, int32_t number, int32_t other, new, int32_t pod_class):
+def _swap(ClusterState state not None, int32_t number, int32_t other, new, int32_t pod_class):
     """Remove the old pod, and replace the cached pod of the new UID, if any, by the new pod."""
     if number >= 0:
         state._take_away(number)
@@ -512,7 +514,7 @@ cdef object _leave(ClusterState state, int32_t number):
     return pod
 
 
-def _expire(ClusterState state, double now):
+def _expire(ClusterState state not None, double now):
     """Remove the assumed pods whose deadline has passed; return them."""
     cdef list numbers = state.ledger.expired(now), pods = []
     cdef bint has_ports = False
@@ -527,7 +529,7 @@ def _expire(ClusterState state, double now):
     return pods
 
 
-def _take_all_away(ClusterState state, list numbers):
+def _take_all_away(ClusterState state not None, list numbers):
     """Remove pods by their numbers."""
     cdef int32_t number
     for number in numbers:

@@ -29,10 +29,11 @@ def describe(ClusterState state not None, str name not None, allocatable, bint h
     state.atomically(_describe, state, name, allocatable, held)
 
 
-def _describe(ClusterState state, str name, allocatable, bint held):
+def _describe(ClusterState state not None, str name not None, allocatable, bint held):
     """Set the allocatable resources of a row, as an operation of `ClusterState.atomically`."""
     cdef int32_t row = state.table.row_for(state.symbols.intern(name))
     for ledger, resources in enumerate(allocatable):
+        state.table.check_ledger(ledger)
         state.table.set_allocatable(ledger, row, resources)
     if held:
         state.table.row(0, row).flags |= MR_HELD

@@ -46,9 +46,9 @@ cdef class Placements:
         Raises
         ------
         ValueError
-            `n` is negative.
+            `n` is negative, or no int32.
         """
-        if n < 0:
+        if not 0 <= n <= 0x7FFFFFFF:
             raise ValueError(f"{n} pods")
         _free(self)
         self.array, self.n = None, 0
@@ -292,6 +292,7 @@ cdef class LedgerSink(Sink):
         IndexError
             There are no such pods, or a row is not in the node table.
         """
+        _check_given(batch, out)
         if batch.replicas is not None:
             return _enter_replicas(batch, out, first, end)
         return _enter(batch, out, first, end, ASSUMED)
@@ -313,7 +314,15 @@ cdef class BoundSink(Sink):
         IndexError
             There are no such pods with objects, or a row is not in the node table.
         """
+        _check_given(batch, out)
         return _enter(batch, out, first, end, ADDED)
+
+
+cdef int _check_given(PodBatch batch, Placements out) except -1:
+    """Check that there are pods and rows; a method that C calls too cannot declare it."""
+    if batch is None or out is None:
+        raise TypeError("a batch or its placements are None")
+    return 0
 
 
 cdef int _enter(PodBatch batch, Placements out, int32_t first, int32_t end, PodState pod_state) except -1:

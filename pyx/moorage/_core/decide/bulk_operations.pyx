@@ -224,7 +224,7 @@ cdef bint _prepare(ClusterState state, pods, nodes, PodState pod_state, NewPod[:
     return can_run_out
 
 
-def _place(ClusterState state, pods, nodes, NewPod[::1] new):
+def _place(ClusterState state not None, pods, nodes, NewPod[::1] new not None):
     """Enter checked pods."""
     cdef Py_ssize_t at
     for at, pod in enumerate(pods):
@@ -355,7 +355,7 @@ def add_bound(ClusterState state not None, pods, nodes):
     add_pods(state, reported)
 
 
-def _add(ClusterState state, pods):
+def _add(ClusterState state not None, pods):
     """Add bound pods one by one."""
     for pod in pods:
         state.add_pod(pod)
@@ -502,17 +502,29 @@ cdef inline void _prefetch(ClusterState state, const int32_t[::1] numbers, Py_ss
         prefetch(state.ledger.record(state.ledger.row(state.ledger.row_of(numbers[at + AHEAD])).last))
 
 
-def _forget(ClusterState state, const int32_t[::1] numbers):
+cdef int _check_numbers(ClusterState state, const int32_t[::1] numbers, int32_t least=0) except -1:
+    """Check that numbers are those of pods that the ledger has had, or -1 if that is the least."""
+    cdef Py_ssize_t at
+    cdef int32_t used = state.ledger.sums().used
+    for at in range(numbers.shape[0]):
+        if not least <= numbers[at] < used:
+            raise IndexError(f"there is no pod {numbers[at]}")
+    return 0
+
+
+def _forget(ClusterState state not None, const int32_t[::1] numbers not None):
     """Remove pods by their numbers."""
     cdef Py_ssize_t at
+    _check_numbers(state, numbers)
     for at in range(numbers.shape[0]):
         _prefetch(state, numbers, at)
         state._take_away(numbers[at])
 
 
-def _confirm(ClusterState state, const int32_t[::1] numbers):
+def _confirm(ClusterState state not None, const int32_t[::1] numbers not None):
     """Confirm assumed pods by their numbers."""
     cdef Py_ssize_t at
+    _check_numbers(state, numbers)
     for at in range(numbers.shape[0]):
         _prefetch(state, numbers, at)
         state.ledger.confirm(numbers[at])
@@ -528,9 +540,10 @@ cdef int _finish(ClusterState state, const int32_t[::1] numbers, double deadline
     return _set_deadlines(state, numbers, deadline)
 
 
-def _set_deadlines(ClusterState state, const int32_t[::1] numbers, double deadline):
+def _set_deadlines(ClusterState state not None, const int32_t[::1] numbers not None, double deadline):
     """Set the deadline of the assumed pods among numbers."""
     cdef Py_ssize_t at
+    _check_numbers(state, numbers, -1)
     for at in range(numbers.shape[0]):
         if numbers[at] >= 0 and state.ledger.state_of(numbers[at]) == ASSUMED:
             state.ledger.set_deadline(numbers[at], deadline)

@@ -462,8 +462,9 @@ cdef class ClassStates:
         object or None
             The failure of the last `set_failure`; None if the cluster or the scope has changed since.
         """
+        pod_class, node_name, pinned = target
         self.follow()
-        cdef ClassState class_state = self.find(target)
+        cdef ClassState class_state = self.find((pod_class, node_name, pinned))
         return class_state.failure if class_state and self.is_failed(&class_state.c, head) else None
 
     def set_failure(self, target, failure, int64_t head):

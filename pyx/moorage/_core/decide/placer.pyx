@@ -172,6 +172,8 @@ cdef class Placer:
                          object on_unschedulable) except -1:
         """Place the pods from `first` to `end`, run by run; see `place` for the rest."""
         cdef int32_t at = first, stop
+        if batch is None or out is None or sink is None or not 0 <= first <= end <= min(len(batch), out.n):
+            raise ValueError(f"there are no pods {first} to {end} to place")
         self.decider._save()
         self.state.ledger.make_room(end - first, batch.replicas is not None)
         self.state.ledger.reserve_rows(self.state.table.used)

@@ -76,9 +76,9 @@ cdef class Terms:
             selector = state.workloads.selector_of(self.shape.namespace, self.labels, owner)
             constraints = () if selector is None else plan.default_constraints
         self.c.soft_needs_all = not (defaulted and plan.system_defaulted)
-        self.spread_error = self._read_spread(constraints, selector, True)
-        self.spread_score_error = self._read_spread(constraints, selector, False)
-        self._read_terms(plan, pod_class)
+        self.spread_error = _read_spread(self, constraints, selector, True)
+        self.spread_score_error = _read_spread(self, constraints, selector, False)
+        _read_terms(self, plan, pod_class)
         self.versions = _read_versions(self)
 
     cdef bint is_current(self) except -1:
@@ -96,86 +96,6 @@ cdef class Terms:
         for array in self.memory:
             out += len(array)
         return out
-
-    # ---- topology spread -----------------------------------------------------------------------------------
-
-    def _read_spread(self, constraints, selector, bint hard):
-        """Compile the hard or the soft constraints. Returns the error of a malformed selector, or ""."""
-        cdef mr_constraint* out
-        cdef Py_ssize_t at
-        action = HARD if hard else SOFT
-        if not constraints:
-            return ""
-        wanted = [constraint for constraint in constraints if constraint.when_unsatisfiable == action]
-        try:
-            selectors = [self._selector(constraint, selector) for constraint in wanted]
-        except ValueError as error:
-            return str(error)
-        out = <mr_constraint*>allocate(self.memory, sizeof(mr_constraint), len(wanted))
-        keys = {constraint.topology_key for constraint in wanted} if hard or self.c.soft_needs_all else ()
-        for at, constraint in enumerate(wanted):
-            matched = _constrain(self, &out[at], constraint, selectors[at], tuple(sorted(keys)))
-            if hard:
-                self.predicates.append(_matched_by_selector(self, selectors[at]))
-            elif constraint.topology_key == HOSTNAME:
-                self.of_hosts.append((at, matched))
-        if hard:
-            self.c.hard, self.c.n_hard = out, <int32_t>len(wanted)
-        else:
-            self.c.soft, self.c.n_soft = out, <int32_t>len(wanted)
-        return ""
-
-    def _selector(self, constraint, selector):
-        """The selector of a constraint with its matchLabelKeys. Default constraints have the workload's."""
-        if selector is not None:
-            return selector
-        own = LabelSelectorMatcher(constraint.label_selector)
-        keys = {key: self.labels[key] for key in constraint.match_label_keys if key in self.labels}
-        return with_labels(keys, own) if keys and own.identity is not None else own
-
-    # ---- inter-pod affinity --------------------------------------------------------------------------------
-
-    def _read_terms(self, Plan plan, int32_t pod_class):
-        """Compile the pod's own affinity terms, and those of other classes that match the pod."""
-        cdef list affinity = [], anti = [], existing = [], preferred = []
-        required, required_anti, own, own_anti = self.shape.terms
-        possible = self.state.classes.terms_that_may_match(pod_class)
-        self.possible = len(possible)
-        if not (required or required_anti or own or own_anti or possible):
-            self.predicates.append(NO_PODS)
-            return
-        matcher = _matched_by_terms(self, required) if required else NO_PODS
-        self.predicates.append(matcher)
-        if required:  # a key of many terms takes long to look up
-            matched = self.state.domains.matching(matcher, True)
-            for label in dict.fromkeys([term.topology_key for term in required]):
-                affinity.append((_in_domains(self, matched, label), 0))
-        for term in required_anti:
-            matcher = _matched_by_terms(self, (term,))
-            self.predicates.append(matcher)
-            anti.append((_of_pods(self, matcher, term.topology_key), 0))
-        requirements = self._namespaced(required)
-        self.c.self_affine = bool(requirements) and _matches_all(self.state.classes, requirements, pod_class)
-        ignore = plan.ignore_preferred and not own and not own_anti
-        for term in () if ignore else own + own_anti:
-            sign = 1 if term.kind == TermKind.PREFERRED_AFFINITY else -1
-            counter = _of_pods(self, _matched_by_terms(self, (term,)), term.topology_key)
-            preferred.append((counter, sign * term.weight))
-        namespace_labels = self.state.namespaces.labels_of(self.shape.namespace)
-        for number in possible:
-            term = self.state.classes.terms[number]
-            weight = _weight(term, plan.hard_pod_affinity_weight)
-            applies = term.kind == TermKind.ANTI_AFFINITY or (weight and not ignore)
-            if applies and term.matches(self.shape.namespace, namespace_labels, self.labels):
-                is_anti = term.kind == TermKind.ANTI_AFFINITY
-                counter = _of_pods(self, _having_term(self, number), term.topology_key)
-                (existing if is_anti else preferred).append((counter, weight))
-                if is_anti:
-                    self.predicates.append(_having_term(self, number))
-        self.c.affinity, self.c.n_affinity = _pod_terms(self, affinity), <int32_t>len(affinity)
-        self.c.anti, self.c.n_anti = _pod_terms(self, anti), <int32_t>len(anti)
-        self.c.existing, self.c.n_existing = _pod_terms(self, existing), <int32_t>len(existing)
-        self.c.preferred, self.c.n_preferred = _pod_terms(self, preferred), <int32_t>len(preferred)
 
     def namespaces_of(self, term not None):
         """The namespaces of one of the pod's own terms, as they are selected now; None: all namespaces.
@@ -197,10 +117,6 @@ cdef class Terms:
         if selector.is_empty or (self.state.classes.gates.namespaces_by_value and selector.matches({})):
             return None
         return term.namespaces | self.state.namespaces.selected(selector)
-
-    def _namespaced(self, tuple terms):
-        """The namespaces and the selector of each of the pod's own terms."""
-        return tuple([(self.namespaces_of(term), term.selector) for term in terms])
 
     # ---- reading -------------------------------------------------------------------------------------------
 
@@ -396,6 +312,90 @@ cdef class DomainCounts:
         return bool(self.counter.matched.matches(self.state.classes.intern(pod)))
 
 
+cdef tuple _namespaced(Terms terms, tuple own):
+    """The namespaces and the selector of each of the pod's own terms."""
+    return tuple([(terms.namespaces_of(term), term.selector) for term in own])
+
+
+cdef object _selector(Terms terms, constraint, selector):
+    """The selector of a constraint with its matchLabelKeys. Default constraints have the workload's."""
+    if selector is not None:
+        return selector
+    own = LabelSelectorMatcher(constraint.label_selector)
+    keys = {key: terms.labels[key] for key in constraint.match_label_keys if key in terms.labels}
+    return with_labels(keys, own) if keys and own.identity is not None else own
+
+
+cdef str _read_spread(Terms terms, constraints, selector, bint hard):
+    """Compile the hard or the soft constraints. Returns the error of a malformed selector, or ""."""
+    cdef mr_constraint* out
+    cdef Py_ssize_t at
+    action = HARD if hard else SOFT
+    if not constraints:
+        return ""
+    wanted = [constraint for constraint in constraints if constraint.when_unsatisfiable == action]
+    try:
+        selectors = [_selector(terms, constraint, selector) for constraint in wanted]
+    except ValueError as error:
+        return str(error)
+    out = <mr_constraint*>allocate(terms.memory, sizeof(mr_constraint), len(wanted))
+    keys = {constraint.topology_key for constraint in wanted} if hard or terms.c.soft_needs_all else ()
+    for at, constraint in enumerate(wanted):
+        matched = _constrain(terms, &out[at], constraint, selectors[at], tuple(sorted(keys)))
+        if hard:
+            terms.predicates.append(_matched_by_selector(terms, selectors[at]))
+        elif constraint.topology_key == HOSTNAME:
+            terms.of_hosts.append((at, matched))
+    if hard:
+        terms.c.hard, terms.c.n_hard = out, <int32_t>len(wanted)
+    else:
+        terms.c.soft, terms.c.n_soft = out, <int32_t>len(wanted)
+    return ""
+
+
+cdef int _read_terms(Terms terms, Plan plan, int32_t pod_class) except -1:
+    """Compile the pod's own affinity terms, and those of other classes that match the pod."""
+    cdef list affinity = [], anti = [], existing = [], preferred = []
+    required, required_anti, own, own_anti = terms.shape.terms
+    possible = terms.state.classes.terms_that_may_match(pod_class)
+    terms.possible = len(possible)
+    if not (required or required_anti or own or own_anti or possible):
+        terms.predicates.append(NO_PODS)
+        return 0
+    matcher = _matched_by_terms(terms, required) if required else NO_PODS
+    terms.predicates.append(matcher)
+    if required:  # a key of many terms takes long to look up
+        matched = terms.state.domains.matching(matcher, True)
+        for label in dict.fromkeys([term.topology_key for term in required]):
+            affinity.append((_in_domains(terms, matched, label), 0))
+    for term in required_anti:
+        matcher = _matched_by_terms(terms, (term,))
+        terms.predicates.append(matcher)
+        anti.append((_of_pods(terms, matcher, term.topology_key), 0))
+    requirements = _namespaced(terms, required)
+    terms.c.self_affine = bool(requirements) and _matches_all(terms.state.classes, requirements, pod_class)
+    ignore = plan.ignore_preferred and not own and not own_anti
+    for term in () if ignore else own + own_anti:
+        sign = 1 if term.kind == TermKind.PREFERRED_AFFINITY else -1
+        counter = _of_pods(terms, _matched_by_terms(terms, (term,)), term.topology_key)
+        preferred.append((counter, sign * term.weight))
+    namespace_labels = terms.state.namespaces.labels_of(terms.shape.namespace)
+    for number in possible:
+        term = terms.state.classes.terms[number]
+        weight = _weight(term, plan.hard_pod_affinity_weight)
+        applies = term.kind == TermKind.ANTI_AFFINITY or (weight and not ignore)
+        if applies and term.matches(terms.shape.namespace, namespace_labels, terms.labels):
+            is_anti = term.kind == TermKind.ANTI_AFFINITY
+            counter = _of_pods(terms, _having_term(terms, number), term.topology_key)
+            (existing if is_anti else preferred).append((counter, weight))
+            if is_anti:
+                terms.predicates.append(_having_term(terms, number))
+    terms.c.affinity, terms.c.n_affinity = _pod_terms(terms, affinity), <int32_t>len(affinity)
+    terms.c.anti, terms.c.n_anti = _pod_terms(terms, anti), <int32_t>len(anti)
+    terms.c.existing, terms.c.n_existing = _pod_terms(terms, existing), <int32_t>len(existing)
+    terms.c.preferred, terms.c.n_preferred = _pod_terms(terms, preferred), <int32_t>len(preferred)
+
+
 cdef DomainCounts _counts_at(Terms terms, const mr_counter* counter):
     """The counts that a kernel reads through a pointer."""
     cdef Counter each
@@ -482,7 +482,7 @@ cdef tuple _matcher(Terms terms, str kind, tuple requirements):
 
 cdef tuple _matched_by_terms(Terms terms, tuple all_of):
     """The matcher of classes that match all of some of the pod's own terms."""
-    return _matcher(terms, "terms", terms._namespaced(all_of))
+    return _matcher(terms, "terms", _namespaced(terms, all_of))
 
 
 cdef tuple _having_term(Terms terms, int32_t number):
@@ -508,8 +508,9 @@ def _attributes_of(namespaces, selector):
     )
 
 
-def _matches_all(PodClasses classes, tuple requirements, int32_t pod_class):
+def _matches_all(PodClasses classes not None, tuple requirements, int32_t pod_class):
     """Whether a class matches all of some tuples (namespaces, selector)."""
+    classes.check(pod_class)
     namespace, labels = classes.shape(pod_class).namespace, classes.labels(pod_class)
     for namespaces, selector in requirements:
         if (namespaces is not None and namespace not in namespaces) or not selector.matches(labels):
@@ -517,8 +518,9 @@ def _matches_all(PodClasses classes, tuple requirements, int32_t pod_class):
     return True
 
 
-def _has_term(PodClasses classes, number, int32_t pod_class):
+def _has_term(PodClasses classes not None, number, int32_t pod_class):
     """Whether pods of a class have a term themselves."""
+    classes.check(pod_class)
     return number in classes.shape(pod_class).carried
 
 

@@ -181,7 +181,8 @@ cdef class DeviceView:
             What shares take of its capacity; None if there are no shares.
         """
         cdef int32_t member
-        for member in self.members_of(device):
+        driver, pool, name = device
+        for member in self.members_of((driver, pool, name)):
             self.set_used(member, used)
             self.set_shares(member, shares)
 

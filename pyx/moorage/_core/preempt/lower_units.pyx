@@ -62,7 +62,7 @@ cdef class LowerUnits:
     cdef Buffer units  # mr_pod_entry, in the order of importance
     cdef int32_t[::1] first, numbers  # by unit, and after the last one: where its pods begin in `numbers`
 
-    def __init__(self, ClusterState state not None, int32_t priority, groups):
+    def __cinit__(self, ClusterState state not None, int32_t priority, groups):
         cdef Importance importance = Importance(state.table, state.classes, state.ledger)
         cdef int32_t row, at, n, number, used = 0, alive = <int32_t>len(state.ledger)
         cdef mr_pod_entry* units

@@ -450,11 +450,15 @@ cdef class Lane(Waiting):
         return 0
 
     cdef int leave(self, QueuedPodInfo entry) except -1:
-        cdef Py_ssize_t at
-        self.size -= 1
+        cdef Py_ssize_t at = entry.slot - self.gone
         if entry.slot < 0:
-            return self.out_of_order.leave(entry)
-        self.pods[entry.slot - self.gone] = None
+            self.out_of_order.leave(entry)
+            self.size -= 1
+            return 0
+        if not 0 <= at < len(self.pods) or self.pods[at] is not entry:
+            raise KeyError(entry.uid)
+        self.size -= 1
+        self.pods[at] = None
         self.removed += 1
         if 2 * self.removed > len(self.pods) - self.begin + SPARE:
             self.pods = [info for info in self.pods[self.begin :] if info is not None]

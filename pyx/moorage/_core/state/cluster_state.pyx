@@ -14,7 +14,7 @@ from moorage._core.base cimport (
     DELETION_TIMESTAMP, LOG_ORDER, LOG_ROW, METADATA, NAME, NODE_NAME, SPEC, STATUS, UID, Field,
 )
 from moorage._core.csrc cimport MR_HELD, MR_PRESENT
-from moorage._core.state.ledger cimport ADDED, ASSUMED
+from moorage._core.state.ledger cimport ADDED, ASSUMED, FREE
 from moorage._core.state.zone_tree cimport zone_key
 from moorage._core.state.pod_class cimport Shape
 from moorage._core.state.pod_spec import bound
@@ -168,19 +168,14 @@ cdef class ClusterState:
         ValueError
             If no open transaction has this mark.
         """
+        cdef int64_t used, head, epoch
         used, head, epoch = mark
+        if not 0 <= head <= self.log.head:
+            raise ValueError(f"the change log has no entry {head}")
         try:
             self.journal.rollback(used)
         finally:
-            self._follow_rollback(head, epoch)
-
-    def _follow_rollback(self, int64_t head, int64_t epoch):
-        """Log the undone changes again, and advance the cursors of consumers that the rollback restored."""
-        self.images.epoch += self.images.epoch != epoch
-        self.log.repeat(head)
-        if self.domains.cursor == head:  # the counters are as they were at `head`
-            self.domains.cursor = self.log.head
-        self.view.follow_rollback(head)
+            _follow_rollback(self, head, epoch)
 
     def atomically(self, operation, *arguments):
         """Run an operation in a transaction that is rolled back if the operation raises.
@@ -330,7 +325,9 @@ cdef class ClusterState:
 
     cpdef int _take_away(self, int32_t number) except -1:
         """Remove a pod from the ledger, the node table and the counters of domains."""
-        cdef int32_t row = self.ledger.row_of(number)
+        cdef int32_t row
+        _check_number(self, number)
+        row = self.ledger.row_of(number)
         self._take_off(number, row, self.classes.shape(self.ledger.class_of(number)).ports)
         return self._settle(row)
 
@@ -350,6 +347,7 @@ cdef class ClusterState:
     cpdef int _replace(self, int32_t number, object pod, int32_t pod_class, PodState state) except -1:
         """Remove the pod with a number (-1: none), then add a pod on the node that it names."""
         cdef int32_t row
+        self.classes.check(pod_class)
         if number >= 0:
             self._take_away(number)
         row = self.table.row_for(self.symbols.intern(NODE_NAME.of(SPEC.of(pod))))
@@ -386,8 +384,12 @@ cdef class ClusterState:
         """Give rows their sets of host ports, then remove pods that have no others."""
         cdef int32_t number, row, set_id, before = -1
         for row, set_id in left.items():
+            self.table.check_row(row)
+            if not 0 <= set_id < <int32_t>len(self.table.port_sets.sets):
+                raise IndexError(f"there is no set of ports {set_id}")
             self.table.put_ports(row, set_id)
         for number in numbers:
+            _check_number(self, number)
             row = self.ledger.row_of(number)
             if row != before and before >= 0:  # pods that leave a row one after the other are one change
                 self._settle(before)
@@ -773,6 +775,22 @@ cdef class ClusterState:
     def binding_pods(self):
         """Return the assumed pods whose binding has not finished, sorted by UID."""
         return [self.ledger.object_of(number) for number in self.ledger.binding()]
+
+
+cdef int _follow_rollback(ClusterState state, int64_t head, int64_t epoch) except -1:
+    """Log the undone changes again, and advance the cursors of consumers that the rollback restored."""
+    state.images.epoch += state.images.epoch != epoch
+    state.log.repeat(head)
+    if state.domains.cursor == head:  # the counters are as they were at `head`
+        state.domains.cursor = state.log.head
+    state.view.follow_rollback(head)
+
+
+cdef int _check_number(ClusterState state, int32_t number) except -1:
+    """Check that a number is that of a pod."""
+    if not 0 <= number < state.ledger.sums().used or state.ledger.state_of(number) == FREE:
+        raise IndexError(f"there is no pod {number}")
+    return 0
 
 
 cdef bint _can_run_out(ClusterState state, int32_t number, object pod, int32_t pod_class) except -1:

@@ -122,6 +122,8 @@ cdef class Domains:
 
     def _restore(self, int64_t cursor):
         """Undo the advance of the cursor."""
+        if not 0 <= cursor <= self.cursor:
+            raise ValueError(f"the cursor was never at {cursor}")
         self.cursor = cursor
 
     cdef int point(self) except -1:
@@ -309,19 +311,19 @@ cdef class Domains:
     # A rollback drops what was created in the transaction, since it can depend on undone changes. What has
     # been dropped already, or was never entered as memory ran out, is not there.
 
-    def _drop_topology(self, TopologyKey topology):
+    def _drop_topology(self, TopologyKey topology not None):
         """Drop a topology key."""
         if self.topologies.get(topology.label) is topology:
             del self.topologies[topology.label]
             self._put_away(topology.domain)
 
-    def _drop_eligibility(self, key, Eligibility eligibility):
+    def _drop_eligibility(self, key, Eligibility eligibility not None):
         """Drop a set of eligible nodes."""
         if self.eligibilities.get(key) is eligibility:
             del self.eligibilities[key]
             self._put_away(eligibility.counts)
 
-    def _drop_counter(self, key, Counter counter):
+    def _drop_counter(self, key, Counter counter not None):
         """Drop a counter."""
         if self.counters.get(key) is counter:
             del self.counters[key]
@@ -331,7 +333,7 @@ cdef class Domains:
                 counter.matched.counters.remove(counter)
             self._put_away(counter.pods, counter.nodes)
 
-    def _drop_matched(self, Matched matched):
+    def _drop_matched(self, Matched matched not None):
         """Drop the counts of matching pods per row."""
         if self.matched.get(matched.key) is not matched:
             return

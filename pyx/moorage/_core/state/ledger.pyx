@@ -204,6 +204,8 @@ cdef class Ledger:
 
     def _filled(self, int32_t row):
         """Call `_fill_shared` from the journal."""
+        if not 0 <= row < self.rows.capacity:
+            raise IndexError(f"there is no row {row}")
         self._fill_shared(row)
 
     cdef int _fill(self, int32_t row) except -1:
@@ -347,11 +349,13 @@ cdef class Ledger:
 
     def _strike(self, int32_t number, str uid):
         """Undo the entry of a pod in `objects` and `index`, which can have failed half-way."""
+        _check_number(self, number)
         self.objects[number] = None
         self.index.remove(uid)
 
     def _put_back(self, int32_t number, str uid, pod):
         """Restore the entry of a pod in `objects` and `index`."""
+        _check_number(self, number)
         self.objects[number] = pod
         self.index.put(uid, number)
 
@@ -514,6 +518,13 @@ cdef class Ledger:
             for number in range(self.sums().used)
             if self.record(number).state == ASSUMED and self.record(number).deadline == NEVER
         ])]
+
+
+cdef int _check_number(Ledger ledger, int32_t number) except -1:
+    """Check that a number is one of those that there is room for."""
+    if not 0 <= number < <int32_t>len(ledger.objects):
+        raise IndexError(f"there is no pod {number}")
+    return 0
 
 
 cdef int _reserve(Ledger ledger, Py_ssize_t pods) except -1:

@@ -287,6 +287,8 @@ cdef class NodeTable:
 
     def _drop_rows(self, int32_t row):
         """Undo the addition of a row, which can have failed half-way."""
+        if not 0 <= row <= self.used:
+            raise IndexError(f"there is no row {row} among {self.used}")
         self.used = row
         del self.objects[row:]
 
@@ -473,42 +475,9 @@ cdef class NodeTable:
         """
         cdef Py_ssize_t rows = (<Buffer>self.name).capacity
         while len(<list>self.others[0]) < len(self.resource_names.names) - 1:
-            self._add_resource_columns(rows)
+            _add_resource_columns(self, rows)
         while len(self.labels) < len(self.label_keys.names) - 1:
-            self._add_label_column(rows)
-
-    def _add_resource_columns(self, Py_ssize_t rows):
-        """Add the columns of the next resource, one per ledger; a rollback removes them till then."""
-        cdef Buffer pointers
-        at, new = len(self.others[0]), []
-        for pointers in self.other_pointers:
-            pointers.reserve(at + 1)
-            new.append(Buffer(self.journal, 2 * sizeof(int64_t), rows))
-        undo = partial(_shorten, self.others, at)
-        self.journal.on_undo(undo)
-        self.holders.reserve(at + 1)
-        try:
-            for pointers, columns, column in zip(self.other_pointers, self.others, new, strict=True):
-                columns.append(column)
-                _reserve_columns(pointers, columns, rows)
-        except BaseException:
-            undo()
-            raise
-
-    def _add_label_column(self, Py_ssize_t rows):
-        """Add the next label column, filled from the nodes; a rollback removes it until the next sync."""
-        cdef int32_t row, at = <int32_t>len(self.labels)
-        cdef Buffer column = Buffer(Journal(), sizeof(int32_t), rows)
-        key = self.label_keys.names[at + 1]
-        for row in range(self.used):
-            node = self.objects[row]
-            if node is not None and key in node.metadata.labels:
-                column.int32()[row] = self.symbols.intern(node.metadata.labels[key])
-        self.label_pointers.reserve(at + 1)
-        self.journal.adopt(column)
-        self.journal.on_undo(partial(_shorten, (self.labels,), at))
-        self.labels.append(column)
-        _reserve_columns(self.label_pointers, self.labels, rows)
+            _add_label_column(self, rows)
 
     cdef int _set_label(self, int32_t at, int32_t row, object value) except -1:
         """Set the value of a row in a label column; None if the node does not have the label."""
@@ -783,6 +752,41 @@ cdef class NodeTable:
         """Return the sequence number in the change log of the last change of a row."""
         self.check_row(row)
         return self.generation_column()[row]
+
+
+cdef int _add_resource_columns(NodeTable table, Py_ssize_t rows) except -1:
+    """Add the columns of the next resource, one per ledger; a rollback removes them till then."""
+    cdef Buffer pointers
+    at, new = len(table.others[0]), []
+    for pointers in table.other_pointers:
+        pointers.reserve(at + 1)
+        new.append(Buffer(table.journal, 2 * sizeof(int64_t), rows))
+    undo = partial(_shorten, table.others, at)
+    table.journal.on_undo(undo)
+    table.holders.reserve(at + 1)
+    try:
+        for pointers, columns, column in zip(table.other_pointers, table.others, new, strict=True):
+            columns.append(column)
+            _reserve_columns(pointers, columns, rows)
+    except BaseException:
+        undo()
+        raise
+
+
+cdef int _add_label_column(NodeTable table, Py_ssize_t rows) except -1:
+    """Add the next label column, filled from the nodes; a rollback removes it until the next sync."""
+    cdef int32_t row, at = <int32_t>len(table.labels)
+    cdef Buffer column = Buffer(Journal(), sizeof(int32_t), rows)
+    key = table.label_keys.names[at + 1]
+    for row in range(table.used):
+        node = table.objects[row]
+        if node is not None and key in node.metadata.labels:
+            column.int32()[row] = table.symbols.intern(node.metadata.labels[key])
+    table.label_pointers.reserve(at + 1)
+    table.journal.adopt(column)
+    table.journal.on_undo(partial(_shorten, (table.labels,), at))
+    table.labels.append(column)
+    _reserve_columns(table.label_pointers, table.labels, rows)
 
 
 cdef int _reserve(NodeTable table, Py_ssize_t rows) except -1:

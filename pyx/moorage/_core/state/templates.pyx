@@ -201,7 +201,7 @@ cdef class Templates:
 
     # Each undoes the other, wherever memory ran out in the middle of it.
 
-    def _put_in(self, Replicas replicas):
+    def _put_in(self, Replicas replicas not None):
         """Enter replicas under their id, and in the list of their prefix, sorted by first ordinal."""
         cdef list listed = self.by_prefix.get(replicas.prefix, [])
         cdef Py_ssize_t at = _place(listed, replicas.first)
@@ -211,7 +211,7 @@ cdef class Templates:
         if at == 0 or listed[at - 1] is not replicas:
             self.by_prefix[replicas.prefix] = listed[:at] + [replicas] + listed[at:]
 
-    def _take_out(self, Replicas replicas):
+    def _take_out(self, Replicas replicas not None):
         """Free the id of replicas, and remove them from the list of their prefix."""
         cdef Replicas entry
         cdef list rest = []

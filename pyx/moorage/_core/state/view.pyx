@@ -179,6 +179,9 @@ cdef class View:
     def _restore(self, int64_t cursor, int32_t size, bint order_changed, bint static_changed,
                  Py_ssize_t n_settled):
         """Undo a refresh: restore cursor and size, and invalidate what depends on the undone changes."""
+        if not (0 <= cursor <= self.table.log.head and 0 <= size <= self.order.capacity
+                and 0 <= n_settled <= self.settled.capacity):
+            raise ValueError("the view was never like this")
         self.cursor = cursor
         self.size = size
         self.n_settled = n_settled
@@ -267,6 +270,7 @@ cdef class View:
 
     cpdef int follow_usage(self) except -1:
         """Update the columns, and the pointers to the table, whose memory may have moved."""
+        self.position.reserve(self.table.name.capacity)
         self.table.fill_ledger(0, &self.ledger)
         self.taint_set = self.table.taint_set_column()
         return self.scan_columns()

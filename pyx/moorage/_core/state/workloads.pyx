@@ -156,8 +156,9 @@ cdef class Workloads(Versioned):
                 wanted.update(selector)
         owned = None
         if owner is not None:
-            controller = self.controllers.get((owner[0], owner[1], namespace, owner[2]))
-            if controller is not None and owner[1] == "ReplicationController":
+            api_version, kind, name, _ = owner
+            controller = self.controllers.get((api_version, kind, namespace, name))
+            if controller is not None and kind == "ReplicationController":
                 wanted.update(controller.spec.selector or {})
             elif controller is not None:
                 owned = _matcher(controller.spec.selector)

@@ -228,6 +228,8 @@ cdef class VolumeCounts:
         sign : int
             1 or -1.
         """
+        if not volume:
+            raise ValueError("a volume has a driver")
         column = self.used.get(volume[0])
         if column is None:
             column = self.column_of(volume[0])

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import click
 import pytest
+from tests.house.source import ROOT
 
 from moorage import __version__
 from moorage.cli.app import app
-from tests.house.source import ROOT
 
 SHOP = ["-f", "examples/shop/cluster.yaml"]
 KARPENTER = ["-f", "examples/karpenter/underused.yaml", "--instance-types"]

@@ -21,7 +21,7 @@ from bench import plugin_pods as pods
 from bench.batch import Batch
 from bench.cluster import filled_scheduler, placer_of, plain_pods
 from bench.decide.test_scan import of_new_class
-from bench.schedulers import table
+from bench.table import markdown
 
 from moorage import Scheduler
 from moorage._core.decide.placer import Placer
@@ -138,14 +138,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--busy", action="store_true")
     asked = parser.parse_args(arguments)
-    print(table([HEADINGS, ["---:"] * len(HEADINGS)]), end="")
+    print(markdown([], HEADINGS), end="")
     schedulers: dict[int, Scheduler] = {}
     with busy(asked.busy):
         for workload in workloads():
             if workload.nodes not in schedulers:
                 schedulers = {workload.nodes: filled_scheduler(workload.nodes)}
             row = measure(workload, schedulers[workload.nodes], asked.rounds)
-            print(table([row]), end="", flush=True)
+            print(f"| {' | '.join(row)} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.schedulers import table
+from bench.table import markdown
 
 SUITE = "test/integration/scheduler_perf"
 BENCHMARK = "BenchmarkPerfScheduling"
@@ -71,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             run_upstream(asked.checkout, asked.folder, asked.case, asked.labels, Path(directory))
         theirs = throughput_of(asked.items or Path(directory))
     ours = run_moorage(asked.checkout / SUITE / asked.folder / "performance-config.yaml", asked.case)
-    print(table([HEADINGS, ["---", *["---:"] * 4], *rows(theirs, ours)]), end="")
+    print(markdown(rows(theirs, ours), HEADINGS), end="")
 
 
 if __name__ == "__main__":

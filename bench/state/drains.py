@@ -11,7 +11,7 @@ import argparse
 import time
 from collections.abc import Callable
 
-from bench.schedulers import table
+from bench.table import markdown
 
 import moorage as mo
 from moorage.objects import Object, build_cluster, decode_object
@@ -75,7 +75,7 @@ def main() -> None:
         ["fork, 50,000 pods bound", f"{bound * 1e3:.2f}"],
         ["fork, 50,000 pods pending", f"{pending * 1e3:.2f}"],
     ]
-    print(table([["what", "ms of CPU"], ["---", "---:"], *lines]), end="")
+    print(markdown(lines, ("what", "ms of CPU")), end="")
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from threading import Thread
 from unittest.mock import Mock
 
-import numpy as np
 import pytest
 from msgspec.structs import replace
 from tests.core.make import node
@@ -14,8 +13,6 @@ from tests.locks import check_locked, guard, is_held
 from tests.multi.binder_cache.binder_kit import cnr, group, nm_node, pdb, pod, reservation
 
 from moorage._core.base.selectors import parse_selector
-from moorage._core.decide.batch_rows import Placements
-from moorage._core.decide.pod_batch import PodBatch
 from moorage.cache import NodeTree, SchedulerCache, Snapshot
 from moorage.multi.binder_cache import BinderCache, CacheHandler, CachePodInfo, SchedulingStatus
 from moorage.objects import Pod
@@ -104,7 +101,6 @@ def test_an_update_of_a_snapshot_waits_for_the_lock() -> None:
     assert snapshot.num_nodes == 1
 
 
-ROWS = np.zeros(0, dtype=np.uint64)
 UNIT = "SinglePodUnit/default/p"
 
 
@@ -131,7 +127,6 @@ def of_what_belongs_to_pods(one: BinderCache, q: Pod, p: Pod) -> dict[str, Calla
 def test_a_binder_cache(gate: bool) -> None:
     one = BinderCache(CacheHandler(resource_reservation=gate))
     p, q = pod("p", "n"), pod("q", "n")
-    none = Placements(one.state, 0, PodBatch(one.state, []))
 
     def transaction() -> None:
         with one.transaction():
@@ -151,7 +146,6 @@ def test_a_binder_cache(gate: bool) -> None:
         "update_cnr": lambda: one.update_cnr(None, cnr("n", cpu="2")),
         "delete_cnr": lambda: one.delete_cnr(cnr("n")),
         "assume_pod": lambda: one.assume_pod(CachePodInfo(p)),
-        "finish_bindings": lambda: one.finish_bindings([p]),
         "is_assumed_pod": lambda: one.is_assumed_pod(p),
         "get_pod": lambda: one.get_pod(p),
         "finish_binding": lambda: one.finish_binding(p),
@@ -171,11 +165,8 @@ def test_a_binder_cache(gate: bool) -> None:
         "relist": lambda: one.relist([node("n")], [q]),
         "delete_node": lambda: one.delete_node(node("n")),
     }
-    if not gate:  # with reservations pods are assumed one by one
-        calls["admit"] = lambda: one.admit(Mock(admit=Mock(return_value=0)), none, ROWS, 0, 0)
     nothing = {f"{verb}_{what}" for verb in ("add", "update", "delete") for what in ("owner", "movement")}
     of_reservations = {f"{verb}_reservation" for verb in ("add", "update", "delete")}
-    nothing |= {"admit"} if gate else set()
     fixed = {"run", "stores", "find_store", "node_tree", "update_snapshot", "get_available_placeholder_pod"}
     fixed.add("check_whole")  # called with the lock
     stores = ["pods", "units", "markers", "nodes", "pdbs", "transactions"]

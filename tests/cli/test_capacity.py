@@ -15,7 +15,6 @@ from tests.house.source import ROOT
 DUMP = ["-f", "tests/data/troubleshoot_bundle.json"]
 POD = "tests/data/web_pod.yaml"
 COMMAND = ["capacity", *DUMP, "--pod", POD]
-COMPATIBLE = [*COMMAND, "--compatible", "cluster-capacity"]
 MESSAGE = (
     "0/2 nodes are available: 2 Insufficient cpu. no new claims to deallocate, preemption: 0/2 nodes are "
     "available: 2 No preemption victims found for incoming pod."
@@ -291,73 +290,6 @@ def test_what_is_no_template(
     assert message in capsys.readouterr().err
 
 
-# ---- as cluster-capacity -----------------------------------------------------------------------------------
-
-
-def test_plain_compatible_output_is_the_number_alone(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(COMPATIBLE) == 0
-    out, err = capsys.readouterr()
-    assert (out, err.startswith("Cluster capacity version")) == ("59\n", True)
-
-
-def test_verbose_compatible_output_is_that_of_cluster_capacity(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*COMPATIBLE, "--verbose"]) == 0
-    assert capsys.readouterr().out == (
-        "small-pod pod requirements:\n\t- CPU: 150m\n\t- Memory: 100Mi\n"
-        "\t- NodeSelector: kubernetes.io/os=linux\n\n"
-        "The cluster can schedule 59 instance(s) of the pod small-pod.\n\n"
-        f"Termination reason: Unschedulable: {MESSAGE}\n\n"
-        "Pod distribution among nodes:\nsmall-pod\n"
-        "\t- biggernode-3i745: 53 instance(s)\n\t- smallnode-3i74t: 6 instance(s)\n"
-    )
-
-
-def test_compatible_limit_and_scalars(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    file = tmp_path / "gpu.yaml"
-    gpu = "        nvidia.com/gpu: 1\n"
-    file.write_text(f"{Path(POD).read_text()}{gpu}        ephemeral-storage: 1Ki\n      limits:\n{gpu}")
-    command = ["capacity", *DUMP, "--podspec", str(file), "--compatible", "cluster-capacity", "--verbose"]
-    out = lines(capsys, *command)
-    assert out[3] == "\t- ScalarResources: map[ephemeral-storage:1024 nvidia.com/gpu:1]"
-    assert "The cluster can schedule 0 instance(s) of the pod small-pod." in out
-    assert "Pod distribution among nodes:" not in out
-    out = lines(capsys, *COMPATIBLE, "--verbose", "--max-limit", "2")
-    assert "Termination reason: LimitReached: Maximum number of pods simulated: 2" in out
-
-
-def test_compatible_json_is_the_review_of_cluster_capacity(capsys: pytest.CaptureFixture[str]) -> None:
-    (text,) = lines(capsys, *COMPATIBLE, "-o", "json")
-    review = json.loads(text)
-    assert list(review) == ["kind", "spec", "status"]
-    assert review["spec"]["templates"][0]["metadata"]["name"] == "small-pod"
-    assert review["spec"]["podRequirements"] == [
-        {
-            "podName": "small-pod",
-            "resources": {
-                "primaryResources": {"cpu": "150m", "memory": "100Mi", "nvdia.com/gpu": "0"},
-                "scalarResources": None,
-            },
-            "nodeSelectors": {"kubernetes.io/os": "linux"},
-        }
-    ]
-    assert review["status"] == {
-        "creationTimestamp": "0001-01-01T00:00:00Z",
-        "replicas": 59,
-        "failReason": {"failType": "Unschedulable", "failMessage": MESSAGE},
-        "pods": [
-            {
-                "podName": "small-pod",
-                "replicasOnNodes": [
-                    {"nodeName": "biggernode-3i745", "replicas": 53},
-                    {"nodeName": "smallnode-3i74t", "replicas": 6},
-                ],
-                "failSummary": None,
-            }
-        ],
-    }
-    assert yaml.safe_load("\n".join(lines(capsys, *COMPATIBLE, "-o", "yaml")))["spec"] == review["spec"]
-
-
 def test_a_workload_of_the_cluster_is_a_template(capsys: pytest.CaptureFixture[str]) -> None:
     examples = ["capacity", "-f", "examples"]
     for option, name in (("--pod", "deploy/default/nginx-deploy"), ("--like", "deploy/nginx-deploy")):
@@ -408,10 +340,6 @@ def test_each_document_of_a_file_is_a_template(capsys: pytest.CaptureFixture[str
         (["--pod", "docs/nowhere.yaml"], "docs/nowhere.yaml: no such file"),
         (["--pod", POD, "--exclude-nodes", "x"], '--exclude-nodes: there is no Node "x"'),
         (["--pod", POD, "--max-limit", "-1"], "must be a whole number of at least 0, not '-1'"),
-        (
-            ["--pod", POD, "--compatible", "cluster-capacity", "-o", "csv"],
-            "cluster-capacity has no -o csv: leave out --compatible",
-        ),
     ],
 )
 def test_bad_input_is_one_line_on_stderr(
@@ -483,10 +411,6 @@ def test_gangs_are_counted_whole(capsys: pytest.CaptureFixture[str]) -> None:
         (["--gang", "0"], "Invalid value for '--gang': must be a whole number of at least 1, not '0'."),
         (["--gang", "x"], "Invalid value for '--gang': must be a whole number of at least 1, not 'x'."),
         (["--gang", "2", "--pod", f"{POD}=2"], "--gang: it says how many pods a gang has: leave out =N"),
-        (
-            ["--gang", "2", "--compatible", "cluster-capacity"],
-            "cluster-capacity has no gangs: leave out --gang",
-        ),
     ],
 )
 def test_wrong_gangs_are_refused(capsys: pytest.CaptureFixture[str], words: list[str], message: str) -> None:

@@ -24,7 +24,6 @@ GROUPS = [*GANG, "--feature-gates", "GenericWorkload=true"]
 COMMANDS = [
     ["simulate", *EXAMPLES],
     ["simulate", *EXAMPLES, "--summary"],
-    ["simulate", "--synthetic", "nodes=3,pods=9", "--schedulers", "2"],
     ["capacity", *EXAMPLES, "--pod", "tests/data/web_pod.yaml"],
     ["capacity", *EXAMPLES, "--pod", "tests/data/web_pod.yaml=2", "--max-limit", "1"],
     ["capacity", *GPU, "--pod", "examples/gpu/quarter.yaml"],

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from moorage import Scheduler
+from moorage import Pod, Scheduler, load, object_to_dict
 from moorage.cli import main
 from moorage.controllers.workloads import PodTimes
 from moorage.releases import DEFAULT_GATES
@@ -446,8 +446,9 @@ def test_restarts_of_all_workloads_have_rows(
     path = tmp_path / "cluster.json"
     path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
     if bound:
-        assert main(["simulate", "-f", str(path), "--annotate", "-o", "json"]) == 0
-        items += json.loads(capsys.readouterr().out)["pods"]
+        scheduler = Scheduler(load(path))
+        scheduler.run()
+        items += [object_to_dict(one) for one in scheduler.client.list(Pod)[0]]
         path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
     assert main(["simulate", "-f", str(path), "--restart-all", "-o", "json"]) == 0
     found = json.loads(capsys.readouterr().out)

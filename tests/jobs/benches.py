@@ -42,12 +42,6 @@ def bench_scale() -> None:
     python("-m", "bench.scale", *(["--picture", given("PICTURE")] if given("PICTURE") else []))
 
 
-@job("20 s")
-def bench_schedulers() -> None:
-    """Pods per second and conflicts of 1 to 8 schedulers, by partition"""
-    python("-m", "bench.schedulers")
-
-
 @job("4 min; Go first builds for 13", needs=[GO])
 def bench_live() -> None:
     """Bindings per second beside kube-scheduler's, on one API server"""

@@ -163,8 +163,8 @@ def leaks() -> None:
 
 @job("2 min", extras=["ray"], nightly=True)
 def test_ray() -> None:
-    """Sweeps and several schedulers on a Ray cluster of several nodes on this machine"""
-    python(*ALONE, "-m", "ray", "tests/sim/sweep", "tests/multi")
+    """Sweeps on a Ray cluster of several nodes on this machine"""
+    python(*ALONE, "-m", "ray", "tests/sim/sweep")
 
 
 @job(

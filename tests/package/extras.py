@@ -57,10 +57,9 @@ from moorage.cli.twin.mcp_server import mcp_server
 assert mcp_server(AskedTwin(None, [sys.argv[1]]).reply).name == "moorage"
 """,
     "ray": """
-import moorage as mo
-from moorage.multi.optimistic import simulate_optimistically
-cluster = mo.synthetic(nodes=10, pods=50)
-assert len(simulate_optimistically(cluster, 2, executor="ray").result.placements) == 50
+from moorage.sim.sweep.executors import make_executor
+with make_executor("ray") as executor:
+    assert executor.submit(sum, [1, 2]).result() == 3
 """,
     "rl": """
 import moorage as mo

@@ -81,18 +81,6 @@ def test_a_summary_has_reasons_and_no_pods(run: Any) -> None:
     assert "Workloads" not in found.text
 
 
-def test_the_page_of_several_schedulers_has_a_row_for_each(run: Any) -> None:
-    command = ["simulate", "--synthetic", "nodes=40,pods=40,zones=2", "--schedulers", "2", "-o", "html"]
-    found = Read(run(*command))
-    assert len(found.tables["Schedulers"]) == 3
-    assert [row[0] for row in found.tables["By zone (label topology.kubernetes.io/zone)"]] == [
-        "zone",
-        "zone-0",
-        "zone-1",
-    ]
-    assert "40 pods have found a node." in found.text
-
-
 def test_the_page_of_capacity_has_the_figures_of_its_json(run: Any) -> None:
     found = Read(run(*COMMANDS["capacity"], "-o", "html"))
     (template,) = json.loads(run(*COMMANDS["capacity"], "-o", "json"))["templates"]
@@ -219,7 +207,6 @@ def test_the_page_of_sweep_has_the_figures_of_its_json(run: Any) -> None:
         (["replay", *TRACE, "--resource", "memory", "-o", "svg"], "--resource"),
         (["replay", *TRACE, "--by", "node", "-o", "html"], "--by"),
         (["replay", *TRACE, "--verify", "-o", "png"], "--verify does not write -o png"),
-        ([*COMMANDS["capacity"], "--compatible", "cluster-capacity", "-o", "html"], "no -o html"),
     ],
 )
 def test_what_a_form_has_no_place_for_is_refused(

@@ -13,7 +13,6 @@ from tests.scheduler.make import searched
 from moorage import Scheduler
 from moorage.errors import InputError
 from moorage.framework import CycleState, NodesView, PreFilterPlugin, Profile
-from moorage.multi import Binder
 from moorage.objects import (
     Affinity,
     Cluster,
@@ -32,7 +31,6 @@ from moorage.objects import (
 )
 from moorage.plugins.registry import default_profile
 from moorage.scheduler.placing.schedule_pods import schedule_one
-from moorage.store import ObjectStore
 
 GPU = "example.com/gpu"
 
@@ -324,8 +322,6 @@ def test_arguments_of_another_type() -> None:
 def test_an_option_that_is_unknown() -> None:
     with pytest.raises(TypeError, match=r"^a scheduler takes no option colour, tie-break$"):
         Scheduler(**{"colour": 1, "tie-break": "first", "seed": 1})  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"^a binder takes no option seed$"):
-        Binder(ObjectStore(), seed=1)  # type: ignore[call-arg]
 
 
 def test_bad_arguments_are_refused_by_name() -> None:

@@ -16,7 +16,6 @@ ROOT = Path(__file__).resolve().parents[3]
 BESIDE = {
     "scheduler": [
         "tests/tables/test_results.py",
-        "tests/multi/test_binder.py",
         "tests/preemption/test_equal_preemptors.py",
     ],
     "queue": ["tests/scheduler/test_queueing.py", "tests/scheduler/test_run.py"],

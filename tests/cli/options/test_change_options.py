@@ -326,8 +326,3 @@ def test_bad_changes_are_one_line(
     assert out == ""
     assert err.startswith(f"error: {message}")
     assert err.count("\n") == 1
-
-
-def test_several_schedulers_take_no_changes(file: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["simulate", "-f", file, "--schedulers", "2", "--drain", "a"]) == 2
-    assert capsys.readouterr().err == "error: --drain cannot be combined with --schedulers\n"

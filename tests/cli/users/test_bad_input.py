@@ -52,7 +52,6 @@ COMMANDS = [
     *[
         f"simulate {DUMP} --tie-break last",
         f"simulate {DUMP} --config web.yaml",
-        f"simulate {DUMP} --schedulers 0",
     ],
     *[f"simulate {DUMP} --percentage-of-nodes-to-score 101", f"simulate {DUMP} -l =,=="],
     *[f"simulate {DUMP} --add-nodes {what}" for what in ("x", NODE, f"{NODE}=0x1", f"{NODE}=-1", "nope=1")],
@@ -98,11 +97,8 @@ COMMANDS = [
         f"capacity {DUMP} --pod web.yaml{what}"
         for what in ("=0", "=x", " --max-limit -1", " --exclude-nodes nope")
     ],
-    *[f"capacity {DUMP} --pod web.yaml{what}" for what in (" --compatible kluster", " --by nope", " -o xml")],
-    *[
-        f"capacity {DUMP} --pod typo.yaml",
-        f"capacity {DUMP} --pod web.yaml --compatible cluster-capacity -o csv",
-    ],
+    *[f"capacity {DUMP} --pod web.yaml{what}" for what in (" --by nope", " -o xml")],
+    f"capacity {DUMP} --pod typo.yaml",
     *[f"compare {DUMP}", f"compare as-is {DUMP}", "compare as-is as-is", f"compare as-is nope.yaml {DUMP}"],
     *["completion tcsh", "config", "config --effective web.yaml", "perf /no", "perf", "nope", "--nope"],
 ]

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import threading
 
-import numpy as np
 import pytest
 from msgspec.structs import replace
-from tests.core.make import node, port
+from tests.core.make import port
 from tests.multi.binder_cache.binder_kit import GANG, Kit, best_effort, member, pod, refused
 
 from moorage._core.state.cluster_state import ClusterState
@@ -170,15 +169,6 @@ def test_a_deadline_that_is_set_in_a_transaction_leaves_with_it() -> None:
         (kit.cache.state.commit if commits else kit.cache.state.rollback)(mark)
         kit.clean(kit.clock.now + 20)
         assert kit.is_assumed(pod("a")) == (not commits)
-
-
-def test_a_row_is_chosen_for_pods_without_a_node_that_go_to_a_known_one(kit: Kit) -> None:
-    kit.cache.add_node(node("n"))
-    kit.assume(pod("there", "ghost"))
-    pods = [pod("a"), pod("b"), pod("c", annotations={ASSUMED_NODE: "m"}), pod("there")]
-    rows = np.zeros(4, np.int32)
-    kit.cache.pods.choose_rows(pods, ["n", "ghost", "n", "n"], list(pods), rows)
-    assert rows.tolist() == [kit.cache.state.table.find_row("n"), -1, -1, -1]
 
 
 def test_only_pods_whose_time_is_over_expire() -> None:

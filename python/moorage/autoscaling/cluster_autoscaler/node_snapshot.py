@@ -69,7 +69,7 @@ class NodeSnapshot:
 
     def why_not(self, pod: Pod, name: str) -> Status | None:
         """Return the status that rejects a pod on a node; None where it fits."""
-        found = check(self.engine, pod, name, ())
+        found = check(self.engine, pod, name)
         return found if isinstance(found, Status) else None
 
     def fits(self, pod: Pod, name: str) -> bool:
@@ -184,7 +184,7 @@ class NodeSnapshot:
 
     def _allocate(self, pod: Pod, name: str) -> None:
         """Write the devices that a pod's claims get on a node, if it fits there."""
-        state = check(self.engine, pod, name, ())
+        state = check(self.engine, pod, name)
         plugins = self.engine.framework.complete.profile.at(ReservePlugin)
         if isinstance(state, CycleState):
             self.scheduler.context.enlist()

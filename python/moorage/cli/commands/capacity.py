@@ -73,11 +73,6 @@ if TYPE_CHECKING:
 @output_option(
     ["table", "json", "yaml", "csv", "markdown", "html"], "csv has a row for each template and node."
 )
-@click.option(
-    "--compatible",
-    type=click.Choice(["cluster-capacity"]),
-    help="Print what cluster-capacity prints: plain, with --verbose, or with -o json or yaml.",
-)
 @change_options
 @asked_node_options
 @scheduler_options
@@ -89,7 +84,6 @@ def capacity(  # noqa: PLR0913
     by: str | None,
     verbose: bool,
     output: str,
-    compatible: str | None,
     **options: Any,
 ) -> None:
     """Count how many replicas of a pod fit besides the pods of a cluster, and say what stops the next one.
@@ -105,16 +99,11 @@ def capacity(  # noqa: PLR0913
     Exit codes: 0 if it ran, however many fit; 2 for bad input.
     """
     from moorage.cli.output.capacity_output import write_capacity
-    from moorage.cli.output.cluster_capacity import write_compatible
     from moorage.cli.output.printing import told
     from moorage.cli.runs.beginning import begin
     from moorage.cli.runs.pod_templates import as_gang, read_templates, template_group_warnings
     from moorage.cli.runs.simulation import input_warnings
 
-    if compatible and output in ("csv", "markdown", "html"):
-        raise click.UsageError(f"cluster-capacity has no -o {output}: leave out --compatible")
-    if compatible and gang:
-        raise click.UsageError("cluster-capacity has no gangs: leave out --gang")
     namespace = options["namespace"] or "default"
     with Stages("reading", "counting") as stage:
         cluster = load_input(options)
@@ -151,10 +140,7 @@ def capacity(  # noqa: PLR0913
     warnings += [*template_group_warnings(scheduler, pods, gang), *cluster.siblings.sentences()]
     warnings += [] if coming is not None else no_new_nodes(cluster, "capacity", can_grow=True)
     print_notes(warnings, cluster)
-    if compatible:
-        write_compatible(output, found, read.pods, max_limit, verbose)
-    else:
-        write_capacity(output, found, verbose, scheduler, told(cluster, warnings), alone)
+    write_capacity(output, found, verbose, scheduler, told(cluster, warnings), alone)
 
 
 def _without(cluster: Cluster, names: str) -> Cluster:

@@ -33,8 +33,6 @@ from moorage.sim.summary import Summary, Use, by_count, zone_of
 from .printing import PICTURES, Table, print_names, told, write_answer, write_picture
 
 if TYPE_CHECKING:
-    from moorage.multi.optimistic import Optimistic
-
     from .printing import PageOf
 
 API_VERSION = "simulate.moorage.dev/v1"
@@ -103,7 +101,6 @@ def write_simulation(
         yield from [rows(False)] if form == "wide" else _workload_tables(simulation, shown)
         yield from group_tables(group_fits(simulation, shown))
         yield from _summary_tables(simulation.summary)
-        yield from _multi_tables(simulation.several)
 
     def rows(is_exact: bool = True) -> Table:
         return _pod_table(simulation, [*shown, *bound], is_exact)
@@ -265,7 +262,7 @@ def _document(simulation: Simulation, outcomes: Sequence[Outcome] | None) -> dic
     out |= {"summary": shown} | told(
         simulation.cluster, [*facts_of(simulation.cluster), *simulation.warnings()]
     )
-    return out | _multi_document(simulation.several)
+    return out
 
 
 def _use(use: Use) -> dict[str, Any]:
@@ -291,42 +288,3 @@ def _summary_tables(summary: Summary) -> Iterator[Table]:
         percents = {use.resource: f"{use.percent:.1f}%" for use in zone.use}
         zones.append((zone.name, str(zone.nodes), *(percents.get(name, "") for name in resources)))
     yield Table(("ZONE", "NODES", *(name.upper() for name in resources)), zones)
-
-
-def _multi_document(multi: Optimistic | None) -> dict[str, Any]:
-    if multi is None:
-        return {}
-    each: list[dict[str, Any]] = []
-    for stats in multi.schedulers:
-        placed = {"placements": stats.placements, "bound": stats.bound, "retries": stats.retries}
-        each.append({"pods": stats.pods} | placed | {"conflicts": by_count(stats.conflicts)})
-    return {"schedulers": each, "rounds": multi.rounds, "placedAlone": multi.alone}
-
-
-def _multi_tables(multi: Optimistic | None) -> Iterator[Table]:
-    if multi is None:
-        return
-    stats = multi.schedulers
-    counts = [(entry.pods, entry.placements, entry.bound, entry.retries) for entry in stats]
-    cells = [(str(number), *map(str, row)) for number, row in enumerate(counts)]
-    cells.append(("all", *(str(sum(column)) for column in zip(*counts, strict=True))))
-    yield Table(("SCHEDULER", "PODS", "PLACEMENTS", "BOUND", "RETRIES"), cells)
-    conflicts = sum((entry.conflicts for entry in stats), Counter[str]())
-    rows = [(reason, str(count)) for reason, count in by_count(conflicts).items()]
-    rows += [("rounds", str(multi.rounds)), ("placed by one alone at the end", str(multi.alone))]
-    yield Table(("CONFLICT", "COUNT"), rows)
-
-
-def throughput(multi: Optimistic) -> str:
-    """Format the throughput of several schedulers in one line.
-
-    Parameters
-    ----------
-    multi : Optimistic
-        Counters of several schedulers.
-    """
-    return (
-        f"{multi.bound} pods bound at {multi.pods_per_second:,.0f} pods/s: "
-        f"deciding {multi.deciding:.3f} s, binding {multi.binding:.3f} s, "
-        f"updating {multi.updating:.3f} s"
-    )

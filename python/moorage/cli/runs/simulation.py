@@ -44,8 +44,6 @@ from moorage.store import find_object
 from .beginning import Beginning, PodsInOrder, begin, is_running, workloads_of
 
 if TYPE_CHECKING:
-    from moorage.multi.optimistic import Optimistic
-
     from .coming_nodes import ComingNodes, Grown
 
 PLACED, UNSCHEDULABLE, EVICTED, REPLACED = "placed", "unschedulable", "evicted", "replaced"
@@ -141,8 +139,6 @@ class Simulation:
     scheduler : Scheduler
         After the run.
     result : ScheduleResult
-    several : Optimistic or None
-        Counters of several schedulers.
     evicted : dict of str to Evicted
         By ``namespace/name``, the pods that the changes have deleted from nodes and that should run on.
     kept : dict of str to str
@@ -158,7 +154,6 @@ class Simulation:
     preparation: Preparation
     scheduler: Scheduler
     result: ScheduleResult
-    several: Optimistic | None = None
     evicted: dict[str, Evicted] = field(default_factory=dict)
     kept: dict[str, str] = field(default_factory=dict)
     grown: Grown | None = None
@@ -689,18 +684,16 @@ class Preparation:
         scheduler.sync()
         return scheduler
 
-    def run(self, stages: Stages | None = None, loop_over: Callable[[Scheduler], Loop] = Loop) -> Simulation:
+    def run(self, stages: Stages | None = None) -> Simulation:
         """Place the pending pods.
 
         Parameters
         ----------
         stages : Stages, optional
             Shows how many pods have been tried.
-        loop_over : callable, optional
-            Makes the loop over a scheduler.
         """
         scheduler = self.make()
-        loop = loop_over(scheduler)
+        loop = Loop(scheduler)
         if stages is not None:
             placed, failed = loop.result.placements, loop.result.unschedulable
             stages.count(len(scheduler.pods.pending), lambda: len(placed) + len(failed))
@@ -730,18 +723,3 @@ class Preparation:
             if POD + pod.key in made.deleted:
                 done.evicted[pod.key] = Evicted.by(change, pod)
         return bool(made.deleted)
-
-    def run_several(self, schedulers: int, multi: Mapping[str, Any]) -> Simulation:
-        """Place the pending pods by several schedulers.
-
-        Parameters
-        ----------
-        multi : mapping of str to object
-            Keyword arguments of `simulate_optimistically`.
-        """
-        from moorage.multi.optimistic import simulate_optimistically
-
-        done = simulate_optimistically(self.cluster, schedulers, **multi, settings=self.settings)
-        return Simulation(
-            self, done.scheduler, done.result, done, evicted=self.evicted.copy(), kept=self.kept.copy()
-        )

@@ -10,11 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Self
 
-import numpy as np
-import numpy.typing as npt
-
-from moorage._core.decide.batch_rows import Placements
-from moorage._core.decide.placer import Placer
 from moorage._core.state.cluster_state import ClusterState
 from moorage.cache.cluster_cache import ClusterCache
 from moorage.cache.snapshot import CacheDump
@@ -124,35 +119,6 @@ class BinderCache(ClusterCache):
                 self.reservations.assume_pod(pod)
             self.pods.assume_pod(pod)
             self.units.enter(pod)
-
-    def admit(
-        self, placer: Placer, placements: Placements, verdicts: npt.NDArray[np.uint64], first: int, end: int
-    ) -> int:
-        """Assume pods on their rows, as far as the filters pass them there; see `Placer.admit`.
-
-        Parameters
-        ----------
-        placements : Placements
-            Its pods are of the guaranteed ledger and of no group, and not in the cache.
-        verdicts, first, end
-            As for `Placer.admit`.
-
-        Returns
-        -------
-        int
-            The index of the first pod that was not checked; it is to be checked and assumed by itself.
-        """
-        with self.lock:
-            if self.reservations is not None:
-                return first
-            end = placer.admit(placements, verdicts, first, end)
-            self.units.enter_all(self.pods.enter_admitted(placements, first, end))
-        return end
-
-    def finish_bindings(self, pods: Iterable[Pod]) -> None:
-        """Call `finish_binding` for several pods."""
-        with self.lock:
-            self.pods.finish_bindings(pods)
 
     def finish_binding(self, pod: Pod) -> None:
         """Start the time to live (`pod_assumed_ttl`) of an assumed pod after an attempt to bind it."""

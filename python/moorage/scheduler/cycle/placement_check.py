@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from moorage.framework.plugin.cycle_state import CycleState
@@ -16,15 +14,13 @@ from .diagnosis import explain_verdict
 from .engine import Engine
 
 
-def check(engine: Engine, pod: Pod, node: str, victims: Sequence[Pod]) -> Status | CycleState | None:
-    """Run the PreFilter and Filter plugins of a profile for a pod on a node, as if some pods had left it.
+def check(engine: Engine, pod: Pod, node: str) -> Status | CycleState | None:
+    """Run the PreFilter and Filter plugins of a profile for a pod on a node.
 
     Parameters
     ----------
     engine : Engine
         Of the pod's profile.
-    victims : sequence of Pod
-        Pods of the cache that count as removed; nothing changes.
 
     Returns
     -------
@@ -32,16 +28,6 @@ def check(engine: Engine, pod: Pod, node: str, victims: Sequence[Pod]) -> Status
         The status that rejects the pod. If the pod fits: the state after PreFilter, or None where the core
         alone decides and no plugin writes one.
     """
-    if not victims:
-        return _check(engine, pod, node)
-    with engine.cache.transaction():
-        for victim in victims:
-            engine.cache.state.remove_pod(victim)
-        return _check(engine, pod, node)
-
-
-def _check(engine: Engine, pod: Pod, node: str) -> Status | CycleState | None:
-    """Check the node as the cache is now."""
     engine.nodes_in_view()
     row = engine.row_in_view(node)
     if row < 0:

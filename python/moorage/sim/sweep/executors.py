@@ -8,8 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from typing import Any, ParamSpec, TypeVar
 
-from moorage.errors import InputError
-from moorage.multi.ray_actors import RayConnection
+from moorage.errors import InputError, missing
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -69,12 +68,26 @@ class SerialExecutor(Executor):
 
 
 class RayExecutor(Executor):
-    """Runs tasks on a Ray cluster; a task whose worker or node dies is run again elsewhere."""
+    """Runs tasks on the Ray cluster to which the process is connected, or on one of its own.
+
+    A task whose worker or node dies is run again elsewhere.
+
+    Raises
+    ------
+    InputError
+        Ray is not installed.
+    """
 
     def __init__(self) -> None:
-        self._connection = RayConnection()
-        self._ray = self._connection.ray
-        self._task: Any = self._ray.remote(max_retries=RETRIES)(_call)
+        try:
+            import ray
+        except ImportError as error:
+            raise InputError(missing("ray", "ray")) from error
+        self._ray: Any = ray
+        self._owns = not ray.is_initialized()
+        if self._owns:
+            ray.init(include_dashboard=False, log_to_driver=False)
+        self._task: Any = ray.remote(max_retries=RETRIES)(_call)
         self._shared: dict[int, tuple[object, Any]] = {}
 
     def share(self, value: object) -> Any:
@@ -90,7 +103,8 @@ class RayExecutor(Executor):
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """End the Ray cluster if this executor has started it."""
-        self._connection.close()
+        if self._owns:
+            self._ray.shutdown()
 
 
 def _call(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

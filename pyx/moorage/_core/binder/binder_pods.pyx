@@ -7,20 +7,13 @@ raises has changed nothing.
 
 from moorage.errors import CacheCorruptedError, CacheError
 
-from moorage._core.state.pod_spec import bound, is_only_bound
+from moorage._core.state.pod_spec import is_only_bound
 
 from libc.stdint cimport int32_t
 
 from moorage._core.binder.binder_store cimport BinderStore, uid_of
-from moorage._core.base cimport (
-    ANNOTATIONS, DELETION_TIMESTAMP, METADATA, NODE_NAME, SPEC, UID, Deadline, Deadlines,
-)
-from moorage._core.decide.batch_rows cimport Placements
-from moorage._core.decide.pod_batch cimport PodBatch
-from moorage._core.csrc cimport MR_PRESENT
-from moorage._core.state cimport (
-    ADDED, AHEAD, ASSUMED, FREE, INFINITY, ClusterState, Ledger, prefetch,
-)
+from moorage._core.base cimport ANNOTATIONS, METADATA, NODE_NAME, SPEC, UID, Deadline, Deadlines
+from moorage._core.state cimport ADDED, ASSUMED, FREE, INFINITY, ClusterState, Ledger
 
 cdef enum:
     SPARE_HINTS = 64  # entries of the heap of deadlines below which it is not rebuilt
@@ -104,12 +97,7 @@ cdef class BinderPods(BinderStore):
             The pod has no UID.
         """
         cdef int32_t number = _known(self.state, pod)
-        return None if number < 0 else self._object_of(number)
-
-    cdef object _object_of(self, int32_t number):
-        """The object of a pod; one that `enter_admitted` has entered gets its node here."""
-        held = self.state.ledger.object_of(number)
-        return held if self._is_on_annotated_node(number) else bound(held, self.state._node_of(number))
+        return None if number < 0 else self.state.ledger.object_of(number)
 
     cdef bint _is_on_annotated_node(self, int32_t number) except -1:
         """Whether only an annotation of a pod names its node, or nothing does."""
@@ -138,10 +126,10 @@ cdef class BinderPods(BinderStore):
         cdef str namespace = pod.metadata.namespace, name = pod.metadata.name
         cdef int32_t number = ledger.find(pod.metadata.uid)
         if number >= 0 and _is_named(ledger.object_of(number), namespace, name):
-            return self._object_of(number)
+            return self.state.ledger.object_of(number)
         for number in range(ledger.sums().used):
             if ledger.state_of(number) != FREE and _is_named(ledger.object_of(number), namespace, name):
-                return self._object_of(number)
+                return self.state.ledger.object_of(number)
         return None
 
     def is_assumed_pod(self, pod):
@@ -218,100 +206,6 @@ cdef class BinderPods(BinderStore):
             state._enter(-1, pod, pod_class, ASSUMED)
             _set_deadline(state, state.ledger.find(UID.of(METADATA.of(pod))), deadline)
 
-    def choose_rows(self, list pods not None, list nodes not None, list stored not None,
-                    int32_t[::1] rows not None):
-        """Set the row of the named node for each pod that can be assumed, as far as node and pod decide.
-
-        The other pods are in the cache or listed before, without UID, deleted, being deleted, on a node by an
-        annotation, or to be placed on an unknown node.
-
-        Parameters
-        ----------
-        pods : list of Pod
-        nodes : list of str
-            The names of the nodes.
-        stored : list of (Pod or None)
-            The pods of the same namespaces and names in the store.
-        rows : (n,) int32 array
-            Receives the rows; -1 for the other pods.
-        """
-        cdef ClusterState state = self.state
-        cdef set seen = set()
-        cdef int32_t row
-        cdef Py_ssize_t at, last = len(nodes) - 1
-        for at, (pod, node, latest) in enumerate(zip(pods, nodes, stored, strict=True)):
-            prefetch(<void*>nodes[min(at + AHEAD, last)])  # names are scattered over memory
-            uid = UID.of(METADATA.of(pod))
-            row = state.table.find(state.symbols.find(node))
-            rows[at] = -1
-            if row < 0 or not uid or uid in seen or latest is None:
-                continue
-            if not state.table.row(0, row).flags & MR_PRESENT:
-                continue
-            if ANNOTATIONS.of(METADATA.of(pod)) and self.node_name_of(pod):
-                continue
-            if UID.of(METADATA.of(latest)) != uid or DELETION_TIMESTAMP.of(METADATA.of(latest)) is not None:
-                continue
-            seen.add(uid)
-            if state.ledger.find(uid) < 0:
-                rows[at] = row
-
-    def enter_admitted(self, Placements out not None, int32_t first, int32_t end):
-        """Enter pods that `Placer.admit` has counted, as `assume_pod` enters the bound ones.
-
-        Parameters
-        ----------
-        out : Placements
-            Their batch and rows, -1 for pods that are not counted.
-        first, end : int
-            The index of the first pod, and the index after the last.
-
-        Returns
-        -------
-        list of Pod
-            The entered pods.
-
-        Raises
-        ------
-        IndexError
-            There are no such pods.
-        """
-        cdef ClusterState state = self.state
-        cdef PodBatch batch = out.batch
-        cdef double deadline = self.handler.clock() + self.handler.assumed_pod_expiration
-        cdef list entered = []
-        cdef int32_t at, each
-        if batch is None or not 0 <= first <= end <= min(len(batch), out.n):
-            raise IndexError(f"there are no pods {first} to {end} with a row")
-        each = batch.span_at(first)
-        state.ledger.deadlines.reserve(end - first)
-        state.ledger.make_room(end - first)
-        state.ledger.reserve_rows(state.table.used)
-        for at in range(first, end):
-            while batch.spans[each].end <= at:
-                each += 1
-            if at + AHEAD < end and out.data[at + AHEAD] >= 0:
-                prefetch(state.ledger.record(state.ledger.row(out.data[at + AHEAD]).last))
-            if out.data[at] < 0:
-                continue
-            pod = batch.pods[at]
-            _set_deadline(state, state.ledger.insert(pod, batch.spans[each].pod_class, out.data[at], ASSUMED),
-                          deadline)
-            state.table.count_pod(0, out.data[at], 1)
-            entered.append(pod)
-        return entered
-
-    def finish_bindings(self, pods):
-        """Set the deadline of several assumed pods; see `finish_binding`.
-
-        Parameters
-        ----------
-        pods : iterable of Pod
-        """
-        cdef double deadline = self.handler.clock() + self.handler.pod_assumed_ttl
-        for pod in pods:
-            self._finish_binding(pod, deadline)
-
     cdef int _finish_binding(self, pod, double deadline) except -1:
         """Set the deadline of a pod, if it is assumed and its spec has a node name."""
         cdef int32_t number = _known(self.state, pod)
@@ -339,7 +233,7 @@ cdef class BinderPods(BinderStore):
         CacheError
             The pod has no UID.
         """
-        self.finish_bindings((pod,))
+        self._finish_binding(pod, self.handler.clock() + self.handler.pod_assumed_ttl)
 
     def forget_pod(self, pod):
         """Remove an assumed pod.

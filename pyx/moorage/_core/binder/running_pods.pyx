@@ -68,16 +68,6 @@ cdef class RunningPods(BinderStore):
             self.state.journal.on_undo(partial(self._drop, pod))
         self._put(pod)
 
-    def enter_all(self, list pods not None):
-        """Add several pods that were assumed.
-
-        Parameters
-        ----------
-        pods : list of Pod
-        """
-        for pod in pods:
-            self.enter(pod)
-
     cpdef leave(self, pod):
         """Remove a pod that was added.
 

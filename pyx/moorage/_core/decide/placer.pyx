@@ -27,7 +27,6 @@ NO_SHARED_VOLUMES.pod = INT32_MAX
 
 cdef enum:
     FEW_NODES = 100_000  # to examine; for fewer, releasing the GIL costs more than other threads gain
-    FEW_PODS = 128  # to check on one node each; the same
     LINE = 64     # bytes
     WINDOW = 256  # bytes of bits of 2,048 positions
 
@@ -50,14 +49,6 @@ cdef int32_t _follow_nominator(Search search, PodBatch batch, int32_t first, int
     if first < end:
         search.follow_nominator(search.nominator, batch.pod(first))
     return end
-
-
-cdef int32_t _until_no_row(const int32_t* rows, int32_t first, int32_t end) noexcept:
-    """The index of the first pod from `first` to `end` without a row, or `end`."""
-    cdef int32_t at = first
-    while at < end and rows[at] >= 0:
-        at += 1
-    return at
 
 
 cdef inline void _prefetch_lines(const void* first, int32_t nbytes) noexcept nogil:
@@ -246,74 +237,6 @@ cdef class Placer:
                 each += 1
             if out.data[at] >= 0:
                 count_pods(self.state, batch.spans[each].pod_class, out.data[at], 1)
-
-    def admit(self, Placements out not None, uint64_t[::1] verdicts not None, int32_t first, int32_t end):
-        """Count pods on chosen rows, one after the other, as far as the filters pass them there.
-
-        The caller enters them in the ledger. It stops before a pod without a row, before one whose counters
-        exceed `Domains.limit` beside those of the pods before it, and before one that kernels alone cannot
-        check: its route has other bits than `Route.PINNED` and its profile, there are nominated pods, or a
-        transaction is open.
-
-        Parameters
-        ----------
-        out : Placements
-            A batch and the row of each of its pods; it becomes -1 where the filters reject the pod.
-        verdicts : (n,) uint64 array
-            Receives the verdict of each pod, 0 for those that are counted; see `Search.verdicts`.
-        first, end : int
-            The index of the first pod, and the index after the last.
-
-        Returns
-        -------
-        int
-            `end`, or the index of the pod before which it stopped.
-
-        Raises
-        ------
-        IndexError
-            There are no such pods, or a row is not in the node table.
-        """
-        cdef PodBatch batch = out.batch
-        if batch is None or not 0 <= first <= end <= min(len(batch), out.n, verdicts.shape[0]):
-            raise IndexError(f"there are no pods {first} to {end} with a row and a verdict")
-        end = batch.until((PROFILE - 1) & ~PINNED, first, end)
-        end = _until_no_row(out.data, first, self._kernel_runs_until(batch, first, end))
-        self.state.table.check_rows(out.rows[first:end])
-        if first == end or self.state.journal.depth:
-            return first
-        end = self._prepare_all(batch, first, end)
-        if first == end:
-            return first
-        self.state.ledger.make_room(end - first)
-        self.state.ledger.reserve_rows(self.state.table.used)
-        if end - first < FEW_PODS:
-            self._admit(batch.spans + batch.span_at(first), out.data, &verdicts[0], first, end)
-        else:
-            with nogil:
-                self._admit(batch.spans + batch.span_at(first), out.data, &verdicts[0], first, end)
-        return end
-
-    cdef void _admit(self, const PodSpan* span, int32_t* rows, uint64_t* verdicts, int32_t first,
-                     int32_t end) noexcept nogil:
-        """Count the pods from `first` to `end` by `searches`, of which the first is of the run `span`."""
-        cdef ClassSearch** searches = <ClassSearch**>self.searches.data
-        cdef mr_search* search
-        cdef int32_t at
-        for at in range(first, end):
-            while span.end <= at:
-                span += 1
-                searches += 1
-            prefetch(&self.search.cluster.ledger.rows[rows[min(at + AHEAD, end - 1)]])
-            search = &searches[0].search
-            if search.pod.terms:
-                mr_terms_prepare(search.pod.terms)
-            search.pod.pinned_name = span.pinned
-            verdicts[at] = mr_verdict(search.plan, search.cluster, searches[0].shape, &search.pod, rows[at])
-            if verdicts[at]:
-                rows[at] = -1
-            else:
-                self._account(searches[0], rows[at])
 
     def tries(self, int32_t pods):
         """Return how many of a number of equal pods must be tried to know the result of all.

@@ -16,11 +16,11 @@ from typing import Any
 
 import pytest
 from bench.cluster import NODES, filled_scheduler, plain_pods
+from bench.scheduler_perf import read_workloads, run_workload
 from msgspec.structs import replace
 
 from moorage import Scheduler, synthetic
 from moorage.objects import Cluster, Pod, write_cluster
-from moorage.sim.perf import read_workloads, run_workload
 
 WORKLOADS = Path(__file__).parents[1] / "tests/data/scheduler_perf/excerpt/large-workloads.yaml"
 CASES = (

@@ -1,16 +1,16 @@
-"""kube-scheduler's scheduler_perf and `moorage perf` on one file: `python -m bench.peer CHECKOUT FOLDER`."""
+"""kube-scheduler's scheduler_perf and moorage on one file: `python -m bench.peer CHECKOUT FOLDER`."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import subprocess
-import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
+from bench.scheduler_perf import WorkloadReport, read_workloads, run_workload
+from bench.scheduler_perf.report import DONE
 from bench.table import markdown
 
 SUITE = "test/integration/scheduler_perf"
@@ -38,22 +38,13 @@ def throughput_of(items: Path) -> dict[str, float]:
     return found
 
 
-def run_moorage(config: Path, case: str) -> list[dict[str, Any]]:
-    """The workloads of `moorage perf`."""
-    chosen = ["--case", case] if case else []
-    command = [sys.executable, "-m", "moorage", "perf", str(config), "-o", "json", *chosen]
-    ran = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)  # 1: some workload failed
-    workloads: list[dict[str, Any]] = json.loads(ran.stdout)["workloads"]
-    return workloads
-
-
-def rows(theirs: Mapping[str, float], ours: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+def rows(theirs: Mapping[str, float], ours: Iterable[WorkloadReport]) -> list[list[str]]:
     """A row for each workload that both have run."""
     out = []
-    for one in ours:
-        name = f"{one['case']}/{one['workload']}"
-        if name in theirs and one["status"] == "done":
-            mine, other, floor = one["pods_per_second"], theirs[name], one["threshold"] or 0
+    for report in ours:
+        name, mine = f"{report.case}/{report.workload}", report.pods_per_second
+        if name in theirs and report.status == DONE and mine is not None:
+            other, floor = theirs[name], report.threshold or 0
             out.append([name, *(f"{figure:,.0f}" for figure in (other, mine, mine / other, floor))])
     return out
 
@@ -70,7 +61,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if asked.items is None:
             run_upstream(asked.checkout, asked.folder, asked.case, asked.labels, Path(directory))
         theirs = throughput_of(asked.items or Path(directory))
-    ours = run_moorage(asked.checkout / SUITE / asked.folder / "performance-config.yaml", asked.case)
+    config = asked.checkout / SUITE / asked.folder / "performance-config.yaml"
+    ours = map(run_workload, read_workloads(str(config), asked.case))
     print(markdown(rows(theirs, ours), HEADINGS), end="")
 
 

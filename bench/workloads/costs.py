@@ -12,11 +12,10 @@ import argparse
 import math
 from collections.abc import Callable, Sequence
 
+from bench.scheduler_perf import Workload, WorkloadReport, read_workloads, run_workload
+from bench.scheduler_perf.report import DONE
 from bench.table import markdown
 from bench.test_whole_operations import WORKLOADS
-
-from moorage.sim.perf import Workload, WorkloadReport, read_workloads, run_workload
-from moorage.sim.perf.report import DONE
 
 ROUNDS = 3
 HEAD = ("workload", "pods", "per pod", "placing times")

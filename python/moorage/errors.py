@@ -15,10 +15,6 @@ class MoorageError(Exception):
     """Base class of moorage's own exceptions."""
 
 
-class NotBuiltError(MoorageError):
-    """A pod or a configuration uses a plugin that this version does not have yet."""
-
-
 class CacheError(MoorageError):
     """The cache refuses an operation: the object is not known, or not in the state that it needs."""
 

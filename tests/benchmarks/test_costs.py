@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 import pytest
+from bench.scheduler_perf import Workload, WorkloadReport, read_workloads
+from bench.scheduler_perf.report import NanosecondsPerPod
 from bench.workloads.costs import main
 from tests.house.source import ROOT
-
-from moorage.sim.perf import Workload, WorkloadReport, read_workloads
-from moorage.sim.perf.report import NanosecondsPerPod
 
 FILE = str(ROOT / "tests/data/scheduler_perf/excerpt/performance-config.yaml")
 HEAD = ["| workload | pods | per pod | placing times |", "| --- | ---: | ---: | ---: |"]

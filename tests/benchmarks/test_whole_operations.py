@@ -7,9 +7,8 @@ import tomllib
 from pathlib import Path
 
 from bench import table, test_whole_operations
+from bench.scheduler_perf import read_workloads
 from bench.workloads import test_workloads
-
-from moorage.sim.perf import read_workloads
 
 
 def test_each_line_of_the_front_page_is_measured() -> None:

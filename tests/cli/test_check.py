@@ -608,13 +608,6 @@ def test_a_configuration_in_place_of_a_cluster_names_the_option(
     assert err.endswith("lists nodes; a KubeSchedulerConfiguration is given with --config\n")
 
 
-def test_a_file_of_scheduler_perf_names_the_command(capsys: pytest.CaptureFixture[str]) -> None:
-    file = str(ROOT / "tests/data/scheduler_perf/excerpt/performance-config.yaml")
-    assert main(["check", "-f", file]) == 2
-    text = "document 1: a list, but not of objects: test cases of scheduler_perf; moorage perf runs them"
-    assert capsys.readouterr().err == f"error: {file}: {text}\n"
-
-
 def test_an_admission_plugin_that_is_off_by_default(file: Any, capsys: pytest.CaptureFixture[str]) -> None:
     gpu = "nvidia.com/gpu"
     allocatable = {"cpu": "4", "memory": "8Gi", "pods": "9", gpu: "1"}

@@ -11,7 +11,7 @@ from moorage.cli import main
 from tests.house.source import ROOT
 
 NODES, PODS = str(ROOT / "tests/data/openb/nodes.csv"), str(ROOT / "tests/data/openb/pods.csv")
-WORKLOAD = [str(ROOT / "tests/data/scheduler_perf/excerpt/performance-config.yaml")]
+A_LIST = [str(ROOT / "tests/data/scheduler_perf/excerpt/performance-config.yaml")]
 SIMKUBE = str(ROOT / "tests/data/simkube/trace.json")
 NO_NODE = "The input has no node, so no pod can have one; give the nodes of a cluster with -f"
 RECORD = """\
@@ -112,11 +112,7 @@ def test_a_history_is_written(capsys: pytest.CaptureFixture[str], tmp_path: Path
     ("arguments", "message"),
     [
         ([NODES, PODS, "-f", NODES], "-f: the trace has nodes itself"),
-        (WORKLOAD, "performance-config.yaml: a file of scheduler_perf, which moorage perf runs"),
-        (
-            [NODES, "--format", "scheduler_perf"],
-            "nodes.csv: a file of scheduler_perf, which",
-        ),
+        (A_LIST, "performance-config.yaml: apiVersion: must be replay.moorage.dev/v1, not None"),
         ([NODES, "--option", "x"], '--option: must be NAME=VALUE, not "x"'),
         ([NODES, "--format", "x"], 'there is no format "x"'),
         ([NODES, PODS, "--until", "x"], 'until: "x" is not a condition'),

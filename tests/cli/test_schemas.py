@@ -58,7 +58,6 @@ COMMANDS = [
     ["replay", *TRACE],
     *(["replay", *TRACE, "--show", part] for part in ("decisions", "pods", "nodes", "usage")),
     ["replay", "tests/data/simkube/trace.json", "--format", "simkube", *EXAMPLES, "--verify"],
-    ["perf", "tests/data/scheduler_perf/excerpt/performance-config.yaml", "--case", "PreemptionBasic"],
 ]
 
 

@@ -34,7 +34,7 @@ BEHAVIOUR = {
     "test_a_waiting_pod_is_not_nominated_without_the_gate",
     "OpportunisticBatching": "scheduler/cycle/test_opportunistic_batching.py::"
     "test_the_gate_of_a_configuration",
-    "PodLevelResources": "sim/perf/test_workloads.py::test_a_gate_changes_what_counts",
+    "PodLevelResources": "benchmarks/scheduler_perf/test_workloads.py::test_a_gate_changes_what_counts",
     "SchedulerPopFromBackoffQ": "sim/replay/test_replay.py::test_a_failed_pod_backs_off_in_virtual_time",
     "StorageCapacityScoring": "plugins/test_volume_binding_cycle.py::test_scores_by_the_gate_alone",
     "TaintTolerationComparisonOperators": "scheduler/test_configured.py::test_a_gate_about_tolerations",

@@ -27,7 +27,6 @@ COMMANDS = {
     "explain": "Explain where pods would be placed, or why they fit nowhere.",
     "mcp": "Serve the questions of check, explain, capacity and plan as tools for agents.",
     "nodes": "Show what is free on each node, or in each zone, pool or other group of nodes.",
-    "perf": "Run scheduler_perf workloads in virtual time.",
     "plan": "Plan how many nodes are needed, how to drain nodes, and how to free some.",
     "replay": "Replay a trace or a scenario in virtual time.",
     "scheduler": "Another name for serve scheduler.",

@@ -22,7 +22,7 @@ from moorage.sim.replay.pods_ahead import PodsAhead
 from moorage.sim.replay.recorder import End, Recorder
 from moorage.sim.replay.replayer import Replayer
 from moorage.sim.timeline import Timeline
-from moorage.sim.virtual_time.virtual_clock import VirtualClock
+from moorage.sim.virtual_clock import VirtualClock
 
 PYTHON, REJECTED = int(Route.PYTHON), int(Route.REJECTED)
 REFUSED = {

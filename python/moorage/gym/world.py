@@ -14,7 +14,7 @@ from moorage.facade import Scheduler
 from moorage.objects import Pod
 from moorage.sim.replay.replay_timeline import scheduler_at_start
 from moorage.sim.timeline import Timeline, Verb
-from moorage.sim.virtual_time.virtual_clock import VirtualClock
+from moorage.sim.virtual_clock import VirtualClock
 
 from .episode import Episode, Mask
 from .transition import Reward, Transition

@@ -46,7 +46,7 @@ logger = logging.getLogger("moorage.scheduler")
 
 class Policy:
     """What a run does in a way of its own. This one runs through the pods of a store while no time passes;
-    replays, measured and live runs have others."""
+    replays and live runs have others."""
 
     time_passes = False
     """Whether time passes, so that backoff limits the attempts. Otherwise a group that has failed is tried

@@ -15,6 +15,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from bench.scheduler_perf import read_workloads
+from bench.scheduler_perf.go_template import parse as parse_template
+
 from moorage._core.base.label_syntax import requirement_error, requirement_errors
 from moorage._core.base.quantity import Quantity
 from moorage._core.base.selectors import parse_selector
@@ -34,8 +37,6 @@ from moorage.objects.read.yaml_reader import read_yaml
 from moorage.objects.time_spans import parse_duration as parse_time_span
 from moorage.plugins.registry import IN_TREE
 from moorage.sim.loaders.formats import FORMATS
-from moorage.sim.perf import read_workloads
-from moorage.sim.perf.go_template import parse as parse_template
 from moorage.sim.sweep import read_sweep
 from moorage.sim.timeline import Timeline
 from moorage.store import ApiError

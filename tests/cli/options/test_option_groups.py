@@ -18,7 +18,6 @@ GROUPED = dict.fromkeys(("capacity", "check", "simulate", "explain"), GROWING) |
     "nodes": ALL,
     "compare": ["Options", "Input", "Nodes that come", "Scheduler", "Output"],
     "dump": ["Options", "Input", "Output"],
-    "perf": ["Options", "Scheduler", "Output"],
     "replay": ["Options", "Input", "Scheduler", "Output"],
     "sweep": ["Options", "Input", "Output"],
 }
@@ -86,7 +85,6 @@ def test_help_of_replay_lists_the_formats(capsys: pytest.CaptureFixture[str]) ->
     assert main(["replay", "--help"]) == 0
     out = capsys.readouterr().out
     assert "--format auto|alibaba2020|" in out
-    assert "scheduler_perf" not in out  # which perf runs
 
 
 def test_a_scheduler_is_served_under_both_names(capsys: pytest.CaptureFixture[str]) -> None:

@@ -52,7 +52,7 @@ def test_a_scenario_has_events_of_every_kind(folder: Path) -> None:
     timeline = Timeline.read(folder / "s.yaml", format="scenario")
     assert len(timeline.cluster.nodes) == 2
     verbs = {event.verb for event in timeline}
-    assert verbs == set(Verb) - {Verb.OPERATION}
+    assert verbs == set(Verb)
     drawn = [event for event in timeline if event.verb is Verb.CREATE and "burst" in event.subject]
     assert [event.time for event in drawn] == [0, 0, 30, 30]
     after = [event for event in timeline if 60 <= event.time <= 120 and "web-" not in event.subject]

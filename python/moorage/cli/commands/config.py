@@ -16,8 +16,8 @@ SHOWN = 4000
 @click.command(
     cls=GroupedCommand,
     examples=(
-        "moorage config tests/data/scheduler_perf/excerpt/scheduler-config-no-topology.yaml",
-        "moorage config --effective tests/data/scheduler_perf/excerpt/scheduler-config-no-topology.yaml",
+        "moorage config tests/data/scheduler.yaml",
+        "moorage config --effective tests/data/scheduler.yaml",
     ),
 )
 @click.argument("file", metavar="FILE|-")

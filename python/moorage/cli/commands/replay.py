@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -14,8 +13,6 @@ from moorage.cli.options.inputs import NO_NODE, file_named, scheduler_options, s
 from moorage.cli.options.option_groups import AnsweringCommand
 from moorage.errors import InputError
 
-OPERATIONS = "scheduler_perf"
-"""The format that moorage perf alone runs."""
 NUMBER = re.compile(r"\d+(\.\d+)?")
 OF_HISTORIES = {
     name: f"--{name.replace('_', '-')}" for name in ("until", "on_failure", "show", "resource", "by")
@@ -67,15 +64,6 @@ def _check_shown(show: str) -> None:
             raise click.UsageError(f"--show {show} does not use {OF_HISTORIES[name]}: leave it out")
 
 
-def _refuse_operations(files: Sequence[str], form: str) -> None:
-    """Refuse a benchmark file."""
-    from moorage.objects.read.files import source_name
-    from moorage.sim.loaders.formats import recognized
-
-    if form == OPERATIONS or (form == "auto" and recognized(files[0]) == OPERATIONS):
-        raise InputError("a file of scheduler_perf, which moorage perf runs", source=source_name(files[0]))
-
-
 def _measure(text: str) -> Any:
     """Parse a measure, which may have options."""
     from moorage.objects.read.yaml_reader import read_yaml
@@ -95,7 +83,7 @@ class Format(click.types.StringParamType):
         """Return all names; see `click.ParamType`."""
         from moorage.sim.loaders.formats import FORMATS
 
-        return "|".join(("auto", *(name for name in FORMATS if name != OPERATIONS)))
+        return "|".join(("auto", *FORMATS))
 
 
 @click.command(
@@ -172,7 +160,6 @@ def replay(files: tuple[str, ...], **options: Any) -> int:
     from moorage.sim.timeline import Timeline
 
     _check(options)
-    _refuse_operations(files, options["form"])
     with Stages("reading", "replaying") as following:
         timeline = Timeline.read(*files, format=options["form"], **_options(options["pairs"]))
         if options["cluster"]:

@@ -36,7 +36,7 @@ GROUPS = {
     ),
     "Scheduler": ("config", "version", "upgrade_from", "gates", "percentage", "tie_break", "seed"),
     "Output": (
-        *("output", "title", "verbose", "all_namespaces", "selector", "summary_only", "annotate"),
+        *("output", "title", "verbose", "all_namespaces", "selector", "summary_only"),
         *("show", "resource", "measures", "folder", "histories", "quiet", "notes"),
     ),
 }

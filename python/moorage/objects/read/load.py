@@ -845,13 +845,6 @@ def _what_it_is(document: Mapping[str, Any]) -> str:
     return ""
 
 
-def _what_list_it_is(document: Sequence[Any]) -> str:
-    """Return what an error adds about a list of something else than objects."""
-    if any(isinstance(one, dict) and {"workloadTemplate", "workloads"} <= one.keys() for one in document):
-        return ": test cases of scheduler_perf; moorage perf runs them"
-    return ""
-
-
 def _without_logs(data: bytes) -> bytes:
     """Return the output of ``kubectl cluster-info dump`` without the logs between its lists."""
     return _LOGS.sub(b"", data) if b"==== START logs for container " in data else data
@@ -937,7 +930,7 @@ def _items(document: Any, kind: str) -> list[Any] | None:
         names = {str: "string", bool: "boolean", int: "integer", float: "number"}
         raise NoManifestError(f"expected map, got {names.get(type(document), 'null')}")
     if not document or not all(_is_object(item, kind) for item in document):
-        raise NoManifestError(f"a list, but not of objects{_what_list_it_is(document)}")
+        raise NoManifestError("a list, but not of objects")
     return document
 
 

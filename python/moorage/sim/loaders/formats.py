@@ -11,7 +11,7 @@ from moorage.errors import InputError
 from moorage.objects.read.files import YAML_SUFFIXES, has_suffix, source_name
 
 from .openb import is_openb
-from .trace_rows import heading, lines, open_text
+from .trace_rows import heading, open_text
 
 if TYPE_CHECKING:
     from moorage.sim.timeline.event_columns import EventColumns
@@ -23,7 +23,6 @@ FORMATS = {
     "openb": "moorage.sim.loaders.openb:read_openb",
     "philly": "moorage.sim.loaders.philly:read_philly",
     "scenario": "moorage.sim.timeline.scenario:read_scenario",
-    "scheduler_perf": "moorage.sim.loaders.workload_operations:read_scheduler_perf",
     "simkube": "moorage.sim.loaders.recorded_objects:read_simkube",
     "swf": "moorage.sim.loaders.swf:read_swf",
 }
@@ -70,8 +69,7 @@ def fill(
         known = f"known are {', '.join(names)}" if names else "it has none"
         raise InputError(f'the format {name} has no option "{unknown[0]}"; {known}')
     read(timeline, paths, **options)
-    is_empty = not len(timeline) and not timeline.cluster.nodes and timeline.workload is None
-    if is_empty and name not in ("scenario", "scheduler_perf"):
+    if not len(timeline) and not timeline.cluster.nodes and name != "scenario":
         notes = "".join(f"; {number} {what}" for what, number in timeline.notes.items())
         raise InputError(f"no line was used as {name}{notes}", source=source_name(str(paths[0])))
 
@@ -113,7 +111,7 @@ def recognized(path: str | Path) -> str:
         The file cannot be read.
     """
     if has_suffix(str(path), YAML_SUFFIXES):
-        return "scheduler_perf" if _is_list(path) else "scenario"
+        return "scenario"
     by_suffix = (form for suffix, form in _SUFFIXES.items() if has_suffix(str(path), (suffix,)))
     by_name = (form for part, form in _NAMES.items() if part in Path(path).name)
     if named := next(by_suffix, "") or next(by_name, ""):
@@ -125,12 +123,3 @@ def recognized(path: str | Path) -> str:
     if head.startswith(";"):
         return "swf"
     return next((form for mark, form in _MARKS.items() if mark in head), "")
-
-
-def _is_list(path: str | Path) -> bool:
-    """Whether a YAML file has a list, as those of scheduler_perf do; a scenario is a mapping."""
-    try:
-        content = (line for line in lines(path) if line.strip() and not line.startswith(("#", "---")))
-        return next(content, "").lstrip().startswith(("- ", "["))
-    except InputError:
-        return False  # the reader says what is wrong

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from moorage.facade import Scheduler
 from moorage.sim.autoscaling.autoscaler_state import AutoscalerState
 from moorage.sim.autoscaling.karpenter_state import KarpenterState
-from moorage.sim.virtual_time.clock_of_timeline import clock_of
+from moorage.sim.virtual_clock import VirtualClock
 
 from .replayer import Replayer
 
@@ -53,7 +53,7 @@ class Checkpoints:
     def _add(self) -> None:
         replayer = self._replayer
         now = replayer.clock.now
-        fork = replayer.scheduler.fork(clock_of(replayer.timeline, now))
+        fork = replayer.scheduler.fork(VirtualClock(now))
         scaled = None if replayer.autoscaler is None else replayer.autoscaler.state.copy()
         self._kept.append(Checkpoint(now, replayer.cursor.at, replayer.recorder.next_pod, fork, scaled))
 

@@ -14,7 +14,7 @@ PIECE = 1 << 16
 
 
 class EventCursor:
-    """Reads a timeline from an event on, without the recorded bindings and the operations.
+    """Reads a timeline from an event on, without the recorded bindings.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class EventCursor:
     def __init__(self, timeline: Timeline, plain: npt.NDArray[np.bool_], at: int = 0) -> None:
         columns = timeline.columns()
         self._kept: npt.NDArray[np.int64] | None = None
-        left_out = (columns["verb"] == Verb.BIND) | (columns["verb"] == Verb.OPERATION)
+        left_out = columns["verb"] == Verb.BIND
         if left_out.any():
             self._kept = np.flatnonzero(~left_out)
             columns = {name: column[self._kept] for name, column in columns.items()}

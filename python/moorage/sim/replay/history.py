@@ -15,7 +15,7 @@ from moorage.errors import InputError, number_of
 from moorage.objects import Node, Pod, parse_milli, parse_value
 from moorage.sim.autoscaling.autoscaler import autoscale
 from moorage.sim.timeline import Timeline, Verb
-from moorage.sim.virtual_time.clock_of_timeline import clock_of
+from moorage.sim.virtual_clock import VirtualClock
 from moorage.tables import Table, Tabular
 
 from .history_files import Part, write_table
@@ -498,14 +498,7 @@ class History(Tabular):
 
         Pods of workloads and of the cluster at the start have no creation in the timeline, so their bindings
         are left out.
-
-        Raises
-        ------
-        InputError
-            The timeline has operations of scheduler_perf, which create the pods themselves.
         """
-        if (workload := self.timeline.workload) is not None:
-            raise InputError("operations of scheduler_perf take no bindings", obj=workload.full_name)
         out, columns, pods = self.timeline.without_bindings(), self.columns, self._pod_names
         known = pods["name"] < len(self.timeline.subjects)
         own = (columns["node"] >= 0) & (columns["attempt"] > 0) & known[columns["pod"]]
@@ -537,7 +530,7 @@ class History(Tabular):
         if not 0 <= time <= self.end:
             raise InputError(f"must be between 0 and {self.end:g}, not {time:g}", path="time")
         kept = self._checkpoints.before(time)
-        clock = clock_of(self.timeline, kept.time)
+        clock = VirtualClock(kept.time)
         scheduler = kept.scheduler.fork(clock)
         scaled = None if kept.scaled is None else kept.scaled.copy()
         again = Replayer(scheduler, clock, self.timeline, Recorder(self.timeline), kept.at)

@@ -128,8 +128,6 @@ def verify(timeline: Timeline, **options: Any) -> Verification:
     InputError
         An event cannot be applied, or an option is wrong.
     """
-    if timeline.workload is not None:
-        raise InputError("operations of scheduler_perf record no bindings", obj=timeline.workload.full_name)
     if timeline.autoscaler is not None:
         raise InputError("has nodes that no event of the timeline records", path="autoscaler")
     return _Verifier(timeline, options).run()

@@ -14,9 +14,7 @@ from moorage.objects.time_spans import parse_duration
 from moorage.scheduler.groups.ignored_groups import ignored_groups
 from moorage.sim.autoscaling.autoscaler import autoscale
 from moorage.sim.timeline import Timeline
-from moorage.sim.virtual_time.clock_of_timeline import clock_of
-from moorage.sim.virtual_time.virtual_clock import VirtualClock
-from moorage.store import ObjectStore
+from moorage.sim.virtual_clock import VirtualClock
 
 from .checkpoints import Checkpoints
 from .conditions import Condition, parse_condition
@@ -87,7 +85,7 @@ def start(timeline: Timeline, spill_rows: int, options: dict[str, Any]) -> Repla
     options : dict
         Of `Scheduler`.
     """
-    clock = clock_of(timeline)
+    clock = VirtualClock()
     scheduler = scheduler_at_start(timeline, clock, options)
     recorder = Recorder(timeline, spill_rows)
     read = (*timeline.cluster.others, *(one for one in timeline.arguments if isinstance(one, Object)))
@@ -118,10 +116,6 @@ def scheduler_at_start(timeline: Timeline, clock: VirtualClock, options: dict[st
     for name in ("clock", "wait"):
         if name in options:
             raise InputError("is virtual in a replay", path=name)
-    if timeline.workload is not None:
-        workload = timeline.workload
-        given = {"config": workload.scheduler_config, "feature_gates": workload.feature_gates}
-        return Scheduler(ObjectStore(), clock=clock, **given | options)
     options = {"pod_times": AT_ONCE} | options
     scheduler = Scheduler(timeline.cluster, clock=clock, **options)
     present = {one.name for one in timeline.cluster.namespaces}

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from fractions import Fraction
-from functools import partial
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -21,13 +19,9 @@ from moorage.objects.validate.field_validation import FieldValidation
 from moorage.objects.workloads.ownership import FINISHED
 from moorage.queue import QueuedPodInfo
 from moorage.scheduler import Eviction, Failure
-from moorage.scheduler.loop import ALL, Loop, Policy
-from moorage.sim.perf import Workload
-from moorage.sim.perf.operation_cursor import Operations, WorkloadFailedError
-from moorage.sim.perf.pods import Window
+from moorage.scheduler.loop import Loop, Policy
 from moorage.sim.timeline import Event, Timeline, Verb
-from moorage.sim.virtual_time.attempt_clock import AttemptClock
-from moorage.sim.virtual_time.virtual_clock import VirtualClock
+from moorage.sim.virtual_clock import VirtualClock
 from moorage.store import ApiError, DeletedFinalStateUnknown, NotFoundError, parse_reference
 from moorage.store.clock import timestamp, timestamps
 from moorage.store.informers.handler_functions import last_state
@@ -127,10 +121,7 @@ class Replayer(Policy):
         self.loop = Loop(scheduler, self)
         self.until = math.inf
         self.condition: StopCondition | None = None
-        self.operations: Operations | None = None
         self.autoscaler: Scaler | None = None
-        self._decisions = 0  # that were noted of the batch
-        self._decided = 0.0  # when the last of them was taken
         self.timeline, self.recorder, self.store = timeline, recorder, scheduler.store
         self.drops = False
         self.since = self.store.now()
@@ -142,7 +133,6 @@ class Replayer(Policy):
         self._dropped: list[Pod] = []
         self._cause = End.CONTROLLER
         self._last_join = 0.0
-        self._is_between = False  # whether an event happens between operations
         scheduler.sync()
         self._templates = {at: self._pod_template(one) for at, one in _pods(timeline)}
         direct = [at in self._templates and self._is_direct(one) for at, one in enumerate(timeline.arguments)]
@@ -151,40 +141,6 @@ class Replayer(Policy):
         scheduler.informers.informer(Pod).add_event_handler(PodNotes(self))
         scheduler.informers.informer(Node).add_event_handler(NodeNotes(self))
         self._idle = self._nothing_waits()
-        if timeline.workload is not None:
-            self._operate(timeline.workload)
-
-    def _operate(self, workload: Workload) -> None:
-        """Follow the operations of a workload; the events of the timeline happen in between."""
-        if self.timeline.autoscaler is not None:
-            raise InputError("cannot have an autoscaler besides its operations", obj=workload.full_name)
-        clock = self.clock
-        if not isinstance(clock, AttemptClock):
-            raise InputError("its operations can only be replayed", obj=workload.full_name)
-        self._cause = End.DELETED
-        has_events = self.cursor.time < math.inf
-        after = self._events_are_over if has_events else None
-        self.operations = Operations(self, clock, workload, self._note_window, after)
-        self._await_instant(clock)
-
-    def _await_instant(self, clock: AttemptClock) -> None:
-        """Have the events of the next instant happen between two attempts."""
-        if self.cursor.time < math.inf:
-            clock.at(Fraction(self.cursor.time), partial(self._happen_between, clock))
-
-    def _happen_between(self, clock: AttemptClock) -> None:
-        self._is_between = True
-        self._apply_instant()
-        self._is_between = False
-        self._await_instant(clock)
-
-    def _events_are_over(self) -> bool:
-        """Whether all events have happened, and each pod has been tried since."""
-        return self.cursor.time == math.inf and not self.queue.pending_pods().active
-
-    def _note_window(self, window: Window | None) -> None:
-        what = "startCollectingMetrics" if window is not None else "stopCollectingMetrics"
-        self.recorder.measures.append((self.clock.now, what))
 
     def advance(self, until: float = math.inf, boundary: Callable[[], None] | None = None) -> None:
         """Apply the events up to a time, that one included, and try pods, until the condition holds.
@@ -197,27 +153,24 @@ class Replayer(Policy):
         boundary : callable, optional
             Called between two instants after some thousand events each.
         """
-        cursor = self.cursor if self.operations is None else self.operations
-        clock, condition, autoscaler = self.clock, self.condition, self.autoscaler
+        cursor, clock = self.cursor, self.clock
+        condition, autoscaler = self.condition, self.autoscaler
         self.until = until
-        try:
-            while condition is None or not condition.holds(self):
-                due = cursor.time
-                now: float | Fraction = due if self._idle else min(due, self._next_timer())
-                if autoscaler is not None:
-                    now = min(now, autoscaler.next_time())
-                if condition is not None:
-                    now = min(now, condition.due(self))
-                if now == math.inf or float(now) > until:
-                    return
-                clock.set(now)
-                self._happen(due == now)
-                if autoscaler is not None and autoscaler.next_time() <= now:
-                    autoscaler.act()
-                if boundary is not None and due == now and cursor.is_at_boundary():
-                    boundary()
-        except WorkloadFailedError as error:
-            self.recorder.counts[f"operation could not end: {error}"] += 1
+        while condition is None or not condition.holds(self):
+            due = cursor.time
+            now = due if self._idle else min(due, self._next_timer())
+            if autoscaler is not None:
+                now = min(now, autoscaler.next_time())
+            if condition is not None:
+                now = min(now, condition.due(self))
+            if now == math.inf or now > until:
+                return
+            clock.set(now)
+            self._happen(due == now)
+            if autoscaler is not None and autoscaler.next_time() <= now:
+                autoscaler.act()
+            if boundary is not None and due == now and cursor.is_at_boundary():
+                boundary()
 
     def _pod_template(self, pod: Pod) -> PodTemplate:
         meta = replace(pod.metadata, creation_timestamp=None, resource_version="", uid="")
@@ -240,9 +193,7 @@ class Replayer(Policy):
 
     def _happen(self, is_due: bool) -> None:
         """Do what happens now, and try pods; `is_due` tells whether the next events of the cursor happen."""
-        if self.operations is not None:
-            self.operations.happen()
-        elif not is_due:
+        if not is_due:
             self.try_again()
         elif self._idle and self.cursor.is_direct:
             self._take_directly()
@@ -559,42 +510,15 @@ class Replayer(Policy):
         """Try the pods of the active queue, and those that this moves there, and bind them."""
         self.scheduler.context.enlist()
         while infos := self.loop.take_or_bind():
-            self._attempt(infos)
+            self.loop.attempt(infos)
+            self._drop()  # before bindings could have them tried again
             self.loop.bind()
         self.loop.result.clear_run()
         self._idle = self._nothing_waits()
 
-    def try_batch(self, limit: int = ALL) -> bool:
-        """Try and bind at most so many pods; the time of the attempts passes. Return whether there were
-        any."""
-        loop, result, self._decisions = self.loop, self.loop.result, 0
-        result.clear_run()
-        infos = loop.take(limit)
-        tried = self._attempt(infos) if infos else 0
-        loop.bind()
-        self.clock.attempted(tried)
-        return bool(infos or result.has_placed or result.skipped)
-
-    def _attempt(self, infos: list[QueuedPodInfo]) -> int:
-        tried = self.loop.attempt(infos)
-        self._drop()  # before bindings could have them tried again
-        return tried
-
-    def _when_decided(self, count: int) -> list[float]:
-        """Return when the next pods of the batch are decided, in seconds, not before the last one; each
-        attempt takes its time."""
-        times = self.clock.after(range(self._decisions + 1, self._decisions + count + 1))
-        if times and times[0] < self._decided:
-            times = [max(self._decided, time) for time in times]
-        self._decisions += count
-        self._decided = times[-1] if times else self._decided
-        return times
-
     def on_placed(self, infos: Sequence[QueuedPodInfo], nodes: Sequence[str]) -> None:
         keys, recorder = keys_of(infos), self.recorder
-        if self.operations is not None:
-            self.operations.note_placements(keys, nodes)
-        times, pods = self._when_decided(len(keys)), [recorder.live[key] for key in keys]
+        times, pods = [self.clock.now] * len(keys), [recorder.live[key] for key in keys]
         attempts = [max(info.attempts, 1) for info in infos]
         rows = [recorder.node(node) for node in nodes]
         recorder.decide_all(times, pods, rows, attempts, [-1] * len(keys))
@@ -603,8 +527,6 @@ class Replayer(Policy):
 
     def on_failed(self, infos: Sequence[QueuedPodInfo], failures: Sequence[Failure]) -> None:
         keys, recorder, reasons = keys_of(infos), self.recorder, dict[int, int]()
-        if self.operations is not None:
-            self.operations.note_failures(keys, failures)
         numbers = [recorder.live.get(key, -1) for key in keys]
         if -1 in numbers:
             kept = [at for at, number in enumerate(numbers) if number >= 0]
@@ -614,7 +536,7 @@ class Replayer(Policy):
             if id(failure) not in reasons:
                 reasons[id(failure)] = recorder.reason(failure.message)
         recorder.decide_all(
-            self._when_decided(len(numbers)),
+            [self.clock.now] * len(numbers),
             numbers,
             [-1] * len(numbers),
             [info.attempts for info in infos],
@@ -626,8 +548,6 @@ class Replayer(Policy):
 
     def on_evicted(self, evictions: Mapping[str, Eviction]) -> None:
         self._victims.update(evictions)
-        if self.operations is not None:
-            self.operations.note_evictions(evictions)
 
     def _drop(self) -> None:
         """Delete the pods that fit nowhere, where they do not wait."""
@@ -638,8 +558,6 @@ class Replayer(Policy):
         for pod in pods:
             if pod.key in self.recorder.pending:
                 self.store.delete(Pod, pod.name, pod.namespace)
-                if self.operations is not None:
-                    self.operations.note_gone([pod.key])
         self.scheduler.sync()
         self._cause = cause
 
@@ -658,8 +576,6 @@ class Replayer(Policy):
         evicted = key in self._victims
         self._victims.discard(key)
         self.recorder.end(self.clock.now, key, End.EVICTED if evicted else self._cause)
-        if self._is_between and self.operations is not None:
-            self.operations.note_gone([key])
 
 
 class PodNotes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -22,9 +22,6 @@ from moorage.tables import Table, Tabular
 from .autoscaler_spec import AutoscalerSpec, checked
 from .timeline_event import Argument, Event, Verb
 
-if TYPE_CHECKING:
-    from moorage.sim.perf import Workload
-
 MOST_EVENTS = 2**31 - 1
 _NO_NUMBER = -1
 
@@ -39,7 +36,6 @@ class EventColumns(Tabular):
         self.notes: dict[str, int] = {}
         self.measures: list[str | dict[str, dict[str, Any]]] = []
         self.autoscaler: AutoscalerSpec | None = None
-        self.workload: Workload | None = None
         self._subject_numbers: dict[str, int] = {}
         self._templates: dict[int, int] = {}  # id of an object that was passed to its argument number
         self._given: list[object] = []  # keeps those objects alive, so that no id is used twice
@@ -57,15 +53,15 @@ class EventColumns(Tabular):
 
     @property
     def may_have_nodes(self) -> bool:
-        """Whether there are nodes at the start, or events, an autoscaler or operations may add some."""
-        makes_some = self.autoscaler is not None or self.workload is not None
-        return makes_some or bool(self.cluster.nodes) or any(isinstance(one, Node) for one in self.arguments)
+        """Whether there are nodes at the start, or events or an autoscaler may add some."""
+        has_nodes = self.autoscaler is not None or bool(self.cluster.nodes)
+        return has_nodes or any(isinstance(argument, Node) for argument in self.arguments)
 
     @property
     def may_have_pods(self) -> bool:
-        """Whether there are pods or workloads at the start, or events or operations may add some."""
+        """Whether there are pods or workloads at the start, or events may add some."""
         added = any(not isinstance(one, Node) for one in self.arguments if isinstance(one, Object))
-        return added or self.workload is not None or bool(self.cluster.pods or self.cluster.others)
+        return added or bool(self.cluster.pods or self.cluster.others)
 
     # ---- adding --------------------------------------------------------------------------------------------
 
@@ -417,12 +413,6 @@ class EventColumns(Tabular):
         used = np.frombuffer(self._ordinals, np.int32)[np.frombuffer(self._subjects, np.int32) == subject]
         return int(used.max()) + 1 if len(used) else 0
 
-    def operate(self, workload: Workload) -> None:
-        """Add the operations of a workload of scheduler_perf. Other events happen meanwhile."""
-        self.workload = workload
-        for op in workload.ops:
-            self._event(0.0, Verb.OPERATION, op.opcode)
-
     # ---- making others -------------------------------------------------------------------------------------
 
     def repeat(self, times: int, every: float = 0.0) -> Self:
@@ -489,7 +479,6 @@ class EventColumns(Tabular):
         out._templates, out._given = dict(self._templates), list(self._given)
         out.notes = dict(self.notes)
         out.measures, out.autoscaler = list(self.measures), self.autoscaler
-        out.workload = self.workload
         return out
 
     def _fill(self, *columns: npt.NDArray[Any]) -> None:

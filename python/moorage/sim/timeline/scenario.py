@@ -284,9 +284,6 @@ def write_scenario(timeline: EventColumns, path: str | Path) -> None:
     """
     from moorage.objects import write_cluster
 
-    if timeline.workload is not None:
-        named = timeline.workload.full_name
-        raise InputError("operations of scheduler_perf cannot be written as a scenario", obj=named)
     target = Path(path)
     names = {at: f"template-{at}" for at, one in enumerate(timeline.arguments) if isinstance(one, Object)}
     spec: dict[str, Any] = {}

@@ -31,8 +31,6 @@ class Timeline(EventColumns):
         Measures of its histories, by name or as ``{name: options}`` (docs/measures.md).
     autoscaler : AutoscalerSpec or None
         What adds and removes nodes in its replays; see `autoscale`.
-    workload : Workload or None
-        The workload of scheduler_perf whose operations are the events.
     notes : dict of str to int
         What a loader has left out or repaired, with its count.
     """

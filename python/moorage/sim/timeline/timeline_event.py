@@ -13,8 +13,7 @@ class Verb(IntEnum):
 
     A node joins with CREATE and leaves with LEAVE, which takes the pods on it with it. BIND records where
     another scheduler has put a pod: a replay decides itself, and compares (`moorage.sim.replay.verify`).
-    MEASURE names a moment. OPERATION is one of the operations of the timeline's workload: each begins
-    when what the one before waits for is over.
+    MEASURE names a moment.
     """
 
     CREATE = 0
@@ -30,7 +29,6 @@ class Verb(IntEnum):
     LABEL = 10
     MEASURE = 11
     BIND = 12
-    OPERATION = 13
 
 
 Argument = Object | dict[str, Any] | int | str | tuple[str, ...]

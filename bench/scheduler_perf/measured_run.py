@@ -12,16 +12,17 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from moorage._core.queue.in_flight import keys_of
-from moorage.errors import InputError, NotBuiltError
+from moorage.errors import InputError
 from moorage.facade import Scheduler
 from moorage.framework.configuration import ConfigurationError
 from moorage.queue import QueuedPodInfo
 from moorage.scheduler import Eviction, Failure
 from moorage.scheduler.loop import Loop, Policy
-from moorage.sim.virtual_time.attempt_clock import AttemptClock
 from moorage.store import ObjectStore
 
+from .attempt_clock import AttemptClock
 from .measure import Meter, Timer
+from .object_templates import NotBuiltError
 from .operation_cursor import Operations, WorkloadFailedError, WorkloadStuckError
 from .pods import Window
 from .report import DEFAULT_TIE_BREAK, DONE, FAILURE, STUCK, WorkloadReport, make_report
@@ -47,8 +48,6 @@ class MeasuredRun(Policy):
     """
 
     time_passes = True
-    until = math.inf
-    """The time up to which the run goes."""
 
     def __init__(self, workload: Workload, rate: Fraction, timer: Timer, tie_break: str) -> None:
         self.clock = AttemptClock(rate)
@@ -174,7 +173,7 @@ def _run(workload: Workload, rate: Fraction, timer: Timer, tie_break: str) -> Wo
     try:
         run.advance()
     except NotBuiltError as error:
-        status = f"{FAILURE}: {str(error).removeprefix('not built yet: ')} not built yet"
+        status = f"{FAILURE}: {error} not built yet"
     except WorkloadStuckError as error:
         status = f"{STUCK}: {error}"
     except WorkloadFailedError as error:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from bench.scheduler_perf.go_template import parse
+from bench.scheduler_perf.object_templates import ObjectTemplate
+from bench.scheduler_perf.pods import PodNames, PodRun, runs_of
+from tests.benchmarks.scheduler_perf.make import POD
 
 from moorage.errors import InputError
-from moorage.sim.perf.go_template import parse
-from moorage.sim.perf.object_templates import ObjectTemplate
-from moorage.sim.perf.pods import PodNames, PodRun, runs_of
-from tests.sim.perf.make import POD
 
 
 def made(text: str, count: int, names: PodNames | None = None, signature: int = 0) -> list[PodRun]:

@@ -10,7 +10,7 @@ from typing import Any, get_args, get_origin
 import msgspec
 from msgspec.structs import replace
 
-from moorage.errors import InputError, NotBuiltError, located
+from moorage.errors import InputError, located
 from moorage.objects import Object, Pod, validate
 from moorage.objects.read.decode import CLUSTER_SCOPED, decode_kind, is_known
 from moorage.objects.read.files import read_text
@@ -34,6 +34,10 @@ spec:
     "the base pod",
 )
 """Pod of operations without a template, equal to pod-default.yaml of scheduler_perf."""
+
+
+class NotBuiltError(Exception):
+    """Scheduling does not read objects of a kind; the message names it."""
 
 
 class ObjectTemplate:

@@ -6,12 +6,10 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-
-from moorage.objects import Node
-from moorage.sim.perf import run_workload
-from moorage.sim.perf.measured_run import MeasuredRun
-from moorage.sim.perf.operation_cursor import WorkloadFailedError
-from tests.sim.perf.make import (
+from bench.scheduler_perf import run_workload
+from bench.scheduler_perf.measured_run import MeasuredRun
+from bench.scheduler_perf.operation_cursor import WorkloadFailedError
+from tests.benchmarks.scheduler_perf.make import (
     BIG,
     NODE,
     POD,
@@ -24,6 +22,8 @@ from tests.sim.perf.make import (
     timer,
     workload,
 )
+
+from moorage.objects import Node
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from moorage.sim.virtual_time.attempt_clock import FAR, AttemptClock
+from bench.scheduler_perf.attempt_clock import FAR, AttemptClock
 
 
 def test_attempts_take_exactly_their_time() -> None:

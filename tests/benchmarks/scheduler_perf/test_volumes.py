@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bench.scheduler_perf.measured_run import MeasuredRun
+from tests.benchmarks.scheduler_perf.make import POD, nodes, placements, pods, run_ops
 
 from moorage.errors import InputError
 from moorage.objects import (
@@ -29,8 +31,6 @@ from moorage.objects import (
     Volume,
     VolumeNodeResources,
 )
-from moorage.sim.perf.measured_run import MeasuredRun
-from tests.sim.perf.make import POD, nodes, placements, pods, run_ops
 
 CLAIM = """\
 kind: PersistentVolumeClaim

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bench.scheduler_perf.operation_cursor import Wait, WorkloadFailedError, WorkloadStuckError
+from bench.scheduler_perf.ops import OPS, CreatePodGroups
+from bench.scheduler_perf.pods import GONE
+from tests.benchmarks.scheduler_perf.make import NODE, nodes, placements, run_ops, workload
 
 from moorage.objects import Node
 from moorage.releases import DEFAULT
-from moorage.sim.perf.operation_cursor import Wait, WorkloadFailedError, WorkloadStuckError
-from moorage.sim.perf.ops import OPS, CreatePodGroups
-from moorage.sim.perf.pods import GONE
-from tests.sim.perf.make import NODE, nodes, placements, run_ops, workload
 
 GROUP = """\
 apiVersion: scheduling.k8s.io/v1beta1

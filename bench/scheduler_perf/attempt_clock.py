@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from fractions import Fraction
-
-from .virtual_clock import VirtualClock
 
 FAR = 1 << 62
 
 
-class AttemptClock(VirtualClock):
-    """Exact virtual time in seconds since the start of the workload.
+class AttemptClock:
+    """Exact virtual time in seconds since the start of the workload; it begins at 0.
 
     Parameters
     ----------
     rate : Fraction
         Scheduling attempts per second.
-    start : Fraction or float, optional
-        The time at first.
 
     Attributes
     ----------
@@ -28,13 +24,16 @@ class AttemptClock(VirtualClock):
         `exact`, rounded.
     """
 
-    __slots__ = ("_events", "_per_attempt", "_per_second", "_sequence", "_ticks", "rate")
+    __slots__ = ("_events", "_per_attempt", "_per_second", "_sequence", "_ticks", "now", "rate")
 
-    def __init__(self, rate: Fraction, start: Fraction | float = 0) -> None:
+    def __init__(self, rate: Fraction) -> None:
         self.rate = rate
         self._events: list[tuple[Fraction, int, Callable[[], None]]] = []
         self._sequence = 0
-        self.set(start)
+        self.set(0)
+
+    def __call__(self) -> float:
+        return self.now
 
     @property
     def exact(self) -> Fraction:
@@ -42,6 +41,7 @@ class AttemptClock(VirtualClock):
         return Fraction(self._ticks, self._per_second)
 
     def set(self, when: Fraction | float) -> None:
+        """Set the time, in seconds since the start."""
         # A fraction is not added to for each attempt: its normalization costs more than the attempt's event.
         exact = Fraction(when)
         self._per_second = math.lcm(exact.denominator, self.rate.numerator)
@@ -81,9 +81,6 @@ class AttemptClock(VirtualClock):
                 self.at(start + (ticks + 1) * interval, tick)
 
         self.at(start + interval, tick)
-
-    def after(self, counts: Sequence[int]) -> list[float]:
-        return [(self._ticks + count * self._per_attempt) / self._per_second for count in counts]
 
     def attempted(self, count: int) -> None:
         """Advance the time by a number of attempts.

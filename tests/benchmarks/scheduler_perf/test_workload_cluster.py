@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.benchmarks.scheduler_perf.make import NODE, nodes, pods, run_ops
 
 from moorage.cache import SchedulerCache
 from moorage.errors import InputError
 from moorage.objects import Node, Service
-from tests.sim.perf.make import NODE, nodes, pods, run_ops
 
 ZONE = "topology.kubernetes.io/zone"
 

@@ -12,8 +12,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from moorage.sim.virtual_time.attempt_clock import FAR
-
+from .attempt_clock import FAR
 from .pods import PodRun, Window
 
 CHUNK = 256

@@ -23,9 +23,9 @@ from moorage.releases.feature_gates import gates_of, releases_with
 from .object_templates import fold_case, read_template
 from .ops import OPS, UNBUILT_OPS, CountedOp, Op, UnbuiltOp
 
-DEFAULT_RATE = 500
 GROUPS = "GenericWorkload"
 """The gate of pod groups."""
+DEFAULT_RATE = 500
 """Scheduling attempts per second of virtual time, for a workload without a threshold."""
 THROUGHPUT = "SchedulingThroughput"
 QUEUE_GATES = frozenset({"SchedulerQueueingHints"})
@@ -92,8 +92,6 @@ class Workload:
     failure : str
         Why it cannot run: an operation that is not supported, or a parameter that it lacks, so that it fails
         upstream too; "" if it can.
-    attempts_per_second : Fraction or None
-        See `rate`.
     warnings : tuple of str
         Parameters that no operation uses, as upstream's own tests may.
     """
@@ -108,13 +106,12 @@ class Workload:
     scheduler_config: Path | None
     pod_template: str
     failure: str
-    attempts_per_second: Fraction | None = None
     warnings: tuple[str, ...] = ()
 
     @property
     def rate(self) -> Fraction:
         """Scheduling attempts per second of virtual time; by default the threshold, else `DEFAULT_RATE`."""
-        return self.attempts_per_second or Fraction(str(self.threshold or DEFAULT_RATE))
+        return Fraction(str(self.threshold or DEFAULT_RATE))
 
     @property
     def full_name(self) -> str:

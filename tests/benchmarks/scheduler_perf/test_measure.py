@@ -6,13 +6,13 @@ import gc
 from pathlib import Path
 
 import pytest
+from bench.scheduler_perf import run_workload
+from bench.scheduler_perf.measure import CHUNK, Meter, percentile
+from bench.scheduler_perf.object_templates import ObjectTemplate
+from bench.scheduler_perf.pods import PodRun, Window
+from tests.benchmarks.scheduler_perf.make import POD, nodes, pods, run_ops, timer, workload
 
 from moorage.objects import Pod
-from moorage.sim.perf import run_workload
-from moorage.sim.perf.measure import CHUNK, Meter, percentile
-from moorage.sim.perf.object_templates import ObjectTemplate
-from moorage.sim.perf.pods import PodRun, Window
-from tests.sim.perf.make import POD, nodes, pods, run_ops, timer, workload
 
 MILLISECOND = 1_000_000
 

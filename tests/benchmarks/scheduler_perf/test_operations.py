@@ -7,14 +7,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bench.scheduler_perf.measured_run import MeasuredRun
+from bench.scheduler_perf.object_templates import ObjectTemplate
+from bench.scheduler_perf.operation_cursor import WorkloadFailedError
+from bench.scheduler_perf.pods import PodRun
+from tests.benchmarks.scheduler_perf.make import (
+    BIG,
+    NODE,
+    POD,
+    nodes,
+    placements,
+    pods,
+    run_of,
+    run_ops,
+    workload,
+)
 
 from moorage.errors import InputError
 from moorage.objects import Object
-from moorage.sim.perf.measured_run import MeasuredRun
-from moorage.sim.perf.object_templates import ObjectTemplate
-from moorage.sim.perf.operation_cursor import WorkloadFailedError
-from moorage.sim.perf.pods import PodRun
-from tests.sim.perf.make import BIG, NODE, POD, nodes, placements, pods, run_of, run_ops, workload
 
 
 def test_pods_are_deleted_at_their_rate_in_the_order_of_names(tmp_path: Path) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from bench.scheduler_perf.go_template import parse
 
 from moorage.errors import InputError
-from moorage.sim.perf.go_template import parse
 
 ARGUMENTS = {
     "Index": 7,

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-
-from moorage.sim.perf import Workload, read_workloads
-from moorage.sim.perf.measured_run import MeasuredRun
+from bench.scheduler_perf import Workload, read_workloads
+from bench.scheduler_perf.measured_run import MeasuredRun
 
 DATA = Path(__file__).parents[2] / "data/scheduler_perf/excerpt/performance-config.yaml"
 

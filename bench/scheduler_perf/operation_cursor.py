@@ -20,8 +20,8 @@ from moorage.facade import Scheduler
 from moorage.objects import Pod
 from moorage.queue import QueuedPodInfo
 from moorage.scheduler import Failure
-from moorage.sim.virtual_time.attempt_clock import FAR, AttemptClock
 
+from .attempt_clock import AttemptClock
 from .object_templates import BASE_POD, ObjectTemplate, read_template
 from .pods import FAILED, GATED, GONE, NEW, PodNames, PodRun, Window
 from .workload_cluster import SimulatedCluster
@@ -73,16 +73,9 @@ class Workload(Protocol):
 
 
 class TriesPods(Protocol):
-    """A run in virtual time.
-
-    Attributes
-    ----------
-    until : float
-        The time up to which it goes.
-    """
+    """A run in virtual time."""
 
     scheduler: Scheduler
-    until: float
 
     def try_batch(self, limit: int) -> bool:
         """Try and bind at most so many pods; the time of the attempts passes. Return whether there were
@@ -101,8 +94,6 @@ class Operations:
         Of the run.
     measures : callable
         Called with the window whenever pods begin to be measured, and with None when that ends.
-    is_over : callable, optional
-        Whether what happens beside the operations, as actions of the clock, is over; waited for at the end.
 
     Attributes
     ----------
@@ -128,16 +119,12 @@ class Operations:
         Called with the run of each placed pod.
     """
 
-    at = 0
-    is_direct = False
-
     def __init__(
         self,
         run: TriesPods,
         clock: AttemptClock,
         workload: Workload,
         measures: Callable[[Window | None], None],
-        is_over: Callable[[], bool] | None = None,
     ) -> None:
         self.clock, self.workload, self.measures = clock, workload, measures
         self.scheduler = run.scheduler
@@ -151,10 +138,9 @@ class Operations:
         self.placed: list[tuple[PodRun, int]] = []
         self._evicted: list[Collection[str]] = []  # in the current batch
         self.on_placed: Callable[[PodRun], None] | None = None
-        self._run, self._is_over = run, is_over
+        self._run = run
         self._read = cache(read_template)
         self._failure: Failure | None = None  # why the last failed pod was not placed
-        self._is_held = False  # whether no attempt ends before the time up to which the run goes
         self._where = workload.full_name  # which operation, for errors
         self.follow(self._steps())
 
@@ -172,8 +158,6 @@ class Operations:
             self._where = f"{self.workload.full_name}: workloadTemplate[{number}]"
             with located(source=self.workload.source, obj=self._where):
                 yield from op.execute(self, number)
-        if self._is_over is not None:
-            yield Wait(self._is_over, FAR)
 
     # ---- the cursor ----------------------------------------------------------------------------------------
 
@@ -188,19 +172,12 @@ class Operations:
         """
         if self._wait is None:
             return math.inf
-        if self._is_held:  # until time ends, unless an event comes before
-            coming = self._next_event()
-            return math.inf if coming is None or coming <= self.clock.exact else coming
         if self._has_tried:
             return self.clock.exact
         coming = self._next_event()
         if coming is None:
             raise self._no_end("nothing is left to happen")
         return max(self.clock.exact, min(coming, self._deadline))
-
-    def is_at_boundary(self) -> bool:
-        """Never: what operations wait for cannot be saved."""
-        return False
 
     def happen(self) -> None:
         """Do what is due, go on with the operations unless they wait, and try the pods of a batch.
@@ -214,7 +191,7 @@ class Operations:
         WorkloadFailedError
             The same, and all pods have nodes.
         """
-        clock, self._is_held = self.clock, False
+        clock = self.clock
         with located(source=self.workload.source, obj=self._where):
             while self._wait is not None:
                 clock.run_due()
@@ -231,19 +208,10 @@ class Operations:
 
     def _try_batch(self) -> None:
         """Try pods up to the next event."""
-        run, clock = self._run, self.clock
-        limit = min(map(clock.attempts_until, self._coming()))
-        if run.until < math.inf:
-            until = Fraction(run.until).limit_denominator(10**9)  # 0.3 for the float that is a little less
-            room = math.floor((until - clock.exact) * clock.rate)
-            self._is_held = room < 1
-            if self._is_held:
-                return
-            limit = min(limit, room)
+        limit = min(map(self.clock.attempts_until, self._coming()))
         self.placed = []
-        self._has_tried = run.try_batch(max(1, limit))
-        self.note_gone(chain.from_iterable(self._evicted))
-        self._evicted.clear()
+        self._has_tried = self._run.try_batch(max(1, limit))
+        self._mark_evicted()
         self.tries += len(self.placed)
         if self.on_placed is not None:
             for pod_run, _ in self.placed:
@@ -284,7 +252,7 @@ class Operations:
         return f": {pods} pods fit nowhere ({self._failure.message}){self.cluster.devices.unreachable()}"
 
     def counts(self) -> dict[str, int | float]:
-        """Return the fields of the report of `moorage perf` that are not measured."""
+        """Return the fields of a `WorkloadReport` that are not measured."""
         return {
             "nodes": self.cluster.nodes,
             "init_pods": self.init_pods,
@@ -347,19 +315,14 @@ class Operations:
         self.victims += len(keys)
         self._evicted.append(keys)
 
-    def note_gone(self, keys: Iterable[str]) -> None:
-        """Note that pods are gone.
-
-        Parameters
-        ----------
-        keys : iterable of str
-            ``namespace/name`` of the pods.
-        """
+    def _mark_evicted(self) -> None:
+        """Mark the pods that were evicted in the batch as gone."""
         gone = defaultdict[PodRun, list[int]](list)
-        for pod_run, number in filter(None, map(self.known.get, keys)):
+        for pod_run, number in filter(None, map(self.known.get, chain.from_iterable(self._evicted))):
             gone[pod_run].append(number)
         for pod_run, numbers in gone.items():
             pod_run.state[numbers] = GONE
+        self._evicted.clear()
 
     def known_of(self, infos: Sequence[QueuedPodInfo]) -> list[tuple[PodRun, int]]:
         """Return the run of each popped pod, and its index in the run."""

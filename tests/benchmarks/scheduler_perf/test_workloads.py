@@ -7,16 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from moorage import Scheduler
-from moorage.errors import InputError
-from moorage.objects import Cluster, Namespace, Node, ResourceClaim
-from moorage.scheduler.placing.schedule_pods import schedule_one
-from moorage.sim.perf import Workload, read_workloads, run_workload
-from moorage.sim.perf.measure import Meter
-from moorage.sim.perf.report import row
-from tests.core.make import replica
-from tests.sim.perf.make import (
+from bench.scheduler_perf import Workload, read_workloads, run_workload
+from bench.scheduler_perf.measure import Meter
+from bench.scheduler_perf.report import row
+from tests.benchmarks.scheduler_perf.make import (
     BIG,
     DATA,
     NODE,
@@ -29,6 +23,12 @@ from tests.sim.perf.make import (
     timer,
     workload,
 )
+from tests.core.make import replica
+
+from moorage import Scheduler
+from moorage.errors import InputError
+from moorage.objects import Cluster, Namespace, Node, ResourceClaim
+from moorage.scheduler.placing.schedule_pods import schedule_one
 
 EXCERPT = {one.full_name: one for one in read_workloads(str(DATA))}
 

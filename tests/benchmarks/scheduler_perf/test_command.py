@@ -1,4 +1,4 @@
-"""``moorage perf``: what it prints, and its exit codes."""
+"""``python -m bench.scheduler_perf``: what it prints, and its exit codes."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from moorage.cli import main
-from moorage.sim.perf import WorkloadReport, run_workload
-from tests.sim.perf.make import DATA, nodes, pods, write
+from bench.scheduler_perf import WorkloadReport, run_workload
+from bench.scheduler_perf.__main__ import main
+from tests.benchmarks.scheduler_perf.make import DATA, nodes, pods, write
 
 FIELDS = {
     "case",
@@ -39,7 +38,7 @@ FIELDS = {
 
 
 def test_json_has_a_fixed_shape(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["perf", str(DATA), "--case", "SchedulingWithMixedChurn", "-o", "json"]) == 0
+    assert main([str(DATA), "SchedulingWithMixedChurn", "-o", "json"]) == 0
     small, large = json.loads(capsys.readouterr().out)["workloads"]
     assert small.keys() == large.keys() == FIELDS
     assert (large["case"], large["workload"]) == ("SchedulingWithMixedChurn", "1000Nodes")
@@ -52,17 +51,18 @@ def test_json_has_a_fixed_shape(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_virtual_rate_says_how_much_happens(capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["perf", str(DATA), "--case", "SchedulingWithMixedChurn/1000Nodes", "-o", "json"]
+    arguments = [str(DATA), "SchedulingWithMixedChurn/1000Nodes", "-o", "json"]
     assert main([*arguments, "--virtual-rate", "100"]) == 0
     (one,) = json.loads(capsys.readouterr().out)["workloads"]
     assert one["churn_ticks"] == 10
     for rate in ("0", "-1", "fast", "1/0"):
-        assert main([*arguments, "--virtual-rate", rate]) == 2
+        with pytest.raises(SystemExit, match="2"):
+            main([*arguments, "--virtual-rate", rate])
         assert f"must be a positive number, not '{rate}'" in capsys.readouterr().err
 
 
 def test_the_table_has_a_row_per_workload(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["perf", str(DATA), "--case", "SchedulingBasic"]) == 0
+    assert main([str(DATA), "SchedulingBasic"]) == 0
     headline, _, heading, row = capsys.readouterr().out.strip().splitlines()
     assert headline == "1 of 1 workload done"
     assert heading.split()[:5] == ["WORKLOAD", "NODES", "INIT", "MEASURED", "PODS/S"]
@@ -72,7 +72,7 @@ def test_the_table_has_a_row_per_workload(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_an_interrupt_prints_the_workloads_that_have_ended(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     case = json.loads(Path(write(tmp_path, nodes(1), pods(1, collectMetrics=True))).read_text())[0]
     path = tmp_path / "two.yaml"
@@ -85,8 +85,7 @@ def test_an_interrupt_prints_the_workloads_that_have_ended(
         ran.append(run_workload(*arguments, **options))
         return ran[0]
 
-    monkeypatch.setattr("moorage.sim.perf.run_workload", run)
-    assert main(["perf", str(path)]) == 130
+    assert main([str(path)], run) == 130
     headline, _, heading, row = capsys.readouterr().out.strip().splitlines()
     assert headline == "1 of 2 workloads done"
     assert (heading.split()[0], row.split()[0]) == ("WORKLOAD", "One/small")
@@ -94,7 +93,7 @@ def test_an_interrupt_prints_the_workloads_that_have_ended(
 
 def test_a_threshold_is_shown_with_its_ratio(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write(tmp_path, nodes(10), pods(100, collectMetrics=True), threshold=1)
-    assert main(["perf", path]) == 0
+    assert main([path]) == 0
     heading, row = capsys.readouterr().out.strip().splitlines()[2:]
     at = heading.index("THRESHOLD")
     assert row[at:].split()[0] == "1"
@@ -108,7 +107,7 @@ def test_a_failed_workload_is_told_and_the_others_run(
     bad = json.loads(path.read_text())
     good = json.loads(Path(write(tmp_path, nodes(1), pods(1, collectMetrics=True))).read_text())
     path.write_text(json.dumps([*bad, good[0] | {"name": "Good"}]))
-    assert main(["perf", str(path), "-o", "json"]) == 0
+    assert main([str(path), "-o", "json"]) == 0
     reports = json.loads(capsys.readouterr().out)["workloads"]
     assert {one["case"]: one["status"] for one in reports} == {
         "Case": "failed: startCollectingProfile not built yet",
@@ -135,11 +134,11 @@ def test_a_workload_whose_cluster_has_no_room_has_not_failed(
         (tmp_path / name).write_text(head + text.removeprefix("kind: DeviceClass") + "\n")
         case["workloadTemplate"].insert(-1, {"opcode": "createAny", "templatePath": name, "namespace": "n"})
     path.write_text(json.dumps([case]))
-    assert main(["perf", str(path), "-o", "json"]) == 0
+    assert main([str(path), "-o", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["workloads"][0]["status"] == (
         "stuck: no node has the devices of ResourceClaim n/x; 1 of 1 ResourceSlices select no node"
     )
-    assert main(["perf", str(path)]) == 0
+    assert main([str(path)]) == 0
     out = capsys.readouterr().out
     assert out.startswith("0 of 1 workload done, 1 stuck: their clusters have no room\n\n")
 
@@ -154,7 +153,7 @@ def test_a_workload_whose_cluster_has_no_room_has_not_failed(
 def test_bad_input_is_exit_2_and_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], op: dict[str, object], message: str
 ) -> None:
-    assert main(["perf", write(tmp_path, op)]) == 2
+    assert main([write(tmp_path, op)]) == 2
     out, err = capsys.readouterr()
     assert out == ""
     assert err.count("\n") == 1
@@ -164,11 +163,11 @@ def test_bad_input_is_exit_2_and_one_line(
 def test_a_file_without_workloads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "perf.yaml"
     path.write_text("[]")
-    assert main(["perf", str(path)]) == 2
+    assert main([str(path)]) == 2
     assert capsys.readouterr().err == f"error: {path}: this file has no workload\n"
 
 
-PREEMPTION = ["perf", str(DATA), "--case", "PreemptionBasic/5Nodes", "-o", "json"]
+PREEMPTION = [str(DATA), "PreemptionBasic/5Nodes", "-o", "json"]
 
 
 def test_the_release_that_decides_is_told_unless_it_is_named(capsys: pytest.CaptureFixture[str]) -> None:
@@ -187,7 +186,7 @@ def test_workloads_with_pod_groups_have_the_first_release_with_groups(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = write(tmp_path, nodes(1), pods(1), featureGates={"GenericWorkload": True})
-    words = ["perf", str(file), "-o", "json"]
+    words = [str(file), "-o", "json"]
     assert main(words) == 0
     out, err = capsys.readouterr()
     assert json.loads(out)["workloads"][0]["kubernetes_version"] == "1.37"
@@ -200,5 +199,5 @@ def test_a_release_without_a_gate_that_is_off_by_default_runs_workloads(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = write(tmp_path, nodes(1), pods(1))
-    assert main(["perf", str(file), "-o", "json", "--kubernetes-version", "1.34"]) == 0
+    assert main([str(file), "-o", "json", "--kubernetes-version", "1.34"]) == 0
     assert json.loads(capsys.readouterr().out)["workloads"][0]["status"] == "done"

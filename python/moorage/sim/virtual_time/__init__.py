@@ -1,1 +1,0 @@
-"""Virtual time: clocks that stand still, or move with attempts."""

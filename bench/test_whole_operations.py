@@ -37,7 +37,7 @@ ROUNDS = 3
 
 
 def measure(benchmark: Any, report: Any, case: str, per: str = "pod") -> None:
-    """Time a case: what `moorage perf` tells as `seconds`, all that happened while metrics were collected."""
+    """Time a case: what `bench.scheduler_perf` tells as `seconds`, all that happened while metrics were collected."""
     (workload,) = read_workloads(str(WORKLOADS), case)
     reports = []
 
@@ -47,7 +47,7 @@ def measure(benchmark: Any, report: Any, case: str, per: str = "pod") -> None:
 
     benchmark.pedantic(run, rounds=ROUNDS)
     best = min(one.seconds for one in reports)
-    report(f"`moorage perf` {workload.full_name}, per {per}", reports[-1].measured_pods, seconds=best)
+    report(f"`bench.scheduler_perf` {workload.full_name}, per {per}", reports[-1].measured_pods, seconds=best)
 
 
 @pytest.mark.parametrize("case", CASES)

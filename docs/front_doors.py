@@ -38,7 +38,6 @@ FRONT_DOORS = (
     "moorage.sim.policies",
     "moorage.sim.measures",
     "moorage.sim.autoscaling",
-    "moorage.sim.perf",
     "moorage.multi.binder_cache",
     "moorage.gym",
     "moorage.testing",

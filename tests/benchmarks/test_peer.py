@@ -1,4 +1,4 @@
-"""kube-scheduler's figures beside those of `moorage perf`."""
+"""kube-scheduler's figures beside those of `bench.scheduler_perf`."""
 
 from __future__ import annotations
 

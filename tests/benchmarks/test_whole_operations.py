@@ -16,7 +16,7 @@ def test_each_line_of_the_front_page_is_measured() -> None:
     assert [one.case for one in workloads] == list(dict.fromkeys(one.case for one in workloads))
     assert {one.case for one in workloads} == {*test_whole_operations.CASES, *test_workloads.CASES}
     measured = {
-        f"`moorage perf` {one.full_name}, per {test_whole_operations.UNITS.get(one.case, 'pod')}"
+        f"`bench.scheduler_perf` {one.full_name}, per {test_whole_operations.UNITS.get(one.case, 'pod')}"
         for one in workloads
         if one.case in test_whole_operations.CASES
     }

@@ -11,8 +11,8 @@ from moorage.releases.gate_effects import OF_NO_INTEREST, OF_OTHERS, OF_THE_SCHE
 HEAD = """# Feature gates
 
 This page lists the feature gates of kube-scheduler that moorage knows, and what each does here. Set them as
-there: with `--feature-gates NAME=true`, `Scheduler(feature_gates={"NAME": True})`, or in a file of
-`moorage perf`. The [release](releases.md) that decides determines the defaults.
+there: with `--feature-gates NAME=true`, or `Scheduler(feature_gates={"NAME": True})`. The
+[release](releases.md) that decides determines the defaults.
 
 - A gate that is marked as refused can only have its default. Any other value is an error that names the
   gate.
@@ -20,8 +20,7 @@ there: with `--feature-gates NAME=true`, `Scheduler(feature_gates={"NAME": True}
 - A gate that the kube-scheduler of the release does not know is an `unrecognized feature gate`. The error
   names the releases that have it. Gates that are generally available or deprecated are known, although
   `kube-scheduler --help` does not list them.
-- A gate that needs others can only be on if these are. In the files of `moorage perf`, a gate that is not
-  set is off if a gate that it needs is off.
+- A gate that needs others can only be on if these are.
 - `AllAlpha` and `AllBeta` set all gates of their stage, except those that you set yourself.
 
 In the tables, ALPHA means alpha and BETA beta; gates without a letter are GA. **L** means locked, **R**

@@ -30,7 +30,7 @@ The command reports the release and the reason on stderr (`release: …`) and in
 the release is not supported, the nearest one decides, and a warning names both. In case 4, the line is
 printed only with `--upgrade-from`.
 
-If there is no cluster to read (configurations, traces, files of scheduler_perf), and for
+If there is no cluster to read (configurations, traces), and for
 `moorage replay` and `Scheduler` in Python, {default} decides unless you choose another release.
 `moorage scheduler` uses the release of its API server.
 

@@ -684,16 +684,18 @@ class Preparation:
         scheduler.sync()
         return scheduler
 
-    def run(self, stages: Stages | None = None) -> Simulation:
+    def run(self, stages: Stages | None = None, loop_over: Callable[[Scheduler], Loop] = Loop) -> Simulation:
         """Place the pending pods.
 
         Parameters
         ----------
         stages : Stages, optional
             Shows how many pods have been tried.
+        loop_over : callable, optional
+            Makes the loop over a scheduler.
         """
         scheduler = self.make()
-        loop = Loop(scheduler)
+        loop = loop_over(scheduler)
         if stages is not None:
             placed, failed = loop.result.placements, loop.result.unschedulable
             stages.count(len(scheduler.pods.pending), lambda: len(placed) + len(failed))

@@ -37,7 +37,7 @@ ROUNDS = 3
 
 
 def measure(benchmark: Any, report: Any, case: str, per: str = "pod") -> None:
-    """Time a case: what `bench.scheduler_perf` tells as `seconds`, all that happened while metrics were collected."""
+    """Time a case: the `seconds` of its report, all that happened while metrics were collected."""
     (workload,) = read_workloads(str(WORKLOADS), case)
     reports = []
 

@@ -201,3 +201,12 @@ def test_a_release_without_a_gate_that_is_off_by_default_runs_workloads(
     file = write(tmp_path, nodes(1), pods(1))
     assert main([str(file), "-o", "json", "--kubernetes-version", "1.34"]) == 0
     assert json.loads(capsys.readouterr().out)["workloads"][0]["status"] == "done"
+
+
+def test_warnings_and_bad_arguments_are_on_stderr(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = write(tmp_path, nodes(1), pods(1), params={"b": 1})
+    assert main([file, "--kubernetes-version", "1.36"]) == 0
+    assert capsys.readouterr().err == "warning: Case/small: no operation uses params.b.\n"
+    with pytest.raises(SystemExit, match="2"):
+        main([file, "--kubernetes-version", "1.2"])
+    assert "must be one of 1.34, " in capsys.readouterr().err

@@ -11,12 +11,13 @@ from .model.meta import Object
 def plural(struct: type[Object]) -> str:
     """Return the resource of a kind by apimachinery's rule (UnsafeGuessKindToResource).
 
-    The resource of Pod is ``pods``, that of PriorityClass ``priorityclasses``.
+    The resource of Pod is ``pods``, that of PriorityClass ``priorityclasses``. After a vowel, y stays, as in
+    Karpenter's ``nodeoverlays``.
     """
     name = struct.__name__.lower()
     if name.endswith("s"):
         return name + "es"
-    return name[:-1] + "ies" if name.endswith("y") else name + "s"
+    return name[:-1] + "ies" if name.endswith("y") and name[-2] not in "aeiou" else name + "s"
 
 
 @cache

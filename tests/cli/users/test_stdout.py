@@ -20,19 +20,17 @@ SHOP = ["-f", "examples/shop/cluster.yaml"]
 KARPENTER = ["-f", "examples/karpenter/underused.yaml", "--instance-types"]
 KARPENTER += ["examples/karpenter/instance_types.yaml", "--once"]
 TRACE = ["tests/data/openb/nodes.csv", "tests/data/openb/pods.csv"]
-PERF = "tests/data/scheduler_perf/excerpt"
 NOWHERE = ["--kubeconfig", "no-such-file"]
 COMMANDS = {
     "capacity": [*SHOP, "--pod", "deploy/shop/web", "-o", "json"],
     "check": [*SHOP, "-o", "json"],
     "compare": ["as-is", "drain pool=old", *SHOP, "-o", "json"],
     "completion": ["bash"],
-    "config": ["--effective", f"{PERF}/scheduler-config-no-topology.yaml", "-o", "json"],
+    "config": ["--effective", "tests/data/scheduler.yaml", "-o", "json"],
     "demo": ["--folder", "{folder}"],
     "dump": NOWHERE,
     "explain": ["--all-pending", *SHOP, "-o", "json"],
     "nodes": [*SHOP, "-o", "json"],
-    "perf": [f"{PERF}/performance-config.yaml", "--case", "PreemptionBasic", "-o", "json"],
     "plan bound": [*SHOP, "--pod", "deploy/shop/web=40", "-o", "json"],
     "plan consolidate": [*KARPENTER, "-o", "json"],
     "plan defragment": [*SHOP, "--nodes", "1", "-o", "json"],

@@ -9,13 +9,12 @@ from typing import Any
 import pytest
 import yaml
 
-from moorage import Scheduler, load
-from moorage._core.base.quantity import Quantity
-from moorage.autoscaling.instance_types.instance_type import InstanceType
-from moorage.autoscaling.instance_types.pool_types import PoolTypes, types_of_objects
+from moorage import Quantity, Scheduler, load
+from moorage.autoscaling import InstanceType
 from moorage.errors import InputError
 from moorage.objects import EC2NodeClass, Node, NodePool
 from tests.cases.console import blocks
+from tests.doors.autoscalers import PoolTypes, types_of_objects
 
 Json = dict[str, Any]
 

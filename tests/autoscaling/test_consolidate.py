@@ -13,13 +13,11 @@ import yaml
 
 from moorage import Scheduler, load
 from moorage.autoscaling import Consolidation, Growth, read_instance_types
-from moorage.autoscaling.karpenter.disruption.cron_times import next_hit
-from moorage.autoscaling.node_fates import NodeFate, node_fate
-from moorage.autoscaling.scalers import make_nodes
 from moorage.cli import main
 from moorage.errors import InputError
 from moorage.objects import Node
-from moorage.objects.workloads.ages import seconds
+from tests.doors.autoscalers import NodeFate, make_nodes, next_hit, node_fate
+from tests.doors.controllers import seconds
 from tests.house.source import ROOT
 
 EXAMPLE = ROOT / "examples/karpenter/underused.yaml"

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import pytest
 
-from moorage._core.base.go_sort import sort_order
-from moorage.autoscaling.karpenter.go_order import go_sorted
 from tests.autoscaling import sort_twin
 from tests.autoscaling.sort_twin import INSERTION
+from tests.doors.autoscalers import go_sorted
+from tests.doors.engine import sort_order
 
 WORD = 2**64 - 1
 FNV_OFFSET, FNV_PRIME = 14695981039346656037, 1099511628211

@@ -9,10 +9,8 @@ import pytest
 
 from moorage import Scheduler, load
 from moorage.autoscaling import GroupSettings, Growth, NodeGroup
-from moorage.autoscaling.group_fates import group_node_fate
-from moorage.autoscaling.group_refusals import group_refusals
-from moorage.autoscaling.group_settings import GROUP_LABEL, checked_groups
 from moorage.cli import main
+from tests.doors.autoscalers import GROUP_LABEL, checked_groups, group_node_fate, group_refusals
 
 from .test_groups_in_commands import CLUSTER, GROUPS, in_the_repository, node
 from .test_provision import pod

@@ -12,8 +12,8 @@ from jsonschema import Draft202012Validator
 import moorage.cli
 from moorage import Scheduler, load
 from moorage.autoscaling import GroupSettings, NodeGroup
-from moorage.autoscaling.group_settings import PROVIDER_LABELS
 from moorage.cli import main
+from tests.doors.autoscalers import PROVIDER_LABELS
 from tests.house.source import ROOT
 
 from .test_provision import pod, pool

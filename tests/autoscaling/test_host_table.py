@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from moorage.autoscaling.karpenter.host_table import HostTable
 from tests.conformance.karpenter import karpenter_mode
 from tests.conformance.vectors import lines
+from tests.doors.autoscalers import HostTable
 
 SHARE = Path(__file__).parents[1] / "conformance/data/karpenter/share.jsonl.gz"
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"

@@ -8,10 +8,15 @@ import numpy as np
 import pytest
 
 import moorage as mo
-from moorage.autoscaling.cluster_autoscaler import ClusterAutoscaler, Flags, Memory, NodeGroup
-from moorage.autoscaling.cluster_autoscaler.flags import Hints
-from moorage.autoscaling.cluster_autoscaler.node_snapshot import NodeSnapshot
-from moorage.autoscaling.cluster_autoscaler.pods_to_help import place_pods
+from tests.doors.autoscalers import (
+    ClusterAutoscaler,
+    Flags,
+    Hints,
+    Memory,
+    NodeGroup,
+    NodeSnapshot,
+    place_pods,
+)
 
 
 def node(name: str, cpu: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import pytest
 
 from moorage import Scheduler, load
 from moorage.autoscaling import Growth, InstanceType, read_instance_types
-from moorage.autoscaling.pool_refusals import NO_HELP, PoolRefusal, pool_refusals
+from tests.doors.autoscalers import NO_HELP, PoolRefusal, pool_refusals
 from tests.house.source import ROOT
 
 TYPES = read_instance_types(ROOT / "examples/karpenter/instance_types.yaml")

@@ -12,9 +12,8 @@ import pytest
 
 from moorage import InputError, Scheduler, load
 from moorage.autoscaling import InstanceType, KarpenterOptions, Offering, Provisioning, read_instance_types
-from moorage.autoscaling.karpenter import ClusterObjects, ClusterView, Situation, provision
-from moorage.autoscaling.karpenter.claims.claim_template import why_idle
 from moorage.objects import NodePool, Quantity, decode_object
+from tests.doors.autoscalers import ClusterObjects, ClusterView, Situation, provision, why_idle
 
 AWS = Path(__file__).parents[1] / "data/karpenter/aws_instance_types.json"
 ZONE = "topology.kubernetes.io/zone"

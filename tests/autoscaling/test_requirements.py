@@ -6,9 +6,8 @@ from itertools import product
 
 import pytest
 
-from moorage.autoscaling.karpenter.requirements.requirement import Requirement
-from moorage.autoscaling.karpenter.requirements.requirement_set import RequirementSet, Vocabulary
-from moorage.autoscaling.providers.registrations import Registration
+from moorage.autoscaling import Registration
+from tests.doors.autoscalers import Requirement, RequirementSet, Vocabulary
 
 VALUES = ("a", "b", "1", "2", "5", "07", "-3")
 WRITTEN = (

@@ -8,8 +8,8 @@ import pytest
 
 from moorage import Scheduler, load
 from moorage.autoscaling import InstanceType, NewNode, Offering, ScaleUp
-from moorage.autoscaling.scale_up_answer import LatePod
 from moorage.objects import Node, NodeClaim, Quantity
+from tests.doors.autoscalers import LatePod
 
 from .test_provision import pod, pool
 

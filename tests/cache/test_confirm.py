@@ -10,12 +10,12 @@ from msgspec import convert
 from msgspec.structs import replace
 from tests.core.inside import pod_records
 from tests.core.make import node, pod, port
+from tests.doors.engine import schedule_one
 
 from moorage import Scheduler
 from moorage.cache import SchedulerCache
 from moorage.errors import CacheError
 from moorage.objects import Cluster, OwnerReference, Pod, PodStatus
-from moorage.scheduler.placing.schedule_pods import schedule_one
 from moorage.store import ObjectStore
 
 

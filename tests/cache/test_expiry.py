@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from tests.cache.threads import LIMIT
 from tests.core.make import node, pod
+from tests.doors.engine import CLEAN_ASSUMED_PERIOD
 from tests.house.source import ROOT
 
 from moorage.cache import SchedulerCache, new_scheduler_cache
-from moorage.cache.scheduler_cache import CLEAN_ASSUMED_PERIOD
 from moorage.errors import CacheError
 
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 from tests.core.make import node, pod
+from tests.doors.compat import BinderCache, CacheHandler
 
 from moorage.cache import ImageStateSummary, NodeInfoClone, SchedulerCache, Snapshot
-from moorage.multi.binder_cache import BinderCache, CacheHandler
 
 Images = list[tuple[Sequence[str], int]]
 

@@ -20,14 +20,13 @@ from tests.core.twins.state_check import check, check_columns, usage
 from tests.core.twins.state_twin import Snapshot as SnapshotTwin
 from tests.core.twins.state_twin import StateTwin
 from tests.core.world import told
+from tests.doors.engine import Placer, TieBreak
+from tests.doors.engine import bulk_operations as batches
 
-from moorage._core.decide import bulk_operations as batches
-from moorage._core.decide.decider import TieBreak
-from moorage._core.decide.placer import Placer
+from moorage import default_profile
 from moorage.cache import NodeInfo, NodeInfoClone, SchedulerCache, Snapshot, Transaction
 from moorage.errors import CacheError
 from moorage.objects import Node, Pod
-from moorage.plugins.registry import default_profile
 
 
 class Branch:

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from tests.core.inside import inside
 from tests.core.make import node, pod
 from tests.core.world import Step, World, steps
-
-from moorage._core.decide.decider import TieBreak
+from tests.doors.engine import TieBreak
 
 sequences = st.lists(steps(), max_size=10)
 new_sequences = st.lists(steps(known=False), max_size=10)

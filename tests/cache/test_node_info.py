@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from tests.cache.world import everything
 from tests.core.make import container, node, pod, port
+from tests.doors.compat import BinderCache, CacheHandler
 
 from moorage.cache import NodeInfo, Resource, SchedulerCache, Snapshot
 from moorage.errors import CacheError
-from moorage.multi.binder_cache import BinderCache, CacheHandler
 from moorage.objects import Affinity, Pod, PodAffinity, PodAffinityTerm
 
 GPU = "example.com/gpu"

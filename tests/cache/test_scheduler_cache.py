@@ -20,8 +20,8 @@ from tests.core.refusals import (
     REFUSED,
     assert_refused,
 )
+from tests.doors.engine import parse_selector
 
-from moorage._core.base.selectors import parse_selector
 from moorage.cache import SchedulerCache
 from moorage.errors import CacheCorruptedError, CacheError
 from moorage.objects import Pod

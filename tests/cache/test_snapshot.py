@@ -10,9 +10,8 @@ import pytest
 from tests.cache.world import cache, disturb, everything, said
 from tests.conftest import NIGHTLY
 from tests.core.make import node, pod, port
+from tests.doors.engine import ClusterState, buffers
 
-from moorage._core.base import buffers
-from moorage._core.state.cluster_state import ClusterState
 from moorage.cache import CacheDump, NodeInfo, NodeInfoClone, SchedulerCache, Snapshot
 from moorage.errors import CacheError
 from moorage.objects import Affinity, Pod, PodAffinity, PodAffinityTerm

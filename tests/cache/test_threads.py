@@ -13,12 +13,10 @@ import pytest
 from tests.cache.threads import LIMIT, running
 from tests.core.child import outcome_of
 from tests.core.make import node, pod
+from tests.doors.compat import BinderCache, CacheHandler, CachePodInfo
+from tests.doors.engine import NodeTable, node_table, parse_selector
 
-from moorage._core.base.selectors import parse_selector
-from moorage._core.state import node_table
-from moorage._core.state.node_table import NodeTable
 from moorage.cache import NodeInfo, NodeInfoClone, SchedulerCache, Snapshot
-from moorage.multi.binder_cache import BinderCache, CacheHandler, CachePodInfo
 from moorage.objects import Pod
 
 Operation = Callable[[Pod], object]

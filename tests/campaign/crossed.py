@@ -20,12 +20,12 @@ from typing import Any
 from msgspec.structs import replace
 
 from moorage import Scheduler
-from moorage._core.decide.pod_batch import Route, Routes
 from moorage.errors import MoorageError
 from moorage.objects import Pod, decode_object
 from tests.conformance.extenders import URL, served
 from tests.conformance.upstream.crossing import DRA, FULL, GANG, SAMPLED, crossed, scenarios
 from tests.conformance.world import World
+from tests.doors.engine import Route, Routes
 
 Json = dict[str, Any]
 VECTORS = Path("tests/conformance/data")

@@ -22,11 +22,11 @@ from msgspec.structs import replace
 
 from moorage import Cluster, Scheduler, synthetic
 from moorage.cache import SchedulerCache, Snapshot
-from moorage.multi.binder_cache import BinderCache, CacheHandler, CachePodInfo
 from moorage.objects import Pod
 from moorage.store import ObjectStore
 from tests.conformance.modes import Mode
 from tests.core.make import node, pod
+from tests.doors.compat import BinderCache, CacheHandler, CachePodInfo
 
 Round = Callable[[], None]
 NAMES = [f"n{number}" for number in range(20)]

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from moorage._core.state.cluster_state import ClusterState
 from tests.campaign.native.drive import NODES, comparison, drive, node_states, pods
+from tests.doors.engine import ClusterState
 from tests.house.source import ROOT
 
 # tests/core/state/ compares the same state with recomputation; the campaign runs the driver at length.

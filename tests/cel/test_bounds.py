@@ -5,11 +5,9 @@ from __future__ import annotations
 import tracemalloc
 
 import pytest
+from tests.doors.engine import SelectorError, compile_selector, device_value
+from tests.doors.kube import MAX_WORK, CompileError
 
-from moorage.cel.cel_errors import CompileError
-from moorage.cel.work import MAX_WORK
-from moorage.devices.device_selector import compile_selector, device_value
-from moorage.devices.selector_error import SelectorError
 from moorage.objects import Device, DeviceAttribute
 
 DEVICE = device_value("d", Device(name="d", attributes={"s": DeviceAttribute(string="a" * 64)}))

@@ -7,14 +7,18 @@ from typing import Any
 
 import pytest
 from tests.devices.make import DRIVER
+from tests.doors.engine import (
+    PublishedSlice,
+    Selector,
+    SelectorError,
+    SliceKinds,
+    compile_selector,
+    device_value,
+)
+from tests.doors.kube import CompileError, decode
 
-from moorage.cel.cel_errors import CompileError
 from moorage.devices import SelectorCache
-from moorage.devices.allocation.device_pools import PublishedSlice, SliceKinds
-from moorage.devices.device_selector import Selector, compile_selector, device_value
-from moorage.devices.selector_error import SelectorError
 from moorage.objects import Device, DeviceAttribute, ResourceSlice, ResourceSliceSpec
-from moorage.objects.read.decode import decode
 from moorage.releases import RELEASES
 
 DEVICE = decode(

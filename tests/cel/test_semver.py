@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.cel.test_selectors import matches
-
-from moorage.cel.cel_errors import EvaluationError
-from moorage.cel.library.semver import compare, parse_semver
+from tests.doors.kube import EvaluationError, compare, parse_semver
 
 
 @pytest.mark.parametrize(

@@ -16,23 +16,25 @@ from typing import Any
 
 import pytest
 from tests.devices.make import DRIVER
-
-from moorage.cel.cel_errors import EvaluationError, ResultTypeError
-from moorage.cel.cel_types import DEVICE as DEVICE_TYPE
-from moorage.cel.cel_types import CelType
-from moorage.cel.library.all_functions import library
-from moorage.cel.program import Evaluation, compile_expression
-from moorage.cel.syntax.parser import parse
-from moorage.cel.type_checker import TypeChecker
-from moorage.cel.values import Duration, MapValue, Optional, Timestamp, Uint, type_of_value
-from moorage.cel.work import begin_work
-from moorage.devices.device_selector import (
-    FIELDS,
-    Selector,
-    compile_selector,
-    device_value,
+from tests.doors.engine import FIELDS, Selector, SelectorError, compile_selector, device_value
+from tests.doors.kube import DEVICE as DEVICE_TYPE
+from tests.doors.kube import (
+    CelType,
+    Duration,
+    Evaluation,
+    EvaluationError,
+    MapValue,
+    Optional,
+    ResultTypeError,
+    Timestamp,
+    TypeChecker,
+    Uint,
+    begin_work,
+    compile_expression,
+    library,
+    parse,
+    type_of_value,
 )
-from moorage.devices.selector_error import SelectorError
 
 from .test_selectors import DEVICE
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from tests.doors.kube import LAST_APPLIED
 
 import moorage as mo
 from moorage.errors import InputError
 from moorage.objects import Deployment, PriorityClass
-from moorage.objects.model.meta import LAST_APPLIED
 
 NODE = {
     "apiVersion": "v1",

@@ -18,12 +18,11 @@ from tests.controllers.workloads.make import (
     scheduler,
     template,
 )
+from tests.doors.cluster import DAEMON, reason_to_stay
 from tests.objects.make import make, owned, pod, workload
 
 import moorage as mo
 from moorage import Scheduler, expanded
-from moorage.changes.change import DAEMON
-from moorage.changes.drain import reason_to_stay
 from moorage.errors import InputError
 from moorage.objects import (
     CSINode,

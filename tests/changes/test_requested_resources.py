@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from tests.controllers.workloads.make import job, machine, pods, replicas, scheduler, template
+from tests.doors.cluster import ResourceRequest
 
 from moorage import Scheduler
-from moorage.changes.requested_resources import ResourceRequest
 from moorage.errors import InputError
 from moorage.objects import Deployment, Pod
 

@@ -8,13 +8,12 @@ import pytest
 from msgspec.structs import replace
 from tests.controllers.workloads.make import daemons, job, machine, pods, replicas, scheduler
 from tests.core.make import pod
+from tests.doors.cluster import restarted, still_suspended
+from tests.doors.kube import Suspended
 
 from moorage import Scheduler
-from moorage.changes.restarts import restarted
-from moorage.changes.suspended_workloads import still_suspended
 from moorage.errors import InputError
 from moorage.objects import Deployment, OwnerReference, load
-from moorage.objects.model.cluster import Suspended
 from moorage.store import ObjectStore
 
 

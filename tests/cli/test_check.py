@@ -17,8 +17,8 @@ import pytest
 from moorage import Scheduler
 from moorage.cli import main
 from moorage.objects import Deployment, Node, Pod, ReplicaSet, load
-from moorage.objects.plain import plain
 from tests.cli.test_simulate import FULL, SHORT, node, pod
+from tests.doors.kube import plain
 from tests.house.source import ROOT
 
 ROOM = [node("a", "z1"), node("b", "z2"), pod("old", nodeName="a")]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from moorage.cli import main
-from moorage.objects.read.yaml_reader import read_yaml
+from tests.doors.kube import read_yaml
 
 HEADER = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 

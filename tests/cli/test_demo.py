@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from moorage.cli import main
-from moorage.cli.commands.demo import STEPS
+from tests.doors.cli import STEPS
 
 
 def test_the_tour_ends_with_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -161,7 +161,7 @@ def test_completion_of_an_option() -> None:
 def test_completion_offers_what_the_input_has(words: str, offered: set[str], tmp_path: Path) -> None:
     from click.shell_completion import ShellComplete
 
-    from moorage.cli.app import app
+    from tests.doors.cli import app
 
     config = tmp_path / "config"
     config.write_text("contexts: [{name: test}, {name: prod}]\n")
@@ -174,7 +174,7 @@ def test_completion_offers_what_the_input_has(words: str, offered: set[str], tmp
 
 
 def test_each_command_is_in_the_help_and_has_its_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
-    from moorage.cli.app import COMMANDS
+    from tests.doors.cli import COMMANDS
 
     assert cli.main(["--help"]) == 0
     out = capsys.readouterr().out

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from moorage.cli.app import app
+from tests.doors.cli import app
 from tests.house.source import ROOT
 
 PAGE = (ROOT / "docs" / "guide" / "pipelines.md").read_text()

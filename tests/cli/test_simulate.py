@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from moorage import Pod, Scheduler, load, object_to_dict
+from moorage import Pod, PodTimes, Scheduler, load, object_to_dict
 from moorage.cli import main
-from moorage.controllers.workloads import PodTimes
 from moorage.releases import DEFAULT_GATES
 
 

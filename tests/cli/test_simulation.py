@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from moorage.cli.runs.simulation import UNSCHEDULABLE, Outcome, Preparation, group_outcomes
 from moorage.objects import Pod, build_cluster
-from moorage.objects.workloads.top_controller import Workload
 from moorage.scheduler import Failure
+from tests.doors.cli import UNSCHEDULABLE, Outcome, Preparation, group_outcomes
+from tests.doors.controllers import Workload
 from tests.objects.make import make, owned, pod
 
 ONE = {"cpu": "1", "pods": "10"}

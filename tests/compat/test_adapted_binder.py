@@ -10,11 +10,13 @@ from msgspec.structs import replace
 from tests.controllers.persistent_volume.test_end_to_end import Town, late
 from tests.controllers.persistent_volume.test_end_to_end import disk as disk_of
 from tests.core.make import node, pod
+from tests.doors.compat import DecisionsHandler
+from tests.doors.engine import BIND_CONFLICT, NODE_CONFLICT, UNBOUND_IMMEDIATE, VolumeBinding
 from tests.plugins.volume_binding_kit import LATE, MADE, NODES, asking, bound, disk, waiting
 from tests.volume.make import storage_class
 
 import moorage as mo
-from moorage import Scheduler
+from moorage import Scheduler, default_profile
 from moorage.compat import (
     AdaptedBinder,
     CachingVolumeBinder,
@@ -23,14 +25,10 @@ from moorage.compat import (
     new_fake_volume_binder,
     new_volume_binder,
 )
-from moorage.compat.adapted_binder import DecisionsHandler
 from moorage.framework import FrameworkHandle
 from moorage.objects import Cluster, Node, Object, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
-from moorage.plugins.registry import default_profile
-from moorage.plugins.volume_binding import VolumeBinding
 from moorage.scheduler import Profile
 from moorage.store import ObjectStore
-from moorage.volume.binding.volume_binder import BIND_CONFLICT, NODE_CONFLICT, UNBOUND_IMMEDIATE
 
 P, Q = "default/p", "default/q"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from msgspec.structs import replace
+from tests.doors.engine import VOLUME_BINDING_REQUEST_SCHEDULER_BINDER_CACHE as REQUESTS
 from tests.volume.binding.binder_kit import (
     PROVISIONED,
     PV_1A,
@@ -13,7 +14,6 @@ from tests.volume.samples import value
 
 from moorage.compat import new_pod_binding_cache
 from moorage.volume import BindingInfo
-from moorage.volume.metrics import VOLUME_BINDING_REQUEST_SCHEDULER_BINDER_CACHE as REQUESTS
 
 POD = pod(UNBOUND)
 OTHER = replace(POD, metadata=replace(POD.metadata, name="other"))

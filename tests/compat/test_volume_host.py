@@ -8,10 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.doors.controllers import ControllerParameters, InMemoryProvisioner
+from tests.doors.engine import EventRecorder
 
 from moorage.compat import VolumeHost
-from moorage.controllers.persistent_volume import ControllerParameters, InMemoryProvisioner
-from moorage.framework.plugin.handle import EventRecorder
 from moorage.objects import Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
 from moorage.store import InformerFactory, ObjectStore
 from moorage.volume import VolumeError

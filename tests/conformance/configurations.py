@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from moorage.framework.configuration import ConfigurationError, effective, load_configuration
-from moorage.plugins.registry import in_tree
 from moorage.releases import DEFAULT, default_gates, release_named
+from tests.doors.engine import ConfigurationError, effective, in_tree, load_configuration
 
 from .compare import differences, short
 from .vectors import MalformedError

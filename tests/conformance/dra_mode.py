@@ -8,22 +8,22 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from moorage._core.devices.claims_of_pods import FINALIZER
-from moorage.devices.claims.claims_of_cycle import DeviceCycleState
 from moorage.framework import CycleState, NotFoundError, Status, StatusError
 from moorage.objects import AllocatedDeviceStatus, Condition, ResourceClaim, decode_object, object_to_dict
-from moorage.objects.plain import plain
-from moorage.objects.read.decode import decode
-from moorage.plugins.dynamic_resources import STATE, DynamicResources
-from moorage.scheduler.cycle.binding_cycle import Started
-from moorage.scheduler.cycle.cycle import (
+from moorage.store import ApiError, ObjectStore
+from tests.doors.engine import (
+    FINALIZER,
+    STATE,
+    DeviceCycleState,
+    DynamicResources,
+    Engine,
+    Started,
     binding_cycle,
     prepare_for_binding_cycle,
     resume_binding_cycles,
 )
-from moorage.scheduler.cycle.engine import Engine
-from moorage.store import ApiError, ObjectStore
-from moorage.store.errors import conflict
+from tests.doors.kube import decode, plain
+from tests.doors.store import conflict
 
 from .world import ANY_STEP, STEP_KEYS, World, check_keys
 

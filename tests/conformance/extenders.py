@@ -10,7 +10,7 @@ from string import ascii_lowercase
 from typing import Any
 from unittest.mock import patch
 
-from moorage.scheduler.cycle.extended_search import ExtendedSearch
+from tests.doors.engine import ExtendedSearch
 from tests.extenders.extender_server import Answer, ExtenderServer
 
 Json = dict[str, Any]

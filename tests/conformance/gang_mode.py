@@ -11,9 +11,7 @@ from msgspec.structs import replace
 from moorage.framework import FilterPlugin
 from moorage.objects import Condition, Pod, PodGroup, decode_object
 from moorage.releases import DEFAULT
-from moorage.scheduler.groups.group_status import POD_GROUP_SCHEDULED
-from moorage.scheduler.loop import Loop
-from moorage.scheduler.placing.schedule_pods import schedule_one
+from tests.doors.engine import POD_GROUP_SCHEDULED, Loop, schedule_one
 from tests.scheduler.placing.alone import place_alone
 
 from .modes import Mode

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from moorage.scheduler.cycle.examine_preemption import examine_preemption
-from moorage.scheduler.placing.schedule_pods import schedule_one
+from tests.doors.engine import examine_preemption, schedule_one
 
 from .world import World
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from moorage.framework import NominatingInfo
 from moorage.queue import QueuedPodInfo
 from moorage.releases import DEFAULT
-from moorage.scheduler.cycle.diagnosis import Rejectors
+from tests.doors.engine import Rejectors
 
 from .world import STEP_KEYS, World, check_keys
 

@@ -9,15 +9,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from moorage import Scheduler
-from moorage._core.base.quantity import Quantity
-from moorage._core.state.pod_spec import uses_volumes
+from moorage import Quantity, Scheduler
 from moorage.framework import FilterPlugin, ScorePlugin
-from moorage.framework.runtime.scoring import SCORE_ERROR
 from moorage.objects import Node
-from moorage.plugins.dynamic_resources import STATE
 from moorage.releases import DEFAULT, gates_of, release_named
-from moorage.scheduler.placing.schedule_pods import schedule_one
+from tests.doors.engine import SCORE_ERROR, STATE, schedule_one, uses_volumes
 
 from .dra_mode import DRA_STEPS, DraCycle, DraWorld
 from .dra_mode import OPTIONAL as DRA_OPTIONAL

@@ -11,14 +11,18 @@ from msgspec.structs import replace
 from moorage import Scheduler
 from moorage.framework import FilterPlugin
 from moorage.objects import Namespace, Node, ObjectMeta, Pod, decode_object
-from moorage.plugins.volume_binding import VolumeBinding, sources_of
 from moorage.releases import DEFAULT, dependents_off, release_named
 from moorage.releases import feature_gates as all_gates
-from moorage.scheduler.cycle.engine import Engine
-from moorage.scheduler.cycle.engines import Rotation
 from moorage.volume import PVAssumeCache, PVCAssumeCache, VolumeBinder, VolumeError
-from moorage.volume.binding.claims import with_annotations
-from moorage.volume.constants import BIND_COMPLETED, YES
+from tests.doors.engine import (
+    BIND_COMPLETED,
+    YES,
+    Engine,
+    Rotation,
+    VolumeBinding,
+    sources_of,
+    with_annotations,
+)
 
 from .vectors import MalformedError
 

@@ -12,10 +12,8 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from tests.doors.engine import ChangeLog, ClusterState, Kind
 from tests.house.source import ROOT
-
-from moorage._core.base.change_log import ChangeLog, Kind
-from moorage._core.state.cluster_state import ClusterState
 
 OBJECTS = r"dict|list|object|set|(?!Py_)[A-Z]\w+"
 POD_FIELDS = ("row", "before", "after", "pod_class", "origin", "ordinal")

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from msgspec.structs import force_setattr, replace
+from tests.doors.engine import ClusterState
 
-from moorage._core.state.cluster_state import ClusterState
 from moorage.objects import (
     Affinity,
     Container,

@@ -16,18 +16,15 @@ from typing import Any
 import numpy as np
 from tests.core.make import node, pod
 from tests.devices.make import device, device_class, request, resource_slice
+from tests.doors.compat import BinderCache, CacheHandler
+from tests.doors.engine import Preemptor, VolumesOfBatch, groups_of, parse_selector
 from tests.framework.runtime.compiled import compiled
 from tests.scheduler.placing.test_volume_engine import claimed
 from tests.volume.make import uses, volume
 
 import moorage._core
-from moorage import Scheduler
-from moorage._core.base.selectors import parse_selector
-from moorage._core.preempt.preemptor import Preemptor
+from moorage import Scheduler, load_native_plugin
 from moorage.cache import Snapshot
-from moorage.framework.profiles.in_core import VolumesOfBatch
-from moorage.framework.profiles.native_library import load_native_plugin
-from moorage.multi.binder_cache import BinderCache, CacheHandler
 from moorage.objects import (
     Cluster,
     LabelSelector,
@@ -37,7 +34,6 @@ from moorage.objects import (
     TopologySpreadConstraint,
     decode_object,
 )
-from moorage.preemption.eviction_units import groups_of
 
 
 def modules() -> Iterator[ModuleType]:

@@ -8,11 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from tests.core.make import pod_of
+from tests.doors.engine import ClusterState, LedgerSink, Placements, Placer, PodBatch
 
-from moorage._core.decide.batch_rows import LedgerSink, Placements
-from moorage._core.decide.placer import Placer
-from moorage._core.decide.pod_batch import PodBatch
-from moorage._core.state.cluster_state import ClusterState
 from moorage.objects import Pod
 
 Ints = npt.NDArray[np.int32]

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from tests.core.inside import dump
 from tests.core.make import pod
+from tests.doors.engine import ClusterState
 
-from moorage._core.state.cluster_state import ClusterState
 from moorage.cache import SchedulerCache
 
 ASSUMED, ADDED, NEW = (pod(name, on="a", requests={"cpu": 1}) for name in ("assumed", "added", "new"))

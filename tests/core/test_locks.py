@@ -10,8 +10,7 @@ from typing import Any
 
 from fastrlock.rlock import FastRLock
 from tests.core.make import pod
-
-from moorage._core.state.cluster_state import ClusterState
+from tests.doors.engine import ClusterState
 
 LIMIT = 60.0
 MEANWHILE = 0.2

@@ -9,13 +9,12 @@ from msgspec.structs import replace
 from tests.core.inside import free_numbers, inside, numbers
 from tests.core.make import node, pinned, pod, port, replica
 from tests.core.placing import enter, place_run
+from tests.doors.engine import Placer, TieBreak
 
-from moorage._core.decide.decider import TieBreak
-from moorage._core.decide.placer import Placer
+from moorage import default_profile
 from moorage.cache import NodeInfo, SchedulerCache, Snapshot
 from moorage.errors import CacheError
 from moorage.objects import Pod
-from moorage.plugins.registry import default_profile
 
 Step = tuple[Any, ...]
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.deploy.test_manifests import expressions
+from tests.doors.live import ApiClient
 from tests.serve.test_live_scheduler import Clock, Hang, full_nodes, node, pod, until
 from tests.store.api.conftest import client as client
 from tests.store.api.conftest import server as server
@@ -22,7 +23,6 @@ from tests.store.api.wire_server import WireServer
 
 from moorage.serve import LiveScheduler
 from moorage.store import ObjectStore, ServerError
-from moorage.store.api import ApiClient
 
 Labels = tuple[tuple[str, str], ...]
 SELECTOR = r"(\w+)\{([^}]*)\}"

@@ -14,6 +14,10 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from tests.doors.cli import extender, scheduler, twin
+from tests.doors.engine import read_configuration
+from tests.doors.kube import plural
+from tests.doors.live import END, GAUGES, HEALTH, QUESTIONS, ApiClient, kinds_of_clusters, read_questions
 from tests.house.source import ROOT
 from tests.serve.test_live_scheduler import Clock, node, pod, until
 from tests.store.api.conftest import client as client
@@ -25,17 +29,8 @@ from tests.store.api.wire_server import WireServer
 
 from building.environment import pins, wanted
 from moorage import __version__
-from moorage.cli.commands.live_command import extender, scheduler, twin
-from moorage.cli.twin.standing_questions import GAUGES, read_questions
-from moorage.objects.resource_names import plural
-from moorage.plugins.registry import read_configuration
 from moorage.serve import LiveScheduler
-from moorage.serve.live_scheduler import END
-from moorage.serve.twin.twin_server import QUESTIONS
-from moorage.serve.web_server import HEALTH
 from moorage.store import ObjectStore
-from moorage.store.api import ApiClient
-from moorage.store.api.cluster_objects import kinds_of_clusters
 
 DEPLOY = ROOT / "deploy"
 OVERLAYS = ("beside", "in-place")

@@ -15,9 +15,8 @@ from typing import Any
 
 import pytest
 import yaml
+from tests.doors.cli import Comments, main
 from tests.house.source import ROOT
-
-from moorage.cli.pull_request import Comments, main
 
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text())
 INSTALL, CHECK = (step["run"] for step in ACTION["runs"]["steps"])

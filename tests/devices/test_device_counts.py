@@ -5,11 +5,9 @@ from __future__ import annotations
 import pytest
 from tests.core.make import node
 from tests.devices.make import DRIVER, device, device_class, resource_slice
+from tests.doors.engine import AllocatedDevices, DeviceCounts, Features
 
 from moorage.devices import DeviceSlices
-from moorage.devices.allocation.allocator import AllocatedDevices
-from moorage.devices.device_counts import DeviceCounts
-from moorage.devices.features import Features
 from moorage.objects import ResourceSlice
 
 FEATURES = Features()

@@ -14,14 +14,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 from msgspec.structs import replace
 from tests.devices.make import DRIVER, claim, device, device_class, request, resource_slice
+from tests.doors.engine import AllocatedDevices, ClaimRequests, ClaimResult, DeviceId, claim_results
 from tests.scheduler.placing.test_device_demands import Json, make, node, outcome, pod, template
 
 import moorage as mo
 from moorage import Scheduler
 from moorage.devices import Allocator, DeviceSlices, DeviceState, SelectorCache
-from moorage.devices.allocation.allocator import AllocatedDevices, ClaimResult, claim_results
-from moorage.devices.allocation.claim_requests import ClaimRequests
-from moorage.devices.allocation.device_pools import DeviceId
 from moorage.objects import (
     AllocationResult,
     DeviceAllocationResult,

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.devices.make import device_class
+from tests.doors.engine import ExtendedRequestsOfPods, ResourceClasses, claim_spec
 
 from moorage import Scheduler
-from moorage.devices.extended_resources import ExtendedRequestsOfPods, ResourceClasses, claim_spec
 from moorage.objects import ContainerStatus, DeviceClass, Pod, PodStatus, ResourceRequirements, decode_object
 from moorage.store import InformerFactory, ObjectStore
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from tests.core.make import pod
 from tests.devices.make import DRIVER, claim, device, device_class, request, resource_slice
+from tests.doors.engine import dependents_off
 from tests.plugins.test_dynamic_resources import asking, cluster
 
 from moorage import Scheduler
-from moorage.framework.configuration import dependents_off
 from moorage.objects import (
     DeviceTaint,
     DeviceTaintRule,

@@ -10,12 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.devices.make import DRIVER, claim, device, device_class, named_node, request, resource_slice
+from tests.doors.engine import AllocatedDevices, ClaimRequests, Features
 
-from moorage._core.base.quantity import Quantity
+from moorage import Quantity
 from moorage.devices import Allocator, DeviceSlices, DeviceSurvey, RequestSurvey, SelectorCache
-from moorage.devices.allocation.allocator import AllocatedDevices
-from moorage.devices.allocation.claim_requests import ClaimRequests
-from moorage.devices.features import Features
 from moorage.objects import ResourceClaim, ResourceSlice
 from moorage.releases import RELEASES
 

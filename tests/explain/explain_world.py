@@ -8,11 +8,11 @@ from typing import Any
 
 from msgspec.structs import replace
 from tests.core.make import ZONE, container, node, pod, port
+from tests.doors.answers import effective
+from tests.doors.engine import PodGates
 
 from moorage import Scheduler
-from moorage._core.base.resources import PodGates
 from moorage.explain import Change
-from moorage.explain.constraints.lowering import effective
 from moorage.objects import (
     Affinity,
     Cluster,

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 import yaml
+from tests.doors.answers import document
 from tests.explain.test_evidence import HOST, ZONE
 
 from moorage import Scheduler
 from moorage.explain import Explanation
-from moorage.explain.explain_document import document
 from moorage.objects import build_cluster, decode_object
 
 

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.conftest import NIGHTLY, SHARE
 from tests.core.make import container, declaring, node, pod
+from tests.doors.answers import NodeGroup
 from tests.explain.explain_world import World
 from tests.objects.make import make
 
 from moorage.explain import Explanation
-from moorage.explain.explanation import NodeGroup
 from moorage.framework import Fact
 from moorage.objects import (
     Affinity,

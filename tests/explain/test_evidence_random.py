@@ -11,12 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.conftest import NIGHTLY, SHARE
+from tests.doors.answers import UNSCHEDULABLE, NodeGroup, RoomEvidence
 from tests.explain.explain_world import World, random_pod, random_world
 
 from moorage.explain import Explanation
-from moorage.explain.constraints.requests import RoomEvidence
-from moorage.explain.constraints.taints import UNSCHEDULABLE
-from moorage.explain.explanation import NodeGroup
 from moorage.framework import Fact
 from moorage.objects import Node, Pod, PodStatus, Taint, TopologySpreadConstraint
 

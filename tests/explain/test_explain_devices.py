@@ -16,13 +16,12 @@ from tests.conftest import NIGHTLY, SHARE
 from tests.core.make import node, pod
 from tests.devices.make import DRIVER, claim, device, device_class, request, resource_slice
 from tests.devices.test_request_survey import consuming, holding
+from tests.doors.answers import device_changes, lacking_requests
 from tests.house.source import ROOT
 
 import moorage as mo
 from moorage import Scheduler
 from moorage.explain import Change, Explanation, explain_in_turn
-from moorage.explain.devices import device_changes
-from moorage.explain.devices.device_evidence import lacking_requests
 from moorage.objects import (
     Object,
     ObjectMeta,

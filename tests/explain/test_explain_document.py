@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tests.core.make import container, node, pinned, pod
+from tests.doors.answers import API_VERSION, document
 from tests.scheduler.cycle.test_examine import named, scheduler
 
-from moorage.explain.explain_document import API_VERSION, document
 from moorage.objects import Taint
 
 SPOT = Taint(key="spot", value="yes", effect="NoSchedule")

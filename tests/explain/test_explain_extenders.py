@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 from tests.core.make import node, pod
+from tests.doors.answers import document
 from tests.extenders.extended import of, only, scheduler, scores
 from tests.extenders.extender_server import ExtenderServer, HangUp
-
-from moorage.explain.explain_document import document
 
 BUSY = [node("idle"), node("busy", memory="64Gi")]
 

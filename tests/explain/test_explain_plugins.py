@@ -8,10 +8,9 @@ import pytest
 from tests.core.make import node, pod
 
 import moorage as mo
-from moorage import Scheduler
+from moorage import Scheduler, default_profile
 from moorage.framework import Code, EvidencePlugin, Need, Status
 from moorage.objects import Cluster, Node, Pod, Taint
-from moorage.plugins.registry import default_profile
 
 SPOT = Taint(key="spot", effect="NoSchedule")
 

@@ -7,13 +7,13 @@ import pytest
 from msgspec.structs import replace
 from tests.controllers.workloads.make import job, machine, replicas
 from tests.core.make import ZONE, node, pinned, pod, port
+from tests.doors.answers import finer_constraints, term_constraints
+from tests.doors.engine import UNSCHEDULABLE, schedule_one
 from tests.objects.make import make
 from tests.scheduler.cycle.test_examine import MALFORMED, named
 
 from moorage import Scheduler
 from moorage.explain import Explanation
-from moorage.explain.constraints.conflicts import term_constraints
-from moorage.explain.constraints.node_selection import finer_constraints
 from moorage.framework import Code
 from moorage.objects import (
     Affinity,
@@ -33,8 +33,6 @@ from moorage.objects import (
     TopologySpreadConstraint,
     build_cluster,
 )
-from moorage.plugins.node_unschedulable import UNSCHEDULABLE
-from moorage.scheduler.placing.schedule_pods import schedule_one
 from moorage.store import ApiError, NotFoundError
 
 NOT_READY = "node.kubernetes.io/not-ready"

@@ -8,21 +8,26 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.conftest import NIGHTLY
+from tests.doors.answers import (
+    Probe,
+    drop_request,
+    effective,
+    finer_constraints,
+    lower,
+    pod_constraints,
+    term_constraints,
+    tolerate,
+    toleration_of,
+    with_label,
+)
+from tests.doors.cluster import with_cordon
+from tests.doors.engine import NativePlugin, PodGates
 from tests.explain.explain_world import World, random_pod, random_world, renamed
 
-from moorage._core.base.resources import PodGates
-from moorage.changes.drain import with_cordon
+from moorage import default_profile
 from moorage.explain import Explanation
-from moorage.explain.changes import with_label
-from moorage.explain.constraints.conflicts import pod_constraints, term_constraints
-from moorage.explain.constraints.lowering import drop_request, effective, lower
-from moorage.explain.constraints.node_selection import finer_constraints
-from moorage.explain.constraints.taints import tolerate, toleration_of
-from moorage.explain.probe import Probe
 from moorage.framework import FilterPlugin, Plugin, Profile
-from moorage.framework.profiles.in_core import NativePlugin
 from moorage.objects import Node, Pod, Toleration
-from moorage.plugins.registry import default_profile
 
 SEEDS = range(1000 if NIGHTLY else 20)
 GATES = PodGates()

@@ -9,11 +9,11 @@ import pytest
 from msgspec.structs import replace
 from tests.conftest import NIGHTLY
 from tests.core.make import container, node, pod
+from tests.doors.answers import Edit, drop_request, effective, lower
+from tests.doors.engine import PodGates
 from tests.explain.explain_world import random_pod
 
 from moorage import Scheduler
-from moorage._core.base.resources import PodGates
-from moorage.explain.constraints.lowering import Edit, drop_request, effective, lower
 from moorage.objects import Cluster, Container, ContainerStatus, Pod, ResourceRequirements
 
 GATES = PodGates()

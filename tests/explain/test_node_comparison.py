@@ -6,14 +6,13 @@ from random import Random
 
 import pytest
 from tests.core.make import node, pod
+from tests.doors.answers import document
 from tests.explain.explain_world import random_pod, random_world
 
-from moorage import Scheduler
+from moorage import Scheduler, default_profile
 from moorage.explain import explain_in_turn
-from moorage.explain.explain_document import document
 from moorage.framework import Profile
 from moorage.objects import Cluster
-from moorage.plugins.registry import default_profile
 
 NODES = [node("idle", cpu=8), node("busy", cpu=8)]
 THERE = [pod("t", on="busy", requests={"cpu": 6})]

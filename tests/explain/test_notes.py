@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 import yaml
+from tests.doors.answers import document
 from tests.explain.test_evidence_of_filters import HOST, LATE, USES, explained, node, pod
-
-from moorage.explain.explain_document import document
 
 HASH = "pod-template-hash"
 PORT = {"containers": [{"name": "c", "image": "i", "ports": [{"containerPort": 80, "hostPort": 80}]}]}

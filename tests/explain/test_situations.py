@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 from tests.conftest import NIGHTLY
 from tests.core.make import ZONE, node, pod
+from tests.doors.answers import Turns, document
 
 from moorage import Scheduler
 from moorage.errors import InputError
 from moorage.explain import Situation, explain_after_run, explain_alone, explain_in_turn
-from moorage.explain.explain_document import document
-from moorage.explain.situations import Turns
 from moorage.objects import Affinity, Cluster, LabelSelector, Pod, PodAffinity, PodAffinityTerm
 
 

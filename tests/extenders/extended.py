@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from tests.core.make import node
+from tests.doors.engine import schedule_one
 
 from moorage import Scheduler
 from moorage.objects import Cluster, Node, Pod
 from moorage.scheduler import Decision
-from moorage.scheduler.placing.schedule_pods import schedule_one
 
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 ABC = [node("a", cpu=4), node("b", cpu=8), node("c", cpu=16)]

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 from tests.core.make import pod
+from tests.doors.engine import Victims
 from tests.extenders.extender_server import ExtenderServer
 from tests.extenders.test_http_extender import NODES, POD, P, extender, failure
 
 from moorage.cache import SchedulerCache
-from moorage.framework.plugin.extender import Victims
 
 
 def cluster() -> SchedulerCache:

@@ -12,17 +12,22 @@ from typing import Any
 
 import pytest
 from tests.core.make import container, node, pod
+from tests.doors.engine import (
+    MAX_RESPONSE_PER_NODE,
+    Extender,
+    HTTPExtender,
+    KubeSchedulerConfiguration,
+    build_extenders,
+    make_extenders,
+    read_configuration,
+)
 from tests.extenders.extender_server import Answer, ExtenderServer, HangUp, Silence
 from tests.locks import guard, is_held
 
 from moorage.errors import ExtenderError
 from moorage.extenders import extender_transport, http_extender
 from moorage.extenders import extender_wire as wire
-from moorage.extenders.http_extender import MAX_RESPONSE_PER_NODE, HTTPExtender, make_extenders
-from moorage.framework.configuration import KubeSchedulerConfiguration, build_extenders
-from moorage.framework.plugin.extender import Extender
 from moorage.objects import ResourceRequirements
-from moorage.plugins.registry import read_configuration
 
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 NODES = [node("a", labels={"disk": "ssd"}), node("b")]

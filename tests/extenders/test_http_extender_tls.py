@@ -8,11 +8,9 @@ from typing import Any
 
 import pytest
 from tests.core.make import pod
+from tests.doors.engine import ConfigurationError, HTTPExtender, build_extenders, effective, make_extenders
 from tests.extenders.extender_server import CERTIFICATE, KEY, ExtenderServer
 from tests.extenders.test_http_extender import configured, failure, nothing
-
-from moorage.extenders.http_extender import HTTPExtender, make_extenders
-from moorage.framework.configuration import ConfigurationError, build_extenders, effective
 
 P = pod("p")
 UNTRUSTED = "tls: failed to verify certificate: self-signed certificate"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from moorage.framework import NominatingInfo, PodNominator, WaitingPod
-from moorage.framework.plugin.waiting_pods import PodInPreBind, WaitingPods
 from moorage.objects import Pod
 from tests.core.make import pod
+from tests.doors.engine import PodInPreBind, WaitingPods
 from tests.locks import check_locked, is_held
 
 

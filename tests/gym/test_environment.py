@@ -16,10 +16,8 @@ from hypothesis import strategies as st
 
 import moorage as mo
 from moorage import framework as fwk
-from moorage._core.state.pod_spec import bound
 from moorage.autoscaling import NodeGroup
 from moorage.gym import SchedulingEnv, SchedulingVectorEnv, Transition
-from moorage.gym.episode import Episode
 from moorage.objects import (
     Affinity,
     Cluster,
@@ -33,11 +31,10 @@ from moorage.objects import (
     PodTemplateSpec,
     Toleration,
 )
-from moorage.sim.policies import policies
-from moorage.sim.policies.gpu_share import RESOURCE
-from moorage.sim.timeline.autoscaler_spec import AutoscalerSpec, KarpenterTimes
 from tests.core.make import node, port
 from tests.core.make import pod as pod_of
+from tests.doors.engine import bound
+from tests.doors.sim import RESOURCE, AutoscalerSpec, Episode, KarpenterTimes, policies
 from tests.house.source import ROOT
 from tests.sim.policies.test_gpu_share import configuration
 from tests.volume.make import uses

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from moorage.releases import RELEASES, gates_of
-from moorage.releases.feature_gates import Effect, Gate, Stage
-from moorage.releases.gate_effects import OF_NO_INTEREST, OF_OTHERS, OF_THE_SCHEDULER
+from tests.doors.kube import OF_NO_INTEREST, OF_OTHERS, OF_THE_SCHEDULER, Effect, Gate, Stage
 
 HEAD = """# Feature gates
 

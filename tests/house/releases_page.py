@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 
 from moorage.releases import DEFAULT, RELEASES, Release
-from moorage.releases.behaviours import described
+from tests.doors.kube import described
 
 HEAD = """# Kubernetes releases
 

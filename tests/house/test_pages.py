@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from moorage.plugins.registry import in_tree_registry
-from moorage.sim.policies import policies
+from tests.doors.engine import in_tree_registry
+from tests.doors.sim import policies
 from tests.house.source import ROOT, files, name
 
 PAGES = ["ARCHITECTURE.md", "README.md", *(name(path) for path in files(".md", under="docs"))]

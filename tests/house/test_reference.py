@@ -13,7 +13,7 @@ from types import ModuleType
 
 import pytest
 
-from moorage._core.base.indexed_objects import IndexedObjects
+from tests.doors.engine import IndexedObjects
 from tests.house.source import ROOT, files
 
 PAGES = sorted((ROOT / "docs/reference").glob("*.md"))

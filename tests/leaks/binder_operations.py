@@ -8,7 +8,6 @@ from itertools import count
 from msgspec.structs import replace
 
 from moorage import Scheduler
-from moorage.multi.binder_cache import BinderCache, CacheHandler, CachePodInfo, SchedulingStatus
 from moorage.objects import (
     GangSchedulingPolicy,
     ObjectMeta,
@@ -17,7 +16,8 @@ from moorage.objects import (
     PodGroupSchedulingPolicy,
     PodGroupSpec,
 )
-from moorage.scheduler.groups.place_group import place_group
+from tests.doors.compat import BinderCache, CacheHandler, CachePodInfo, SchedulingStatus
+from tests.doors.engine import place_group
 from tests.leaks.world import node, plain
 from tests.multi.binder_cache.binder_kit import (
     best_effort,

@@ -23,8 +23,8 @@ from moorage.objects import (
     dump,
     parse_selector,
 )
-from moorage.scheduler.placing import schedule_pods
 from tests.core import placing
+from tests.doors.engine import schedule_pods
 from tests.leaks.world import node, place, plain, pod, scheduler, terms
 
 Operation = Callable[[], object]

@@ -12,8 +12,8 @@ from moorage import Scheduler
 from moorage.objects import Pod
 from moorage.scheduler import scheduler as module
 from moorage.store import ObjectStore
-from moorage.store.api.wire_format import decode_object_of
 from tests.core.make import node
+from tests.doors.live import decode_object_of
 from tests.leaks.test_leaks import blocks, resident
 
 ALIVE = 300

@@ -8,14 +8,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from moorage import Profile, Scheduler
-from moorage._core.base import buffers
-from moorage._core.decide.bulk_operations import finish_bindings, finish_template
+from moorage import Profile, Scheduler, default_profile
 from moorage.objects import Cluster, ContainerImage, Node
-from moorage.plugins.registry import default_profile
-from moorage.scheduler.placing.schedule_pods import schedule_one
 from tests.core.child import limited, outcome_of
 from tests.core.placing import place_run
+from tests.doors.engine import buffers, finish_bindings, finish_template, schedule_one
 from tests.leaks.world import node, place, plain, pod, scheduler
 
 Operation = Callable[[Scheduler], object]

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from moorage import Profile, Scheduler
+from moorage import Profile, Scheduler, default_profile
 from moorage.framework import Plugin
 from moorage.objects import Cluster, Node, Pod, decode_object
-from moorage.plugins.registry import default_profile
 
 
 def node(name: str, cpu: int = 8, **metadata: Any) -> Node:

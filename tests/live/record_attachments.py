@@ -20,8 +20,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from tests.doors.live import ApiClient, connect
+
 from moorage.store import ConflictError, NotFoundError
-from moorage.store.api import ApiClient, connect
 
 from .kit.cluster_workload import AT_ONCE, node, send
 from .kit.control_plane import ControlPlane

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 from msgspec.structs import replace
+from tests.doors.live import ApiClient
 from tests.live.kit.cluster_workload import create, node, pod
 from tests.live.kit.control_plane import SCHEDULER, ControlPlane, await_all
 
@@ -25,7 +26,6 @@ from moorage.store import (
     ResourceExpiredError,
     UnauthorizedError,
 )
-from moorage.store.api import ApiClient
 
 pytestmark = pytest.mark.live
 Connected = Callable[..., ApiClient]

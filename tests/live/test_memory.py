@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.doors.engine import FEW_CLASSES
+from tests.doors.live import ApiClient
 from tests.live.kit.cluster_workload import AT_ONCE, PATHS, create, node, pod, send
 from tests.live.kit.followed_pods import FollowedPods
 from tests.live.kit.live_process import Process
-
-from moorage.scheduler.scheduler import FEW_CLASSES
-from moorage.store.api import ApiClient
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]
 ALIVE, WARM, MORE = 300, 6_000, 6_000

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from tests.deploy.test_manifests import DEPLOY, LOST_ANSWER, Rights, documents, find, rights
+from tests.doors.live import ApiClient, connect
 from tests.live.kit.cluster_workload import (
     PATHS,
     claim,
@@ -27,7 +28,6 @@ from tests.live.kit.followed_pods import FollowedPods
 from tests.live.kit.live_process import Command
 
 from moorage.store import NotFoundError
-from moorage.store.api import ApiClient, connect
 
 pytestmark = pytest.mark.live
 NAMESPACE, ACCOUNT = "moorage-system", "moorage-scheduler"

@@ -14,13 +14,13 @@ from threading import Event
 from typing import Any
 
 import pytest
+from tests.doors.live import ApiClient, connect
 from tests.live.kit.cluster_workload import create, occupied_objects, varied_objects
 from tests.live.kit.control_plane import ControlPlane, await_all
 from tests.live.kit.live_process import CONFIGURATION, Process, volume_controller
 
 from moorage.objects import PersistentVolumeClaim, Pod
 from moorage.store import Informer
-from moorage.store.api import ApiClient, connect
 
 pytestmark = pytest.mark.live
 

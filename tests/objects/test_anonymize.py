@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
+from tests.doors.kube import anonymize
 from tests.house.source import ROOT
 
 from moorage import Scheduler
@@ -21,7 +22,6 @@ from moorage.objects import (
     load,
     write,
 )
-from moorage.objects.anonymize import anonymize
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 SIZE = {"cpu": "4", "memory": "8Gi", "pods": "20", "acme.example/widget": "2"}

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from typing import Any, get_args
 
 from msgspec.structs import fields
+from tests.doors.kube import _KINDS, Struct
 
 from moorage import objects
-from moorage.objects.model.meta import Struct
-from moorage.objects.read.decode import _KINDS
 
 
 def parts(type_: Any, seen: set[type[Struct]]) -> Iterator[type[Struct]]:

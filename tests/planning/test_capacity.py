@@ -33,8 +33,9 @@ from moorage.objects import (
     Volume,
     decode_object,
 )
-from moorage.objects.admission.admission import Admission, RefusedError
 from tests.core.make import ZONE, node, pinned, pod, port
+from tests.doors.kube import Admission
+from tests.doors.kube import admission_RefusedError as RefusedError
 
 WEB = {"app": "web"}
 SAME = LabelSelector(match_labels=WEB)

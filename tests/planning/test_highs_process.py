@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from moorage.cli import main
-from moorage.cli.twin.asked_twin import AskedTwin
 from moorage.errors import MoorageError
-from moorage.planning.bounds.linear_program import Rows, solve
+from tests.doors.answers import Rows, solve
+from tests.doors.live import AskedTwin
 from tests.house.source import ROOT
 
 SHOP = str(ROOT / "examples/shop/cluster.yaml")

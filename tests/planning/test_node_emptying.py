@@ -33,9 +33,9 @@ from moorage.objects import (
     Volume,
     decode_object,
 )
-from moorage.objects.workloads.pod_claims import ephemeral_claims
 from moorage.planning import EmptyingPlan
 from tests.core.make import node, pod
+from tests.doors.controllers import ephemeral_claims
 
 GPU = "nvidia.com/gpu"
 ON_A = {"key": "kubernetes.io/hostname", "operator": "In", "values": ["a"]}

@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.doors.engine import NODE, POD, InterPodAffinity, index_of, needed_labels, of_class, queue_if
 from tests.queue.ask import node, pod
 
 from moorage import Scheduler
 from moorage.framework import ClusterEventWithHint, QueueingHint
-from moorage.framework.plugin.events import NODE, POD, index_of, needed_labels, of_class, queue_if
 from moorage.objects import LabelSelector, LabelSelectorMatcher, Pod
-from moorage.plugins.inter_pod_affinity import InterPodAffinity
 
 KEYS, VALUES = ("a", "b"), ("0", "1")
 LABELS = st.dictionaries(st.sampled_from(KEYS), st.sampled_from(VALUES))

@@ -8,14 +8,12 @@ import pytest
 from msgspec.structs import replace
 from tests.core.make import node, pod
 from tests.devices.make import DRIVER, claim, device, device_class, request, resource_slice
+from tests.doors.engine import DynamicResources, claim_hints, may_be_of
+from tests.doors.kube import decode
 
 import moorage as mo
 from moorage import Scheduler
-from moorage.devices.claims import claim_hints
-from moorage.devices.claims.pod_resource_claims import may_be_of
 from moorage.objects import AllocatedDeviceStatus, Object, Pod, PodResourceClaim, ResourceClaim
-from moorage.objects.read.decode import decode
-from moorage.plugins.dynamic_resources import DynamicResources
 
 MODEL = f'device.attributes["{DRIVER}"].model'
 

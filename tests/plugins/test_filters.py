@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.core.make import container, declaring, node, pod, port
+from tests.doors.engine import SchedulingGates, dependents_off
 
-from moorage import Scheduler
+from moorage import Scheduler, default_profile
 from moorage.framework import Code
-from moorage.framework.configuration import dependents_off
 from moorage.objects import (
     Cluster,
     ContainerPort,
@@ -21,8 +21,6 @@ from moorage.objects import (
     Taint,
     Toleration,
 )
-from moorage.plugins.registry import default_profile
-from moorage.plugins.scheduling_gates import SchedulingGates
 from moorage.scheduler import Profile
 
 GPU = "example.com/gpu"

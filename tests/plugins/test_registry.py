@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from tests.doors.engine import IN_TREE, NativePlugin, in_tree
 
-from moorage import Scheduler
+from moorage import Scheduler, default_profile
 from moorage.framework import (
     BindPlugin,
     FilterPlugin,
@@ -17,8 +18,6 @@ from moorage.framework import (
     QueueSortPlugin,
     ScorePlugin,
 )
-from moorage.framework.profiles.in_core import NativePlugin
-from moorage.plugins.registry import IN_TREE, default_profile, in_tree
 from moorage.preemption import DefaultPreemption
 from moorage.releases import RELEASES, Release, default_gates
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.doors.engine import DynamicResources, events
 from tests.queue.ask import ask, node, pod
 from tests.scheduler.groups.gang_kit import TREES, composite, gang
 
 from moorage import Scheduler
 from moorage.framework import ActionType
-from moorage.framework.plugin import events
 from moorage.objects import (
     DeviceClass,
     DeviceClassSpec,
@@ -23,7 +23,6 @@ from moorage.objects import (
     ResourceSlice,
     ResourceSliceSpec,
 )
-from moorage.plugins.dynamic_resources import DynamicResources
 
 GPU = "example.com/gpu"
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 from tests.core.make import container, node, pod
+from tests.doors.engine import schedule_one
 
 from moorage import Scheduler
 from moorage.objects import Cluster, Node, Pod, ResourceRequirements, Taint, Toleration
 from moorage.scheduler import Examination
-from moorage.scheduler.placing.schedule_pods import schedule_one
 
 BALANCED = "NodeResourcesBalancedAllocation"
 

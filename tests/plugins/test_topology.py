@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 from tests.core.make import ZONE, node, pod
+from tests.doors.engine import InterPodAffinity, PodTopologySpread, schedule_one
 
-from moorage import Scheduler
+from moorage import Scheduler, default_profile
 from moorage.framework import Profile
 from moorage.objects import (
     Affinity,
@@ -23,10 +24,6 @@ from moorage.objects import (
     TopologySpreadConstraint,
     WeightedPodAffinityTerm,
 )
-from moorage.plugins.inter_pod_affinity import InterPodAffinity
-from moorage.plugins.pod_topology_spread import PodTopologySpread
-from moorage.plugins.registry import default_profile
-from moorage.scheduler.placing.schedule_pods import schedule_one
 
 HOST = "kubernetes.io/hostname"
 APP = LabelSelector(match_labels={"app": "x"})

@@ -9,6 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.make import node, pod
+from tests.doors.engine import (
+    BIND_CONFLICT,
+    NODE_CONFLICT,
+    NOT_ENOUGH_SPACE,
+    UNBOUND_IMMEDIATE,
+    VOLUME_MISSING,
+)
+from tests.doors.engine import VOLUME_BINDING_STATE as STATE
 from tests.plugins.volume_binding_kit import (
     LATE,
     MADE,
@@ -33,14 +41,6 @@ from moorage.objects import (
     OwnerReference,
     PersistentVolumeClaim,
     PersistentVolumeClaimStatus,
-)
-from moorage.plugins.volume_binding import STATE
-from moorage.volume.binding.volume_binder import (
-    BIND_CONFLICT,
-    NODE_CONFLICT,
-    NOT_ENOUGH_SPACE,
-    UNBOUND_IMMEDIATE,
-    VOLUME_MISSING,
 )
 
 # ---- PreFilter ---------------------------------------------------------------------------------------------

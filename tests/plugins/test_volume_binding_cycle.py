@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.core.make import node, pod
+from tests.doors.engine import BIND_COMPLETED, BIND_CONFLICT, SELECTED_NODE, YES
 from tests.plugins.volume_binding_kit import (
     LATE,
     MADE,
@@ -24,8 +25,6 @@ from tests.volume.make import storage_class
 from moorage import Scheduler
 from moorage.framework import Code, CycleState, Status
 from moorage.objects import Cluster, ObjectReference, PersistentVolume, PersistentVolumeClaim, Pod
-from moorage.volume.binding.volume_binder import BIND_CONFLICT
-from moorage.volume.constants import BIND_COMPLETED, SELECTED_NODE, YES
 
 # ---- scores ------------------------------------------------------------------------------------------------
 

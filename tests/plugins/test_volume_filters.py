@@ -10,11 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.make import node, pod
+from tests.doors.engine import (
+    BETA_TO_GA,
+    BIND_COMPLETED,
+    MIGRATED_PLUGINS,
+    TOPOLOGY_LABELS,
+    Bridge,
+    examine_preemption,
+)
 from tests.volume.make import claim, csi_node, storage_class, uses, volume
 
-from moorage import Scheduler
+from moorage import Scheduler, default_profile
 from moorage.framework import Code, CycleState, FilterPlugin, Framework, Status
-from moorage.framework.runtime.bridge import Bridge
 from moorage.objects import (
     Cluster,
     CSIDriver,
@@ -29,11 +36,7 @@ from moorage.objects import (
     Pod,
     Volume,
 )
-from moorage.plugins.registry import default_profile
-from moorage.plugins.volume_zone import BETA_TO_GA, TOPOLOGY_LABELS
 from moorage.scheduler import Profile
-from moorage.scheduler.cycle.examine_preemption import examine_preemption
-from moorage.volume.constants import BIND_COMPLETED, MIGRATED_PLUGINS
 
 ONCE_POD = ("ReadWriteOncePod",)
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"

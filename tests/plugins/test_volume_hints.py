@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.doors.engine import index_of
 from tests.queue.ask import ask, node, pod, thing
 
 from moorage import Scheduler
-from moorage.framework.plugin.events import index_of
 from moorage.objects import Pod
 
 

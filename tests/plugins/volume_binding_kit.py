@@ -7,12 +7,12 @@ from typing import Any
 
 from msgspec.structs import replace
 from tests.core.make import node, pod
+from tests.doors.engine import BIND_COMPLETED, SELECTED_NODE, YES, VolumeBinding, take_all
 from tests.volume.binding.test_volume_topology import term, wants
 from tests.volume.make import ZONE, claim, storage_class, uses
 
-from moorage import Scheduler
+from moorage import Scheduler, default_profile
 from moorage.framework import Code, CycleState, FilterPlugin, Status
-from moorage.framework.runtime.steps import take_all
 from moorage.objects import (
     Node,
     NodeSelector,
@@ -28,11 +28,8 @@ from moorage.objects import (
     ResourceRequirements,
     VolumeNodeAffinity,
 )
-from moorage.plugins.registry import default_profile
-from moorage.plugins.volume_binding import VolumeBinding
 from moorage.scheduler import Profile
 from moorage.store import ObjectStore
-from moorage.volume.constants import BIND_COMPLETED, SELECTED_NODE, YES
 
 UNRESOLVABLE = Code.UNSCHEDULABLE_AND_UNRESOLVABLE
 WAITS = "WaitForFirstConsumer"

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.core.make import pod
+from tests.doors.engine import PodInPreBind, clear_nominated_node_name, evict_victims, make_room
 from tests.framework.make import WAIT, make, status
 from tests.preemption.world import cycle, full, handle, nominated, preemptor, terminating, victim
 from tests.scheduler.make import events, scheduler_with
@@ -14,10 +15,8 @@ from tests.scheduler.make import events, scheduler_with
 import moorage as mo
 from moorage import Scheduler
 from moorage.framework import NominatingInfo
-from moorage.framework.plugin.waiting_pods import PodInPreBind
 from moorage.objects import Condition, Pod
 from moorage.preemption import Evaluator
-from moorage.preemption.actuation import clear_nominated_node_name, evict_victims, make_room
 from moorage.store import ApiError
 
 NOTE = "Preempted by pod p on node a"

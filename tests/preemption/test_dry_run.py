@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.inside import dump
 from tests.core.make import ZONE, node, pod, port
+from tests.doors.engine import PreemptionDryRuns
 from tests.framework.make import UNSCHEDULABLE, make, status
 from tests.preemption.twin import Twin
 from tests.preemption.world import (
@@ -26,6 +27,7 @@ from tests.preemption.world import (
 )
 
 import moorage as mo
+from moorage import default_profile
 from moorage.framework import Code, NominatingInfo
 from moorage.objects import (
     Affinity,
@@ -35,8 +37,6 @@ from moorage.objects import (
     PodAffinityTerm,
     TopologySpreadConstraint,
 )
-from moorage.plugins.registry import default_profile
-from moorage.preemption.dry_run import PreemptionDryRuns
 from moorage.scheduler import Profile
 
 LABELS = {"app": "x"}

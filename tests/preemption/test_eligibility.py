@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
+from tests.doors.engine import is_leaving, num_candidates, potential_nodes, why_not_eligible
 from tests.preemption.world import LEAVING, full, handle, nominated, preemptor, terminating, victim
 
 from moorage.framework import Code, Status
 from moorage.objects import Pod
-from moorage.preemption.eligibility import (
-    is_leaving,
-    num_candidates,
-    potential_nodes,
-    why_not_eligible,
-)
 
 HOPELESS = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
 REJECTED = Status(Code.UNSCHEDULABLE)

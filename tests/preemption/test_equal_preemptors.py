@@ -10,6 +10,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.make import node, pod
+from tests.doors.engine import NodeResourcesFit, of_class
+from tests.doors.store import Binding
 from tests.objects.make import workload as replica_set
 from tests.preemption.world import budget
 from tests.scheduler.make import Clock, events
@@ -18,7 +20,6 @@ from tests.volume.make import csi_node, uses, volume
 
 from moorage import Scheduler
 from moorage.framework import QueueingHint
-from moorage.framework.plugin.events import of_class
 from moorage.objects import (
     Affinity,
     Cluster,
@@ -30,10 +31,8 @@ from moorage.objects import (
     PodAffinityTerm,
     TopologySpreadConstraint,
 )
-from moorage.plugins.node_resources_fit import NodeResourcesFit
 from moorage.queue import QueuedPodInfo, SchedulingQueue
 from moorage.store import ObjectStore
-from moorage.store.pod_binding import Binding
 
 HOST = "kubernetes.io/hostname"
 OWNER = OwnerReference(api_version="apps/v1", kind="ReplicaSet", name="set", uid="set", controller=True)

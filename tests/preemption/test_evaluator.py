@@ -8,6 +8,14 @@ from typing import Any
 
 import pytest
 from tests.core.make import node
+from tests.doors.engine import (
+    Extender,
+    PreemptionDryRuns,
+    Victims,
+    call_extenders,
+    random_offset,
+    schedule_one,
+)
 from tests.preemption.world import (
     LEAVING,
     budget,
@@ -20,17 +28,12 @@ from tests.preemption.world import (
     victim,
 )
 
-from moorage import Scheduler
+from moorage import Scheduler, default_profile
 from moorage.errors import ExtenderError
 from moorage.framework import Code, NominatingInfo, Status
-from moorage.framework.plugin.extender import Extender, Victims
 from moorage.objects import Pod
-from moorage.plugins.registry import default_profile
 from moorage.preemption import Candidate, DefaultPreemption, Evaluator
-from moorage.preemption.dry_run import PreemptionDryRuns
-from moorage.preemption.evaluator import call_extenders, random_offset
 from moorage.scheduler import Profile
-from moorage.scheduler.placing.schedule_pods import schedule_one
 
 NODES = [node("a"), node("b"), node("c", cpu=1)]
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.inside import dump
 from tests.core.make import ZONE, node
+from tests.doors.engine import PodGroups, PreemptionDryRuns, Unit, units_by_importance, violations
 from tests.preemption.test_dry_run import LABELS, clusters, counting, spread
 from tests.preemption.twin import Twin, priority
 from tests.preemption.world import (
@@ -28,7 +29,6 @@ from tests.scheduler.groups.gang_kit import GATES, gang
 
 from moorage import Scheduler
 from moorage.framework import CycleState
-from moorage.framework.plugin.group_index import PodGroups
 from moorage.objects import (
     Affinity,
     AllDisruptionMode,
@@ -42,8 +42,6 @@ from moorage.objects import (
     SingleDisruptionMode,
 )
 from moorage.preemption import EvictionUnits, pick_one_node
-from moorage.preemption.dry_run import PreemptionDryRuns
-from moorage.preemption.eviction_units import Unit, units_by_importance, violations
 
 ALL, SINGLE = DisruptionMode(all=AllDisruptionMode()), DisruptionMode(single=SingleDisruptionMode())
 NODES = [node("a"), node("b"), node("c")]

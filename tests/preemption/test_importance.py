@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
+from tests.doors.engine import Unit, by_importance, start_time, violations
 from tests.preemption.world import budget, victim
 
-from moorage._core.preempt.importance import start_time
 from moorage.errors import InputError
 from moorage.objects import LabelSelector, LabelSelectorRequirement, Pod, PodDisruptionBudgetSpec
-from moorage.preemption.eviction_units import Unit, by_importance, violations
 
 LABELS = {"app": "x"}
 

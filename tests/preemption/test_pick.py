@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from tests.doors.engine import CRITERIA, Victims
 from tests.preemption.world import victim
 
-from moorage.framework.plugin.extender import Victims
 from moorage.preemption import Candidate, pick_one_node
-from moorage.preemption.pick import CRITERIA
 
 
 def at(second: int) -> str:

@@ -7,19 +7,17 @@ from typing import Any
 import pytest
 from tests.cache.threads import running
 from tests.core.make import node, pod, port
+from tests.doors.engine import NodeScore, PluginToStatus, schedule_one
 from tests.framework.make import ERROR, UNRESOLVABLE, UNSCHEDULABLE, WAIT, make, said, status
 from tests.preemption.world import full, handle, nominated, preemptor, victim
 from tests.scheduler.make import scheduler_with
 
 import moorage as mo
-from moorage import Scheduler
+from moorage import Scheduler, default_profile
 from moorage.errors import MoorageError
 from moorage.framework import Code, CycleState, FrameworkHandle, PluginsRunner, PreemptHandle, Status
-from moorage.framework.runtime.preempt_handle import NodeScore, PluginToStatus
 from moorage.objects import Pod, Taint
-from moorage.plugins.registry import default_profile
 from moorage.scheduler import Profile
-from moorage.scheduler.placing.schedule_pods import schedule_one
 
 NODES = [node("a"), node("b", cpu=8)]
 

@@ -10,22 +10,19 @@ import pytest
 from hypothesis import given, settings
 from msgspec.structs import replace
 from tests.core.make import node, pod
+from tests.doors.engine import Unit, Victims, schedule_one, violations
+from tests.doors.engine import preempt_handle as built
 from tests.framework.make import make, status
 from tests.preemption.test_dry_run import clusters
 from tests.preemption.twin import Twin
 from tests.preemption.world import budget, full, handle, nominated, preemptor, victim
 
 import moorage as mo
-from moorage import Scheduler
+from moorage import Scheduler, default_profile
 from moorage.framework import Code, CycleState, NominatingInfo, PreemptHandle, Status
-from moorage.framework.plugin.extender import Victims
-from moorage.framework.runtime import preempt_handle as built
 from moorage.objects import Pod
-from moorage.plugins.registry import default_profile
 from moorage.preemption import Candidate, pick_one_node
-from moorage.preemption.eviction_units import Unit, violations
 from moorage.scheduler import Profile
-from moorage.scheduler.placing.schedule_pods import schedule_one
 
 NODES = [node("a"), node("b")]
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 from tests.core.make import node, pod
+from tests.doors.engine import FoundCandidates
 
 from moorage import Scheduler
 from moorage.framework import CycleState, FrameworkHandle, PreemptHandle, Status
@@ -21,7 +22,6 @@ from moorage.objects import (
     PodStatus,
 )
 from moorage.preemption import Evaluator
-from moorage.preemption.evaluator import FoundCandidates
 
 HOST = "kubernetes.io/hostname"
 NOW = "2026-03-11T10:00:00Z"

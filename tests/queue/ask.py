@@ -6,15 +6,9 @@ from typing import Any
 
 from moorage import Scheduler
 from moorage.framework import ActionType, ClusterEvent, QueueingHint
-from moorage.framework.plugin.events import (
-    ASSIGNED_POD,
-    NODE,
-    UNSCHEDULABLE_POD,
-    PodEvents,
-    node_update_events,
-)
 from moorage.objects import Node, Pod, decode_object
 from moorage.releases import DEFAULT_GATES
+from tests.doors.engine import ASSIGNED_POD, NODE, UNSCHEDULABLE_POD, PodEvents, node_update_events
 
 Manifest = dict[str, Any]
 RESOURCES = {

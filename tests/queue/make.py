@@ -7,7 +7,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from moorage._core.base.watch_events import Notice
 from moorage.framework import (
     ActionType,
     ClusterEvent,
@@ -20,12 +19,11 @@ from moorage.framework import (
     QueueingHint,
     Status,
 )
-from moorage.framework.plugin.events import NODE, on
 from moorage.objects import Pod, PodSchedulingGate
-from moorage.plugins.priority_sort import PrioritySort
 from moorage.queue import QueuedPodInfo, QueueSettings, SchedulingQueue
 from moorage.releases import DEFAULT, RELEASES, default_gates
 from tests.core.make import pod
+from tests.doors.engine import NODE, Notice, PrioritySort, on
 from tests.framework.make import framework
 
 UNRESOLVABLE = Code.UNSCHEDULABLE_AND_UNRESOLVABLE

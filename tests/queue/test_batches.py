@@ -7,12 +7,11 @@ from collections.abc import Iterator
 import pytest
 from msgspec.structs import replace
 
-from moorage._core.base.watch_events import Notice
 from moorage.framework import ActionType, NominatingInfo
-from moorage.framework.plugin.events import NODE, NODE_ADD, POD, on
 from moorage.objects import Node, Pod, PodSchedulingGroup
 from moorage.queue import QueuedPodInfo, SchedulingQueue
 from tests.core.make import node
+from tests.doors.engine import NODE, NODE_ADD, POD, Notice, on
 from tests.queue.make import (
     Clock,
     fail,

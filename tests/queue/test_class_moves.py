@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
-from moorage._core.queue import unschedulable_pods
 from moorage.framework import ActionType, EnqueueExtensions, FilterPlugin, Plugin, QueueingHint
-from moorage.framework.plugin.events import (
+from moorage.objects import Pod
+from moorage.queue import SchedulingQueue
+from tests.core.make import pod
+from tests.doors.engine import (
     ASSIGNED_POD_ADD,
     POD,
     index_of,
@@ -17,10 +19,8 @@ from moorage.framework.plugin.events import (
     on,
     pod_labels,
     queue_if,
+    unschedulable_pods,
 )
-from moorage.objects import Pod
-from moorage.queue import SchedulingQueue
-from tests.core.make import pod
 from tests.queue.make import fail, make_queue, move, places, queued
 from tests.scheduler.test_calls import calls
 

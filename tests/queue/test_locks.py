@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from moorage._core.base.watch_events import Notice
-from moorage.framework.plugin.events import NODE_ADD
 from moorage.objects import PodSchedulingGroup
 from moorage.queue import QueuedPodInfo
 from tests.core.make import pod
+from tests.doors.engine import NODE_ADD, Notice
 from tests.locks import check_locked
 from tests.queue.make import make_queue, reject
 

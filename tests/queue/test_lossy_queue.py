@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from moorage import Scheduler
 from moorage.objects import Node, Pod
 from moorage.queue import QueuedPodInfo, SchedulingQueue
-from moorage.scheduler.cycle.diagnosis import Rejectors
+from tests.doors.engine import Rejectors
 from tests.scheduler.test_store_feed import NODE_NAMES, POD_NAMES
 from tests.store.informers.test_lossy import LossyMachine
 

@@ -11,13 +11,21 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from msgspec.structs import replace
 
-from moorage._core.queue import unschedulable_pods
 from moorage.framework import ActionType, ClusterEvent, QueueingHint
-from moorage.framework.plugin.events import ASSIGNED_POD_ADD, NODE, NODE_ADD, NODE_DELETE, POD, on, queue_if
 from moorage.objects import Pod, PodSchedulingGate, PodSchedulingGroup, group_of
-from moorage.objects.model.pod_group import GROUP_ANNOTATION
-from moorage.plugins.scheduling_gates import SchedulingGates
 from tests.core.make import node, pod
+from tests.doors.engine import (
+    ASSIGNED_POD_ADD,
+    NODE,
+    NODE_ADD,
+    NODE_DELETE,
+    POD,
+    SchedulingGates,
+    on,
+    queue_if,
+    unschedulable_pods,
+)
+from tests.doors.kube import GROUP_ANNOTATION
 from tests.queue.make import Clock, make_queue, move, rejecting
 from tests.queue.twin import GATE, Registered, Twin, assert_same_places
 

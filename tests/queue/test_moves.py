@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from moorage._core.base.watch_events import Notice, WatchEvent
-from moorage._core.queue.queued_pods import Strategy
 from moorage.framework import ActionType, NominatingInfo, PodNominator, PreEnqueuePlugin, QueueingHint, Status
-from moorage.framework.plugin.events import (
+from moorage.objects import Pod, PodSchedulingGroup
+from moorage.queue import Place, QueuedPodInfo
+from moorage.store import DeletedFinalStateUnknown, Indexer, ObjectStore
+from tests.core.make import node, pod
+from tests.doors.engine import (
     ASSIGNED_POD,
     ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,
@@ -20,15 +22,15 @@ from moorage.framework.plugin.events import (
     NODE_ADD,
     NODE_DELETE,
     POD,
+    Notice,
+    SchedulingGates,
+    Strategy,
+    WatchEvent,
+    gates_by_group,
+    gates_only_with,
     on,
 )
-from moorage.framework.profiles.in_core import gates_by_group, gates_only_with
-from moorage.objects import Pod, PodSchedulingGroup
-from moorage.plugins.scheduling_gates import SchedulingGates
-from moorage.queue import Place, QueuedPodInfo
-from moorage.store import DeletedFinalStateUnknown, Indexer, ObjectStore
-from moorage.store.watch import with_version
-from tests.core.make import node, pod
+from tests.doors.store import with_version
 from tests.framework.make import make
 from tests.queue.make import (
     ADD,

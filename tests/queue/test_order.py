@@ -8,10 +8,8 @@ from typing import Any
 import pytest
 
 from moorage.framework import ActionType, Code, PreEnqueuePlugin, QueueSortPlugin, Status
-from moorage.framework.plugin.events import NODE, NODE_ADD, NODE_DELETE, on
-from moorage.plugins.scheduling_gates import SchedulingGates
 from moorage.queue import QueuedPodInfo
-from moorage.queue.active_queue import by_priority
+from tests.doors.engine import NODE, NODE_ADD, NODE_DELETE, SchedulingGates, by_priority, on
 from tests.framework.make import make
 from tests.queue.make import (
     ADD,

@@ -8,19 +8,12 @@ import pytest
 from msgspec.structs import replace
 
 from moorage.framework import ActionType, ClusterEvent, QueueSortPlugin
-from moorage.framework.plugin.events import (
-    ASSIGNED_POD_ADD,
-    POD,
-    POD_GROUP,
-    PodEvents,
-    on,
-    queue_if,
-)
 from moorage.objects import ObjectMeta, Pod, PodGroup, PodSchedulingGroup, group_of
-from moorage.objects.model.pod_group import GROUP_ANNOTATION
 from moorage.queue import QueuedPodInfo
 from moorage.releases import DEFAULT_GATES
 from tests.core.make import pod
+from tests.doors.engine import ASSIGNED_POD_ADD, POD, POD_GROUP, PodEvents, on, queue_if
+from tests.doors.kube import GROUP_ANNOTATION
 from tests.framework.make import make
 from tests.queue.make import Clock, gating, make_queue, move, names, places, queued, reject
 

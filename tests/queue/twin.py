@@ -8,14 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from moorage.framework import ClusterEvent
-from moorage.framework.plugin.events import (
-    FORCE_ACTIVATE,
-    UNSCHEDULABLE_TIMEOUT,
-    PodEvents,
-)
 from moorage.objects import Pod, group_of
 from moorage.queue import SchedulingQueue
 from moorage.releases import DEFAULT_GATES
+from tests.doors.engine import FORCE_ACTIVATE, UNSCHEDULABLE_TIMEOUT, PodEvents
 from tests.queue.make import names
 
 Said = Callable[[Pod, Any, Any], bool]

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 
 import pytest
-
-from moorage.releases.attribution import MOST_TOGETHER, Cause, Run, find_causes
+from tests.doors.kube import MOST_TOGETHER, Cause, Run, find_causes
 
 NAMES = tuple("abcdefgh")
 

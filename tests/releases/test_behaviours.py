@@ -6,20 +6,22 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from tests.doors.engine import (
+    TARGET_POD,
+    InterPodAffinity,
+    NodeResourcesFit,
+    PreemptionDryRuns,
+    on,
+    schedule_one,
+)
 
 import moorage as mo
-from moorage import Scheduler
+from moorage import Scheduler, default_profile
 from moorage.errors import InputError
 from moorage.framework import ActionType, ClusterEventWithHint, Code, QueueingHint, Status
-from moorage.framework.plugin.events import TARGET_POD, on
 from moorage.objects import Cluster, Namespace, Node, Pod, PodDisruptionBudget, decode_object
-from moorage.plugins.inter_pod_affinity import InterPodAffinity
-from moorage.plugins.node_resources_fit import NodeResourcesFit
-from moorage.plugins.registry import default_profile
-from moorage.preemption.dry_run import PreemptionDryRuns
 from moorage.releases import RELEASES, default_gates
 from moorage.scheduler import Profile
-from moorage.scheduler.placing.schedule_pods import schedule_one
 
 
 def pod(

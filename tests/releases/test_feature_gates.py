@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from tests.doors.kube import GATES, Effect, Gate, Stage, settable
 from tests.house import gates_page
 from tests.house.source import ROOT, is_test
 
 from moorage.releases import DEFAULT_GATES, RELEASES, dependents_off, feature_gates
-from moorage.releases.feature_gates import GATES, Effect, Gate, Stage, settable
 
 BUILT = sorted(name for name, gate in GATES.items() if gate.effect is Effect.BUILT and not gate.is_locked)
 FEATURES = "devices/test_features.py::"

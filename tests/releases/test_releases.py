@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 
 import pytest
+from tests.doors.engine import IN_TREE_CLASSES
+from tests.doors.kube import Effect
 from tests.house import releases_page
 from tests.house.source import ROOT
 
 from moorage import Scheduler
-from moorage.plugins.registry import IN_TREE_CLASSES
 from moorage.releases import DEFAULT_GATES, RELEASES, Release, default_gates, feature_gates, gates_of
-from moorage.releases.gate_effects import Effect
 
 V134, V135, V136, V137 = RELEASES.values()
 GROUPS = (

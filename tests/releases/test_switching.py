@@ -6,12 +6,12 @@ from dataclasses import fields
 from itertools import permutations
 
 import pytest
+from tests.doors.kube import NAMES, described, differing, switched
 from tests.house.source import ROOT
 
 from moorage import Scheduler
 from moorage.objects import load
 from moorage.releases import RELEASES, FeatureGates, Release, default_gates, feature_gates
-from moorage.releases.behaviours import NAMES, described, differing, switched
 
 PAIRS = list(permutations(RELEASES, 2))
 

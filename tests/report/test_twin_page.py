@@ -11,15 +11,13 @@ from typing import Any
 import pytest
 
 from moorage.cli import main
-from moorage.cli.twin.asked_twin import AskedTwin
-from moorage.cli.twin.page_files import page_files
 from moorage.objects import decode_object
 from moorage.serve import DelegatedAuthorization
-from moorage.serve.twin import FollowedCluster, Reply, TwinServer
-from moorage.serve.twin.twin_server import Answer
 from tests.cli.options.test_cluster_options import server
 from tests.cli.test_simulate import node, pod
 from tests.cli.twin.test_asked_twin import cluster
+from tests.doors.live import AskedTwin, FollowedCluster, Reply, TwinServer, page_files
+from tests.doors.live import twin_server_Answer as Answer
 from tests.house.source import ROOT
 from tests.serve.test_secure_server import connection, review
 from tests.store.api.wire_server import WireServer

@@ -6,10 +6,9 @@ from typing import Any
 
 from tests.core.make import node
 
-from moorage import Scheduler
+from moorage import Scheduler, default_profile
 from moorage.framework import Plugin
 from moorage.objects import Cluster, Node, Pod
-from moorage.plugins.registry import default_profile
 from moorage.scheduler import Profile
 
 

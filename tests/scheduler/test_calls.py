@@ -11,11 +11,11 @@ from types import FrameType
 
 import pytest
 from tests.core.make import node, pod
+from tests.doors.controllers import disruption_controller
 from tests.scheduler.groups.gang_kit import gang, members, world
 
 import moorage
 from moorage import Scheduler
-from moorage.controllers.workloads import disruption_controller
 from moorage.devices import DeviceState
 from moorage.objects import (
     Cluster,

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from tests.core.make import node, pod
+from tests.doors.engine import MOST
 from tests.framework.make import make
 from tests.scheduler.make import Clock, profile_with
 from tests.scheduler.transactions.interrupts import check_settled, check_usage
@@ -15,7 +16,6 @@ import moorage as mo
 from moorage import Scheduler
 from moorage.errors import ClockError
 from moorage.framework import Code, Status
-from moorage.scheduler.checked_clock import MOST
 
 World = Callable[[Any], Scheduler]
 NO_TIMES = [float("nan"), float("inf"), -float("inf"), 2 * MOST, 10**400, None, "5", 1j]

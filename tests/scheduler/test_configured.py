@@ -8,13 +8,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.core.make import node, pinned, pod
+from tests.doors.engine import ConfigurationError, read_configuration, schedule_one
 
 import moorage as mo
 from moorage import Scheduler
-from moorage.framework.configuration import ConfigurationError
 from moorage.objects import Cluster, Pod, ResourceRequirements, Taint, Toleration
-from moorage.plugins.registry import read_configuration
-from moorage.scheduler.placing.schedule_pods import schedule_one
 
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 NODES = [node("small", cpu=2, labels={"disk": "ssd"}), node("large", cpu=8)]

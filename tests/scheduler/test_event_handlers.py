@@ -9,12 +9,11 @@ from typing import Any, cast
 import pytest
 from msgspec.structs import replace
 from tests.core.make import node, pod
+from tests.doors.engine import IndexedObjects, NodeHandler, Notice, Rejectors, schedule_one
 from tests.queue.ask import thing
 from tests.queue.make import Clock
 
 from moorage import Scheduler
-from moorage._core.base.indexed_objects import IndexedObjects
-from moorage._core.base.watch_events import Notice
 from moorage.errors import InputError
 from moorage.framework import NominatingInfo
 from moorage.objects import (
@@ -32,9 +31,6 @@ from moorage.objects import (
 )
 from moorage.queue import QueuedPodInfo, SchedulingQueue
 from moorage.releases import DEFAULT
-from moorage.scheduler.cycle.diagnosis import Rejectors
-from moorage.scheduler.event_handlers import NodeHandler
-from moorage.scheduler.placing.schedule_pods import schedule_one
 from moorage.store import DeletedFinalStateUnknown, store
 
 SEEN: list[tuple[str, str, str, bool]] = []

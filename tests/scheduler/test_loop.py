@@ -9,6 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.make import node, pod, port
+from tests.doors.engine import Loop, evict_victims
+from tests.doors.store import Binding
 from tests.framework.make import make
 from tests.scheduler.make import Clock, scheduler_with
 
@@ -24,11 +26,8 @@ from moorage.objects import (
     PodAffinityTerm,
     PodSchedulingGate,
 )
-from moorage.preemption.actuation import evict_victims
 from moorage.queue import QueuedPodInfo
 from moorage.scheduler import Failure, ScheduleResult, loop
-from moorage.scheduler.loop import Loop
-from moorage.store.pod_binding import Binding
 
 
 def beside(name: str, **labels: str) -> Pod:

@@ -16,16 +16,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.make import node, pod
+from tests.doors.engine import schedule_one
 from tests.framework.runtime.compiled import compiled
 from tests.house.source import ROOT
 from tests.scheduler.make import scheduler_with, searched
 
 import moorage as mo
-from moorage import Scheduler
+from moorage import Scheduler, load_native_plugin
 from moorage.framework import Plugin
-from moorage.framework.profiles.native_library import load_native_plugin
 from moorage.objects import Pod, PodStatus
-from moorage.scheduler.placing.schedule_pods import schedule_one
 
 GPU = "example.com/gpu"
 EXAMPLE = ROOT / "examples" / "native_plugin"

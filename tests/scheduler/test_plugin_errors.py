@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 from tests.core.make import node, pod
+from tests.doors.engine import schedule_one
 from tests.framework.make import make
 from tests.scheduler.make import scheduler_with
 
 import moorage as mo
+from moorage import default_profile
 from moorage.errors import InputError
 from moorage.framework import ActionType, ClusterEvent, ClusterEventWithHint, Plugin
 from moorage.objects import Pod
-from moorage.plugins.registry import default_profile
-from moorage.scheduler.placing.schedule_pods import schedule_one
 
 ERROR = ValueError("no such shelf")
 POINTS: list[Callable[[], Plugin]] = [

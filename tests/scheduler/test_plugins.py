@@ -8,15 +8,14 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 from tests.core.make import node, pod
+from tests.doors.engine import schedule_one
 from tests.framework.make import make, status
 from tests.scheduler.make import scheduler_with, searched
 
 import moorage as mo
-from moorage import Scheduler
+from moorage import Scheduler, default_profile
 from moorage.framework import Code, NominatingInfo, PreFilterResult, Status
 from moorage.objects import Pod, PodSchedulingGate, PodStatus
-from moorage.plugins.registry import default_profile
-from moorage.scheduler.placing.schedule_pods import schedule_one
 
 UNSCHEDULABLE, UNRESOLVABLE, SKIPPED = Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.SKIP
 GPU = "nvidia.com/gpu"

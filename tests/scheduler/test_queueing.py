@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 from tests.core.make import pod
+from tests.doors.controllers import seconds
+from tests.doors.engine import time_of
 
 from moorage.objects import Cluster
-from moorage.objects.workloads.ages import seconds
-from moorage.scheduler.queueing import time_of
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.core.make import node, pinned, pod, port
+from tests.doors.engine import schedule_one
 from tests.scheduler.make import searched
 
-from moorage import Scheduler
+from moorage import Scheduler, default_profile
 from moorage.errors import InputError
 from moorage.framework import CycleState, NodesView, PreFilterPlugin, Profile
 from moorage.objects import (
@@ -29,8 +30,6 @@ from moorage.objects import (
     Volume,
     build_cluster,
 )
-from moorage.plugins.registry import default_profile
-from moorage.scheduler.placing.schedule_pods import schedule_one
 
 GPU = "example.com/gpu"
 

@@ -8,15 +8,14 @@ import pytest
 from prometheus_client import Histogram
 from prometheus_client.parser import text_string_to_metric_families
 from tests.core.make import node, pod
+from tests.doors.engine import SAMPLED, SchedulerMetrics, exponential_buckets
 from tests.scheduler.groups.gang_kit import gang, members
 from tests.scheduler.make import Clock, scheduler_with
 
 from moorage import Scheduler
 from moorage.framework import Code, FilterPlugin, PermitPlugin, PostBindPlugin, ScorePlugin, Status
-from moorage.framework.runtime.observer import SAMPLED
 from moorage.objects import Cluster, Pod, PodSchedulingGate
 from moorage.scheduler import scheduler_metrics
-from moorage.scheduler.scheduler_metrics import SchedulerMetrics, exponential_buckets
 
 ATTEMPTS = "scheduler_schedule_attempts_total"
 

@@ -13,10 +13,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from msgspec.structs import replace
 from tests.core.make import node, pod
 from tests.core.twins.state_check import requests
+from tests.doors.engine import schedule_one
 
 from moorage import Scheduler
 from moorage.objects import Cluster, Node, Pod
-from moorage.scheduler.placing.schedule_pods import schedule_one
 from moorage.store import ObjectStore
 
 NODE_NAMES = st.sampled_from(["a", "b", "c"])

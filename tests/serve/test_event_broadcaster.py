@@ -8,12 +8,11 @@ from typing import Any, cast
 
 import pytest
 from tests.core.make import pod
+from tests.doors.live import MAX_TRIES, Connection
+from tests.doors.store import NotSentError
 
 from moorage.serve import EventBroadcaster, event_broadcaster
-from moorage.serve.event_broadcaster import MAX_TRIES
 from moorage.store import AlreadyExistsError, ApiError, ForbiddenError, UnreachableError
-from moorage.store.api import Connection
-from moorage.store.errors import NotSentError
 
 
 class SlowServer:

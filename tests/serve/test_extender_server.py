@@ -17,6 +17,8 @@ from typing import Any
 
 import pytest
 from tests.core.make import node, pod
+from tests.doors.engine import HTTPExtender, Victims, build_extenders
+from tests.doors.live import Arrivals
 from tests.extenders.test_http_extender import configured
 from tests.live.kit.certificates import Authority
 from tests.scheduler.make import scheduler_with
@@ -24,13 +26,9 @@ from tests.scheduler.make import scheduler_with
 from moorage import Scheduler
 from moorage.cli import main
 from moorage.errors import ExtenderError
-from moorage.extenders.http_extender import HTTPExtender
 from moorage.framework import Code, FilterPlugin, PreFilterPlugin, PreFilterResult, Status
-from moorage.framework.configuration import build_extenders
-from moorage.framework.plugin.extender import Victims
 from moorage.objects import Cluster, Node, Pod, Taint, encode_object
 from moorage.serve import ExtenderServer, ExtenderService
-from moorage.store.api.reflector import Arrivals
 
 VERBS = {f"{verb}Verb": verb for verb in ("filter", "prioritize", "preempt", "bind")} | {"weight": 1}
 TAINTED = "node(s) had untolerated taint(s)"

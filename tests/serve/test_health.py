@@ -3,6 +3,17 @@
 from __future__ import annotations
 
 import pytest
+from tests.doors.live import (
+    LEASE_TOLERANCE,
+    REFUSED_LIMIT,
+    WATCH_LIMIT,
+    ApiClient,
+    Connection,
+    Election,
+    Reflector,
+    Session,
+    liveness_checks,
+)
 from tests.serve.test_live_scheduler import Clock
 from tests.store.api.test_api_client import answers, pod
 from tests.store.api.test_reflector import take, watching
@@ -10,12 +21,7 @@ from tests.store.api.wire_server import WireServer
 
 from moorage.objects import Pod
 from moorage.serve import LeaderLease
-from moorage.serve.election import Election
-from moorage.serve.health import LEASE_TOLERANCE, REFUSED_LIMIT, WATCH_LIMIT, liveness_checks
 from moorage.store import ObjectStore, UnauthorizedError
-from moorage.store.api import ApiClient, Connection
-from moorage.store.api.http_sessions import Session
-from moorage.store.api.reflector import Reflector
 
 LIMIT = 30.0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.doors.live import ApiClient, Election, LostLeaseError, RateLimit
 from tests.serve.test_live_scheduler import Clock, events
 from tests.serve.test_writer import ended
 from tests.store.api.test_api_client import answers, cuts
@@ -12,9 +13,6 @@ from tests.store.api.test_api_client import pod as make_pod
 from tests.store.api.wire_server import WireServer
 
 from moorage.serve import EventBroadcaster, LeaderLease, event_broadcaster
-from moorage.serve.election import Election, LostLeaseError
-from moorage.store.api import ApiClient
-from moorage.store.api.rate_limit import RateLimit
 
 PATH = "apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler"
 

@@ -8,22 +8,16 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from tests.doors.engine import NODE_ADD, RETRY, Notice, RunningPreemptions
+from tests.doors.live import THREADS, ApiClient, Connection, Election, LostLeaseError, RateLimit, Session
 from tests.scheduler.groups.gang_kit import GATES
 from tests.store.api.test_api_client import answers, cuts
 from tests.store.api.test_engine_over_wire import LIMIT, fill, nodes_of
 from tests.store.api.wire_server import WireServer
 
-from moorage._core.base.watch_events import Notice
-from moorage.framework.plugin.events import NODE_ADD
 from moorage.objects import Pod, PodGroup
-from moorage.preemption.running_preemptions import RETRY, RunningPreemptions
 from moorage.serve import LeaderLease, LiveScheduler
-from moorage.serve.election import Election, LostLeaseError
-from moorage.serve.writer import THREADS
 from moorage.store import ObjectStore
-from moorage.store.api import ApiClient, Connection
-from moorage.store.api.http_sessions import Session
-from moorage.store.api.rate_limit import RateLimit
 
 ATTEMPTS = "scheduler_schedule_attempts_total"
 

@@ -16,13 +16,11 @@ import httpx2
 import pytest
 from tests.cli.options.test_cluster_options import CONFIGURATION, run
 from tests.cli.options.test_cluster_options import server as server
+from tests.doors.live import Connection, Session, Shares
 from tests.live.kit.certificates import Authority
 from tests.store.api.wire_server import WireServer
 
 from moorage.serve import DelegatedAuthorization, LiveScheduler, SecureServer
-from moorage.serve.shares import Shares
-from moorage.store.api import Connection
-from moorage.store.api.http_sessions import Session
 
 USERS = {"scraper-token": "scraper", "other-token": "other"}
 

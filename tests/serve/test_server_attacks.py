@@ -11,13 +11,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from tests.doors.live import HEAD, McpServer, Reply, TwinServer, WebServer
 from tests.live.kit.certificates import Authority
 
-from moorage.cli.twin.mcp_server import McpServer
 from moorage.serve import DelegatedAuthorization, ExtenderServer, SecureServer
-from moorage.serve.http_connection import HEAD
-from moorage.serve.twin import Reply, TwinServer
-from moorage.serve.web_server import WebServer
 
 LARGE = Reply(200, b"x" * (64 << 20))
 QUESTION = b"GET /v1/state HTTP/1.1\r\nHost: localhost\r\n\r\n"

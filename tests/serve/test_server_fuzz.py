@@ -11,12 +11,11 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tests.core.make import node
+from tests.doors.live import Reply, TwinServer, WebServer
 
 from moorage import Scheduler
 from moorage.objects import Cluster
 from moorage.serve import ExtenderServer, ExtenderService
-from moorage.serve.twin import Reply, TwinServer
-from moorage.serve.web_server import WebServer
 
 MAX_BODY = 4096
 LONG = b"<9>"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from moorage.sim.loaders.formats import FORMATS, reader
-from moorage.sim.timeline import Timeline
+from moorage import Timeline
+from tests.doors.sim import FORMATS, reader
 from tests.house.source import ROOT
 
 PAGE = (ROOT / "docs/replay.md").read_text()

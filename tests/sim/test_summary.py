@@ -14,7 +14,7 @@ from moorage.objects import (
     ResourceRequirements,
 )
 from moorage.sim import Summary, summarize
-from moorage.sim.summary import NO_ZONE, Use, Zone
+from tests.doors.sim import NO_ZONE, Use, Zone
 
 
 def node(name: str, zone: str, pods: int, **resources: str) -> Node:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from moorage import synthetic
 from moorage.errors import InputError
-from moorage.sim.synthetic import synthetic
 
 
 def test_equal_arguments_give_equal_clusters() -> None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-
-from moorage.store.clock import timestamp, timestamps
+from tests.doors.store import timestamp, timestamps
 
 
 def test_times_are_formatted_together_as_alone() -> None:

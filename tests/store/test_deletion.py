@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from tests.doors.kube import with_condition
 from tests.store.informers.handlers import Recorder
 from tests.store.test_store import pod, refused
 
 from moorage.objects import Condition, ObjectMeta, Pod, ReplicaSet
-from moorage.objects.model.meta import with_condition
 from moorage.store import (
     AlreadyExistsError,
     ConflictError,

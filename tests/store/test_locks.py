@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from tests.core.make import pod
+from tests.doors.store import FIRST_VERSION
 from tests.locks import check_locked, guard
 from tests.store.informers.handlers import Recorder
 
 from moorage.objects import Condition, Pod
 from moorage.store import DeletedFinalStateUnknown, Indexer, Informer, ObjectStore, WatchEvent
-from moorage.store.tables import FIRST_VERSION
 
 
 def test_a_store() -> None:

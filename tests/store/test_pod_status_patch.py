@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from tests.doors.engine import ClusterState
 from tests.store.test_store import pod
 
-from moorage._core.state.cluster_state import ClusterState
 from moorage.objects import Condition, Pod, PodStatus
 from moorage.store import ConflictError, NotFoundError, ObjectStore, patch_pod_status
 

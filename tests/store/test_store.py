@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from tests.doors.engine import parse_selector
 
-from moorage._core.base.selectors import parse_selector
 from moorage.objects import (
     Condition,
     Container,

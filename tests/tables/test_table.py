@@ -14,10 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage._core.base.arrow_export import ArrowColumn
 from moorage.errors import MoorageError
 from moorage.tables import Table, Tabular
-from moorage.tables.table import rows_of
+from tests.doors.engine import ArrowColumn, rows_of
 
 
 def example() -> Table:

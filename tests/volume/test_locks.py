@@ -6,13 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 from tests.core.make import pod
+from tests.doors.controllers import Operations, WorkQueue
+from tests.doors.engine import Notice
 from tests.locks import check_locked, guard
 from tests.volume.binding.binder_kit import PV_1A, at
 
-from moorage._core.base.watch_events import Notice
 from moorage.compat import new_pod_binding_cache
-from moorage.controllers.persistent_volume.controller import WorkQueue
-from moorage.controllers.persistent_volume.operations import Operations
 from moorage.volume import new_assume_cache
 
 

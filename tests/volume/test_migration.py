@@ -6,6 +6,16 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from tests.doors.engine import (
+    MIGRATED,
+    MIGRATED_PLUGINS,
+    driver_and_handle,
+    in_tree_plugin,
+    inline_driver_and_handle,
+    migrated_driver,
+    migrated_plugins,
+    required_affinity,
+)
 from tests.volume.make import uses
 
 from moorage.objects import (
@@ -20,16 +30,6 @@ from moorage.objects import (
     VolumeNodeAffinity,
 )
 from moorage.volume import VolumeError
-from moorage.volume.constants import MIGRATED_PLUGINS
-from moorage.volume.migration import (
-    MIGRATED,
-    driver_and_handle,
-    in_tree_plugin,
-    inline_driver_and_handle,
-    migrated_driver,
-    migrated_plugins,
-    required_affinity,
-)
 
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 BETA_ZONE, BETA_REGION = "failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region"

@@ -5,6 +5,15 @@ from __future__ import annotations
 from inspect import Parameter, signature
 
 import pytest
+from tests.doors.controllers import (
+    ControllerParameters,
+    DeletableVolumePlugin,
+    InMemoryProvisioner,
+    PersistentVolumeController,
+    ProvisionableVolumePlugin,
+    RecyclableVolumePlugin,
+    VolumePlugin,
+)
 
 import moorage.compat
 import moorage.controllers.persistent_volume
@@ -16,15 +25,6 @@ from moorage.compat import (
     FakeVolumeBinderConfig,
     PodBindingCache,
     SchedulerVolumeBinder,
-)
-from moorage.controllers.persistent_volume import (
-    ControllerParameters,
-    DeletableVolumePlugin,
-    InMemoryProvisioner,
-    PersistentVolumeController,
-    ProvisionableVolumePlugin,
-    RecyclableVolumePlugin,
-    VolumePlugin,
 )
 from moorage.volume import AssumeCache, PVAssumeCache, PVCAssumeCache
 

@@ -24,11 +24,11 @@ from tests.benchmarks.scheduler_perf.make import (
     workload,
 )
 from tests.core.make import replica
+from tests.doors.engine import schedule_one
 
 from moorage import Scheduler
 from moorage.errors import InputError
 from moorage.objects import Cluster, Namespace, Node, ResourceClaim
-from moorage.scheduler.placing.schedule_pods import schedule_one
 
 EXCERPT = {one.full_name: one for one in read_workloads(str(DATA))}
 

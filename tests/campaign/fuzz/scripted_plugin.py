@@ -10,9 +10,8 @@ from functools import cache
 from pathlib import Path
 
 from moorage.errors import InputError
-from moorage.framework.profiles.native_library import from_address
-from moorage.scheduler.placing.schedule_pods import schedule_one
 from tests.core.make import node, pod
+from tests.doors.engine import from_address, schedule_one
 from tests.framework.runtime.compiled import compiled
 from tests.scheduler.make import scheduler_with
 

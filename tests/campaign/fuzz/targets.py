@@ -18,34 +18,38 @@ from typing import Any
 from bench.scheduler_perf import read_workloads
 from bench.scheduler_perf.go_template import parse as parse_template
 
-from moorage._core.base.label_syntax import requirement_error, requirement_errors
-from moorage._core.base.quantity import Quantity
-from moorage._core.base.selectors import parse_selector
-from moorage.cel.cel_errors import CompileError
-from moorage.devices.device_selector import compile_selector, device_value
-from moorage.devices.selector_error import SelectorError
+from moorage import Quantity, Timeline
 from moorage.errors import ExtenderError, InputError, MoorageError
 from moorage.extenders import extender_wire
-from moorage.framework.configuration.load_configuration import load_configuration
 from moorage.go_texts import parse_duration
 from moorage.objects import Device, Node, Pod, decode_object, dump, load
-from moorage.objects.read.block_yaml import read_block_style
-from moorage.objects.read.decode import decode
-from moorage.objects.read.plain_scalars import MAX_DEPTH, RefusedError, resolve_plain
-from moorage.objects.read.yaml_events import documents
-from moorage.objects.read.yaml_reader import read_yaml
-from moorage.objects.time_spans import parse_duration as parse_time_span
-from moorage.plugins.registry import IN_TREE
-from moorage.sim.loaders.formats import FORMATS
-from moorage.sim.sweep import read_sweep
-from moorage.sim.timeline import Timeline
 from moorage.store import ApiError
-from moorage.store.api import wire_format
-from moorage.store.api.server_errors import error_of, status_of
-from moorage.store.field_selectors import predicate
-from moorage.store.patches.patch import apply_patch
 from tests.campaign.fuzz.scripted_plugin import native_plugin
 from tests.core.twins import quantity_twin
+from tests.doors.engine import (
+    IN_TREE,
+    SelectorError,
+    compile_selector,
+    device_value,
+    load_configuration,
+    parse_selector,
+    requirement_error,
+    requirement_errors,
+)
+from tests.doors.kube import (
+    MAX_DEPTH,
+    CompileError,
+    RefusedError,
+    decode,
+    documents,
+    read_block_style,
+    read_yaml,
+    resolve_plain,
+)
+from tests.doors.kube import parse_duration as parse_time_span
+from tests.doors.live import error_of, status_of, wire_format
+from tests.doors.sim import FORMATS, read_sweep
+from tests.doors.store import apply_patch, predicate
 
 Target = Callable[[bytes], None]
 

@@ -18,9 +18,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from moorage._core.decide.decider import TieBreak
-from moorage._core.decide.placer import Placer
-from moorage._core.state.cluster_state import ClusterState
+from moorage import default_profile
 from moorage.objects import (
     Affinity,
     LabelSelector,
@@ -32,9 +30,9 @@ from moorage.objects import (
     TopologySpreadConstraint,
     WeightedPodAffinityTerm,
 )
-from moorage.plugins.registry import default_profile
 from tests.core.make import ZONE, container, node, pod, port
 from tests.core.placing import place_run
+from tests.doors.engine import ClusterState, Placer, TieBreak
 
 NODES = [f"n{number}" for number in range(8)]
 ZONES = ["x", "y", ""]

@@ -12,6 +12,8 @@ import pytest
 import yaml
 from msgspec.structs import replace
 from tests.cli.test_simulate import ITEMS, pod
+from tests.doors.kube import resource
+from tests.doors.live import kinds_of_clusters, kubeconfig
 from tests.house.source import ROOT
 from tests.live.kit.certificates import Authority
 from tests.store.api.test_api_client import answers
@@ -19,11 +21,8 @@ from tests.store.api.wire_server import WireServer
 
 from moorage.cli import main
 from moorage.objects import Deployment, Node, Pod, decode_object, load
-from moorage.objects.resource_names import resource
 from moorage.serve import LiveScheduler
 from moorage.store import ObjectStore
-from moorage.store.api import kubeconfig
-from moorage.store.api.cluster_objects import kinds_of_clusters
 
 KUBECONFIG = """apiVersion: v1
 kind: Config

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.doors.cli import deciding_release
 
 from moorage.cli import main
-from moorage.cli.options.deciding_release import deciding_release
 from moorage.objects import Cluster, load
 
 REGISTRY = "registry.example:5000/kubernetes"

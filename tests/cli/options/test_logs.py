@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 from tests.cli.options.test_cluster_options import CONFIGURATION, run
 from tests.cli.options.test_cluster_options import server as server
+from tests.doors.live import LostLeaseError
 from tests.store.api.test_api_client import answers
 from tests.store.api.wire_server import WireServer
 
 from moorage.serve import ExtenderServer, ExtenderService, LiveScheduler
-from moorage.serve.election import LostLeaseError
 from moorage.store import UnreachableError
 
 STAMP = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"

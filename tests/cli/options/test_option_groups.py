@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import click
 import pytest
+from tests.doors.cli import app
 
 from moorage.cli import main
-from moorage.cli.app import app
 
 CHANGES = "Changes of the cluster, in the order given"
 ALL = ["Options", CHANGES, "Input", "Scheduler", "Output"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.doors.cli import live_settings
 
 from moorage import Scheduler, load
-from moorage.cli.options.serving import live_settings
 from moorage.errors import InputError
 
 PLUGIN = """

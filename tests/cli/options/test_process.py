@@ -7,9 +7,7 @@ import resource
 import signal
 
 import pytest
-
-from moorage.cli.options import process
-from moorage.cli.options.process import ENDS, IN_A_HURRY, allow_many_connections, ending_on_signals
+from tests.doors.cli import ENDS, IN_A_HURRY, allow_many_connections, ending_on_signals, process
 
 
 def send(number: signal.Signals) -> None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.core.make import node, pod
+from tests.doors.cli import Target, merge_alike
+from tests.doors.controllers import Workload
 
 from moorage import Scheduler
-from moorage.cli.runs.alike_targets import merge_alike
-from moorage.cli.runs.targets import Target
 from moorage.explain import Explanation
 from moorage.objects import Cluster
-from moorage.objects.workloads.top_controller import Workload
 
 
 def explained(free: int = 0) -> Explanation:

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 from tests.cli.test_simulate import node, pod
+from tests.doors.cli import Side, sides_of_upgrade
 from tests.house.source import ROOT
 
 from moorage.cli import main
-from moorage.cli.runs.release_comparison import Side, sides_of_upgrade
 from moorage.releases import RELEASES
 
 GANG = str(ROOT / "tests/data/gang.yaml")

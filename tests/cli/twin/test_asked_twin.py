@@ -21,16 +21,22 @@ import pytest
 from tests.cli.options.test_cluster_options import run
 from tests.cli.options.test_cluster_options import server as server
 from tests.cli.test_simulate import node, pod
+from tests.doors.live import (
+    DUMP,
+    AskedTwin,
+    FollowedCluster,
+    Limits,
+    Reply,
+    StandingAnswers,
+    TwinServer,
+    connect,
+)
 from tests.house.source import ROOT
 from tests.store.api.test_api_client import answers
 from tests.store.api.wire_server import WireServer
 
 from moorage.cli import main
-from moorage.cli.twin.asked_twin import DUMP, AskedTwin
-from moorage.cli.twin.standing_questions import StandingAnswers
 from moorage.objects import decode_object
-from moorage.serve.twin import FollowedCluster, Limits, Reply, TwinServer
-from moorage.store.api import connect
 
 FILE = str(ROOT / "examples/demo.yaml")
 RELEASE = json.dumps(pod("new")).encode()

@@ -13,13 +13,10 @@ import pytest
 from jsonschema import Draft202012Validator
 from mcp import Client, StdioServerParameters
 from mcp_types import CallToolResult, TextContent
+from tests.doors.live import AskedTwin, McpServer, RemoteTwin, TwinServer, mcp_server
 from tests.house.source import ROOT
 
 from moorage.cli import main
-from moorage.cli.twin.asked_twin import AskedTwin
-from moorage.cli.twin.mcp_server import McpServer, mcp_server
-from moorage.cli.twin.remote_twin import RemoteTwin
-from moorage.serve.twin import TwinServer
 
 SHOP = str(ROOT / "examples/shop/cluster.yaml")
 RELEASE = (ROOT / "examples/shop/release.yaml").read_text()

@@ -8,10 +8,9 @@ from functools import cache
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.doors.live import ASKED, AskedTwin, command_of, named_questions, parameters_of, question_of
 from tests.house.source import ROOT
 
-from moorage.cli.twin.asked_twin import AskedTwin
-from moorage.cli.twin.questions import ASKED, command_of, named_questions, parameters_of, question_of
 from moorage.errors import InputError
 
 PATHS = ["/".join(words) for words, _ in named_questions()]

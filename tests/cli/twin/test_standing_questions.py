@@ -7,11 +7,9 @@ from threading import Event
 
 import pytest
 from prometheus_client import CollectorRegistry
+from tests.doors.live import Answer, AskedTwin, Question, StandingAnswers, read_questions
 from tests.house.source import ROOT
 
-from moorage.cli.twin.asked_twin import Answer, AskedTwin
-from moorage.cli.twin.questions import Question
-from moorage.cli.twin.standing_questions import StandingAnswers, read_questions
 from moorage.errors import InputError
 
 SHOP, KARPENTER = ROOT / "examples/shop/cluster.yaml", ROOT / "examples/karpenter"

@@ -10,12 +10,10 @@ import pytest
 from tests.house.source import ROOT
 
 import moorage as mo
-from moorage import Scheduler
+from moorage import Scheduler, Timeline, replay
 from moorage.cli import main
 from moorage.objects import PodGroup
 from moorage.releases import feature_gates, release_named
-from moorage.sim.replay import replay
-from moorage.sim.timeline import Timeline
 
 GANG = str(ROOT / "tests/data/gang.yaml")
 GATES = ["--kubernetes-version", "1.37", "--feature-gates", "GenericWorkload=true"]

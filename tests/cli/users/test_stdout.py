@@ -11,10 +11,10 @@ from pathlib import Path
 
 import click
 import pytest
+from tests.doors.cli import app
 from tests.house.source import ROOT
 
 from moorage import __version__
-from moorage.cli.app import app
 
 SHOP = ["-f", "examples/shop/cluster.yaml"]
 KARPENTER = ["-f", "examples/karpenter/underused.yaml", "--instance-types"]

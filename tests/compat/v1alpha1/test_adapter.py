@@ -8,9 +8,7 @@ from typing import Any
 import pytest
 from tests.compat.v1alpha1.world import Log, plugin, wait
 from tests.core.make import pod
-from tests.scheduler.make import scheduler_with
-
-from moorage.compat.v1alpha1 import (
+from tests.doors.compat import (
     Code,
     Error,
     FrameworkError,
@@ -21,8 +19,10 @@ from moorage.compat.v1alpha1 import (
     adapt,
     adapt_factory,
 )
+from tests.doors.engine import interface as today
+from tests.scheduler.make import scheduler_with
+
 from moorage.framework import CycleState as State
-from moorage.framework.plugin import interface as today
 
 POD = pod("p")
 POINTS = ("reserve", "unreserve", "permit", "pre_bind")

@@ -7,15 +7,7 @@ from collections.abc import Callable
 import pytest
 from tests.cache.threads import running
 from tests.compat.v1alpha1.world import Acquiring
-
-from moorage.compat.v1alpha1 import (
-    ContextKey,
-    FrameworkError,
-    NewPluginContext,
-    NotFound,
-    PluginContext,
-)
-from moorage.compat.v1alpha1.plugin_interface import RWMutex
+from tests.doors.compat import ContextKey, FrameworkError, NewPluginContext, NotFound, PluginContext, RWMutex
 
 
 def test_what_was_written_is_read() -> None:

@@ -10,12 +10,7 @@ from typing import Any
 import pytest
 from tests.compat.v1alpha1.world import Log, plugin, wait
 from tests.core.make import node, pod
-from tests.framework.make import UNSCHEDULABLE, WAIT, make, status
-from tests.scheduler.make import Clock, profile_with, scheduler_with
-
-import moorage as mo
-from moorage import Scheduler
-from moorage.compat.v1alpha1 import (
+from tests.doors.compat import (
     Code,
     Error,
     FrameworkError,
@@ -31,10 +26,14 @@ from moorage.compat.v1alpha1 import (
     adapt,
     adapt_factory,
 )
-from moorage.framework.plugin import interface as today
+from tests.doors.engine import interface as today
+from tests.doors.engine import schedule_one
+from tests.framework.make import UNSCHEDULABLE, WAIT, make, status
+from tests.scheduler.make import Clock, profile_with, scheduler_with
+
+import moorage as mo
+from moorage import Scheduler, default_profile
 from moorage.objects import Cluster, Pod
-from moorage.plugins.registry import default_profile
-from moorage.scheduler.placing.schedule_pods import schedule_one
 from moorage.store import ObjectStore
 
 KEY = "default/p"

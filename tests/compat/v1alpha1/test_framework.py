@@ -13,9 +13,7 @@ from tests.compat.v1alpha1.world import (
     wait,
 )
 from tests.core.make import node, pod
-
-from moorage.cache import SchedulerCache
-from moorage.compat.v1alpha1 import (
+from tests.doors.compat import (
     Code,
     Error,
     Framework,
@@ -36,6 +34,8 @@ from moorage.compat.v1alpha1 import (
     Unschedulable,
     Wait,
 )
+
+from moorage.cache import SchedulerCache
 
 POD = pod("p")
 

@@ -6,10 +6,8 @@ from collections.abc import Callable
 
 from tests.compat.v1alpha1.world import ScriptedClock
 from tests.core.make import pod
+from tests.doors.compat import PodInPermit, RWMutex, WaitingPods
 from tests.locks import check_locked, guard
-
-from moorage.compat.v1alpha1.framework import PodInPermit, WaitingPods
-from moorage.compat.v1alpha1.plugin_interface import RWMutex
 
 
 class Mode:

@@ -20,8 +20,7 @@ from tests.compat.v1alpha1.world import (
     wait,
 )
 from tests.core.make import pod
-
-from moorage.compat.v1alpha1 import (
+from tests.doors.compat import (
     Code,
     Error,
     Framework,

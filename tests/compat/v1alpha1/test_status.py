@@ -3,17 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from moorage.compat.v1alpha1 import (
-    Code,
-    Error,
-    FrameworkError,
-    NewStatus,
-    Status,
-    Success,
-    Unschedulable,
-    Wait,
-)
+from tests.doors.compat import Code, Error, FrameworkError, NewStatus, Status, Success, Unschedulable, Wait
 
 
 def test_the_numbers_of_codes() -> None:

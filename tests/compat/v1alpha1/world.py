@@ -8,18 +8,18 @@ from types import SimpleNamespace
 from typing import Any
 
 from tests.cache.threads import LIMIT
-
-from moorage.compat.v1alpha1 import (
+from tests.doors.compat import (
     Framework,
     NewFramework,
     NewPluginContext,
     NewRegistry,
     NewStatus,
     Plugin,
+    RWMutex,
     Status,
     Wait,
 )
-from moorage.compat.v1alpha1.plugin_interface import RWMutex
+
 from moorage.objects import Pod
 
 Log = list[tuple[str, ...]]

@@ -8,7 +8,11 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
-from moorage.autoscaling.cluster_autoscaler import (
+from moorage.objects import Node, Pod, decode_object
+from tests.conformance.compare import differences
+from tests.conformance.vectors import MalformedError
+from tests.conformance.world import World
+from tests.doors.autoscalers import (
     ClusterAutoscaler,
     Flags,
     Instance,
@@ -17,11 +21,7 @@ from moorage.autoscaling.cluster_autoscaler import (
     PodPrices,
     ScaleUpResult,
 )
-from moorage.objects import Node, Pod, decode_object
-from moorage.objects.workloads.ages import seconds
-from tests.conformance.compare import differences
-from tests.conformance.vectors import MalformedError
-from tests.conformance.world import World
+from tests.doors.controllers import seconds
 
 Json = dict[str, Any]
 

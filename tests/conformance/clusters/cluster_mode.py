@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 import moorage as mo
-from moorage import Scheduler
-from moorage.changes.change import Change
+from moorage import Change, Scheduler
 from moorage.cli import main
-from moorage.cli.options.change_options import RequestedChange
-from moorage.cli.runs.gate import judge
-from moorage.cli.runs.simulation import (
+from moorage.errors import MoorageError
+from moorage.objects import Pod, VolumeAttachment
+from tests.conformance.vectors import MalformedError
+from tests.doors.cli import (
     GATED,
     KEPT,
     NOT_STARTED,
@@ -31,11 +31,10 @@ from moorage.cli.runs.simulation import (
     UNSCHEDULABLE,
     WAITING,
     Preparation,
+    RequestedChange,
     Simulation,
+    judge,
 )
-from moorage.errors import MoorageError
-from moorage.objects import Pod, VolumeAttachment
-from tests.conformance.vectors import MalformedError
 
 from .cluster_record import (
     ENDED,

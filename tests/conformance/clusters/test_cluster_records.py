@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from moorage.objects import Object, dump
-from moorage.objects.read.decode import decode_as
 from moorage.store import NotFoundError
-from moorage.store.api.cluster_objects import list_cluster
 from tests.conformance.clusters import cluster_mode
 from tests.conformance.clusters.cluster_mode import record_failures, wrong_in
 from tests.conformance.clusters.cluster_record import read, refusal
 from tests.conformance.runner import run
+from tests.doors.kube import decode_as
+from tests.doors.live import list_cluster
 
 DATA = Path(__file__).parents[1] / "data" / "cluster"
 RECORDS = sorted(DATA.glob("*.json.gz"))

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from moorage.autoscaling.karpenter.claims.catalogue import Catalogue
 from tests.conformance.compare import differences
 from tests.conformance.vectors import MalformedError
+from tests.doors.autoscalers import Catalogue
 
 from . import karpenter_disruption, karpenter_loop, karpenter_mode
 from .karpenter_mode import karpenter_options

@@ -5,9 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from moorage.autoscaling.karpenter.claims.catalogue import Catalogue
-from moorage.autoscaling.karpenter.disruption.command import Command
-from moorage.autoscaling.karpenter.disruption.disrupt import METHODS, Disruption, MethodResult
+from tests.doors.autoscalers import METHODS, Catalogue, Command, Disruption, MethodResult
 
 from .karpenter_mode import FakeProvider, KarpenterWorld, claim, rounded
 

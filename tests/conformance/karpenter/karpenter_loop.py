@@ -11,15 +11,20 @@ from copy import deepcopy
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from moorage._core.base.selectors import tolerates
-from moorage.autoscaling.instance_types.labels import POOL
-from moorage.autoscaling.karpenter import NewClaim, provision
-from moorage.autoscaling.karpenter.claims.catalogue import Catalogue
-from moorage.autoscaling.karpenter.disruption.command import Command
-from moorage.autoscaling.karpenter.disruption.disrupt import METHODS, VALIDATION_DELAY, Disruption
-from moorage.autoscaling.karpenter.pods.pod_validation import is_reschedulable
-from moorage.autoscaling.karpenter.requirements.requirement_set import Vocabulary
+from moorage.autoscaling import NewClaim
 from moorage.objects import DaemonSet, Pod, decode_object
+from tests.doors.autoscalers import (
+    METHODS,
+    POOL,
+    VALIDATION_DELAY,
+    Catalogue,
+    Command,
+    Disruption,
+    Vocabulary,
+    is_reschedulable,
+    provision,
+)
+from tests.doors.engine import tolerates
 
 from .karpenter_mode import KarpenterWorld, rounded
 

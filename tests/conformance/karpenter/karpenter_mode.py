@@ -7,29 +7,37 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from moorage._core.base.quantity import Quantity
-from moorage.autoscaling import InstanceType, Offering
-from moorage.autoscaling.karpenter import (
-    ClusterObjects,
-    ClusterView,
+from moorage import Quantity
+from moorage.autoscaling import (
+    InstanceType,
     KarpenterOptions,
     Launch,
     NewClaim,
+    Offering,
     Provisioning,
+    Registration,
+)
+from moorage.objects import NodeSelectorRequirement, TopologySpreadConstraint, decode_object
+from tests.conformance.vectors import MalformedError
+from tests.doors.autoscalers import (
+    AWS,
+    Catalogue,
+    ClusterObjects,
+    ClusterView,
+    FinishedClaim,
+    Fleet,
+    KnownType,
+    RequirementSet,
     Situation,
+    Vocabulary,
+    fleet,
+    go_sorted,
+    known_type,
+    launched,
     provision,
 )
-from moorage.autoscaling.karpenter.claims.catalogue import Catalogue
-from moorage.autoscaling.karpenter.claims.type_columns import KnownType, known_type
-from moorage.autoscaling.karpenter.go_order import go_sorted
-from moorage.autoscaling.karpenter.new_nodes_result import FinishedClaim
-from moorage.autoscaling.karpenter.requirements.requirement_set import RequirementSet, Vocabulary
-from moorage.autoscaling.providers.aws.fleet import Fleet, fleet, launched
-from moorage.autoscaling.providers.registrations import AWS, Registration
-from moorage.objects import NodeSelectorRequirement, TopologySpreadConstraint, decode_object
-from moorage.objects.read.decode import decode
-from moorage.objects.workloads.ages import seconds
-from tests.conformance.vectors import MalformedError
+from tests.doors.controllers import seconds
+from tests.doors.kube import decode
 
 from . import node_class_mode
 

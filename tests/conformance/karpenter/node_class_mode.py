@@ -6,18 +6,22 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-from moorage._core.base.quantity import Quantity
+from moorage import Quantity
 from moorage.autoscaling import InstanceType, Offering
-from moorage.autoscaling.providers.aws.ec2_catalogue import catalogue, price_list
-from moorage.autoscaling.providers.aws.ec2_instance_types import instance_types
-from moorage.autoscaling.providers.aws.ec2_offerings import Market
-from moorage.autoscaling.providers.aws.ec2_types import Ec2Type
-from moorage.autoscaling.providers.aws.node_class import NodeClass, ProviderOptions
-from moorage.autoscaling.providers.registrations import ZONE_ID
 from moorage.objects import EC2NodeClass, decode_object
-from moorage.objects.read.decode import decode
 from tests.conformance.compare import differences
 from tests.conformance.vectors import MalformedError
+from tests.doors.autoscalers import (
+    ZONE_ID,
+    Ec2Type,
+    Market,
+    NodeClass,
+    ProviderOptions,
+    catalogue,
+    instance_types,
+    price_list,
+)
+from tests.doors.kube import decode
 
 Json = dict[str, Any]
 

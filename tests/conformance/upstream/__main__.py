@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from moorage.releases import DEFAULT, gates_of, release_named
-from moorage.releases.gate_effects import Effect
 from tests.conformance.compare import differences
 from tests.conformance.configurations import check
 from tests.conformance.extenders import served
 from tests.conformance.modes import Mode
 from tests.conformance.replay import replay
+from tests.doors.kube import Effect
 from tests.live.servers.build import MissingGoError, go_version
 
 from .configuring import configurations, configured

@@ -10,9 +10,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from moorage.objects.read.write import dump_yaml
-from moorage.objects.read.yaml_reader import read_first
 from tests.conformance.vectors import lines
+from tests.doors.kube import dump_yaml, read_first
 
 Json = dict[str, Any]
 

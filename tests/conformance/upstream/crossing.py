@@ -12,8 +12,8 @@ from random import Random
 from typing import Any
 
 from moorage.releases import dependents_off, gates_of, release_named
-from moorage.releases.gate_effects import Effect
 from tests.conformance.vectors import lines
+from tests.doors.kube import Effect
 
 Json = dict[str, Any]
 

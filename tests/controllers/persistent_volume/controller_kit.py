@@ -9,17 +9,27 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 import pytest
 from msgspec.structs import replace
-
-from moorage.controllers.persistent_volume.controller import (
+from tests.doors.controllers import (
     ControllerParameters,
+    InMemoryProvisioner,
+    InMemoryVolume,
     PersistentVolumeController,
+    RecycleEventRecorder,
+    VolumeOptions,
+    Work,
     new_controller,
 )
-from moorage.controllers.persistent_volume.in_memory_plugin import InMemoryProvisioner, InMemoryVolume
-from moorage.controllers.persistent_volume.operations import Work
-from moorage.controllers.persistent_volume.volume_plugins import RecycleEventRecorder, VolumeOptions
+from tests.doors.engine import (
+    BETA_STORAGE_PROVISIONER,
+    BIND_COMPLETED,
+    BOUND_BY_CONTROLLER,
+    PROVISIONED_BY,
+    SELECTED_NODE,
+    STORAGE_PROVISIONER,
+    EventRecorder,
+)
+
 from moorage.errors import MoorageError
-from moorage.framework.plugin.handle import EventRecorder
 from moorage.objects import (
     Node,
     Object,
@@ -37,14 +47,6 @@ from moorage.objects import (
 )
 from moorage.store import InformerFactory, ObjectStore
 from moorage.volume import VolumeError
-from moorage.volume.constants import (
-    BETA_STORAGE_PROVISIONER,
-    BIND_COMPLETED,
-    BOUND_BY_CONTROLLER,
-    PROVISIONED_BY,
-    SELECTED_NODE,
-    STORAGE_PROVISIONER,
-)
 
 T = TypeVar("T", bound=Object)
 

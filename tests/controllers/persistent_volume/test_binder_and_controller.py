@@ -15,11 +15,11 @@ from tests.controllers.persistent_volume.controller_kit import (
 )
 from tests.core.make import node
 from tests.core.make import pod as make_pod
+from tests.doors.engine import SELECTED_NODE
 from tests.volume.make import uses
 
 from moorage.compat import CachingVolumeBinder, new_volume_binder
 from moorage.objects import Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
-from moorage.volume.constants import SELECTED_NODE
 
 NODE = node("n")
 PODS = [make_pod(f"p{number}", volumes=(uses(claim=f"c{number}"),)) for number in range(4)]

@@ -23,12 +23,12 @@ from tests.controllers.persistent_volume.controller_kit import (
     pv,
     pvc,
 )
+from tests.doors.engine import VOLUME_OPERATION_SECONDS
 from tests.volume.samples import value
 
 from moorage.objects import PersistentVolume, PersistentVolumeClaim
 from moorage.store import ApiError
 from moorage.volume import VolumeError
-from moorage.volume.metrics import VOLUME_OPERATION_SECONDS
 
 LIMIT = 60.0
 

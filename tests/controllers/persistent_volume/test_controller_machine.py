@@ -14,10 +14,7 @@ from tests.controllers.persistent_volume.controller_kit import (
     pv,
     pvc,
 )
-
-from moorage.objects import PersistentVolume, PersistentVolumeClaim
-from moorage.store import NotFoundError
-from moorage.volume.binding.claims import (
+from tests.doors.engine import (
     claim_class,
     has_access_modes,
     have_equal_modes,
@@ -26,6 +23,9 @@ from moorage.volume.binding.claims import (
     storage_capacity,
     volume_class,
 )
+
+from moorage.objects import PersistentVolume, PersistentVolumeClaim
+from moorage.store import NotFoundError
 
 NAMES = st.sampled_from("ab")
 SIZES = st.sampled_from(["1Gi", "5Gi"])

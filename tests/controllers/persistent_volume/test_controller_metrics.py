@@ -16,12 +16,12 @@ from tests.controllers.persistent_volume.controller_kit import (
     pv,
     pvc,
 )
+from tests.doors.engine import VOLUME_OPERATION_ERRORS as ERRORS
+from tests.doors.engine import VOLUME_OPERATION_SECONDS as SECONDS
 from tests.volume.samples import value
 
 from moorage.objects import PersistentVolume, PersistentVolumeClaim
 from moorage.volume import metrics
-from moorage.volume.metrics import VOLUME_OPERATION_ERRORS as ERRORS
-from moorage.volume.metrics import VOLUME_OPERATION_SECONDS as SECONDS
 
 
 class Counted:

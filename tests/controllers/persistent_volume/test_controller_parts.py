@@ -7,15 +7,16 @@ from threading import Event
 
 import pytest
 from tests.controllers.persistent_volume.controller_kit import Clock, ScriptedProvisioner, free, pvc
-
-from moorage.controllers.persistent_volume.controller import WorkQueue
-from moorage.controllers.persistent_volume.operations import Operations
-from moorage.controllers.persistent_volume.volume_plugins import (
+from tests.doors.controllers import (
     DeletableVolumePlugin,
+    Operations,
     ProvisionableVolumePlugin,
     RecyclableVolumePlugin,
     VolumeOptions,
+    WorkQueue,
 )
+from tests.doors.engine import reaches_node
+
 from moorage.objects import (
     Node,
     ObjectMeta,
@@ -24,7 +25,6 @@ from moorage.objects import (
     TopologySelectorTerm,
 )
 from moorage.volume import VolumeError
-from moorage.volume.binding.claims import reaches_node
 
 LIMIT = 60.0
 ZONE = "topology.kubernetes.io/zone"

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 from tests.controllers.workloads.make import machine, template
+from tests.doors.controllers import unknown_topologies
 from tests.objects.make import make, pod, workload
 
 import moorage as mo
-from moorage.controllers.persistent_volume.driver_topology import unknown_topologies
 from moorage.objects import Object, PersistentVolume, build_cluster
 
 ZONE, HOST, DISK = "topology.kubernetes.io/zone", "kubernetes.io/hostname", "topology.disk.example/zone"

@@ -13,11 +13,11 @@ from msgspec.structs import replace
 from tests.controllers.persistent_volume.controller_kit import ScriptedProvisioner
 from tests.controllers.persistent_volume.test_crashes import Killed, Mortal
 from tests.core.make import node, pod
+from tests.doors.controllers import ControllerParameters, PersistentVolumeController, new_controller
+from tests.doors.engine import is_fully_bound, reaches_node
 from tests.volume.make import storage_class, uses
 
 from moorage import Scheduler
-from moorage.controllers.persistent_volume import PersistentVolumeController
-from moorage.controllers.persistent_volume.controller import ControllerParameters, new_controller
 from moorage.objects import (
     Node,
     NodeSelector,
@@ -36,7 +36,6 @@ from moorage.objects import (
 )
 from moorage.store import InformerFactory, ObjectStore
 from moorage.volume import is_volume_bound_to_claim
-from moorage.volume.binding.claims import is_fully_bound, reaches_node
 
 HOSTNAME = "kubernetes.io/hostname"
 WAITS = "WaitForFirstConsumer"

@@ -26,8 +26,8 @@ from tests.controllers.persistent_volume.controller_kit import (
     pv,
     pvc,
 )
+from tests.doors.controllers import VolumeOptions
 
-from moorage.controllers.persistent_volume.volume_plugins import VolumeOptions
 from moorage.objects import (
     CSIPersistentVolumeSource,
     Node,

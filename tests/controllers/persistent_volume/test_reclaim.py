@@ -22,8 +22,8 @@ from tests.controllers.persistent_volume.controller_kit import (
     pv,
     pvc,
 )
+from tests.doors.controllers import VolumeInUseError, VolumeOptions
 
-from moorage.controllers.persistent_volume.volume_plugins import VolumeInUseError, VolumeOptions
 from moorage.objects import (
     ObjectMeta,
     PersistentVolume,

@@ -19,10 +19,10 @@ from tests.controllers.persistent_volume.controller_kit import (
     pvc,
 )
 from tests.core.make import pod
+from tests.doors.engine import BETA_DEFAULT_CLASS, BETA_STORAGE_CLASS, DEFAULT_CLASS
 from tests.volume.make import uses
 
 from moorage.objects import ObjectMeta, Pod, StorageClass
-from moorage.volume.constants import BETA_DEFAULT_CLASS, BETA_STORAGE_CLASS, DEFAULT_CLASS
 
 
 def default(

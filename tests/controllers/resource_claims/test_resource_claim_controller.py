@@ -5,13 +5,10 @@ from __future__ import annotations
 from msgspec.structs import replace
 from tests.core.make import node, pod
 from tests.devices.make import claim, device, device_class, request, resource_slice
+from tests.doors.controllers import POD_CLAIM_NAME, ResourceClaimController
 
 import moorage as mo
 from moorage import Scheduler
-from moorage.controllers.resource_claims.resource_claim_controller import (
-    POD_CLAIM_NAME,
-    ResourceClaimController,
-)
 from moorage.objects import (
     DeviceClass,
     Node,

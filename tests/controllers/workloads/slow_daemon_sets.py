@@ -5,13 +5,22 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from moorage.controllers.workloads.daemon_set_controller import DaemonSetController
+from tests.doors.controllers import (
+    FINISHED,
+    DaemonSetController,
+    create_daemons,
+    daemon_spec,
+    is_active,
+    is_healthy,
+    is_updated,
+    mark_of,
+    node_of,
+    should_run,
+    written_revision,
+)
+from tests.doors.kube import percent
+
 from moorage.objects import DaemonSet, Pod, RollingUpdateDaemonSet
-from moorage.objects.model.field_rules import percent
-from moorage.objects.workloads.daemon_pods import node_of, should_run
-from moorage.objects.workloads.missing_pods import create_daemons, daemon_spec, written_revision
-from moorage.objects.workloads.ownership import FINISHED, is_active, is_healthy
-from moorage.objects.workloads.revisions import is_updated, mark_of
 
 
 class SlowDaemonSets(DaemonSetController):

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from tests.conftest import NIGHTLY
 from tests.controllers.workloads.make import machine, scheduler, template
+from tests.doors.controllers import is_healthy
 from tests.objects.make import make, owned, pod, workload
 
 from moorage import Scheduler, edit
 from moorage.objects import CSINode, Object, PersistentVolumeClaim, Pod, VolumeAttachment
-from moorage.objects.workloads.ownership import is_healthy
 
 DRIVER = "disk.example.com"
 SEEDS = range(200 if NIGHTLY else 12)

@@ -17,11 +17,11 @@ from tests.controllers.workloads.make import (
     scheduler,
     template,
 )
+from tests.doors.controllers import PROTECTION
 from tests.objects.make import make, owned, pod, workload
 
 import moorage as mo
 from moorage import Scheduler
-from moorage.controllers.workloads.claim_protection import PROTECTION
 from moorage.objects import (
     DaemonSet,
     Deployment,

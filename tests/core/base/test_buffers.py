@@ -9,13 +9,10 @@ import numpy as np
 import pytest
 from tests.core.inside import assert_labels_follow_nodes, dump, entries, inside
 from tests.core.make import node, pod
+from tests.doors.engine import Buffer, ClusterState, Journal, Placer, TieBreak
 
-from moorage._core.base.buffers import Buffer, Journal
-from moorage._core.decide.decider import TieBreak
-from moorage._core.decide.placer import Placer
-from moorage._core.state.cluster_state import ClusterState
+from moorage import default_profile
 from moorage.objects import Pod
-from moorage.plugins.registry import default_profile
 
 
 @pytest.mark.parametrize(("itemsize", "items"), [(1, 1), (4, 16), (8, 1000), (64, 3)])

@@ -5,10 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.core.inside import entries
 from tests.core.make import node, pod
-
-from moorage._core.base.buffers import Journal
-from moorage._core.base.change_log import ChangeLog, Kind
-from moorage._core.state.cluster_state import ClusterState
+from tests.doors.engine import ChangeLog, ClusterState, Journal, Kind
 
 ROW, STATIC, ORDER = Kind.LOG_ROW, Kind.LOG_STATIC, Kind.LOG_ORDER
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from tests.doors.engine import FieldRules
 
-from moorage._core.base.fields import FieldRules
 from moorage.errors import InputError
 from moorage.objects import ObjectMeta, Pod
 

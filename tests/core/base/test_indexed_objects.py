@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.base.test_watch_events import Maker, stored
+from tests.doors.engine import IndexedObjects, Mark, Notice, WatchEvent
 
-from moorage._core.base.indexed_objects import IndexedObjects, Mark
-from moorage._core.base.watch_events import Notice, WatchEvent
 from moorage.objects import Pod
 
 NAMES = ["a", "b", "c", "d"]

@@ -6,8 +6,7 @@ from random import Random
 
 from tests.core.inside import chunk, inside, values
 from tests.core.make import node
-
-from moorage._core.state.cluster_state import ClusterState
+from tests.doors.engine import ClusterState
 
 END = 31  # in `state`: the end of the arena
 

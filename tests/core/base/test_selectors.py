@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
-
-from moorage._core.base.selectors import (
+from tests.doors.engine import (
     LabelSelectorMatcher,
     field_requirement_error,
     parse_selector,
     requirement_error,
     tolerates,
 )
+
 from moorage.objects import LabelSelector, LabelSelectorRequirement, Taint, Toleration
 
 NAME = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"

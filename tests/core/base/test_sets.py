@@ -7,16 +7,8 @@ import pickle
 import pytest
 from tests.core.inside import inside, values
 from tests.core.make import node, pod, port
+from tests.doors.engine import ClusterState, PortSets, Requirement, Symbols, Taint, TaintSets, Toleration
 
-from moorage._core.base.sets import (
-    PortSets,
-    Taint,
-    TaintSets,
-    Toleration,
-)
-from moorage._core.base.symbols import Symbols
-from moorage._core.state.cluster_state import ClusterState
-from moorage._core.state.node_terms import Requirement
 from moorage.objects import Taint as NodeTaint
 
 A, B = Taint("a", "", "NoSchedule"), Taint("b", "1", "NoExecute")

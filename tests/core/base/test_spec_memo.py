@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from tests.doors.engine import SpecMemo
 
-from moorage._core.base.fields import SpecMemo
 from moorage.errors import InputError
 from moorage.objects import (
     Container,

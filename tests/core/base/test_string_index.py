@@ -10,8 +10,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
-
-from moorage._core.base.string_index import StringIndex
+from tests.doors.engine import StringIndex
 
 ABSENT = -7
 keys = st.integers(0, 60).map(lambda number: f"key-{number}")  # each time another object

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.core.inside import inside
-
-from moorage._core.base.symbols import Symbols
+from tests.doors.engine import Symbols
 
 
 def test_zero_stands_for_absent() -> None:

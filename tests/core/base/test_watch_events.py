@@ -9,14 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.make import pod
+from tests.doors.engine import Cause, IndexedObjects, Notice, ObjectMap, WatchEvent, keys_of, of_dependents
+from tests.doors.kube import with_condition
+from tests.doors.store import _last_state, _with_condition, with_version
 
-from moorage._core.base.indexed_objects import IndexedObjects, of_dependents
-from moorage._core.base.watch_events import Cause, Notice, ObjectMap, WatchEvent, keys_of
 from moorage.objects import Condition, OwnerReference, Pod, Volume
-from moorage.objects.model.meta import with_condition
 from moorage.store import DeletedFinalStateUnknown
-from moorage.store.store import _last_state, _with_condition
-from moorage.store.watch import with_version
 
 NAMES = ["a", "b", "c"]
 

@@ -10,14 +10,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from tests.core.make import node, pinned, pod, pod_of
 from tests.core.placing import place_run
+from tests.doors.engine import ClassState, ClassStates, ClusterState, Placements, Placer, PodBatch, TieBreak
 
-from moorage._core.decide.batch_rows import Placements
-from moorage._core.decide.class_state import ClassState, ClassStates
-from moorage._core.decide.decider import TieBreak
-from moorage._core.decide.placer import Placer
-from moorage._core.decide.pod_batch import PodBatch
-from moorage._core.state.cluster_state import ClusterState
-from moorage.plugins.registry import default_profile
+from moorage import default_profile
 
 MOST = 6
 """States for which there is room, in the test that fills it."""

@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.make import node, pod, port
+from tests.doors.engine import PodBatch, account_copies, filters_rows_alone
 
 from moorage import Scheduler
-from moorage._core.decide.copies import account_copies, filters_rows_alone
-from moorage._core.decide.pod_batch import PodBatch
 from moorage.objects import Cluster
 
 TEMPLATE = pod("w", requests={"cpu": "300m", "memory": "1Gi", "example": 1})

@@ -9,17 +9,16 @@ import numpy as np
 import pytest
 from tests.core.make import node, pod
 from tests.core.placing import place_run
-
-from moorage._core.decide.decider import TieBreak
-from moorage._core.decide.external import PythonExternal
-from moorage._core.decide.placer import Placer
-from moorage._core.decide.plan import (
+from tests.doors.engine import (
     REASONS,
     UNRESOLVABLE,
     VERDICT_SHIFT,
+    ClusterState,
+    Placer,
     Plan,
+    PythonExternal,
+    TieBreak,
 )
-from moorage._core.state.cluster_state import ClusterState
 
 FIT: Any = [("cpu", 1), ("memory", 1)]
 

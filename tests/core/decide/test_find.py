@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from tests.core.made_up import make_node, make_pod, make_spec
 from tests.core.make import ZONE, node, pinned, pod
+from tests.doors.engine import Placer, group_by_verdict
 
 from moorage import Scheduler
-from moorage._core.decide.decider import group_by_verdict
-from moorage._core.decide.placer import Placer
 from moorage.framework import StatusError
 from moorage.objects import Cluster, LabelSelector, Pod, TopologySpreadConstraint, decode_object
 

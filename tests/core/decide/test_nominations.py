@@ -8,17 +8,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.make import node, pod, port
+from tests.doors.engine import (
+    ClusterState,
+    LedgerSink,
+    Placements,
+    Placer,
+    PodBatch,
+    Preemptor,
+    TieBreak,
+    bound,
+)
 
-from moorage._core.decide.batch_rows import LedgerSink, Placements
-from moorage._core.decide.decider import TieBreak
-from moorage._core.decide.placer import Placer
-from moorage._core.decide.pod_batch import PodBatch
-from moorage._core.preempt.preemptor import Preemptor
-from moorage._core.state.cluster_state import ClusterState
-from moorage._core.state.pod_spec import bound
+from moorage import default_profile
 from moorage.framework import NominatingInfo, PodNominator
 from moorage.objects import Affinity, LabelSelector, Pod, PodAffinity, PodAffinityTerm
-from moorage.plugins.registry import default_profile
 
 NODES = "abcdef"
 PODS = 2

@@ -18,16 +18,21 @@ from msgspec.structs import replace
 from tests.core.made_up import make_node, make_pod, make_spec
 from tests.core.make import node, pinned, pod, port
 from tests.core.twins.cycle_twin import Manifest
+from tests.doors.engine import (
+    LedgerSink,
+    Placements,
+    Placer,
+    Plan,
+    PodBatch,
+    Sink,
+    TieBreak,
+    bound,
+    count_verdicts,
+    schedule_one,
+)
 
 from moorage import Cluster, Scheduler
-from moorage._core.decide.batch_rows import LedgerSink, Placements, Sink
-from moorage._core.decide.decider import TieBreak, count_verdicts
-from moorage._core.decide.placer import Placer
-from moorage._core.decide.plan import Plan
-from moorage._core.decide.pod_batch import PodBatch
-from moorage._core.state.pod_spec import bound
 from moorage.objects import LabelSelector, Pod, Taint, Toleration, TopologySpreadConstraint, decode_object
-from moorage.scheduler.placing.schedule_pods import schedule_one
 
 
 def decoded(manifests: list[Manifest]) -> list[Any]:

@@ -11,11 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.make import node, pinned, pod, port
+from tests.doors.engine import (
+    BoundSink,
+    ClusterState,
+    LedgerSink,
+    Placements,
+    PodBatch,
+    Route,
+    Routes,
+    Sink,
+    bound,
+)
 
-from moorage._core.decide.batch_rows import BoundSink, LedgerSink, Placements, Sink
-from moorage._core.decide.pod_batch import PodBatch, Route, Routes
-from moorage._core.state.cluster_state import ClusterState
-from moorage._core.state.pod_spec import bound
 from moorage.errors import CacheError
 from moorage.objects import PersistentVolumeClaimVolumeSource, Pod, PodStatus, Volume
 

@@ -7,15 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.make import node, pod
+from tests.doors.engine import ClusterState, Placements, Placer, Plan, PythonExternal, ScoredNodes, TieBreak
 
 from moorage import Scheduler
-from moorage._core.decide.batch_rows import Placements
-from moorage._core.decide.decider import TieBreak
-from moorage._core.decide.external import PythonExternal
-from moorage._core.decide.placer import Placer
-from moorage._core.decide.plan import Plan
-from moorage._core.decide.scored_nodes import ScoredNodes
-from moorage._core.state.cluster_state import ClusterState
 from moorage.objects import Cluster
 
 Nodes = list[tuple[int, int]]

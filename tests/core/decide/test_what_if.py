@@ -13,13 +13,8 @@ from msgspec.structs import replace
 from tests.core.inside import dump
 from tests.core.make import ZONE, node, pinned, pod, port
 from tests.core.placing import place_many, place_run
+from tests.doors.engine import ClusterState, Placer, Plan, TieBreak, bound, has_pods_below
 
-from moorage._core.decide.decider import TieBreak
-from moorage._core.decide.placer import Placer
-from moorage._core.decide.plan import Plan
-from moorage._core.preempt.lower_units import has_pods_below
-from moorage._core.state.cluster_state import ClusterState
-from moorage._core.state.pod_spec import bound
 from moorage.objects import (
     Affinity,
     LabelSelector,

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.core.made_up import decoded, make_node, make_pod, make_spec
 from tests.core.twins.cycle_twin import CycleTwin, Manifest, Outcome
+from tests.doors.engine import schedule_one
 
 from moorage import Scheduler
 from moorage.objects import Cluster, Object, Pod, decode_object
 from moorage.scheduler import Decision
-from moorage.scheduler.placing.schedule_pods import schedule_one
 
 CHECKED = settings(deadline=None, max_examples=100)
 SIZES = st.sampled_from([1, 2, 3, 10, 30, 99, 100, 101, 130, 200, 250])

@@ -8,11 +8,16 @@ import pytest
 from msgspec.structs import replace
 from tests.core.make import pod
 from tests.devices.make import claim, request
+from tests.doors.engine import (
+    AskingClaim,
+    ClaimWriteError,
+    IndexedObjects,
+    Reader,
+    RepeatedClaims,
+    VolumesOfBatch,
+    reserved,
+)
 
-from moorage._core.base.indexed_objects import IndexedObjects, Reader
-from moorage._core.devices.claims_of_pods import ClaimWriteError, RepeatedClaims, reserved
-from moorage.devices.device_demands import AskingClaim
-from moorage.framework.profiles.in_core import VolumesOfBatch
 from moorage.objects import (
     AllocationResult,
     ContainerStatus,

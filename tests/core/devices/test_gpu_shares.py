@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.twins import gpu_share_twin as twin
-
-from moorage._core.devices.gpu_shares import BEST_FIT, MAX_GPUS, MAX_MODELS, RANDOM, WORST_FIT, GpuShares
+from tests.doors.engine import BEST_FIT, MAX_GPUS, MAX_MODELS, RANDOM, WORST_FIT, GpuShares
 
 MODELS = ("A", "B", "C")
 cpus = st.integers(0, 8_000)

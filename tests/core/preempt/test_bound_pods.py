@@ -5,15 +5,8 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 from tests.core.make import pod
+from tests.doors.engine import BoundPods, WatchEvent, held_of, nodes_of, not_terminating, selected
 
-from moorage._core.base.watch_events import WatchEvent
-from moorage._core.preempt.bound_pods import (
-    BoundPods,
-    held_of,
-    nodes_of,
-    not_terminating,
-    selected,
-)
 from moorage.objects import Pod
 
 

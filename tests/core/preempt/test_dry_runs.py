@@ -11,9 +11,8 @@ from tests.core.make import node as make_node
 from tests.core.make import pod as make_pod
 from tests.core.twins.preemption_twin import Evictions, Rejection
 from tests.core.twins.preemption_world import World, on, worlds, worlds_of_groups
+from tests.doors.engine import NO_VICTIMS, UNRESOLVABLE, DryRun, DryRuns, explain_verdict
 
-from moorage._core.decide.plan import UNRESOLVABLE
-from moorage._core.preempt.dry_runs import NO_VICTIMS, DryRun, DryRuns
 from moorage.errors import InputError
 from moorage.objects import (
     LabelSelector,
@@ -24,7 +23,6 @@ from moorage.objects import (
     PodDisruptionBudgetStatus,
     PodStatus,
 )
-from moorage.scheduler.cycle.diagnosis import explain_verdict
 
 
 def rejection(world: World, verdict: int) -> Rejection | None:

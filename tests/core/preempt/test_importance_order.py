@@ -6,8 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.core._kernels import ffi, lib
-
-from moorage._core.preempt.importance import order_as_upstream
+from tests.doors.engine import order_as_upstream
 
 PRIORITIES = [0, 5, 5, -1]
 """Priorities of the classes of pods."""

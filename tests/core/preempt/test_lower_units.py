@@ -8,16 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.core.inside import dump
 from tests.core.make import node, port
+from tests.doors.engine import ClusterState, LowerUnits, groups_of
 from tests.preemption.test_eviction_units import SINGLE, group, member
 from tests.preemption.world import terminating, victim
 from tests.scheduler.groups.gang_kit import world
 from tests.scheduler.groups.test_group_preemption import with_ports
 
 from moorage import Scheduler
-from moorage._core.preempt.lower_units import LowerUnits
-from moorage._core.state.cluster_state import ClusterState
 from moorage.objects import Pod
-from moorage.preemption.eviction_units import groups_of
 
 NAMES = "abc"
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-from moorage._core.preempt.importance import order_as_upstream
+from tests.doors.engine import order_as_upstream
 
 RECORDED = Path(__file__).with_name("go_sort_slice.jsonl")
 """Ranks, and the order of the items after Go 1.26's sort.Slice. All ways of the algorithm are taken: parts

@@ -31,11 +31,9 @@ from tests.core.twins.preemption_world import (
 )
 from tests.core.twins.preemptor_twin import Placed, evict, place_each
 from tests.core.twins.topology_twin import HOSTNAME
+from tests.doors.engine import ClusterState, Evictions, Placer, Preemptor, TieBreak
 
-from moorage._core.decide.decider import TieBreak
-from moorage._core.decide.placer import Placer
-from moorage._core.preempt.preemptor import Evictions, Preemptor
-from moorage._core.state.cluster_state import ClusterState
+from moorage import default_profile
 from moorage.objects import (
     Affinity,
     LabelSelector,
@@ -50,7 +48,6 @@ from moorage.objects import (
     PodStatus,
     TopologySpreadConstraint,
 )
-from moorage.plugins.registry import default_profile
 
 STARTS = (None, "2026-01-01T00:00:01Z", "2026-01-01T00:00:02Z")
 

@@ -5,10 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.make import pod
-
-from moorage._core.queue.backoff_queue import BackoffQueue
-from moorage._core.queue.in_flight import pods_of
-from moorage._core.queue.queued_pods import Place, QueuedPodInfo
+from tests.doors.engine import BackoffQueue, Place, QueuedPodInfo, pods_of
 
 SECOND = 1_000_000
 PLACES = Place.BACKOFF, Place.ERROR_BACKOFF

@@ -12,18 +12,18 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from msgspec.structs import replace
 from tests.core.make import pod
-
-from moorage._core.queue.entrance import CreationClock
-from moorage._core.queue.queued_pods import (
+from tests.doors.controllers import seconds
+from tests.doors.engine import (
+    ClusterState,
+    CreationClock,
     KeyedHeap,
     Place,
     PriorityLanes,
     QueuedPodInfo,
+    UnschedulablePods,
 )
-from moorage._core.queue.unschedulable_pods import UnschedulablePods
-from moorage._core.state.cluster_state import ClusterState
+
 from moorage.objects import Pod
-from moorage.objects.workloads.ages import seconds
 
 GATE = ("scheduling_gates",), "Gates"
 

@@ -21,9 +21,9 @@ from tests.core.refusals import (
     REFUSED,
     assert_refused,
 )
+from tests.doors.engine import ClusterState
+from tests.doors.engine import bulk_operations as batches
 
-from moorage._core.decide import bulk_operations as batches
-from moorage._core.state.cluster_state import ClusterState
 from moorage.errors import CacheCorruptedError, CacheError
 from moorage.objects import Pod
 

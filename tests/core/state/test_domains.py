@@ -8,12 +8,10 @@ import pytest
 from msgspec.structs import replace
 from tests.core.make import node, pod
 from tests.core.placing import place_run
+from tests.doors.engine import ClusterState, Placer, TieBreak
+from tests.doors.engine import terms as core_terms
 
-from moorage import Scheduler
-from moorage._core.decide import terms as core_terms
-from moorage._core.decide.decider import TieBreak
-from moorage._core.decide.placer import Placer
-from moorage._core.state.cluster_state import ClusterState
+from moorage import Scheduler, default_profile
 from moorage.objects import (
     Affinity,
     Cluster,
@@ -25,7 +23,6 @@ from moorage.objects import (
     TopologySpreadConstraint,
     WeightedPodAffinityTerm,
 )
-from moorage.plugins.registry import default_profile
 
 HOST = "kubernetes.io/hostname"
 APP = LabelSelector(match_labels={"app": "x"})

@@ -14,12 +14,8 @@ from tests.conftest import NIGHTLY
 from tests.core.inside import dump
 from tests.core.make import node, pod
 from tests.core.state.test_domains import HOST, make, rejected, spread_over
-
-from moorage._core.base.buffers import Journal
-from moorage._core.binder.running_pods import RunningPods
-from moorage._core.decide.placer import Placer
-from moorage._core.state.cluster_state import ClusterState
-from moorage.objects.model.pod_group import GROUP_ANNOTATION
+from tests.doors.engine import ClusterState, Journal, Placer, RunningPods
+from tests.doors.kube import GROUP_ANNOTATION
 
 memory = pytest.importorskip("_testcapi", reason="a CPython without its test modules")
 Operation = Callable[[ClusterState], object]

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.core.make import node
-
-from moorage._core.state.cluster_state import ClusterState
-from moorage._core.state.images import normalized_image_name
+from tests.doors.engine import ClusterState, normalized_image_name
 
 
 def holding(**images: list[tuple[list[str], int]]) -> ClusterState:

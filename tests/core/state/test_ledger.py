@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from tests.core.inside import deadlines, inside, numbers_of_row, pod_records
 from tests.core.make import node, pod
-
-from moorage._core.state.cluster_state import ClusterState
+from tests.doors.engine import ClusterState
 
 FREE, ASSUMED, ADDED = 0, 1, 2
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from moorage._core.base.selectors import (
+from tests.doors.engine import (
     NodeSelectorMatcher,
     find_intolerable_taint,
     pod_matches_node_selector,
     tolerates,
 )
+
 from moorage.objects import (
     Affinity,
     Node,

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from tests.core.inside import label_columns, row_array
 from tests.core.make import node, pod
+from tests.doors.engine import ClusterState
 
-from moorage._core.base.quantity import Quantity
-from moorage._core.state.cluster_state import ClusterState
+from moorage import Quantity
 
 GPU = "example.com/gpu"
 WIDE = 8

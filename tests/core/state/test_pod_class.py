@@ -7,11 +7,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.core.make import container, node, pinned, pod, port
+from tests.doors.engine import ClusterState, PodGates, Shape, spec_key
 
-from moorage._core.base.resources import PodGates
-from moorage._core.state.cluster_state import ClusterState
-from moorage._core.state.pod_class import Shape
-from moorage._core.state.pod_spec import spec_key
 from moorage.objects import (
     Affinity,
     Condition,

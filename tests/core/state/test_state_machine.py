@@ -13,13 +13,11 @@ from tests.core.inside import assert_labels_follow_nodes, chunk, dump, inside
 from tests.core.make import node, pinned, pod, port
 from tests.core.twins.state_check import check, check_columns
 from tests.core.twins.state_twin import StateTwin
+from tests.doors.engine import ClusterState, Placer, TieBreak
 
-from moorage._core.decide.decider import TieBreak
-from moorage._core.decide.placer import Placer
-from moorage._core.state.cluster_state import ClusterState
+from moorage import default_profile
 from moorage.errors import CacheError
 from moorage.objects import Node, Pod, Taint, Toleration
-from moorage.plugins.registry import default_profile
 
 NODE_NAMES = [f"n{number}" for number in range(6)]
 POD_NAMES = [f"p{number}" for number in range(8)]

@@ -9,9 +9,9 @@ import pytest
 from msgspec.structs import replace
 from tests.core.inside import deadlines, dump, free_numbers, inside, numbers, numbers_of_row, pod_records
 from tests.core.make import node, pod, replica
+from tests.doors.engine import ClusterState
+from tests.doors.engine import bulk_operations as batches
 
-from moorage._core.decide import bulk_operations as batches
-from moorage._core.state.cluster_state import ClusterState
 from moorage.cache import SchedulerCache, Snapshot
 from moorage.errors import CacheError
 from moorage.objects import DiskVolumeSource, ObjectMeta, Pod, Volume

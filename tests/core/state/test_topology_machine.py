@@ -22,10 +22,9 @@ from tests.core.twins.topology_twin import (
     SKEW,
     Topology,
 )
+from tests.doors.engine import ClusterState, Placer, TieBreak
 
-from moorage._core.decide.decider import TieBreak
-from moorage._core.decide.placer import Placer
-from moorage._core.state.cluster_state import ClusterState
+from moorage import default_profile
 from moorage.objects import (
     Affinity,
     LabelSelector,
@@ -42,7 +41,6 @@ from moorage.objects import (
     TopologySpreadConstraint,
     WeightedPodAffinityTerm,
 )
-from moorage.plugins.registry import default_profile
 
 NODES = [f"n{number}" for number in range(5)]
 PODS = [f"p{number}" for number in range(8)]

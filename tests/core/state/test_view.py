@@ -13,12 +13,10 @@ from tests.core.make import node, pod
 from tests.core.placing import enter, place_many, place_run
 from tests.core.twins.state_check import check, check_columns
 from tests.core.twins.state_twin import StateTwin
+from tests.doors.engine import ClusterState, Placer, TieBreak, count_verdicts
 
-from moorage._core.decide.decider import TieBreak, count_verdicts
-from moorage._core.decide.placer import Placer
-from moorage._core.state.cluster_state import ClusterState
+from moorage import default_profile
 from moorage.objects import Container, Node, Taint
-from moorage.plugins.registry import default_profile
 
 
 class Both:

@@ -6,9 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.core.make import node
-
-from moorage._core.state.cluster_state import ClusterState
-from moorage._core.state.zone_tree import zone_key
+from tests.doors.engine import ClusterState, zone_key
 
 OLD, NEW = "failure-domain.beta.kubernetes.io/", "topology.kubernetes.io/"
 

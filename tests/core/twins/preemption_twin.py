@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.core.twins.topology_twin import Topology, required
+from tests.doors.engine import LabelSelectorMatcher, NodeSelectorMatcher, required_features, tolerates
 
-from moorage._core.base.selectors import LabelSelectorMatcher, NodeSelectorMatcher, tolerates
-from moorage._core.state.declared_features import required_features
 from moorage.objects import Node, Pod, PodDisruptionBudget, Taint
 
 Pair = tuple[str, str]

@@ -13,11 +13,9 @@ from tests.core.make import node as make_node
 from tests.core.make import pod as make_pod
 from tests.core.twins.preemption_twin import Twin, priority
 from tests.core.twins.topology_twin import HOSTNAME, Topology
+from tests.doors.engine import USERS_IN_HOST_NETWORK, ClusterState, Placer, TieBreak
 
-from moorage._core.decide.decider import TieBreak
-from moorage._core.decide.placer import Placer
-from moorage._core.state.cluster_state import ClusterState
-from moorage._core.state.declared_features import USERS_IN_HOST_NETWORK
+from moorage import default_profile
 from moorage.objects import (
     Affinity,
     LabelSelector,
@@ -38,7 +36,6 @@ from moorage.objects import (
     UnitKey,
     group_of,
 )
-from moorage.plugins.registry import default_profile
 
 NAMES = ("n0", "n1", "n2", "n3")
 NAMESPACES = ("default", "default", "other")

@@ -8,11 +8,8 @@ from msgspec.structs import replace
 from tests.core.placing import enter, place_run
 from tests.core.twins.preemption_twin import rank
 from tests.core.twins.preemption_world import Groups
+from tests.doors.engine import UNRESOLVABLE, ClusterState, DryRuns, Placer
 
-from moorage._core.decide.placer import Placer
-from moorage._core.decide.plan import UNRESOLVABLE
-from moorage._core.preempt.dry_runs import DryRuns
-from moorage._core.state.cluster_state import ClusterState
 from moorage.objects import Pod, PodDisruptionBudget
 
 Target = tuple[int, int, int]

@@ -18,8 +18,8 @@ from tests.core.inside import (
     values,
 )
 from tests.core.twins.state_twin import NodeInfo, StateTwin
+from tests.doors.engine import ClusterState
 
-from moorage._core.state.cluster_state import ClusterState
 from moorage.objects import Node, Pod
 
 EXACT = 2**53

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from moorage._core.state.zone_tree import zone_key
+from tests.doors.engine import zone_key
+
 from moorage.objects import Node, Pod
 
 Port = tuple[str, str, int]

@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from moorage._core.base.selectors import LabelSelectorMatcher, NodeSelectorMatcher, tolerates
+from tests.doors.engine import LabelSelectorMatcher, NodeSelectorMatcher, tolerates
+
 from moorage.objects import Node, Pod, PodAffinityTerm, TopologySpreadConstraint
 
 HOSTNAME = "kubernetes.io/hostname"

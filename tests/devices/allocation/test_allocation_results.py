@@ -6,12 +6,9 @@ from typing import Any
 
 from msgspec.structs import replace
 from tests.devices.make import claim, device, device_class, named_node, request, resource_slice
+from tests.doors.engine import AllocatedDevices, ClaimRequests, Features, allocation_of
 
 from moorage.devices import Allocator, DeviceSlices, SelectorCache
-from moorage.devices.allocation.allocation_results import allocation_of
-from moorage.devices.allocation.allocator import AllocatedDevices
-from moorage.devices.allocation.claim_requests import ClaimRequests
-from moorage.devices.features import Features
 from moorage.objects import ResourceClaim
 
 NODE = named_node("n")

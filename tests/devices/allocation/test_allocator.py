@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.devices.make import DRIVER, claim, device, device_class, named_node, request, resource_slice
-
-from moorage.devices import Allocator, DeviceSlices, SelectorCache
-from moorage.devices.allocation.allocator import AllocatedDevices
-from moorage.devices.allocation.claim_requests import (
+from tests.doors.engine import (
+    AllocatedDevices,
     AllocationError,
     ClaimRequests,
+    Features,
     PoolsInvalidError,
     SearchTimeoutError,
 )
-from moorage.devices.features import Features
+
+from moorage.devices import Allocator, DeviceSlices, SelectorCache
 from moorage.objects import ResourceClaim, ResourceSlice
 
 NODE = named_node("n")

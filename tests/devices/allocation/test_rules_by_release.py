@@ -8,14 +8,19 @@ from typing import Any
 
 import pytest
 from tests.devices.make import DRIVER, claim, device, device_class, named_node, request, resource_slice
+from tests.doors.engine import (
+    AllocatedDevices,
+    AllocationError,
+    ClaimRequests,
+    ClaimResult,
+    DeviceId,
+    Features,
+    PoolsInvalidError,
+    allocation_of,
+)
 
-from moorage._core.base.quantity import Quantity
+from moorage import Quantity
 from moorage.devices import Allocator, DeviceSlices, SelectorCache
-from moorage.devices.allocation.allocation_results import allocation_of
-from moorage.devices.allocation.allocator import AllocatedDevices, ClaimResult
-from moorage.devices.allocation.claim_requests import AllocationError, ClaimRequests, PoolsInvalidError
-from moorage.devices.allocation.device_pools import DeviceId
-from moorage.devices.features import Features
 from moorage.objects import ResourceClaim, ResourceSlice
 from moorage.releases import RELEASES, default_gates, feature_gates
 

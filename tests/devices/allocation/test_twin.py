@@ -11,12 +11,10 @@ from hypothesis import strategies as st
 from tests.devices.allocation.twin.backtracking import Twin
 from tests.devices.allocation.twin.pools_of_nodes import PoolsOfNodes
 from tests.devices.make import DRIVER, claim, device, device_class, named_node, resource_slice
+from tests.doors.engine import AllocatedDevices, ClaimRequests, ClaimResult, Features
 
-from moorage._core.base.quantity import Quantity
+from moorage import Quantity
 from moorage.devices import Allocator, DeviceSlices, SelectorCache
-from moorage.devices.allocation.allocator import AllocatedDevices, ClaimResult
-from moorage.devices.allocation.claim_requests import ClaimRequests
-from moorage.devices.features import Features
 from moorage.errors import MoorageError
 from moorage.objects import ResourceClaim, ResourceSlice
 from moorage.releases import RELEASES, Release

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tests.devices.make import DRIVER, claim, request
+from tests.doors.engine import ClaimCache
 
-from moorage.devices.claims.claim_cache import ClaimCache
 from moorage.objects import ResourceClaim
 
 FIRST, SECOND = (DRIVER, "pool", "d0"), (DRIVER, "pool", "d1")

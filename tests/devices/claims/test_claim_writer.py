@@ -10,9 +10,8 @@ import pytest
 from msgspec.structs import replace
 from tests.core.make import pod
 from tests.devices.make import claim, request
+from tests.doors.engine import FINALIZER, POD_RETRIES, RETRIES, ClaimWriteError, ClaimWriter
 
-from moorage._core.devices.claims_of_pods import FINALIZER, ClaimWriteError
-from moorage.devices.claims.claim_writer import POD_RETRIES, RETRIES, ClaimWriter
 from moorage.objects import (
     ContainerExtendedResourceRequest,
     NodeAllocatableResourceClaimStatus,

@@ -9,8 +9,7 @@ from msgspec.structs import replace
 from tests.core.make import node, pod
 from tests.devices.make import claim, device, device_class, request, resource_slice
 
-from moorage import Cluster, Scheduler
-from moorage._core.base.quantity import Quantity
+from moorage import Cluster, Quantity, Scheduler
 from moorage.errors import InputError
 from moorage.objects import (
     NodeAllocatableResourceClaimStatus,

@@ -11,6 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.make import ZONE, node
+from tests.doors.answers import (
+    ExplainedGroup,
+    Fit,
+    GroupChange,
+    effective,
+    explain_group,
+    fit_of_group,
+    lower,
+)
 from tests.scheduler.groups.gang_kit import (
     GATES,
     TOPOLOGY,
@@ -27,10 +36,6 @@ from tests.scheduler.groups.gang_kit import (
 
 from moorage import Scheduler
 from moorage.errors import MoorageError
-from moorage.explain.constraints.lowering import effective, lower
-from moorage.explain.explanation import ExplainedGroup, GroupChange
-from moorage.explain.groups import explain_group
-from moorage.explain.groups.explain_group import Fit, fit_of_group
 from moorage.objects import (
     Affinity,
     LabelSelector,

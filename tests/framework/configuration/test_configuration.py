@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from moorage.errors import InputError
-from moorage.framework.configuration import (
+from tests.doors.engine import (
+    ARGS,
+    BASES,
     DEFAULT_GATES,
+    IN_TREE,
     POINTS,
     ConfigurationError,
     dependents_off,
@@ -23,9 +24,9 @@ from moorage.framework.configuration import (
     feature_gates,
     load_configuration,
 )
-from moorage.framework.configuration.args import ARGS
-from moorage.framework.plugin.interface import BASES
-from moorage.plugins.registry import IN_TREE, default_profile
+
+from moorage import default_profile
+from moorage.errors import InputError
 from moorage.releases import release_named
 
 Json = dict[str, Any]

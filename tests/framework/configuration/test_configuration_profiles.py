@@ -7,16 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from tests.house.source import ROOT
-
-from moorage.framework.configuration import (
+from tests.doors.engine import (
+    IN_TREE,
     ConfigurationError,
     build_extenders,
     build_profiles,
     effective,
     load_configuration,
 )
-from moorage.plugins.registry import IN_TREE
+from tests.house.source import ROOT
 
 Json = dict[str, Any]
 HEADER = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from moorage.framework.configuration import ConfigurationError, load_configuration
-from moorage.plugins.registry import IN_TREE
+from tests.doors.engine import IN_TREE, ConfigurationError, load_configuration
 
 YAML = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 JSON = '{"apiVersion":"kubescheduler.config.k8s.io/v1","kind":"KubeSchedulerConfiguration",'

@@ -6,9 +6,7 @@ import json
 from typing import Any
 
 import pytest
-
-from moorage.framework.configuration import ConfigurationError, dependents_off, load_configuration
-from moorage.plugins.registry import IN_TREE
+from tests.doors.engine import IN_TREE, ConfigurationError, dependents_off, load_configuration
 
 Json = dict[str, Any]
 HEADER = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}

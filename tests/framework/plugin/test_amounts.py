@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from moorage.framework.plugin.amounts import compared, offered, readable
+from tests.doors.engine import compared, offered, readable
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 
 import pytest
+from tests.doors.engine import NOT_FOUND
 
 from moorage.framework import CycleState, NotFoundError
-from moorage.framework.plugin.cycle_state import NOT_FOUND
 
 
 class Counted:

@@ -7,9 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.core.make import node, pod
-
-from moorage.framework import ActionType, ClusterEvent
-from moorage.framework.plugin.events import (
+from tests.doors.engine import (
     ASSIGNED_POD,
     NODE,
     POD,
@@ -20,6 +18,8 @@ from moorage.framework.plugin.events import (
     PodEvents,
     node_update_events,
 )
+
+from moorage.framework import ActionType, ClusterEvent
 from moorage.objects import (
     Condition,
     ContainerStatus,

@@ -7,12 +7,11 @@ from dataclasses import replace
 
 import pytest
 from tests.core.make import pod
+from tests.doors.engine import EventRecorder, Parallelizer, PodInPreBind
 from tests.framework.make import NoClient
 
 from moorage.cache import SchedulerCache
 from moorage.framework import FrameworkHandle
-from moorage.framework.plugin.handle import EventRecorder, Parallelizer
-from moorage.framework.plugin.waiting_pods import PodInPreBind
 
 
 def test_notes_are_cut_at_1024_bytes() -> None:

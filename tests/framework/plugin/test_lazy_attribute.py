@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from moorage.framework.plugin.lazy_attribute import lazy_attribute
+from tests.doors.engine import lazy_attribute
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.core.make import node, pod
+from tests.doors.engine import CycleColumns, InfoNodes, TableNodes
 
 from moorage.cache import SchedulerCache
 from moorage.framework import NodesView
-from moorage.framework.plugin.nodes_view import CycleColumns, InfoNodes, TableNodes
 
 GPU = "nvidia.com/gpu"
 COLUMNS = {

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.core.make import container, pinned, pod, port
+from tests.doors.engine import InterPodAffinity, PodGates, PodTopologySpread, Signer
 
-from moorage._core.base.resources import PodGates
+from moorage import default_profile
 from moorage.cache import SchedulerCache
 from moorage.framework import (
     Code,
@@ -20,7 +21,6 @@ from moorage.framework import (
     SignPlugin,
     Status,
 )
-from moorage.framework.plugin.signing import Signer
 from moorage.objects import (
     Affinity,
     ContainerStatus,
@@ -41,9 +41,6 @@ from moorage.objects import (
     TopologySpreadConstraint,
     Volume,
 )
-from moorage.plugins.inter_pod_affinity import InterPodAffinity
-from moorage.plugins.pod_topology_spread import PodTopologySpread
-from moorage.plugins.registry import default_profile
 from moorage.scheduler import Profile
 from moorage.store import ObjectStore
 

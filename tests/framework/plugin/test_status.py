@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.doors.engine import error_status, message_of
 
 from moorage.errors import PluginError
 from moorage.framework import Code, Status, as_status
-from moorage.framework.plugin.status import error_status, message_of
 
 REASONS = ("one", "two")
 

@@ -7,10 +7,10 @@ from itertools import chain, repeat
 
 import pytest
 from tests.core.make import pod
+from tests.doors.engine import WaitingPods
 from tests.framework.make import ERROR, UNSCHEDULABLE, said
 
 from moorage.framework import Code, Status, WaitingPod
-from moorage.framework.plugin.waiting_pods import WaitingPods
 
 TIMEOUT = "rejected due to timeout after waiting {} at plugin {}"
 

@@ -6,6 +6,14 @@ from typing import Any
 
 import pytest
 from tests.core.make import node, pod
+from tests.doors.engine import (
+    ConfigurationError,
+    KubeSchedulerConfiguration,
+    check_profiles,
+    in_tree_registry,
+    make_profiles,
+    read_configuration,
+)
 from tests.framework.make import UNSCHEDULABLE, framework, make, status
 
 from moorage import Scheduler
@@ -19,10 +27,7 @@ from moorage.framework import (
     Registry,
     ScorePlugin,
 )
-from moorage.framework.configuration import ConfigurationError, KubeSchedulerConfiguration
-from moorage.framework.profiles.build_profiles import check_profiles, make_profiles
 from moorage.objects import Cluster
-from moorage.plugins.registry import in_tree_registry, read_configuration
 
 
 class Sort(QueueSortPlugin):

@@ -12,21 +12,15 @@ from typing import Any
 
 import pytest
 from tests.core.make import container, node, pod
+from tests.doors.engine import from_address, from_capsule, include_dir, schedule_one
 from tests.framework.runtime.compiled import compiled
 from tests.scheduler.make import scheduler_with
 
-from moorage import Scheduler
+from moorage import Scheduler, load_native_plugin
 from moorage.errors import InputError
 from moorage.framework import Plugin, Registry
-from moorage.framework.profiles.native_library import (
-    from_address,
-    from_capsule,
-    include_dir,
-    load_native_plugin,
-)
 from moorage.objects import Cluster, Container, ResourceRequirements
 from moorage.scheduler import Profile
-from moorage.scheduler.placing.schedule_pods import schedule_one
 
 GPU, FPGA = "example.com/gpu", "example.com/fpga"
 Make = Callable[..., Path]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from importlib.metadata import EntryPoint
 
 import pytest
+from tests.doors.engine import IN_TREE, in_tree_registry
 
 from moorage.errors import InputError
 from moorage.framework import FilterPlugin, Plugin, Registry, installed_plugins
-from moorage.plugins.registry import IN_TREE, in_tree_registry
 
 
 class Offered(FilterPlugin):

@@ -7,7 +7,7 @@ import subprocess
 import sysconfig
 from pathlib import Path
 
-from moorage.framework.profiles.native_library import include_dir
+from tests.doors.engine import include_dir
 
 PROBE = Path(__file__).with_name("probe.c")
 STRICT = ["-std=c11", "-O1", "-Wall", "-Wextra", "-Werror"]

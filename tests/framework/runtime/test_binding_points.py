@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from tests.core.make import pod
+from tests.doors.engine import Parallelizer, pre_bind_groups
 from tests.framework.make import (
     ERROR,
     PENDING,
@@ -31,8 +32,6 @@ from moorage.framework import (
     ReservePlugin,
     Status,
 )
-from moorage.framework.plugin.handle import Parallelizer
-from moorage.framework.runtime.binding_points import pre_bind_groups
 
 POD = pod("p", on="a")
 WAITING = "one or more plugins asked to wait and no plugin rejected pod"

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.core.make import node, pod
+from tests.doors.engine import REASONS, VERDICT_SHIFT, Bridge
+from tests.doors.engine import UNRESOLVABLE as UNRESOLVABLE_BIT
 from tests.framework.make import ERROR, SKIPPED, UNRESOLVABLE, UNSCHEDULABLE, framework, make, status
 
-from moorage._core.decide.plan import REASONS, VERDICT_SHIFT
-from moorage._core.decide.plan import UNRESOLVABLE as UNRESOLVABLE_BIT
 from moorage.framework import (
     Answers,
     CycleState,
@@ -20,7 +20,6 @@ from moorage.framework import (
     ScorePlugin,
     StatusError,
 )
-from moorage.framework.runtime.bridge import Bridge
 
 ROWS = np.array([2, 0, 1], dtype=np.int32)
 

@@ -10,12 +10,11 @@ from tests.framework.make import UNSCHEDULABLE, make, said, status
 from tests.scheduler.make import scheduler_with
 
 import moorage as mo
-from moorage import Scheduler
+from moorage import Scheduler, default_profile
 from moorage.cache import NodeInfo
 from moorage.errors import MoorageError
 from moorage.framework import NominatingInfo
 from moorage.objects import Pod, Taint
-from moorage.plugins.registry import default_profile
 
 NODES = [
     node("a", cpu=1),

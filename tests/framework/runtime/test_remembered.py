@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.core.make import node, pod
+from tests.doors.engine import NativePlugin
 from tests.scheduler.make import profile_with
 
 import moorage as mo
 from moorage import Scheduler
 from moorage.framework import Framework, PreFilterPlugin, PreScorePlugin
-from moorage.framework.profiles.in_core import NativePlugin
 from moorage.objects import (
     Affinity,
     LabelSelector,

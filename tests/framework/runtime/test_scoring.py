@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.core.make import pod
+from tests.doors.engine import NodePluginScores
 from tests.framework.make import ERROR, SKIPPED, UNSCHEDULABLE, WAIT, framework, make, said, status
 
 from moorage.framework import CycleState, PreScorePlugin, ScorePlugin, Status
-from moorage.framework.runtime.scoring import NodePluginScores
 
 FAILED = 'running Score plugins: plugin "P" failed with: '
 NORMALIZE = 'running Normalize on Score plugins: plugin "P" failed with: '

@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 import pytest
 from tests.deploy.test_manifests import DEPLOY, find
+from tests.doors.live import ApiClient
 from tests.live.kit.cluster_workload import (
     HOST,
     create,
@@ -33,7 +34,6 @@ from tests.live.kit.followed_pods import FollowedPods
 from tests.live.kit.live_process import Process, volume_controller
 
 from moorage.objects import Pod
-from moorage.store.api import ApiClient
 
 pytestmark = pytest.mark.live
 FIGURES = Path("build/live/faults.jsonl")

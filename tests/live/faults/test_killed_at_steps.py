@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 
 import pytest
+from tests.doors.live import connect
 from tests.live.kit.cluster_workload import create, local_volumes, node, objects, pod, priority_classes
 from tests.live.kit.control_plane import ControlPlane, await_all
 from tests.live.kit.cutting_proxy import CuttingProxy
@@ -16,7 +17,6 @@ from tests.live.kit.live_process import CONFIGURATION, Process, await_bound, vol
 
 from moorage.objects import PersistentVolume, PersistentVolumeClaim, Pod
 from moorage.store import ConflictError
-from moorage.store.api import connect
 
 pytestmark = pytest.mark.live
 

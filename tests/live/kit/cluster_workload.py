@@ -9,10 +9,9 @@ from itertools import groupby
 from typing import Any
 
 import msgspec
+from tests.doors.live import ApiClient, Method
 
 from moorage.store import NotFoundError
-from moorage.store.api import ApiClient
-from moorage.store.api.connection import Method
 
 SIZE = {"cpu": "4", "memory": "8Gi", "pods": "110"}
 ZONE = "topology.kubernetes.io/zone"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from contextlib import suppress
 
+from tests.doors.live import ApiClient
 from tests.live.kit.cluster_workload import AT_ONCE, PATHS, send
 from tests.live.kit.followed_pods import FollowedPods
 
 from moorage.objects import Pod
 from moorage.store import ConflictError, NotFoundError
-from moorage.store.api import ApiClient
 
 
 class FakeKubelet:

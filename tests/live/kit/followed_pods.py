@@ -8,13 +8,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from tests.doors.live import ApiClient
 from tests.live.kit.cluster_workload import SIZE
 from tests.live.kit.control_plane import LIMIT
 
-from moorage._core.base.quantity import Quantity
+from moorage import Quantity
 from moorage.objects import Pod
 from moorage.store import ApiError, Informer
-from moorage.store.api import ApiClient
 
 
 class FollowedPods:

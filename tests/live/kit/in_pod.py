@@ -10,8 +10,9 @@ import os
 import socket
 import sys
 
+from tests.doors.live import kubeconfig
+
 from moorage.cli import main
-from moorage.store.api import kubeconfig
 
 if __name__ == "__main__":
     kubeconfig.SERVICE_ACCOUNT = sys.argv[1]

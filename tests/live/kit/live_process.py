@@ -10,12 +10,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from threading import Event, Thread
 
+from tests.doors.controllers import ControllerParameters, PersistentVolumeController
+from tests.doors.live import ApiClient
 from tests.live.kit.control_plane import LIMIT, SCHEDULER, ControlPlane
 
-from moorage.controllers.persistent_volume import ControllerParameters, PersistentVolumeController
 from moorage.objects import Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
 from moorage.store import ApiError, Informer, InformerFactory
-from moorage.store.api import ApiClient
 
 CONFIGURATION = """apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration

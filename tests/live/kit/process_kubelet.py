@@ -16,11 +16,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from tests.doors.live import ApiClient
 from tests.live.kit.cluster_workload import AT_ONCE, create, node, send
 from tests.live.kit.control_plane import ControlPlane, answers
 
 from moorage.store import ConflictError, NotFoundError, UnreachableError
-from moorage.store.api import ApiClient
 
 PERIOD = 0.5
 """Seconds between two looks at the pods. A real kubelet updates mounted files within a minute or two."""

@@ -8,21 +8,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.core.make import pod as make_pod
-
-from moorage.errors import MoorageError
-from moorage.multi.binder_cache import BinderCache, CacheHandler, CachePodInfo, QosNodeInfo
-from moorage.objects import (
-    LabelSelector,
-    ObjectMeta,
-    Pod,
-    PodDisruptionBudget,
-    PodDisruptionBudgetSpec,
-    PodGroup,
-    PodGroupStatus,
-)
-from moorage.objects.model.godel import (
+from tests.doors.compat import BinderCache, CacheHandler, CachePodInfo, QosNodeInfo
+from tests.doors.kube import (
     BEST_EFFORT,
     CNR,
+    GROUP_ANNOTATION,
+    PLACEHOLDER_UID,
+    RESERVATION_INDEX,
     RESOURCE_TYPE,
     CNRStatus,
     CurrentOwners,
@@ -32,9 +24,19 @@ from moorage.objects.model.godel import (
     ReservationSpec,
     ReservationStatus,
     ReservationTemplate,
+    placeholder_of,
 )
-from moorage.objects.model.pod_group import GROUP_ANNOTATION
-from moorage.objects.model.reservation import PLACEHOLDER_UID, RESERVATION_INDEX, placeholder_of
+
+from moorage.errors import MoorageError
+from moorage.objects import (
+    LabelSelector,
+    ObjectMeta,
+    Pod,
+    PodDisruptionBudget,
+    PodDisruptionBudgetSpec,
+    PodGroup,
+    PodGroupStatus,
+)
 
 REQUESTS = {"cpu": "100m", "memory": 500}
 GANG = "PodGroupUnit/default/g"

@@ -5,9 +5,10 @@ from __future__ import annotations
 import copy
 from dataclasses import dataclass, field
 
-from moorage._core.base.quantity import parse_milli, parse_value
+from tests.doors.engine import parse_milli, parse_value
+from tests.doors.kube import ledger_of, node_name_of, unit_key
+
 from moorage.objects import Node, Pod
-from moorage.objects.model.godel import ledger_of, node_name_of, unit_key
 
 
 class RefusedError(Exception):

@@ -7,12 +7,12 @@ import threading
 import pytest
 from msgspec.structs import replace
 from tests.core.make import port
-from tests.multi.binder_cache.binder_kit import GANG, Kit, best_effort, member, pod, refused
-
-from moorage._core.state.cluster_state import ClusterState
-from moorage._core.state.pod_spec import bound
-from moorage.errors import CacheCorruptedError, CacheError
-from moorage.multi.binder_cache import (
+from tests.doors.compat import (
+    ASSUMED_POD_EXPIRATION,
+    DELETED_MARKER_TTL,
+    PERIOD,
+    POD_ASSUMED_TTL,
+    RESERVATION_TTL,
     BinderCache,
     CacheHandler,
     CachePodInfo,
@@ -21,16 +21,12 @@ from moorage.multi.binder_cache import (
     Victims,
     new_binder_cache,
 )
-from moorage.multi.binder_cache.cache_handler import (
-    ASSUMED_POD_EXPIRATION,
-    DELETED_MARKER_TTL,
-    PERIOD,
-    POD_ASSUMED_TTL,
-    RESERVATION_TTL,
-)
+from tests.doors.engine import ClusterState, bound
+from tests.doors.kube import ASSUMED_NODE, GROUP_ANNOTATION, NOMINATED_NODE, Movement, node_name_of
+from tests.multi.binder_cache.binder_kit import GANG, Kit, best_effort, member, pod, refused
+
+from moorage.errors import CacheCorruptedError, CacheError
 from moorage.objects import Pod
-from moorage.objects.model.godel import ASSUMED_NODE, NOMINATED_NODE, Movement, node_name_of
-from moorage.objects.model.pod_group import GROUP_ANNOTATION
 
 NO_UID = "cannot get cache key for pod with empty UID"
 

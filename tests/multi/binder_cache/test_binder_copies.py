@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 from tests.core.make import node
+from tests.doors.compat import BinderCache, CachePodInfo, SchedulingStatus, UnitStatus
 from tests.multi.binder_cache.binder_kit import GANG, Kit, best_effort, group, member, pdb, pod
 
 from moorage.cache import Snapshot
-from moorage.multi.binder_cache import BinderCache, CachePodInfo, SchedulingStatus, UnitStatus
 from moorage.objects import Node, Pod
 from moorage.store import Informer, ObjectStore
 

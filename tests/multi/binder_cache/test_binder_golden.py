@@ -6,12 +6,11 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 from tests.core.make import node
+from tests.doors.compat import SchedulingStatus, StoreName
+from tests.doors.kube import ASSUMED_NODE, GROUP_ANNOTATION
 from tests.multi.binder_cache.binder_kit import Kit, cnr, pod, refused
 
-from moorage.multi.binder_cache import SchedulingStatus, StoreName
 from moorage.objects import ObjectMeta, Pod, PodGroup, PodGroupStatus
-from moorage.objects.model.godel import ASSUMED_NODE
-from moorage.objects.model.pod_group import GROUP_ANNOTATION
 
 NO_UID = "cannot get cache key for pod with empty UID"
 

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.core.make import container, node
+from tests.doors.kube import IGNORE_PODS_LIMIT, QOS_LEVEL, RESOURCE_TYPE, SCHEDULER_NAME, ledger_of
 from tests.multi.binder_cache.binder_kit import Kit, best_effort, cnr, nm_node, pod, refused
 
 from moorage.cache import Resource
 from moorage.errors import InputError, MoorageError
 from moorage.objects import Node, Pod
-from moorage.objects.model.godel import IGNORE_PODS_LIMIT, QOS_LEVEL, RESOURCE_TYPE, SCHEDULER_NAME, ledger_of
 
 MIB = 1 << 20
 

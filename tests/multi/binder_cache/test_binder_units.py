@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
+from tests.doors.compat import SchedulingStatus, UnitStatus
+from tests.doors.kube import unit_key
 from tests.multi.binder_cache.binder_kit import GANG, Kit, group, member, pdb, pod
 
-from moorage.multi.binder_cache import SchedulingStatus, UnitStatus
 from moorage.objects import PodSchedulingGroup
-from moorage.objects.model.godel import unit_key
 
 
 @pytest.fixture

@@ -12,15 +12,14 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tests.core.make import node
+from tests.doors.compat import BinderCache, CachePodInfo
+from tests.doors.kube import ASSUMED_NODE, BEST_EFFORT, GROUP_ANNOTATION, RESOURCE_TYPE
 from tests.multi.binder_cache.binder_kit import Kit, pod
 from tests.multi.binder_cache.binder_twin import BinderTwin, RefusedError
 
 from moorage.cache import Resource, Transaction
 from moorage.errors import MoorageError
-from moorage.multi.binder_cache import BinderCache, CachePodInfo
 from moorage.objects import Pod
-from moorage.objects.model.godel import ASSUMED_NODE, BEST_EFFORT, RESOURCE_TYPE
-from moorage.objects.model.pod_group import GROUP_ANNOTATION
 
 NAMES = ("n1", "n2", "n3")
 UIDS = ("a", "b", "c", "d", "e")

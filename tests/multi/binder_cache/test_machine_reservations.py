@@ -10,16 +10,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from msgspec.structs import replace
 from tests.core.make import node
+from tests.doors.kube import MATCHED_PLACEHOLDER, RESERVATION, RESERVATION_INDEX, is_placeholder
 from tests.multi.binder_cache.binder_kit import Kit, pod, reservation
 
 from moorage.errors import MoorageError
 from moorage.objects import Pod
-from moorage.objects.model.reservation import (
-    MATCHED_PLACEHOLDER,
-    RESERVATION,
-    RESERVATION_INDEX,
-    is_placeholder,
-)
 
 TTL = 5.0
 WANTS = {RESERVATION: "true", RESERVATION_INDEX: "i"}

@@ -5,10 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 from tests.core.make import node
-from tests.multi.binder_cache.binder_kit import Kit, pod, refused, reservation
-
-from moorage.objects import Deployment, ObjectMeta, OwnerReference, Pod
-from moorage.objects.model.reservation import (
+from tests.doors.kube import (
     MATCHED_PLACEHOLDER,
     RESERVATION,
     RESERVATION_INDEX,
@@ -16,6 +13,9 @@ from moorage.objects.model.reservation import (
     placeholder_of,
     placeholder_pod,
 )
+from tests.multi.binder_cache.binder_kit import Kit, pod, refused, reservation
+
+from moorage.objects import Deployment, ObjectMeta, OwnerReference, Pod
 
 WANTS = {RESERVATION: "true", RESERVATION_INDEX: "i"}
 TAKES = {RESERVATION_INDEX: "i", MATCHED_PLACEHOLDER: "default/a-placeholder"}

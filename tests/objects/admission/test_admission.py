@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from msgspec import convert
+from tests.doors.kube import merge_tolerations
 
 from moorage import Scheduler, expanded
 from moorage.objects import Cluster, Pod, Toleration, load
-from moorage.objects.admission.runtime_classes import merge_tolerations
 
 NODE = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"capacity": {"cpu": "64", "pods": "110"}}}
 

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
+from tests.doors.kube import load as reading
 
 from moorage.cli import main
 from moorage.objects import Cluster
-from moorage.objects.read import load as reading
 
 RANDOM = re.compile("-[a-z0-9]{5}\\b")
 """The end of a name that a controller makes during a run."""

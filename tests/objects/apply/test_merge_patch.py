@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 from hypothesis import given
+from tests.doors.kube import merge_patch, strategic_merge, three_way_patch
 from tests.store.patches.json_values import VALUES
-
-from moorage.objects.apply.merge_patch import merge_patch, three_way_patch
-from moorage.objects.apply.strategic_merge import strategic_merge
 
 # RFC 7386, appendix A.
 MERGES: list[tuple[Any, Any, Any]] = [

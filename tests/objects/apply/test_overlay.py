@@ -9,13 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.doors.kube import LAST_APPLIED, apply_manifest, plain
 from tests.objects.refusal import refusal
 
 from moorage.errors import InputError
 from moorage.objects import Cluster, Deployment, PersistentVolumeClaim, Rollout, load
-from moorage.objects.apply.apply_manifest import apply_manifest
-from moorage.objects.model.meta import LAST_APPLIED
-from moorage.objects.plain import plain
 
 
 def deployment(replicas: int = 2, **meta: Any) -> dict[str, Any]:

@@ -9,13 +9,11 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.doors.kube import merge_patch, rule_of, strategic_merge, three_way_strategic_patch
 from tests.objects.apply.make_merge_keys import KEY, STRATEGY, merge_keys, text
 from tests.store.patches.json_values import VALUES
 
 from moorage.errors import InputError
-from moorage.objects.apply.merge_patch import merge_patch
-from moorage.objects.apply.strategic_merge import rule_of, strategic_merge
-from moorage.objects.apply.strategic_patch import three_way_strategic_patch
 
 SPEC, STATUS, META = "core.v1.PodSpec", "core.v1.PodStatus", "meta.v1.ObjectMeta"
 CONDITIONS = [{"type": "A", "status": "True", "reason": "R"}, {"type": "B", "status": "True"}]

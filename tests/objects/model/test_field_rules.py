@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from moorage.objects.model.field_rules import whole_number
+from tests.doors.kube import whole_number
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.doors.kube import files, unpacking
 from tests.objects.refusal import refusal
 
 from moorage.errors import InputError
 from moorage.objects import load
-from moorage.objects.read import files, unpacking
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: c}]}\n"
 YAML = {

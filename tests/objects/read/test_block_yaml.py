@@ -11,15 +11,19 @@ import yaml
 from bench import kubectl_dump
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.doors.kube import (
+    MAX_DEPTH,
+    RefusedError,
+    dump_yaml,
+    read_block_style,
+    read_yaml,
+    resolve_plain,
+    yaml_events,
+)
 from tests.objects.refusal import refusal
 
 from moorage.errors import InputError
 from moorage.objects import load
-from moorage.objects.read import yaml_events
-from moorage.objects.read.block_yaml import read_block_style
-from moorage.objects.read.plain_scalars import MAX_DEPTH, RefusedError, resolve_plain
-from moorage.objects.read.write import dump_yaml
-from moorage.objects.read.yaml_reader import read_yaml
 
 ROOT = Path(__file__).parents[3]
 

@@ -6,10 +6,10 @@ import json
 from typing import Any
 
 import pytest
+from tests.doors.kube import is_known
 
 from moorage.errors import InputError
 from moorage.objects import Deployment, Job, Node, Pod, Service, Taint, decode_object
-from moorage.objects.read.decode import is_known
 
 POD: dict[str, Any] = {
     "apiVersion": "v1",

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.doors.kube import plain
 
 import moorage as mo
 from moorage.errors import InputError
@@ -19,7 +20,6 @@ from moorage.objects import (
     ResourceClaimTemplate,
     ResourceSlice,
 )
-from moorage.objects.plain import plain
 
 GROUP = "resource.k8s.io"
 Json = dict[str, Any]

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.doors.kube import _table, check_kind, ended_version
 
 import moorage as mo
 from moorage.errors import InputError
-from moorage.objects.validate.unknown_fields import check_kind
 from moorage.releases import RELEASES
-from moorage.releases.ended_versions import _table, ended_version
 
 NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}
 

@@ -11,12 +11,12 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from tests.doors.kube import unpacking
 from tests.objects.read.test_inputs import pack
 from tests.objects.refusal import refusal
 
 from moorage.errors import InputError
 from moorage.objects import load
-from moorage.objects.read import unpacking
 
 POD = b"kind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: c}]}\n"
 WAY_OUT = "write JSON without indentation (jq -c), or only what moorage reads (moorage dump)"

@@ -13,12 +13,11 @@ from typing import Any
 
 import pytest
 import yaml
+from tests.doors.kube import archives, read_one, unpacking
 from tests.objects.refusal import refusal
 
 from moorage.errors import InputError
 from moorage.objects import Cluster, load
-from moorage.objects.read import archives, unpacking
-from moorage.objects.read.one_object import read_one
 
 NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}, "status": {"capacity": {"cpu": "4"}}}
 

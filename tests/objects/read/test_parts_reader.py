@@ -12,14 +12,12 @@ from bench import kubectl_dump
 from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec import Raw
+from tests.doors.kube import PartsReader, decode_kind, yaml_reader
+from tests.doors.kube import load as load_module
 from tests.objects.refusal import refusal
 
 from moorage.errors import InputError
 from moorage.objects import Node, Pod, load
-from moorage.objects.read import load as load_module
-from moorage.objects.read import yaml_reader
-from moorage.objects.read.decode import decode_kind
-from moorage.objects.read.parts_reader import PartsReader
 
 TOKEN = "kube-api-access-x7k2p"
 OTHER_TOKEN = "kube-api-access-b4b4b"

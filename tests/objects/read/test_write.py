@@ -12,9 +12,11 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.doors.kube import _KINDS, Struct, read_yaml
 from tests.house.source import ROOT
 from tests.objects.make import node, pod, workload
 
+from moorage import synthetic
 from moorage.objects import (
     Cluster,
     Object,
@@ -26,10 +28,6 @@ from moorage.objects import (
     write,
     write_cluster,
 )
-from moorage.objects.model.meta import Struct
-from moorage.objects.read.decode import _KINDS
-from moorage.objects.read.yaml_reader import read_yaml
-from moorage.sim.synthetic import synthetic
 
 # Where the spelling matters: numbers, booleans, nulls, dates, merge keys and base-60 numbers that are none.
 TRICKY = re.split(

@@ -9,10 +9,9 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.doors.kube import MAX_DEPTH, read_first, read_yaml
 
 from moorage.errors import InputError
-from moorage.objects.read.plain_scalars import MAX_DEPTH
-from moorage.objects.read.yaml_reader import read_first, read_yaml
 
 
 def read(text: str) -> Any:

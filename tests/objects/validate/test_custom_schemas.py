@@ -7,10 +7,9 @@ import sys
 from typing import Any
 
 import pytest
+from tests.doors.kube import KARPENTER, schemas, spec_problems
 
 from moorage import load
-from moorage.objects.validate.custom_schemas import schemas, spec_problems
-from moorage.objects.validate.unknown_fields import KARPENTER
 
 POOL, CLAIM, OVERLAY = (
     "karpenter.sh/v1/NodePool",

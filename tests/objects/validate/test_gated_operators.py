@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.core.make import pod
+from tests.doors.kube import refuse_comparisons
 
 from moorage.errors import InputError
 from moorage.objects import ObjectMeta, Pod, Toleration, decode_object
-from moorage.objects.validate.gated_operators import refuse_comparisons
 
 ABOVE = {"key": "sla", "operator": "Gt", "value": "900", "effect": "NoSchedule"}
 SPEC = {"containers": [{"name": "c", "image": "i"}], "tolerations": [{"operator": "Exists"}, ABOVE]}

@@ -14,12 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.doors.kube import check_manifest, schedule_error, zone_error
 
 from moorage.errors import InputError
-from moorage.objects import decode_object
-from moorage.objects.validate.manifests.check_manifest import check_manifest
-from moorage.objects.validate.manifests.cron_schedules import schedule_error, zone_error
-from moorage.objects.validate.validate_object import validate
+from moorage.objects import decode_object, validate
 
 with gzip.open(Path(__file__).parent / "data/manifests.jsonl.gz", "rt") as lines:
     ANSWERS = [json.loads(line) for line in lines]

@@ -8,17 +8,9 @@ from typing import Any, get_args
 import msgspec
 import pytest
 from msgspec.structs import fields
+from tests.doors.kube import _KINDS, Struct, has_only_known_fields, path_text, struct_of, unknown_fields
+from tests.doors.kube import validate_unknown_fields as module
 from tests.objects.validate.make_field_names import table, text
-
-from moorage.objects.model.meta import Struct
-from moorage.objects.read.decode import _KINDS
-from moorage.objects.validate import unknown_fields as module
-from moorage.objects.validate.unknown_fields import (
-    has_only_known_fields,
-    path_text,
-    struct_of,
-    unknown_fields,
-)
 
 POD = struct_of("Pod", "v1")
 

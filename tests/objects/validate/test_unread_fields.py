@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.doors.kube import plain
 from tests.objects.make import make
-
-from moorage.objects.plain import plain
 
 
 def template(spec: dict[str, Any], container: dict[str, Any]) -> Any:

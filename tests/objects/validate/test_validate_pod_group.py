@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from tests.doors.engine import disrupted_whole
 from tests.objects.make import cluster, make, pod
 from tests.objects.refusal import refusal
 
-from moorage._core.base.fields import disrupted_whole
 from moorage.errors import InputError
 from moorage.objects import (
     Cluster,

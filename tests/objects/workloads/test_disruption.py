@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.doors.kube import NO_STATUS
 from tests.objects.make import cluster, make, owned, pod, workload
 from tests.objects.refusal import refusal
 
@@ -24,7 +25,6 @@ from moorage.objects import (
     validate,
     write_cluster,
 )
-from moorage.objects.model.policy import NO_STATUS
 from moorage.store import Informer, ObjectStore
 
 SELECTOR = {"matchLabels": {"app": "w"}}

@@ -6,11 +6,11 @@ import re
 from typing import Any
 
 import pytest
+from tests.doors.kube import MAX_PODS
 from tests.objects.make import CONTAINERS, expand, make, owned, pod, workload
 
 from moorage.errors import InputError
 from moorage.objects import Cluster, Object, Pod, ReplicaSet
-from moorage.objects.model.workload import MAX_PODS
 
 SUFFIX = "[bcdfghjklmnpqrstvwxz2456789]{5}"
 

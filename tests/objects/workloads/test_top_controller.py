@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
+from tests.doors.controllers import Workloads
 
 from moorage.objects import Job, ObjectMeta, OwnerReference, Pod, ReplicaSet
-from moorage.objects.workloads.top_controller import Workloads
 
 
 def meta(name: str, owner: tuple[str, str] | None = None) -> ObjectMeta:

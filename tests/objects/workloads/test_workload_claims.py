@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.doors.controllers import ephemeral_claims
 from tests.objects.make import CONTAINERS, expand, make, node, pod
 
 from moorage import Scheduler
 from moorage.objects import Cluster, Object, PersistentVolumeClaim, StorageClass
-from moorage.objects.workloads.pod_claims import ephemeral_claims
 
 ASKS = {
     "storageClassName": "k",

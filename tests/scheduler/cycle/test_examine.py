@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.core.make import node, pinned, pod, port
+from tests.doors.engine import schedule_one
 from tests.scheduler.make import searched
 
-from moorage import Scheduler
+from moorage import Scheduler, default_profile
 from moorage.errors import CacheError
 from moorage.framework import Code, CycleState, NodesView, PreFilterPlugin, Status
 from moorage.objects import (
@@ -24,9 +25,7 @@ from moorage.objects import (
     PreferredSchedulingTerm,
     Taint,
 )
-from moorage.plugins.registry import default_profile
 from moorage.scheduler import Profile
-from moorage.scheduler.placing.schedule_pods import schedule_one
 
 LEFT_OUT = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
 

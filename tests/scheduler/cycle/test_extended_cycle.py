@@ -13,10 +13,9 @@ from tests.core.make import node, pod
 from tests.extenders.extended import ABC, GPU, HEAD, decide, of, only, scheduler, scores, why
 from tests.extenders.extender_server import Answer, ExtenderServer, Reply
 
-from moorage import Scheduler
+from moorage import Scheduler, default_profile
 from moorage.cli import main
 from moorage.objects import Cluster, Pod, PodStatus
-from moorage.plugins.registry import default_profile
 from moorage.scheduler import Decision
 
 # ---- the nominated node

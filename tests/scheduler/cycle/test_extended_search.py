@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.make import node, pinned, pod
+from tests.doors.engine import Victims, schedule_one, schedule_pod
 from tests.extenders.extended import ABC, GPU, configured, decide, of, only, scheduler, scores, why
 from tests.extenders.extender_server import Answer, ExtenderServer
 from tests.scheduler.cycle.test_modes import World
@@ -21,10 +22,7 @@ from tests.scheduler.make import events
 import moorage as mo
 from moorage import Scheduler
 from moorage.errors import ExtenderError
-from moorage.framework.plugin.extender import Victims
 from moorage.objects import Node, Pod, PodStatus, Taint, decode_object
-from moorage.scheduler.cycle.cycle import schedule_pod
-from moorage.scheduler.placing.schedule_pods import schedule_one
 
 # ---- Filter
 

@@ -15,8 +15,9 @@ from tests.conformance.modes import Mode, every_mode
 from tests.core.made_up import make_node, make_pod, make_spec
 from tests.core.make import ZONE, container, node, pinned, pod, port
 from tests.core.twins.cycle_twin import Manifest
+from tests.doors.engine import PodTopologySpread, schedule_one
 
-from moorage import Scheduler
+from moorage import Scheduler, default_profile
 from moorage.objects import (
     Affinity,
     Cluster,
@@ -27,10 +28,7 @@ from moorage.objects import (
     WeightedPodAffinityTerm,
     decode_object,
 )
-from moorage.plugins.pod_topology_spread import PodTopologySpread
-from moorage.plugins.registry import default_profile
 from moorage.scheduler import Profile
-from moorage.scheduler.placing.schedule_pods import schedule_one
 
 HOSTNAME = "kubernetes.io/hostname"
 Outcome = list[tuple[str | None, int | None, int | None]]

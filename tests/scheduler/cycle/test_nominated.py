@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from tests.core.inside import dump
 from tests.core.make import ZONE, node, pinned, pod
 from tests.core.make import port as host_port
+from tests.doors.engine import Engine, Placing, place, schedule_one, schedule_pod
 from tests.scheduler.groups.gang_kit import GATES, gang
 from tests.scheduler.make import searched
 
@@ -28,11 +29,6 @@ from moorage.objects import (
     PodStatus,
     TopologySpreadConstraint,
 )
-from moorage.scheduler.cycle.cycle import schedule_pod
-from moorage.scheduler.cycle.engine import Engine
-from moorage.scheduler.placing import place
-from moorage.scheduler.placing.place import Placing
-from moorage.scheduler.placing.schedule_pods import schedule_one
 
 HOST = "kubernetes.io/hostname"
 NODES = [node(name, zone="z", labels={HOST: name}, cpu=4) for name in ("a", "b")]

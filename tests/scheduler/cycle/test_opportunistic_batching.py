@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.make import node, pod, port
+from tests.doors.engine import Placing, PodTopologySpread, Route, place_listed, schedule_one
 from tests.scheduler.make import Clock
 
-from moorage import Scheduler
-from moorage._core.decide.pod_batch import Route
+from moorage import Scheduler, default_profile
 from moorage.framework import Code, FilterPlugin, ReservePlugin, SignPlugin, Status, StatusError
 from moorage.objects import (
     Cluster,
@@ -25,12 +25,7 @@ from moorage.objects import (
     TopologySpreadConstraint,
     Volume,
 )
-from moorage.plugins.pod_topology_spread import PodTopologySpread
-from moorage.plugins.registry import default_profile
 from moorage.scheduler import Decision, Profile, ScheduleResult
-from moorage.scheduler.placing.listed_nodes import place_listed
-from moorage.scheduler.placing.place import Placing
-from moorage.scheduler.placing.schedule_pods import schedule_one
 
 LARGE = {"cpu": 3}  # one of them fills a node
 LISTED = {"defaultingType": "List"}

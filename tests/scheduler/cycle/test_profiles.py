@@ -6,16 +6,15 @@ from typing import Any
 
 import pytest
 from tests.core.make import node, pod
+from tests.doors.engine import schedule_one
 from tests.framework.make import make, status
 
 import moorage as mo
-from moorage import Scheduler
+from moorage import Scheduler, default_profile
 from moorage.errors import InputError
 from moorage.framework import Code
 from moorage.objects import Pod
-from moorage.plugins.registry import default_profile
 from moorage.scheduler import Profile
-from moorage.scheduler.placing.schedule_pods import schedule_one
 
 
 def profiles() -> list[Profile]:

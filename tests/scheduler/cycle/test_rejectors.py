@@ -8,10 +8,9 @@ import pytest
 from tests.core.make import node, pinned, pod
 from tests.framework.make import PENDING, UNRESOLVABLE, UNSCHEDULABLE, make, status
 
-from moorage import Scheduler
+from moorage import Scheduler, default_profile
 from moorage.framework import FilterPlugin, PermitPlugin, PreFilterPlugin, PreFilterResult
 from moorage.objects import Cluster, Taint
-from moorage.plugins.registry import default_profile
 from moorage.scheduler import Profile
 
 TAINT = Taint(key="k", effect="NoSchedule")

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.decide.test_scored_nodes import sift_down
 from tests.core.make import ZONE, container, node, pod
+from tests.doors.engine import RowPlugin, schedule_one
 from tests.scheduler.cycle.test_opportunistic_batching import (
     LARGE,
     cycles,
@@ -24,7 +25,6 @@ from tests.scheduler.make import Clock
 
 from moorage import Scheduler
 from moorage.framework import Code, FilterPlugin, PreScorePlugin, ScorePlugin, SignPlugin, Status
-from moorage.framework.profiles.row_plugin import RowPlugin
 from moorage.objects import (
     Affinity,
     Cluster,
@@ -41,7 +41,6 @@ from moorage.objects import (
     WeightedPodAffinityTerm,
 )
 from moorage.scheduler import Profile
-from moorage.scheduler.placing.schedule_pods import schedule_one
 
 NEW: dict[str, Any] = {"kubernetes_version": "1.37"}
 

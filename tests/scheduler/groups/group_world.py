@@ -12,6 +12,15 @@ from msgspec.structs import replace
 from tests.core.made_up import make_node, make_pod, make_spec
 from tests.core.make import node, pod
 from tests.core.twins.cycle_twin import Manifest
+from tests.doors.engine import (
+    Attempt,
+    GroupBatch,
+    GroupResult,
+    Members,
+    group_attempt,
+    place_group,
+    schedule_one,
+)
 
 from moorage import Cluster, Scheduler
 from moorage.framework import Placement
@@ -28,12 +37,6 @@ from moorage.objects import (
     TopologyConstraint,
     decode_object,
 )
-from moorage.scheduler.groups import group_attempt
-from moorage.scheduler.groups.group_attempt import Attempt, GroupResult
-from moorage.scheduler.groups.group_batch import GroupBatch
-from moorage.scheduler.groups.members import Members
-from moorage.scheduler.groups.place_group import place_group
-from moorage.scheduler.placing.schedule_pods import schedule_one
 
 RACK = "rack"
 

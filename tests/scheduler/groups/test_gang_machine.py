@@ -19,6 +19,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 from tests.core.make import node
+from tests.doors.engine import GangScheduling, schedule_pods
 from tests.framework.make import make
 from tests.queue.make import Clock
 from tests.scheduler.groups.gang_kit import GATES, gang, member, on_nodes, ungated
@@ -37,9 +38,7 @@ from moorage.objects import (
     PodSchedulingGate,
     group_of,
 )
-from moorage.plugins.gang_scheduling import GangScheduling
 from moorage.scheduler import ScheduleResult
-from moorage.scheduler.placing import schedule_pods
 from moorage.store import ObjectStore
 
 GROUPS = {"g": 3, "h": 2, "b": 0}

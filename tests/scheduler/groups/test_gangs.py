@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.core.make import node, pod
+from tests.doors.engine import GangScheduling, PodHandler, schedule_one
+from tests.doors.kube import GODEL, GROUP_ANNOTATION
 from tests.framework.make import make
 from tests.scheduler.groups.gang_kit import (
     GATES,
@@ -24,16 +26,11 @@ from tests.scheduler.groups.gang_kit import (
 from tests.scheduler.make import Clock, profile_with
 
 import moorage as mo
-from moorage import Scheduler
+from moorage import Scheduler, default_profile
 from moorage.errors import InputError
 from moorage.explain import explain_in_turn
 from moorage.framework import Profile, Status
 from moorage.objects import ObjectMeta, Pod, PodGroup, PodGroupSpec, PodSchedulingGate, ResourceRequirements
-from moorage.objects.model.pod_group import GODEL, GROUP_ANNOTATION
-from moorage.plugins.gang_scheduling import GangScheduling
-from moorage.plugins.registry import default_profile
-from moorage.scheduler.event_handlers import PodHandler
-from moorage.scheduler.placing.schedule_pods import schedule_one
 
 PYTHON = make(mo.ReservePlugin, "R", reserve=None, unreserve=None)
 

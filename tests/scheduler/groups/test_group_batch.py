@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.make import node, pod
+from tests.doors.engine import GroupBatch, group_batch
 from tests.scheduler.groups.group_world import basic, gang, made_up, members, over, place
 
 from moorage import Cluster, Scheduler
@@ -23,8 +24,6 @@ from moorage.objects import (
     PodGroup,
     ResourceRequirements,
 )
-from moorage.scheduler.groups import group_batch
-from moorage.scheduler.groups.group_batch import GroupBatch
 
 Groups = list[tuple[PodGroup, list[Pod]]]
 

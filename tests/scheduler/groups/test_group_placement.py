@@ -10,15 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.make import ZONE, node
+from tests.doors.engine import PlacementMemory, most_allocated
 from tests.scheduler.groups.gang_kit import TOPOLOGY
 from tests.scheduler.groups.group_world import RACK, gang, made_up, members, note_searches, racks
 from tests.scheduler.groups.test_group_batch import Groups, leftovers, place_each, place_in_batch
 
 from moorage import Cluster, Scheduler
-from moorage._core.decide.decider import most_allocated
 from moorage.objects import Pod
 from moorage.scheduler import ScheduleResult
-from moorage.scheduler.groups.placement_memory import PlacementMemory
 
 SETTINGS: dict[str, Any] = {"feature_gates": TOPOLOGY}
 GROUP = st.tuples(st.just("group"), st.sampled_from([2, 2, 2, 1, 3]), st.sampled_from([3, 3, 3, 1, 0]))

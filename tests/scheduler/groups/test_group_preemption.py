@@ -12,6 +12,14 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.inside import dump
 from tests.core.make import ZONE, node, pod, port
+from tests.doors.engine import (
+    FailedAttempt,
+    GangScheduling,
+    Unit,
+    place_group,
+    units_by_importance,
+    violations,
+)
 from tests.framework.make import make
 from tests.preemption.test_dry_run import LABELS, spread
 from tests.preemption.test_eviction_units import SINGLE, group, member
@@ -31,7 +39,7 @@ from tests.scheduler.groups.gang_kit import (
 from tests.scheduler.make import profile_with
 
 import moorage as mo
-from moorage import Scheduler
+from moorage import Scheduler, default_profile
 from moorage.framework import Profile
 from moorage.objects import (
     Affinity,
@@ -44,13 +52,8 @@ from moorage.objects import (
     TopologyConstraint,
     UnitKey,
 )
-from moorage.plugins.gang_scheduling import GangScheduling
-from moorage.plugins.registry import default_profile
 from moorage.preemption import default_preemption
-from moorage.preemption.eviction_units import Unit, units_by_importance, violations
 from moorage.scheduler import Eviction, ScheduleResult
-from moorage.scheduler.groups.group_post_filter import FailedAttempt
-from moorage.scheduler.groups.place_group import place_group
 
 PYTHON = make(mo.FilterPlugin, "P", filter=lambda *rest: None)
 WAYS = pytest.mark.parametrize("python", [False, True], ids=["core", "python"])

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from msgspec.structs import replace
+from tests.doors.engine import patch_groups
+from tests.doors.kube import GODEL
 from tests.scheduler.groups.gang_kit import gang
 
 from moorage.objects import PodGroup, PodGroupStatus
-from moorage.objects.model.pod_group import GODEL
-from moorage.scheduler.groups.group_status import patch_groups
 from moorage.store import ObjectStore
 
 

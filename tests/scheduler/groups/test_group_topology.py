@@ -10,14 +10,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.make import node, pod
+from tests.doors.engine import schedule_one
 from tests.scheduler.groups.gang_kit import TOPOLOGY
 from tests.scheduler.groups.group_world import RACK, gang, made_up, members, place, racks
 
-from moorage import Cluster, Profile, Scheduler
+from moorage import Cluster, Profile, Scheduler, default_profile
 from moorage.framework import Assignments, Placement, PlacementScorePlugin
 from moorage.objects import PodGroup
-from moorage.plugins.registry import default_profile
-from moorage.scheduler.placing.schedule_pods import schedule_one
 
 
 def bound_to_racks(*cpus: str, size: int = 2, **settings: Any) -> Scheduler:

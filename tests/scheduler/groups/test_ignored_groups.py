@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 from tests.core.make import ZONE, node
+from tests.doors.engine import TOPOLOGIES, groups_without_top, ignored_groups, pods_without_group
 from tests.scheduler.groups.gang_kit import (
     GATES,
     TOPOLOGY,
@@ -26,12 +27,6 @@ import moorage as mo
 from moorage.cli import main
 from moorage.objects import AnyGroup, PodGroup
 from moorage.releases import DEFAULT_GATES
-from moorage.scheduler.groups.ignored_groups import (
-    TOPOLOGIES,
-    groups_without_top,
-    ignored_groups,
-    pods_without_group,
-)
 from moorage.store import NotFoundError
 
 GROUPS = [gang("g", 2, "top", **topology("zone")), gang("h", 2), composite("top", 1, **topology("zone"))]

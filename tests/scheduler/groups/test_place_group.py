@@ -13,11 +13,10 @@ from tests.core.make import node, pod
 from tests.scheduler.groups.group_world import basic, gang, made_up, members, over, place, twin
 from tests.scheduler.make import scheduler_with
 
-from moorage import Cluster, Scheduler, synthetic
+from moorage import Cluster, Scheduler, default_profile, synthetic
 from moorage.errors import CacheError, MoorageError
 from moorage.framework import Code, CycleState, PermitPlugin, ReservePlugin, Status
 from moorage.objects import ContainerPort, Pod
-from moorage.plugins.registry import default_profile
 from moorage.scheduler import Profile
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tests.core.make import node, pod
+from tests.doors.engine import Chain, PlacementMemory, placement_memory
 from tests.scheduler.groups.gang_kit import TOPOLOGY, store_of, world
 
 from moorage import Scheduler
 from moorage.framework import Placement
-from moorage.scheduler.groups import placement_memory
-from moorage.scheduler.groups.placement_memory import Chain, PlacementMemory
 
 ROWS = np.zeros(1, dtype=np.int32)
 

@@ -9,15 +9,14 @@ import pytest
 from msgspec.structs import replace
 from tests.core.make import node
 from tests.devices.make import claim, device, device_class, request, resource_slice
+from tests.doors.engine import Policy
 from tests.scheduler.groups.gang_kit import gang, members, world
 
-from moorage import Scheduler
+from moorage import Scheduler, default_profile
 from moorage.devices import DeviceState
 from moorage.framework import PostBindPlugin
 from moorage.objects import Pod, PodResourceClaim, ResourceClaim
-from moorage.plugins.registry import default_profile
 from moorage.scheduler import Failure, Profile
-from moorage.scheduler.loop import Policy
 
 ELSEWHERE = "claim default/c got allocated elsewhere in the meantime"
 

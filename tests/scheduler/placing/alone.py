@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from tests.doors.engine import Route, Routes
+
 from moorage import Scheduler
-from moorage._core.decide.pod_batch import Route, Routes
 
 
 def place_alone(scheduler: Scheduler) -> None:

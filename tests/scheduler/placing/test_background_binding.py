@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 from tests.core.make import node, pod
+from tests.doors.controllers import ControllerParameters, PersistentVolumeController, new_controller
+from tests.doors.engine import THREADS, schedule_one, threads_for
 from tests.framework.make import UNSCHEDULABLE, make, status
 from tests.plugins.volume_binding_kit import LATE, asking, disk, waiting
 from tests.scheduler.groups.gang_kit import GATES, gang
@@ -15,12 +17,7 @@ from tests.scheduler.make import Clock, profile_with
 from tests.scheduler.steps import Steps
 
 import moorage as mo
-from moorage import Scheduler
-from moorage.controllers.persistent_volume import (
-    ControllerParameters,
-    PersistentVolumeController,
-    new_controller,
-)
+from moorage import Scheduler, default_profile
 from moorage.framework import Code, PreBindPreFlightResult, Status
 from moorage.objects import (
     Node,
@@ -31,10 +28,7 @@ from moorage.objects import (
     PodSchedulingGroup,
     StorageClass,
 )
-from moorage.plugins.registry import default_profile
 from moorage.scheduler import Profile
-from moorage.scheduler.cycle.binding_cycle import THREADS, threads_for
-from moorage.scheduler.placing.schedule_pods import schedule_one
 from moorage.store import InformerFactory, ObjectStore
 
 P, Q, R = "default/p", "default/q", "default/r"

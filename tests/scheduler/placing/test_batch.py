@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.core.make import container, node, pinned, pod, port
+from tests.doors.engine import schedule_one
 from tests.scheduler.make import scheduler_with
 
 from moorage import Scheduler
@@ -24,7 +25,6 @@ from moorage.objects import (
     PodStatus,
     TopologySpreadConstraint,
 )
-from moorage.scheduler.placing.schedule_pods import schedule_one
 
 APP = LabelSelector(match_labels={"app": "x"})
 NAMES = TopologySpreadConstraint(1, "name", "DoNotSchedule", APP)

@@ -7,17 +7,16 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.core.make import node, pod
+from tests.doors.engine import schedule_one
 from tests.framework.make import PENDING, SKIPPED, UNRESOLVABLE, UNSCHEDULABLE, make, status
 from tests.scheduler.make import events, scheduler_with
 from tests.scheduler.steps import KEY, Steps, is_free
 
 import moorage as mo
-from moorage import Scheduler
+from moorage import Scheduler, default_profile
 from moorage.framework import Code, NominatingInfo
 from moorage.objects import Pod
-from moorage.plugins.registry import default_profile
 from moorage.scheduler import Profile
-from moorage.scheduler.placing.schedule_pods import schedule_one
 from moorage.store import NotFoundError
 
 ONE_NODE = "0/1 nodes are available: 1 no."

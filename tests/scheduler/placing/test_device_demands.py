@@ -11,17 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.devices.make import DRIVER, claim, device, device_class, request, resource_slice
+from tests.doors.engine import EXTENDED_CLAIM, Loop, PlacedClaims, PlacedPod
 from tests.framework.make import make as make_plugin
 
-from moorage import Cluster, Scheduler
-from moorage._core.devices.claims_of_pods import EXTENDED_CLAIM
+from moorage import Cluster, Scheduler, default_profile
 from moorage.devices import DeviceDemands
-from moorage.devices.claims.placed_claims import PlacedClaims, PlacedPod
 from moorage.framework import ReservePlugin
 from moorage.objects import Node, Object, Pod, ResourceClaim, ResourceClaimTemplate, decode_object
-from moorage.plugins.registry import default_profile
 from moorage.scheduler import Profile
-from moorage.scheduler.loop import Loop
 from moorage.store import BadRequestError, ObjectStore
 
 KIND = f'device.attributes["{DRIVER}"].kind'

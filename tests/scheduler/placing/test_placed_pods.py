@@ -11,7 +11,7 @@ from tests.core.make import node, pod
 import moorage as mo
 from moorage.errors import CacheError
 from moorage.objects import Cluster
-from moorage.scheduler.cycle.results import ScheduleResult
+from moorage.scheduler import ScheduleResult
 from moorage.store import AlreadyExistsError, ObjectStore
 
 SMALL = {"cpu": "2"}

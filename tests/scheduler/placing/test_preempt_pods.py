@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from tests.core.inside import dump
 from tests.core.make import node, pod
 from tests.core.twins.preemption_world import World, worlds
+from tests.doors.engine import examine_preemption, schedule_one
 from tests.framework.make import make
 from tests.preemption.test_eviction_units import group, of
 from tests.preemption.world import budget, nominated, preemptor, victim
@@ -18,13 +19,9 @@ from tests.scheduler.groups.gang_kit import GATES
 from tests.scheduler.make import profile_with
 
 import moorage as mo
-from moorage import Scheduler
+from moorage import Preemption, Scheduler, default_profile
 from moorage.errors import CacheError, MoorageError
 from moorage.objects import Cluster, Pod
-from moorage.plugins.registry import default_profile
-from moorage.scheduler.cycle.examine_preemption import examine_preemption
-from moorage.scheduler.placing.preempt_pods import Preemption
-from moorage.scheduler.placing.schedule_pods import schedule_one
 
 
 def scheduler(*pods: Pod, others: Any = (), **settings: Any) -> Scheduler:

@@ -9,18 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.make import node, pinned, pod, port
+from tests.doors.engine import examine_preemption, place, schedule_one
 from tests.framework.make import UNSCHEDULABLE, make, status
 from tests.scheduler.make import events, scheduler_with
 
 import moorage as mo
-from moorage import Scheduler
+from moorage import Scheduler, default_profile
 from moorage.framework import Code, Framework, NominatingInfo
 from moorage.objects import Cluster, Pod, PodStatus
-from moorage.plugins.registry import default_profile
 from moorage.scheduler import Eviction, Profile
-from moorage.scheduler.cycle.examine_preemption import examine_preemption
-from moorage.scheduler.placing import place
-from moorage.scheduler.placing.schedule_pods import schedule_one
 
 VAIN = "no new claims to deallocate, preemption: 0/1 nodes are available: 1 "
 

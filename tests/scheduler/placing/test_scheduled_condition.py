@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.core.make import pod
+from tests.doors.engine import StatusPatch, not_scheduled, patch_pod
 
 from moorage.framework import NominatingInfo
 from moorage.objects import Condition, Pod, PodStatus
-from moorage.scheduler.cycle.scheduled_condition import StatusPatch, not_scheduled, patch_pod
 from moorage.store import ForbiddenError, ObjectStore
 
 FAILED = not_scheduled("Unschedulable", "no room")

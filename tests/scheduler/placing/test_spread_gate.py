@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tests.core.make import ZONE, node, pod
+from tests.doors.engine import dependents_off
 from tests.scheduler.make import Clock
 
 from moorage import Scheduler
-from moorage.framework.configuration import dependents_off
 from moorage.objects import Cluster, LabelSelector, Pod, TopologySpreadConstraint
 
 KEY = "default/p"

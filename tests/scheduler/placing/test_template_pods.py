@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 from tests.core.child import limited, outcome_of
 from tests.core.make import ZONE, node
+from tests.doors.engine import replica, schedule_one
 from tests.scheduler.make import profile_with
 
 from moorage import Code, FilterPlugin, Scheduler, Status
@@ -29,7 +30,6 @@ from moorage.objects import (
     TopologySpreadConstraint,
 )
 from moorage.scheduler import ScheduleResult
-from moorage.scheduler.placing.schedule_pods import replica, schedule_one
 
 SELECTED = LabelSelector(match_labels={"app": "a"})
 SPREAD = TopologySpreadConstraint(

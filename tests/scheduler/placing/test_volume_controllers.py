@@ -8,11 +8,21 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.core.make import node, pod
+from tests.doors.controllers import seconds
+from tests.doors.engine import (
+    BIND_CONFLICT,
+    UNBOUND_IMMEDIATE,
+    CreationClock,
+    ExternalController,
+    Options,
+    SimulatedController,
+    reaches_node,
+    volume_controller,
+)
 from tests.plugins.volume_binding_kit import LATE, MADE, asking, disk, waiting
 from tests.volume.make import ZONE, claim, storage_class, uses
 
 from moorage import Scheduler
-from moorage._core.queue.entrance import CreationClock
 from moorage.objects import (
     Cluster,
     Object,
@@ -24,13 +34,8 @@ from moorage.objects import (
     TopologySelectorTerm,
     build_cluster,
 )
-from moorage.objects.workloads.ages import seconds
 from moorage.scheduler import volume_controllers
-from moorage.scheduler.options import Options
-from moorage.scheduler.volume_controllers import ExternalController, SimulatedController, volume_controller
 from moorage.store import ObjectStore
-from moorage.volume.binding.claims import reaches_node
-from moorage.volume.binding.volume_binder import BIND_CONFLICT, UNBOUND_IMMEDIATE
 
 NODES = [node("a", "z1"), node("b", "z2")]
 AT_ONCE = storage_class("at-once", "storage.example.com")

@@ -12,12 +12,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.make import node, pod, port
+from tests.doors.engine import (
+    MAX_DRIVERS,
+    Engine,
+    Loop,
+    PodBatch,
+    Route,
+    SchedulingContext,
+    VolumeDemand,
+    VolumesInUse,
+    VolumeZone,
+    schedule_one,
+    sources_of,
+)
 from tests.scheduler.placing.test_volume_engine import AZURE, claimed, local
 from tests.volume.make import ZONE, attachment, csi_node, storage_class, uses, volume
 
 from moorage import Scheduler
-from moorage._core.decide.pod_batch import PodBatch, Route
-from moorage._core.decide.terms import MAX_DRIVERS, VolumeDemand
 from moorage.framework import Profile
 from moorage.objects import (
     Cluster,
@@ -30,15 +41,8 @@ from moorage.objects import (
     PersistentVolumeClaim,
     Pod,
 )
-from moorage.plugins.volume_binding import sources_of
-from moorage.plugins.volume_zone import VolumeZone
 from moorage.queue import QueuedPodInfo
 from moorage.scheduler import Decision
-from moorage.scheduler.cycle.engine import Engine
-from moorage.scheduler.loop import Loop
-from moorage.scheduler.placing.schedule_pods import schedule_one
-from moorage.scheduler.scheduling_context import SchedulingContext
-from moorage.volume.usage.in_use import VolumesInUse
 
 DRIVERS = ("d0", "d1")
 NODES = "abcd"

@@ -12,14 +12,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import fields, replace
 from tests.core.make import node, pod
+from tests.doors.engine import (
+    BIND_COMPLETED,
+    YES,
+    Engine,
+    NodeVolumeLimits,
+    PreemptionDryRuns,
+    VolumePlugin,
+    examine_preemption,
+    schedule_one,
+    sources_of,
+    uses_volumes,
+)
 from tests.volume.make import claim, csi_node, storage_class, uses, volume
 
 import moorage as mo
-from moorage import Scheduler
-from moorage._core.state.pod_spec import uses_volumes
+from moorage import Scheduler, default_profile
 from moorage.errors import MoorageError
 from moorage.framework import Answers, Code, FilterPlugin, PreFilterPlugin, Profile, Status
-from moorage.framework.profiles.in_core import VolumePlugin
 from moorage.objects import (
     Cluster,
     CSIDriver,
@@ -39,15 +49,7 @@ from moorage.objects import (
     Volume,
     VolumeNodeAffinity,
 )
-from moorage.plugins.node_volume_limits import NodeVolumeLimits
-from moorage.plugins.registry import default_profile
-from moorage.plugins.volume_binding import sources_of
 from moorage.preemption import DefaultPreemption
-from moorage.preemption.dry_run import PreemptionDryRuns
-from moorage.scheduler.cycle.engine import Engine
-from moorage.scheduler.cycle.examine_preemption import examine_preemption
-from moorage.scheduler.placing.schedule_pods import schedule_one
-from moorage.volume.constants import BIND_COMPLETED, YES
 
 DISK = Volume(name="d", csi=DiskVolumeSource(driver="d"))
 REJECTED = Status(Code.UNSCHEDULABLE, ("volume pods sit there",))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.core.make import pod
+from tests.doors.engine import schedule_one
 from tests.framework.make import WAIT, status
 from tests.scheduler.make import Clock, events, scheduler_with
 from tests.scheduler.steps import KEY, Steps, is_free
@@ -13,7 +14,6 @@ import moorage as mo
 from moorage import Scheduler
 from moorage.framework import Code
 from moorage.objects import Pod
-from moorage.scheduler.placing.schedule_pods import schedule_one
 
 
 def gang(clock: Clock, seconds: float = 10, pods: int = 2, **answers: Any) -> tuple[Scheduler, Steps]:

@@ -11,9 +11,10 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
+from tests.doors.engine import pod_requests
+
 import moorage
 from moorage import Scheduler
-from moorage._core.base.resources import pod_requests
 from moorage.cache import Transaction
 from moorage.objects import Pod
 

@@ -12,6 +12,19 @@ from types import BuiltinFunctionType, FunctionType, ModuleType
 import pytest
 from tests.conftest import NIGHTLY
 from tests.core.make import node, pod
+from tests.doors.engine import (
+    AT_ONCE,
+    AlikeEvents,
+    BoundPods,
+    OrderedMap,
+    PodClasses,
+    PodGates,
+    PortSets,
+    Shape,
+    Symbols,
+    TaintSets,
+    WatchEvent,
+)
 from tests.plugins.volume_binding_kit import LATE, MADE, asking, disk, waiting
 from tests.preemption.world import budget
 from tests.scheduler.groups.gang_kit import GATES, gang
@@ -22,19 +35,9 @@ from tests.store.informers.lossy import LossyClient
 from tests.volume.make import storage_class, uses
 
 import moorage as mo
-from moorage import Scheduler
-from moorage._core.base.indexed_objects import OrderedMap
-from moorage._core.base.quantity import Quantity
-from moorage._core.base.resources import PodGates
-from moorage._core.base.sets import PortSets, TaintSets
-from moorage._core.base.symbols import Symbols
-from moorage._core.base.watch_events import WatchEvent
-from moorage._core.preempt.bound_pods import BoundPods
-from moorage._core.state.pod_class import PodClasses, Shape
+from moorage import Quantity, Scheduler
 from moorage.errors import InputError, MoorageError
 from moorage.framework import Code, CycleState, PermitPlugin, ReservePlugin, Status
-from moorage.framework.plugin.handle import AlikeEvents
-from moorage.framework.plugin.writes import AT_ONCE
 from moorage.objects import Node, Object, PersistentVolumeClaim, Pod, PodDisruptionBudget, PodSchedulingGroup
 from moorage.store import ObjectStore
 

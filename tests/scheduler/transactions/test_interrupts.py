@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests.core.make import node, pod
+from tests.doors.engine import schedule_pods
 from tests.framework.make import make
 from tests.scheduler.groups import gang_kit
 from tests.scheduler.groups.gang_kit import composite, gang, members, topology
@@ -19,7 +20,6 @@ import moorage as mo
 from moorage import Scheduler
 from moorage.framework import Code, Status
 from moorage.objects import Node, Pod, PodGroup
-from moorage.scheduler.placing import schedule_pods
 
 World = Callable[[], Scheduler]
 

@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 from tests.controllers.workloads.make import daemons, replicas
 from tests.core.make import node, pod
+from tests.doors.engine import schedule_pods
 from tests.plugins.volume_binding_kit import LATE, MADE, disk, waiting
 from tests.preemption.world import budget
 from tests.scheduler.groups.gang_kit import GATES, gang
@@ -30,7 +31,6 @@ from moorage.objects import (
     PodSchedulingGroup,
     StorageClass,
 )
-from moorage.scheduler.placing import schedule_pods
 from moorage.store import ApiError
 
 Step = Callable[[Scheduler], object]

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tests.controllers.workloads.make import replicas
 from tests.core.make import node, pod
+from tests.doors.engine import SELECTED_NODE, SimulatedController, schedule_pods, sources_of
 from tests.framework.make import make
 from tests.plugins.volume_binding_kit import LATE, MADE, asking, disk, waiting
 from tests.scheduler.make import profile_with
@@ -21,12 +22,8 @@ from tests.volume.make import storage_class
 import moorage as mo
 from moorage import Scheduler
 from moorage.objects import PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
-from moorage.plugins.volume_binding import sources_of
-from moorage.scheduler.placing import schedule_pods
-from moorage.scheduler.volume_controllers import SimulatedController
 from moorage.store import ObjectStore
 from moorage.volume import AssumeCache
-from moorage.volume.constants import SELECTED_NODE
 
 AT_ONCE = storage_class("at-once", "storage.example.com")
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.core.make import node, pod
+from tests.doors.engine import schedule_pods
 from tests.framework.make import make
 from tests.scheduler.make import Clock, profile_with
 from tests.scheduler.transactions.interrupts import check_settled
@@ -16,7 +17,6 @@ import moorage as mo
 from moorage import Scheduler
 from moorage.framework import Code, NominatingInfo, Status
 from moorage.objects import Node, Pod, PodSchedulingGroup
-from moorage.scheduler.placing import schedule_pods
 from moorage.store import ObjectStore
 
 

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.make import node, pod
+from tests.doors.engine import schedule_one
 from tests.framework.make import make
 from tests.preemption.test_eviction_units import SINGLE, group, member
 from tests.preemption.world import preemptor, victim
@@ -25,7 +26,6 @@ import moorage as mo
 from moorage import Scheduler
 from moorage.objects import Pod, PodGroup
 from moorage.scheduler import Eviction
-from moorage.scheduler.placing.schedule_pods import schedule_one
 
 PYTHON = make(mo.FilterPlugin, "P", filter=lambda *rest: None)
 WAYS = pytest.mark.parametrize("python", [False, True], ids=["core", "python"])

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from msgspec.structs import replace
 from tests.core.make import node, pod
+from tests.doors.engine import Loop, schedule_pods
 from tests.framework.make import make
 from tests.queue.make import Clock
 from tests.queue.twin import assert_same_places
@@ -45,8 +46,6 @@ from moorage.objects import (
 )
 from moorage.queue import QueuedPodInfo
 from moorage.scheduler import Failure
-from moorage.scheduler.loop import Loop
-from moorage.scheduler.placing import schedule_pods
 from moorage.store import ApiError, ObjectStore
 
 

@@ -6,27 +6,28 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from tests.queue.twin import Entry, Registered, Twin
-from tests.scheduler.cycle.plain_filter import host_ports, requested
-
-from moorage import Scheduler
-from moorage._core.state.pod_spec import bound
-from moorage.framework import ClusterEventWithHint, QueueingHint
-from moorage.framework.plugin.events import (
+from tests.doors.engine import (
     ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,
     NODE_ADD,
     NODE_DELETE,
+    Engine,
+    Loop,
     PodEvents,
+    Policy,
+    Target,
+    bound,
     node_update_events,
 )
-from moorage.framework.runtime.runtime import Target
+from tests.queue.twin import Entry, Registered, Twin
+from tests.scheduler.cycle.plain_filter import host_ports, requested
+
+from moorage import Scheduler
+from moorage.framework import ClusterEventWithHint, QueueingHint
 from moorage.objects import Node, Pod
 from moorage.queue import QueuedPodInfo
 from moorage.releases import DEFAULT_GATES
 from moorage.scheduler import Decision, ScheduleResult
-from moorage.scheduler.cycle.engine import Engine
-from moorage.scheduler.loop import Loop, Policy
 from moorage.store import ObjectStore
 
 POD_EVENTS = PodEvents(DEFAULT_GATES)

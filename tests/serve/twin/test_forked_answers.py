@@ -12,8 +12,7 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
-
-from moorage.serve.twin import Forks, Limits, Output, Template, TwinRefusalError
+from tests.doors.live import Forks, Limits, Output, Template, TwinRefusalError
 
 
 def template(work: Callable[[], int], *files: Path) -> Template:

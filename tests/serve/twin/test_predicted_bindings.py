@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
+from tests.doors.live import ApiClient, FollowedCluster, PredictedBindings
 from tests.serve.conftest import client as client
 from tests.serve.conftest import server as server
 from tests.serve.conftest import slept as slept
@@ -16,9 +17,7 @@ from tests.store.api.test_engine_over_wire import fill
 
 from moorage import Scheduler
 from moorage.objects import Node, Pod
-from moorage.serve.twin import FollowedCluster, PredictedBindings
 from moorage.store import ObjectStore
-from moorage.store.api import ApiClient
 
 
 def ours(name: str, cpu: str = "1") -> dict[str, Any]:

@@ -11,10 +11,10 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from tests.doors.live import Reply, TwinServer
 from tests.serve.test_secure_server import connection, folder, review
 
 from moorage.serve import DelegatedAuthorization
-from moorage.serve.twin import Reply, TwinServer
 
 __all__ = ["folder"]
 SECRET = b"a secret of the body"

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 import moorage as mo
-from moorage.autoscaling.group_settings import GROUP_LABEL
+from moorage import Timeline
 from moorage.objects import (
     Cluster,
     Container,
@@ -24,8 +24,8 @@ from moorage.objects import (
     ResourceRequirements,
     decode_object,
 )
-from moorage.sim.timeline import Timeline
-from moorage.sim.timeline.autoscaler_spec import AutoscalerSpec
+from tests.doors.autoscalers import GROUP_LABEL
+from tests.doors.sim import AutoscalerSpec
 
 MINUTE = 60.0
 

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import moorage as mo
+from moorage import Timeline
 from moorage.objects import Cluster
-from moorage.sim.timeline import Timeline
 from tests.sim.autoscaling.made import budget, deployment, group, pod, scalings, sizes, spec, tiny
 
 TIMES = st.integers(0, 900)

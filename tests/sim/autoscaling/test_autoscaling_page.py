@@ -8,11 +8,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from moorage import Timeline
 from moorage.autoscaling import NodeGroup, ScaleDown
-from moorage.autoscaling.cluster_autoscaler.flags import EXPANDERS
-from moorage.autoscaling.group_sources import known_groups
-from moorage.sim.timeline import Timeline
-from moorage.sim.timeline.autoscaler_spec import AutoscalerSpec
+from tests.doors.autoscalers import EXPANDERS, known_groups
+from tests.doors.sim import AutoscalerSpec
 from tests.house.source import ROOT
 
 PAGE = (ROOT / "docs/autoscaling.md").read_text()

@@ -11,13 +11,10 @@ import pytest
 from msgspec.structs import replace
 
 import moorage as mo
-from moorage.autoscaling.cluster_autoscaler import Flags, NodeGroup
-from moorage.autoscaling.cluster_autoscaler.expander_chain import Option, _price_score, narrow
-from moorage.autoscaling.cluster_autoscaler.group_templates import Template
-from moorage.autoscaling.group_settings import flags_of
+from moorage import Timeline
 from moorage.objects import Node
-from moorage.sim.timeline import Timeline
-from moorage.sim.timeline.autoscaler_spec import AutoscalerSpec
+from tests.doors.autoscalers import Flags, NodeGroup, Option, Template, _price_score, flags_of, narrow
+from tests.doors.sim import AutoscalerSpec
 from tests.sim.autoscaling.made import group, pod, spec, steps, timeline
 
 GROUPS = [

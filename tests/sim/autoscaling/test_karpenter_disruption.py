@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 import moorage as mo
+from moorage import Timeline
 from moorage.objects import Cluster, Node, NodeClaim, Object, Pod, decode_object
-from moorage.sim.autoscaling.karpenter_disruption import Disrupter
-from moorage.sim.measures import evaluate
-from moorage.sim.timeline import Timeline
+from tests.doors.sim import Disrupter, evaluate
 from tests.sim.autoscaling.made import budget, deployment, scalings
 from tests.sim.autoscaling.test_karpenter_scaler import spec
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 import moorage as mo
+from moorage import Timeline
 from moorage.cli import main
 from moorage.errors import InputError
 from moorage.objects import Cluster, decode_object
-from moorage.sim.timeline import Timeline
-from moorage.sim.timeline.autoscaler_spec import spec_value
+from tests.doors.sim import spec_value
 from tests.sim.autoscaling.made import deployment, group, node, pod, scalings, sizes, spec, steps, timeline
 
 

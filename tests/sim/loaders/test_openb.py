@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import moorage as mo
-from moorage.sim.loaders.openb import GPU_COUNT, GPU_MILLI, GPU_MODEL
-from moorage.sim.timeline import Timeline, Verb
+from moorage import Timeline
+from tests.doors.sim import GPU_COUNT, GPU_MILLI, GPU_MODEL, Verb
 from tests.house.source import ROOT
 
 NODES, PODS = ROOT / "tests/data/openb/nodes.csv", ROOT / "tests/data/openb/pods.csv"

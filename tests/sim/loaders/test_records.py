@@ -13,9 +13,9 @@ import pytest
 import yaml
 
 import moorage as mo
+from moorage import Timeline
 from moorage.errors import InputError
-from moorage.sim.loaders import trace_rows
-from moorage.sim.timeline import Timeline
+from tests.doors.sim import trace_rows
 from tests.house.source import ROOT
 
 from .test_traces import happened

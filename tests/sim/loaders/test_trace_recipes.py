@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import moorage as mo
-from moorage.sim.timeline import Timeline
+from moorage import Timeline
 from tests.house.source import ROOT
 
 from .test_records import EXPECTED, NODE, pod, write_lines

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import moorage as mo
+from moorage import Timeline
 from moorage.errors import InputError
-from moorage.sim.timeline import Timeline
 
 
 def happened(timeline: Timeline) -> list[tuple[float, str, str]]:

@@ -8,9 +8,9 @@ from typing import Any
 from hypothesis import strategies as st
 
 import moorage as mo
+from moorage import Timeline
 from moorage.objects import decode_object
-from moorage.sim.replay.history import allocatable_of, requests_of
-from moorage.sim.timeline import Timeline
+from tests.doors.sim import allocatable_of, requests_of
 from tests.sim.policies.test_gpu_share import MODEL_LABEL, node, pod
 
 ZONE = "topology.kubernetes.io/zone"

@@ -7,14 +7,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
+from moorage import Timeline, replay
 from moorage.objects import decode_object
-from moorage.sim.measures import evaluate, gpu_allocation, summary
-from moorage.sim.measures.gpu_measures import CLASSES
-from moorage.sim.policies import policies
-from moorage.sim.policies.gpu_share import GpuShare
-from moorage.sim.replay import replay
-from moorage.sim.timeline import Timeline
 from tests.core.twins import gpu_share_twin as twin
+from tests.doors.sim import CLASSES, GpuShare, evaluate, gpu_allocation, policies, summary
 from tests.sim.measures.histories import State, moments, state_at, timelines
 from tests.sim.policies.test_gpu_share import MODEL_LABEL, RESOURCE, node, pod
 

@@ -11,11 +11,10 @@ import pytest
 from hypothesis import given, settings
 
 import moorage as mo
+from moorage import Timeline
 from moorage.errors import InputError
 from moorage.objects import Cluster, decode_object
-from moorage.sim.measures import MEASURES, evaluate, measure
-from moorage.sim.replay.history import allocatable_of, requests_of
-from moorage.sim.timeline import Timeline
+from tests.doors.sim import MEASURES, allocatable_of, evaluate, measure, requests_of
 from tests.sim.measures.histories import TYPE, ZONE, State, moments, state_at, timelines, zoned
 from tests.sim.policies.test_gpu_share import node, pod
 
@@ -294,7 +293,7 @@ spec:
 
 
 def test_a_sweep_has_measures_with_options() -> None:
-    from moorage.sim.sweep import sweep
+    from tests.doors.sim import sweep
 
     data = Path(__file__).parents[2] / "data/openb"
     found = sweep(

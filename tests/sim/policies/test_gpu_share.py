@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 import moorage as mo
-from moorage.sim.policies import policies
-from moorage.sim.policies.gpu_share import MODEL_LABEL, RESOURCE, GpuShare
+from tests.doors.sim import MODEL_LABEL, RESOURCE, GpuShare, policies
 
 
 def node(name: str, gpus: int, model: str = "T4", cpu: int = 64) -> dict[str, Any]:

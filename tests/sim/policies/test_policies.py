@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import moorage as mo
-from moorage.sim.policies.gpu_share import RESOURCE
+from tests.doors.sim import RESOURCE
 
 from .test_gpu_share import configuration, node, pod, scheduler
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from moorage.objects import Pod, decode_object
-from moorage.sim.policies.gpu_share import MODEL_LABEL
-from moorage.sim.policies.typical_pods import typical_pods
+from tests.doors.sim import MODEL_LABEL, typical_pods
 
 from .test_gpu_share import pod
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 import moorage as mo
+from moorage import Timeline
 from moorage.objects import (
     Cluster,
     Container,
@@ -29,10 +30,7 @@ from moorage.objects import (
     PodTemplateSpec,
     ResourceRequirements,
 )
-from moorage.sim.replay import replayer
-from moorage.sim.replay.recorder import Recorder
-from moorage.sim.replay.replayer import Replayer
-from moorage.sim.timeline import Timeline
+from tests.doors.sim import Recorder, Replayer, replayer
 
 ZONE = "topology.kubernetes.io/zone"
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import moorage as mo
-from moorage.sim.replay.conditions import parse_condition
-from moorage.sim.timeline import Timeline
+from moorage import Timeline
+from tests.doors.sim import parse_condition
 
 from .test_replay import node, pod, rows, store_of, timeline_of
 

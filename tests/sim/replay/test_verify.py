@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 import moorage as mo
-from moorage.sim.timeline import Timeline, Verb
+from moorage import Timeline
+from tests.doors.sim import Verb
 
 from .test_replay import node, pod, timeline_of
 from .test_time_travel import busy

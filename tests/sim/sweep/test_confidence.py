@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from moorage.sim.sweep.confidence import spread
+from tests.doors.sim import spread
 
 
 def test_one_run_has_no_interval() -> None:

@@ -8,7 +8,7 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 import pytest
 
 import moorage as mo
-from moorage.sim.sweep.executors import EXECUTORS, make_executor
+from tests.doors.sim import EXECUTORS, make_executor
 
 
 @pytest.mark.parametrize("name", ["serial", "threads", "processes"])

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from moorage.sim.replay import History
+from moorage import History
 
 from .test_sweep import DATA, document, run
 
@@ -66,7 +66,7 @@ def test_a_worker_and_a_node_may_die(tmp_path: Path) -> None:
             made.remove_node(second)
 
     try:
-        from moorage.sim.sweep import sweep
+        from tests.doors.sim import sweep
 
         found = sweep(document(**spec), data=DATA, executor="ray", progress=remove_the_node)
     finally:

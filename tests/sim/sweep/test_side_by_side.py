@@ -7,9 +7,16 @@ from typing import Any
 import pytest
 
 import moorage as mo
-from moorage.sim.sweep import SweepResult
-from moorage.sim.sweep.side_by_side import drawn_measures, series_of, side_by_side, with_error
-from moorage.sim.sweep.sweep_file import Cell, ReplayOptions, TimelineSource
+from tests.doors.sim import (
+    Cell,
+    ReplayOptions,
+    SweepResult,
+    TimelineSource,
+    drawn_measures,
+    series_of,
+    side_by_side,
+    with_error,
+)
 
 MEAN = {"configuration": "a", "timeline": "t", "change": "none", "runs": 3, "least": 1.0, "greatest": 3.0}
 

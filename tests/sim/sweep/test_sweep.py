@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 import moorage as mo
-from moorage.sim.replay import History
-from moorage.sim.sweep import Sweep, SweepResult, sweep
-from moorage.sim.sweep.sweep_file import cells_of, decode_sweep
+from moorage import History
+from tests.doors.sim import Sweep, SweepResult, cells_of, decode_sweep, sweep
 from tests.house.source import ROOT
 
 DATA = ROOT / "tests/data/openb"
@@ -209,7 +208,7 @@ def test_a_file_of_another_kind_is_refused() -> None:
 
 
 def test_the_published_experiment_is_a_sweep() -> None:
-    from moorage.sim.sweep import read_sweep
+    from tests.doors.sim import read_sweep
 
     spec = read_sweep(ROOT / "examples/fgd.yaml").spec
     assert len(spec.timelines) * len(spec.configurations) * spec.seeds.count == 1020  # type: ignore[union-attr]

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 import moorage as mo
+from moorage import Timeline
 from moorage.objects import write_cluster
-from moorage.sim.timeline import Timeline, Verb
+from tests.doors.sim import Verb
 
 SCENARIO = """
 apiVersion: replay.moorage.dev/v1

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 import moorage as mo
+from moorage import Timeline, bursts, diurnal, exponential, lognormal, poisson
 from moorage.objects import Pod
-from moorage.objects.time_spans import parse_duration
-from moorage.sim.timeline import Event, Timeline, Verb, bursts, diurnal, exponential, lognormal, poisson
+from tests.doors.kube import parse_duration
+from tests.doors.sim import Event, Verb
 
 CLUSTER = mo.synthetic(nodes=3, pods=2)
 POD: Pod = CLUSTER.pods[0]

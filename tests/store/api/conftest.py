@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from threading import Event
 
 import pytest
+from tests.doors.live import ApiClient, Connection, Session
 from tests.store.api.wire_server import WireServer
 
 from moorage.store import ObjectStore
-from moorage.store.api import ApiClient, Connection
-from moorage.store.api.http_sessions import Session
 
 
 @pytest.fixture

@@ -11,14 +11,13 @@ from typing import Any
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.doors.live import ApiClient, Connection, Session
 from tests.store.api.test_api_client import pod
 from tests.store.api.test_reflector import LIMIT, WRONG, wire_pod
 from tests.store.api.wire_server import Handler, WireServer
 
 from moorage.objects import Object, ObjectMeta, Pod, PodGroup
 from moorage.store import ApiError, InformerFactory, ObjectStore
-from moorage.store.api import ApiClient, Connection
-from moorage.store.api.http_sessions import Session
 
 raw = st.binary(max_size=30)
 line = st.sampled_from([

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from tests.doors.live import ApiClient
 from tests.store.api.wire_server import Handler, WireServer, status
 
 from moorage.objects import Node, ObjectMeta, PersistentVolume, Pod, PodGroup
@@ -24,7 +25,6 @@ from moorage.store import (
     UnauthorizedError,
     UnreachableError,
 )
-from moorage.store.api import ApiClient
 
 # Threads that decode a type for the first time at once, which crashes msgspec where no decoder exists yet.
 FIRST_USE = """

@@ -10,15 +10,20 @@ from threading import Thread
 
 import httpx2
 import pytest
+from tests.doors.live import (
+    MAX_TIMEOUT,
+    READ_TIMEOUT,
+    STREAM_TIMEOUT,
+    USER_AGENT,
+    ApiClient,
+    Connection,
+    Session,
+    connect,
+)
 from tests.live.kit.certificates import Authority
 from tests.store.api.wire_server import Handler, WireServer
 
 from moorage.objects import Pod
-from moorage.store.api import ApiClient, Connection, connect
-from moorage.store.api.connection import STREAM_TIMEOUT
-from moorage.store.api.http_sessions import READ_TIMEOUT, Session
-from moorage.store.api.kubeconfig import USER_AGENT
-from moorage.store.api.reflector import MAX_TIMEOUT
 
 KUBECONFIG = """apiVersion: v1
 kind: Config

@@ -13,13 +13,11 @@ from typing import Any
 
 import pytest
 import yaml
+from tests.doors.live import Cluster, Connection, User, connect, tls_context
 from tests.store.api.tls_server import ConnectProxy, TlsServer
 
 from moorage.errors import InputError
 from moorage.store import UnauthorizedError, UnreachableError
-from moorage.store.api import Connection, connect
-from moorage.store.api.credentials import tls_context
-from moorage.store.api.kubeconfig_file import Cluster, User
 
 EXEC = "client.authentication.k8s.io/v1"
 PLUGIN = """

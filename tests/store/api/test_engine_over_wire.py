@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from tests.doors.controllers import ControllerParameters, PersistentVolumeController
+from tests.doors.live import ApiClient
 from tests.store.api.test_api_client import answers, cuts
 from tests.store.api.wire_server import WireServer
 
 from moorage import Scheduler
-from moorage.controllers.persistent_volume import ControllerParameters, PersistentVolumeController
 from moorage.objects import Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass, decode_object
 from moorage.store import InformerFactory, ObjectStore
-from moorage.store.api import ApiClient
 
 LIMIT = 30.0
 

@@ -6,10 +6,8 @@ import ssl
 
 import httpx2
 import pytest
-
-from moorage.store.api import Connection
-from moorage.store.api.http_sessions import KEPT, HttpSessions, Session
-from moorage.store.errors import NotSentError
+from tests.doors.live import KEPT, Connection, HttpSessions, Session
+from tests.doors.store import NotSentError
 
 
 class Transport(httpx2.BaseTransport):

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 import yaml
+from tests.doors.live import read_kubeconfig
 
 from moorage.errors import InputError
-from moorage.store.api.kubeconfig_file import read_kubeconfig
 
 EXEC = {"apiVersion": "client.authentication.k8s.io/v1", "command": "./plugin"}
 SERVER = "https://localhost"

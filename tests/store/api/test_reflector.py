@@ -9,11 +9,12 @@ from threading import Event, Semaphore
 from typing import Any
 
 import pytest
+from tests.doors.kube import plural
+from tests.doors.live import ApiClient, Backoff, Connection, Reflector, Session
 from tests.store.api.test_api_client import answers, cuts, pod
 from tests.store.api.wire_server import Handler, WireServer
 
 from moorage.objects import Namespace, Node, Object, ObjectMeta, Pod, PodGroup, parse_selector
-from moorage.objects.resource_names import plural
 from moorage.store import (
     BadRequestError,
     ForbiddenError,
@@ -22,9 +23,6 @@ from moorage.store import (
     ObjectStore,
     Replacement,
 )
-from moorage.store.api import ApiClient, Connection
-from moorage.store.api.http_sessions import Session
-from moorage.store.api.reflector import Backoff, Reflector
 
 LIMIT = 30.0  # seconds until a test gives up; none of them takes that long
 

@@ -6,11 +6,10 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.doors.live import status_of, wire_format
 
 from moorage.objects import Node, Pod
 from moorage.store import ServerError
-from moorage.store.api import wire_format
-from moorage.store.api.server_errors import status_of
 
 NO_TEXT = b'{"metadata": {"name": "\xb1", "resourceVersion": "\xb1"}, "type": "\xb1"}'
 UNREADABLE = [NO_TEXT, b"[" * 5000, b"{", b"5"]

@@ -10,8 +10,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from tests.doors.kube import plural
+from tests.doors.store import structs
+
 from moorage.objects import Object, Pod, decode_object, object_to_dict
-from moorage.objects.resource_names import plural
 from moorage.store import (
     AlreadyExistsError,
     ApiError,
@@ -21,7 +23,6 @@ from moorage.store import (
     ObjectStore,
     ResourceExpiredError,
 )
-from moorage.store.kinds import structs
 
 CODES = {
     NotFoundError: (404, "NotFound"),

@@ -5,11 +5,11 @@ from __future__ import annotations
 from threading import RLock
 
 import pytest
+from tests.doors.engine import parse_selector
+from tests.doors.store import KeyLog
 
-from moorage._core.base.selectors import parse_selector
 from moorage.objects import Condition, Node, ObjectMeta, Pod, PodSpec, ReplicaSet
 from moorage.store import Indexer, Informer, Lister, NotFoundError, ObjectStore
-from moorage.store.informers.indexer import KeyLog
 
 
 def pod(name: str, namespace: str = "x", node: str = "", **labels: str) -> Pod:

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 from hypothesis import given
+from tests.doors.store import json_patch
 from tests.store.patches.json_values import VALUES
 
 from moorage.errors import InputError
-from moorage.store.patches.json_patch import json_patch
 
 # RFC 6902, appendix A, and what its text says beyond that.
 DOCUMENT: Any = {"a": {"b": [1, 2, 3]}, "c/d": 1, "e~f": {"": True}, "~1": 0}

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from tests.doors.kube import apply_strategic_merge as strategic_merge
+from tests.doors.kube import json_text
 from tests.store.test_store import MODIFIED, node, pod, refused
 
 from moorage.objects import (
@@ -23,8 +25,6 @@ from moorage.objects import (
     Taint,
     decode_object,
 )
-from moorage.objects.apply import strategic_merge
-from moorage.objects.apply.merge_patch import json_text
 from moorage.store import (
     BadRequestError,
     ConflictError,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
 from msgspec.structs import replace
+from tests.doors.engine import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE, with_annotations
 
 from moorage.compat import CachingVolumeBinder, PodBindingCache
 from moorage.objects import (
@@ -38,8 +39,6 @@ from moorage.objects import (
 )
 from moorage.store import ConflictError, Indexer, Lister, ObjectClient
 from moorage.volume import VolumeBinder, VolumeSources, listed_pods, new_pv_assume_cache, new_pvc_assume_cache
-from moorage.volume.binding.claims import with_annotations
-from moorage.volume.constants import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE
 
 T = TypeVar("T", bound=Object)
 

@@ -5,6 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.doors.engine import (
+    BOUND_BY_CONTROLLER,
+    SELECTED_NODE,
+    VOLUME_SCHEDULING_STAGE_FAILED,
+    with_annotations,
+)
 from tests.volume.binding.binder_kit import (
     BOUND,
     PROVISIONED,
@@ -30,9 +36,6 @@ from moorage.volume import (
     PodVolumes,
     VolumeError,
 )
-from moorage.volume.binding.claims import with_annotations
-from moorage.volume.constants import BOUND_BY_CONTROLLER, SELECTED_NODE
-from moorage.volume.metrics import VOLUME_SCHEDULING_STAGE_FAILED
 
 A, B = BindingInfo(PV_1A, UNBOUND), BindingInfo(PV_1B, UNBOUND2)
 # name: what was found; the volumes and claims as held by the caches; what is bound then, or None on failure

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import pytest
 from msgspec.structs import replace
+from tests.doors.engine import BETA_STORAGE_CLASS, with_annotations
 from tests.volume.binding.binder_kit import (
     BOUND,
     PV_1A,
@@ -31,8 +32,6 @@ from moorage.volume import (
     new_pv_assume_cache,
     new_pvc_assume_cache,
 )
-from moorage.volume.binding.claims import with_annotations
-from moorage.volume.constants import BETA_STORAGE_CLASS
 
 
 def caches() -> list[tuple[Any, Any]]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from tests.doors.engine import VOLUME_SCHEDULING_STAGE_FAILED
 from tests.volume.binding.binder_kit import (
     NODE1,
     PROVISIONED,
@@ -40,7 +41,6 @@ from moorage.volume import (
     RunningBinding,
     VolumeError,
 )
-from moorage.volume.metrics import VOLUME_SCHEDULING_STAGE_FAILED
 
 SELECTED2 = claim("provisioned-pvc2", "1Gi", "waitClassWithProvisioner", selected="node1")
 A, B = BindingInfo(PV_1A_BOUND, UNBOUND), BindingInfo(PV_1B_BOUND, UNBOUND2)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from tests.doors.engine import SELECTED_NODE, is_fully_bound
 from tests.volume.binding.binder_kit import (
     CLASSES,
     NODE1,
@@ -24,8 +25,6 @@ from moorage.compat import CachingVolumeBinder, new_volume_binder
 from moorage.objects import Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
 from moorage.store import InformerFactory, ObjectStore
 from moorage.volume import VolumeBinder, VolumeError, VolumeSources
-from moorage.volume.binding.claims import is_fully_bound
-from moorage.volume.constants import SELECTED_NODE
 
 Step = Callable[[], None]
 

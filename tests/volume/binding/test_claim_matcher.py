@@ -7,6 +7,7 @@ from collections.abc import Container
 import hypothesis.strategies as st
 from hypothesis import given, settings
 from msgspec.structs import replace
+from tests.doors.engine import ClaimMatcher, reaches_node, suitable_volumes
 from tests.volume.binding.binder_kit import UNBOUND, volume
 
 from moorage.objects import (
@@ -18,8 +19,6 @@ from moorage.objects import (
     PersistentVolumeStatus,
     VolumeNodeAffinity,
 )
-from moorage.volume.binding.claims import reaches_node
-from moorage.volume.binding.matching import ClaimMatcher, suitable_volumes
 
 values = st.sampled_from(["1", "2", "3"])
 labels = st.dictionaries(st.sampled_from(["zone", "host"]), values)

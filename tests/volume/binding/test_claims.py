@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from tests.doors.engine import BOUND_BY_CONTROLLER
 from tests.volume.binding.binder_kit import PV_1A, PV_1A_BOUND, UNBOUND
 
 from moorage.objects import ObjectReference, PersistentVolume
@@ -16,7 +17,6 @@ from moorage.volume import (
     get_bind_volume_to_claim,
     is_volume_bound_to_claim,
 )
-from moorage.volume.constants import BOUND_BY_CONTROLLER
 
 NAME, NAMESPACE, UID = UNBOUND.name, UNBOUND.namespace, UNBOUND.metadata.uid
 

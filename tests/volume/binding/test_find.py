@@ -7,6 +7,14 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from tests.doors.engine import (
+    BIND_CONFLICT,
+    NODE_CONFLICT,
+    NOT_ENOUGH_SPACE,
+    VOLUME_MISSING,
+    VOLUME_SCHEDULING_STAGE_FAILED,
+    with_annotations,
+)
 from tests.volume.binding.binder_kit import (
     BOUND,
     IMMEDIATE_BOUND,
@@ -48,14 +56,6 @@ from moorage.volume import (
     VolumeBinder,
     VolumeError,
 )
-from moorage.volume.binding.claims import with_annotations
-from moorage.volume.binding.volume_binder import (
-    BIND_CONFLICT,
-    NODE_CONFLICT,
-    NOT_ENOUGH_SPACE,
-    VOLUME_MISSING,
-)
-from moorage.volume.metrics import VOLUME_SCHEDULING_STAGE_FAILED
 
 TO_1A, TO_1B = (UNBOUND, PV_1A), (UNBOUND2, PV_1B)
 NOT_BOUND_YET = "pod has unbound immediate PersistentVolumeClaims"

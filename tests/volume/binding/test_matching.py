@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
+from tests.doors.engine import ClaimMatcher, find_matching_volume, has_access_modes
 from tests.volume.binding.binder_kit import (
     Kit,
     claim,
@@ -22,8 +23,6 @@ from moorage.objects import (
     StorageClass,
 )
 from moorage.volume import VolumeError, is_delay_binding_mode
-from moorage.volume.binding.claims import has_access_modes
-from moorage.volume.binding.matching import ClaimMatcher, find_matching_volume
 
 RWO, ROX, RWX = "ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany"
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from tests.doors.engine import BETA_STORAGE_CLASS, Utilization
 
 from moorage.objects import (
     CSIStorageCapacity,
@@ -19,8 +20,6 @@ from moorage.objects import (
     ResourceRequirements,
 )
 from moorage.volume import BindingInfo, DynamicProvision, PodVolumes
-from moorage.volume.binding.utilization import Utilization
-from moorage.volume.constants import BETA_STORAGE_CLASS
 
 
 def shape(*points: tuple[int, int]) -> Utilization:

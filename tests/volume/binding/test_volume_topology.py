@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.core.make import node
+from tests.doors.engine import MIGRATED_PLUGINS, VolumeTopology, reaches_node
+from tests.doors.engine import volume_topology as reach_module
 
 from moorage import Scheduler
 from moorage.objects import (
@@ -23,10 +25,6 @@ from moorage.objects import (
     PersistentVolumeSpec,
     VolumeNodeAffinity,
 )
-from moorage.volume.binding import volume_topology as reach_module
-from moorage.volume.binding.claims import reaches_node
-from moorage.volume.binding.volume_topology import VolumeTopology
-from moorage.volume.constants import MIGRATED_PLUGINS
 
 KEYS = ("a", "b", "not a key")
 VALUES = ("x", "y", "", "1", "2", "007", "-5", "9223372036854775807", "9223372036854775808", "no value!")

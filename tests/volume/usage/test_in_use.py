@@ -13,15 +13,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from msgspec.structs import replace
 from tests.core.make import node, pod
+from tests.doors.engine import STORAGE, VolumesInUse, disk_of
 from tests.volume.make import attachment, claim, csi_node, storage_class, uses, volume
 
 from moorage.cache import SchedulerCache
 from moorage.errors import CacheError
 from moorage.objects import Object, OwnerReference, Pod
-from moorage.scheduler.event_handlers import STORAGE
 from moorage.store import InformerFactory, NotFoundError, ObjectStore
 from moorage.volume import VolumeError
-from moorage.volume.usage.in_use import VolumesInUse, disk_of
 
 NODES, CLAIMS, VOLUMES, DRIVERS = "abc", ("c0", "c1", "c2", "p0-e", "p1-e"), ("v0", "v1", "v2"), ("d0", "d1")
 SOURCES = [

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from msgspec.structs import replace
+from tests.doors.engine import with_annotations
 from tests.store.informers.lossy import LossyClient
 from tests.volume.binding.binder_kit import PV_1A, UNBOUND, at
 from tests.volume.make import claim, volume
@@ -19,7 +20,6 @@ from tests.volume.make import claim, volume
 from moorage.objects import Object, PersistentVolume, PersistentVolumeClaim
 from moorage.store import ConflictError, InformerFactory, NotFoundError, ObjectStore
 from moorage.volume import PVAssumeCache, PVCAssumeCache, VolumeError
-from moorage.volume.binding.claims import with_annotations
 
 NAMES, CLASSES = ("a", "b", "c"), ("x", "y")
 KINDS = st.sampled_from([PersistentVolume, PersistentVolumeClaim])

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from msgspec.structs import replace
 from tests.core.make import node, pod
+from tests.doors.engine import STORAGE, VolumesInUse
 from tests.scheduler.test_store_feed import fresh_uid
 from tests.store.informers.lossy import LossyClient
 from tests.volume.make import attachment, claim, csi_node, storage_class, uses, volume
@@ -29,9 +30,7 @@ from tests.volume.usage.test_in_use import (
 
 from moorage import Scheduler
 from moorage.objects import Node, Object, Pod
-from moorage.scheduler.event_handlers import STORAGE
 from moorage.store import NotFoundError, ObjectStore
-from moorage.volume.usage.in_use import VolumesInUse
 
 KINDS: tuple[Any, ...] = (Node, *STORAGE, Pod)
 

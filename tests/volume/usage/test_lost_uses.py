@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.core.make import node, pod
+from tests.doors.engine import LostUses
 from tests.volume.make import claim, uses, volume
 
 from moorage import Scheduler
 from moorage.objects import Cluster, Node, Pod
-from moorage.volume.usage.lost_uses import LostUses
 
 ONCE_POD = ("ReadWriteOncePod",)
 NODES = "abcdef"

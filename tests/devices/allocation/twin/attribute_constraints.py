@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from moorage.devices.allocation.device_pools import PublishedDevice
-from moorage.devices.device_properties import comparable_value, find_attribute
+from tests.doors.engine import PublishedDevice, comparable_value, find_attribute
+
 from moorage.objects import DeviceAttribute
 
 

@@ -5,25 +5,31 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from moorage._core.base.quantity import Quantity
-from moorage.cel.cel_errors import CompileError
-from moorage.devices import SelectorCache
-from moorage.devices.allocation.allocator import AllocatedDevices, ClaimResult, DeviceResult
-from moorage.devices.allocation.claim_requests import (
+from tests.doors.engine import (
     MAX_RESULTS,
+    AllocatedDevices,
     AllocationError,
+    CapacityError,
     ClaimRequests,
+    ClaimResult,
     ClassOf,
+    DeviceId,
+    DevicePool,
+    DeviceResult,
+    Features,
     PoolsInvalidError,
+    PublishedDevice,
     Request,
     SearchTimeoutError,
+    SelectorError,
+    consumed_amounts,
+    has_capacity,
 )
-from moorage.devices.allocation.device_capacity import CapacityError, consumed_amounts, has_capacity
-from moorage.devices.allocation.device_pools import DeviceId, DevicePool, PublishedDevice
-from moorage.devices.features import Features
-from moorage.devices.selector_error import SelectorError
+from tests.doors.kube import EXACT_COUNT, CompileError
+
+from moorage import Quantity
+from moorage.devices import SelectorCache
 from moorage.objects import DeviceClass, DeviceSelector, DeviceTaint, DeviceToleration, Node
-from moorage.objects.model.resource_claims import EXACT_COUNT
 
 from .attribute_constraints import (
     AttributeConstraint,

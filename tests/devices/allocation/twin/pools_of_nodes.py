@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from moorage._core.base.quantity import Quantity
-from moorage.devices.allocation.device_pools import (
+from tests.doors.engine import (
     NO_COUNTERS,
     Counters,
     DevicePool,
+    Features,
     PublishedDevice,
     properties_of,
     selects,
 )
-from moorage.devices.features import Features
+
+from moorage import Quantity
 from moorage.objects import Node, NodeSelector, ResourceSlice
 
 

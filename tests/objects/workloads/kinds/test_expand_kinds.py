@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 import yaml
+from tests.doors.controllers import RULES
+from tests.doors.engine import pod_requests
 
 import moorage as mo
-from moorage._core.base.resources import pod_requests
 from moorage.objects import Cluster, Pod
-from moorage.objects.workloads.kinds.kind_table import RULES
 
 POD = "{containers: [{name: c, resources: {requests: {cpu: 2}}}]}"
 TEMPLATE = f"{{metadata: {{labels: {{a: b}}}}, spec: {POD}}}"

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.core.make import node
+from tests.doors.engine import GroupTree, PodGroups, place_group
 from tests.preemption.world import nominated
 from tests.scheduler.groups.gang_kit import (
     TREES,
@@ -25,7 +26,6 @@ from tests.scheduler.groups.gang_kit import (
 from tests.scheduler.groups.gang_kit import world as world_of
 
 from moorage import Scheduler
-from moorage.framework.plugin.group_index import GroupTree, PodGroups
 from moorage.objects import (
     Affinity,
     AllDisruptionMode,
@@ -40,7 +40,6 @@ from moorage.objects import (
     PodGroup,
     SingleDisruptionMode,
 )
-from moorage.scheduler.groups.place_group import place_group
 from moorage.store import store as store_module
 
 
@@ -258,7 +257,7 @@ def test_trees_that_fit_whole_are_placed_as_by_their_own_cycles(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`GroupBatch` places trees in one call; the result is that of a cycle for each."""
-    from moorage.scheduler.groups.group_batch import GroupBatch
+    from tests.doors.engine import GroupBatch
 
     def made() -> Scheduler:
         random, objects = Random(seed), list[Object]()

@@ -1,0 +1,160 @@
+"""`python -m tests.doors.rewrite_imports`: tests import what lies inside a room through its door.
+
+A test imports from `moorage`, from a package directly below it, or from `tests/doors/ROOM.py`. This program
+rewrites deeper imports of all tests, and adds what they need to the doors. It goes when the rooms have moved.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import NamedTuple
+
+import moorage
+
+DOORS = Path(__file__).parent
+TESTS = DOORS.parent
+ROOMS = {
+    "objects.workloads": "controllers",
+    "objects": "kube",
+    "cel": "kube",
+    "releases": "kube",
+    "go_texts": "kube",
+    "store.api": "live",
+    "store": "store",
+    "controllers": "controllers",
+    "changes": "cluster",
+    "facade": "cluster",
+    "autoscaling": "autoscalers",
+    "explain": "answers",
+    "planning": "answers",
+    "report": "answers",
+    "sim": "sim",
+    "gym": "sim",
+    "serve": "live",
+    "cli.twin": "live",
+    "cli": "cli",
+    "compat": "compat",
+    "multi": "compat",
+}
+"""Package below ``moorage`` to the room that it moves to; all others move to the engine."""
+
+
+class Name(NamedTuple):
+    """What a test imports from inside a room."""
+
+    module: str
+    name: str
+
+
+def room_of(module: str) -> str:
+    """The room that a module moves to."""
+    parts = module.split(".")[1:]
+    for length in (2, 1):
+        room = ROOMS.get(".".join(parts[:length]))
+        if room is not None:
+            return room
+    return "engine"
+
+
+def value_of(module: str, name: str) -> object:
+    """What a module has under a name, or its submodule of this name."""
+    held = import_module(module)
+    return getattr(held, name) if hasattr(held, name) else import_module(f"{module}.{name}")
+
+
+def public_module(name: Name) -> str | None:
+    """The package that exports a name to users, if one does."""
+    package = ".".join(name.module.split(".")[:2])
+    value = value_of(*name)
+    if not package.startswith("moorage._") and getattr(import_module(package), name.name, None) is value:
+        return package
+    if name.name in moorage.__all__ and getattr(moorage, name.name) is value:
+        return "moorage"
+    return None
+
+
+class Door:
+    """The names of one room, each under a name of its own."""
+
+    def __init__(self, room: str) -> None:
+        self.path = DOORS / f"{room}.py"
+        self.head = f'"""What tests need of the inside of {room}."""'
+        self.names: dict[str, Name] = {}
+        if self.path.exists():
+            tree = ast.parse(self.path.read_text())
+            self.head = f'"""{ast.get_docstring(tree, clean=False)}"""'
+            for node in tree.body:
+                if isinstance(node, ast.ImportFrom) and node.module is not None:
+                    self.names |= {
+                        each.asname or each.name: Name(node.module, each.name) for each in node.names
+                    }
+
+    def name_of(self, name: Name) -> str:
+        """The name in the door; it is added where it is not there."""
+        value = value_of(*name)
+        shown = name.name
+        while shown in self.names and value_of(*self.names[shown]) is not value:
+            module = name.module.rpartition(".")[2].strip("_")
+            shown = f"{module.upper() if shown.isupper() else module}_{shown}"
+        self.names.setdefault(shown, name)
+        return shown
+
+    def write(self) -> None:
+        """Write the door."""
+        lines = [f"from {name.module} import {name.name} as {shown}" for shown, name in self.names.items()]
+        others = sorted(shown for shown, name in self.names.items() if shown != name.name)
+        if others:
+            lines += ["", "# Two names of the room are the same.", f"__all__ = {others!r}"]
+        self.path.write_text("\n".join([self.head, "", *lines, ""]))
+
+
+def is_deep(node: ast.AST) -> bool:
+    """Whether a statement imports from below a package of the first level."""
+    if not isinstance(node, ast.ImportFrom) or node.level or node.module is None:
+        return False
+    parts = node.module.split(".")
+    return parts[0] == "moorage" and (len(parts) > 2 or (len(parts) == 2 and parts[1].startswith("_core")))
+
+
+def statements(node: ast.ImportFrom, doors: dict[str, Door]) -> Iterator[str]:
+    """The statements that replace a deep import."""
+    assert node.module is not None
+    wanted = defaultdict[str, list[str]](list)
+    for each in node.names:
+        name = Name(node.module, each.name)
+        module, shown = public_module(name), name.name
+        if module is None:
+            room = room_of(node.module)
+            module, shown = f"tests.doors.{room}", doors.setdefault(room, Door(room)).name_of(name)
+        local = each.asname or each.name
+        wanted[module].append(shown if local == shown and each.asname is None else f"{shown} as {local}")
+    for module, names in wanted.items():
+        yield f"{' ' * node.col_offset}from {module} import {', '.join(names)}\n"
+
+
+def main() -> None:
+    doors: dict[str, Door] = {}
+    for path in sorted(TESTS.rglob("*.py")):
+        if DOORS in path.parents:
+            continue
+        text = path.read_text()
+        lines = text.splitlines(keepends=True)
+        nodes = [node for node in ast.walk(ast.parse(text)) if is_deep(node)]
+        for node in sorted(nodes, key=lambda each: each.lineno, reverse=True):
+            assert isinstance(node, ast.ImportFrom)
+            old = "".join(lines[node.lineno - 1 : node.end_lineno])
+            assert "#" not in old, f"{path}:{node.lineno}: a comment would be lost"
+            lines[node.lineno - 1 : node.end_lineno] = statements(node, doors)
+        if nodes:
+            path.write_text("".join(lines))
+    for door in doors.values():
+        if door.names:
+            door.write()
+
+
+if __name__ == "__main__":
+    main()

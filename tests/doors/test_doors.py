@@ -1,0 +1,47 @@
+"""Tests know the inside of the rooms through `tests/doors` alone."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.doors.rewrite_imports import ROOMS, is_deep
+from tests.house.source import ROOT
+
+DOORS = ROOT / "tests/doors"
+ALL = [path for path in sorted((ROOT / "tests").rglob("*.py")) if DOORS not in path.parents]
+
+
+def imports(path: Path) -> Iterator[ast.ImportFrom]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module is not None and not node.level:
+            yield node
+
+
+def test_tests_import_nothing_from_inside_a_room() -> None:
+    deep = [
+        f"{path.relative_to(ROOT)}:{node.lineno}" for path in ALL for node in imports(path) if is_deep(node)
+    ]
+    assert deep == [], (
+        "run `python -m tests.doors.rewrite_imports`, and say in the door why tests need the name"
+    )
+
+
+def test_a_door_forwards_the_names_of_its_room_and_has_no_logic() -> None:
+    rooms = {*ROOMS.values(), "engine"}
+    doors = {path.stem: ast.parse(path.read_text()).body for path in DOORS.glob("*.py")}
+    assert doors.keys() - {"__init__", "rewrite_imports", "test_doors"} == rooms
+    for room in rooms:
+        assert all(isinstance(node, ast.Expr | ast.ImportFrom | ast.Assign) for node in doors[room][:-1]), (
+            room
+        )
+        assigned = [ast.unparse(node.targets[0]) for node in doors[room] if isinstance(node, ast.Assign)]
+        assert assigned in ([], ["__all__"]), room
+
+
+def test_a_door_has_no_name_that_no_test_needs() -> None:
+    needed = {(node.module, each.name) for path in ALL for node in imports(path) for each in node.names}
+    for path in DOORS.glob("[a-q]*.py"):
+        forwarded = {each.asname for node in imports(path) for each in node.names}
+        assert {name for name in forwarded if (f"tests.doors.{path.stem}", name) not in needed} == set()

@@ -10,7 +10,7 @@ import pytest
 from moorage import Scheduler, load
 from moorage.autoscaling import GroupSettings, Growth, NodeGroup
 from moorage.cli import main
-from tests.doors.autoscalers import GROUP_LABEL, checked_groups, group_node_fate, group_refusals
+from tests.doors.autoscalers import checked_groups, group_node_fate, group_refusals
 
 from .test_groups_in_commands import CLUSTER, GROUPS, in_the_repository, node
 from .test_provision import pod
@@ -33,7 +33,7 @@ def placed(name: str, on: str, cpu: str = "1", **metadata: Any) -> dict[str, Any
 
 def nodes(**metadata: Any) -> list[dict[str, Any]]:
     """The node that is asked about, and another one of its group."""
-    both = [node(name, **{GROUP_LABEL: "g"}) for name in ("a", "b")]
+    both = [node(name, **{"moorage.dev/node-group": "g"}) for name in ("a", "b")]
     both[0]["metadata"] |= metadata
     return both
 

@@ -9,8 +9,10 @@ import pytest
 
 from moorage import Scheduler, load
 from moorage.autoscaling import Growth, InstanceType, read_instance_types
-from tests.doors.autoscalers import NO_HELP, PoolRefusal, pool_refusals
+from tests.doors.autoscalers import PoolRefusal, pool_refusals
 from tests.house.source import ROOT
+
+NO_HELP = "no single change that was tried helps"
 
 TYPES = read_instance_types(ROOT / "examples/karpenter/instance_types.yaml")
 KIND = "node.kubernetes.io/instance-type"

@@ -20,11 +20,10 @@ from tests.core.refusals import (
     REFUSED,
     assert_refused,
 )
-from tests.doors.engine import parse_selector
 
 from moorage.cache import SchedulerCache
 from moorage.errors import CacheCorruptedError, CacheError
-from moorage.objects import Pod
+from moorage.objects import Pod, parse_selector
 
 
 def cache() -> SchedulerCache:

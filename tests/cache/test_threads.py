@@ -14,10 +14,10 @@ from tests.cache.threads import LIMIT, running
 from tests.core.child import outcome_of
 from tests.core.make import node, pod
 from tests.doors.compat import BinderCache, CacheHandler, CachePodInfo
-from tests.doors.engine import NodeTable, node_table, parse_selector
+from tests.doors.engine import node_table
 
 from moorage.cache import NodeInfo, NodeInfoClone, SchedulerCache, Snapshot
-from moorage.objects import Pod
+from moorage.objects import Pod, parse_selector
 
 Operation = Callable[[Pod], object]
 
@@ -187,7 +187,7 @@ def test_a_clone_and_each_attribute_are_of_one_moment(
         reading.set()
 
 
-COLUMNS: list[Callable[[NodeTable], Any]] = [
+COLUMNS: list[Callable[[node_table.NodeTable], Any]] = [
     lambda table: table.requested["cpu"],
     lambda table: table.allocatable["example.com/gpu"],
     lambda table: table.nonzero["memory"],
@@ -199,7 +199,7 @@ COLUMNS: list[Callable[[NodeTable], Any]] = [
 
 
 @pytest.mark.parametrize("read", COLUMNS)
-def test_a_column_is_read_beside_a_thread_that_adds_rows(read: Callable[[NodeTable], Any]) -> None:
+def test_a_column_is_read_beside_a_thread_that_adds_rows(read: Callable[[node_table.NodeTable], Any]) -> None:
     """In a process of its own: what writes past the end of an array is found out later, or never."""
 
     def work() -> None:
@@ -232,7 +232,7 @@ def test_a_column_is_read_beside_a_thread_that_adds_rows(read: Callable[[NodeTab
     ],
 )
 def test_a_column_that_grows_while_it_is_made_is_as_long_as_it_was(
-    monkeypatch: pytest.MonkeyPatch, read: Callable[[NodeTable], list[int]]
+    monkeypatch: pytest.MonkeyPatch, read: Callable[[node_table.NodeTable], list[int]]
 ) -> None:
     one = SchedulerCache()
     one.state.classes.intern(pod("asks", node_selector={"old": "x"}))

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.doors.kube import LAST_APPLIED
 
 import moorage as mo
 from moorage.errors import InputError
@@ -36,7 +35,7 @@ def served(manifest: dict[str, Any], **spec: Any) -> dict[str, Any]:
     obj["metadata"] |= {
         "uid": "u",
         "resourceVersion": "5",
-        "annotations": {LAST_APPLIED: json.dumps(manifest)},
+        "annotations": {"kubectl.kubernetes.io/last-applied-configuration": json.dumps(manifest)},
     }
     obj["spec"] |= spec
     return obj

@@ -18,7 +18,7 @@ from tests.controllers.workloads.make import (
     scheduler,
     template,
 )
-from tests.doors.cluster import DAEMON, reason_to_stay
+from tests.doors.cluster import reason_to_stay
 from tests.objects.make import make, owned, pod, workload
 
 import moorage as mo
@@ -315,7 +315,7 @@ def test_a_finished_daemon_leaves() -> None:
     assert isinstance(daemon, Pod)
     assert reason_to_stay(daemon, force=False, delete_local_data=False) == ""
     running = replace(daemon, status=replace(daemon.status, phase="Running"))
-    assert reason_to_stay(running, force=True, delete_local_data=True) == DAEMON
+    assert reason_to_stay(running, force=True, delete_local_data=True) == "pod of a DaemonSet"
 
 
 def test_finished_pods_are_looked_through_once_for_all_nodes() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from moorage.objects import Pod, build_cluster
 from moorage.scheduler import Failure
-from tests.doors.cli import UNSCHEDULABLE, Outcome, Preparation, group_outcomes
+from tests.doors.cli import Outcome, Preparation, group_outcomes
 from tests.doors.controllers import Workload
 from tests.objects.make import make, owned, pod
 
@@ -42,7 +42,7 @@ def test_a_pod_of_a_stateful_set_that_gives_way_is_told_as_it_is_made_anew() -> 
 def test_pods_whose_reasons_differ_only_in_what_preemption_adds_are_one_group_of_short_ones() -> None:
     web, failure = Workload("default", "Deployment", "web"), Failure(error="no room")
     texts = ("no room preemption: none helps", "no room preemption: not eligible")
-    outcomes = [Outcome(Pod(), web, UNSCHEDULABLE, "", text, failure) for text in texts]
+    outcomes = [Outcome(Pod(), web, "unschedulable", "", text, failure) for text in texts]
     assert [(one.reason, len(one.outcomes)) for one in group_outcomes(outcomes)] == [(t, 1) for t in texts]
     assert [(one.reason, len(one.outcomes)) for one in group_outcomes(outcomes, short=True)] == [
         ("no room", 2)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from moorage.errors import ConfigurationError
 from moorage.releases import DEFAULT, default_gates, release_named
-from tests.doors.engine import ConfigurationError, effective, in_tree, load_configuration
+from tests.doors.engine import effective, in_tree, load_configuration
 
 from .compare import differences, short
 from .vectors import MalformedError

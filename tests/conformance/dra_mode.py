@@ -12,8 +12,6 @@ from moorage.framework import CycleState, NotFoundError, Status, StatusError
 from moorage.objects import AllocatedDeviceStatus, Condition, ResourceClaim, decode_object, object_to_dict
 from moorage.store import ApiError, ObjectStore
 from tests.doors.engine import (
-    FINALIZER,
-    STATE,
     DeviceCycleState,
     DynamicResources,
     Engine,
@@ -26,6 +24,9 @@ from tests.doors.kube import decode, plain
 from tests.doors.store import conflict
 
 from .world import ANY_STEP, STEP_KEYS, World, check_keys
+
+FINALIZER = "resource.kubernetes.io/delete-protection"
+STATE = "DynamicResources"
 
 Json = dict[str, Any]
 

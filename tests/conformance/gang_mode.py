@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from moorage.framework import FilterPlugin
 from moorage.objects import Condition, Pod, PodGroup, decode_object
 from moorage.releases import DEFAULT
-from tests.doors.engine import POD_GROUP_SCHEDULED, Loop, schedule_one
+from tests.doors.engine import Loop, schedule_one
 from tests.scheduler.placing.alone import place_alone
 
 from .modes import Mode
@@ -118,7 +118,7 @@ class GangWorld(World):
 
     def _condition(self, group: PodGroup) -> Condition | None:
         conditions = self.store.get(PodGroup, group.name, group.namespace).status.conditions
-        return next((one for one in conditions if one.type == POD_GROUP_SCHEDULED), None)
+        return next((one for one in conditions if one.type == "PodGroupInitiallyScheduled"), None)
 
     # ---- pods without a group ------------------------------------------------------------------------------
 

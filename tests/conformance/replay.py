@@ -13,7 +13,7 @@ from moorage import Quantity, Scheduler
 from moorage.framework import FilterPlugin, ScorePlugin
 from moorage.objects import Node
 from moorage.releases import DEFAULT, gates_of, release_named
-from tests.doors.engine import SCORE_ERROR, STATE, schedule_one, uses_volumes
+from tests.doors.engine import schedule_one, uses_volumes
 
 from .dra_mode import DRA_STEPS, DraCycle, DraWorld
 from .dra_mode import OPTIONAL as DRA_OPTIONAL
@@ -24,6 +24,9 @@ from .preempt_mode import preempt
 from .queue_mode import replay_queue
 from .vectors import MalformedError
 from .world import World, check_keys
+
+SCORE_ERROR = 'running Score plugins: plugin "{}" failed with'
+STATE = "DynamicResources"
 
 Json = dict[str, Any]
 

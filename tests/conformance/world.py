@@ -14,15 +14,7 @@ from moorage.objects import Namespace, Node, ObjectMeta, Pod, decode_object
 from moorage.releases import DEFAULT, dependents_off, release_named
 from moorage.releases import feature_gates as all_gates
 from moorage.volume import PVAssumeCache, PVCAssumeCache, VolumeBinder, VolumeError
-from tests.doors.engine import (
-    BIND_COMPLETED,
-    YES,
-    Engine,
-    Rotation,
-    VolumeBinding,
-    sources_of,
-    with_annotations,
-)
+from tests.doors.engine import BIND_COMPLETED, Engine, Rotation, VolumeBinding, sources_of, with_annotations
 
 from .vectors import MalformedError
 
@@ -180,7 +172,7 @@ class World:
         dynamic = sorted(claim.key for claim, _ in volumes.dynamic_provisions or ())
         binder.begin(pod, volumes, node)
         for volume, claim in volumes.static_bindings or ():
-            bound = with_annotations(claim, {BIND_COMPLETED: YES})
+            bound = with_annotations(claim, {BIND_COMPLETED: "yes"})
             spec, status = replace(claim.spec, volume_name=volume.name), replace(claim.status, phase="Bound")
             self.store.update(replace(bound, spec=spec, status=status))
             self.store.update(replace(volume, status=replace(volume.status, phase="Bound")))

@@ -17,7 +17,7 @@ import numpy as np
 from tests.core.make import node, pod
 from tests.devices.make import device, device_class, request, resource_slice
 from tests.doors.compat import BinderCache, CacheHandler
-from tests.doors.engine import Preemptor, VolumesOfBatch, groups_of, parse_selector
+from tests.doors.engine import Preemptor, VolumesOfBatch, groups_of
 from tests.framework.runtime.compiled import compiled
 from tests.scheduler.placing.test_volume_engine import claimed
 from tests.volume.make import uses, volume
@@ -33,6 +33,7 @@ from moorage.objects import (
     PodResourceClaim,
     TopologySpreadConstraint,
     decode_object,
+    parse_selector,
 )
 
 

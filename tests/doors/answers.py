@@ -14,14 +14,11 @@ from moorage.explain.constraints.taints import tolerate as tolerate
 from moorage.explain.constraints.taints import toleration_of as toleration_of
 from moorage.explain.devices import device_changes as device_changes
 from moorage.explain.devices.device_evidence import lacking_requests as lacking_requests
-from moorage.explain.explain_document import API_VERSION as API_VERSION
 from moorage.explain.explain_document import document as document
 from moorage.explain.explanation import ExplainedGroup as ExplainedGroup
 from moorage.explain.explanation import GroupChange as GroupChange
 from moorage.explain.explanation import NodeGroup as NodeGroup
 from moorage.explain.groups import explain_group as explain_group
-from moorage.explain.groups.explain_group import Fit as Fit
-from moorage.explain.groups.explain_group import fit_of_group as fit_of_group
 from moorage.explain.probe import Probe as Probe
 from moorage.explain.situations import Turns as Turns
 from moorage.planning.bounds.linear_program import Rows as Rows

@@ -18,12 +18,10 @@ from moorage.autoscaling.cluster_autoscaler.node_snapshot import NodeSnapshot as
 from moorage.autoscaling.cluster_autoscaler.pods_to_help import place_pods as place_pods
 from moorage.autoscaling.group_fates import group_node_fate as group_node_fate
 from moorage.autoscaling.group_refusals import group_refusals as group_refusals
-from moorage.autoscaling.group_settings import GROUP_LABEL as GROUP_LABEL
 from moorage.autoscaling.group_settings import PROVIDER_LABELS as PROVIDER_LABELS
 from moorage.autoscaling.group_settings import checked_groups as checked_groups
 from moorage.autoscaling.group_settings import flags_of as flags_of
 from moorage.autoscaling.group_sources import known_groups as known_groups
-from moorage.autoscaling.instance_types.labels import POOL as POOL
 from moorage.autoscaling.instance_types.pool_types import PoolTypes as PoolTypes
 from moorage.autoscaling.instance_types.pool_types import types_of_objects as types_of_objects
 from moorage.autoscaling.karpenter import ClusterObjects as ClusterObjects
@@ -49,7 +47,6 @@ from moorage.autoscaling.karpenter.requirements.requirement_set import Requireme
 from moorage.autoscaling.karpenter.requirements.requirement_set import Vocabulary as Vocabulary
 from moorage.autoscaling.node_fates import NodeFate as NodeFate
 from moorage.autoscaling.node_fates import node_fate as node_fate
-from moorage.autoscaling.pool_refusals import NO_HELP as NO_HELP
 from moorage.autoscaling.pool_refusals import PoolRefusal as PoolRefusal
 from moorage.autoscaling.pool_refusals import pool_refusals as pool_refusals
 from moorage.autoscaling.providers.aws.ec2_catalogue import catalogue as catalogue
@@ -63,6 +60,5 @@ from moorage.autoscaling.providers.aws.fleet import launched as launched
 from moorage.autoscaling.providers.aws.node_class import NodeClass as NodeClass
 from moorage.autoscaling.providers.aws.node_class import ProviderOptions as ProviderOptions
 from moorage.autoscaling.providers.registrations import AWS as AWS
-from moorage.autoscaling.providers.registrations import ZONE_ID as ZONE_ID
 from moorage.autoscaling.scale_up_answer import LatePod as LatePod
 from moorage.autoscaling.scalers import make_nodes as make_nodes

@@ -10,10 +10,6 @@ from moorage.cli.messages import Stages as Stages
 from moorage.cli.options import process as process
 from moorage.cli.options.change_options import RequestedChange as RequestedChange
 from moorage.cli.options.deciding_release import deciding_release as deciding_release
-from moorage.cli.options.process import ENDS as ENDS
-from moorage.cli.options.process import IN_A_HURRY as IN_A_HURRY
-from moorage.cli.options.process import allow_many_connections as allow_many_connections
-from moorage.cli.options.process import ending_on_signals as ending_on_signals
 from moorage.cli.options.serving import live_settings as live_settings
 from moorage.cli.output.printing import Table as Table
 from moorage.cli.output.printing import csv_text as csv_text
@@ -27,15 +23,6 @@ from moorage.cli.runs.gate import judge as judge
 from moorage.cli.runs.pod_templates import read_templates as read_templates
 from moorage.cli.runs.release_comparison import Side as Side
 from moorage.cli.runs.release_comparison import sides_of_upgrade as sides_of_upgrade
-from moorage.cli.runs.simulation import GATED as GATED
-from moorage.cli.runs.simulation import KEPT as KEPT
-from moorage.cli.runs.simulation import NOT_STARTED as NOT_STARTED
-from moorage.cli.runs.simulation import OTHER_SCHEDULER as OTHER_SCHEDULER
-from moorage.cli.runs.simulation import PLACED as PLACED
-from moorage.cli.runs.simulation import REFUSED as REFUSED
-from moorage.cli.runs.simulation import TERMINATING as TERMINATING
-from moorage.cli.runs.simulation import UNSCHEDULABLE as UNSCHEDULABLE
-from moorage.cli.runs.simulation import WAITING as WAITING
 from moorage.cli.runs.simulation import Outcome as Outcome
 from moorage.cli.runs.simulation import Preparation as Preparation
 from moorage.cli.runs.simulation import Simulation as Simulation

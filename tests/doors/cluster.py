@@ -1,6 +1,5 @@
 """What tests need of the inside of cluster."""
 
-from moorage.changes.change import DAEMON as DAEMON
 from moorage.changes.drain import reason_to_stay as reason_to_stay
 from moorage.changes.drain import with_cordon as with_cordon
 from moorage.changes.requested_resources import ResourceRequest as ResourceRequest

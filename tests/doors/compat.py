@@ -41,8 +41,3 @@ from moorage.multi.binder_cache import StoreName as StoreName
 from moorage.multi.binder_cache import UnitStatus as UnitStatus
 from moorage.multi.binder_cache import Victims as Victims
 from moorage.multi.binder_cache import new_binder_cache as new_binder_cache
-from moorage.multi.binder_cache.cache_handler import ASSUMED_POD_EXPIRATION as ASSUMED_POD_EXPIRATION
-from moorage.multi.binder_cache.cache_handler import DELETED_MARKER_TTL as DELETED_MARKER_TTL
-from moorage.multi.binder_cache.cache_handler import PERIOD as PERIOD
-from moorage.multi.binder_cache.cache_handler import POD_ASSUMED_TTL as POD_ASSUMED_TTL
-from moorage.multi.binder_cache.cache_handler import RESERVATION_TTL as RESERVATION_TTL

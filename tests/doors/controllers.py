@@ -24,13 +24,11 @@ from moorage.controllers.persistent_volume.volume_plugins import (
 from moorage.controllers.persistent_volume.volume_plugins import RecycleEventRecorder as RecycleEventRecorder
 from moorage.controllers.persistent_volume.volume_plugins import VolumeInUseError as VolumeInUseError
 from moorage.controllers.persistent_volume.volume_plugins import VolumeOptions as VolumeOptions
-from moorage.controllers.resource_claims.resource_claim_controller import POD_CLAIM_NAME as POD_CLAIM_NAME
 from moorage.controllers.resource_claims.resource_claim_controller import (
     ResourceClaimController as ResourceClaimController,
 )
 from moorage.controllers.workloads import ClusterControllers as ClusterControllers
 from moorage.controllers.workloads import disruption_controller as disruption_controller
-from moorage.controllers.workloads.claim_protection import PROTECTION as PROTECTION
 from moorage.controllers.workloads.daemon_set_controller import DaemonSetController as DaemonSetController
 from moorage.objects.workloads import daemon_rollout as daemon_rollout
 from moorage.objects.workloads.ages import seconds as seconds

@@ -17,15 +17,10 @@ from moorage._core.base.indexed_objects import Reader as Reader
 from moorage._core.base.indexed_objects import of_dependents as of_dependents
 from moorage._core.base.label_syntax import requirement_error as requirement_error
 from moorage._core.base.label_syntax import requirement_errors as requirement_errors
-from moorage._core.base.quantity import parse_milli as parse_milli
-from moorage._core.base.quantity import parse_value as parse_value
 from moorage._core.base.resources import PodGates as PodGates
 from moorage._core.base.resources import pod_requests as pod_requests
-from moorage._core.base.selectors import LabelSelectorMatcher as LabelSelectorMatcher
-from moorage._core.base.selectors import NodeSelectorMatcher as NodeSelectorMatcher
 from moorage._core.base.selectors import field_requirement_error as field_requirement_error
 from moorage._core.base.selectors import find_intolerable_taint as find_intolerable_taint
-from moorage._core.base.selectors import parse_selector as parse_selector
 from moorage._core.base.selectors import pod_matches_node_selector as pod_matches_node_selector
 from moorage._core.base.selectors import tolerates as tolerates
 from moorage._core.base.sets import PortSets as PortSets
@@ -37,7 +32,6 @@ from moorage._core.base.symbols import Symbols as Symbols
 from moorage._core.base.watch_events import Cause as Cause
 from moorage._core.base.watch_events import Notice as Notice
 from moorage._core.base.watch_events import ObjectMap as ObjectMap
-from moorage._core.base.watch_events import WatchEvent as WatchEvent
 from moorage._core.base.watch_events import keys_of as keys_of
 from moorage._core.binder.running_pods import RunningPods as RunningPods
 from moorage._core.decide import bulk_operations as bulk_operations
@@ -46,8 +40,6 @@ from moorage._core.decide.batch_rows import BoundSink as BoundSink
 from moorage._core.decide.batch_rows import LedgerSink as LedgerSink
 from moorage._core.decide.batch_rows import Placements as Placements
 from moorage._core.decide.batch_rows import Sink as Sink
-from moorage._core.decide.bulk_operations import finish_bindings as finish_bindings
-from moorage._core.decide.bulk_operations import finish_template as finish_template
 from moorage._core.decide.class_state import ClassState as ClassState
 from moorage._core.decide.class_state import ClassStates as ClassStates
 from moorage._core.decide.copies import account_copies as account_copies
@@ -66,10 +58,6 @@ from moorage._core.decide.pod_batch import PodBatch as PodBatch
 from moorage._core.decide.pod_batch import Route as Route
 from moorage._core.decide.pod_batch import Routes as Routes
 from moorage._core.decide.scored_nodes import ScoredNodes as ScoredNodes
-from moorage._core.decide.terms import MAX_DRIVERS as MAX_DRIVERS
-from moorage._core.decide.terms import VolumeDemand as VolumeDemand
-from moorage._core.devices.claims_of_pods import EXTENDED_CLAIM as EXTENDED_CLAIM
-from moorage._core.devices.claims_of_pods import FINALIZER as FINALIZER
 from moorage._core.devices.claims_of_pods import ClaimWriteError as ClaimWriteError
 from moorage._core.devices.claims_of_pods import RepeatedClaims as RepeatedClaims
 from moorage._core.devices.claims_of_pods import reserved as reserved
@@ -98,17 +86,12 @@ from moorage._core.queue.backoff_queue import BackoffQueue as BackoffQueue
 from moorage._core.queue.entrance import CreationClock as CreationClock
 from moorage._core.queue.in_flight import pods_of as pods_of
 from moorage._core.queue.queued_pods import KeyedHeap as KeyedHeap
-from moorage._core.queue.queued_pods import Place as Place
 from moorage._core.queue.queued_pods import PriorityLanes as PriorityLanes
-from moorage._core.queue.queued_pods import QueuedPodInfo as QueuedPodInfo
 from moorage._core.queue.queued_pods import Strategy as Strategy
-from moorage._core.queue.unschedulable_pods import UnschedulablePods as UnschedulablePods
 from moorage._core.state import node_table as node_table
 from moorage._core.state.cluster_state import ClusterState as ClusterState
-from moorage._core.state.declared_features import USERS_IN_HOST_NETWORK as USERS_IN_HOST_NETWORK
 from moorage._core.state.declared_features import required_features as required_features
 from moorage._core.state.images import normalized_image_name as normalized_image_name
-from moorage._core.state.node_table import NodeTable as NodeTable
 from moorage._core.state.node_terms import Requirement as Requirement
 from moorage._core.state.pod_class import PodClasses as PodClasses
 from moorage._core.state.pod_class import Shape as Shape
@@ -116,13 +99,11 @@ from moorage._core.state.pod_spec import bound as bound
 from moorage._core.state.pod_spec import spec_key as spec_key
 from moorage._core.state.pod_spec import uses_volumes as uses_volumes
 from moorage._core.state.zone_tree import zone_key as zone_key
-from moorage.cache.scheduler_cache import CLEAN_ASSUMED_PERIOD as CLEAN_ASSUMED_PERIOD
 from moorage.devices.allocation.allocation_results import allocation_of as allocation_of
 from moorage.devices.allocation.allocator import AllocatedDevices as AllocatedDevices
 from moorage.devices.allocation.allocator import ClaimResult as ClaimResult
 from moorage.devices.allocation.allocator import DeviceResult as DeviceResult
 from moorage.devices.allocation.allocator import claim_results as claim_results
-from moorage.devices.allocation.claim_requests import MAX_RESULTS as MAX_RESULTS
 from moorage.devices.allocation.claim_requests import AllocationError as AllocationError
 from moorage.devices.allocation.claim_requests import ClaimRequests as ClaimRequests
 from moorage.devices.allocation.claim_requests import ClassOf as ClassOf
@@ -171,7 +152,6 @@ from moorage.extenders.http_extender import HTTPExtender as HTTPExtender
 from moorage.extenders.http_extender import make_extenders as make_extenders
 from moorage.framework.configuration import DEFAULT_GATES as DEFAULT_GATES
 from moorage.framework.configuration import POINTS as POINTS
-from moorage.framework.configuration import ConfigurationError as ConfigurationError
 from moorage.framework.configuration import KubeSchedulerConfiguration as KubeSchedulerConfiguration
 from moorage.framework.configuration import build_extenders as build_extenders
 from moorage.framework.configuration import build_profiles as build_profiles
@@ -186,21 +166,13 @@ from moorage.framework.plugin.amounts import compared as compared
 from moorage.framework.plugin.amounts import offered as offered
 from moorage.framework.plugin.amounts import readable as readable
 from moorage.framework.plugin.cycle_state import NOT_FOUND as NOT_FOUND
-from moorage.framework.plugin.events import ASSIGNED_POD as ASSIGNED_POD
 from moorage.framework.plugin.events import ASSIGNED_POD_ADD as ASSIGNED_POD_ADD
 from moorage.framework.plugin.events import ASSIGNED_POD_DELETE as ASSIGNED_POD_DELETE
 from moorage.framework.plugin.events import ASSIGNED_POD_UPDATE as ASSIGNED_POD_UPDATE
 from moorage.framework.plugin.events import FORCE_ACTIVATE as FORCE_ACTIVATE
-from moorage.framework.plugin.events import NODE as NODE
 from moorage.framework.plugin.events import NODE_ADD as NODE_ADD
 from moorage.framework.plugin.events import NODE_DELETE as NODE_DELETE
-from moorage.framework.plugin.events import POD as POD
-from moorage.framework.plugin.events import POD_GROUP as POD_GROUP
-from moorage.framework.plugin.events import TARGET_POD as TARGET_POD
-from moorage.framework.plugin.events import UNSCHEDULABLE_POD as UNSCHEDULABLE_POD
 from moorage.framework.plugin.events import UNSCHEDULABLE_TIMEOUT as UNSCHEDULABLE_TIMEOUT
-from moorage.framework.plugin.events import UNSCHEDULED_POD as UNSCHEDULED_POD
-from moorage.framework.plugin.events import WILDCARD as WILDCARD
 from moorage.framework.plugin.events import PodEvents as PodEvents
 from moorage.framework.plugin.events import index_of as index_of
 from moorage.framework.plugin.events import indexed as indexed
@@ -217,7 +189,6 @@ from moorage.framework.plugin.group_index import PodGroups as PodGroups
 from moorage.framework.plugin.handle import AlikeEvents as AlikeEvents
 from moorage.framework.plugin.handle import EventRecorder as EventRecorder
 from moorage.framework.plugin.handle import Parallelizer as Parallelizer
-from moorage.framework.plugin.interface import BASES as BASES
 from moorage.framework.plugin.lazy_attribute import lazy_attribute as lazy_attribute
 from moorage.framework.plugin.nodes_view import CycleColumns as CycleColumns
 from moorage.framework.plugin.nodes_view import InfoNodes as InfoNodes
@@ -245,13 +216,9 @@ from moorage.framework.runtime import preempt_handle as preempt_handle
 from moorage.framework.runtime.binding_points import pre_bind_groups as pre_bind_groups
 from moorage.framework.runtime.bridge import Bridge as Bridge
 from moorage.framework.runtime.observer import SAMPLED as SAMPLED
-from moorage.framework.runtime.preempt_handle import NodeScore as NodeScore
-from moorage.framework.runtime.preempt_handle import PluginToStatus as PluginToStatus
 from moorage.framework.runtime.runtime import Target as Target
-from moorage.framework.runtime.scoring import SCORE_ERROR as SCORE_ERROR
 from moorage.framework.runtime.scoring import NodePluginScores as NodePluginScores
 from moorage.framework.runtime.steps import take_all as take_all
-from moorage.plugins.dynamic_resources import STATE as STATE
 from moorage.plugins.dynamic_resources import DynamicResources as DynamicResources
 from moorage.plugins.gang_scheduling import GangScheduling as GangScheduling
 from moorage.plugins.inter_pod_affinity import InterPodAffinity as InterPodAffinity
@@ -266,7 +233,6 @@ from moorage.plugins.registry import in_tree as in_tree
 from moorage.plugins.registry import in_tree_registry as in_tree_registry
 from moorage.plugins.registry import read_configuration as read_configuration
 from moorage.plugins.scheduling_gates import SchedulingGates as SchedulingGates
-from moorage.plugins.volume_binding import STATE as VOLUME_BINDING_STATE
 from moorage.plugins.volume_binding import VolumeBinding as VolumeBinding
 from moorage.plugins.volume_binding import sources_of as sources_of
 from moorage.plugins.volume_zone import BETA_TO_GA as BETA_TO_GA
@@ -315,19 +281,14 @@ from moorage.scheduler.event_handlers import PodHandler as PodHandler
 from moorage.scheduler.groups import group_attempt as group_attempt
 from moorage.scheduler.groups import group_batch as group_batch
 from moorage.scheduler.groups import placement_memory as placement_memory
-from moorage.scheduler.groups.group_attempt import Attempt as Attempt
-from moorage.scheduler.groups.group_attempt import GroupResult as GroupResult
 from moorage.scheduler.groups.group_batch import GroupBatch as GroupBatch
 from moorage.scheduler.groups.group_post_filter import FailedAttempt as FailedAttempt
-from moorage.scheduler.groups.group_status import POD_GROUP_SCHEDULED as POD_GROUP_SCHEDULED
 from moorage.scheduler.groups.group_status import patch_groups as patch_groups
-from moorage.scheduler.groups.ignored_groups import TOPOLOGIES as TOPOLOGIES
 from moorage.scheduler.groups.ignored_groups import groups_without_top as groups_without_top
 from moorage.scheduler.groups.ignored_groups import ignored_groups as ignored_groups
 from moorage.scheduler.groups.ignored_groups import pods_without_group as pods_without_group
 from moorage.scheduler.groups.members import Members as Members
 from moorage.scheduler.groups.place_group import place_group as place_group
-from moorage.scheduler.groups.placement_memory import Chain as Chain
 from moorage.scheduler.groups.placement_memory import PlacementMemory as PlacementMemory
 from moorage.scheduler.loop import Loop as Loop
 from moorage.scheduler.loop import Policy as Policy
@@ -366,18 +327,11 @@ from moorage.volume.binding.volume_binder import NODE_CONFLICT as NODE_CONFLICT
 from moorage.volume.binding.volume_binder import NOT_ENOUGH_SPACE as NOT_ENOUGH_SPACE
 from moorage.volume.binding.volume_binder import UNBOUND_IMMEDIATE as UNBOUND_IMMEDIATE
 from moorage.volume.binding.volume_binder import VOLUME_MISSING as VOLUME_MISSING
-from moorage.volume.binding.volume_topology import VolumeTopology as VolumeTopology
-from moorage.volume.constants import BETA_DEFAULT_CLASS as BETA_DEFAULT_CLASS
 from moorage.volume.constants import BETA_STORAGE_CLASS as BETA_STORAGE_CLASS
-from moorage.volume.constants import BETA_STORAGE_PROVISIONER as BETA_STORAGE_PROVISIONER
 from moorage.volume.constants import BIND_COMPLETED as BIND_COMPLETED
 from moorage.volume.constants import BOUND_BY_CONTROLLER as BOUND_BY_CONTROLLER
-from moorage.volume.constants import DEFAULT_CLASS as DEFAULT_CLASS
 from moorage.volume.constants import MIGRATED_PLUGINS as MIGRATED_PLUGINS
-from moorage.volume.constants import PROVISIONED_BY as PROVISIONED_BY
 from moorage.volume.constants import SELECTED_NODE as SELECTED_NODE
-from moorage.volume.constants import STORAGE_PROVISIONER as STORAGE_PROVISIONER
-from moorage.volume.constants import YES as YES
 from moorage.volume.metrics import (
     VOLUME_BINDING_REQUEST_SCHEDULER_BINDER_CACHE as VOLUME_BINDING_REQUEST_SCHEDULER_BINDER_CACHE,
 )
@@ -396,6 +350,3 @@ from moorage.volume.migration import required_affinity as required_affinity
 from moorage.volume.usage.in_use import VolumesInUse as VolumesInUse
 from moorage.volume.usage.in_use import disk_of as disk_of
 from moorage.volume.usage.lost_uses import LostUses as LostUses
-
-# Two names of the room are the same.
-__all__ = ["VOLUME_BINDING_STATE"]

@@ -36,13 +36,8 @@ from moorage.objects.model.cluster import Suspended as Suspended
 from moorage.objects.model.field_rules import percent as percent
 from moorage.objects.model.field_rules import whole_number as whole_number
 from moorage.objects.model.godel import ASSUMED_NODE as ASSUMED_NODE
-from moorage.objects.model.godel import BEST_EFFORT as BEST_EFFORT
 from moorage.objects.model.godel import CNR as CNR
-from moorage.objects.model.godel import IGNORE_PODS_LIMIT as IGNORE_PODS_LIMIT
-from moorage.objects.model.godel import NOMINATED_NODE as NOMINATED_NODE
-from moorage.objects.model.godel import QOS_LEVEL as QOS_LEVEL
 from moorage.objects.model.godel import RESOURCE_TYPE as RESOURCE_TYPE
-from moorage.objects.model.godel import SCHEDULER_NAME as SCHEDULER_NAME
 from moorage.objects.model.godel import CNRStatus as CNRStatus
 from moorage.objects.model.godel import CurrentOwners as CurrentOwners
 from moorage.objects.model.godel import Movement as Movement
@@ -55,21 +50,17 @@ from moorage.objects.model.godel import ReservationTemplate as ReservationTempla
 from moorage.objects.model.godel import ledger_of as ledger_of
 from moorage.objects.model.godel import node_name_of as node_name_of
 from moorage.objects.model.godel import unit_key as unit_key
-from moorage.objects.model.meta import LAST_APPLIED as LAST_APPLIED
 from moorage.objects.model.meta import Struct as Struct
 from moorage.objects.model.meta import with_condition as with_condition
-from moorage.objects.model.pod_group import GODEL as GODEL
 from moorage.objects.model.pod_group import GROUP_ANNOTATION as GROUP_ANNOTATION
 from moorage.objects.model.policy import NO_STATUS as NO_STATUS
 from moorage.objects.model.reservation import MATCHED_PLACEHOLDER as MATCHED_PLACEHOLDER
-from moorage.objects.model.reservation import PLACEHOLDER_UID as PLACEHOLDER_UID
 from moorage.objects.model.reservation import RESERVATION as RESERVATION
 from moorage.objects.model.reservation import RESERVATION_INDEX as RESERVATION_INDEX
 from moorage.objects.model.reservation import deployment_of as deployment_of
 from moorage.objects.model.reservation import is_placeholder as is_placeholder
 from moorage.objects.model.reservation import placeholder_of as placeholder_of
 from moorage.objects.model.reservation import placeholder_pod as placeholder_pod
-from moorage.objects.model.resource_claims import EXACT_COUNT as EXACT_COUNT
 from moorage.objects.model.workload import MAX_PODS as MAX_PODS
 from moorage.objects.plain import plain as plain
 from moorage.objects.read import archives as archives
@@ -90,13 +81,12 @@ from moorage.objects.read.plain_scalars import MAX_DEPTH as MAX_DEPTH
 from moorage.objects.read.plain_scalars import RefusedError as RefusedError
 from moorage.objects.read.plain_scalars import resolve_plain as resolve_plain
 from moorage.objects.read.write import dump_yaml as dump_yaml
-from moorage.objects.read.yaml_events import documents as documents
 from moorage.objects.read.yaml_reader import read_first as read_first
 from moorage.objects.read.yaml_reader import read_yaml as read_yaml
 from moorage.objects.resource_names import plural as plural
 from moorage.objects.resource_names import resource as resource
 from moorage.objects.time_spans import parse_duration as parse_duration
-from moorage.objects.validate import unknown_fields as validate_unknown_fields
+from moorage.objects.validate import unknown_fields as unknown_fields
 from moorage.objects.validate.custom_schemas import schemas as schemas
 from moorage.objects.validate.custom_schemas import spec_problems as spec_problems
 from moorage.objects.validate.gated_operators import refuse_comparisons as refuse_comparisons
@@ -105,15 +95,10 @@ from moorage.objects.validate.manifests.cron_schedules import schedule_error as 
 from moorage.objects.validate.manifests.cron_schedules import zone_error as zone_error
 from moorage.objects.validate.unknown_fields import KARPENTER as KARPENTER
 from moorage.objects.validate.unknown_fields import check_kind as check_kind
-from moorage.objects.validate.unknown_fields import has_only_known_fields as has_only_known_fields
-from moorage.objects.validate.unknown_fields import path_text as path_text
-from moorage.objects.validate.unknown_fields import struct_of as struct_of
-from moorage.objects.validate.unknown_fields import unknown_fields as unknown_fields
 from moorage.releases.attribution import MOST_TOGETHER as MOST_TOGETHER
 from moorage.releases.attribution import Cause as Cause
 from moorage.releases.attribution import Run as Run
 from moorage.releases.attribution import find_causes as find_causes
-from moorage.releases.behaviours import NAMES as NAMES
 from moorage.releases.behaviours import described as described
 from moorage.releases.behaviours import differing as differing
 from moorage.releases.behaviours import switched as switched
@@ -128,5 +113,5 @@ from moorage.releases.gate_effects import OF_OTHERS as OF_OTHERS
 from moorage.releases.gate_effects import OF_THE_SCHEDULER as OF_THE_SCHEDULER
 from moorage.releases.gate_effects import Effect as Effect
 
-__all__ = ["admission_RefusedError", "apply_strategic_merge", "validate_unknown_fields"]
 # Two names of the room are the same.
+__all__ = ["admission_RefusedError", "apply_strategic_merge"]

@@ -1,6 +1,5 @@
 """What tests need of the inside of live."""
 
-from moorage.cli.twin.asked_twin import DUMP as DUMP
 from moorage.cli.twin.asked_twin import Answer as Answer
 from moorage.cli.twin.asked_twin import AskedTwin as AskedTwin
 from moorage.cli.twin.mcp_server import McpServer as McpServer
@@ -55,7 +54,6 @@ from moorage.store.api.http_sessions import KEPT as KEPT
 from moorage.store.api.http_sessions import READ_TIMEOUT as READ_TIMEOUT
 from moorage.store.api.http_sessions import HttpSessions as HttpSessions
 from moorage.store.api.http_sessions import Session as Session
-from moorage.store.api.kubeconfig import USER_AGENT as USER_AGENT
 from moorage.store.api.kubeconfig_file import Cluster as Cluster
 from moorage.store.api.kubeconfig_file import User as User
 from moorage.store.api.kubeconfig_file import read_kubeconfig as read_kubeconfig
@@ -66,7 +64,6 @@ from moorage.store.api.reflector import Backoff as Backoff
 from moorage.store.api.reflector import Reflector as Reflector
 from moorage.store.api.server_errors import error_of as error_of
 from moorage.store.api.server_errors import status_of as status_of
-from moorage.store.api.wire_format import decode_object_of as decode_object_of
 
 # Two names of the room are the same.
 __all__ = ["twin_server_Answer"]

@@ -5,9 +5,6 @@ from moorage.sim.autoscaling.karpenter_disruption import Disrupter as Disrupter
 from moorage.sim.loaders import trace_rows as trace_rows
 from moorage.sim.loaders.formats import FORMATS as FORMATS
 from moorage.sim.loaders.formats import reader as reader
-from moorage.sim.loaders.openb import GPU_COUNT as GPU_COUNT
-from moorage.sim.loaders.openb import GPU_MILLI as GPU_MILLI
-from moorage.sim.loaders.openb import GPU_MODEL as GPU_MODEL
 from moorage.sim.measures import MEASURES as MEASURES
 from moorage.sim.measures import evaluate as evaluate
 from moorage.sim.measures import gpu_allocation as gpu_allocation
@@ -15,7 +12,6 @@ from moorage.sim.measures import measure as measure
 from moorage.sim.measures import summary as summary
 from moorage.sim.measures.gpu_measures import CLASSES as CLASSES
 from moorage.sim.policies import policies as policies
-from moorage.sim.policies.gpu_share import MODEL_LABEL as MODEL_LABEL
 from moorage.sim.policies.gpu_share import RESOURCE as RESOURCE
 from moorage.sim.policies.gpu_share import GpuShare as GpuShare
 from moorage.sim.policies.typical_pods import typical_pods as typical_pods
@@ -24,8 +20,6 @@ from moorage.sim.replay.conditions import parse_condition as parse_condition
 from moorage.sim.replay.history import allocatable_of as allocatable_of
 from moorage.sim.replay.history import requests_of as requests_of
 from moorage.sim.replay.recorder import Recorder as Recorder
-from moorage.sim.replay.replayer import Replayer as Replayer
-from moorage.sim.summary import NO_ZONE as NO_ZONE
 from moorage.sim.summary import Use as Use
 from moorage.sim.summary import Zone as Zone
 from moorage.sim.sweep import Sweep as Sweep

@@ -12,5 +12,4 @@ from moorage.store.patches.patch import apply_patch as apply_patch
 from moorage.store.pod_binding import Binding as Binding
 from moorage.store.store import _last_state as _last_state
 from moorage.store.store import _with_condition as _with_condition
-from moorage.store.tables import FIRST_VERSION as FIRST_VERSION
 from moorage.store.watch import with_version as with_version

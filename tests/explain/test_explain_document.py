@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from tests.core.make import container, node, pinned, pod
-from tests.doors.answers import API_VERSION, document
+from tests.doors.answers import document
 from tests.scheduler.cycle.test_examine import named, scheduler
 
 from moorage.objects import Taint
+
+API_VERSION = "explain.moorage.dev/v1"
 
 SPOT = Taint(key="spot", value="yes", effect="NoSchedule")
 

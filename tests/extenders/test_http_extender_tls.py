@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 from tests.core.make import pod
-from tests.doors.engine import ConfigurationError, HTTPExtender, build_extenders, effective, make_extenders
+from tests.doors.engine import HTTPExtender, build_extenders, effective, make_extenders
 from tests.extenders.extender_server import CERTIFICATE, KEY, ExtenderServer
 from tests.extenders.test_http_extender import configured, failure, nothing
+
+from moorage.errors import ConfigurationError
 
 P = pod("p")
 UNTRUSTED = "tls: failed to verify certificate: self-signed certificate"

@@ -13,7 +13,7 @@ from moorage.objects import Pod
 from moorage.scheduler import scheduler as module
 from moorage.store import ObjectStore
 from tests.core.make import node
-from tests.doors.live import decode_object_of
+from tests.doors.live import wire_format
 from tests.leaks.test_leaks import blocks, resident
 
 ALIVE = 300
@@ -29,7 +29,7 @@ def job_pod(number: int) -> Pod:
     meta |= {"uid": f"{number:032x}", "resourceVersion": "1"}
     spec = {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1m"}}}]}
     document = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
-    return decode_object_of(Pod, msgspec.json.encode(document))
+    return wire_format.decode_object_of(Pod, msgspec.json.encode(document))
 
 
 def job_pods(nodes: int) -> Iterator[Scheduler]:

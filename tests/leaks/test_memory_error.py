@@ -12,7 +12,7 @@ from moorage import Profile, Scheduler, default_profile
 from moorage.objects import Cluster, ContainerImage, Node
 from tests.core.child import limited, outcome_of
 from tests.core.placing import place_run
-from tests.doors.engine import buffers, finish_bindings, finish_template, schedule_one
+from tests.doors.engine import buffers, bulk_operations, schedule_one
 from tests.leaks.world import node, place, plain, pod, scheduler
 
 Operation = Callable[[Scheduler], object]
@@ -163,12 +163,14 @@ OPERATIONS: dict[str, tuple[list[Operation], Operation]] = {
     ),
     "finish several": (
         [lambda made: made.cache.assume_pods([pod(f"p{at}", f"n{at % 3}") for at in range(FULL + 1)])],
-        lambda made: finish_bindings(made.cache.state, [pod(f"p{at}") for at in range(FULL + 1)], 1.0),
+        lambda made: bulk_operations.finish_bindings(
+            made.cache.state, [pod(f"p{at}") for at in range(FULL + 1)], 1.0
+        ),
     ),
     "finish, confirm and forget a template": (
         [run_of_a_template],
         lambda made: [
-            finish_template(made.cache.state, plain("web"), 0, FULL + 1, 1.0),
+            bulk_operations.finish_template(made.cache.state, plain("web"), 0, FULL + 1, 1.0),
             made.cache.confirm_template(plain("web"), 0, 2),
             made.cache.forget_template(plain("web"), 2, FULL - 1),
         ],

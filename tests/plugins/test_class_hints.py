@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.doors.engine import NODE, POD, InterPodAffinity, index_of, needed_labels, of_class, queue_if
+from tests.doors.engine import InterPodAffinity, index_of, needed_labels, of_class, queue_if
 from tests.queue.ask import node, pod
 
 from moorage import Scheduler
@@ -149,7 +149,7 @@ def test_a_marked_hint_answers_alike_for_all_pods_of_a_class(
     one, other = waiting("p1", fields), waiting("p2", fields, volumes=volumes)
     intern = scheduler.cache.state.classes.intern
     assert intern(one) == intern(other)
-    resource = NODE if type(change[0] or change[1]).__name__ == "Node" else POD
+    resource = "Node" if type(change[0] or change[1]).__name__ == "Node" else "Pod"
     for registered in hints_of(scheduler, resource, *change):
         if getattr(registered.hint, "of_class", False):
             assert answer(registered.hint, one, *change) == answer(registered.hint, other, *change)
@@ -164,7 +164,7 @@ def test_a_class_has_one_answer_whatever_its_pods_say(
     one, other = waiting("p1", first), waiting("p2", second | {"labels": first["labels"]})
     intern, pinned = scheduler.cache.state.classes.intern, scheduler.cache.state.classes.pinned_symbol
     key, other_key = ((intern(pod), pinned(intern(pod), pod)) for pod in (one, other))
-    resource = NODE if type(change[0] or change[1]).__name__ == "Node" else POD
+    resource = "Node" if type(change[0] or change[1]).__name__ == "Node" else "Pod"
     for registered in hints_of(scheduler, resource, *change):
         if key == other_key and getattr(registered.hint, "of_class", False):
             assert answer(registered.hint, one, *change) == answer(registered.hint, other, *change)
@@ -176,7 +176,7 @@ def test_an_indexed_hint_moves_only_pods_with_a_key_of_the_event(
     scheduler: Scheduler, fields: dict[str, Any], change: tuple[Any, Any]
 ) -> None:
     one = waiting("p1", fields)
-    resource = NODE if type(change[0] or change[1]).__name__ == "Node" else POD
+    resource = "Node" if type(change[0] or change[1]).__name__ == "Node" else "Pod"
     for registered in hints_of(scheduler, resource, *change):
         assert registered.hint is not None
         index = index_of(registered.hint)
@@ -199,7 +199,7 @@ def test_the_indexes_are_of_use(scheduler: Scheduler) -> None:
             ]
         }
     }
-    for plugin, resource in (("InterPodAffinity", POD), ("PodTopologySpread", POD)):
+    for plugin, resource in (("InterPodAffinity", "Pod"), ("PodTopologySpread", "Pod")):
         registered = scheduler.queue.hints.by_profile["default-scheduler"][plugin]
         (hint,) = [one.hint for one in registered if one.event.resource == resource and one.hint]
         index = index_of(hint)

@@ -16,7 +16,6 @@ from tests.doors.engine import (
     UNBOUND_IMMEDIATE,
     VOLUME_MISSING,
 )
-from tests.doors.engine import VOLUME_BINDING_STATE as STATE
 from tests.plugins.volume_binding_kit import (
     LATE,
     MADE,
@@ -42,6 +41,8 @@ from moorage.objects import (
     PersistentVolumeClaim,
     PersistentVolumeClaimStatus,
 )
+
+STATE = "VolumeBinding"
 
 # ---- PreFilter ---------------------------------------------------------------------------------------------
 

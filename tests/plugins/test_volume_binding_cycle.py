@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.core.make import node, pod
-from tests.doors.engine import BIND_COMPLETED, BIND_CONFLICT, SELECTED_NODE, YES
+from tests.doors.engine import BIND_COMPLETED, BIND_CONFLICT, SELECTED_NODE
 from tests.plugins.volume_binding_kit import (
     LATE,
     MADE,
@@ -188,7 +188,7 @@ def complete(bench: Bench, after: int = 1) -> None:
     """The controller at work, in the so manieth second."""
     if len(bench.waits) == after:
         one = bench.store.get(PersistentVolumeClaim, "c", "default")
-        marked = replace(one.metadata, annotations=one.metadata.annotations | {BIND_COMPLETED: YES})
+        marked = replace(one.metadata, annotations=one.metadata.annotations | {BIND_COMPLETED: "yes"})
         bench.store.update(replace(one, metadata=marked, spec=replace(one.spec, volume_name="v")))
 
 

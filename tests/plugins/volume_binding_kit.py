@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 from tests.core.make import node, pod
-from tests.doors.engine import BIND_COMPLETED, SELECTED_NODE, YES, VolumeBinding, take_all
+from tests.doors.engine import BIND_COMPLETED, SELECTED_NODE, VolumeBinding, take_all
 from tests.volume.binding.test_volume_topology import term, wants
 from tests.volume.make import ZONE, claim, storage_class, uses
 
@@ -40,7 +40,7 @@ OWNED = (OwnerReference(uid="p", controller=True),)
 
 def bound(name: str, of: str) -> PersistentVolumeClaim:
     one = claim(name, of)
-    return replace(one, metadata=replace(one.metadata, annotations={BIND_COMPLETED: YES}))
+    return replace(one, metadata=replace(one.metadata, annotations={BIND_COMPLETED: "yes"}))
 
 
 def waiting(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.cache.threads import running
 from tests.core.make import node, pod, port
-from tests.doors.engine import NodeScore, PluginToStatus, schedule_one
+from tests.doors.engine import preempt_handle, schedule_one
 from tests.framework.make import ERROR, UNRESOLVABLE, UNSCHEDULABLE, WAIT, make, said, status
 from tests.preemption.world import full, handle, nominated, preemptor, victim
 from tests.scheduler.make import scheduler_with
@@ -270,7 +270,7 @@ def test_any_other_answer_is_an_error_in_place_of_all(answer: Any) -> None:
 
 
 def test_rejections_of_several_plugins_merge_to_the_gravest_code() -> None:
-    assert PluginToStatus().merge() is None
+    assert preempt_handle.PluginToStatus().merge() is None
     soft, hard, broken = status(UNSCHEDULABLE, "s"), status(UNRESOLVABLE, "h"), status(ERROR, "e")
     other = status(Code.PENDING, "p")
     for parts, code in [
@@ -280,7 +280,7 @@ def test_rejections_of_several_plugins_merge_to_the_gravest_code() -> None:
         ([soft, other], UNSCHEDULABLE),
         ([other], Code.PENDING),
     ]:
-        merged = PluginToStatus({str(at): one for at, one in enumerate(parts)}).merge()
+        merged = preempt_handle.PluginToStatus({str(at): one for at, one in enumerate(parts)}).merge()
         assert merged is not None
         assert merged.code == code
         assert merged.texts == tuple(one.texts[0] for one in parts)
@@ -362,7 +362,7 @@ def test_scores_are_weighted_and_in_the_order_of_the_nodes() -> None:
     assert of(one).run_pre_score_plugins(state, asked, nodes) is None
     scores, failed = of(one).run_score_plugins(state, asked, nodes)
     assert failed is None
-    assert scores["S"] == [NodeScore("b", 60), NodeScore("a", 30)]
+    assert scores["S"] == [preempt_handle.NodeScore("b", 60), preempt_handle.NodeScore("a", 30)]
 
 
 def test_scores_of_native_plugins_are_those_of_the_search() -> None:

@@ -8,7 +8,7 @@ from moorage import Scheduler
 from moorage.framework import ActionType, ClusterEvent, QueueingHint
 from moorage.objects import Node, Pod, decode_object
 from moorage.releases import DEFAULT_GATES
-from tests.doors.engine import ASSIGNED_POD, NODE, UNSCHEDULABLE_POD, PodEvents, node_update_events
+from tests.doors.engine import PodEvents, node_update_events
 
 Manifest = dict[str, Any]
 RESOURCES = {
@@ -56,9 +56,9 @@ def events_of(old: Any, new: Any) -> list[ClusterEvent]:
     else:
         action = ActionType.ADD if old is None else ActionType.DELETE
     if isinstance(one, Pod):
-        return [ClusterEvent(ASSIGNED_POD if one.spec.node_name else UNSCHEDULABLE_POD, action)]
+        return [ClusterEvent("AssignedPod" if one.spec.node_name else "UnschedulablePod", action)]
     kind = type(one).__name__
-    resource = NODE if isinstance(one, Node) else RESOURCES.get(kind, kind)
+    resource = "Node" if isinstance(one, Node) else RESOURCES.get(kind, kind)
     return [ClusterEvent(resource, action)]
 
 

@@ -23,7 +23,7 @@ from moorage.objects import Pod, PodSchedulingGate
 from moorage.queue import QueuedPodInfo, QueueSettings, SchedulingQueue
 from moorage.releases import DEFAULT, RELEASES, default_gates
 from tests.core.make import pod
-from tests.doors.engine import NODE, Notice, PrioritySort, on
+from tests.doors.engine import Notice, PrioritySort, on
 from tests.framework.make import framework
 
 UNRESOLVABLE = Code.UNSCHEDULABLE_AND_UNRESOLVABLE
@@ -49,7 +49,7 @@ def rejecting(name: str, *events: ClusterEventWithHint) -> Plugin:
 
 
 ADD = ActionType.ADD
-WANTS_NODES = rejecting("Nodes", on(NODE, ADD))
+WANTS_NODES = rejecting("Nodes", on("Node", ADD))
 WANTS_NOTHING = rejecting("Nothing")
 GATED = (PodSchedulingGate(name="g"),)
 

@@ -11,7 +11,7 @@ from moorage.framework import ActionType, NominatingInfo
 from moorage.objects import Node, Pod, PodSchedulingGroup
 from moorage.queue import QueuedPodInfo, SchedulingQueue
 from tests.core.make import node
-from tests.doors.engine import NODE, NODE_ADD, POD, Notice, on
+from tests.doors.engine import NODE_ADD, Notice, on
 from tests.queue.make import (
     Clock,
     fail,
@@ -25,7 +25,7 @@ from tests.queue.make import (
     saying,
 )
 
-ADDED = on(NODE, ActionType.ADD, saying(True))
+ADDED = on("Node", ActionType.ADD, saying(True))
 
 
 def filled(clock: Clock) -> SchedulingQueue:
@@ -115,8 +115,8 @@ def test_events_of_several_objects_move_pods_as_one_by_one(
     answer: bool, rejector: str, in_flight: bool
 ) -> None:
     def moved(at_once: bool) -> object:
-        asks = on(NODE, ActionType.ADD, saying(answer))
-        queue = make_queue(rejecting("R", asks), rejecting("S", on(POD, ActionType.DELETE)))
+        asks = on("Node", ActionType.ADD, saying(answer))
+        queue = make_queue(rejecting("R", asks), rejecting("S", on("Pod", ActionType.DELETE)))
         for name in "ab":
             queue.add([queued(name)])
             fail(queue, rejector)
@@ -149,7 +149,7 @@ def test_objects_of_events_are_read_as_long_as_a_hint_waits_for_one() -> None:
 
 
 def test_an_event_may_have_an_effect_where_a_hint_waits_for_it() -> None:
-    queue = make_queue(rejecting("R", ADDED), rejecting("S", on(POD, ActionType.DELETE)))
+    queue = make_queue(rejecting("R", ADDED), rejecting("S", on("Pod", ActionType.DELETE)))
     assert not queue.may_react(NODE_ADD)
     for rejector, reacts in (("S", False), ("R", True)):
         queue.add([queued(rejector)])

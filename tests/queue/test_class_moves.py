@@ -12,7 +12,6 @@ from moorage.queue import SchedulingQueue
 from tests.core.make import pod
 from tests.doors.engine import (
     ASSIGNED_POD_ADD,
-    POD,
     index_of,
     indexed,
     of_class,
@@ -39,7 +38,7 @@ def rejecting(answer: Any, keys: Any = None, by_class: bool = True) -> tuple[Plu
         hint = of_class(hint) if keys is None else indexed(keys, pod_labels, by_class)(hint)
 
         def events_to_register(self) -> Any:
-            return [on(POD, ActionType.ADD, self.hint)]
+            return [on("Pod", ActionType.ADD, self.hint)]
 
     return Rejecting(), asked
 

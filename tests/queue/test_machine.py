@@ -16,10 +16,8 @@ from moorage.objects import Pod, PodSchedulingGate, PodSchedulingGroup, group_of
 from tests.core.make import node, pod
 from tests.doors.engine import (
     ASSIGNED_POD_ADD,
-    NODE,
     NODE_ADD,
     NODE_DELETE,
-    POD,
     SchedulingGates,
     on,
     queue_if,
@@ -64,22 +62,22 @@ def event_keys(old: Any, new: Any) -> set[Any] | None:
 
 # Who has registered what, and what the hints say.
 REGISTERED: Registered = {
-    "Nodes": [(ClusterEvent(NODE, ADD), lambda one, old, new: True)],
+    "Nodes": [(ClusterEvent("Node", ADD), lambda one, old, new: True)],
     "Pods": [
-        (ClusterEvent(POD, ADD), said_of_a_pod),
-        (ClusterEvent(NODE, DELETE), lambda one, old, new: False),
+        (ClusterEvent("Pod", ADD), said_of_a_pod),
+        (ClusterEvent("Node", DELETE), lambda one, old, new: False),
     ],
     "Labels": [
-        (ClusterEvent(POD, LABEL), lambda one, old, new: bool(one.metadata.uid == new.metadata.uid)),
-        (ClusterEvent(NODE, ADD), lambda one, old, new: one.name > "p2"),
+        (ClusterEvent("Pod", LABEL), lambda one, old, new: bool(one.metadata.uid == new.metadata.uid)),
+        (ClusterEvent("Node", ADD), lambda one, old, new: one.name > "p2"),
     ],
-    "Alike": [(ClusterEvent(POD, ADD), said_of_labels), (ClusterEvent(NODE, ADD), said_of_labels)],
-    "Wanted": [(ClusterEvent(POD, ADD), said_of_labels)],
-    "Named": [(ClusterEvent(POD, ADD), said_of_one)],
+    "Alike": [(ClusterEvent("Pod", ADD), said_of_labels), (ClusterEvent("Node", ADD), said_of_labels)],
+    "Wanted": [(ClusterEvent("Pod", ADD), said_of_labels)],
+    "Named": [(ClusterEvent("Pod", ADD), said_of_one)],
     "Never": [],
     GATE: [
         (
-            ClusterEvent(POD, ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED),
+            ClusterEvent("Pod", ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED),
             lambda one, old, new: bool(one.metadata.uid == new.metadata.uid),
         )
     ],

@@ -10,22 +10,18 @@ from msgspec.structs import replace
 from moorage.framework import ActionType, NominatingInfo, PodNominator, PreEnqueuePlugin, QueueingHint, Status
 from moorage.objects import Pod, PodSchedulingGroup
 from moorage.queue import Place, QueuedPodInfo
-from moorage.store import DeletedFinalStateUnknown, Indexer, ObjectStore
+from moorage.store import DeletedFinalStateUnknown, Indexer, ObjectStore, WatchEvent
 from tests.core.make import node, pod
 from tests.doors.engine import (
-    ASSIGNED_POD,
     ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,
     ASSIGNED_POD_UPDATE,
     FORCE_ACTIVATE,
-    NODE,
     NODE_ADD,
     NODE_DELETE,
-    POD,
     Notice,
     SchedulingGates,
     Strategy,
-    WatchEvent,
     gates_by_group,
     gates_only_with,
     on,
@@ -57,7 +53,11 @@ from tests.queue.make import (
 
 
 def test_only_rejectors_are_asked() -> None:
-    plugins = rejecting("Yes", on(NODE, ADD)), rejecting("No", on(NODE, ADD, saying(False))), WANTS_NOTHING
+    plugins = (
+        rejecting("Yes", on("Node", ADD)),
+        rejecting("No", on("Node", ADD, saying(False))),
+        WANTS_NOTHING,
+    )
     queue = make_queue(*plugins)
     for name, rejectors in (("a", "Yes"), ("b", "No"), ("c", "Nothing"), ("d", "Yes No"), ("e", "Unknown")):
         queue.add([queued(name)])
@@ -74,7 +74,7 @@ def test_an_exception_of_a_hint_counts_as_queue(caplog: pytest.LogCaptureFixture
     def hint(one: Pod, old: Any, new: Any) -> QueueingHint:
         raise KeyError("x")
 
-    queue = make_queue(rejecting("Bad", on(NODE, ADD, hint)))
+    queue = make_queue(rejecting("Bad", on("Node", ADD, hint)))
     queue.add([queued("a")])
     fail(queue, "Bad")
     move(queue, NODE_ADD)
@@ -83,7 +83,7 @@ def test_an_exception_of_a_hint_counts_as_queue(caplog: pytest.LogCaptureFixture
 
 
 def test_a_pending_plugin_lets_a_pod_go_at_once() -> None:
-    queue = make_queue(WANTS_NODES, rejecting("Waits", on(NODE, ADD), on(POD, ADD, saying(False))))
+    queue = make_queue(WANTS_NODES, rejecting("Waits", on("Node", ADD), on("Pod", ADD, saying(False))))
     for name in "ab":
         queue.add([queued(name)])
         fail(queue, "Nodes", pending=["Waits"] if name == "a" else [])
@@ -92,7 +92,7 @@ def test_a_pending_plugin_lets_a_pod_go_at_once() -> None:
 
 
 def test_other_rejectors_of_a_waiting_pod_let_it_back_off() -> None:
-    queue = make_queue(WANTS_NODES, rejecting("Waits", on(NODE, ADD, saying(False))))
+    queue = make_queue(WANTS_NODES, rejecting("Waits", on("Node", ADD, saying(False))))
     queue.add([queued("a")])
     fail(queue, "Nodes", pending=["Waits"])
     move(queue, NODE_ADD)
@@ -101,12 +101,12 @@ def test_other_rejectors_of_a_waiting_pod_let_it_back_off() -> None:
 
 def test_who_waits_for_new_nodes_hears_of_taints() -> None:
     taint = ActionType.UPDATE_NODE_TAINT
-    wants_taints = rejecting("Taints", on(NODE, ADD), on(NODE, taint, saying(False)))
+    wants_taints = rejecting("Taints", on("Node", ADD), on("Node", taint, saying(False)))
     queue = make_queue(WANTS_NODES, wants_taints)
     for name, rejector in (("a", "Nodes"), ("b", "Taints")):
         queue.add([queued(name)])
         fail(queue, rejector)
-    move(queue, on(NODE, taint).event, node("n"), node("n"))
+    move(queue, on("Node", taint).event, node("n"), node("n"))
     assert places(queue) == {"backoff": ["a"], "unschedulable": ["b"]}
 
 
@@ -122,7 +122,7 @@ def test_a_plugin_that_registers_nothing_by_itself_hears_of_nearly_all() -> None
 
 def test_sweeps_go_in_order_of_entry() -> None:
     """Whatever groups the pods are in: at one time they become active in that order."""
-    queue = make_queue(WANTS_NODES, rejecting("Too", on(NODE, ADD)), max_backoff=0)
+    queue = make_queue(WANTS_NODES, rejecting("Too", on("Node", ADD)), max_backoff=0)
     for number, name in enumerate("dbca"):
         queue.add([queued(name)])
         fail(queue, "Nodes" if number % 2 else "Too")
@@ -183,7 +183,7 @@ def test_events_are_dropped_when_the_first_that_saw_them_is_done() -> None:
 
 
 def test_an_update_in_flight_is_an_event() -> None:
-    label = on(POD, ActionType.UPDATE_POD_LABEL, lambda one, old, new: QueueingHint.QUEUE)
+    label = on("Pod", ActionType.UPDATE_POD_LABEL, lambda one, old, new: QueueingHint.QUEUE)
     queue = make_queue(rejecting("Labels", label))
     one = queued("a")
     queue.add([one])
@@ -258,8 +258,8 @@ def test_a_gated_pod_waits_for_its_gate() -> None:
 
 def test_the_gating_plugin_decides_what_is_heard_and_all_rejectors_what_it_means() -> None:
     gate = {"closed": True}
-    closed = gating("Gate", lambda one: gate["closed"], on(NODE, ADD, saying(False)))
-    queue = make_queue(closed, rejecting("Pods", on(POD, ADD)), WANTS_NODES)
+    closed = gating("Gate", lambda one: gate["closed"], on("Node", ADD, saying(False)))
+    queue = make_queue(closed, rejecting("Pods", on("Pod", ADD)), WANTS_NODES)
     gate["closed"] = False
     for name, rejector in (("a", "Pods"), ("b", "Nodes")):
         queue.add([queued(name)])
@@ -338,7 +338,7 @@ def test_an_error_of_pre_enqueue_gates(caplog: pytest.LogCaptureFixture) -> None
 
 
 def test_an_update_of_an_unschedulable_pod_is_for_that_pod_alone() -> None:
-    label = on(POD, ActionType.UPDATE_POD_LABEL, lambda one, old, new: QueueingHint.QUEUE)
+    label = on("Pod", ActionType.UPDATE_POD_LABEL, lambda one, old, new: QueueingHint.QUEUE)
     queue = make_queue(rejecting("Labels", label))
     for name in "ab":
         queue.add([queued(name)])
@@ -529,7 +529,7 @@ def test_evictions_in_flight_are_remembered() -> None:
         heard.append((old.name, old.metadata.resource_version, new and new.metadata.resource_version))
         return QueueingHint.QUEUE_SKIP
 
-    kinds = on(ASSIGNED_POD, ActionType.UPDATE, hint), on(ASSIGNED_POD, ActionType.DELETE, hint)
+    kinds = on("AssignedPod", ActionType.UPDATE, hint), on("AssignedPod", ActionType.DELETE, hint)
     queue = make_queue(rejecting("Pods", *kinds), WANTS_NODES)
     evict()
     assert queue.in_flight_events() == []

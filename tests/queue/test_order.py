@@ -9,7 +9,7 @@ import pytest
 
 from moorage.framework import ActionType, Code, PreEnqueuePlugin, QueueSortPlugin, Status
 from moorage.queue import QueuedPodInfo
-from tests.doors.engine import NODE, NODE_ADD, NODE_DELETE, SchedulingGates, by_priority, on
+from tests.doors.engine import NODE_ADD, NODE_DELETE, SchedulingGates, by_priority, on
 from tests.framework.make import make
 from tests.queue.make import (
     ADD,
@@ -416,7 +416,7 @@ def test_a_thread_that_waits_hears_of_pods_that_become_ready(how: str) -> None:
 
 
 def test_a_thread_that_waits_hears_of_a_failed_pod_that_is_ready_at_once() -> None:
-    queue = make_queue(rejecting("Quota", on(NODE, ADD)))
+    queue = make_queue(rejecting("Quota", on("Node", ADD)))
     queue.add([queued("a")])
     info = pop(queue)
     popped: list[Any] = []
@@ -432,7 +432,7 @@ def test_a_thread_that_waits_hears_of_a_failed_pod_that_is_ready_at_once() -> No
 
 
 def test_a_plugin_that_waits_for_the_last_event_moves_its_pod_at_once() -> None:
-    queue = make_queue(rejecting("Nodes", on(NODE, ADD)), rejecting("Quota", on(NODE, ActionType.DELETE)))
+    queue = make_queue(rejecting("Nodes", on("Node", ADD)), rejecting("Quota", on("Node", ActionType.DELETE)))
     queue.add([queued("a")])
     info = pop(queue)
     move(queue, NODE_ADD)

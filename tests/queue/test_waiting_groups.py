@@ -12,7 +12,7 @@ from moorage.objects import ObjectMeta, Pod, PodGroup, PodSchedulingGroup, group
 from moorage.queue import QueuedPodInfo
 from moorage.releases import DEFAULT_GATES
 from tests.core.make import pod
-from tests.doors.engine import ASSIGNED_POD_ADD, POD, POD_GROUP, PodEvents, on, queue_if
+from tests.doors.engine import ASSIGNED_POD_ADD, PodEvents, on, queue_if
 from tests.doors.kube import GROUP_ANNOTATION
 from tests.framework.make import make
 from tests.queue.make import Clock, gating, make_queue, move, names, places, queued, reject
@@ -426,7 +426,9 @@ class Gang:
             key = group_of(one)
             return key is not None and key[1] not in self.complete
 
-        events = [on(kind, ActionType.ADD, hint, of_unit=True) for kind in (POD, POD_GROUP)]
+        events = [
+            on(kind, ActionType.ADD, hint, of_unit=True) for kind in ("Pod", "scheduling.k8s.io/PodGroup")
+        ]
         self.plugin = gating("Gang", gated, *events)
 
 
@@ -437,7 +439,7 @@ def test_only_mates_are_looked_at() -> None:
     move(queue, ASSIGNED_POD_ADD, None, member("c", "h"))
     assert gang.hinted == ["b"]
     group = PodGroup(metadata=ObjectMeta(name="g", namespace="default"))
-    move(queue, ClusterEvent(POD_GROUP, ActionType.ADD), None, group)
+    move(queue, ClusterEvent("scheduling.k8s.io/PodGroup", ActionType.ADD), None, group)
     assert gang.hinted == ["b", "a"]
     assert places(queue) == {"active": ["x", "b", "a"]}
 

@@ -6,14 +6,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.doors.engine import (
-    TARGET_POD,
-    InterPodAffinity,
-    NodeResourcesFit,
-    PreemptionDryRuns,
-    on,
-    schedule_one,
-)
+from tests.doors.engine import InterPodAffinity, NodeResourcesFit, PreemptionDryRuns, on, schedule_one
 
 import moorage as mo
 from moorage import Scheduler, default_profile
@@ -161,7 +154,7 @@ class Waiting(mo.FilterPlugin, mo.EnqueueExtensions):
         return Status(Code.UNSCHEDULABLE, ("not yet",))
 
     def events_to_register(self) -> list[ClusterEventWithHint]:
-        return [on(TARGET_POD, ActionType.UPDATE_POD_LABEL)]
+        return [on("TargetPod", ActionType.UPDATE_POD_LABEL)]
 
 
 def test_plugins_register_events_of_the_pod_itself_in_1_37() -> None:

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.core.make import node, pinned, pod
-from tests.doors.engine import ConfigurationError, read_configuration, schedule_one
+from tests.doors.engine import read_configuration, schedule_one
 
 import moorage as mo
 from moorage import Scheduler
+from moorage.errors import ConfigurationError
 from moorage.objects import Cluster, Pod, ResourceRequirements, Taint, Toleration
 
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}

@@ -14,7 +14,7 @@ from moorage.objects import (
     ResourceRequirements,
 )
 from moorage.sim import Summary, summarize
-from tests.doors.sim import NO_ZONE, Use, Zone
+from tests.doors.sim import Use, Zone
 
 
 def node(name: str, zone: str, pods: int, **resources: str) -> Node:
@@ -53,7 +53,7 @@ def test_counts_and_use() -> None:
     assert use["memory"] == Use("memory", 3 << 28, 3 << 30)
     assert use["pods"] == Use("pods", 3, 3)
     assert use["example.com/gpu"] == Use("example.com/gpu", 0, 4)
-    assert [(zone.name, zone.nodes) for zone in total.zones] == [(NO_ZONE, 1), ("z1", 1), ("z2", 1)]
+    assert [(zone.name, zone.nodes) for zone in total.zones] == [("(no zone)", 1), ("z1", 1), ("z2", 1)]
     assert by_name(total.zones[2].use)["cpu"] == Use("cpu", 500, 2000)
     assert by_name(total.zones[0].use)["example.com/gpu"].allocatable == 4
 

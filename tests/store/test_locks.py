@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from tests.core.make import pod
-from tests.doors.store import FIRST_VERSION
 from tests.locks import check_locked, guard
 from tests.store.informers.handlers import Recorder
 
@@ -73,7 +72,7 @@ def test_an_informer() -> None:
     empty = one.save()
     calls = {
         "begin": one.begin,
-        "begin_empty": lambda: one.begin_empty(str(FIRST_VERSION)),
+        "begin_empty": lambda: one.begin_empty(str(1)),
         "run_once": one.run_once,
         "add_event_handler": lambda: one.add_event_handler(Recorder()),
         "save": one.save,

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.doors.engine import parse_selector
 
 from moorage.objects import (
     Condition,
@@ -25,6 +24,7 @@ from moorage.objects import (
     PriorityClass,
     ReplicaSet,
     ResourceRequirements,
+    parse_selector,
 )
 from moorage.store import (
     AlreadyExistsError,

@@ -22,7 +22,7 @@ from moorage import Quantity, Timeline
 from moorage.errors import ExtenderError, InputError, MoorageError
 from moorage.extenders import extender_wire
 from moorage.go_texts import parse_duration
-from moorage.objects import Device, Node, Pod, decode_object, dump, load
+from moorage.objects import Device, Node, Pod, decode_object, dump, load, parse_selector
 from moorage.store import ApiError
 from tests.campaign.fuzz.scripted_plugin import native_plugin
 from tests.core.twins import quantity_twin
@@ -32,7 +32,6 @@ from tests.doors.engine import (
     compile_selector,
     device_value,
     load_configuration,
-    parse_selector,
     requirement_error,
     requirement_errors,
 )
@@ -41,10 +40,10 @@ from tests.doors.kube import (
     CompileError,
     RefusedError,
     decode,
-    documents,
     read_block_style,
     read_yaml,
     resolve_plain,
+    yaml_events,
 )
 from tests.doors.kube import parse_duration as parse_time_span
 from tests.doors.live import error_of, status_of, wire_format
@@ -99,7 +98,7 @@ def yaml(data: bytes) -> None:
     """The fast reader of block style reads what the reader of all of YAML does, or stands back."""
     text = text_of(data)
     try:
-        expected: Any = [one for one in documents(text, "f") if one is not None]
+        expected: Any = [one for one in yaml_events.documents(text, "f") if one is not None]
     except InputError:
         expected = None
     try:

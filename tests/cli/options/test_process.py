@@ -7,24 +7,24 @@ import resource
 import signal
 
 import pytest
-from tests.doors.cli import ENDS, IN_A_HURRY, allow_many_connections, ending_on_signals, process
+from tests.doors.cli import process
 
 
 def send(number: signal.Signals) -> None:
     os.kill(os.getpid(), number)
 
 
-@pytest.mark.parametrize("number", ENDS)
+@pytest.mark.parametrize("number", process.ENDS)
 def test_the_first_ends_gracefully_and_the_second_at_once(
     number: signal.Signals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls, codes, before = list[str](), list[int](), signal.getsignal(number)
     monkeypatch.setattr(process.os, "_exit", codes.append)
-    with ending_on_signals(lambda: calls.append("end")):
+    with process.ending_on_signals(lambda: calls.append("end")):
         send(number)
         assert (calls, codes) == (["end"], [])
         send(signal.SIGTERM)
-    assert codes == [IN_A_HURRY]
+    assert codes == [process.IN_A_HURRY]
     assert signal.getsignal(number) is before
 
 
@@ -32,7 +32,7 @@ def test_stacks_are_written(capfd: pytest.CaptureFixture[str]) -> None:
     ended = list[int]()
     before = signal.signal(signal.SIGQUIT, lambda number, _: ended.append(number))
     try:
-        with ending_on_signals(lambda: None):
+        with process.ending_on_signals(lambda: None):
             send(signal.SIGUSR1)
             send(signal.SIGUSR2)
             assert capfd.readouterr().err.count("most recent call first") >= 1
@@ -46,7 +46,7 @@ def test_stacks_are_written(capfd: pytest.CaptureFixture[str]) -> None:
 
 def test_stderr_may_be_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process.sys, "__stderr__", None)
-    with ending_on_signals(lambda: None):
+    with process.ending_on_signals(lambda: None):
         assert signal.getsignal(signal.SIGUSR2) is signal.SIG_IGN
 
 
@@ -54,7 +54,7 @@ def test_there_may_be_as_many_connections_as_the_system_allows() -> None:
     before, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(before, 512), most))
     try:
-        allow_many_connections()
+        process.allow_many_connections()
         assert resource.getrlimit(resource.RLIMIT_NOFILE) == (most, most)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (before, most))

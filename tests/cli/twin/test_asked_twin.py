@@ -21,22 +21,15 @@ import pytest
 from tests.cli.options.test_cluster_options import run
 from tests.cli.options.test_cluster_options import server as server
 from tests.cli.test_simulate import node, pod
-from tests.doors.live import (
-    DUMP,
-    AskedTwin,
-    FollowedCluster,
-    Limits,
-    Reply,
-    StandingAnswers,
-    TwinServer,
-    connect,
-)
+from tests.doors.live import AskedTwin, FollowedCluster, Limits, Reply, StandingAnswers, TwinServer, connect
 from tests.house.source import ROOT
 from tests.store.api.test_api_client import answers
 from tests.store.api.wire_server import WireServer
 
 from moorage.cli import main
 from moorage.objects import decode_object
+
+DUMP = "cluster.json"
 
 FILE = str(ROOT / "examples/demo.yaml")
 RELEASE = json.dumps(pod("new")).encode()

@@ -20,21 +20,7 @@ from moorage.cli import main
 from moorage.errors import MoorageError
 from moorage.objects import Pod, VolumeAttachment
 from tests.conformance.vectors import MalformedError
-from tests.doors.cli import (
-    GATED,
-    KEPT,
-    NOT_STARTED,
-    OTHER_SCHEDULER,
-    PLACED,
-    REFUSED,
-    TERMINATING,
-    UNSCHEDULABLE,
-    WAITING,
-    Preparation,
-    RequestedChange,
-    Simulation,
-    judge,
-)
+from tests.doors.cli import Preparation, RequestedChange, Simulation, judge
 
 from .cluster_record import (
     ENDED,
@@ -247,7 +233,7 @@ def ask(record: Json, folder: Path) -> Answer:
     except MoorageError as error:
         return Answer(str(error), {}, 0, 2, 0, set(), set())
     verdict = judge(done, (), (), False)
-    stay = sum(one.status == KEPT for one in done.outcomes)
+    stay = sum(one.status == "kept" for one in done.outcomes)
     failed, code = verdict.failed, int(not verdict.passed)
     if not any(isinstance(change, Deletion) for change in changes):
         arguments = [part for path in files for part in ("-f", path)]
@@ -295,12 +281,13 @@ def _made(done: Simulation, record: Json) -> dict[Key, Pods]:
     placed: Counter[Key] = Counter()
     for one in done.outcomes:
         key = one.workload.namespace, one.workload.text
-        if one.status in (REFUSED, WAITING) or (one.status == TERMINATING and not one.is_leaving):
+        if one.status in ("refused", "waiting") or (one.status == "terminating" and not one.is_leaving):
             found[key].lacking += 1
-            found[key].refusals |= {refusal(one.reason)} if one.status == REFUSED else set()
-        elif one.status in (UNSCHEDULABLE, GATED, OTHER_SCHEDULER):  # nobody tells pods of another scheduler
-            found[key].waiting["" if one.status == OTHER_SCHEDULER else one.reason] += 1
-        placed[key] += one.status in (PLACED, NOT_STARTED)
+            found[key].refusals |= {refusal(one.reason)} if one.status == "refused" else set()
+        elif one.status in ("unschedulable", "gated", "other-scheduler"):
+            # Nobody tells pods of another scheduler.
+            found[key].waiting["" if one.status == "other-scheduler" else one.reason] += 1
+        placed[key] += one.status in ("placed", "not-started")
     for refused in done.cluster.refused_objects:
         found[refused.namespace, f"{refused.kind.lower()}/{refused.name}"].refusals.add(
             refusal(refused.message)

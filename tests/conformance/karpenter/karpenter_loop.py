@@ -15,7 +15,6 @@ from moorage.autoscaling import NewClaim
 from moorage.objects import DaemonSet, Pod, decode_object
 from tests.doors.autoscalers import (
     METHODS,
-    POOL,
     VALIDATION_DELAY,
     Catalogue,
     Command,
@@ -33,7 +32,7 @@ Json = dict[str, Any]
 _HOST = "kubernetes.io/hostname"
 _MOST_ROUNDS = 60
 _LABELS = {"zone": "topology.kubernetes.io/zone", "capacityType": "karpenter.sh/capacity-type"}
-_LABELS |= {"nodePool": POOL, "instanceType": "node.kubernetes.io/instance-type"}
+_LABELS |= {"nodePool": "karpenter.sh/nodepool", "instanceType": "node.kubernetes.io/instance-type"}
 
 
 def played(scenario: Json, seed: int, catalogue: Catalogue | None = None) -> Json:

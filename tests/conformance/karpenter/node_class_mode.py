@@ -12,7 +12,6 @@ from moorage.objects import EC2NodeClass, decode_object
 from tests.conformance.compare import differences
 from tests.conformance.vectors import MalformedError
 from tests.doors.autoscalers import (
-    ZONE_ID,
     Ec2Type,
     Market,
     NodeClass,
@@ -122,7 +121,7 @@ def offering_shown(one: Offering) -> Json:
         "capacityType": one.capacity_type,
         "price": one.price,
         "available": one.available,
-        "zoneID": labels.get(ZONE_ID, ""),
+        "zoneID": labels.get("topology.k8s.aws/zone-id", ""),
     }
     if one.reservation_id:
         found |= {

@@ -19,15 +19,7 @@ from tests.doors.controllers import (
     Work,
     new_controller,
 )
-from tests.doors.engine import (
-    BETA_STORAGE_PROVISIONER,
-    BIND_COMPLETED,
-    BOUND_BY_CONTROLLER,
-    PROVISIONED_BY,
-    SELECTED_NODE,
-    STORAGE_PROVISIONER,
-    EventRecorder,
-)
+from tests.doors.engine import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE, EventRecorder
 
 from moorage.errors import MoorageError
 from moorage.objects import (
@@ -56,8 +48,8 @@ EXTERNAL = "vendor.com/my-volume"
 
 BBC = {BOUND_BY_CONTROLLER: "yes"}
 BC = {BIND_COMPLETED: "yes"}
-DP = {PROVISIONED_BY: PLUGIN}
-DP_EXTERNAL = {PROVISIONED_BY: EXTERNAL}
+DP = {"pv.kubernetes.io/provisioned-by": PLUGIN}
+DP_EXTERNAL = {"pv.kubernetes.io/provisioned-by": EXTERNAL}
 NODE1 = {SELECTED_NODE: "node1"}
 
 FAILED = ("Normal FailedBinding no persistent volumes available for this claim and no storage class is set",)
@@ -67,7 +59,10 @@ CHOSEN = BC | BBC
 
 def made_by(name: str = PLUGIN) -> dict[str, str]:
     """What a claim says whose volume is to be provisioned by that one."""
-    return {BETA_STORAGE_PROVISIONER: name, STORAGE_PROVISIONER: name}
+    return {
+        "volume.beta.kubernetes.io/storage-provisioner": name,
+        "volume.kubernetes.io/storage-provisioner": name,
+    }
 
 
 CLASSES = (

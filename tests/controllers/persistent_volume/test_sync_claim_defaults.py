@@ -19,10 +19,12 @@ from tests.controllers.persistent_volume.controller_kit import (
     pvc,
 )
 from tests.core.make import pod
-from tests.doors.engine import BETA_DEFAULT_CLASS, BETA_STORAGE_CLASS, DEFAULT_CLASS
+from tests.doors.engine import BETA_STORAGE_CLASS
 from tests.volume.make import uses
 
 from moorage.objects import ObjectMeta, Pod, StorageClass
+
+DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 
 
 def default(
@@ -48,7 +50,7 @@ CASES = [
         )
         for given, classes in [
             ("d", [default("d")]),
-            ("beta", [default("beta", mark=BETA_DEFAULT_CLASS)]),
+            ("beta", [default("beta", mark="storageclass.beta.kubernetes.io/is-default-class")]),
             ("b", [default("c"), default("b"), default("d")]),
             ("newest", [default("a"), default("newest", LATER), default("b")]),
         ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 from tests.core.make import node, pod
 from tests.devices.make import claim, device, device_class, request, resource_slice
-from tests.doors.controllers import POD_CLAIM_NAME, ResourceClaimController
+from tests.doors.controllers import ResourceClaimController
 
 import moorage as mo
 from moorage import Scheduler
@@ -49,7 +49,7 @@ def test_a_claim_is_made_for_each_pod() -> None:
     assert len(one.run().placements) == 2
     for each, name in zip(sorted(claims(one), key=lambda one: one.name), "pq", strict=True):
         assert each.name.startswith(f"{name}-gpu-")
-        assert each.metadata.annotations == {POD_CLAIM_NAME: "gpu"}
+        assert each.metadata.annotations == {"resource.kubernetes.io/pod-claim-name": "gpu"}
         assert each.metadata.is_controlled_by(name)
         (status,) = one.client.get(Pod, name, "default").status.resource_claim_statuses
         assert (status.name, status.resource_claim_name) == ("gpu", each.name)
@@ -190,7 +190,7 @@ def test_metadata_of_the_template() -> None:
     one.run()
     (made,) = claims(one)
     assert made.metadata.labels == {"team": "a"}
-    assert made.metadata.annotations == {"note": "b", POD_CLAIM_NAME: "gpu"}
+    assert made.metadata.annotations == {"note": "b", "resource.kubernetes.io/pod-claim-name": "gpu"}
     (owner,) = made.metadata.owner_references
     assert (owner.api_version, owner.kind, owner.name, owner.controller) == ("v1", "Pod", "p", True)
     assert owner.block_owner_deletion

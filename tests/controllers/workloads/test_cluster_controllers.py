@@ -17,7 +17,6 @@ from tests.controllers.workloads.make import (
     scheduler,
     template,
 )
-from tests.doors.controllers import PROTECTION
 from tests.objects.make import make, owned, pod, workload
 
 import moorage as mo
@@ -37,6 +36,8 @@ from moorage.objects import (
     build_cluster,
 )
 from moorage.store import ObjectStore
+
+PROTECTION = "kubernetes.io/pvc-protection"
 
 DATA = Path(__file__).parents[2] / "data"
 CHANGED = {"minReadySeconds": 30, "strategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}}

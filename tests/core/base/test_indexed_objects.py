@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.base.test_watch_events import Maker, stored
-from tests.doors.engine import IndexedObjects, Mark, Notice, WatchEvent
+from tests.doors.engine import IndexedObjects, Mark, Notice
 
 from moorage.objects import Pod
+from moorage.store import WatchEvent
 
 NAMES = ["a", "b", "c", "d"]
 STEPS = [

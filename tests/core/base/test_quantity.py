@@ -16,9 +16,9 @@ from tests.core.twins.quantity_twin import (
     exact,
     rounded_up,
 )
-from tests.doors.engine import parse_milli, parse_value
 
 from moorage import Quantity
+from moorage.objects import parse_milli, parse_value
 
 FORMAT = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 SUFFIX = "unable to parse quantity's suffix"

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from tests.doors.engine import (
-    LabelSelectorMatcher,
-    field_requirement_error,
-    parse_selector,
-    requirement_error,
-    tolerates,
-)
+from tests.doors.engine import field_requirement_error, requirement_error, tolerates
 
-from moorage.objects import LabelSelector, LabelSelectorRequirement, Taint, Toleration
+from moorage.objects import (
+    LabelSelector,
+    LabelSelectorMatcher,
+    LabelSelectorRequirement,
+    Taint,
+    Toleration,
+    parse_selector,
+)
 
 NAME = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 NAME_WRONG = (

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.make import pod
-from tests.doors.engine import Cause, IndexedObjects, Notice, ObjectMap, WatchEvent, keys_of, of_dependents
+from tests.doors.engine import Cause, IndexedObjects, Notice, ObjectMap, keys_of, of_dependents
 from tests.doors.kube import with_condition
 from tests.doors.store import _last_state, _with_condition, with_version
 
 from moorage.objects import Condition, OwnerReference, Pod, Volume
-from moorage.store import DeletedFinalStateUnknown
+from moorage.store import DeletedFinalStateUnknown, WatchEvent
 
 NAMES = ["a", "b", "c"]
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 from tests.core.make import pod
-from tests.doors.engine import BoundPods, WatchEvent, held_of, nodes_of, not_terminating, selected
+from tests.doors.engine import BoundPods, held_of, nodes_of, not_terminating, selected
 
 from moorage.objects import Pod
+from moorage.store import WatchEvent
 
 
 class Maker:

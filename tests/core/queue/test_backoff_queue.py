@@ -5,7 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.make import pod
-from tests.doors.engine import BackoffQueue, Place, QueuedPodInfo, pods_of
+from tests.doors.engine import BackoffQueue, pods_of
+
+from moorage.queue import Place, QueuedPodInfo
 
 SECOND = 1_000_000
 PLACES = Place.BACKOFF, Place.ERROR_BACKOFF

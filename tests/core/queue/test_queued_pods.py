@@ -13,17 +13,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from msgspec.structs import replace
 from tests.core.make import pod
 from tests.doors.controllers import seconds
-from tests.doors.engine import (
-    ClusterState,
-    CreationClock,
-    KeyedHeap,
-    Place,
-    PriorityLanes,
-    QueuedPodInfo,
-    UnschedulablePods,
-)
+from tests.doors.engine import ClusterState, CreationClock, KeyedHeap, PriorityLanes, unschedulable_pods
 
 from moorage.objects import Pod
+from moorage.queue import Place, QueuedPodInfo
 
 GATE = ("scheduling_gates",), "Gates"
 
@@ -201,7 +194,7 @@ def test_a_heap_forgets_removed_pods() -> None:
 def test_rejected_pods_move_along_when_classes_get_new_numbers() -> None:
     state = ClusterState()
     state.classes.intern(pod("gone", labels={"app": "gone"}))
-    waiting = UnschedulablePods(state.classes)
+    waiting = unschedulable_pods.UnschedulablePods(state.classes)
     a, b = entry("a"), entry("b")
     waiting.add(a)
     assert state.number_classes_anew()

@@ -5,18 +5,14 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.doors.engine import (
-    NodeSelectorMatcher,
-    find_intolerable_taint,
-    pod_matches_node_selector,
-    tolerates,
-)
+from tests.doors.engine import find_intolerable_taint, pod_matches_node_selector, tolerates
 
 from moorage.objects import (
     Affinity,
     Node,
     NodeAffinity,
     NodeSelector,
+    NodeSelectorMatcher,
     NodeSelectorRequirement,
     NodeSelectorTerm,
     ObjectMeta,

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.core.twins.topology_twin import Topology, required
-from tests.doors.engine import LabelSelectorMatcher, NodeSelectorMatcher, required_features, tolerates
+from tests.doors.engine import required_features, tolerates
 
-from moorage.objects import Node, Pod, PodDisruptionBudget, Taint
+from moorage.objects import LabelSelectorMatcher, Node, NodeSelectorMatcher, Pod, PodDisruptionBudget, Taint
 
 Pair = tuple[str, str]
 Rejection = tuple[str, tuple[str, ...], bool]  # plugin, reasons, whether it is for good

@@ -13,7 +13,7 @@ from tests.core.make import node as make_node
 from tests.core.make import pod as make_pod
 from tests.core.twins.preemption_twin import Twin, priority
 from tests.core.twins.topology_twin import HOSTNAME, Topology
-from tests.doors.engine import USERS_IN_HOST_NETWORK, ClusterState, Placer, TieBreak
+from tests.doors.engine import ClusterState, Placer, TieBreak
 
 from moorage import default_profile
 from moorage.objects import (
@@ -36,6 +36,8 @@ from moorage.objects import (
     UnitKey,
     group_of,
 )
+
+USERS_IN_HOST_NETWORK = "UserNamespacesHostNetworkSupport"
 
 NAMES = ("n0", "n1", "n2", "n3")
 NAMESPACES = ("default", "default", "other")

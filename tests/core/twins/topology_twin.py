@@ -7,9 +7,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tests.doors.engine import LabelSelectorMatcher, NodeSelectorMatcher, tolerates
+from tests.doors.engine import tolerates
 
-from moorage.objects import Node, Pod, PodAffinityTerm, TopologySpreadConstraint
+from moorage.objects import (
+    LabelSelectorMatcher,
+    Node,
+    NodeSelectorMatcher,
+    Pod,
+    PodAffinityTerm,
+    TopologySpreadConstraint,
+)
 
 HOSTNAME = "kubernetes.io/hostname"
 SYSTEM = (

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 from tests.core.make import pod
 from tests.devices.make import claim, request
-from tests.doors.engine import FINALIZER, POD_RETRIES, RETRIES, ClaimWriteError, ClaimWriter
+from tests.doors.engine import POD_RETRIES, RETRIES, ClaimWriteError, ClaimWriter
 
 from moorage.objects import (
     ContainerExtendedResourceRequest,
@@ -20,6 +20,8 @@ from moorage.objects import (
     ResourceClaimConsumerReference,
 )
 from moorage.store import ApiError, ConflictError, NotFoundError, ObjectStore
+
+FINALIZER = "resource.kubernetes.io/delete-protection"
 
 STALE = ConflictError("the object has been modified")
 FORBIDDEN = ApiError("not allowed")

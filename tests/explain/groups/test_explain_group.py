@@ -11,15 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.make import ZONE, node
-from tests.doors.answers import (
-    ExplainedGroup,
-    Fit,
-    GroupChange,
-    effective,
-    explain_group,
-    fit_of_group,
-    lower,
-)
+from tests.doors.answers import ExplainedGroup, GroupChange, effective, explain_group, lower
 from tests.scheduler.groups.gang_kit import (
     GATES,
     TOPOLOGY,
@@ -496,16 +488,16 @@ def test_groups_of_a_kind_are_tried_once_and_each_is_told_what_it_would_be_alone
     one, tried, known = (
         world(racks, *chain.from_iterable(its.values()), feature_gates=TOPOLOGY),
         list[str](),
-        dict[Hashable, Fit](),
+        dict[Hashable, explain_group.Fit](),
     )
     place = explain_group.try_group
     monkeypatch.setattr(
         explain_group, "try_group", lambda *given: tried.append(given[2].name) or place(*given)
     )
     pods = [store_of(one).get(Pod, f"{name}-0", "default") for name in its]
-    together = [fit_of_group(one.context, pod, known) for pod in pods]
+    together = [explain_group.fit_of_group(one.context, pod, known) for pod in pods]
     assert [*dict.fromkeys(tried)] == ["a", "c", "d", "e", "f", "g", "h"]
-    assert together == [fit_of_group(one.context, pod, {}) for pod in pods]
+    assert together == [explain_group.fit_of_group(one.context, pod, {}) for pod in pods]
     assert together[1] is not None
     assert (together[1].next, together[1].message) == (
         "default/b-3",

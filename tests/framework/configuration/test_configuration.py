@@ -14,19 +14,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.doors.engine import (
     ARGS,
-    BASES,
     DEFAULT_GATES,
     IN_TREE,
     POINTS,
-    ConfigurationError,
     dependents_off,
     effective,
     feature_gates,
+    interface,
     load_configuration,
 )
 
 from moorage import default_profile
-from moorage.errors import InputError
+from moorage.errors import ConfigurationError, InputError
 from moorage.releases import release_named
 
 Json = dict[str, Any]
@@ -103,8 +102,8 @@ def test_defaults_of_args_and_plugins_are_those_of_the_plugins() -> None:
     """The table of in-tree plugins and the configuration tell the same of an unconfigured scheduler."""
     (found,) = come_to(configuration())["profiles"]
     on = default_profile()
-    assert set(BASES.values()) == set(POINTS)
-    for base, point in BASES.items():
+    assert set(interface.BASES.values()) == set(POINTS)
+    for base, point in interface.BASES.items():
         if point == "podGroupPostFilter":
             continue  # of v1.37
         listed = found["plugins"].get(point, [])

@@ -7,15 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from tests.doors.engine import (
-    IN_TREE,
-    ConfigurationError,
-    build_extenders,
-    build_profiles,
-    effective,
-    load_configuration,
-)
+from tests.doors.engine import IN_TREE, build_extenders, build_profiles, effective, load_configuration
 from tests.house.source import ROOT
+
+from moorage.errors import ConfigurationError
 
 Json = dict[str, Any]
 HEADER = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.doors.engine import IN_TREE, ConfigurationError, load_configuration
+from tests.doors.engine import IN_TREE, load_configuration
+
+from moorage.errors import ConfigurationError
 
 YAML = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 JSON = '{"apiVersion":"kubescheduler.config.k8s.io/v1","kind":"KubeSchedulerConfiguration",'

@@ -6,7 +6,9 @@ import json
 from typing import Any
 
 import pytest
-from tests.doors.engine import IN_TREE, ConfigurationError, dependents_off, load_configuration
+from tests.doors.engine import IN_TREE, dependents_off, load_configuration
+
+from moorage.errors import ConfigurationError
 
 Json = dict[str, Any]
 HEADER = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}

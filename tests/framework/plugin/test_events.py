@@ -7,17 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.core.make import node, pod
-from tests.doors.engine import (
-    ASSIGNED_POD,
-    NODE,
-    POD,
-    TARGET_POD,
-    UNSCHEDULABLE_POD,
-    UNSCHEDULED_POD,
-    WILDCARD,
-    PodEvents,
-    node_update_events,
-)
+from tests.doors.engine import PodEvents, node_update_events
 
 from moorage.framework import ActionType, ClusterEvent
 from moorage.objects import (
@@ -50,17 +40,17 @@ def test_each_action_is_a_bit_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("event", "label"),
     [
-        (ClusterEvent(NODE, ADD), "NodeAdd"),
-        (ClusterEvent(NODE, ActionType.UPDATE_NODE_TAINT), "NodeUpdateNodeTaint"),
-        (ClusterEvent(ASSIGNED_POD, UPDATE), "AssignedPodUpdate"),
+        (ClusterEvent("Node", ADD), "NodeAdd"),
+        (ClusterEvent("Node", ActionType.UPDATE_NODE_TAINT), "NodeUpdateNodeTaint"),
+        (ClusterEvent("AssignedPod", UPDATE), "AssignedPodUpdate"),
         (
-            ClusterEvent(UNSCHEDULABLE_POD, ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED),
+            ClusterEvent("UnschedulablePod", ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED),
             "UnschedulablePodUpdatePodSchedulingGatesEliminated",
         ),
         (ClusterEvent("storage.k8s.io/CSINode", ADD), "storage.k8s.io/CSINodeAdd"),
-        (ClusterEvent(POD, ADD | DELETE), "Pod"),
-        (ClusterEvent(POD, ALL), "PodAll"),
-        (ClusterEvent(WILDCARD, ALL, "ForceActivate"), "ForceActivate"),
+        (ClusterEvent("Pod", ADD | DELETE), "Pod"),
+        (ClusterEvent("Pod", ALL), "PodAll"),
+        (ClusterEvent("*", ALL, "ForceActivate"), "ForceActivate"),
     ],
 )
 def test_the_label_of_an_event_is_upstreams(event: ClusterEvent, label: str) -> None:
@@ -70,26 +60,26 @@ def test_the_label_of_an_event_is_upstreams(event: ClusterEvent, label: str) -> 
 @pytest.mark.parametrize(
     ("registered", "incoming", "matches"),
     [
-        ((NODE, ADD | LABEL), (NODE, ADD), True),
-        ((NODE, ADD), (NODE, DELETE), False),
-        ((NODE, ADD), (POD, ADD), False),
-        ((POD, LABEL), (ASSIGNED_POD, LABEL), True),
-        ((POD, LABEL), (UNSCHEDULABLE_POD, LABEL), True),
-        ((POD, LABEL), (UNSCHEDULED_POD, LABEL), True),
-        ((POD, LABEL), (TARGET_POD, LABEL), True),
-        ((TARGET_POD, LABEL), (TARGET_POD, LABEL), True),
-        ((TARGET_POD, LABEL), (ASSIGNED_POD, LABEL), False),
-        ((UNSCHEDULED_POD, ADD), (TARGET_POD, ADD), False),
-        ((POD, UPDATE), (ASSIGNED_POD, LABEL), True),
-        ((POD, LABEL), (ASSIGNED_POD, UPDATE), False),
-        ((POD, UPDATE), (ASSIGNED_POD, UPDATE), True),
-        ((POD, ALL), (ASSIGNED_POD, UPDATE), True),
-        ((POD, ADD | UPDATE), (ASSIGNED_POD, UPDATE), True),
-        ((WILDCARD, ADD), (NODE, ADD), True),
-        ((WILDCARD, ALL), (NODE, DELETE), True),
-        ((NODE, ALL), (WILDCARD, ALL), False),
-        ((WILDCARD, ADD), (WILDCARD, ALL), False),
-        ((WILDCARD, ALL), (WILDCARD, ALL), True),
+        (("Node", ADD | LABEL), ("Node", ADD), True),
+        (("Node", ADD), ("Node", DELETE), False),
+        (("Node", ADD), ("Pod", ADD), False),
+        (("Pod", LABEL), ("AssignedPod", LABEL), True),
+        (("Pod", LABEL), ("UnschedulablePod", LABEL), True),
+        (("Pod", LABEL), ("UnscheduledPod", LABEL), True),
+        (("Pod", LABEL), ("TargetPod", LABEL), True),
+        (("TargetPod", LABEL), ("TargetPod", LABEL), True),
+        (("TargetPod", LABEL), ("AssignedPod", LABEL), False),
+        (("UnscheduledPod", ADD), ("TargetPod", ADD), False),
+        (("Pod", UPDATE), ("AssignedPod", LABEL), True),
+        (("Pod", LABEL), ("AssignedPod", UPDATE), False),
+        (("Pod", UPDATE), ("AssignedPod", UPDATE), True),
+        (("Pod", ALL), ("AssignedPod", UPDATE), True),
+        (("Pod", ADD | UPDATE), ("AssignedPod", UPDATE), True),
+        (("*", ADD), ("Node", ADD), True),
+        (("*", ALL), ("Node", DELETE), True),
+        (("Node", ALL), ("*", ALL), False),
+        (("*", ADD), ("*", ALL), False),
+        (("*", ALL), ("*", ALL), True),
     ],
 )
 def test_a_registration_matches_events_as_upstreams_does(
@@ -211,7 +201,7 @@ def test_what_changed_of_a_pod(old: Pod, new: Pod, labels: list[str]) -> None:
 def test_events_of_pods_in_v1_37() -> None:
     events, requests = PodEvents(default_gates(RELEASES["1.37"])), {"cpu": "2"}
     assert [events.added.label, events.updated.label] == ["UnscheduledPodAdd", "UnscheduledPodUpdate"]
-    assert events.resources == {ASSIGNED_POD, UNSCHEDULED_POD, TARGET_POD}
+    assert events.resources == {"AssignedPod", "UnscheduledPod", "TargetPod"}
     for old, new, label in (
         (pod("p"), pod("p"), "TargetPodUpdate"),
         (pod("p"), pod("p", requests=requests), "TargetPodUpdatePodScaleUp"),

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from tests.core.make import node, pod
 from tests.doors.engine import (
-    ConfigurationError,
     KubeSchedulerConfiguration,
     check_profiles,
     in_tree_registry,
@@ -17,7 +16,7 @@ from tests.doors.engine import (
 from tests.framework.make import UNSCHEDULABLE, framework, make, status
 
 from moorage import Scheduler
-from moorage.errors import InputError, MoorageError
+from moorage.errors import ConfigurationError, InputError, MoorageError
 from moorage.framework import (
     BindPlugin,
     FilterPlugin,

@@ -10,10 +10,8 @@ from msgspec.structs import replace
 from tests.core.make import pod as make_pod
 from tests.doors.compat import BinderCache, CacheHandler, CachePodInfo, QosNodeInfo
 from tests.doors.kube import (
-    BEST_EFFORT,
     CNR,
     GROUP_ANNOTATION,
-    PLACEHOLDER_UID,
     RESERVATION_INDEX,
     RESOURCE_TYPE,
     CNRStatus,
@@ -37,6 +35,8 @@ from moorage.objects import (
     PodGroup,
     PodGroupStatus,
 )
+
+PLACEHOLDER_UID = "godel.bytedance.com/placeholder-uid"
 
 REQUESTS = {"cpu": "100m", "memory": 500}
 GANG = "PodGroupUnit/default/g"
@@ -91,7 +91,7 @@ def pod(name: str, on: str = "", annotations: dict[str, str] | None = None, **mo
 
 
 def best_effort(name: str, on: str = "", **more: Any) -> Pod:
-    return pod(name, on, {RESOURCE_TYPE: BEST_EFFORT}, **more)
+    return pod(name, on, {RESOURCE_TYPE: "best-effort"}, **more)
 
 
 def nm_node(name: str, capacity: dict[str, Any], allocatable: dict[str, Any]) -> NMNode:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import copy
 from dataclasses import dataclass, field
 
-from tests.doors.engine import parse_milli, parse_value
 from tests.doors.kube import ledger_of, node_name_of, unit_key
 
-from moorage.objects import Node, Pod
+from moorage.objects import Node, Pod, parse_milli, parse_value
 
 
 class RefusedError(Exception):

@@ -8,11 +8,6 @@ import pytest
 from msgspec.structs import replace
 from tests.core.make import port
 from tests.doors.compat import (
-    ASSUMED_POD_EXPIRATION,
-    DELETED_MARKER_TTL,
-    PERIOD,
-    POD_ASSUMED_TTL,
-    RESERVATION_TTL,
     BinderCache,
     CacheHandler,
     CachePodInfo,
@@ -22,11 +17,13 @@ from tests.doors.compat import (
     new_binder_cache,
 )
 from tests.doors.engine import ClusterState, bound
-from tests.doors.kube import ASSUMED_NODE, GROUP_ANNOTATION, NOMINATED_NODE, Movement, node_name_of
+from tests.doors.kube import ASSUMED_NODE, GROUP_ANNOTATION, Movement, node_name_of
 from tests.multi.binder_cache.binder_kit import GANG, Kit, best_effort, member, pod, refused
 
 from moorage.errors import CacheCorruptedError, CacheError
 from moorage.objects import Pod
+
+NOMINATED_NODE = "godel.bytedance.com/nominated-node"
 
 NO_UID = "cannot get cache key for pod with empty UID"
 
@@ -41,11 +38,11 @@ def kit() -> Kit:
 
 def test_what_the_times_are() -> None:
     handler = CacheHandler()
-    assert (handler.pod_assumed_ttl, POD_ASSUMED_TTL) == (300.0, 300.0)
-    assert (handler.assumed_pod_expiration, ASSUMED_POD_EXPIRATION) == (900.0, 900.0)
-    assert (handler.deleted_marker_ttl, DELETED_MARKER_TTL) == (600.0, 600.0)
-    assert (handler.reservation_ttl, RESERVATION_TTL) == (60.0, 60.0)
-    assert (handler.period, PERIOD) == (10.0, 10.0)
+    assert handler.pod_assumed_ttl == 300.0
+    assert handler.assumed_pod_expiration == 900.0
+    assert handler.deleted_marker_ttl == 600.0
+    assert handler.reservation_ttl == 60.0
+    assert handler.period == 10.0
     assert not handler.resource_reservation
 
 

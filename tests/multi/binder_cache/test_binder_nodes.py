@@ -7,12 +7,15 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.core.make import container, node
-from tests.doors.kube import IGNORE_PODS_LIMIT, QOS_LEVEL, RESOURCE_TYPE, SCHEDULER_NAME, ledger_of
+from tests.doors.kube import RESOURCE_TYPE, ledger_of
 from tests.multi.binder_cache.binder_kit import Kit, best_effort, cnr, nm_node, pod, refused
 
 from moorage.cache import Resource
 from moorage.errors import InputError, MoorageError
 from moorage.objects import Node, Pod
+
+QOS_LEVEL = "katalyst.kubewharf.io/qos_level"
+SCHEDULER_NAME = "godel.bytedance.com/scheduler-name"
 
 MIB = 1 << 20
 
@@ -256,7 +259,7 @@ def test_pods_of_either_qos_count(kit: Kit) -> None:
     assert kit.cache.fits(best_effort("b"), "n", [best_effort("a", "n")]) == ()
     kit.assume(pod("b", "n"))
     assert kit.cache.fits(pod("c", requests={}), "n") == ("Too many pods",)
-    assert kit.cache.fits(pod("c", annotations={IGNORE_PODS_LIMIT: ""}), "n") == ()
+    assert kit.cache.fits(pod("c", annotations={"godel.bytedance.com/ignore-pods-limit": ""}), "n") == ()
 
 
 def test_what_pods_fit_without_others(kit: Kit) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tests.core.make import node
 from tests.doors.compat import BinderCache, CachePodInfo
-from tests.doors.kube import ASSUMED_NODE, BEST_EFFORT, GROUP_ANNOTATION, RESOURCE_TYPE
+from tests.doors.kube import ASSUMED_NODE, GROUP_ANNOTATION, RESOURCE_TYPE
 from tests.multi.binder_cache.binder_kit import Kit, pod
 from tests.multi.binder_cache.binder_twin import BinderTwin, RefusedError
 
@@ -25,9 +25,9 @@ NAMES = ("n1", "n2", "n3")
 UIDS = ("a", "b", "c", "d", "e")
 ANNOTATIONS: tuple[dict[str, str], ...] = (
     {},
-    {RESOURCE_TYPE: BEST_EFFORT},
+    {RESOURCE_TYPE: "best-effort"},
     {GROUP_ANNOTATION: "g"},
-    {GROUP_ANNOTATION: "g", RESOURCE_TYPE: BEST_EFFORT},
+    {GROUP_ANNOTATION: "g", RESOURCE_TYPE: "best-effort"},
     {ASSUMED_NODE: "n1"},
     {RESOURCE_TYPE: "neither"},
 )

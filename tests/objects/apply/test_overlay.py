@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.doors.kube import LAST_APPLIED, apply_manifest, plain
+from tests.doors.kube import apply_manifest, plain
 from tests.objects.refusal import refusal
 
 from moorage.errors import InputError
 from moorage.objects import Cluster, Deployment, PersistentVolumeClaim, Rollout, load
+
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 def deployment(replicas: int = 2, **meta: Any) -> dict[str, Any]:

@@ -8,17 +8,16 @@ from typing import Any, get_args
 import msgspec
 import pytest
 from msgspec.structs import fields
-from tests.doors.kube import _KINDS, Struct, has_only_known_fields, path_text, struct_of, unknown_fields
-from tests.doors.kube import validate_unknown_fields as module
+from tests.doors.kube import _KINDS, Struct, unknown_fields
 from tests.objects.validate.make_field_names import table, text
 
-POD = struct_of("Pod", "v1")
+POD = unknown_fields.struct_of("Pod", "v1")
 
 
 def found(value: Any, struct: str = POD) -> list[str]:
-    paths = unknown_fields(value, struct)
-    assert has_only_known_fields(json.dumps(value).encode(), struct) == (not paths)
-    return [path_text(path) for path in paths]
+    paths = unknown_fields.unknown_fields(value, struct)
+    assert unknown_fields.has_only_known_fields(json.dumps(value).encode(), struct) == (not paths)
+    return [unknown_fields.path_text(path) for path in paths]
 
 
 @pytest.mark.parametrize(
@@ -40,14 +39,14 @@ def test_each_unknown_field_is_found_with_its_path(value: Any, paths: list[str])
 
 
 def test_maps_of_structs() -> None:
-    slices = struct_of("ResourceSlice", "resource.k8s.io/v1")
+    slices = unknown_fields.struct_of("ResourceSlice", "resource.k8s.io/v1")
     device = {"name": "d", "capacity": {"memory": {"value": "1Gi", "values": "2Gi"}}}
     assert found({"spec": {"devices": [device]}}, slices) == ["spec.devices[0].capacity.memory.values"]
 
 
 @pytest.mark.parametrize("value", [7, "x", [1], {"spec": 7}, {"spec": {"containers": {"a": 1}}}])
 def test_wrong_types_have_no_fields(value: Any) -> None:
-    assert unknown_fields(value, POD) == []
+    assert unknown_fields.unknown_fields(value, POD) == []
 
 
 @pytest.mark.parametrize(
@@ -62,7 +61,7 @@ def test_wrong_types_have_no_fields(value: Any) -> None:
     ],
 )
 def test_a_kind_has_the_fields_of_its_version(kind: str, api_version: str, struct: str) -> None:
-    assert struct_of(kind, api_version) == struct
+    assert unknown_fields.struct_of(kind, api_version) == struct
 
 
 def names(struct: type[Struct], path: str) -> dict[str, type[Struct] | None]:
@@ -91,14 +90,16 @@ OF_OTHERS = {
 
 
 def test_kinds_of_other_projects_have_no_known_fields() -> None:
-    assert {kind for kind, struct in _KINDS.items() if not struct_of(kind, struct().api_version)} == OF_OTHERS
+    assert {
+        kind for kind, struct in _KINDS.items() if not unknown_fields.struct_of(kind, struct().api_version)
+    } == OF_OTHERS
 
 
 @pytest.mark.parametrize("kind", [kind for kind in _KINDS if kind not in {"PodGroup", *OF_OTHERS}])
 def test_each_field_that_is_read_is_known(kind: str) -> None:
     """Of the built-in kinds; disks and resources are read by structs that have the fields of several."""
     struct = _KINDS[kind]
-    known = struct_of(kind, struct().api_version)
+    known = unknown_fields.struct_of(kind, struct().api_version)
     for path in names(struct, ""):
         if any(disk in path for disk in DISKS) or ".spec.resources.claims" in f".{path}":
             continue
@@ -113,7 +114,7 @@ def missing(struct: str, path: list[str]) -> bool:
     for name in path:
         if not struct:
             return False
-        members = module.fields_of(struct)
+        members = unknown_fields.fields_of(struct)
         if name not in members:
             return True
         struct = members[name].rstrip("[]{}")
@@ -125,14 +126,14 @@ def missing(struct: str, path: list[str]) -> bool:
     ("kind", "least"), [("PodGroup", "minCount"), ("CompositePodGroup", "minGroupCount")]
 )
 def test_pod_groups_of_a_newer_release(version: str, kind: str, least: str) -> None:
-    struct = module.struct_of(kind, f"scheduling.k8s.io/{version}")
+    struct = unknown_fields.struct_of(kind, f"scheduling.k8s.io/{version}")
     policy = {"gang": {least: 1}}
     ref = {"workloadName": "w", "templateName": "t"}
     spec = {"schedulingPolicy": policy, "workloadRef": ref, "parentCompositePodGroupName": "c"}
     spec |= {"schedulingConstraints": {"topology": [{"key": "zone"}]}, "disruptionMode": {"all": {}}}
-    assert module.unknown_fields({"kind": kind, "spec": spec}, struct) == []
+    assert unknown_fields.unknown_fields({"kind": kind, "spec": spec}, struct) == []
     wrong = {"spec": spec | {"schedulingPolicy": {"gang": {"minimum": 1}}, "size": 3}}
-    found = [module.path_text(path) for path in module.unknown_fields(wrong, struct)]
+    found = [unknown_fields.path_text(path) for path in unknown_fields.unknown_fields(wrong, struct)]
     assert sorted(found) == ["spec.schedulingPolicy.gang.minimum", "spec.size"]
 
 
@@ -178,14 +179,14 @@ def test_the_table_is_made_of_a_schema() -> None:
 
 
 def test_fields_of_karpenters_kinds_are_known() -> None:
-    struct = module.struct_of("NodePool", "karpenter.sh/v1")
+    struct = unknown_fields.struct_of("NodePool", "karpenter.sh/v1")
     pool = {
         "metadata": {"name": "a"},
         "spec": {"limits": {"cpu": "9"}, "disruption": {"budgets": [{"nodes": "1"}]}},
     }
-    assert module.unknown_fields(pool, struct) == []
+    assert unknown_fields.unknown_fields(pool, struct) == []
     pool["spec"] = {"limit": {}, "template": {"spec": {"requirement": [], "requirements": [{"keey": "a"}]}}}
-    found = [module.path_text(path) for path in module.unknown_fields(pool, struct)]
+    found = [unknown_fields.path_text(path) for path in unknown_fields.unknown_fields(pool, struct)]
     assert found == [
         "spec.limit",
         "spec.template.spec.requirement",

@@ -12,15 +12,7 @@ from msgspec.structs import replace
 from tests.core.made_up import make_node, make_pod, make_spec
 from tests.core.make import node, pod
 from tests.core.twins.cycle_twin import Manifest
-from tests.doors.engine import (
-    Attempt,
-    GroupBatch,
-    GroupResult,
-    Members,
-    group_attempt,
-    place_group,
-    schedule_one,
-)
+from tests.doors.engine import GroupBatch, Members, group_attempt, place_group, schedule_one
 
 from moorage import Cluster, Scheduler
 from moorage.framework import Placement
@@ -75,7 +67,7 @@ def over(*cpus: str, **settings: Any) -> Scheduler:
     return Scheduler(Cluster(nodes=[node(f"n{at}", cpu=cpu) for at, cpu in enumerate(cpus)]), **settings)
 
 
-def place(scheduler: Scheduler, group: PodGroup, pods: list[Pod], **rest: Any) -> GroupResult:
+def place(scheduler: Scheduler, group: PodGroup, pods: list[Pod], **rest: Any) -> group_attempt.GroupResult:
     return place_group(scheduler.context, scheduler.context.rotation.engines[0], group, pods, **rest)
 
 
@@ -130,7 +122,7 @@ def note_searches(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the placements that are searched for pod groups from now on, with a memory."""
     found, search = list[str](), group_attempt._try_in
 
-    def note(members: Members, placement: Placement, commit: bool) -> Attempt:
+    def note(members: Members, placement: Placement, commit: bool) -> group_attempt.Attempt:
         if members.memory is not None and not members.is_composite:
             found.append(placement.name)
         return search(members, placement, commit)

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 from tests.core.make import node, pod
 from tests.doors.engine import GangScheduling, PodHandler, schedule_one
-from tests.doors.kube import GODEL, GROUP_ANNOTATION
+from tests.doors.kube import GROUP_ANNOTATION
 from tests.framework.make import make
 from tests.scheduler.groups.gang_kit import (
     GATES,
@@ -31,6 +31,8 @@ from moorage.errors import InputError
 from moorage.explain import explain_in_turn
 from moorage.framework import Profile, Status
 from moorage.objects import ObjectMeta, Pod, PodGroup, PodGroupSpec, PodSchedulingGate, ResourceRequirements
+
+GODEL = "scheduling.godel.kubewharf.io"
 
 PYTHON = make(mo.ReservePlugin, "R", reserve=None, unreserve=None)
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 from tests.doors.engine import patch_groups
-from tests.doors.kube import GODEL
 from tests.scheduler.groups.gang_kit import gang
 
 from moorage.objects import PodGroup, PodGroupStatus
 from moorage.store import ObjectStore
+
+GODEL = "scheduling.godel.kubewharf.io"
 
 
 def written(group: PodGroup, *messages: str) -> list[PodGroup]:

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 from tests.core.make import ZONE, node
-from tests.doors.engine import TOPOLOGIES, groups_without_top, ignored_groups, pods_without_group
+from tests.doors.engine import groups_without_top, ignored_groups, pods_without_group
 from tests.scheduler.groups.gang_kit import (
     GATES,
     TOPOLOGY,
@@ -28,6 +28,8 @@ from moorage.cli import main
 from moorage.objects import AnyGroup, PodGroup
 from moorage.releases import DEFAULT_GATES
 from moorage.store import NotFoundError
+
+TOPOLOGIES = "a topology that is ignored: the gate TopologyAwareWorkloadScheduling is off"
 
 GROUPS = [gang("g", 2, "top", **topology("zone")), gang("h", 2), composite("top", 1, **topology("zone"))]
 ONE_BY_ONE = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tests.core.make import node, pod
-from tests.doors.engine import Chain, PlacementMemory, placement_memory
+from tests.doors.engine import PlacementMemory, placement_memory
 from tests.scheduler.groups.gang_kit import TOPOLOGY, store_of, world
 
 from moorage import Scheduler
@@ -24,7 +24,7 @@ def remembering() -> tuple[Scheduler, PlacementMemory, list[Placement]]:
     return scheduler, memory, placements
 
 
-def noted(chain: Chain) -> list[int]:
+def noted(chain: placement_memory.Chain) -> list[int]:
     """The placements that were not known."""
     found = []
     for at in chain.unknown():

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.devices.make import DRIVER, claim, device, device_class, request, resource_slice
-from tests.doors.engine import EXTENDED_CLAIM, Loop, PlacedClaims, PlacedPod
+from tests.doors.engine import Loop, PlacedClaims, PlacedPod
 from tests.framework.make import make as make_plugin
 
 from moorage import Cluster, Scheduler, default_profile
@@ -104,7 +104,7 @@ def outcome(one: Scheduler) -> tuple[dict[str, str], dict[str, str], list[Any]]:
     states: list[Any] = []
     for each in claims:
         key, told = each.key, None
-        if EXTENDED_CLAIM in each.metadata.annotations:
+        if "resource.kubernetes.io/extended-resource-claim" in each.metadata.annotations:
             key = each.metadata.owner_references[0].name
             told = one.client.get(Pod, key, "default").status.extended_resource_claim_status
             assert told is not None

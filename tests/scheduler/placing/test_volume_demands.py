@@ -13,17 +13,16 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.make import node, pod, port
 from tests.doors.engine import (
-    MAX_DRIVERS,
     Engine,
     Loop,
     PodBatch,
     Route,
     SchedulingContext,
-    VolumeDemand,
     VolumesInUse,
     VolumeZone,
     schedule_one,
     sources_of,
+    terms,
 )
 from tests.scheduler.placing.test_volume_engine import AZURE, claimed, local
 from tests.volume.make import ZONE, attachment, csi_node, storage_class, uses, volume
@@ -454,16 +453,16 @@ def test_limits_that_change_between_runs_count(monkeypatch: pytest.MonkeyPatch) 
 
 def test_no_more_drivers_than_the_core_counts() -> None:
     room = np.ones(1, dtype=np.int32)
-    VolumeDemand(None, [(room, 1)] * MAX_DRIVERS)
+    terms.VolumeDemand(None, [(room, 1)] * terms.MAX_DRIVERS)
     with pytest.raises(ValueError, match="9 drivers, of at most 8"):
-        VolumeDemand(None, [(room, 1)] * (MAX_DRIVERS + 1))
+        terms.VolumeDemand(None, [(room, 1)] * (terms.MAX_DRIVERS + 1))
 
 
 @given(
     st.lists(st.booleans(), min_size=4, max_size=4) | st.none(),
     st.lists(
         st.tuples(st.lists(st.integers(-1, 3), min_size=4, max_size=4), st.integers(1, 3)),
-        max_size=MAX_DRIVERS,
+        max_size=terms.MAX_DRIVERS,
     ),
     st.lists(st.integers(0, 3), max_size=4),
 )
@@ -471,7 +470,7 @@ def test_which_rows_meet_a_demand(
     reachable: list[bool] | None, attachments: list[tuple[list[int], int]], rows: list[int]
 ) -> None:
     arrays = [(np.array(room, dtype=np.int32), volumes) for room, volumes in attachments]
-    demand = VolumeDemand(None if reachable is None else np.array(reachable), arrays)
+    demand = terms.VolumeDemand(None if reachable is None else np.array(reachable), arrays)
     meets = [
         (reachable is None or reachable[row]) and all(room[row] >= volumes for room, volumes in attachments)
         for row in rows

@@ -14,7 +14,6 @@ from msgspec.structs import fields, replace
 from tests.core.make import node, pod
 from tests.doors.engine import (
     BIND_COMPLETED,
-    YES,
     Engine,
     NodeVolumeLimits,
     PreemptionDryRuns,
@@ -230,7 +229,7 @@ def test_nominated_pods_with_volumes_count() -> None:
 
 AZURE = (Volume(name="d", azure_disk=DiskVolumeSource(disk_uri="disk")),)
 VOLUME_PLUGINS = ("VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone")
-BOUND = {BIND_COMPLETED: YES}
+BOUND = {BIND_COMPLETED: "yes"}
 
 
 some_pods = st.lists(

@@ -23,7 +23,6 @@ from tests.doors.engine import (
     Shape,
     Symbols,
     TaintSets,
-    WatchEvent,
 )
 from tests.plugins.volume_binding_kit import LATE, MADE, asking, disk, waiting
 from tests.preemption.world import budget
@@ -39,7 +38,7 @@ from moorage import Quantity, Scheduler
 from moorage.errors import InputError, MoorageError
 from moorage.framework import Code, CycleState, PermitPlugin, ReservePlugin, Status
 from moorage.objects import Node, Object, PersistentVolumeClaim, Pod, PodDisruptionBudget, PodSchedulingGroup
-from moorage.store import ObjectStore
+from moorage.store import ObjectStore, WatchEvent
 
 
 class ForkMachine(Machine):

@@ -24,8 +24,9 @@ from moorage.objects import (
     ResourceRequirements,
     decode_object,
 )
-from tests.doors.autoscalers import GROUP_LABEL
 from tests.doors.sim import AutoscalerSpec
+
+GROUP_LABEL = "moorage.dev/node-group"
 
 MINUTE = 60.0
 

@@ -9,8 +9,12 @@ import pytest
 
 import moorage as mo
 from moorage import Timeline
-from tests.doors.sim import GPU_COUNT, GPU_MILLI, GPU_MODEL, Verb
+from tests.doors.sim import Verb
 from tests.house.source import ROOT
+
+GPU_COUNT = "alibabacloud.com/gpu-count"
+GPU_MILLI = "alibabacloud.com/gpu-milli"
+GPU_MODEL = "alibabacloud.com/gpu-card-model"
 
 NODES, PODS = ROOT / "tests/data/openb/nodes.csv", ROOT / "tests/data/openb/pods.csv"
 NODE_HEAD = "sn,cpu_milli,memory_mib,gpu,model\n"

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import moorage as mo
-from tests.doors.sim import MODEL_LABEL, RESOURCE, GpuShare, policies
+from tests.doors.sim import RESOURCE, GpuShare, policies
 
 
 def node(name: str, gpus: int, model: str = "T4", cpu: int = 64) -> dict[str, Any]:
@@ -18,7 +18,7 @@ def node(name: str, gpus: int, model: str = "T4", cpu: int = 64) -> dict[str, An
     return {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": name, "labels": {MODEL_LABEL: model}},
+        "metadata": {"name": name, "labels": {"alibabacloud.com/gpu-card-model": model}},
         "status": {"capacity": amounts, "allocatable": amounts},
     }
 

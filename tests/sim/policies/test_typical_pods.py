@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from moorage.objects import Pod, decode_object
-from tests.doors.sim import MODEL_LABEL, typical_pods
+from tests.doors.sim import typical_pods
 
 from .test_gpu_share import pod
+
+MODEL_LABEL = "alibabacloud.com/gpu-card-model"
 
 
 def made(milli: int, cpu: str, *models: str) -> Pod:

@@ -30,7 +30,7 @@ from moorage.objects import (
     PodTemplateSpec,
     ResourceRequirements,
 )
-from tests.doors.sim import Recorder, Replayer, replayer
+from tests.doors.sim import Recorder, replayer
 
 ZONE = "topology.kubernetes.io/zone"
 
@@ -334,7 +334,7 @@ def test_the_direct_way_is_exact(timeline: Timeline, on_failure: str, tie_break:
         patch.setattr(replayer, "AHEAD", ahead)
         direct = mo.replay(timeline, **options)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Replayer, "_is_direct", lambda self, template: False)
+        patch.setattr(replayer.Replayer, "_is_direct", lambda self, template: False)
         whole = mo.replay(timeline, **options)
     assert outcome(direct) == outcome(whole)
     assert store_of(direct.scheduler) == store_of(whole.scheduler)
@@ -360,7 +360,7 @@ def test_pods_of_an_instant_are_confirmed_together() -> None:
         timeline.create(1, pod("p"), name)
     direct = mo.replay(timeline)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Replayer, "_is_direct", lambda self, template: False)
+        patch.setattr(replayer.Replayer, "_is_direct", lambda self, template: False)
         whole = mo.replay(timeline)
     assert store_of(direct.scheduler) == store_of(whole.scheduler)
 
@@ -370,7 +370,7 @@ def test_the_direct_way_is_taken() -> None:
     timeline.add_pods(pod("x"), [1, 2], [10, 10])
     calls: list[int] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Replayer, "_take", lambda self: calls.append(1))
+        patch.setattr(replayer.Replayer, "_take", lambda self: calls.append(1))
         history = mo.replay(timeline)
     assert calls == []
     assert history.summary()["placed"] == 2

@@ -14,11 +14,11 @@ from tests.doors.live import (
     MAX_TIMEOUT,
     READ_TIMEOUT,
     STREAM_TIMEOUT,
-    USER_AGENT,
     ApiClient,
     Connection,
     Session,
     connect,
+    kubeconfig,
 )
 from tests.live.kit.certificates import Authority
 from tests.store.api.wire_server import Handler, WireServer
@@ -67,7 +67,7 @@ def test_commands_tell_credentials(tmp_path: Path, server: WireServer, version: 
     server.faults.append(note)
     with client_of(tmp_path, server.url, user) as client:
         assert client.list(Pod)[0] == []
-    assert set(told) == {(f"Bearer {version}|{server.url}|mine", USER_AGENT)}
+    assert set(told) == {(f"Bearer {version}|{server.url}|mine", kubeconfig.USER_AGENT)}
 
 
 def test_the_protocol_is_http_1(tmp_path: Path) -> None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from threading import RLock
 
 import pytest
-from tests.doors.engine import parse_selector
 from tests.doors.store import KeyLog
 
-from moorage.objects import Condition, Node, ObjectMeta, Pod, PodSpec, ReplicaSet
+from moorage.objects import Condition, Node, ObjectMeta, Pod, PodSpec, ReplicaSet, parse_selector
 from moorage.store import Indexer, Informer, Lister, NotFoundError, ObjectStore
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.core.make import node
-from tests.doors.engine import MIGRATED_PLUGINS, VolumeTopology, reaches_node
+from tests.doors.engine import MIGRATED_PLUGINS, reaches_node, volume_topology
 from tests.doors.engine import volume_topology as reach_module
 
 from moorage import Scheduler
@@ -69,7 +69,7 @@ STEPS: st.SearchStrategy[tuple[str, int, dict[str, str]]] = st.one_of(
 )
 
 
-def check(one: Scheduler, reach: VolumeTopology, asked: list[PersistentVolume]) -> None:
+def check(one: Scheduler, reach: volume_topology.VolumeTopology, asked: list[PersistentVolume]) -> None:
     """Every row with a node, against the node's own labels."""
     rows = one.context.view_rows().tolist()
     for volume in asked:
@@ -91,7 +91,7 @@ def check(one: Scheduler, reach: VolumeTopology, asked: list[PersistentVolume]) 
 def test_all_rows_are_row_by_row(nodes: Any, asked: Any, steps: Any) -> None:
     """After nodes have come, gone and got other labels too, for good or in thought."""
     one = Scheduler(Cluster(nodes=[node(f"n{at}", labels=found) for at, found in enumerate(nodes)]))
-    reach = VolumeTopology.of(one.handle)
+    reach = volume_topology.VolumeTopology.of(one.handle)
     check(one, reach, asked)
     there = {f"n{at}" for at in range(len(nodes))}
     for action, at, found in steps:
@@ -112,7 +112,7 @@ def test_all_rows_are_row_by_row(nodes: Any, asked: Any, steps: Any) -> None:
 
 
 def test_volumes_that_reach_all_nodes() -> None:
-    reach = VolumeTopology.of(Scheduler(Cluster(nodes=[node("n")])).handle)
+    reach = volume_topology.VolumeTopology.of(Scheduler(Cluster(nodes=[node("n")])).handle)
     anywhere = PersistentVolume(metadata=ObjectMeta(name="v"))
     assert reach.mask(anywhere) is None
     spec = PersistentVolumeSpec(node_affinity=VolumeNodeAffinity())
@@ -141,7 +141,7 @@ def test_each_operator_of_a_term_reaches_the_nodes_that_match(
 ) -> None:
     nodes = [node("l", labels={"a": "x", "b": "1"}), node("m", labels={"a": "", "b": "2"}), node("n")]
     one = Scheduler(Cluster(nodes=nodes))
-    reach = VolumeTopology.of(one.handle)
+    reach = volume_topology.VolumeTopology.of(one.handle)
 
     def names(*terms: NodeSelectorTerm) -> list[bool]:
         mask = reach.mask(volume(*terms))
@@ -156,7 +156,7 @@ def test_each_operator_of_a_term_reaches_the_nodes_that_match(
 
 def test_masks_are_remembered_while_nodes_stay_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     one = Scheduler(Cluster(nodes=[node("n", labels={"a": "x"})]))
-    reach = VolumeTopology.of(one.handle)
+    reach = volume_topology.VolumeTopology.of(one.handle)
     asked = [volume(term(wants("a", "In", value))) for value in "xyz"]
     first = reach.mask(asked[0])
     assert reach.mask(asked[0]) is first
@@ -179,7 +179,7 @@ def test_replaced_volumes_are_where_the_driver_of_a_node_says() -> None:
     migrated = {MIGRATED_PLUGINS: "kubernetes.io/aws-ebs"}
     csi_nodes = [CSINode(metadata=ObjectMeta(name=name, annotations=migrated)) for name in ("new", "far")]
     made = Scheduler(Cluster(nodes=nodes, others=list(csi_nodes)))
-    topology = made.handle.derived(VolumeTopology.of)
+    topology = made.handle.derived(volume_topology.VolumeTopology.of)
     required = NodeSelector(node_selector_terms=(term(wants(ZONES[0], "In", "a")),))
     disk = DiskVolumeSource(volume_id="vol-1")
     there = PersistentVolumeSpec(

@@ -6,7 +6,6 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tests.doors.engine import (
-    MAX_RESULTS,
     AllocatedDevices,
     AllocationError,
     CapacityError,
@@ -25,7 +24,7 @@ from tests.doors.engine import (
     consumed_amounts,
     has_capacity,
 )
-from tests.doors.kube import EXACT_COUNT, CompileError
+from tests.doors.kube import CompileError
 
 from moorage import Quantity
 from moorage.devices import SelectorCache
@@ -38,6 +37,8 @@ from .attribute_constraints import (
     MatchAttribute,
 )
 from .pools_of_nodes import PoolsOfNodes
+
+MAX_RESULTS = 32
 
 _PREVENTING = ("NoSchedule", "NoExecute")
 _TOO_LARGE = 2**63 - 1
@@ -224,7 +225,7 @@ class _Search:
         if request.wants_all:
             prepared.devices = list(self._all_devices(claim, prepared, start))
             prepared.count = len(prepared.devices)
-        elif request.mode == EXACT_COUNT:
+        elif request.mode == "ExactCount":
             if request.count > _TOO_LARGE:
                 raise AllocationError(f"{start}: exact count {request.count} is too large")
             prepared.count = request.count

@@ -1,33 +1,64 @@
 """What tests need of the inside of answers."""
 
+# Changes are tried on fresh schedulers, to see that those of an explanation help.
 from moorage.explain.changes import with_label as with_label
+
+# Constraints are dropped one by one, to see that the conflicts of an explanation are all there are.
 from moorage.explain.constraints.conflicts import pod_constraints as pod_constraints
 from moorage.explain.constraints.conflicts import term_constraints as term_constraints
+
+# How a request is lowered: where, by how much, and that the rest of the pod stays.
 from moorage.explain.constraints.lowering import Edit as Edit
 from moorage.explain.constraints.lowering import drop_request as drop_request
 from moorage.explain.constraints.lowering import effective as effective
 from moorage.explain.constraints.lowering import lower as lower
+
+# A selector is taken apart as conflicts need it.
 from moorage.explain.constraints.node_selection import finer_constraints as finer_constraints
+
+# The type of the evidence whose numbers are recomputed from objects.
 from moorage.explain.constraints.requests import RoomEvidence as RoomEvidence
+
+# Cordons and tolerations, for the recomputation and for changes that are tried.
 from moorage.explain.constraints.taints import UNSCHEDULABLE as UNSCHEDULABLE
 from moorage.explain.constraints.taints import tolerate as tolerate
 from moorage.explain.constraints.taints import toleration_of as toleration_of
+
+# A limit of the search is lowered to what a test can reach.
 from moorage.explain.devices import device_changes as device_changes
+
+# Which rules leave too few devices on one node, where the text sums up all of them.
 from moorage.explain.devices.device_evidence import lacking_requests as lacking_requests
+
+# The document of explanations that a test makes in Python.
 from moorage.explain.explain_document import document as document
+
+# Types for annotations.
 from moorage.explain.explanation import ExplainedGroup as ExplainedGroup
 from moorage.explain.explanation import GroupChange as GroupChange
 from moorage.explain.explanation import NodeGroup as NodeGroup
+
+# What is remembered of equal pods, compared with tries of each; the tries are counted.
 from moorage.explain.groups import explain_group as explain_group
+
+# Constraints are dropped on the probe that explanations use.
 from moorage.explain.probe import Probe as Probe
+
+# The decisions of this run are counted, and compared with those of a whole one.
 from moorage.explain.situations import Turns as Turns
+
+# A program that fails or prints in its process, which no plan makes happen.
 from moorage.planning.bounds.linear_program import Rows as Rows
 from moorage.planning.bounds.linear_program import solve as solve
+
+# Squares, tables and means as values, before they are a picture.
 from moorage.report.node_use import NodeUse as NodeUse
 from moorage.report.node_use import group_grid as group_grid
 from moorage.report.node_use import heat_map as heat_map
 from moorage.report.node_use import history_use as history_use
 from moorage.report.node_use import node_grid as node_grid
+
+# Parts of a page, given texts that attack it.
 from moorage.report.page import Bar as Bar
 from moorage.report.page import Grid as Grid
 from moorage.report.page import Lines as Lines
@@ -35,5 +66,9 @@ from moorage.report.page import amount as amount
 from moorage.report.page import shortened as shortened
 from moorage.report.pending_causes import Cause as Cause
 from moorage.report.pending_causes import causes_block as causes_block
+
+# The text of a duration.
 from moorage.report.replay_page import duration as duration
+
+# A reduced series, compared with the whole one.
 from moorage.report.sampling import m4 as m4

@@ -1,30 +1,61 @@
 """What tests need of the inside of cli."""
 
+# All commands and options, gone through.
 from moorage.cli.app import COMMANDS as COMMANDS
 from moorage.cli.app import app as app
+
+# The steps of the tour, whose commands are repeated.
 from moorage.cli.commands.demo import STEPS as STEPS
+
+# Options of the servers, which the manifests of deploy/ have to know.
 from moorage.cli.commands.live_command import extender as extender
 from moorage.cli.commands.live_command import scheduler as scheduler
 from moorage.cli.commands.live_command import twin as twin
+
+# The progress bar, on streams that a test makes.
 from moorage.cli.messages import Stages as Stages
+
+# Signals and limits of the process, which a test sends and replaces.
 from moorage.cli.options import process as process
+
+# Changes in the format of records of a control plane.
 from moorage.cli.options.change_options import RequestedChange as RequestedChange
+
+# The release that is chosen, without a command around it.
 from moorage.cli.options.deciding_release import deciding_release as deciding_release
+
+# What a live scheduler is built with, without a server.
 from moorage.cli.options.serving import live_settings as live_settings
+
+# Forms of tables, for values that no command prints.
 from moorage.cli.output.printing import Table as Table
 from moorage.cli.output.printing import csv_text as csv_text
 from moorage.cli.output.printing import markdown_text as markdown_text
 from moorage.cli.output.printing import print_lines as print_lines
 from moorage.cli.output.printing import print_table as print_table
+
+# The script of the action, in a checkout that is hostile.
 from moorage.cli.pull_request import Comments as Comments
 from moorage.cli.pull_request import main as main
+
+# Explanations that count as alike, made by hand.
 from moorage.cli.runs.alike_targets import merge_alike as merge_alike
+
+# The gate in the format of records of a control plane.
 from moorage.cli.runs.gate import judge as judge
+
+# Templates as options give them, for questions that have to agree.
 from moorage.cli.runs.pod_templates import read_templates as read_templates
+
+# The two sides of an upgrade, as values.
 from moorage.cli.runs.release_comparison import Side as Side
 from moorage.cli.runs.release_comparison import sides_of_upgrade as sides_of_upgrade
+
+# Outcomes as values: made by hand, and compared with records of a control plane.
 from moorage.cli.runs.simulation import Outcome as Outcome
 from moorage.cli.runs.simulation import Preparation as Preparation
 from moorage.cli.runs.simulation import Simulation as Simulation
 from moorage.cli.runs.simulation import group_outcomes as group_outcomes
+
+# What explanations that count as alike are about.
 from moorage.cli.runs.targets import Target as Target

@@ -1,6 +1,9 @@
 """What tests need of the inside of compat."""
 
+# The type of a handler, for an annotation.
 from moorage.compat.adapted_binder import DecisionsHandler as DecisionsHandler
+
+# Documented names, one level below the room's own, under the spelling of v1.14.
 from moorage.compat.v1alpha1 import Code as Code
 from moorage.compat.v1alpha1 import ContextKey as ContextKey
 from moorage.compat.v1alpha1 import Error as Error
@@ -29,9 +32,13 @@ from moorage.compat.v1alpha1 import Wait as Wait
 from moorage.compat.v1alpha1 import WaitingPod as WaitingPod
 from moorage.compat.v1alpha1 import adapt as adapt
 from moorage.compat.v1alpha1 import adapt_factory as adapt_factory
+
+# Locks and threads.
 from moorage.compat.v1alpha1.framework import PodInPermit as PodInPermit
 from moorage.compat.v1alpha1.framework import WaitingPods as WaitingPods
 from moorage.compat.v1alpha1.plugin_interface import RWMutex as RWMutex
+
+# Documented names, which stand outside the room of compat so far.
 from moorage.multi.binder_cache import BinderCache as BinderCache
 from moorage.multi.binder_cache import CacheHandler as CacheHandler
 from moorage.multi.binder_cache import CachePodInfo as CachePodInfo

@@ -1,86 +1,145 @@
 """What tests need of the inside of engine."""
 
+# Allocations that fail one after the other.
 from moorage._core.base import buffers as buffers
+
+# Columns that are refused.
 from moorage._core.base.arrow_export import ArrowColumn as ArrowColumn
+
+# Buffers, the journal and the change log: growth, and what a rollback takes back.
 from moorage._core.base.buffers import Buffer as Buffer
 from moorage._core.base.buffers import Journal as Journal
 from moorage._core.base.change_log import ChangeLog as ChangeLog
 from moorage._core.base.change_log import Kind as Kind
+
+# What is asked about once, and which values are shared; how a group is evicted.
 from moorage._core.base.fields import FieldRules as FieldRules
 from moorage._core.base.fields import SpecMemo as SpecMemo
 from moorage._core.base.fields import disrupted_whole as disrupted_whole
+
+# Arrays that the sort refuses.
 from moorage._core.base.go_sort import sort_order as sort_order
+
+# Objects of an informer, compared with dicts; their undo and their copies.
 from moorage._core.base.indexed_objects import IndexedObjects as IndexedObjects
 from moorage._core.base.indexed_objects import Mark as Mark
 from moorage._core.base.indexed_objects import OrderedMap as OrderedMap
 from moorage._core.base.indexed_objects import Reader as Reader
 from moorage._core.base.indexed_objects import of_dependents as of_dependents
+
+# The texts of errors.
 from moorage._core.base.label_syntax import requirement_error as requirement_error
 from moorage._core.base.label_syntax import requirement_errors as requirement_errors
+
+# Effective requests of a pod, under each gate.
 from moorage._core.base.resources import PodGates as PodGates
 from moorage._core.base.resources import pod_requests as pod_requests
+
+# Rules of matching, one by one, and as parts of twins.
 from moorage._core.base.selectors import field_requirement_error as field_requirement_error
 from moorage._core.base.selectors import find_intolerable_taint as find_intolerable_taint
 from moorage._core.base.selectors import pod_matches_node_selector as pod_matches_node_selector
 from moorage._core.base.selectors import tolerates as tolerates
+
+# Interned sets, strings and symbols, compared with dicts; and what forks may share of them.
 from moorage._core.base.sets import PortSets as PortSets
 from moorage._core.base.sets import Taint as Taint
 from moorage._core.base.sets import TaintSets as TaintSets
 from moorage._core.base.sets import Toleration as Toleration
 from moorage._core.base.string_index import StringIndex as StringIndex
 from moorage._core.base.symbols import Symbols as Symbols
+
+# Events and maps that make their objects late, compared with dicts; events that lossy watches give.
 from moorage._core.base.watch_events import Cause as Cause
 from moorage._core.base.watch_events import Notice as Notice
 from moorage._core.base.watch_events import ObjectMap as ObjectMap
 from moorage._core.base.watch_events import keys_of as keys_of
+
+# Undo, where each allocation fails in turn.
 from moorage._core.binder.running_pods import RunningPods as RunningPods
+
+# Limits are lowered, and operations on many pods are compared with those on one; demands of volumes.
 from moorage._core.decide import bulk_operations as bulk_operations
 from moorage._core.decide import terms as terms
+
+# Parts of a decision, compared with twins and with the way pod by pod.
 from moorage._core.decide.batch_rows import BoundSink as BoundSink
 from moorage._core.decide.batch_rows import LedgerSink as LedgerSink
 from moorage._core.decide.batch_rows import Placements as Placements
 from moorage._core.decide.batch_rows import Sink as Sink
+
+# What is kept of classes, and how much of it.
 from moorage._core.decide.class_state import ClassState as ClassState
 from moorage._core.decide.class_state import ClassStates as ClassStates
+
+# Copies of a pod, compared with as many pods; the undo of it.
 from moorage._core.decide.copies import account_copies as account_copies
 from moorage._core.decide.copies import filters_rows_alone as filters_rows_alone
+
+# Parts of a decision, compared with twins.
 from moorage._core.decide.decider import TieBreak as TieBreak
 from moorage._core.decide.decider import count_verdicts as count_verdicts
 from moorage._core.decide.decider import group_by_verdict as group_by_verdict
 from moorage._core.decide.decider import most_allocated as most_allocated
+
+# Plugins in a plan that are no kernels, by themselves.
 from moorage._core.decide.external import PythonExternal as PythonExternal
+
+# The core's loop, without a scheduler around it.
 from moorage._core.decide.placer import Placer as Placer
+
+# The bits of verdicts.
 from moorage._core.decide.plan import REASONS as REASONS
 from moorage._core.decide.plan import UNRESOLVABLE as UNRESOLVABLE
 from moorage._core.decide.plan import VERDICT_SHIFT as VERDICT_SHIFT
 from moorage._core.decide.plan import Plan as Plan
+
+# Runs of equal pods; routes are forced, to compare two ways that have to decide alike.
 from moorage._core.decide.pod_batch import PodBatch as PodBatch
 from moorage._core.decide.pod_batch import Route as Route
 from moorage._core.decide.pod_batch import Routes as Routes
+
+# A heap, compared with Go's and with a stable sort.
 from moorage._core.decide.scored_nodes import ScoredNodes as ScoredNodes
+
+# Claims of equal pods, which are asked about once; the error of a write.
 from moorage._core.devices.claims_of_pods import ClaimWriteError as ClaimWriteError
 from moorage._core.devices.claims_of_pods import RepeatedClaims as RepeatedClaims
 from moorage._core.devices.claims_of_pods import reserved as reserved
+
+# Shares of GPUs, compared with a twin; limits.
 from moorage._core.devices.gpu_shares import BEST_FIT as BEST_FIT
 from moorage._core.devices.gpu_shares import MAX_GPUS as MAX_GPUS
 from moorage._core.devices.gpu_shares import MAX_MODELS as MAX_MODELS
 from moorage._core.devices.gpu_shares import RANDOM as RANDOM
 from moorage._core.devices.gpu_shares import WORST_FIT as WORST_FIT
 from moorage._core.devices.gpu_shares import GpuShares as GpuShares
+
+# Pods that are made when they are read.
 from moorage._core.preempt.bound_pods import BoundPods as BoundPods
 from moorage._core.preempt.bound_pods import held_of as held_of
 from moorage._core.preempt.bound_pods import nodes_of as nodes_of
 from moorage._core.preempt.bound_pods import not_terminating as not_terminating
 from moorage._core.preempt.bound_pods import selected as selected
+
+# Dry runs, compared with a twin that looks at objects.
 from moorage._core.preempt.dry_runs import NO_VICTIMS as NO_VICTIMS
 from moorage._core.preempt.dry_runs import DryRun as DryRun
 from moorage._core.preempt.dry_runs import DryRuns as DryRuns
+
+# Orders, compared with upstream's and with Go's sort.
 from moorage._core.preempt.importance import order_as_upstream as order_as_upstream
 from moorage._core.preempt.importance import start_time as start_time
+
+# Units that leave a row, and come back exactly.
 from moorage._core.preempt.lower_units import LowerUnits as LowerUnits
 from moorage._core.preempt.lower_units import has_pods_below as has_pods_below
+
+# Runs of preemptors, compared with a twin without memory.
 from moorage._core.preempt.preemptor import Evictions as Evictions
 from moorage._core.preempt.preemptor import Preemptor as Preemptor
+
+# Parts of the queue, compared with lists that are searched; a limit is lowered.
 from moorage._core.queue import unschedulable_pods as unschedulable_pods
 from moorage._core.queue.backoff_queue import BackoffQueue as BackoffQueue
 from moorage._core.queue.entrance import CreationClock as CreationClock
@@ -88,17 +147,31 @@ from moorage._core.queue.in_flight import pods_of as pods_of
 from moorage._core.queue.queued_pods import KeyedHeap as KeyedHeap
 from moorage._core.queue.queued_pods import PriorityLanes as PriorityLanes
 from moorage._core.queue.queued_pods import Strategy as Strategy
+
+# Columns that are read beside a thread that adds rows.
 from moorage._core.state import node_table as node_table
+
+# The state by itself, compared with its twin; its undo, its errors, allocations that fail.
 from moorage._core.state.cluster_state import ClusterState as ClusterState
+
+# Rules of a single pod or node, one by one, and as parts of twins.
 from moorage._core.state.declared_features import required_features as required_features
 from moorage._core.state.images import normalized_image_name as normalized_image_name
 from moorage._core.state.node_terms import Requirement as Requirement
+
+# What pods of one template share, and what forks may share of it.
 from moorage._core.state.pod_class import PodClasses as PodClasses
 from moorage._core.state.pod_class import Shape as Shape
+
+# Bound pods as tests and twins need them; specs that have to be read once.
 from moorage._core.state.pod_spec import bound as bound
 from moorage._core.state.pod_spec import spec_key as spec_key
 from moorage._core.state.pod_spec import uses_volumes as uses_volumes
+
+# The zone of a node, for the twin of the state.
 from moorage._core.state.zone_tree import zone_key as zone_key
+
+# The search for devices, compared with its slow twin, with the same errors and texts.
 from moorage.devices.allocation.allocation_results import allocation_of as allocation_of
 from moorage.devices.allocation.allocator import AllocatedDevices as AllocatedDevices
 from moorage.devices.allocation.allocator import ClaimResult as ClaimResult
@@ -113,6 +186,8 @@ from moorage.devices.allocation.claim_requests import SearchTimeoutError as Sear
 from moorage.devices.allocation.device_capacity import CapacityError as CapacityError
 from moorage.devices.allocation.device_capacity import consumed_amounts as consumed_amounts
 from moorage.devices.allocation.device_capacity import has_capacity as has_capacity
+
+# Pools and devices of slices, for the slow twin, which looks at every slice.
 from moorage.devices.allocation.device_pools import NO_COUNTERS as NO_COUNTERS
 from moorage.devices.allocation.device_pools import Counters as Counters
 from moorage.devices.allocation.device_pools import DeviceId as DeviceId
@@ -122,34 +197,66 @@ from moorage.devices.allocation.device_pools import PublishedSlice as PublishedS
 from moorage.devices.allocation.device_pools import SliceKinds as SliceKinds
 from moorage.devices.allocation.device_pools import properties_of as properties_of
 from moorage.devices.allocation.device_pools import selects as selects
+
+# Calls of a hint are counted: one for each class of pods.
 from moorage.devices.claims import claim_hints as claim_hints
+
+# Conditions of a claim, one by one.
 from moorage.devices.claims.binding_conditions import BindingError as BindingError
 from moorage.devices.claims.binding_conditions import is_overdue as is_overdue
 from moorage.devices.claims.binding_conditions import is_ready as is_ready
+
+# Undo of the cache.
 from moorage.devices.claims.claim_cache import ClaimCache as ClaimCache
+
+# Writes that fail: how often they are tried, and the texts.
 from moorage.devices.claims.claim_writer import POD_RETRIES as POD_RETRIES
 from moorage.devices.claims.claim_writer import RETRIES as RETRIES
 from moorage.devices.claims.claim_writer import ClaimWriter as ClaimWriter
+
+# What a pod was given in a cycle, which vectors compare.
 from moorage.devices.claims.claims_of_cycle import DeviceCycleState as DeviceCycleState
+
+# Writes after the loop are noted, to know that it placed the pods.
 from moorage.devices.claims.placed_claims import PlacedClaims as PlacedClaims
 from moorage.devices.claims.placed_claims import PlacedPod as PlacedPod
+
+# Calls of a hint are counted: one for each class of pods.
 from moorage.devices.claims.pod_resource_claims import may_be_of as may_be_of
+
+# Counts of devices, compared with a recomputation.
 from moorage.devices.device_counts import DeviceCounts as DeviceCounts
+
+# Claims of equal pods, without a scheduler around them.
 from moorage.devices.device_demands import AskingClaim as AskingClaim
+
+# Attributes as the slow twin of the search compares them.
 from moorage.devices.device_properties import comparable_value as comparable_value
 from moorage.devices.device_properties import find_attribute as find_attribute
+
+# Expressions by themselves: bounds, errors, cost, and what they see of a device.
 from moorage.devices.device_selector import FIELDS as FIELDS
 from moorage.devices.device_selector import Selector as Selector
 from moorage.devices.device_selector import compile_selector as compile_selector
 from moorage.devices.device_selector import device_value as device_value
+
+# Which class provides a resource, and the claim that is made of it.
 from moorage.devices.extended_resources import ExtendedRequestsOfPods as ExtendedRequestsOfPods
 from moorage.devices.extended_resources import ResourceClasses as ResourceClasses
 from moorage.devices.extended_resources import claim_spec as claim_spec
+
+# What each gate about devices switches off.
 from moorage.devices.features import Features as Features
+
+# The texts of errors.
 from moorage.devices.selector_error import SelectorError as SelectorError
+
+# A client by itself: what it sends, which answers it refuses, TLS.
 from moorage.extenders.http_extender import MAX_RESPONSE_PER_NODE as MAX_RESPONSE_PER_NODE
 from moorage.extenders.http_extender import HTTPExtender as HTTPExtender
 from moorage.extenders.http_extender import make_extenders as make_extenders
+
+# Loading step by step, with upstream's texts; parts of an effective configuration.
 from moorage.framework.configuration import DEFAULT_GATES as DEFAULT_GATES
 from moorage.framework.configuration import POINTS as POINTS
 from moorage.framework.configuration import KubeSchedulerConfiguration as KubeSchedulerConfiguration
@@ -158,14 +265,26 @@ from moorage.framework.configuration import build_profiles as build_profiles
 from moorage.framework.configuration import dependents_off as dependents_off
 from moorage.framework.configuration import effective as effective
 from moorage.framework.configuration import feature_gates as feature_gates
+
+# Arguments of all plugins, gone through.
 from moorage.framework.configuration.args import ARGS as ARGS
+
+# Loading step by step, with upstream's texts.
 from moorage.framework.configuration.load_configuration import load_configuration as load_configuration
+
+# Interfaces of today, beside earlier ones; kinds of events, gone through.
 from moorage.framework.plugin import events as events
 from moorage.framework.plugin import interface as interface
+
+# Texts of amounts, resource by resource.
 from moorage.framework.plugin.amounts import compared as compared
 from moorage.framework.plugin.amounts import offered as offered
 from moorage.framework.plugin.amounts import readable as readable
+
+# The error of a key that is not there.
 from moorage.framework.plugin.cycle_state import NOT_FOUND as NOT_FOUND
+
+# Events by which tests move pods, and hints that are called once for a class.
 from moorage.framework.plugin.events import ASSIGNED_POD_ADD as ASSIGNED_POD_ADD
 from moorage.framework.plugin.events import ASSIGNED_POD_DELETE as ASSIGNED_POD_DELETE
 from moorage.framework.plugin.events import ASSIGNED_POD_UPDATE as ASSIGNED_POD_UPDATE
@@ -182,62 +301,116 @@ from moorage.framework.plugin.events import of_class as of_class
 from moorage.framework.plugin.events import on as on
 from moorage.framework.plugin.events import pod_labels as pod_labels
 from moorage.framework.plugin.events import queue_if as queue_if
+
+# Extenders that tests write, and the victims that they are told.
 from moorage.framework.plugin.extender import Extender as Extender
 from moorage.framework.plugin.extender import Victims as Victims
+
+# Trees of groups that a test makes; what an index forgets.
 from moorage.framework.plugin.group_index import GroupTree as GroupTree
 from moorage.framework.plugin.group_index import PodGroups as PodGroups
+
+# What a handle hands out, by itself and for controllers without a scheduler.
 from moorage.framework.plugin.handle import AlikeEvents as AlikeEvents
 from moorage.framework.plugin.handle import EventRecorder as EventRecorder
 from moorage.framework.plugin.handle import Parallelizer as Parallelizer
+
+# Attributes that are computed once, by themselves.
 from moorage.framework.plugin.lazy_attribute import lazy_attribute as lazy_attribute
+
+# Columns of two sources, which have to be alike.
 from moorage.framework.plugin.nodes_view import CycleColumns as CycleColumns
 from moorage.framework.plugin.nodes_view import InfoNodes as InfoNodes
 from moorage.framework.plugin.nodes_view import TableNodes as TableNodes
+
+# What each plugin says of a pod in its signature.
 from moorage.framework.plugin.signing import Signer as Signer
+
+# The texts of errors.
 from moorage.framework.plugin.status import error_status as error_status
 from moorage.framework.plugin.status import message_of as message_of
+
+# Locks and threads; pods whose binding is held up.
 from moorage.framework.plugin.waiting_pods import PodInPreBind as PodInPreBind
 from moorage.framework.plugin.waiting_pods import WaitingPods as WaitingPods
+
+# What forks may share, as it has no state.
 from moorage.framework.plugin.writes import AT_ONCE as AT_ONCE
+
+# Profiles that are refused, with their texts.
 from moorage.framework.profiles.build_profiles import check_profiles as check_profiles
 from moorage.framework.profiles.build_profiles import make_profiles as make_profiles
+
+# Which plugins the core runs; plugins of this kind that tests write.
 from moorage.framework.profiles.in_core import NativePlugin as NativePlugin
 from moorage.framework.profiles.in_core import VolumePlugin as VolumePlugin
 from moorage.framework.profiles.in_core import VolumesOfBatch as VolumesOfBatch
 from moorage.framework.profiles.in_core import gates_by_group as gates_by_group
 from moorage.framework.profiles.in_core import gates_only_with as gates_only_with
+
+# Plugins behind the C ABI that tests compile or make of bytes.
 from moorage.framework.profiles.native_library import from_address as from_address
 from moorage.framework.profiles.native_library import from_capsule as from_capsule
 from moorage.framework.profiles.native_library import include_dir as include_dir
+
+# Plugins of rows that tests write.
 from moorage.framework.profiles.row_plugin import RowPlugin as RowPlugin
 from moorage.framework.profiles.row_plugin import Rows as Rows
 from moorage.framework.profiles.row_plugin import Scores as Scores
+
+# Scores and statuses of PreemptHandle, and one that is built another way.
 from moorage.framework.runtime import preempt_handle as preempt_handle
+
+# The order in which PreBind plugins run side by side.
 from moorage.framework.runtime.binding_points import pre_bind_groups as pre_bind_groups
+
+# The bridge to plugins outside the core, node by node.
 from moorage.framework.runtime.bridge import Bridge as Bridge
+
+# How many calls are not measured.
 from moorage.framework.runtime.observer import SAMPLED as SAMPLED
+
+# The type of what is decided about, for a twin.
 from moorage.framework.runtime.runtime import Target as Target
+
+# Scores of each plugin, with texts of errors.
 from moorage.framework.runtime.scoring import NodePluginScores as NodePluginScores
+
+# A plugin's steps, taken without a scheduler.
 from moorage.framework.runtime.steps import take_all as take_all
+
+# Plugins that tests call, order, replace or leave out.
 from moorage.plugins.dynamic_resources import DynamicResources as DynamicResources
 from moorage.plugins.gang_scheduling import GangScheduling as GangScheduling
 from moorage.plugins.inter_pod_affinity import InterPodAffinity as InterPodAffinity
 from moorage.plugins.node_resources_fit import NodeResourcesFit as NodeResourcesFit
+
+# The taint of a cordon.
 from moorage.plugins.node_unschedulable import UNSCHEDULABLE as UNSCHEDULABLE
+
+# Plugins that tests call, order, replace or leave out.
 from moorage.plugins.node_volume_limits import NodeVolumeLimits as NodeVolumeLimits
 from moorage.plugins.pod_topology_spread import PodTopologySpread as PodTopologySpread
 from moorage.plugins.priority_sort import PrioritySort as PrioritySort
+
+# All plugins, gone through; configurations that are read with them.
 from moorage.plugins.registry import IN_TREE as IN_TREE
 from moorage.plugins.registry import IN_TREE_CLASSES as IN_TREE_CLASSES
 from moorage.plugins.registry import in_tree as in_tree
 from moorage.plugins.registry import in_tree_registry as in_tree_registry
 from moorage.plugins.registry import read_configuration as read_configuration
+
+# Plugins that tests call, order, replace or leave out.
 from moorage.plugins.scheduling_gates import SchedulingGates as SchedulingGates
 from moorage.plugins.volume_binding import VolumeBinding as VolumeBinding
 from moorage.plugins.volume_binding import sources_of as sources_of
+
+# Tables of labels, and the way without a description of needs, which has to decide alike.
 from moorage.plugins.volume_zone import BETA_TO_GA as BETA_TO_GA
 from moorage.plugins.volume_zone import TOPOLOGY_LABELS as TOPOLOGY_LABELS
 from moorage.plugins.volume_zone import VolumeZone as VolumeZone
+
+# Steps of preemption, one by one, with upstream's texts.
 from moorage.preemption.actuation import clear_nominated_node_name as clear_nominated_node_name
 from moorage.preemption.actuation import evict_victims as evict_victims
 from moorage.preemption.actuation import make_room as make_room
@@ -255,10 +428,18 @@ from moorage.preemption.eviction_units import groups_of as groups_of
 from moorage.preemption.eviction_units import units_by_importance as units_by_importance
 from moorage.preemption.eviction_units import violations as violations
 from moorage.preemption.pick import CRITERIA as CRITERIA
+
+# Preemptions that are held up, and when they are tried again.
 from moorage.preemption.running_preemptions import RETRY as RETRY
 from moorage.preemption.running_preemptions import RunningPreemptions as RunningPreemptions
+
+# The order of the queue, without a queue.
 from moorage.queue.active_queue import by_priority as by_priority
+
+# The latest time that a clock may tell.
 from moorage.scheduler.checked_clock import MOST as MOST
+
+# Steps of a cycle, one by one, as vectors have them; threads for bindings.
 from moorage.scheduler.cycle.binding_cycle import THREADS as THREADS
 from moorage.scheduler.cycle.binding_cycle import Started as Started
 from moorage.scheduler.cycle.binding_cycle import threads_for as threads_for
@@ -266,49 +447,103 @@ from moorage.scheduler.cycle.cycle import binding_cycle as binding_cycle
 from moorage.scheduler.cycle.cycle import prepare_for_binding_cycle as prepare_for_binding_cycle
 from moorage.scheduler.cycle.cycle import resume_binding_cycles as resume_binding_cycles
 from moorage.scheduler.cycle.cycle import schedule_pod as schedule_pod
+
+# Why a pod failed, as tests give it back to the queue.
 from moorage.scheduler.cycle.diagnosis import Rejectors as Rejectors
 from moorage.scheduler.cycle.diagnosis import explain_verdict as explain_verdict
+
+# The engine of a profile: replaced by twins, and called without the queue.
 from moorage.scheduler.cycle.engine import Engine as Engine
+
+# Which engine has its turn, as vectors say it.
 from moorage.scheduler.cycle.engines import Rotation as Rotation
+
+# Who would be evicted, without evicting.
 from moorage.scheduler.cycle.examine_preemption import examine_preemption as examine_preemption
+
+# Scores of extenders are noted for vectors.
 from moorage.scheduler.cycle.extended_search import ExtendedSearch as ExtendedSearch
+
+# Patches of a pod's status, one by one.
 from moorage.scheduler.cycle.scheduled_condition import StatusPatch as StatusPatch
 from moorage.scheduler.cycle.scheduled_condition import not_scheduled as not_scheduled
 from moorage.scheduler.cycle.scheduled_condition import patch_pod as patch_pod
+
+# Handlers are called one by one, and their calls are noted.
 from moorage.scheduler.event_handlers import STORAGE as STORAGE
 from moorage.scheduler.event_handlers import NodeHandler as NodeHandler
 from moorage.scheduler.event_handlers import PodHandler as PodHandler
+
+# Limits are lowered; placements that are tried are noted.
 from moorage.scheduler.groups import group_attempt as group_attempt
 from moorage.scheduler.groups import group_batch as group_batch
 from moorage.scheduler.groups import placement_memory as placement_memory
+
+# The way of a batch is left out, to compare it with cycles of single pods.
 from moorage.scheduler.groups.group_batch import GroupBatch as GroupBatch
+
+# What must not be called for groups that fail.
 from moorage.scheduler.groups.group_post_filter import FailedAttempt as FailedAttempt
+
+# Patches of a group's status, one by one.
 from moorage.scheduler.groups.group_status import patch_groups as patch_groups
+
+# What is ignored where gates are off, gate by gate.
 from moorage.scheduler.groups.ignored_groups import groups_without_top as groups_without_top
 from moorage.scheduler.groups.ignored_groups import ignored_groups as ignored_groups
 from moorage.scheduler.groups.ignored_groups import pods_without_group as pods_without_group
+
+# One group is placed without the queue, and compared with cycles of single pods.
 from moorage.scheduler.groups.members import Members as Members
 from moorage.scheduler.groups.place_group import place_group as place_group
+
+# What is remembered of placements, and what makes it void.
 from moorage.scheduler.groups.placement_memory import PlacementMemory as PlacementMemory
+
+# Single steps of a run, interrupted or compared with twins.
 from moorage.scheduler.loop import Loop as Loop
 from moorage.scheduler.loop import Policy as Policy
+
+# Which controller of volumes options ask for.
 from moorage.scheduler.options import Options as Options
+
+# Single cycles are replaced by errors, to see that they are not needed.
 from moorage.scheduler.placing import place as place
 from moorage.scheduler.placing import schedule_pods as schedule_pods
+
+# One step of a hinted run, and its cycles, which are noted.
 from moorage.scheduler.placing.listed_nodes import place_listed as place_listed
 from moorage.scheduler.placing.place import Placing as Placing
+
+# Single cycles and replicas, with which runs of pods are compared.
 from moorage.scheduler.placing.schedule_pods import replica as replica
 from moorage.scheduler.placing.schedule_pods import schedule_one as schedule_one
+
+# The clock of a cluster's own store.
 from moorage.scheduler.queueing import time_of as time_of
+
+# How many classes of pods are kept.
 from moorage.scheduler.scheduler import FEW_CLASSES as FEW_CLASSES
+
+# Buckets of metrics, compared with upstream's; a type for annotations.
 from moorage.scheduler.scheduler_metrics import SchedulerMetrics as SchedulerMetrics
 from moorage.scheduler.scheduler_metrics import exponential_buckets as exponential_buckets
+
+# The way by plugins is forced, to compare it with the way by demand.
 from moorage.scheduler.scheduling_context import SchedulingContext as SchedulingContext
+
+# Who binds claims, without a scheduler.
 from moorage.scheduler.volume_controllers import ExternalController as ExternalController
 from moorage.scheduler.volume_controllers import SimulatedController as SimulatedController
 from moorage.scheduler.volume_controllers import volume_controller as volume_controller
+
+# Rows of a table as dicts.
 from moorage.tables.table import rows_of as rows_of
+
+# Which nodes volumes reach, all at once and one by one.
 from moorage.volume.binding import volume_topology as volume_topology
+
+# Rules of a single claim or volume, one by one, and as parts of recomputations.
 from moorage.volume.binding.claims import claim_class as claim_class
 from moorage.volume.binding.claims import has_access_modes as has_access_modes
 from moorage.volume.binding.claims import have_equal_modes as have_equal_modes
@@ -318,20 +553,30 @@ from moorage.volume.binding.claims import requested_storage as requested_storage
 from moorage.volume.binding.claims import storage_capacity as storage_capacity
 from moorage.volume.binding.claims import volume_class as volume_class
 from moorage.volume.binding.claims import with_annotations as with_annotations
+
+# Matching of claims and volumes, with upstream's tables, and by a search through all volumes.
 from moorage.volume.binding.matching import ClaimMatcher as ClaimMatcher
 from moorage.volume.binding.matching import find_matching_volume as find_matching_volume
 from moorage.volume.binding.matching import suitable_volumes as suitable_volumes
+
+# How well volumes are used, number by number.
 from moorage.volume.binding.utilization import Utilization as Utilization
+
+# Upstream's reasons, which tables of two binders share.
 from moorage.volume.binding.volume_binder import BIND_CONFLICT as BIND_CONFLICT
 from moorage.volume.binding.volume_binder import NODE_CONFLICT as NODE_CONFLICT
 from moorage.volume.binding.volume_binder import NOT_ENOUGH_SPACE as NOT_ENOUGH_SPACE
 from moorage.volume.binding.volume_binder import UNBOUND_IMMEDIATE as UNBOUND_IMMEDIATE
 from moorage.volume.binding.volume_binder import VOLUME_MISSING as VOLUME_MISSING
+
+# Upstream's annotations, of which tables are made.
 from moorage.volume.constants import BETA_STORAGE_CLASS as BETA_STORAGE_CLASS
 from moorage.volume.constants import BIND_COMPLETED as BIND_COMPLETED
 from moorage.volume.constants import BOUND_BY_CONTROLLER as BOUND_BY_CONTROLLER
 from moorage.volume.constants import MIGRATED_PLUGINS as MIGRATED_PLUGINS
 from moorage.volume.constants import SELECTED_NODE as SELECTED_NODE
+
+# Documented names, two levels below the package.
 from moorage.volume.metrics import (
     VOLUME_BINDING_REQUEST_SCHEDULER_BINDER_CACHE as VOLUME_BINDING_REQUEST_SCHEDULER_BINDER_CACHE,
 )
@@ -340,6 +585,8 @@ from moorage.volume.metrics import VOLUME_OPERATION_SECONDS as VOLUME_OPERATION_
 from moorage.volume.metrics import VOLUME_SCHEDULING_STAGE_FAILED as VOLUME_SCHEDULING_STAGE_FAILED
 from moorage.volume.metrics import VOLUME_SCHEDULING_STAGE_LATENCY as VOLUME_SCHEDULING_STAGE_LATENCY
 from moorage.volume.metrics import register_volume_scheduling_metrics as register_volume_scheduling_metrics
+
+# The tables of csi-translation-lib, plugin by plugin.
 from moorage.volume.migration import MIGRATED as MIGRATED
 from moorage.volume.migration import driver_and_handle as driver_and_handle
 from moorage.volume.migration import in_tree_plugin as in_tree_plugin
@@ -347,6 +594,8 @@ from moorage.volume.migration import inline_driver_and_handle as inline_driver_a
 from moorage.volume.migration import migrated_driver as migrated_driver
 from moorage.volume.migration import migrated_plugins as migrated_plugins
 from moorage.volume.migration import required_affinity as required_affinity
+
+# Volumes in use, compared with a recomputation; uses that a release loses.
 from moorage.volume.usage.in_use import VolumesInUse as VolumesInUse
 from moorage.volume.usage.in_use import disk_of as disk_of
 from moorage.volume.usage.lost_uses import LostUses as LostUses

@@ -1,7 +1,8 @@
 """`python -m tests.doors.rewrite_imports`: tests import what lies inside a room through its door.
 
 A test imports from `moorage`, from a package directly below it, or from `tests/doors/ROOM.py`. This program
-rewrites deeper imports of all tests, and adds what they need to the doors. It goes when the rooms have moved.
+rewrites deeper imports of all tests. It adds to the doors what they lack and leaves their comments; then
+`ruff check --fix` sorts the imports, and you say why tests need them. It goes when the rooms have moved.
 """
 
 from __future__ import annotations
@@ -82,16 +83,14 @@ class Door:
 
     def __init__(self, room: str) -> None:
         self.path = DOORS / f"{room}.py"
-        self.head = f'"""What tests need of the inside of {room}."""'
+        self.lines = self.path.read_text().splitlines(keepends=True)
         self.names: dict[str, Name] = {}
-        if self.path.exists():
-            tree = ast.parse(self.path.read_text())
-            self.head = f'"""{ast.get_docstring(tree, clean=False)}"""'
-            for node in tree.body:
-                if isinstance(node, ast.ImportFrom) and node.module is not None:
-                    self.names |= {
-                        each.asname or each.name: Name(node.module, each.name) for each in node.names
-                    }
+        self.end = 1
+        for node in ast.parse("".join(self.lines)).body:
+            if isinstance(node, ast.ImportFrom) and node.module is not None:
+                self.names |= {each.asname or each.name: Name(node.module, each.name) for each in node.names}
+                self.end = node.end_lineno or self.end
+        self.known = frozenset(self.names)
 
     def name_of(self, name: Name) -> str:
         """The name in the door; it is added where it is not there."""
@@ -104,12 +103,17 @@ class Door:
         return shown
 
     def write(self) -> None:
-        """Write the door."""
-        lines = [f"from {name.module} import {name.name} as {shown}" for shown, name in self.names.items()]
-        others = sorted(shown for shown, name in self.names.items() if shown != name.name)
-        if others:
-            lines += ["", "# Two names of the room are the same.", f"__all__ = {others!r}"]
-        self.path.write_text("\n".join([self.head, "", *lines, ""]))
+        """Add the names that the door lacks after its last import; all else stays, and lint sorts them."""
+        added = {shown: name for shown, name in self.names.items() if shown not in self.known}
+        self.lines[self.end : self.end] = [
+            f"from {name.module} import {name.name} as {shown}\n" for shown, name in added.items()
+        ]
+        text = "".join(self.lines)
+        if others := [shown for shown, name in added.items() if shown != name.name]:
+            listed = "".join(f'"{shown}", ' for shown in others)
+            text = text if "__all__ = [" in text else f"{text}\n__all__ = []\n"
+            text = text.replace("__all__ = [", f"__all__ = [{listed}")
+        self.path.write_text(text)
 
 
 def is_deep(node: ast.AST) -> bool:
@@ -152,8 +156,7 @@ def main() -> None:
         if nodes:
             path.write_text("".join(lines))
     for door in doors.values():
-        if door.names:
-            door.write()
+        door.write()
 
 
 if __name__ == "__main__":

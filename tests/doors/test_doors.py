@@ -10,6 +10,7 @@ from tests.doors.rewrite_imports import ROOMS, is_deep
 from tests.house.source import ROOT
 
 DOORS = ROOT / "tests/doors"
+ROOM_NAMES = {*ROOMS.values(), "engine"}
 ALL = [path for path in sorted((ROOT / "tests").rglob("*.py")) if DOORS not in path.parents]
 
 
@@ -29,10 +30,9 @@ def test_tests_import_nothing_from_inside_a_room() -> None:
 
 
 def test_a_door_forwards_the_names_of_its_room_and_has_no_logic() -> None:
-    rooms = {*ROOMS.values(), "engine"}
     doors = {path.stem: ast.parse(path.read_text()).body for path in DOORS.glob("*.py")}
-    assert doors.keys() - {"__init__", "rewrite_imports", "test_doors"} == rooms
-    for room in rooms:
+    assert doors.keys() - {"__init__", "rewrite_imports", "test_doors"} == ROOM_NAMES
+    for room in ROOM_NAMES:
         assert all(isinstance(node, ast.Expr | ast.ImportFrom | ast.Assign) for node in doors[room][:-1]), (
             room
         )
@@ -40,8 +40,14 @@ def test_a_door_forwards_the_names_of_its_room_and_has_no_logic() -> None:
         assert assigned in ([], ["__all__"]), room
 
 
+def test_a_door_says_why_tests_need_what_it_forwards() -> None:
+    for room in ROOM_NAMES:
+        _, *blocks = (DOORS / f"{room}.py").read_text().split("\n\n")
+        assert [block for block in blocks if not block.startswith("# ")] == [], room
+
+
 def test_a_door_has_no_name_that_no_test_needs() -> None:
     needed = {(node.module, each.name) for path in ALL for node in imports(path) for each in node.names}
-    for path in DOORS.glob("[a-q]*.py"):
-        forwarded = {each.asname for node in imports(path) for each in node.names}
-        assert {name for name in forwarded if (f"tests.doors.{path.stem}", name) not in needed} == set()
+    for room in ROOM_NAMES:
+        forwarded = {each.asname for node in imports(DOORS / f"{room}.py") for each in node.names}
+        assert {name for name in forwarded if (f"tests.doors.{room}", name) not in needed} == set()

@@ -13,13 +13,13 @@ from moorage._core.decide.class_state cimport ClassSearch, ClassState, ClassStat
 from moorage._core.decide.decider cimport Decider
 from moorage._core.decide.plan cimport Plan
 from moorage._core.decide.pod_batch cimport (
-    ALONE, CLAIMS, DEVICES, NAMED, PINNED, PORTS, PROFILE, SHARES,
+    ALONE, CLAIMS, DEVICES, NAMED, PORTS, PROFILE, SHARES,
     WAITS, PodBatch, PodSpan, SharedVolume, count_pods,
 )
 from moorage._core.decide.search cimport Search
 from moorage._core.decide.batch_rows cimport Placements, Sink
 from moorage._core.decide.terms cimport NodeDevices, Terms
-from moorage._core.state cimport AHEAD, ClusterState, Shape, prefetch
+from moorage._core.state cimport ClusterState, Shape, prefetch
 
 cdef Sink NOWHERE = Sink()
 cdef SharedVolume NO_SHARED_VOLUMES

@@ -1,4 +1,4 @@
-"""The command itself: help, version, and what happens without its extra."""
+"""The command itself: help, completion, what it imports, and what happens without its extra."""
 
 from __future__ import annotations
 
@@ -14,13 +14,6 @@ from moorage import cli
 from tests.house.source import ROOT
 
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
-
-
-def test_version_prints_the_version(capsys: pytest.CaptureFixture[str]) -> None:
-    from moorage import __version__
-
-    assert cli.main(["version"]) == 0
-    assert capsys.readouterr().out == f"moorage {__version__}\n"
 
 
 @pytest.mark.parametrize("arguments", [[], ["--help"], ["-h"]])
@@ -84,51 +77,12 @@ def test_imports_follow_the_command(command: str, rooms: set[str], tmp_path: Pat
     assert done.stderr.splitlines()[-1] == ""
 
 
-def test_an_unknown_command_is_refused_with_the_nearest_one(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["moor"]) == 2
-    assert capsys.readouterr().err == "error: there is no command 'moor'; nearest: demo\n"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["plan"], "give a command of moorage plan: bound, consolidate, defragment, drain, nodes"),
-        (["serve"], "give a command of moorage serve: extender, scheduler, twin"),
-        (["plan", "node"], "there is no command 'node'; nearest: nodes"),
-        (["plan", "x"], "there is no command 'x'; known are bound, consolidate, defragment, drain, nodes"),
-    ],
-)
-def test_a_group_of_commands_says_what_it_has(
-    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert cli.main(arguments) == 2
-    assert capsys.readouterr() == ("", f"error: {message}\n")
-
-
 def test_the_help_of_a_group_has_whole_texts(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["plan", "--help"]) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert (
         "bound Find how many pending pods could be placed at most, and which resources are the limit" in out
     )
-
-
-@pytest.mark.parametrize(("mode", "code"), [("strict", 2), ("warn", 0), ("ignore", 0)])
-def test_validate_decides_about_unknown_fields(
-    mode: str, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    pod = "kind: Pod\nmetadata: {name: p}\nspec: {nodeSelektor: {}, containers: [{name: c}]}\n"
-    (tmp_path / "f.yaml").write_text(pod)
-    assert cli.main(["simulate", "-f", str(tmp_path), "--validate", mode]) == code
-    told = 'Pod p: unknown field "spec.nodeSelektor"' in capsys.readouterr().err
-    assert told == (mode != "ignore")
-
-
-def test_version_as_an_option(capsys: pytest.CaptureFixture[str]) -> None:
-    from moorage import __version__
-
-    assert cli.main(["--version"]) == 0
-    assert capsys.readouterr().out == f"moorage {__version__}\n"
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -80,7 +80,7 @@ def place_inputs(case: Path, page: str, folder: Path) -> None:
 def played(case: Path, folder: Path) -> str:
     """The text of a case with what its commands print now."""
     page = case.read_text()
-    if not re.match(r"# .+\n\n[^`\n]", page):
+    if not re.match(r"# .+\n\n(?!```).", page):
         raise ValueError("a case begins with a title and a sentence that says why it exists")
     place_inputs(case, page, folder)
     given = re.search(r"^columns: (\d+)$", page, re.M)

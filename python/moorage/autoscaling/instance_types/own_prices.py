@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from moorage.errors import InputError, located, shorten
+from moorage.errors import InputError, examples, located, shorten
 
 from .instance_type import InstanceType, Offering
 from .labels import CAPACITY_TYPES
@@ -17,9 +17,10 @@ COLUMNS = ("type", "zone", "capacityType", "price")
 
 @dataclass(frozen=True, eq=False)
 class OwnPrices:
-    """Prices per hour by type, zone ("" for all others) and capacity type."""
+    """Prices per hour by type, zone ("" for all others) and capacity type, and the name of their file."""
 
     by_offering: Mapping[tuple[str, str, str], float] = field(default_factory=dict)
+    source: str = ""
 
     def of(self, name: str, zone: str, capacity_type: str) -> float | None:
         """Return the price of an offering; None for one that the file does not name."""
@@ -37,31 +38,41 @@ class OwnPrices:
         price = self.of(name, offering.zone, offering.capacity_type)
         return offering if price is None else replace(offering, price=price, is_bound=False)
 
-    def check_used(self, types: Iterable[InstanceType]) -> None:
-        """Refuse prices none of which is of an offering of some types."""
-        if self.by_offering and not any(
-            self.of(kind.name, one.zone, one.capacity_type) is not None
-            for kind in types
-            for one in kind.offerings
-        ):
-            name, zone, capacity_type = next(iter(self.by_offering))
-            first = " ".join(filter(None, (name, capacity_type, zone)))
-            raise InputError(
-                f"no price of the file is of a type that a NodePool has; its first is of {first}"
-            )
+    def used_on(self, types: Iterable[InstanceType]) -> str:
+        """Say that the prices count, and which are of no offering of some types; nothing without prices.
+
+        Raises
+        ------
+        InputError
+            None of them is.
+        """
+        offered = set[tuple[str, str, str]]()
+        for kind in types:
+            for one in kind.offerings:
+                offered |= {(kind.name, zone, one.capacity_type) for zone in ("", one.zone)}
+        unused = [
+            " ".join(filter(None, (name, capacity_type, zone)))
+            for name, zone, capacity_type in self.by_offering
+            if (name, zone, capacity_type) not in offered
+        ]
+        if unused and len(unused) == len(self.by_offering):
+            text = f"no price of the file is of a type that a NodePool has; its first is of {unused[0]}"
+            raise InputError(text, source=self.source)
+        about = f", except {len(unused)} of types not offered here: {examples(unused, 3)}" if unused else ""
+        return f"; own prices of {self.source}{about}" if self.by_offering else ""
 
 
 NO_PRICES = OwnPrices()
 
 
 def is_price_list(text: str) -> bool:
-    """Whether a text has columns that are separated by commas, no JSON or YAML."""
+    """Whether a text has columns, separated by commas or, by mistake, semicolons, and is no JSON or YAML."""
     first = text.lstrip("\ufeff").partition("\n")[0]
-    return "," in first and not set(first) & set("#[]{}:|\t")
+    return bool(set(first) & {",", ";"}) and not set(first) & set("#[]{}:|\t")
 
 
-def read_prices(text: str) -> OwnPrices:
-    """Read prices; the first line names the columns.
+def read_prices(text: str, source: str) -> OwnPrices:
+    """Read the prices of a file; the first line names the columns.
 
     Raises
     ------
@@ -91,7 +102,7 @@ def read_prices(text: str) -> OwnPrices:
             found[name, zone, capacity_type] = read_price(price, "price")
     if not found:
         raise InputError("the file has no price")
-    return OwnPrices(found)
+    return OwnPrices(found, source)
 
 
 def read_price(text: str, path: str) -> float:

@@ -145,12 +145,9 @@ def _provided_types(
     elif not of_aws:
         provider |= _named(seen)
         of_pools = sum(node.metadata.labels.get(POOL) in there for node in nodes)
-        sources.prices.check_used(chain.from_iterable(seen.values()))
-        source, is_priced = (
-            f"{SEEN} {number_of(of_pools, 'node', 'nodes')}",
-            sources.prices is not NO_PRICES,
-        )
-        return PoolTypes(seen, source, is_priced, provider)
+        source = f"{SEEN} {number_of(of_pools, 'node', 'nodes')}"
+        source += sources.prices.used_on(chain.from_iterable(seen.values()))
+        return PoolTypes(seen, source, sources.prices is not NO_PRICES, provider)
     else:
         found = aws_types(sources, of_aws, node_classes, nodes, zones)
         by_pool, source = dict(found.by_pool), f"types: {found.source}"
@@ -165,7 +162,7 @@ def _provided_types(
                 f"; {texts} of NodePool {name} not in the catalogue: as nodes show it, at an unknown price"
             )
             source += about if known else ""
-    sources.prices.check_used(chain.from_iterable(by_pool.values()))
+    source += sources.prices.used_on(chain.from_iterable(by_pool.values()))
     named, is_priced = _named(shown), True
     if isinstance(types, ListedTypes):
         named, is_priced = _named(by_pool), types.is_priced
@@ -185,7 +182,15 @@ def _listed(
         raise InputError(f"no NodePool has a node class of {types.group}, for which the list of types is")
     by_pool = dict[str, Sequence[InstanceType]]()
     for name in own:
-        shown = shown_types([one for one in nodes if one.metadata.labels.get(POOL) == name])
+        of_pool = [one for one in nodes if one.metadata.labels.get(POOL) == name]
+        zones = {one.metadata.labels[ZONE] for one in of_pool if ZONE in one.metadata.labels}
+        offered = {offering.zone for one in types.types for offering in one.offerings}
+        if zones and zones.isdisjoint(offered):
+            listed, there = examples(sorted(offered), 3), examples(sorted(zones), 3)
+            raise InputError(
+                f"the list of types is of zones {listed}, and NodePool {name} has nodes in {there}"
+            )
+        shown = shown_types(of_pool)
         amounts = {kind: ShownSizes(dict(capacity), dict(left)) for kind, capacity, left in shown}
         counts = [one.capacity["pods"] for one in amounts.values() if "pods" in one.capacity]
         usual = types.types[0].capacity["pods"]

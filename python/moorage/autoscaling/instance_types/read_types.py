@@ -70,7 +70,9 @@ def read_instance_types(file: str | Path) -> list[InstanceType]:
 
 def listed_types(value: Any) -> list[InstanceType]:
     """Read instance types from the value of a file; see `read_instance_types`."""
-    if not isinstance(value, list) or not value:
+    if value == []:
+        raise InputError("the list has no instance type")
+    if not isinstance(value, list):
         raise InputError(
             "expected a list of instance types, as Karpenter's kwok provider has them, or as az vm list-skus "
             "or gcloud compute machine-types list print them"

@@ -45,7 +45,7 @@ def given_types(*names: str) -> Types:
             if is_price_list(text):
                 if prices.by_offering:
                     raise InputError("there is another list of prices: give one")
-                prices = read_prices(text)
+                prices = read_prices(text, source)
                 continue
             refuse_other_formats(text)
             for value in _values(text, source):
@@ -57,9 +57,10 @@ def given_types(*names: str) -> Types:
         raise InputError("--instance-types: give one list of types, or one region of AWS with answers of EC2")
     if lists:
         found = lists[0]
-        prices.check_used(found.types if isinstance(found, ListedTypes) else found)
+        used = prices.used_on(found.types if isinstance(found, ListedTypes) else found)
         if isinstance(found, ListedTypes):
-            return replace(found, types=prices.put_on(found.types), is_priced=prices is not NO_PRICES)
+            priced, source = prices.put_on(found.types), f"{found.source}{used}"
+            return replace(found, types=priced, source=source, is_priced=prices is not NO_PRICES)
         return prices.put_on(found)
     sources = TypeSources.of(of_aws[0]) if of_aws else TypeSources()
     if pages:

@@ -132,7 +132,7 @@ def ec2_answers(pages: Iterable[tuple[str, Any]]) -> Ec2Answers:
 _ANSWERS = {
     "InstanceTypes": "no type that a node can be: with virtualization hvm, of x86_64 or arm64",
     "InstanceTypeOfferings": "no offering",
-    "SpotPriceHistory": "no price of Linux/UNIX",
+    "SpotPriceHistory": "no price of Linux/UNIX: ask for this product from now on, or leave the file out",
     "Subnets": "no subnet",
 }
 """Fields of the answers, and what they have if they are of no use."""

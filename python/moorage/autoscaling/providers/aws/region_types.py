@@ -71,7 +71,8 @@ class TypeSources:
         InputError
             It names no region, or zones of several.
         """
-        names = [one for one in text.partition(":")[2].split(",") if one]
+        _, colon, listed = text.partition(":")
+        names = listed.split(",") if colon else []
         regions = {region_of(one) for one in names}
         if len(regions) > 1 or "" in regions:
             hint = "write aws, aws:us-east-1, or aws:us-east-1a,us-east-1b with zones of one region"
@@ -107,7 +108,7 @@ def aws_types(
     """
     given = {(DOMAIN, one.name): NodeClass.of(one) for one in made}
     there = _zones_of(nodes) | volumes
-    region = sources.region or _region(sources, pools, given.values(), there)
+    region = _region(sources, pools, given.values(), there)
     others = sorted({*map(region_of, sources.answers.places)} - {region})
     if others:
         raise InputError(f"the files of --instance-types are of {others[0]}, and the region is {region}")
@@ -171,10 +172,16 @@ def _asked_zones(pools: Iterable[NodePool]) -> set[str]:
 def _region(
     sources: TypeSources, pools: Sequence[NodePool], classes: Iterable[NodeClass], there: set[str]
 ) -> str:
-    """The region of a cluster: of the zones of its node classes, nodes, volumes and pools, and of files."""
+    """The region of a cluster: of the option, else of the zones of its node classes, nodes, volumes and
+    pools, and of files."""
     zones = {zone for one in classes for zone in one.zone_ids} | there | _asked_zones(pools)
-    zones |= sources.answers.places
-    regions = sorted({*map(region_of, zones)} - {""})
+    own = sorted({*map(region_of, zones)} - {""})
+    if own and sources.region and sources.region not in own:
+        names = f"--instance-types names {sources.region}"
+        raise InputError(f"{names}, and nodes, node classes, volumes and pools are in {examples(own, 3)}")
+    if sources.region:
+        return sources.region
+    regions = sorted({*own, *map(region_of, sources.answers.places)})
     if len(regions) == 1:
         return regions[0]
     why = f"may be {examples(regions, 3)}" if regions else "is not known: no node, subnet or pool names one"
@@ -246,9 +253,10 @@ def _unpriced(by_pool: Mapping[str, Sequence[InstanceType]], sources: TypeSource
 def _source(region: str, answers: Ec2Answers, notes: Sequence[str]) -> str:
     prices, count = price_list(region), len(answers.types)
     types = f"{number_of(count, 'type', 'types')} of files" if count else DATE
-    of = f"prices of {prices.region}" if prices.region != region else ""
-    if of and answers.zones_of is None:
+    is_own = prices.region == region
+    of = f"prices of {prices.region}" if count or not is_own else ""
+    of += f", {DATE}" if count else ""
+    if not is_own and answers.zones_of is None:
         of += f", and all types taken to be sold in {region}"
-    of = f"{of or 'prices'}, {DATE}" if count else of
     currency = "all prices in yuan, also where $ stands" if prices.currency != "USD" else ""
     return "; ".join(filter(None, [f"{AWS} {region}, {types}", of, currency, *notes]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from tests.doors.rewrite_imports import ROOMS, is_deep
@@ -14,10 +14,13 @@ ROOM_NAMES = {*ROOMS.values(), "engine"}
 ALL = [path for path in sorted((ROOT / "tests").rglob("*.py")) if DOORS not in path.parents]
 
 
-def imports(path: Path) -> Iterator[ast.ImportFrom]:
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.module is not None and not node.level:
-            yield node
+@cache
+def imports(path: Path) -> list[ast.ImportFrom]:
+    return [
+        node
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and node.module is not None and not node.level
+    ]
 
 
 def test_tests_import_nothing_from_inside_a_room() -> None:

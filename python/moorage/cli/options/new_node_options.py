@@ -46,9 +46,10 @@ types_option = all_of(
         multiple=True,
         help="Instance types with prices: a file in the format of Karpenter's kwok provider; or aws, "
         "aws:REGION or aws:ZONE,ZONE, and what aws ec2 describe-instance-types, "
-        "describe-instance-type-offerings, describe-spot-price-history and describe-subnets print; what az "
-        "vm list-skus or gcloud compute machine-types list prints; and a CSV of own prices. Repeatable. Default: those of AWS for NodePools with an EC2NodeClass, else those "
-        "that the nodes of each NodePool show, without prices.",
+        "describe-instance-type-offerings, describe-spot-price-history and describe-subnets print; what "
+        "az vm list-skus or gcloud compute machine-types list prints; and a CSV of own prices. Repeatable. "
+        "Default: those of AWS for NodePools with an EC2NodeClass, else those that the nodes of each "
+        "NodePool show, without prices.",
     ),
     click.option(
         "--ignore-dra-requests/--no-ignore-dra-requests",

@@ -356,9 +356,10 @@ def read_objects(
     warnings = [no_manifests(reader.left_out, reader.has_templates)] if reader.left_out else []
     if reader.hooks:
         shown = examples(reader.hooks, _EXAMPLES)
-        why = "because Helm runs hooks apart from a release; --hooks puts in those of an installation or upgrade"
-        if reader.takes_hooks:
-            why = "because neither an installation nor an upgrade runs these hooks"
+        why = "because neither an installation nor an upgrade runs these hooks"
+        if not reader.takes_hooks:
+            hint = "--hooks puts in those of an installation or upgrade"
+            why = f"because Helm runs hooks apart from a release; {hint}"
         warnings.append(f"Left out, {why} ({len(reader.hooks)}): {shown}.")
     if reader.taken_hooks:
         warnings.append(reader.sort_hooks())

@@ -10,7 +10,7 @@ from moorage.cli.messages import note
 from moorage.cli.runs.gate import HINT, Finding, Verdict
 from moorage.cli.runs.group_fits import GroupFit, group_fits
 from moorage.cli.runs.removed_pods import Removed
-from moorage.cli.runs.simulation import KEPT, NOT_STARTED, PLACED, Outcome, Simulation
+from moorage.cli.runs.simulation import KEPT, NOT_STARTED, PLACED, REFUSED, Outcome, Simulation
 from moorage.errors import examples, number_of
 from moorage.objects.workloads.top_controller import Workload
 
@@ -122,11 +122,14 @@ def _head(verdict: Verdict) -> Iterator[str]:
     counted = Counter[str]()
     for one in verdict.findings:
         counted[one.group.status] += one.pods * one.counts
-    kept, idle = counted[KEPT], counted[NOT_STARTED]
+    kept, idle, unadmitted = counted[KEPT], counted[NOT_STARTED], counted[REFUSED]
     unknown = verdict.not_known(counts=True)
-    failed = verdict.failed - kept - idle - sum(one.pods for one in verdict.findings if one.hint)
+    hinted = sum(one.pods for one in verdict.findings if one.hint)
+    failed = verdict.failed - kept - idle - unadmitted - hinted
     if verdict.refused:
         yield f"FAIL: the API server refuses {number_of(verdict.refused, 'object', 'objects')} of the change"
+    if unadmitted:
+        yield f"FAIL: the API server refuses {number_of(unadmitted, 'pod', 'pods')}"
     if failed:
         grown = verdict.compared.grown
         came = f", beside {grown.text()}" if grown is not None and grown.up.nodes else ""

@@ -1,8 +1,8 @@
 """`python -m tests.doors.rewrite_imports`: tests import what lies inside a room through its door.
 
 A test imports from `moorage`, from a package directly below it, or from `tests/doors/ROOM.py`. This program
-rewrites deeper imports of all tests. It adds to the doors what they lack and leaves their comments; then
-`ruff check --fix` sorts the imports, and you say why tests need them. It goes when the rooms have moved.
+rewrites deeper imports of all tests. It adds to the doors what they lack and leaves their comments; you
+say why tests need what is new. It goes when the rooms have moved.
 """
 
 from __future__ import annotations
@@ -42,6 +42,9 @@ ROOMS = {
     "multi": "compat",
 }
 """Package below ``moorage`` to the room that it moves to; all others move to the engine."""
+NO_REASON = "# Say why tests need this."
+"""The comment above names of a module that a door did not have; `test_doors.py` refuses it."""
+RENAMED = "# Two names of the room are the same."
 
 
 class Name(NamedTuple):
@@ -78,19 +81,39 @@ def public_module(name: Name) -> str | None:
     return None
 
 
+def with_import(text: str, name: Name, shown: str) -> str:
+    """A door with one more import where lint sorts it to, so that no comment gets another import below it."""
+    lines = text.splitlines(keepends=True)
+    imports = [node for node in ast.parse(text).body if isinstance(node, ast.ImportFrom)]
+    same = [node for node in imports if node.module == name.module]
+    order = [(not each.isupper(), not each[0].isupper(), each) for each in (name.name, *_names(same))]
+    later = [node for node, place in zip(same, order[1:], strict=True) if place > order[0]]
+    if not same:
+        later = [node for node in imports if str(node.module) > name.module]
+    at = later[0].lineno - 1 if later else (same or imports)[-1].end_lineno or 0
+    new = [f"from {name.module} import {name.name} as {shown}\n"]
+    if not same:
+        new.insert(0, f"{NO_REASON}\n")
+        while lines[at - 1].startswith("#"):
+            at -= 1
+    lines[at:at] = new
+    return "".join(lines)
+
+
+def _names(imports: list[ast.ImportFrom]) -> list[str]:
+    return [each.name for node in imports for each in node.names]
+
+
 class Door:
     """The names of one room, each under a name of its own."""
 
     def __init__(self, room: str) -> None:
         self.path = DOORS / f"{room}.py"
-        self.lines = self.path.read_text().splitlines(keepends=True)
+        self.text = self.path.read_text()
         self.names: dict[str, Name] = {}
-        self.end = 1
-        for node in ast.parse("".join(self.lines)).body:
+        for node in ast.parse(self.text).body:
             if isinstance(node, ast.ImportFrom) and node.module is not None:
                 self.names |= {each.asname or each.name: Name(node.module, each.name) for each in node.names}
-                self.end = node.end_lineno or self.end
-        self.known = frozenset(self.names)
 
     def name_of(self, name: Name) -> str:
         """The name in the door; it is added where it is not there."""
@@ -99,21 +122,13 @@ class Door:
         while shown in self.names and value_of(*self.names[shown]) is not value:
             module = name.module.rpartition(".")[2].strip("_")
             shown = f"{module.upper() if shown.isupper() else module}_{shown}"
-        self.names.setdefault(shown, name)
+        if shown not in self.names:
+            self.names[shown] = name
+            self.text = with_import(self.text, name, shown)
+            if shown != name.name:
+                text = self.text if "__all__ = [" in self.text else f"{self.text}\n{RENAMED}\n__all__ = []\n"
+                self.text = text.replace("__all__ = [", f'__all__ = ["{shown}", ')
         return shown
-
-    def write(self) -> None:
-        """Add the names that the door lacks after its last import; all else stays, and lint sorts them."""
-        added = {shown: name for shown, name in self.names.items() if shown not in self.known}
-        self.lines[self.end : self.end] = [
-            f"from {name.module} import {name.name} as {shown}\n" for shown, name in added.items()
-        ]
-        text = "".join(self.lines)
-        if others := [shown for shown, name in added.items() if shown != name.name]:
-            listed = "".join(f'"{shown}", ' for shown in others)
-            text = text if "__all__ = [" in text else f"{text}\n__all__ = []\n"
-            text = text.replace("__all__ = [", f"__all__ = [{listed}")
-        self.path.write_text(text)
 
 
 def is_deep(node: ast.AST) -> bool:
@@ -156,7 +171,7 @@ def main() -> None:
         if nodes:
             path.write_text("".join(lines))
     for door in doors.values():
-        door.write()
+        door.path.write_text(door.text)
 
 
 if __name__ == "__main__":

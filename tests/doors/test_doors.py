@@ -6,7 +6,7 @@ import ast
 from functools import cache
 from pathlib import Path
 
-from tests.doors.rewrite_imports import ROOMS, is_deep
+from tests.doors.rewrite_imports import NO_REASON, ROOMS, is_deep
 from tests.house.source import ROOT
 
 DOORS = ROOT / "tests/doors"
@@ -46,7 +46,7 @@ def test_a_door_forwards_the_names_of_its_room_and_has_no_logic() -> None:
 def test_a_door_says_why_tests_need_what_it_forwards() -> None:
     for room in ROOM_NAMES:
         _, *blocks = (DOORS / f"{room}.py").read_text().split("\n\n")
-        assert [block for block in blocks if not block.startswith("# ")] == [], room
+        assert [block for block in blocks if not block.startswith("# ") or NO_REASON in block] == [], room
 
 
 def test_a_door_has_no_name_that_no_test_needs() -> None:

@@ -2,23 +2,11 @@
 
 from __future__ import annotations
 
-from tests.store.test_store import pod, refused
+from tests.store.test_contract import refused
+from tests.store.test_store import pod
 
-from moorage.objects import Node, ObjectMeta, Pod
+from moorage.objects import Pod
 from moorage.store import AlreadyExistsError, ObjectStore
-
-
-def test_names_are_generated() -> None:
-    store = ObjectStore()
-    base = "x" * 70
-    stored = store.create(pod("", generate_name=base))
-    assert (stored.metadata.generate_name, stored.namespace) == (base, "default")
-    assert stored.name[:58] == base[:58]
-    assert len(stored.name) == 63
-    assert set(stored.name[58:]) <= set("bcdfghjklmnpqrstvwxz2456789")
-    assert store.get(Pod, stored.name, "default") is stored
-    assert store.create(pod("a", generate_name="b-")).name == "a"
-    assert store.create(Node(metadata=ObjectMeta(generate_name="n-"))).name.startswith("n-")
 
 
 def test_generated_names_follow_from_the_writes_before() -> None:

@@ -12,7 +12,7 @@ from tests.doors.engine import ClusterState
 from tests.store.test_store import pod
 
 from moorage.objects import Condition, Pod, PodStatus
-from moorage.store import ConflictError, NotFoundError, ObjectStore, patch_pod_status
+from moorage.store import ObjectStore, patch_pod_status
 
 READY = Condition(type="Ready", status="True", reason="R", message="m", last_transition_time="then")
 FAILED = Condition(type="PodScheduled", status="False", reason="Unschedulable")
@@ -55,18 +55,6 @@ def test_nothing_is_asked_where_nothing_changes(monkeypatch: pytest.MonkeyPatch)
     patch_pod_status(store, held, replace(held.status))
 
 
-def test_a_pod_that_is_another_one_or_gone() -> None:
-    store, held = a_store()
-    wanted = replace(held.status, nominated_node_name="")
-    store.delete(Pod, "a", "default")
-    with pytest.raises(NotFoundError):
-        patch_pod_status(store, held, wanted)
-    other = store.create(pod())
-    with pytest.raises(ConflictError):
-        patch_pod_status(store, held, wanted)
-    assert store.get(Pod, "a", "default") is other
-
-
 class OverTheWire:
     """A client that has the patch alone."""
 
@@ -92,6 +80,12 @@ some_statuses = st.builds(
 )
 
 
+def content(store: ObjectStore) -> tuple[Any, ...]:
+    """The pod; conditions that others wrote meanwhile may stand elsewhere among its conditions."""
+    held = store.get(Pod, "a", "default")
+    return held.metadata, replace(held.status, conditions=()), sorted(map(repr, held.status.conditions))
+
+
 @given(some_statuses, some_statuses, some_statuses)
 def test_a_store_does_what_the_patch_would_do(read: PodStatus, held: PodStatus, wanted: PodStatus) -> None:
     direct, patched = ObjectStore(), ObjectStore()
@@ -99,7 +93,7 @@ def test_a_store_does_what_the_patch_would_do(read: PodStatus, held: PodStatus, 
         then = store.create(replace(pod(), status=read))
         store.update(replace(then, status=held, metadata=replace(then.metadata, resource_version="")))
         patch_pod_status(client, then, wanted)
-    assert direct.get(Pod, "a", "default") == patched.get(Pod, "a", "default")
+    assert content(direct) == content(patched)
     assert direct.list(Pod)[1] == patched.list(Pod)[1]
 
 

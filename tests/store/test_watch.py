@@ -81,15 +81,6 @@ def test_objects_that_begin_and_cease_to_match() -> None:
     assert (ceased.labels, ceased.resource_version) == ({"x": "2"}, "5")
 
 
-def test_selectors_of_the_initial_list_and_of_events() -> None:
-    store = ObjectStore()
-    store.create_many([pod("a", x="1"), pod("b")])
-    watch = store.watch(Pod, label_selector="x")
-    assert seen(watch) == [("ADDED", "a", "2")]
-    store.delete(Pod, "b", "default")
-    assert seen(watch) == []
-
-
 def test_a_binding_moves_a_pod_between_field_selectors() -> None:
     store = ObjectStore()
     store.create(pod())

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from moorage.objects import Object, ObjectMeta
+from moorage.objects import Object, ObjectMeta, Pod
+from moorage.objects.workloads.ownership import FINISHED
 
 from .clock import shifted, timestamp
 from .errors import conflict, invalid
@@ -43,6 +44,21 @@ def check_preconditions(obj: Object, uid: str, version: str) -> None:
         )
     if why:
         raise conflict(group_kind(type(obj)), meta.name, why)
+
+
+def grace_period(obj: Object, asked: int | None) -> int:
+    """Return the grace period of a deletion in seconds. Only pods that a kubelet may run have one.
+
+    Parameters
+    ----------
+    asked : int or None
+        That of the request.
+    """
+    if asked is None or not isinstance(obj, Pod):
+        return 0
+    if obj.metadata.deletion_timestamp is None and (not obj.spec.node_name or obj.status.phase in FINISHED):
+        return 0
+    return asked
 
 
 def marked(meta: ObjectMeta, now: float, grace: int) -> ObjectMeta:

@@ -58,13 +58,13 @@ def _field(struct: type[Object], label: str) -> Callable[..., str]:
 def _field_terms(struct: type[Object], text: str) -> list[Predicate[Object]]:
     """Parse a field selector: terms with ``=``, ``==`` or ``!=``, separated by commas (apimachinery
     v0.36)."""
-    terms = []
+    matches: list[re.Match[str]] = []
     for part in filter(None, text.split(",")):
         match = _TERM.fullmatch(part)
         if match is None:
             raise BadRequestError(f"invalid selector: '{text}'; can't understand '{part}'")
-        terms.append(_field_term(_field(struct, match[1]), match[3], match[2] != "!="))
-    return terms
+        matches.append(match)
+    return [_field_term(_field(struct, match[1]), match[3], match[2] != "!=") for match in matches]
 
 
 def _field_term(field: Callable[..., str], value: str, equal: bool) -> Predicate[Object]:

@@ -8,8 +8,12 @@ from moorage.objects import Pod
 from moorage.objects.model.meta import Condition
 from moorage.objects.model.pod import PodStatus
 
+from .errors import ConflictError, InvalidObjectError
 from .protocol import Patch, PatchType
 from .store import ObjectStore
+
+_OTHER_UID = "metadata.uid: Invalid value"
+"""In what an API server says to a patch of an object that has another UID."""
 
 
 class PodPatcher(Protocol):
@@ -74,11 +78,18 @@ def patch_pod_status(client: PodPatcher, current: Pod, status: PodStatus) -> Non
         return
     changes: dict[str, Any] = {} if node is None else {"nominatedNodeName": node}
     if conditions:
+        types = dict.fromkeys(condition.type for condition in status.conditions)
+        changes["$setElementOrder/conditions"] = [{"type": name} for name in types]
         changes["conditions"] = [
             condition_value(condition, current.metadata.generation) for condition in conditions
         ]
     patch = {"metadata": {"uid": current.metadata.uid}, "status": changes}
-    client.patch(Pod, current.name, current.namespace, patch, type="strategic", subresource="status")
+    try:
+        client.patch(Pod, current.name, current.namespace, patch, type="strategic", subresource="status")
+    except InvalidObjectError as error:
+        if _OTHER_UID in str(error):
+            raise ConflictError(str(error)) from None
+        raise
 
 
 def condition_value(condition: Condition, generation: int) -> dict[str, Any]:

@@ -146,7 +146,7 @@ class ObjectClient(Protocol):
         AlreadyExistsError
             An object of that name exists.
         InvalidObjectError
-            It has no name, or a namespace where its kind has none.
+            It has no name.
         InputError
             It is no `Object`, and `load` would refuse it.
         """
@@ -187,7 +187,8 @@ class ObjectClient(Protocol):
         Parameters
         ----------
         patch : dict or list of dict
-            JSON values with the field names of the API. A ``resourceVersion`` or ``uid`` is a precondition.
+            JSON values with the field names of the API. A ``resourceVersion`` is a precondition; a ``uid``
+            has to be the object's.
         type : {"merge", "strategic", "json"}
             JSON merge patch (RFC 7386), strategic merge patch (see `strategic_merge`), or JSON patch (RFC
             6902).
@@ -199,9 +200,10 @@ class ObjectClient(Protocol):
         NotFoundError
             The object does not exist, or its kind has no such subresource.
         ConflictError, InvalidObjectError
-            As for `update`; also where the patch does not fit the object, or the result its kind.
+            As for `update`; also where the patch has another UID or kind, does not fit the object, or makes
+            of it what does not fit the kind.
         BadRequestError
-            The patch is malformed, or changes the name, the namespace or the kind.
+            The patch is malformed, or changes the name or the namespace.
         """
 
     def delete(

@@ -49,8 +49,8 @@ class ObjectStore:
     As in the API server, one counter numbers all writes, an update with a stale resource version is a
     conflict, and an update that changes nothing writes nothing. The store differs from it in four points. An
     object that has a UID, a creation time or a deletion time (as in a dump) keeps it. Pods are deleted
-    without a grace period unless the request has one, since no kubelet ends them. No field is defaulted. The
-    name and the namespace alone are validated.
+    without a grace period unless the request has one, since no kubelet ends them, and by one write, while an
+    API server marks them first. No field is defaulted. The name alone is validated.
 
     Parameters
     ----------
@@ -433,13 +433,13 @@ class ObjectStore:
         Parameters
         ----------
         grace_period_seconds : int, optional
-            The object stays, marked by a deletion time, until it is deleted again with 0. A later deletion
-            can only shorten the period. Without one the object is removed at once.
+            A pod that has a node and has not ended stays, marked by a deletion time, until it is deleted
+            again with 0. A later deletion can only shorten the period. Anything else is removed at once.
         """
         with self._lock:
             current = self._tables.find(kind, _key(name, namespace))
             deletion.check_preconditions(current, uid, resource_version)
-            deleted = self._delete(current, grace_period_seconds or 0)
+            deleted = self._delete(current, deletion.grace_period(current, grace_period_seconds))
             self._changed.notify_all()
         return deleted
 
@@ -511,13 +511,13 @@ class ObjectStore:
         if not name:
             raise invalid(struct, name, "metadata.name: Required value: name or generateName is required")
         if namespace and not table.namespaced:
-            raise invalid(struct, name, "metadata.namespace: Forbidden: not allowed on this type")
+            namespace, meta = "", replace(meta, namespace="")
         key = _key(name, namespace)
         if key in table.objects:
             raise already_exists(table.objects[key])
         if why := why_unreadable(obj):
             raise invalid(struct, name, why)
-        if name != meta.name:
+        if name != meta.name or meta is not obj.metadata:
             obj = replace(obj, metadata=replace(meta, name=name))
         self._tables.create([obj], self._uid_prefix, now)
         return table.objects[key]

@@ -22,7 +22,7 @@ STRATEGIC: list[tuple[str, Any, Any, Any]] = [
         STATUS,
         {"conditions": CONDITIONS},
         {"conditions": [{"type": "B", "status": "False"}, {"type": "C"}, {"type": "A", "reason": None}]},
-        {"conditions": [{"type": "A", "status": "True"}, {"type": "B", "status": "False"}, {"type": "C"}]},
+        {"conditions": [{"type": "B", "status": "False"}, {"type": "C"}, {"type": "A", "status": "True"}]},
     ),
     (
         STATUS,
@@ -38,7 +38,7 @@ STRATEGIC: list[tuple[str, Any, Any, Any]] = [
         SPEC,
         {"containers": [{"name": "a", "ports": [{"containerPort": 1}]}, {"name": "b"}]},
         {"containers": [{"name": "a", "ports": [{"containerPort": 2}]}]},
-        {"containers": [{"name": "a", "ports": [{"containerPort": 1}, {"containerPort": 2}]}, {"name": "b"}]},
+        {"containers": [{"name": "a", "ports": [{"containerPort": 2}, {"containerPort": 1}]}, {"name": "b"}]},
     ),
     # Directives.
     (

@@ -8,12 +8,12 @@ import pytest
 from msgspec.structs import replace
 from tests.doors.kube import apply_strategic_merge as strategic_merge
 from tests.doors.kube import json_text
-from tests.store.test_store import MODIFIED, node, pod, refused
+from tests.store.test_contract import refused
+from tests.store.test_store import node, pod
 
 from moorage.objects import (
     Condition,
     Container,
-    ContainerPort,
     Node,
     Object,
     ObjectMeta,
@@ -21,15 +21,12 @@ from moorage.objects import (
     PodDisruptionBudget,
     PodSpec,
     PodStatus,
-    Service,
     Taint,
     decode_object,
 )
 from moorage.store import (
     BadRequestError,
-    ConflictError,
     InvalidObjectError,
-    NotFoundError,
     ObjectStore,
 )
 
@@ -49,74 +46,12 @@ def patch(store: ObjectStore, what: Any, **options: Any) -> Any:
     return store.patch(Pod, "a", "default", what, **options)
 
 
-def test_a_merge_patch_changes_what_it_names() -> None:
-    store, old = stored()
-    new = patch(store, {"metadata": {"labels": {"a": None, "c": "3"}}, "spec": {"nodeName": "m"}})
-    assert new is store.get(Pod, "a", "default")
-    assert new.metadata == replace(old.metadata, resource_version="3", labels={"b": "2", "c": "3"})
-    assert new.spec == replace(old.spec, node_name="m")
-    (event,) = store.watch(Pod, resource_version="2").poll()
-    assert (event.type, event.object, event.old) == ("MODIFIED", new, old)
-
-
 def test_what_it_does_not_change_stays_the_same_object() -> None:
     """The scheduler knows specs by their identity."""
     store, old = stored()
     new = patch(store, {"metadata": {"labels": {"a": "9"}}, "spec": {"nodeName": "n"}})
     assert new.spec is old.spec
     assert patch(store, {"status": {"phase": "Failed"}}, subresource="status").spec is old.spec
-
-
-@pytest.mark.parametrize("type_", ["merge", "strategic"])
-@pytest.mark.parametrize("what", [{}, {"spec": {"nodeName": "n"}, "kind": "Pod", "apiVersion": "v9", "x": 1}])
-def test_a_patch_that_changes_nothing_writes_nothing(type_: Any, what: Any) -> None:
-    store, old = stored()
-    assert patch(store, what, type=type_) is old
-    assert patch(store, {"status": {"phase": "Running"}}, type=type_, subresource="status") is old
-    assert patch(store, [], type="json") is old
-    assert store.list(Pod)[1] == "2"
-
-
-def test_the_status_is_a_subresource() -> None:
-    store, old = stored()
-    both = {"metadata": {"labels": None}, "spec": {"nodeName": "m"}, "status": {"phase": "Failed"}}
-    new = patch(store, both, subresource="status")
-    assert new == replace(
-        old,
-        metadata=replace(old.metadata, resource_version="3"),
-        status=PodStatus(phase="Failed", conditions=(READY,)),
-    )
-    newer = patch(store, {**both, "status": {"phase": "Succeeded"}})
-    assert (newer.metadata.labels, newer.spec.node_name, newer.status) == ({}, "m", new.status)
-    replaced = [{"op": "replace", "path": "/status/phase", "value": "Unknown"}]
-    assert patch(store, replaced, type="json") is newer
-    assert patch(store, replaced, type="json", subresource="status").status.phase == "Unknown"
-
-
-def test_conditions_are_merged_by_their_type() -> None:
-    store, _ = stored()
-    scheduled = {"type": "PodScheduled", "status": "False"}
-    new = patch(store, {"status": {"conditions": [scheduled]}}, type="strategic", subresource="status")
-    assert new.status.conditions == (READY, Condition(type="PodScheduled", status="False"))
-    unready = {"type": "Ready", "status": "False"}
-    new = patch(store, {"status": {"conditions": [unready]}}, type="strategic", subresource="status")
-    assert new.status.conditions[0] == replace(READY, status="False")
-    new = patch(store, {"status": {"conditions": [unready]}}, subresource="status")
-    assert new.status.conditions == (Condition(type="Ready", status="False"),)
-
-
-def test_a_json_patch_sees_the_whole_object() -> None:
-    store, _ = stored()
-    steps = [
-        {"op": "test", "path": "/apiVersion", "value": "v1"},
-        {"op": "test", "path": "/kind", "value": "Pod"},
-        {"op": "test", "path": "/status/phase", "value": "Running"},
-        {"op": "add", "path": "/spec/containers/0/ports", "value": [{"containerPort": 80}]},
-        {"op": "move", "from": "/metadata/labels/a", "path": "/metadata/labels/z"},
-    ]
-    new = patch(store, steps, type="json")
-    assert new.spec.containers == (Container(name="c", ports=(ContainerPort(container_port=80),)),)
-    assert new.metadata.labels == {"b": "2", "z": "1"}
 
 
 @pytest.mark.parametrize(
@@ -141,47 +76,8 @@ def test_objects_of_each_kind_can_be_patched(obj: Object, what: Any, check: Any)
 
 
 @pytest.mark.parametrize(
-    ("kind", "subresource"), [(Service, "status"), (Pod, "scale"), (Pod, "binding"), (Pod, "spec")]
-)
-def test_subresources_that_are_not_there(kind: type[Object], subresource: str) -> None:
-    store, _ = stored(kind(metadata=ObjectMeta(name="a", namespace="default")))
-    with refused(NotFoundError, "the server could not find the requested resource"):
-        store.patch(kind, "a", "default", {}, subresource=subresource)
-
-
-def test_preconditions_in_a_patch() -> None:
-    store, old = stored()
-    now = {"uid": old.metadata.uid, "resourceVersion": "2"}
-    with refused(ConflictError, f'Operation cannot be fulfilled on pods "a": {MODIFIED}'):
-        patch(store, {"metadata": now | {"resourceVersion": "1"}})
-    for subresource in ("", "status"):
-        with pytest.raises(ConflictError, match="Precondition failed: UID in precondition: other, UID in"):
-            patch(store, {"metadata": now | {"uid": "other"}}, subresource=subresource)
-    assert (
-        patch(store, {"metadata": now, "status": {"phase": "Failed"}}, subresource="status").status.phase
-        == "Failed"
-    )
-    with pytest.raises(ConflictError, match="modified"):
-        patch(store, {"metadata": now, "status": {"phase": "Pending"}}, subresource="status")
-    assert patch(store, {"metadata": {"resourceVersion": None, "labels": None}}).metadata.labels == {}
-
-
-@pytest.mark.parametrize(
     ("what", "options", "error", "text"),
     [
-        (
-            {"metadata": {"name": "b"}},
-            {},
-            BadRequestError,
-            "the name of the object (b) does not match the name on the URL (a)",
-        ),
-        (
-            {"metadata": None},
-            {},
-            BadRequestError,
-            "the namespace of the provided object does not match the namespace sent on the request",
-        ),
-        ({"kind": "Node"}, {}, BadRequestError, "the kind of the object (Node) does not match (Pod)"),
         ([], {}, BadRequestError, "error decoding patch: a merge patch is a map"),
         ([], {"type": "strategic"}, BadRequestError, "error decoding patch: a strategic patch is a map"),
         ({}, {"type": "json"}, BadRequestError, "error decoding patch: a json patch is a list of operations"),
@@ -223,24 +119,6 @@ def test_null_counts_as_absent() -> None:
     store, _ = stored()
     new = patch(store, [{"op": "add", "path": "/spec/nodeName", "value": None}], type="json")
     assert new.spec.node_name == ""
-
-
-def test_no_such_object() -> None:
-    with refused(NotFoundError, 'pods "a" not found'):
-        patch(ObjectStore(), {})
-
-
-def test_patches_and_deletions() -> None:
-    store, _ = stored(pod(finalizers=("x/y", "x/z")))
-    store.delete(Pod, "a", "default")
-    with pytest.raises(InvalidObjectError, match="no new finalizers can be added"):
-        patch(store, {"metadata": {"finalizers": ["new"]}}, type="strategic")
-    left = patch(store, {"metadata": {"deletionTimestamp": None, "deletionGracePeriodSeconds": None}})
-    assert left.metadata.deletion_timestamp == "1970-01-01T00:00:00Z"
-    patch(store, {"metadata": {"$deleteFromPrimitiveList/finalizers": ["x/z"]}}, type="strategic")
-    assert store.get(Pod, "a", "default").metadata.finalizers == ("x/y",)
-    patch(store, {"metadata": {"finalizers": None}})
-    assert store.list(Pod)[0] == []
 
 
 def test_a_patch_can_be_undone() -> None:
@@ -322,7 +200,7 @@ def test_strategic_merge_of_long_lists_takes_one_look_at_each_item(monkeypatch: 
     finalizers = [f"a.b/{at}" for at in range(2000)]
     listed = {"finalizers": finalizers}
     assert strategic_merge.strategic_merge(listed, listed, "meta.v1.ObjectMeta") == listed
-    assert texts <= 2 * (len(old) + len(new) + len(finalizers))
+    assert texts <= 8 * (len(old) + len(new) + len(finalizers))
 
 
 def test_items_that_share_a_merge_key() -> None:

@@ -123,7 +123,8 @@ def strategic_merge(value: Json, patch: Json, struct: str = "", path: str = "") 
         if rule.merges and isinstance(item, list):
             old = _items(value.get(name) if isinstance(value, dict) else None)
             merged[name] = _merged_list(_items(merged.get(name)), key, item, rule, at)
-            if isinstance(order := orders.get(name), list):
+            order = orders.get(name, item if key == name else None)
+            if isinstance(order, list):
                 merged[name] = _in_order(merged[name], order, old, rule.key)
         elif item is None:
             merged.pop(key, None)
@@ -151,7 +152,7 @@ def _merged_list(old: list[Json], key: str, items: list[Json], rule: MergeRule, 
 
 
 def _union(old: list[Json], new: list[Json]) -> list[Json]:
-    """Return the old items, then those new items that differ from all of them."""
+    """Return the old items, and those new items that differ from all of them."""
     known = {json_text(item) for item in old}
     return old + [item for item in new if json_text(item) not in known]
 
@@ -163,7 +164,7 @@ def _without(old: list[Json], removed: list[Json]) -> list[Json]:
 
 
 def _merge_items(old: list[Json], patch: list[Json], rule: MergeRule, path: str) -> list[Json]:
-    """Return the items of `old`, each merged with the item of `patch` that has the same key, then the new
+    """Return the items of `old`, each merged with the item of `patch` that has the same key, and the new
     items."""
     key = rule.key
     if any(isinstance(item, dict) and item.get(DIRECTIVE) == "replace" for item in patch):
@@ -189,8 +190,8 @@ def _merge_items(old: list[Json], patch: list[Json], rule: MergeRule, path: str)
 
 
 def _in_order(items: list[Json], order: Sequence[Json], old: Sequence[Json], key: str) -> list[Json]:
-    """Return items in the order of a patch; those that it does not name stay before the items that they
-    stood before."""
+    """Return items in the order of a patch: that of its items, where it has no other. Those that it does not
+    name stay before the items that they stood before; new items are before what follows."""
     wanted, before = _positions(order, key), _positions(old, key)
     named = sorted(
         (one for one in items if identity(one, key) in wanted), key=lambda one: wanted[identity(one, key)]

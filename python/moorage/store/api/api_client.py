@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar, overload
 
 import msgspec
+from msgspec.structs import replace
 
 from moorage.objects import Object, ObjectMeta, Pod
 from moorage.objects.apply.merge_patch import merge_difference
@@ -188,7 +189,13 @@ class ApiClient:
             raise other_uid(obj, old.uid)
         if meta.resource_version and meta.resource_version != old.resource_version:
             raise stale(obj)
-        before, after = plain(current), plain(obj)
+        grace = meta.deletion_grace_period_seconds
+        kept = replace(
+            meta,
+            deletion_timestamp=old.deletion_timestamp or meta.deletion_timestamp,
+            deletion_grace_period_seconds=old.deletion_grace_period_seconds if grace is None else grace,
+        )
+        before, after = plain(current), plain(replace(obj, metadata=kept))
         for value in (before, after):
             for name in _SERVERS:
                 value.get("metadata", {}).pop(name, None)
@@ -329,11 +336,8 @@ class ApiClient:
         return obj
 
 
-_SERVERS = (
-    *("resourceVersion", "uid", "generation"),
-    *("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"),
-)
-"""Fields of metadata that the server alone sets."""
+_SERVERS = ("resourceVersion", "uid", "generation", "creationTimestamp")
+"""Fields of metadata that the server alone sets, whatever it is sent."""
 
 
 def _struct(kind: type[T] | str) -> type[T]:

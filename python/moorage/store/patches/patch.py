@@ -14,7 +14,7 @@ from moorage.objects.apply.strategic_merge import strategic_merge
 from moorage.objects.plain import plain
 from moorage.objects.read.decode import decode_as
 from moorage.objects.validate.unknown_fields import struct_of
-from moorage.store.errors import BadRequestError, NotFoundError, invalid
+from moorage.store.errors import BadRequestError, NotFoundError, invalid, stale
 from moorage.store.protocol import Patch, PatchType
 
 from .json_patch import json_patch
@@ -54,10 +54,12 @@ def apply_patch(current: T, patch: Patch, type_: PatchType, subresource: str) ->
     ------
     NotFoundError
         The kind has no such subresource.
+    ConflictError
+        The patch has another resource version.
     InvalidObjectError
-        The patch does not fit the object, or the result its kind.
+        The patch has another UID, does not fit the object, or the result does not fit its kind.
     BadRequestError
-        The patch is malformed or too large, or changes the name, the namespace or the kind.
+        The patch is malformed or too large, or changes the name or the namespace.
     """
     parts = _parts(type(current))
     if subresource and (subresource != "status" or "status" not in parts):
@@ -79,10 +81,13 @@ def apply_patch(current: T, patch: Patch, type_: PatchType, subresource: str) ->
         why = f"{error.path}: {error.message}" if error.path else error.message
         raise invalid(type(current), current.name, why) from None
     _check_identity(patched, current)
+    if patched.metadata.resource_version not in ("", current.metadata.resource_version):
+        raise stale(current)
+    if (uid := patched.metadata.uid) not in ("", current.metadata.uid):
+        why = f'metadata.uid: Invalid value: "{uid}": field is immutable'
+        raise invalid(type(current), current.name, why)
     if subresource:
-        meta = patched.metadata
-        meta = replace(current.metadata, uid=meta.uid, resource_version=meta.resource_version)
-        return replace(current, metadata=meta, status=patched.status)  # type: ignore[attr-defined]
+        return replace(current, status=patched.status)  # type: ignore[attr-defined]
     changed = {parts[name]: getattr(patched, parts[name]) for name in names if name not in _UNCHANGED}
     return replace(current, **{name: new for name, new in changed.items() if new != getattr(current, name)})
 
@@ -117,9 +122,11 @@ def _apply(value: dict[str, Any], patch: Any, type_: PatchType, struct: str) -> 
 
 
 def _check_identity(patched: Object, current: Object) -> None:
-    """Check that a patch changes neither kind nor namespace nor name. Raises BadRequestError otherwise."""
+    """Check that a patch changes neither kind nor namespace nor name. Raises InvalidObjectError or
+    BadRequestError otherwise."""
     if patched.kind != current.kind:
-        raise BadRequestError(f"the kind of the object ({patched.kind}) does not match ({current.kind})")
+        why = f"the kind of the object ({patched.kind}) does not match ({current.kind})"
+        raise invalid(type(current), current.name, why)
     if patched.namespace != current.namespace:
         raise BadRequestError(
             "the namespace of the provided object does not match the namespace sent on the request"

@@ -46,9 +46,11 @@ from .model.karpenter import NodeClaimTemplate as NodeClaimTemplate
 from .model.karpenter import NodeClaimTemplateMeta as NodeClaimTemplateMeta
 from .model.karpenter import NodeClassReference as NodeClassReference
 from .model.karpenter import NodeOverlay as NodeOverlay
+from .model.karpenter import NodeOverlaySpec as NodeOverlaySpec
 from .model.karpenter import NodePool as NodePool
 from .model.karpenter import NodePoolSpec as NodePoolSpec
 from .model.karpenter import NodePoolStatus as NodePoolStatus
+from .model.karpenter import NodeRequirement as NodeRequirement
 from .model.meta import Condition as Condition
 from .model.meta import LabelSelector as LabelSelector
 from .model.meta import LabelSelectorRequirement as LabelSelectorRequirement

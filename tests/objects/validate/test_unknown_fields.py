@@ -107,7 +107,7 @@ def test_each_field_that_is_read_is_known(kind: str) -> None:
 
 
 DISKS = ("gcePersistentDisk.", "awsElasticBlockStore.", "azureDisk.", "cinder.", "portworxVolume.")
-DISKS += ("azureFile.", "vsphereVolume.", "iscsi.", "rbd.", "csi.")
+DISKS += ("azureFile.", "vsphereVolume.", "iscsi.", "rbd.", "fc.", "csi.")
 
 
 def missing(struct: str, path: list[str]) -> bool:

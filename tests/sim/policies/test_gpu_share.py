@@ -12,13 +12,15 @@ import pytest
 import moorage as mo
 from tests.doors.sim import RESOURCE, GpuShare, policies
 
+MODEL_LABEL = "alibabacloud.com/gpu-card-model"
+
 
 def node(name: str, gpus: int, model: str = "T4", cpu: int = 64) -> dict[str, Any]:
     amounts = {"cpu": str(cpu), "memory": "256Gi", "pods": "110", RESOURCE: str(1000 * gpus)}
     return {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": name, "labels": {"alibabacloud.com/gpu-card-model": model}},
+        "metadata": {"name": name, "labels": {MODEL_LABEL: model}},
         "status": {"capacity": amounts, "allocatable": amounts},
     }
 

@@ -44,7 +44,7 @@ class Target(NamedTuple):
     def statuses(self, sent: bytes) -> list[int]:
         """Send, then a request that is the last one; return the statuses of all answers."""
         with self.connect() as client:
-            with suppress(ConnectionError):  # the server may have closed the connection
+            with suppress(ConnectionError, ssl.SSLEOFError):  # the server may have closed the connection
                 client.sendall(sent + self.get(b"Connection: close\r\n"))
             return [int(status) for status in re.findall(rb"HTTP/1\.1 (\d+) ", received(client))]
 
@@ -120,12 +120,15 @@ MALFORMED: dict[str, Callable[[Target], bytes]] = {
     "a NUL in a header": lambda to: to.get(b"X: \0\r\n"),
     "TLS within the connection": lambda to: b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\r\n\r\n",
 }
+LARGE_HEADS = ("a large header", "many headers", "a large target")
+"""The connection ends while the client still sends, so that the answer may be lost on its way."""
 
 
 @pytest.mark.parametrize("attack", MALFORMED)
 def test_what_is_no_request_ends_the_connection(target: Target, attack: str) -> None:
     """Nothing of what follows is answered."""
-    assert target.statuses(MALFORMED[attack](target)) == [400]
+    statuses = target.statuses(MALFORMED[attack](target))
+    assert statuses == [400] or (attack in LARGE_HEADS and not statuses)
 
 
 REFUSED: dict[str, tuple[Callable[[Target], bytes], tuple[int, ...]]] = {

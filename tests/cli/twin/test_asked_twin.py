@@ -383,6 +383,22 @@ def test_beyond_loopback_it_needs_tls_and_reviews_tokens(
     assert text in capsys.readouterr().err
 
 
+def test_options_of_the_command_hold_for_every_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Flags that are off, too, and options several times."""
+    options = [
+        *("--hooks", "--no-autoscale", "--no-ignore-dra-requests", "--preference-policy=Ignore"),
+        *("--unavailable=spot", "--unavailable=m5.large"),
+    ]
+
+    def use(url: str) -> Any:
+        return fetch(f"{url}/v1/explain?target=p4")[2]["Moorage-Repeat"]
+
+    code, [command] = served(monkeypatch, ["-f", FILE, "--at-once", "2", *options], use)
+    assert code == 0
+    assert {*options} <= {*shlex.split(command)}
+    assert "--at-once" not in command
+
+
 def test_the_command_says_whether_its_threads_live(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

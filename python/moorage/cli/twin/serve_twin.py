@@ -98,21 +98,8 @@ twin_options = all_of(
     ),
     max_body_option(16),
 )
-OF_QUESTIONS = (
-    *("config", "gates", "version", "percentage", "tie_break", "seed"),
-    *(
-        "types_file",
-        "preference_policy",
-        "unavailable",
-        "groups_file",
-        "group_sizes",
-        "validate",
-        "namespace",
-        "admission",
-        "like_siblings",
-    ),
-)
-"""Parameters that every question gets."""
+OF_SERVER = frozenset(("at_once", "verbose"))
+"""Parameters of the server that a question has, too, and means something else by."""
 _FILES_OF_QUESTIONS = ("config", "types_file", "groups_file")
 
 
@@ -276,13 +263,14 @@ def _standing_answers(
 
 
 def _defaults(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the options that are given to every question, as it would name them."""
-    from .questions import long_name
+    """Yield the options that are given to every question, as it would name them: those on the command line
+    that questions have, too."""
+    from .questions import long_name, named_questions, parameters_of
 
-    context = click.get_current_context()
-    for parameter in context.command.params:
+    of_questions = {one.name for _, command in named_questions() for one in parameters_of(command).values()}
+    for parameter in click.get_current_context().command.params:
         name = parameter.name or ""
-        if name not in OF_QUESTIONS or not is_given(name):
+        if name not in of_questions - OF_SERVER or not is_given(name):
             continue
         value, option = options[name], long_name(parameter)
         if isinstance(value, bool):

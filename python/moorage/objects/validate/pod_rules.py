@@ -13,7 +13,7 @@ from moorage.errors import InputError, shorten
 from moorage.objects.model.meta import QuantityLike, Resources, in_thousandths, is_native, thousandths
 from moorage.objects.model.pod import Container, Pod, PodSpec, ResourceRequirements
 
-from .resource_name_rules import HUGE_PAGES, name_errors
+from .resource_name_rules import HUGE_PAGES, can_exceed, name_errors
 
 _OVERCOMMITTABLE = ("cpu", "memory")
 _OF_PODS = '"cpu", "hugepages-", "memory"'
@@ -118,15 +118,14 @@ def _check_resources(resources: ResourceRequirements) -> None:
             if not is_native(name) and _quantity(raw).milli_value() % 1000:
                 _invalid(raw, "must be an integer", f"resources.{field}[{name}]")
     for name, raw in requests.items():
-        can_exceed = is_native(name) and not name.startswith(HUGE_PAGES)
         if name not in limits:
-            if not can_exceed:
+            if not can_exceed(name):
                 text = "Required value: Limit must be set for non overcommitable resources"
                 raise InputError(text, path="resources.limits")
         elif (limited := limits[name]) != raw:
             request, limit = _quantity(raw), _quantity(limited)
-            if request > limit or (request < limit and not can_exceed):
-                relation = "less than or equal" if can_exceed else "equal"
+            if request > limit or (request < limit and not can_exceed(name)):
+                relation = "less than or equal" if can_exceed(name) else "equal"
                 _invalid(raw, f"must be {relation} to {name} limit of {limit}", "resources.requests")
 
 

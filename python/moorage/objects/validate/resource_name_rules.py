@@ -8,6 +8,8 @@ from typing import Literal
 from moorage._core.base.label_syntax import requirement_errors
 from moorage.objects.model.meta import is_native
 
+Use = Literal["container", "quota", "claim"]
+"""What a resource is of, or what counts it."""
 HUGE_PAGES = "hugepages-"
 COMPUTE = {"cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory"}
 """Quotas of processors and memory."""
@@ -31,15 +33,14 @@ def is_counted(name: str) -> bool:
     return name in _COUNTED or _is_extended(name)
 
 
-@lru_cache(maxsize=4096)
-def name_errors(name: str, use: Literal["container", "quota", "claim"]) -> tuple[str, ...]:
-    """Return what is wrong with the name of a resource.
+def can_exceed(name: str) -> bool:
+    """Whether a limit may be above the request: the resource can be overcommitted."""
+    return is_native(name) and not name.startswith(HUGE_PAGES)
 
-    Parameters
-    ----------
-    use : str
-        What the resource is of, or what counts it.
-    """
+
+@lru_cache(maxsize=4096)
+def name_errors(name: str, use: Use) -> tuple[str, ...]:
+    """Return what is wrong with the name of a resource."""
     if text := _syntax_error(name):
         return (text,)
     if "/" in name:

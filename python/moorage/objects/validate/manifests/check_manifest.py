@@ -20,32 +20,32 @@ from moorage.objects.model.workload import (
     StatefulSet,
 )
 
-from .job_rules import of_cron_job, of_job
-from .quota_rules import of_limit_range, of_quota
+from .job_rules import cron_job_errors, job_errors
+from .quota_rules import limit_range_errors, quota_errors
 from .workload_rules import (
-    of_autoscaler,
-    of_containers,
-    of_deployment,
-    of_lasting_pods,
-    of_priority_class,
-    of_replication_controller,
-    of_selector,
-    of_stateful_set,
+    autoscaler_errors,
+    container_errors,
+    deployment_errors,
+    lasting_pod_errors,
+    priority_class_errors,
+    replication_controller_errors,
+    selector_errors,
+    stateful_set_errors,
 )
 
-_LASTING = (of_containers, of_lasting_pods)
+_LASTING = (container_errors, lasting_pod_errors)
 _RULES: Mapping[type[Object], tuple[Callable[[Any], Iterator[tuple[str, str]]], ...]] = {
-    Deployment: (of_selector, *_LASTING, of_deployment),
-    ReplicaSet: (of_selector, *_LASTING),
-    StatefulSet: (of_selector, *_LASTING, of_stateful_set),
-    DaemonSet: (of_selector, *_LASTING),
-    ReplicationController: (of_replication_controller, *_LASTING),
-    HorizontalPodAutoscaler: (of_autoscaler,),
-    Job: (of_containers, of_job),
-    CronJob: (of_cron_job,),
-    ResourceQuota: (of_quota,),
-    LimitRange: (of_limit_range,),
-    PriorityClass: (of_priority_class,),
+    Deployment: (selector_errors, *_LASTING, deployment_errors),
+    ReplicaSet: (selector_errors, *_LASTING),
+    StatefulSet: (selector_errors, *_LASTING, stateful_set_errors),
+    DaemonSet: (selector_errors, *_LASTING),
+    ReplicationController: (replication_controller_errors, *_LASTING),
+    HorizontalPodAutoscaler: (autoscaler_errors,),
+    Job: (container_errors, job_errors),
+    CronJob: (cron_job_errors,),
+    ResourceQuota: (quota_errors,),
+    LimitRange: (limit_range_errors,),
+    PriorityClass: (priority_class_errors,),
 }
 """By kind, what yields fields that the API server refuses, with its texts. Objects have no defaults yet."""
 

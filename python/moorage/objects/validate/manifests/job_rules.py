@@ -29,16 +29,16 @@ _NEW_UID = "UID"
 """Stands for the uid that the server makes."""
 
 
-def of_job(obj: Job) -> Iterator[tuple[str, str]]:
-    """All rules of its spec, and of the labels by which it knows its pods."""
-    yield from _of_spec(obj.spec, "spec.")
-    yield from _of_selector(obj)
+def job_errors(obj: Job) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong with the spec of a Job, and with the labels by which it knows its pods."""
+    yield from _spec_errors(obj.spec, "spec.")
+    yield from _selector_errors(obj)
     if len(obj.name) > MAX_DNS_LABEL:
         text = f"must be no more than {MAX_DNS_LABEL} bytes"
         yield "spec.template.labels", f"Invalid value: {go_json(obj.name)}: {text}"
 
 
-def _of_selector(job: Job) -> Iterator[tuple[str, str]]:
+def _selector_errors(job: Job) -> Iterator[tuple[str, str]]:
     """Yield what is wrong with labels and selector: unless the user chose them, they have the uid that the
     server makes for a new Job, and its name."""
     spec, selector, labels = job.spec, job.spec.selector, job.spec.template.metadata.labels
@@ -68,8 +68,8 @@ def _shown(selector: LabelSelector) -> str:
     return go_json(to_builtins(selector, order="sorted"))
 
 
-def of_cron_job(obj: CronJob) -> Iterator[tuple[str, str]]:
-    """Its schedule can be read, and its Jobs are right."""
+def cron_job_errors(obj: CronJob) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong with the name and the schedule of a CronJob, and with its Jobs."""
     schedule, zone = obj.spec.schedule, obj.spec.time_zone
     if not schedule:
         yield "spec.schedule", "Required value"
@@ -78,7 +78,7 @@ def of_cron_job(obj: CronJob) -> Iterator[tuple[str, str]]:
     if zone is not None and (error := zone_error(zone)):
         yield "spec.timeZone", f"Invalid value: {go_json(zone)}: {error}"
     spec = obj.spec.job_template.spec
-    yield from _of_spec(spec, "spec.jobTemplate.spec.")
+    yield from _spec_errors(spec, "spec.jobTemplate.spec.")
     if spec.selector is not None:
         text = f"Invalid value: {_shown(spec.selector)}: `selector` will be auto-generated"
         yield "spec.jobTemplate.spec.selector", text
@@ -90,16 +90,16 @@ def of_cron_job(obj: CronJob) -> Iterator[tuple[str, str]]:
         yield "metadata.name", text
 
 
-def _of_spec(spec: JobSpec, path: str) -> Iterator[tuple[str, str]]:
+def _spec_errors(spec: JobSpec, path: str) -> Iterator[tuple[str, str]]:
     """Yield what is wrong with a spec, whose fields have names that begin with a path."""
-    for field, text in _of_indexes(spec):
+    for field, text in _index_errors(spec):
         yield path + field, text
     if spec.managed_by is not None:
         for text in _manager_errors(spec.managed_by):
             yield f"{path}managedBy", f"Invalid value: {text}"
     policy, restarts = spec.pod_failure_policy, spec.template.spec.restart_policy
     for at, rule in enumerate(() if policy is None else policy.rules):
-        for field, text in _of_failures(spec, rule):
+        for field, text in _failure_errors(spec, rule):
             yield f"{path}podFailurePolicy.rules[{at}]{field}", text
     if policy is not None and spec.pod_replacement_policy == "TerminatingOrFailed":
         text = 'Unsupported value: "TerminatingOrFailed": supported values: "Failed"'
@@ -122,7 +122,7 @@ def _manager_errors(name: str) -> Iterator[str]:
         yield from [f"{go_json(domain)}: {text}" for text in format_errors("dns1123Subdomain", domain)]
 
 
-def _of_indexes(spec: JobSpec) -> Iterator[tuple[str, str]]:
+def _index_errors(spec: JobSpec) -> Iterator[tuple[str, str]]:
     """Yield what is wrong with numbers and indexes of pods."""
     per_index, failed, pods = spec.backoff_limit_per_index, spec.max_failed_indexes, spec.parallelism
     completions = spec.completions
@@ -141,7 +141,7 @@ def _of_indexes(spec: JobSpec) -> Iterator[tuple[str, str]]:
             yield "successPolicy", f"Invalid value: {shown}: requires indexed completion mode"
         return
     for at, rule in enumerate(() if spec.success_policy is None else spec.success_policy.rules):
-        for field, text in _of_success(rule, completions or 0):
+        for field, text in _success_errors(rule, completions or 0):
             yield f"successPolicy.rules[{at}]{field}", text
     if completions is None and pods is not None:
         yield "completions", "Required value: when completion mode is Indexed"
@@ -163,7 +163,7 @@ def _of_indexes(spec: JobSpec) -> Iterator[tuple[str, str]]:
             yield field, f"Invalid value: {value}: {bound} {_MOST_OF_MANY} when {many}"
 
 
-def _of_success(rule: SuccessPolicyRule, completions: int) -> Iterator[tuple[str, str]]:
+def _success_errors(rule: SuccessPolicyRule, completions: int) -> Iterator[tuple[str, str]]:
     """Yield what is wrong with a rule of a success policy: indexes rise, and stay below the completions."""
     if rule.succeeded_indexes is None and rule.succeeded_count is None:
         yield "", "Required value: at least one of succeededCount or succeededIndexes must be specified"
@@ -172,29 +172,29 @@ def _of_success(rule: SuccessPolicyRule, completions: int) -> Iterator[tuple[str
         number = 0
         for item in filter(None, rule.succeeded_indexes.split(",")):
             first, _, last = item.partition("-")
-            ends = int(first), int(last or first)
+            start, end = int(first), int(last or first)
             wrong = ""
-            if ends[0] <= before:
-                wrong = f"non-increasing order, previous: {before}, current: {ends[0]}"
-            elif ends[1] < ends[0]:
-                wrong = f"non-increasing order, previous: {ends[0]}, current: {ends[1]}"
-            elif ends[1] >= completions:
-                index = first if ends[0] >= completions else last
+            if start <= before:
+                wrong = f"non-increasing order, previous: {before}, current: {start}"
+            elif end < start:
+                wrong = f"non-increasing order, previous: {start}, current: {end}"
+            elif end >= completions:
+                index = first if start >= completions else last
                 wrong = f'too large index: "{index}"'
             if wrong:
                 shown = go_json(rule.succeeded_indexes)
                 yield ".succeededIndexes", f"Invalid value: {shown}: error parsing succeededIndexes: {wrong}"
                 return
-            number, before = number + ends[1] - ends[0] + 1, ends[1]
+            number, before = number + end - start + 1, end
     if rule.succeeded_count is not None and rule.succeeded_count > number:
-        of = "completions"
+        bound = "completions"
         if rule.succeeded_indexes is not None:
-            of = f"{number} (the number of indexes in the specified succeededIndexes field)"
-        text = f"Invalid value: {rule.succeeded_count}: must be less than or equal to {of}"
+            bound = f"{number} (the number of indexes in the specified succeededIndexes field)"
+        text = f"Invalid value: {rule.succeeded_count}: must be less than or equal to {bound}"
         yield ".succeededCount", text
 
 
-def _of_failures(spec: JobSpec, rule: PodFailurePolicyRule) -> Iterator[tuple[str, str]]:
+def _failure_errors(spec: JobSpec, rule: PodFailurePolicyRule) -> Iterator[tuple[str, str]]:
     """Yield what is wrong with a rule of a failure policy."""
     if rule.action == "FailIndex" and spec.backoff_limit_per_index is None:
         yield ".action", 'Invalid value: "FailIndex": requires the backoffLimitPerIndex to be set'

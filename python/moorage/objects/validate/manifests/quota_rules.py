@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Literal
 
 from moorage._core.base.quantity import Quantity, parse
 from moorage.go_texts import go_json
 from moorage.objects.admission.limit_ranges import container_defaults
 from moorage.objects.model.admission_policies import LimitRange, LimitRangeItem, LimitRangeSpec, ResourceQuota
-from moorage.objects.model.meta import Resources, is_native
-from moorage.objects.validate.resource_name_rules import COMPUTE, is_counted, is_quota, name_errors
+from moorage.objects.model.meta import Resources
+from moorage.objects.validate.resource_name_rules import (
+    COMPUTE,
+    Use,
+    can_exceed,
+    is_counted,
+    is_quota,
+    name_errors,
+)
 
 _OF_PODS = ("Terminating", "NotTerminating", "NotBestEffort", "PriorityClass", "CrossNamespacePodAffinity")
 _LIMITABLE: Mapping[str, set[str]] = {
@@ -40,13 +46,13 @@ def _in_conflict(scopes: Iterable[str]) -> bool:
     return any(pair <= names for pair in _CONFLICTS)
 
 
-def of_quota(obj: ResourceQuota) -> Iterator[tuple[str, str]]:
-    """Its resources can be counted, and its scopes fit together and to what it limits.
+def quota_errors(obj: ResourceQuota) -> Iterator[tuple[str, str]]:
+    """Yield resources that a quota cannot count, and scopes that do not fit together or to what it limits.
 
     Texts show all scopes as Go writes them.
     """
     hard, scopes, selector = obj.spec.hard, obj.spec.scopes, obj.spec.scope_selector
-    yield from _of_names(hard, "spec.hard", "quota")
+    yield from _resource_errors(hard, "spec.hard", "quota")
     field, invalid = "spec.scopes", f"Invalid value: {go_json([*scopes])}"
     if not {*scopes} <= {*_LIMITABLE}:
         yield field, f"{invalid}: unsupported scope"
@@ -78,9 +84,7 @@ def of_quota(obj: ResourceQuota) -> Iterator[tuple[str, str]]:
         yield field, f"{invalid}: conflicting scopes"
 
 
-def _of_names(
-    amounts: Resources, path: str, use: Literal["container", "quota", "claim"]
-) -> Iterator[tuple[str, str]]:
+def _resource_errors(amounts: Resources, path: str, use: Use) -> Iterator[tuple[str, str]]:
     """Yield what is wrong with the names of resources, and with amounts that have to be integers."""
     for name in sorted(amounts):
         for text in name_errors(name, use):
@@ -91,7 +95,7 @@ def _of_names(
 
 # ---- Limit ranges ------------------------------------------------------------------------------------------
 
-_REQUEST = "defaultRequest"
+_REQUEST, _RATIO = "defaultRequest", "maxLimitRequestRatio"
 _ORDERS = (
     ("min", "max", "min", "min", "min value {} is greater than max value {}"),
     ("min", _REQUEST, _REQUEST, _REQUEST, "min value {} is greater than default request value {}"),
@@ -109,8 +113,8 @@ _ORDERS = (
 """Amounts of which the first is at most the second; the field, the amount and the text of an error."""
 
 
-def of_limit_range(obj: LimitRange) -> Iterator[tuple[str, str]]:
-    """Each type stands once, and its amounts are in order."""
+def limit_range_errors(obj: LimitRange) -> Iterator[tuple[str, str]]:
+    """Yield types that are not known or stand twice, and amounts that are not in order."""
     types = [item.type for item in obj.spec.limits]
     for at, item in enumerate(obj.spec.limits):
         path = f"spec.limits[{at}]"
@@ -119,22 +123,18 @@ def of_limit_range(obj: LimitRange) -> Iterator[tuple[str, str]]:
             yield f"{path}.type", f'Invalid value: "{item.type}": {text}'
         if item.type in types[:at]:
             yield f"{path}.type", f'Duplicate value: "{item.type}"'
-        yield from _of_fields(item, path)
+        fields = _completed(item)
+        for field, amounts in fields.items():
+            if item.type == "Pod" and amounts and field in ("default", _REQUEST):
+                yield f"{path}.{field}", "Forbidden: may not be specified when `type` is 'Pod'"
+            else:
+                use: Use = "container" if item.type in _OF_CONTAINERS else "claim"
+                yield from _resource_errors(amounts, f"{path}.{field}", use)
         if item.type == "PersistentVolumeClaim" and "storage" not in item.min | item.max:
             text = "either minimum or maximum storage value is required, but neither was provided"
             yield f"{path}.limits", f"Required value: {text}"
-        for field, text in _of_amounts(item):
+        for field, text in _amount_errors(fields):
             yield f"{path}.{field}", text
-
-
-def _of_fields(item: LimitRangeItem, path: str) -> Iterator[tuple[str, str]]:
-    """Yield what is wrong with the resources that an item names."""
-    for field, amounts in _completed(item).items():
-        if item.type == "Pod" and amounts and field in ("default", _REQUEST):
-            yield f"{path}.{field}", "Forbidden: may not be specified when `type` is 'Pod'"
-        else:
-            use: Literal["container", "claim"] = "container" if item.type in _OF_CONTAINERS else "claim"
-            yield from _of_names(amounts, f"{path}.{field}", use)
 
 
 def _completed(item: LimitRangeItem) -> dict[str, Resources]:
@@ -143,30 +143,26 @@ def _completed(item: LimitRangeItem) -> dict[str, Resources]:
     if item.type == "Container":
         limits, requests = container_defaults(LimitRange(spec=LimitRangeSpec(limits=(item,))))
     fields = {"max": item.max, "min": item.min, "default": limits, _REQUEST: requests}
-    return fields | {"maxLimitRequestRatio": item.max_limit_request_ratio}
+    return fields | {_RATIO: item.max_limit_request_ratio}
 
 
-def _of_amounts(item: LimitRangeItem) -> Iterator[tuple[str, str]]:
-    """Yield what is wrong with the amounts of an item."""
-    fields = _completed(item)
-    del fields["maxLimitRequestRatio"]
-    for name in sorted({*item.max_limit_request_ratio}.union(*fields.values())):
+def _amount_errors(fields: Mapping[str, Resources]) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong with the amounts of an item, by their fields."""
+    for name in sorted(set[str]().union(*fields.values())):
         amounts = {field: parse(values[name]) for field, values in fields.items() if name in values}
         for low, high, field, shown, text in _ORDERS:
             if low in amounts and high in amounts and amounts[low] > amounts[high]:
                 text = text.format(amounts[low], amounts[high])
                 yield f"{field}[{name}]", f'Invalid value: "{amounts[shown]}": {text}'
-        if name in item.max_limit_request_ratio:
-            ratio = parse(item.max_limit_request_ratio[name])
-            field, invalid = f"maxLimitRequestRatio[{name}]", f'Invalid value: "{ratio}": ratio {ratio} is'
+        if (ratio := amounts.get(_RATIO)) is not None:
+            field, invalid = f"{_RATIO}[{name}]", f'Invalid value: "{ratio}": ratio {ratio} is'
             if ratio < Quantity("1"):
                 yield field, f"{invalid} less than 1"
             if "min" in amounts and "max" in amounts and (least := amounts["min"].milli_value()):
                 most = amounts["max"].milli_value() / least
                 if ratio.milli_value() / 1000 > most:
                     yield field, f"{invalid} greater than max/min = {most:.6f}"
-        can_exceed = is_native(name) and not name.startswith("hugepages-")
         limit, request = amounts.get("default"), amounts.get(_REQUEST)
-        if limit is not None and request is not None and limit != request and not can_exceed:
+        if limit is not None and request is not None and limit != request and not can_exceed(name):
             text = f"default value {limit} must equal to defaultRequest value {request} in {name}"
             yield f"{_REQUEST}[{name}]", f'Invalid value: "{request}": {text}'

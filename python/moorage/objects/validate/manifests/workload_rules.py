@@ -34,21 +34,21 @@ def _number(value: int | str | None) -> int | None:
     return percent(value) if isinstance(value, str) else value
 
 
-def of_selector(obj: Deployment | ReplicaSet | StatefulSet | DaemonSet) -> Iterator[tuple[str, str]]:
-    """A selector that is missing matches no pod, as the API server finds beside that it is missing."""
+def selector_errors(obj: Deployment | ReplicaSet | StatefulSet | DaemonSet) -> Iterator[tuple[str, str]]:
+    """Yield that a selector is empty or missing. One that is missing matches no pod, as the API server finds,
+    too."""
     if obj.spec.selector is None:
         if not isinstance(obj, DaemonSet):
             yield "spec.selector", "Required value"
         yield "spec.template.metadata.labels", unselected(_template(obj).metadata.labels)
     elif obj.spec.selector == LabelSelector():
-        kind = (
-            "Deployment" if isinstance(obj, ReplicaSet) else type(obj).__name__
-        )  # a ReplicaSet is called so
-        yield "spec.selector", f"Invalid value: {{}}: empty selector is invalid for {kind.lower()}"
+        kind = type(obj).__name__.lower()
+        kind = "deployment" if kind == "replicaset" else kind  # as the API server calls it
+        yield "spec.selector", f"Invalid value: {{}}: empty selector is invalid for {kind}"
 
 
-def of_replication_controller(obj: ReplicationController) -> Iterator[tuple[str, str]]:
-    """Its selector is the labels of its template, or a part of them."""
+def replication_controller_errors(obj: ReplicationController) -> Iterator[tuple[str, str]]:
+    """Yield that a selector has labels that the template does not have."""
     labels, selector = _template(obj).metadata.labels, obj.spec.selector
     if not (selector or labels):
         yield "spec.selector", "Required value"
@@ -56,14 +56,14 @@ def of_replication_controller(obj: ReplicationController) -> Iterator[tuple[str,
         yield "spec.template.metadata.labels", unselected(labels)
 
 
-def of_containers(obj: Any) -> Iterator[tuple[str, str]]:
-    """A template has a container."""
+def container_errors(obj: Any) -> Iterator[tuple[str, str]]:
+    """Yield that a template has no container."""
     if not _template(obj).spec.containers:
         yield "spec.template.spec.containers", "Required value"
 
 
-def of_lasting_pods(obj: Any) -> Iterator[tuple[str, str]]:
-    """Pods do not end by themselves."""
+def lasting_pod_errors(obj: Any) -> Iterator[tuple[str, str]]:
+    """Yield what would end pods that have to last."""
     spec = _template(obj).spec
     if spec.restart_policy not in ("", "Always"):
         text = f'Unsupported value: "{spec.restart_policy}": supported values: "Always"'
@@ -74,8 +74,9 @@ def of_lasting_pods(obj: Any) -> Iterator[tuple[str, str]]:
         yield "spec.template.spec.activeDeadlineSeconds", text
 
 
-def of_deployment(obj: Deployment) -> Iterator[tuple[str, str]]:
-    """A rollout may add a pod first or remove one first, and a new pod can be ready before the deadline."""
+def deployment_errors(obj: Deployment) -> Iterator[tuple[str, str]]:
+    """Yield what no rollout gets through: it may neither add a pod first nor remove one first, or has to end
+    before new pods are ready."""
     rolling, field = obj.spec.strategy.rolling_update, "spec.strategy.rollingUpdate"
     if rolling is not None and obj.spec.strategy.type == "Recreate":
         yield field, "Forbidden: may not be specified when strategy `type` is 'Recreate'"
@@ -90,8 +91,8 @@ def of_deployment(obj: Deployment) -> Iterator[tuple[str, str]]:
         yield field, f"Invalid value: {deadline}: must be greater than minReadySeconds"
 
 
-def of_stateful_set(obj: StatefulSet) -> Iterator[tuple[str, str]]:
-    """Names are those of hosts, and pods that a user deletes are not replaced in steps."""
+def stateful_set_errors(obj: StatefulSet) -> Iterator[tuple[str, str]]:
+    """Yield names that no host can have, and steps of an update that replaces no pods."""
     for field, name in (("metadata.name", obj.name), ("spec.serviceName", obj.spec.service_name)):
         if not name or is_dns_label(name):
             continue
@@ -106,8 +107,8 @@ def of_stateful_set(obj: StatefulSet) -> Iterator[tuple[str, str]]:
         yield "spec.updateStrategy.rollingUpdate", text
 
 
-def of_autoscaler(obj: HorizontalPodAutoscaler) -> Iterator[tuple[str, str]]:
-    """The bounds are positive and in order."""
+def autoscaler_errors(obj: HorizontalPodAutoscaler) -> Iterator[tuple[str, str]]:
+    """Yield bounds of replicas that are not positive, or not in order."""
     greatest = obj.spec.max_replicas
     least = 1 if obj.spec.min_replicas is None else obj.spec.min_replicas
     if least < 1:
@@ -119,8 +120,8 @@ def of_autoscaler(obj: HorizontalPodAutoscaler) -> Iterator[tuple[str, str]]:
         yield "spec.maxReplicas", text
 
 
-def of_priority_class(obj: PriorityClass) -> Iterator[tuple[str, str]]:
-    """Only the API server itself has names that begin with ``system-``."""
+def priority_class_errors(obj: PriorityClass) -> Iterator[tuple[str, str]]:
+    """Yield that a name begins with ``system-``, as only those of the API server itself do."""
     if obj.name.startswith("system-") and obj.name not in ("system-node-critical", "system-cluster-critical"):
         text = "priority class names with 'system-' prefix are reserved for system use only"
         known = f"{obj.name} is not a known system priority class"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -60,13 +60,15 @@ def removed_pods(simulation: Simulation, listed: Sequence[Pod]) -> list[Removed]
         if pod.spec.node_name and not is_evicted and not simulation.exists(pod):
             gone.setdefault(workloads.of(pod), []).append(pod)
     rolling = {one.workload: one for one in beginning.rollouts(scheduler) if _has_old_pods(one)}
-    made = {(workloads.of(pod), _version(pod)) for pod in changed.new}
-    placed = Counter(workloads.of(pod) for pod in changed.new if pod.spec.node_name)
+    versions, placed = defaultdict[Workload, set[tuple[str, str]]](set), Counter[Workload]()
+    for pod in changed.new:
+        workload = workloads.of(pod)
+        versions[workload].add(_version(pod))
+        placed[workload] += bool(pod.spec.node_name)
     found = []
     for workload, pods in gone.items():
         unfinished = rolling.pop(f"{workload.kind} {workload.namespace}/{workload.name}", None)
-        kept = {(workload, _version(pod)) for pod in pods}
-        is_rollout = unfinished is not None or any(one[0] == workload for one in made - kept)
+        is_rollout = unfinished is not None or not versions[workload] <= set(map(_version, pods))
         found.append(Removed(workload, pods, placed[workload], is_rollout, unfinished))
     for name, one in rolling.items():
         kind, _, key = name.partition(" ")

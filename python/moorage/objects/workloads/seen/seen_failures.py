@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from moorage.objects.model.admission_policies import LimitRange, ResourceQuota
 from moorage.objects.model.meta import Condition, Object, ObjectMeta
+from moorage.objects.model.node import Namespace
 from moorage.objects.model.pod import Pod
 from moorage.objects.model.workload import Deployment, PodTemplateSpec
 from moorage.objects.workloads.made_of import BY_CONTROLLERS, MAKERS
@@ -105,7 +107,9 @@ class SeenFailures:
     past: tuple[PastFailure, ...] = ()
 
     @classmethod
-    def of(cls, objects: Iterable[Object], pods: Iterable[Pod], before: Mapping[str, Object]) -> SeenFailures:
+    def of(
+        cls, objects: Collection[Object], pods: Collection[Pod], before: Mapping[str, Object]
+    ) -> SeenFailures:
         """Return what the workloads among the objects and pods of a cluster say.
 
         Parameters
@@ -113,17 +117,20 @@ class SeenFailures:
         before : mapping of str to Object
             By ``Kind namespace/name``, objects that a file changes, as they were with their status.
         """
-        objects, pods, failures, past = [*objects], [*pods], list[Failure](), list[PastFailure]()
-        for obj in objects:
-            if (condition := failed_create(obj)) is None:
-                continue
-            obj = before.get(f"{obj.kind} {obj.key}", obj)
-            if now := past_cause(condition.message, obj.namespace, objects):
+        failures, past = list[Failure](), list[PastFailure]()
+        refused = [(obj, condition) for obj in objects if (condition := failed_create(obj)) is not None]
+        listed: dict[str, list[Object]] = {obj.namespace: [] for obj, _ in refused}
+        for obj in chain[Object](objects, pods) if refused else ():
+            namespace = obj.name if isinstance(obj, Namespace) else obj.namespace
+            if namespace in listed:
+                listed[namespace].append(obj)
+        for obj, condition in refused:
+            obj, near = before.get(f"{obj.kind} {obj.key}", obj), listed[obj.namespace]
+            if now := past_cause(condition.message, obj.namespace, near):
                 seen = f"it tells its last refusal: {condition.message}"
                 past.append(PastFailure(obj, f"{seen}; {now}, so its pods are judged anew"))
                 continue
             is_by_quota = any(text in condition.message for text in _BY_QUOTA)
-            near = [other for other in (*objects, *pods) if other.namespace == obj.namespace]
             held = _held(near if is_by_quota else [other for other in near if not isinstance(other, Pod)])
             when = condition.last_transition_time or ""
             template = _comparable(obj.spec.template)  # type: ignore[attr-defined]

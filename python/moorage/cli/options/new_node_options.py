@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 OPTION, GROUPS, SIZES = "--instance-types", "--node-groups", "--group-sizes"
 UNAVAILABLE = "--unavailable"
+POOLS = ("NodePool", "Provisioner")
+"""Kinds of which Karpenter makes nodes; Provisioner is from before its v1."""
 NOT_SIMULATED = ("ProvisioningRequest", "CapacityBuffer", "CapacityQuota")
 """Kinds of which autoscalers make nodes, or by which they are limited."""
 
@@ -140,7 +142,7 @@ def karpenter_options(options: Mapping[str, Any], objects: Iterable[Object]) -> 
 
     policy, flags = options["preference_policy"], karpenter_flags(settings_in(objects))
     given = {
-        "ignores_preferences": policy and policy == "Ignore",
+        "ignores_preferences": None if policy is None else policy == "Ignore",
         "ignore_dra_requests": options["ignore_dra_requests"],
         "spot_to_spot": options.get("spot_to_spot"),
     }
@@ -153,13 +155,13 @@ def karpenter_options(options: Mapping[str, Any], objects: Iterable[Object]) -> 
 
 def has_pools(cluster: Cluster) -> bool:
     """Whether a cluster has NodePools."""
-    return any(one.kind in ("NodePool", "Provisioner") for one in cluster.others)
+    return any(one.kind in POOLS for one in cluster.others)
 
 
 def node_makers(cluster: Cluster, options: Mapping[str, Any]) -> str:
     """Return what may make nodes, as the subject of a sentence; "" for nothing."""
-    is_given = bool(options.get("groups_file") or options.get("group_sizes"))
-    has_groups = is_given or node_groups(options, cluster.nodes, cluster.others) is not None
+    names_groups = bool(options.get("groups_file") or options.get("group_sizes"))
+    has_groups = names_groups or node_groups(options, cluster.nodes, cluster.others) is not None
     return " and ".join(["NodePools"] * has_pools(cluster) + ["node groups"] * has_groups)
 
 
@@ -205,17 +207,17 @@ def coming_nodes(options: Mapping[str, Any], cluster: Cluster) -> ComingNodes | 
     files, makers = options["types_file"], node_makers(cluster, options)
     if not (makers and options["autoscales"]):
         no = "--no-autoscale" if draws_or_no else "this question without --autoscale"
-        if not makers and any(one.kind in ("NodePool", "Provisioner") for one in cluster.refused_objects):
+        if not makers and any(one.kind in POOLS for one in cluster.refused_objects):
             return None
         why = no if makers else "an input without a NodePool"
-        given = {
+        uses = {
             OPTION: bool(files),
             UNAVAILABLE: bool(options["unavailable"]),
             "--seeds": draws > 1,
             "--autoscale": is_asked_to_grow(),
         }
-        for option, is_given in given.items():
-            if is_given:
+        for option, is_used in uses.items():
+            if is_used:
                 raise click.UsageError(f"{option} has no effect with {why}")
         refuse_groups(options, why)
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -88,16 +88,10 @@ class ComingNodes(NamedTuple):
             for one in groups
             if one.template is None and one.name not in known
         }
-        zones: dict[str, dict[str, None]] = {
-            name: {} for name in sorted(known if up.waiting else {one.pool for one in up.nodes})
-        }
-        for node in nodes:
-            if (zone := node.metadata.labels.get(ZONE)) and (group := group_of.get(node.name)) in zones:
-                zones[group][zone] = None
-        spans = {group: [*its] for group, its in zones.items() if len(its) > 1}
+        zones = _several_zones(known if up.waiting else {one.pool for one in up.nodes}, nodes, group_of)
         facts = [*PoolFacts(scheduler, self.growth, up).lines()] if KARPENTER in self.sources else []
         facts += template_facts(scheduler, self.growth, up)
-        return Grown(up, self, waited + bool(up.waiting), before, unknown, spans, tuple(facts))
+        return Grown(up, self, waited + bool(up.waiting), before, unknown, zones, tuple(facts))
 
     def _price_of(self, nodes: Sequence[Node]) -> NodesPrice | None:
         """What nodes cost, by their groups or else their types; None if none has a price."""
@@ -107,6 +101,17 @@ class ComingNodes(NamedTuple):
         of_groups = {name: priced[group] for name, group in group_of.items() if group in priced}
         price = NodesPrice.of([of_groups.get(node.name, price_of(node)) for node in nodes])
         return None if nodes and price.unknown == len(nodes) else price
+
+
+def _several_zones(
+    groups: Iterable[str], nodes: Iterable[Node], group_of: Mapping[str, str]
+) -> dict[str, list[str]]:
+    """Return those node groups that have nodes in several zones, with these."""
+    zones: dict[str, dict[str, None]] = {group: {} for group in sorted(groups)}
+    for node in nodes:
+        if (zone := node.metadata.labels.get(ZONE)) and (group := group_of.get(node.name)) in zones:
+            zones[group][zone] = None
+    return {group: [*names] for group, names in zones.items() if len(names) > 1}
 
 
 def ahead_of_replicas(
@@ -161,7 +166,7 @@ class Grown(NamedTuple):
     unknown : mapping of str to str
         Node groups of which there is neither a node nor a template, with the label that a node would have.
     zones : mapping of str to list of str
-        Node groups that have nodes in several zones, and could get some.
+        Node groups that have nodes in several zones, and get new ones or could get some.
     facts : tuple of str
         What decided about their pools and groups.
     """

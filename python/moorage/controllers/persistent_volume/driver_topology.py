@@ -6,13 +6,12 @@ Source: kubernetes-csi/external-provisioner, pkg/controller/topology.go.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from itertools import product
 
 from moorage.objects import CSINode, Node, PersistentVolumeClaim, StorageClass
 from moorage.objects.model.node import HOSTNAME, ZONE
 from moorage.objects.model.storage import TopologySelectorTerm
-from moorage.store import NotFoundError, ObjectClient
+from moorage.store import ObjectClient, find_object
 from moorage.volume.binding.claims import claim_class
 from moorage.volume.constants import NO_PROVISIONER
 from moorage.volume.migration import MIGRATED_PROVISIONERS, UNCOUNTED_PROVISIONERS
@@ -94,12 +93,11 @@ class DriverTopology:
         """Return the labels that tell the topology: of the driver on a node, or on the first with any."""
         if self._provisioner in MIGRATED_PROVISIONERS:
             return (ZONE,)
-        csi_nodes: list[CSINode] = []
         if node is None:
-            csi_nodes = sorted(self._client.list(CSINode)[0], key=lambda one: one.name)
+            csi_nodes: list[CSINode] = sorted(self._client.list(CSINode)[0], key=lambda one: one.name)
         else:
-            with suppress(NotFoundError):
-                csi_nodes = [self._client.get(CSINode, node.name)]
+            csi_node = find_object(self._client, CSINode, node.name)
+            csi_nodes = [] if csi_node is None else [csi_node]
         drivers = (driver for csi_node in csi_nodes for driver in csi_node.spec.drivers)
         keys = next(
             (

@@ -120,8 +120,8 @@ class ResourceClaimController:
             if name is not None:
                 made.append(PodResourceClaimStatus(use.name, name))
                 continue
-            name = use.resource_claim_template_name
-            template = find_object(self._client, ResourceClaimTemplate, name, owner.namespace)
+            named = use.resource_claim_template_name
+            template = find_object(self._client, ResourceClaimTemplate, named, owner.namespace)
             if template is None:
                 break
             claim = self._client.create(claim_of_template(owner, use, template))

@@ -273,8 +273,8 @@ def generated_claims(
         if ready is not None:
             statuses.append(ready)
             continue
-        name = use.resource_claim_template_name
-        template = find_object(client, ResourceClaimTemplate, name, pod.namespace)
+        named = use.resource_claim_template_name
+        template = find_object(client, ResourceClaimTemplate, named, pod.namespace)
         if template is None:
             return pod, []
         claim = claim_of_template(owner, use, template)

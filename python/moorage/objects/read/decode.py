@@ -62,8 +62,7 @@ CLUSTER_SCOPED = frozenset(
     {
         *("Node", "Namespace", "PriorityClass", "DeviceClass", "ResourceSlice", "DeviceTaintRule"),
         *("RuntimeClass", "PersistentVolume", "StorageClass", "CSINode", "CSIDriver", "VolumeAttachment"),
-        *("Scheduler", "AdmissionPlugins", "NodePool", "NodeClaim", "EC2NodeClass"),
-        "NodeOverlay",
+        *("Scheduler", "AdmissionPlugins", "NodePool", "NodeClaim", "EC2NodeClass", "NodeOverlay"),
     }
 )
 

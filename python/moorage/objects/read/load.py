@@ -726,19 +726,15 @@ class _Reader:
         except InputError as error:
             if not self._is_changing() or _is_of_server(document):
                 raise
-            self._refuse(InputError(error.message), document, f"{api_version}/{kind}", origin)
+            _, namespace, name = _identity(document, kind)
+            names = kind, api_version, namespace, name
+            self.refused.append(refused_object(InputError(error.message), names, origin.source))
             return True
         return False
 
     def _is_changing(self) -> bool:
         """Whether what is read now changes objects that were read before, or elsewhere."""
         return self._all_texts or (bool(self.objects) and self.origins[0].argument < self._origins.argument)
-
-    def _refuse(self, error: InputError, document: Any, full_name: str, origin: Origin) -> None:
-        """Note that an API server would refuse an object, which is left out."""
-        api_version, _, kind = full_name.rpartition("/")
-        _, namespace, name = _identity(document, kind)
-        self.refused.append(refused_object(error, (kind, api_version, namespace, name), origin.source))
 
     def _note_touched(self, document: Any, kind: str, api_version: str) -> None:
         """Note an object of a change that may let the API server admit what it refused, and an event that

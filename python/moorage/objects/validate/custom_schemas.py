@@ -86,15 +86,10 @@ def check_custom(obj: Object, before: Object | None = None) -> None:
     is_manifest = not (meta.uid or meta.resource_version)
     problems = spec_problems(name, plain(obj).get("spec", {}), old, is_manifest or before is not None)
     if problems:
-        raise problem_error(problems).located(obj=shorten(f"{obj.kind} {obj.key}"))
-
-
-def problem_error(problems: list[FieldProblem]) -> InputError:
-    """Return the error about what a server refuses."""
-    (path, text), *others = problems
-    text += "".join(f"; {field}: {why}" for field, why in others[:_MOST])
-    text += f"; and {len(others) - _MOST} more" * (len(others) > _MOST)
-    return InputError(text, path=path)
+        (path, text), *others = problems
+        text += "".join(f"; {field}: {why}" for field, why in others[:_MOST])
+        text += f"; and {len(others) - _MOST} more" * (len(others) > _MOST)
+        raise InputError(text, obj=shorten(f"{obj.kind} {obj.key}"), path=path)
 
 
 def spec_problems(name: str, spec: Any, before: Any = None, has_rules: bool = True) -> list[FieldProblem]:
@@ -150,8 +145,8 @@ def _problems(value: Any, schema: Schema, path: str) -> Iterator[FieldProblem]:
     if isinstance(value, dict):
         missing = [name for name in schema.get("required", ()) if name not in value]
         yield from (FieldProblem(f"{path}.{name}", "Required value") for name in missing)
-    for item, _, of, step in _parts(value, None, schema):
-        yield from _problems(item, of, path + step)
+    for item, _, own_schema, step in _parts(value, None, schema):
+        yield from _problems(item, own_schema, path + step)
 
 
 def _parts(value: Any, before: Any, schema: Schema) -> Iterator[tuple[Any, Any, Schema, str]]:
@@ -162,9 +157,9 @@ def _parts(value: Any, before: Any, schema: Schema) -> Iterator[tuple[Any, Any, 
     elif isinstance(value, dict):
         old = before if isinstance(before, dict) else {}
         for name, item in sorted(value.items()):
-            of = schema.get("properties", {}).get(name, schema.get("additionalProperties"))
-            if of is not None:
-                yield item, old.get(name), of, f".{name}"
+            own_schema = schema.get("properties", {}).get(name, schema.get("additionalProperties"))
+            if own_schema is not None:
+                yield item, old.get(name), own_schema, f".{name}"
 
 
 def _texts(value: Any, schema: Schema, path: str) -> Iterator[str]:
@@ -204,8 +199,8 @@ def _rule_problems(value: Any, before: Any, schema: Schema, path: str) -> Iterat
         text = _refusal(rule["rule"], rule["message"].strip(), value, before)
         if text:
             yield FieldProblem(path, text)
-    for item, item_before, of, step in _parts(value, before, schema):
-        yield from _rule_problems(item, item_before, of, path + step)
+    for item, item_before, own_schema, step in _parts(value, before, schema):
+        yield from _rule_problems(item, item_before, own_schema, path + step)
 
 
 def _refusal(rule: str, message: str, value: Any, before: Any) -> str:

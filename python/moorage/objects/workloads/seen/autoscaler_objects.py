@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -19,7 +20,6 @@ from moorage.objects.read.decode import Document, decode, decode_as
 from moorage.objects.workloads.kinds.custom_objects import metadata_of
 
 PROGRAM, KARPENTER = "cluster-autoscaler", "karpenter"
-Told = AutoscalerFlags | KarpenterSettings
 
 
 class _Variable(msgspec.Struct, frozen=True):
@@ -45,13 +45,12 @@ class _Container(msgspec.Struct, frozen=True):
 
     def settings(self) -> dict[str, str]:
         """The variables, and the flags under their names."""
-        found = {one.name: one.value for one in self.env or () if one.value}
-        words = self.words()
-        for word, after in zip(words, [*words, ""][1:], strict=True):
+        values = {one.name: one.value for one in self.env or () if one.value}
+        for word, after in pairwise([*self.words(), ""]):
             if word.startswith("-"):
                 name, equals, value = word.lstrip("-").partition("=")
-                found[name.upper().replace("-", "_")] = value if equals else after
-        return found
+                values[name.upper().replace("-", "_")] = value if equals else after
+        return values
 
 
 class _PodSpec(msgspec.Struct, frozen=True):
@@ -77,7 +76,7 @@ def read_config_map(document: Any) -> ConfigMap | None:
     return decode_as(document, ConfigMap) if is_its else None
 
 
-def read_flags(obj: Object | None, document: Document) -> Told | None:
+def read_flags(obj: Object | None, document: Document) -> AutoscalerFlags | KarpenterSettings | None:
     """Read how cluster-autoscaler or Karpenter is set up; None for an object that is no Deployment of one."""
     if not isinstance(obj, Deployment):
         return None

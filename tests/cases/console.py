@@ -14,7 +14,7 @@ from typing import NamedTuple
 from unittest import mock
 
 from moorage import cli
-from moorage.cli import messages
+from tests.doors.cli import messages
 
 _FENCED = re.compile(r"^(?P<fence>`{3,})(?P<info>[^`\n]*)\n(?P<body>.*?)^(?P=fence)[ \t]*$", re.S | re.M)
 

@@ -11,9 +11,9 @@ from threading import Event
 
 import pytest
 
-from moorage.cli import main, messages
+from moorage.cli import main
 from tests.cli.test_simulate import FULL, ITEMS, TABLE, moorage, node, pod, simulate
-from tests.doors.cli import Stages, Table, csv_text, markdown_text, print_lines, print_table
+from tests.doors.cli import Stages, Table, csv_text, markdown_text, messages, print_lines, print_table
 from tests.doors.kube import read_yaml
 
 HINT = "; if the cluster has it, add `kubectl get namespaces nowhere -o yaml`"

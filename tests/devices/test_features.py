@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.core.make import pod
 from tests.devices.make import DRIVER, claim, device, device_class, request, resource_slice
-from tests.doors.engine import dependents_off
+from tests.doors.engine import dependents_off, dynamic_resources
 from tests.plugins.test_dynamic_resources import asking, cluster
 
 from moorage import Scheduler
@@ -19,7 +19,6 @@ from moorage.objects import (
     ResourceClaim,
     ResourceSlice,
 )
-from moorage.plugins import dynamic_resources
 
 ALTERNATIVES = {
     "name": "r",

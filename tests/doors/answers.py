@@ -51,6 +51,10 @@ from moorage.explain.situations import Turns as Turns
 from moorage.planning.bounds.linear_program import Rows as Rows
 from moorage.planning.bounds.linear_program import solve as solve
 
+# How many squares a picture and how many rows a table may have is lowered.
+from moorage.report import node_use as node_use
+from moorage.report import page as page
+
 # Squares, tables and means as values, before they are a picture.
 from moorage.report.node_use import NodeUse as NodeUse
 from moorage.report.node_use import group_grid as group_grid

@@ -1,5 +1,8 @@
 """What tests need of the inside of cli."""
 
+# How long a command runs before it shows progress is changed.
+from moorage.cli import messages as messages
+
 # All commands and options, gone through.
 from moorage.cli.app import COMMANDS as COMMANDS
 from moorage.cli.app import app as app

@@ -1,5 +1,8 @@
 """What tests need of the inside of controllers."""
 
+# Its documented names, for the parameters of its functions.
+from moorage.controllers import persistent_volume as persistent_volume
+
 # The controller by itself: tables of upstream's tests, its threads, locks and metrics.
 from moorage.controllers.persistent_volume import ControllerParameters as ControllerParameters
 from moorage.controllers.persistent_volume import InMemoryProvisioner as InMemoryProvisioner

@@ -251,6 +251,11 @@ from moorage.devices.features import Features as Features
 # The texts of errors.
 from moorage.devices.selector_error import SelectorError as SelectorError
 
+# How large an answer may be is lowered, a reader is left out; types of answers are gone through.
+from moorage.extenders import extender_transport as extender_transport
+from moorage.extenders import extender_wire as extender_wire
+from moorage.extenders import http_extender as http_extender
+
 # A client by itself: what it sends, which answers it refuses, TLS.
 from moorage.extenders.http_extender import MAX_RESPONSE_PER_NODE as MAX_RESPONSE_PER_NODE
 from moorage.extenders.http_extender import HTTPExtender as HTTPExtender
@@ -379,6 +384,9 @@ from moorage.framework.runtime.scoring import NodePluginScores as NodePluginScor
 # A plugin's steps, taken without a scheduler.
 from moorage.framework.runtime.steps import take_all as take_all
 
+# The time of an allocation is shortened to one that a test can reach.
+from moorage.plugins import dynamic_resources as dynamic_resources
+
 # Plugins that tests call, order, replace or leave out.
 from moorage.plugins.dynamic_resources import DynamicResources as DynamicResources
 from moorage.plugins.gang_scheduling import GangScheduling as GangScheduling
@@ -410,6 +418,10 @@ from moorage.plugins.volume_zone import BETA_TO_GA as BETA_TO_GA
 from moorage.plugins.volume_zone import TOPOLOGY_LABELS as TOPOLOGY_LABELS
 from moorage.plugins.volume_zone import VolumeZone as VolumeZone
 
+# Dry runs go pod by pod, and what preempts for groups is replaced.
+from moorage.preemption import default_preemption as default_preemption
+from moorage.preemption import dry_run as dry_run
+
 # Steps of preemption, one by one, with upstream's texts.
 from moorage.preemption.actuation import clear_nominated_node_name as clear_nominated_node_name
 from moorage.preemption.actuation import evict_victims as evict_victims
@@ -435,6 +447,12 @@ from moorage.preemption.running_preemptions import RunningPreemptions as Running
 
 # The order of the queue, without a queue.
 from moorage.queue.active_queue import by_priority as by_priority
+
+# Limits are lowered, a clock is replaced, and what must not be made is counted or refused.
+from moorage.scheduler import loop as loop
+from moorage.scheduler import scheduler as scheduler
+from moorage.scheduler import scheduler_metrics as scheduler_metrics
+from moorage.scheduler import volume_controllers as volume_controllers
 
 # The latest time that a clock may tell.
 from moorage.scheduler.checked_clock import MOST as MOST
@@ -539,6 +557,9 @@ from moorage.scheduler.volume_controllers import volume_controller as volume_con
 
 # Rows of a table as dicts.
 from moorage.tables.table import rows_of as rows_of
+
+# Metrics go to a registry of the test.
+from moorage.volume import metrics as metrics
 
 # Which nodes volumes reach, all at once and one by one.
 from moorage.volume.binding import volume_topology as volume_topology

@@ -27,6 +27,9 @@ from moorage.cli.twin.standing_questions import GAUGES as GAUGES
 from moorage.cli.twin.standing_questions import StandingAnswers as StandingAnswers
 from moorage.cli.twin.standing_questions import read_questions as read_questions
 
+# The queue is shortened, and tries follow one another at once.
+from moorage.serve import event_broadcaster as event_broadcaster
+
 # Elections by a clock that a test moves, and the error of one that is lost.
 from moorage.serve.election import Election as Election
 from moorage.serve.election import LostLeaseError as LostLeaseError

@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import NamedTuple
 
 import moorage
@@ -74,6 +75,8 @@ def public_module(name: Name) -> str | None:
     """The package that exports a name to users, if one does."""
     package = ".".join(name.module.split(".")[:2])
     value = value_of(*name)
+    if isinstance(value, ModuleType):
+        return None
     if not package.startswith("moorage._") and getattr(import_module(package), name.name, None) is value:
         return package
     if name.name in moorage.__all__ and getattr(moorage, name.name) is value:
@@ -96,6 +99,8 @@ def with_import(text: str, name: Name, shown: str) -> str:
         new.insert(0, f"{NO_REASON}\n")
         while lines[at - 1].startswith("#"):
             at -= 1
+        if lines[at].startswith("#"):
+            new.append("\n")
     lines[at:at] = new
     return "".join(lines)
 
@@ -132,11 +137,17 @@ class Door:
 
 
 def is_deep(node: ast.AST) -> bool:
-    """Whether a statement imports from below a package of the first level."""
+    """Whether a statement imports from below a package of the first level, or a module of such a package."""
+    if isinstance(node, ast.Import):
+        return any(each.name.startswith("moorage.") and each.name.count(".") > 1 for each in node.names)
     if not isinstance(node, ast.ImportFrom) or node.level or node.module is None:
         return False
     parts = node.module.split(".")
-    return parts[0] == "moorage" and (len(parts) > 2 or (len(parts) == 2 and parts[1].startswith("_core")))
+    if parts[0] != "moorage" or len(parts) == 1:
+        return False
+    if len(parts) > 2 or parts[1].startswith("_core"):
+        return True
+    return any(isinstance(value_of(node.module, each.name), ModuleType) for each in node.names)
 
 
 def statements(node: ast.ImportFrom, doors: dict[str, Door]) -> Iterator[str]:
@@ -164,7 +175,7 @@ def main() -> None:
         lines = text.splitlines(keepends=True)
         nodes = [node for node in ast.walk(ast.parse(text)) if is_deep(node)]
         for node in sorted(nodes, key=lambda each: each.lineno, reverse=True):
-            assert isinstance(node, ast.ImportFrom)
+            assert isinstance(node, ast.ImportFrom), f"{path}:{node.lineno}: import names from the module"
             old = "".join(lines[node.lineno - 1 : node.end_lineno])
             assert "#" not in old, f"{path}:{node.lineno}: a comment would be lost"
             lines[node.lineno - 1 : node.end_lineno] = statements(node, doors)

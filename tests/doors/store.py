@@ -1,5 +1,8 @@
 """What tests need of the inside of store."""
 
+# How states of pods are made is counted.
+from moorage.store import store as store
+
 # Texts of times, many at once and one by one.
 from moorage.store.clock import timestamp as timestamp
 from moorage.store.clock import timestamps as timestamps

@@ -18,15 +18,16 @@ from tests.doors.engine import (
     HTTPExtender,
     KubeSchedulerConfiguration,
     build_extenders,
+    extender_transport,
+    http_extender,
     make_extenders,
     read_configuration,
 )
+from tests.doors.engine import extender_wire as wire
 from tests.extenders.extender_server import Answer, ExtenderServer, HangUp, Silence
 from tests.locks import guard, is_held
 
 from moorage.errors import ExtenderError
-from moorage.extenders import extender_transport, http_extender
-from moorage.extenders import extender_wire as wire
 from moorage.objects import ResourceRequirements
 
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}

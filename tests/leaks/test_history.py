@@ -10,9 +10,9 @@ import pytest
 
 from moorage import Scheduler
 from moorage.objects import Pod
-from moorage.scheduler import scheduler as module
 from moorage.store import ObjectStore
 from tests.core.make import node
+from tests.doors.engine import scheduler as module
 from tests.doors.live import wire_format
 from tests.leaks.test_leaks import blocks, resident
 

@@ -14,7 +14,7 @@ from tests.core.make import node
 from tests.core.make import pod as make_pod
 from tests.core.twins import preemption_world
 from tests.core.twins.preemption_world import LABELS_OF_NAMESPACES, World
-from tests.doors.engine import schedule_one
+from tests.doors.engine import default_preemption, dry_run, schedule_one
 from tests.preemption.test_eviction_units import SINGLE, group
 from tests.preemption.world import full, preemptor, victim
 from tests.scheduler.groups.gang_kit import GATES
@@ -22,7 +22,7 @@ from tests.scheduler.groups.gang_kit import GATES
 from moorage import Scheduler, default_profile
 from moorage.framework import FrameworkHandle
 from moorage.objects import Cluster, Namespace, ObjectMeta, Pod
-from moorage.preemption import Evaluator, default_preemption, dry_run
+from moorage.preemption import Evaluator
 from moorage.scheduler import Profile
 
 

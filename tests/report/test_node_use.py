@@ -7,8 +7,8 @@ import pytest
 
 import moorage as mo
 from moorage.report import current_use
-from moorage.report import node_use as module
 from tests.doors.answers import Bar, NodeUse, group_grid, heat_map, history_use, node_grid
+from tests.doors.answers import node_use as module
 from tests.house.source import ROOT
 
 TRACE = (ROOT / "tests/data/openb/nodes.csv", ROOT / "tests/data/openb/pods.csv")

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from moorage.report import Fact, Facts, Page, sweep_page
-from moorage.report import page as page_module
 from tests.doors.answers import (
     Bar,
     Cause,
@@ -23,6 +22,7 @@ from tests.doors.answers import (
     node_grid,
     shortened,
 )
+from tests.doors.answers import page as page_module
 
 from .pages import EVIL, Read
 

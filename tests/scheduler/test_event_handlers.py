@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 from tests.core.make import node, pod
 from tests.doors.engine import IndexedObjects, NodeHandler, Notice, Rejectors, schedule_one
+from tests.doors.store import store
 from tests.queue.ask import thing
 from tests.queue.make import Clock
 
@@ -31,7 +32,7 @@ from moorage.objects import (
 )
 from moorage.queue import QueuedPodInfo, SchedulingQueue
 from moorage.releases import DEFAULT
-from moorage.store import DeletedFinalStateUnknown, store
+from moorage.store import DeletedFinalStateUnknown
 
 SEEN: list[tuple[str, str, str, bool]] = []
 

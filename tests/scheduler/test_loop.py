@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.make import node, pod, port
-from tests.doors.engine import Loop, evict_victims
+from tests.doors.engine import Loop, evict_victims, loop
 from tests.doors.store import Binding
 from tests.framework.make import make
 from tests.scheduler.make import Clock, scheduler_with
@@ -27,7 +27,7 @@ from moorage.objects import (
     PodSchedulingGate,
 )
 from moorage.queue import QueuedPodInfo
-from moorage.scheduler import Failure, ScheduleResult, loop
+from moorage.scheduler import Failure, ScheduleResult
 
 
 def beside(name: str, **labels: str) -> Pod:

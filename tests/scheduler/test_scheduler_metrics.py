@@ -8,14 +8,13 @@ import pytest
 from prometheus_client import Histogram
 from prometheus_client.parser import text_string_to_metric_families
 from tests.core.make import node, pod
-from tests.doors.engine import SAMPLED, SchedulerMetrics, exponential_buckets
+from tests.doors.engine import SAMPLED, SchedulerMetrics, exponential_buckets, scheduler_metrics
 from tests.scheduler.groups.gang_kit import gang, members
 from tests.scheduler.make import Clock, scheduler_with
 
 from moorage import Scheduler
 from moorage.framework import Code, FilterPlugin, PermitPlugin, PostBindPlugin, ScorePlugin, Status
 from moorage.objects import Cluster, Pod, PodSchedulingGate
-from moorage.scheduler import scheduler_metrics
 
 ATTEMPTS = "scheduler_schedule_attempts_total"
 

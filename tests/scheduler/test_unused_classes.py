@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 from tests.core.make import node
+from tests.doors.engine import scheduler as module
 
 from moorage import Scheduler
 from moorage.objects import Pod, PodDisruptionBudget, decode_object
-from moorage.scheduler import scheduler as module
 from moorage.store import ObjectStore
 
 ZONES = ("a", "b", "c")

@@ -8,10 +8,10 @@ from typing import Any, cast
 
 import pytest
 from tests.core.make import pod
-from tests.doors.live import MAX_TRIES, Connection
+from tests.doors.live import MAX_TRIES, Connection, event_broadcaster
 from tests.doors.store import NotSentError
 
-from moorage.serve import EventBroadcaster, event_broadcaster
+from moorage.serve import EventBroadcaster
 from moorage.store import AlreadyExistsError, ApiError, ForbiddenError, UnreachableError
 
 

@@ -12,12 +12,13 @@ from tests.doors.engine import (
     VOLUME_BINDING_REQUEST_SCHEDULER_BINDER_CACHE,
     VOLUME_SCHEDULING_STAGE_FAILED,
     VOLUME_SCHEDULING_STAGE_LATENCY,
+    metrics,
     register_volume_scheduling_metrics,
 )
 from tests.volume.binding.binder_kit import BOUND, NODE1, PV_BOUND, Kit, pod
 from tests.volume.samples import value
 
-from moorage.volume import VOLUME_SCHEDULER_SUBSYSTEM, VolumeError, metrics
+from moorage.volume import VOLUME_SCHEDULER_SUBSYSTEM, VolumeError
 
 
 @pytest.fixture

@@ -13,12 +13,12 @@ from tests.doors.controllers import (
     ProvisionableVolumePlugin,
     RecyclableVolumePlugin,
     VolumePlugin,
+    persistent_volume,
 )
+from tests.doors.engine import metrics
 
 import moorage.compat
-import moorage.controllers.persistent_volume
 import moorage.volume
-import moorage.volume.metrics
 from moorage.compat import (
     CachingVolumeBinder,
     FakeVolumeBinder,
@@ -71,7 +71,7 @@ BY_KEYWORD = Parameter.KEYWORD_ONLY, Parameter.VAR_KEYWORD
 )
 def test_functions_have_the_parameters_of_upstreams(function: str, parameters: list[str]) -> None:
     """What can be given by keyword only is no part of upstream's calls, and may be left out."""
-    rooms = (moorage.volume, moorage.volume.metrics, moorage.compat, moorage.controllers.persistent_volume)
+    rooms = (moorage.volume, metrics, moorage.compat, persistent_volume)
     (room,) = (room for room in rooms if hasattr(room, function))
     found = signature(getattr(room, function)).parameters.values()
     assert [one.name for one in found if one.kind not in BY_KEYWORD] == parameters

@@ -20,7 +20,6 @@ from bench.scheduler_perf.go_template import parse as parse_template
 
 from moorage import Quantity, Timeline
 from moorage.errors import ExtenderError, InputError, MoorageError
-from moorage.extenders import extender_wire
 from moorage.go_texts import parse_duration
 from moorage.objects import Device, Node, Pod, decode_object, dump, load, parse_selector
 from moorage.store import ApiError
@@ -31,6 +30,7 @@ from tests.doors.engine import (
     SelectorError,
     compile_selector,
     device_value,
+    extender_wire,
     load_configuration,
     requirement_error,
     requirement_errors,

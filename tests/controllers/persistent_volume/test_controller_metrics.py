@@ -18,10 +18,10 @@ from tests.controllers.persistent_volume.controller_kit import (
 )
 from tests.doors.engine import VOLUME_OPERATION_ERRORS as ERRORS
 from tests.doors.engine import VOLUME_OPERATION_SECONDS as SECONDS
+from tests.doors.engine import metrics
 from tests.volume.samples import value
 
 from moorage.objects import PersistentVolume, PersistentVolumeClaim
-from moorage.volume import metrics
 
 
 class Counted:

@@ -16,6 +16,7 @@ from tests.doors.engine import (
     FailedAttempt,
     GangScheduling,
     Unit,
+    default_preemption,
     place_group,
     units_by_importance,
     violations,
@@ -52,7 +53,6 @@ from moorage.objects import (
     TopologyConstraint,
     UnitKey,
 )
-from moorage.preemption import default_preemption
 from moorage.scheduler import Eviction, ScheduleResult
 
 PYTHON = make(mo.FilterPlugin, "P", filter=lambda *rest: None)

@@ -18,6 +18,7 @@ from tests.doors.engine import (
     SimulatedController,
     reaches_node,
     volume_controller,
+    volume_controllers,
 )
 from tests.plugins.volume_binding_kit import LATE, MADE, asking, disk, waiting
 from tests.volume.make import ZONE, claim, storage_class, uses
@@ -34,7 +35,6 @@ from moorage.objects import (
     TopologySelectorTerm,
     build_cluster,
 )
-from moorage.scheduler import volume_controllers
 from moorage.store import ObjectStore
 
 NODES = [node("a", "z1"), node("b", "z2")]

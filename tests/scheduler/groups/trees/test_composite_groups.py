@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 from tests.core.make import node
 from tests.doors.engine import GroupTree, PodGroups, place_group
+from tests.doors.store import store as store_module
 from tests.preemption.world import nominated
 from tests.scheduler.groups.gang_kit import (
     TREES,
@@ -40,7 +41,6 @@ from moorage.objects import (
     PodGroup,
     SingleDisruptionMode,
 )
-from moorage.store import store as store_module
 
 
 def world(*objects: Object | list[Any], **settings: Any) -> Scheduler:

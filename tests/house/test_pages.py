@@ -61,6 +61,16 @@ def test_what_pages_name_exists() -> None:
     assert [(page, span, names) for page, span in spans if (names := unknown(span))] == []
 
 
+def test_the_programs_that_pages_run_exist() -> None:
+    program = re.compile(r"python -m ((?:bench|building|tests)(?:\.\w+)*)")
+    pages = [path for folder in ("bench", "docs", "tests") for path in files(".md", under=folder)]
+    named = [(path, module) for path in pages for module in program.findall(path.read_text())]
+    known = {path.removesuffix(end) for path in paths() for end in (".py", "/__main__.py")}
+    assert [
+        (name(path), module) for path, module in named if f"/{module.replace('.', '/')}" not in known
+    ] == []
+
+
 def test_what_pages_link_to_exists() -> None:
     targets = [(page, link.partition("#")[0]) for page, link in found(r"\]\(([^)]+)\)") if "://" not in link]
     assert [one for one in targets if not ((ROOT / one[0]).parent / one[1]).exists()] == []

@@ -40,16 +40,6 @@ def test_documents_have_taints_and_who_holds_most(tmp_path: Path, capsys: pytest
     }
 
 
-@pytest.mark.parametrize("form", ["wide", "markdown", "csv", "json", "yaml", "name"])
-def test_nodes_without_resources_have_each_form(
-    form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "dump.json"
-    path.write_text(json.dumps(node("a", "z1") | {"status": {"allocatable": {}}}))
-    assert main(["nodes", "-f", str(path), "-o", form]) == 0
-    assert "a" in capsys.readouterr().out
-
-
 def test_what_namespaces_request_and_use_of_their_quotas(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

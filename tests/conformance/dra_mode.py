@@ -27,6 +27,7 @@ from .world import ANY_STEP, STEP_KEYS, World, check_keys
 
 FINALIZER = "resource.kubernetes.io/delete-protection"
 STATE = "DynamicResources"
+"""The name of the plugin, and the key of its state in a cycle."""
 
 Json = dict[str, Any]
 

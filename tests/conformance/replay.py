@@ -15,7 +15,7 @@ from moorage.objects import Node
 from moorage.releases import DEFAULT, gates_of, release_named
 from tests.doors.engine import schedule_one, uses_volumes
 
-from .dra_mode import DRA_STEPS, DraCycle, DraWorld
+from .dra_mode import DRA_STEPS, STATE, DraCycle, DraWorld
 from .dra_mode import OPTIONAL as DRA_OPTIONAL
 from .extenders import totals_of_plugins
 from .gang_mode import replay_gang
@@ -26,7 +26,6 @@ from .vectors import MalformedError
 from .world import World, check_keys
 
 SCORE_ERROR = 'running Score plugins: plugin "{}" failed with'
-STATE = "DynamicResources"
 
 Json = dict[str, Any]
 

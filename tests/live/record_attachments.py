@@ -105,8 +105,9 @@ class Stage:
         """A volume, and the claim that is bound to it."""
         spec = {"accessModes": ["ReadWriteOnce"], "volumeMode": "Filesystem"} | spec
         source = json.loads(json.dumps(source).replace('"disk"', f'"{self.name}"'))
-        size, of = {"storage": "1Gi"}, {"namespace": self.name, "name": claim}
-        value = {"capacity": size, "claimRef": of, "persistentVolumeReclaimPolicy": "Retain"} | spec | source
+        size, reference = {"storage": "1Gi"}, {"namespace": self.name, "name": claim}
+        value = {"capacity": size, "claimRef": reference, "persistentVolumeReclaimPolicy": "Retain"}
+        value |= spec | source
         self.create(
             CLUSTER_SCOPED["PersistentVolume"],
             {"kind": "PersistentVolume", "metadata": {"name": f"pv-{self.name}"}, "spec": value},
@@ -153,8 +154,8 @@ class Stage:
         send(self.client, "PATCH", f"{CLUSTER_SCOPED['Node']}/{name}", patch)
 
     def pods(self) -> list[Json]:
-        found: list[Json] = send(self.client, "GET", self.path("Pod"))["items"]
-        return found
+        pods: list[Json] = send(self.client, "GET", self.path("Pod"))["items"]
+        return pods
 
     def running(self) -> list[Json]:
         return [pod for pod in self.pods() if pod["status"]["phase"] == "Running"]
@@ -243,8 +244,8 @@ class Stage:
         return {"apiVersion": "v1", "kind": "List", "items": items}
 
     def events(self) -> list[Json]:
-        found: list[Json] = send(self.client, "GET", f"/api/v1/namespaces/{self.name}/events")["items"]
-        return found
+        events: list[Json] = send(self.client, "GET", f"/api/v1/namespaces/{self.name}/events")["items"]
+        return events
 
     def record(self) -> Json:
         """The record, once the cluster is quiet again."""

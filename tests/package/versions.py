@@ -31,12 +31,13 @@ def requirements() -> Iterator[str]:
     """What users install, as pyproject.toml has it, and the tools of the tests with their versions."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    of_users = [packages for extra, packages in extras.items() if extra not in FOR_DEVELOPERS | {"ray"}]
-    installed = [one for one in chain(project["dependencies"], *of_users) if not one.startswith("moorage[")]
+    for_users = [packages for extra, packages in extras.items() if extra not in FOR_DEVELOPERS | {"ray"}]
+    packages = chain(project["dependencies"], *for_users)
+    installed = [package for package in packages if not package.startswith("moorage[")]
     yield from installed
-    names = {Requirement(one).name for one in installed}
+    names = {Requirement(package).name for package in installed}
     pinned = {canonicalize_name(pin.partition("==")[0]): pin for pin in pins()}
-    for tool in (Requirement(one).name for one in extras["test"]):
+    for tool in (Requirement(package).name for package in extras["test"]):
         if tool != "moorage" and tool not in names:  # a pin would decide what an extra is tried with
             yield pinned[canonicalize_name(tool)]
 

@@ -156,7 +156,7 @@ def test_names_are_generated(client: ObjectClient, base: str) -> None:
     for name in names:
         assert name[:-5] == base[:58]
         assert {*name[-5:]} <= {*"bcdfghjklmnpqrstvwxz2456789"}
-    assert [one.name for one in client.list(Pod, "default")[0]] == sorted(names)
+    assert [obj.name for obj in client.list(Pod, "default")[0]] == sorted(names)
     assert client.create(pod("a", meta={"generate_name": "b-"})).name == "a"
 
 
@@ -439,7 +439,7 @@ def test_conditions_are_merged_by_their_type(client: ObjectClient) -> None:
     def conditions(type_: Any, name: str, status: str) -> list[tuple[str, str]]:
         change = {"status": {"conditions": [{"type": name, "status": status}]}}
         changed = patch(client, change, type=type_, subresource="status")
-        return [(one.type, one.status) for one in changed.status.conditions]
+        return [(condition.type, condition.status) for condition in changed.status.conditions]
 
     assert conditions("strategic", "Ready", "True") == [("Ready", "True")]
     assert conditions("strategic", "PodScheduled", "False") == [("PodScheduled", "False"), ("Ready", "True")]
@@ -448,7 +448,8 @@ def test_conditions_are_merged_by_their_type(client: ObjectClient) -> None:
     current = stored(client)
     new = Condition(type="PodScheduled", status="False")
     patch_pod_status(client, current, replace(current.status, conditions=(*current.status.conditions, new)))
-    assert [one.type for one in stored(client).status.conditions] == ["Ready", "PodScheduled"]
+    types = [condition.type for condition in stored(client).status.conditions]
+    assert types == ["Ready", "PodScheduled"]
 
 
 @pytest.mark.parametrize(("kind", "subresource"), [(PriorityClass, "status"), (Pod, "scale"), (Pod, "spec")])
@@ -506,9 +507,9 @@ def test_an_object_with_finalizers_goes_with_its_last(client: ObjectClient) -> N
         client.update(with_meta(left, finalizers=("b/new", "x/a", "x/b", "a/new")))
     other = with_meta(left, deletion_timestamp="2001-01-01T00:00:00Z", resource_version="")
     assert client.update(other) == left
-    one = client.update(with_meta(left, finalizers=("x/b",)))
-    assert stored(client) == one
-    last = client.update(with_meta(one, finalizers=()))
+    less = client.update(with_meta(left, finalizers=("x/b",)))
+    assert stored(client) == less
+    last = client.update(with_meta(less, finalizers=()))
     assert last.metadata.finalizers == ()
     assert is_gone(client)
     assert news(watcher, 3) == [("MODIFIED", "a"), ("MODIFIED", "a"), ("DELETED", "a")]
@@ -533,7 +534,7 @@ def test_a_pod_stays_on_its_node_for_its_grace_period(client: ObjectClient) -> N
     assert delete(90) == delete(100) == first
     shorter = delete(30)
     assert shorter.deletion_grace_period_seconds == 30
-    times = [datetime.fromisoformat(one.deletion_timestamp) for one in (first, shorter)]
+    times = [datetime.fromisoformat(meta.deletion_timestamp) for meta in (first, shorter)]
     assert (times[0] - times[1]).total_seconds() == 60
     labelled = client.update(with_meta(stored(client), labels={"a": "b"})).metadata
     assert labelled.deletion_timestamp == shorter.deletion_timestamp
@@ -565,15 +566,15 @@ def test_finalizers_and_a_grace_period_both_have_to_go(client: ObjectClient, is_
     assert is_gone(client)
 
 
-@pytest.mark.parametrize("of", ["a pod without a node", "a pod that has ended", "a node", "a budget"])
-def test_what_runs_nowhere_has_no_grace_period(client: ObjectClient, of: str) -> None:
+@pytest.mark.parametrize("what", ["a pod without a node", "a pod that has ended", "a node", "a budget"])
+def test_what_runs_nowhere_has_no_grace_period(client: ObjectClient, what: str) -> None:
     kinds: dict[str, Object] = {
         "a node": Node(metadata=ObjectMeta(name="a")),
         "a budget": budget(),
     }
-    obj = kinds.get(of, pod(node_name="n" if of == "a pod that has ended" else ""))
+    obj = kinds.get(what, pod(node_name="n" if what == "a pod that has ended" else ""))
     client.create(obj)
-    if of == "a pod that has ended":
+    if what == "a pod that has ended":
         patch(client, {"status": {"phase": "Failed"}}, subresource="status")
     client.delete(type(obj), "a", obj.namespace, grace_period_seconds=30)
     assert client.list(type(obj), field_selector="metadata.name=a")[0] == []
@@ -588,8 +589,9 @@ def test_a_binding_sets_the_node_and_the_condition(client: ObjectClient) -> None
     client.bind(first, "n")
     bound = stored(client)
     assert bound.spec == replace(first.spec, node_name="n")
-    assert [(one.type, one.status) for one in bound.status.conditions] == [("PodScheduled", "True")]
-    assert bound.status.conditions[0].last_transition_time
+    (condition,) = bound.status.conditions
+    assert (condition.type, condition.status) == ("PodScheduled", "True")
+    assert condition.last_transition_time
     assert bound.status.nominated_node_name == ""
 
 

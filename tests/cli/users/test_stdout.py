@@ -105,7 +105,7 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, in
     """What each command prints on stdout, and its exit code."""
     folder = tmp_path_factory.mktemp("noise")
     tour = str(folder / "demo")
-    words = [[*name.split(), *(one.format(folder=tour) for one in COMMANDS[name])] for name in COMMANDS]
+    words = [[*name.split(), *(word.format(folder=tour) for word in COMMANDS[name])] for name in COMMANDS]
     stdout, stderr = run(folder, ["-c", PROGRAM], json.dumps(words))
     assert [name for name in LIBRARIES if f"noise of {name}\n" not in stderr] == []
     parts = [part.split("\v") for part in stdout.replace(tour, "{folder}").split("\f")]

@@ -239,12 +239,12 @@ def ask(record: Json, folder: Path) -> Answer:
         arguments = [part for path in files for part in ("-f", path)]
         document, code = _check([*arguments, *words])
         failed = document["failed"] + sum(not finding["pods"] for finding in document["findings"])
-    attachments = done.scheduler.controllers.attachments if done.scheduler.controllers else None
-    assert attachments is not None
+    assert done.scheduler.controllers is not None
+    attachments = done.scheduler.controllers.attachments
     names = {volume for volume, _ in attached_volumes(record)}
     attached = {(volume, node) for volume, node in attachments.holders.items() if volume in names}
     listed: list[VolumeAttachment] = done.scheduler.client.list(VolumeAttachment)[0]
-    sources = ((one.spec.source.persistent_volume_name, one.spec.node_name) for one in listed)
+    sources = ((each.spec.source.persistent_volume_name, each.spec.node_name) for each in listed)
     attached |= {(volume, node) for volume, node in sources if volume}
     return Answer("", _made(done, record), failed, code, stay, attached, set(attachments.lost))
 

@@ -143,7 +143,7 @@ def refused_changes(record: Json) -> list[str]:
 
 def attached_volumes(record: Json) -> set[tuple[str, str]]:
     """Volumes and nodes of the attachments after the change; a disk without a volume as in events."""
-    specs = [one["spec"] for one in record["end"]["items"] if one["kind"] == "VolumeAttachment"]
+    specs = [item["spec"] for item in record["end"]["items"] if item["kind"] == "VolumeAttachment"]
     return {(_attached_volume(spec["source"]), spec["nodeName"]) for spec in specs}
 
 

@@ -118,24 +118,24 @@ def with_another_pod_that_stays(record: Json) -> None:
 
 
 def with_a_volume_on_the_other_node(record: Json) -> None:
-    (attachment,) = (one for one in record["end"]["items"] if one["kind"] == "VolumeAttachment")
+    (attachment,) = (item for item in record["end"]["items"] if item["kind"] == "VolumeAttachment")
     attachment["spec"]["nodeName"] = "other"
 
 
 def without_the_events_of_attaching(record: Json) -> None:
-    record["events"] = [one for one in record["events"] if one["reason"] != "FailedAttachVolume"]
+    record["events"] = [event for event in record["events"] if event["reason"] != "FailedAttachVolume"]
 
 
 def with_another_user_of_the_volume(record: Json) -> None:
-    for one in record["events"]:
-        if one["reason"] == "FailedAttachVolume":
-            one["message"] += "-other"
+    for event in record["events"]:
+        if event["reason"] == "FailedAttachVolume":
+            event["message"] += "-other"
 
 
 def with_a_volume_that_comes_free_at_once(record: Json) -> None:
-    for one in record["history"]:
-        if one["kind"] == "VolumeAttachment" and one.get("gone"):
-            one["after"] -= 330
+    for change in record["history"]:
+        if change["kind"] == "VolumeAttachment" and change.get("gone"):
+            change["after"] -= 330
 
 
 CHANGES: list[tuple[str, Callable[[Json], None]]] = [

@@ -61,8 +61,8 @@ class VolumeKubelet:
         attachments = self._list(ATTACHMENTS)
         pods = self._list("/api/v1/pods")
         attached = {
-            one["metadata"]["name"]: {volume["name"] for volume in one["status"].get("volumesAttached", ())}
-            for one in self._list(NODES)
+            node["metadata"]["name"]: {volume["name"] for volume in node["status"].get("volumesAttached", ())}
+            for node in self._list(NODES)
         }
         self._note(pods, attachments, attached)
         for attachment in attachments:
@@ -71,9 +71,10 @@ class VolumeKubelet:
             (claim["metadata"]["namespace"], claim["metadata"]["name"]): claim["spec"].get("volumeName", "")
             for claim in self._list("/api/v1/persistentvolumeclaims")
         }
-        volumes = {one["metadata"]["name"]: one["spec"] for one in self._list("/api/v1/persistentvolumes")}
+        listed = self._list("/api/v1/persistentvolumes")
+        volumes = {volume["metadata"]["name"]: volume["spec"] for volume in listed}
         drivers = self._list("/apis/storage.k8s.io/v1/csidrivers")
-        without = {one["metadata"]["name"] for one in drivers if not one["spec"]["attachRequired"]}
+        without = {driver["metadata"]["name"] for driver in drivers if not driver["spec"]["attachRequired"]}
         in_use: dict[str, set[str]] = {name: set() for name in alive}
         for pod in pods:
             name, space = pod["spec"].get("nodeName"), pod["metadata"]["namespace"]
@@ -81,9 +82,9 @@ class VolumeKubelet:
                 continue
             own = pod["spec"].get("volumes", [])
             claimed = (
-                claims[space, one["persistentVolumeClaim"]["claimName"]]
-                for one in own
-                if "persistentVolumeClaim" in one
+                claims[space, volume["persistentVolumeClaim"]["claimName"]]
+                for volume in own
+                if "persistentVolumeClaim" in volume
             )
             sources = [*own, *map(volumes.__getitem__, claimed)]
             needed = {unique for unique in map(partial(_unique_name, without=without), sources) if unique}
@@ -93,8 +94,8 @@ class VolumeKubelet:
             self._report(name, sorted(names))
 
     def _list(self, path: str) -> list[Json]:
-        found: list[Json] = send(self.client, "GET", path)["items"]
-        return found
+        items: list[Json] = send(self.client, "GET", path)["items"]
+        return items
 
     def _beat(self, name: str) -> None:
         """Renew the Lease of a node."""
@@ -161,7 +162,8 @@ class VolumeKubelet:
         for pod in pods:
             meta, status = pod["metadata"], pod["status"]
             ready = any(
-                one["type"] == "Ready" and one["status"] == "True" for one in status.get("conditions", ())
+                condition["type"] == "Ready" and condition["status"] == "True"
+                for condition in status.get("conditions", ())
             )
             now[meta["namespace"], "Pod", meta["name"]] = {
                 "node": pod["spec"].get("nodeName", ""),
@@ -169,13 +171,13 @@ class VolumeKubelet:
                 "ready": ready,
                 "terminating": "deletionTimestamp" in meta,
             }
-        for one in attachments:
-            node = one["spec"]["nodeName"]
-            now[node.rpartition("-")[0], "VolumeAttachment", one["metadata"]["name"]] = {
+        for attachment in attachments:
+            node, meta = attachment["spec"]["nodeName"], attachment["metadata"]
+            now[node.rpartition("-")[0], "VolumeAttachment", meta["name"]] = {
                 "node": node,
-                "volume": _volume_of(one),
-                "attached": bool(one.get("status", {}).get("attached")),
-                "terminating": "deletionTimestamp" in one["metadata"],
+                "volume": _volume_of(attachment),
+                "attached": bool(attachment.get("status", {}).get("attached")),
+                "terminating": "deletionTimestamp" in meta,
             }
         for node, volumes in attached.items():
             now[node.rpartition("-")[0], "Node", node] = {"attached": sorted(volumes)}

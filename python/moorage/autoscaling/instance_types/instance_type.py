@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 from moorage._core.base.quantity import Quantity
@@ -96,6 +97,12 @@ class InstanceType:
     overhead: Sequence[Mapping[str, Quantity]] = ()
     volume_limits: Mapping[str, int] = field(default_factory=dict)
     shown: ShownSizes | None = None
+
+    @cached_property
+    def label_keys(self) -> frozenset[str]:
+        """The labels that the type and its offerings name."""
+        every = {self.requirements, *(one.requirements for one in self.offerings)}
+        return frozenset(requirement.key for requirements in every for requirement in requirements)
 
     def allocatable(self, override: Mapping[str, Quantity]) -> dict[str, Quantity]:
         """What pods can have of a node, with a capacity that differs for some resources."""

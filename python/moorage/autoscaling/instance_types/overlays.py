@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import chain
 
 from moorage._core.base.quantity import Quantity, parse
-from moorage.autoscaling.karpenter.claims.type_columns import KnownType, OfferingSets, known_type
+from moorage.autoscaling.karpenter.claims.catalogue import Catalogue
+from moorage.autoscaling.karpenter.claims.type_columns import KnownType
+from moorage.autoscaling.karpenter.karpenter_options import KarpenterOptions
 from moorage.autoscaling.karpenter.pods.pod_validation import requirement_problems
-from moorage.autoscaling.karpenter.requirements.requirement_set import RequirementSet, Vocabulary
+from moorage.autoscaling.karpenter.requirements.requirement_set import RequirementSet
 from moorage.autoscaling.providers.registrations import Registration
 from moorage.errors import number_of
 from moorage.objects import NodeOverlay, NodePool
@@ -32,20 +35,19 @@ def overlaid(
     Of overlays that change the same thing that with the larger weight counts. Of equal weights it is the last
     name, and the other one changes nothing at all.
     """
-    vocabulary, sets, notes = Vocabulary(known), OfferingSets(), list[str]()
+    catalogue, notes = Catalogue(KarpenterOptions(provider=known)), list[str]()
+    vocabulary = catalogue.vocabulary
     changed: dict[str, list[_OverlaidType]] = {}
     for pool in pools:
         labels = vocabulary.of_labels({POOL: pool.name, **pool.spec.template.metadata.labels})
-        of_pool = [known_type(one, vocabulary, sets) for one in by_pool.get(pool.name, ())]
+        of_pool = catalogue.known(by_pool.get(pool.name, ()))
         changed[pool.name] = [_OverlaidType(one, labels.meet(one.requirements)) for one in of_pool]
     by_name = sorted(overlays, key=lambda one: one.name, reverse=True)
     for overlay in sorted(by_name, key=lambda one: -(one.spec.weight or 0)):
         wanted = overlay.spec.requirements or ()
-        asked = vocabulary.set_of(
-            [vocabulary.requirement(one.key, one.operator, one.values) for one in wanted]
-        )
+        required = vocabulary.of_terms(wanted)
         every = chain.from_iterable(changed.values())
-        chosen = [(one, offered) for one in every if (offered := one.chosen(asked))]
+        chosen = [(one, offered) for one in every if (offered := one.chosen(required))]
         problems = [text for one in wanted for text in requirement_problems(one, known)]
         if any(one.conflicts(overlay, offered) for one, offered in chosen):
             problems.append("another one of equal weight changes the same")
@@ -83,12 +85,12 @@ class _OverlaidType:
     capacity: dict[str, Quantity] = field(default_factory=dict)
     last: tuple[int, frozenset[str]] = (0, frozenset())
 
-    def chosen(self, asked: RequirementSet) -> list[RequirementSet]:
+    def chosen(self, required: RequirementSet) -> list[RequirementSet]:
         """The offerings that meet requirements."""
-        if self.requirements.refusal(asked, undefined=False):
+        if self.requirements.refusal(required, undefined=False):
             return []
         every = [one.requirements for one in self.known.offerings]
-        return [one for one in every if not asked.refusal(one, undefined=True)]
+        return [one for one in every if not required.refusal(one, undefined=True)]
 
     def conflicts(self, overlay: NodeOverlay, offered: Iterable[RequirementSet]) -> bool:
         """Whether an overlay of equal weight has changed the same."""
@@ -107,18 +109,22 @@ class _OverlaidType:
 
     def result(self) -> InstanceType:
         """The type as it is then."""
-        kind = self.known.type
         if not (self.prices or self.capacity):
-            return kind
-        offerings = tuple(
-            [
-                _priced(one.offering, self.prices[one.requirements][0])
-                if one.requirements in self.prices
-                else one.offering
-                for one in self.known.offerings
-            ]
-        )
-        return replace(kind, capacity={**kind.capacity, **self.capacity}, offerings=offerings)
+            return self.known.type
+        prices = [self.prices.get(one.requirements, ("", 0))[0] for one in self.known.offerings]
+        return _with_changes(self.known.type, tuple(prices), tuple(self.capacity.items()))
+
+
+@lru_cache(4096)
+def _with_changes(
+    kind: InstanceType, prices: tuple[str, ...], capacity: tuple[tuple[str, Quantity], ...]
+) -> InstanceType:
+    """A type with other prices of its offerings ("" for no change) and more resources. It is the same object
+    in each pass, as catalogues know types by identity."""
+    offerings = [
+        _priced(one, change) if change else one for one, change in zip(kind.offerings, prices, strict=True)
+    ]
+    return replace(kind, capacity={**kind.capacity, **dict(capacity)}, offerings=tuple(offerings))
 
 
 def _price(overlay: NodeOverlay) -> str:

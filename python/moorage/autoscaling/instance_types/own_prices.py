@@ -46,6 +46,8 @@ class OwnPrices:
         InputError
             None of them is.
         """
+        if not self.by_offering:
+            return ""
         offered = set[tuple[str, str, str]]()
         for kind in types:
             for one in kind.offerings:
@@ -55,11 +57,11 @@ class OwnPrices:
             for name, zone, capacity_type in self.by_offering
             if (name, zone, capacity_type) not in offered
         ]
-        if unused and len(unused) == len(self.by_offering):
+        if len(unused) == len(self.by_offering):
             text = f"no price of the file is of a type that a NodePool has; its first is of {unused[0]}"
             raise InputError(text, source=self.source)
         about = f", except {len(unused)} of types not offered here: {examples(unused, 3)}" if unused else ""
-        return f"; own prices of {self.source}{about}" if self.by_offering else ""
+        return f"; own prices of {self.source}{about}"
 
 
 NO_PRICES = OwnPrices()

@@ -26,12 +26,7 @@ _LIKENESS = 0.85
 
 def named_labels(types: Iterable[InstanceType]) -> frozenset[str]:
     """Return the labels that types and their offerings name: their provider knows them."""
-    return frozenset(
-        requirement.key
-        for one in types
-        for requirements in (one.requirements, *{each.requirements for each in one.offerings})
-        for requirement in requirements
-    )
+    return frozenset[str]().union(*[one.label_keys for one in types])
 
 
 def unknown_names(pool: NodePool, types: Sequence[InstanceType]) -> tuple[int, int]:
@@ -66,24 +61,26 @@ def unknown_labels(pool: NodePool, types: Sequence[InstanceType]) -> Iterator[st
     known = CORE | own
     has = named_labels(types)
     template = pool.spec.template
-    asked = [*template.metadata.labels, *(one.key for one in template.spec.requirements or ())]
-    for key in dict.fromkeys(map(known.key, asked)):
+    keys = [*template.metadata.labels, *(one.key for one in template.spec.requirements or ())]
+    for key in dict.fromkeys(map(known.key, keys)):
         about = f"NodePool {pool.name} asks for {key}"
-        like = get_close_matches(key, sorted(known.known - {key}), 1, _LIKENESS)
-        hint = f'; did you mean "{like[0]}"?' if like else ""
-        if known.restricts(key):
-            yield f"{about}, which is no label of its provider, so it makes no node{hint}"
-        elif key in own.of_types and key not in has and types:
+        if key in own.of_types and key not in has and types:
             name = key.rpartition("/")[2]
             twin = next((one for one in sorted(of_class.well_known - {key}) if one.endswith(f"/{name}")), "")
             hint = f'; did you mean "{twin}"?' if twin else ""
             yield f"{about}, which no known type has, so it makes no node here{hint}"
-        elif key not in known.known and like:
+        if key in known.known:
+            continue
+        like = get_close_matches(key, sorted(known.known), 1, _LIKENESS)
+        hint = f'; did you mean "{like[0]}"?' if like else ""
+        if known.restricts(key):
+            yield f"{about}, which is no label of its provider, so it makes no node{hint}"
+        elif like:
             yield f"{about}, a label of its own{hint}"
     vocabulary = Vocabulary(own)
     for one in template.spec.requirements or ():
         key = known.key(one.key)
-        of_pool = vocabulary.set_of([vocabulary.requirement(key, one.operator, one.values)])
+        of_pool = vocabulary.of_terms([one])
         if key in has - {INSTANCE_TYPE} and not any(
             of_pool.intersects(vocabulary.of_terms([each]))
             for kind in types

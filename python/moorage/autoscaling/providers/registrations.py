@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import cached_property, reduce
 from operator import or_
 
 from moorage.objects import NodePool
@@ -69,7 +69,7 @@ class Registration:
         """Return the key as which a key is read."""
         return self.normalized.get(name, name)
 
-    @property
+    @cached_property
     def known(self) -> frozenset[str]:
         """The well known labels, those of reservations included."""
         return self.well_known.union(self.reservation_labels)
@@ -80,7 +80,7 @@ class Registration:
         below = any(domain == one or domain.endswith(f".{one}") for one in self.restricted)
         return below and key not in self.known
 
-    @property
+    @cached_property
     def of_types(self) -> frozenset[str]:
         """The labels that say what an instance type is."""
         return frozenset(key for key in self.known if domain_of(key) in self.domains) - self.labels.keys()

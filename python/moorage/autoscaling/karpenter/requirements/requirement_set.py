@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from moorage.autoscaling.providers.registrations import CORE, NOTHING, Registration
 from moorage.objects import NodeSelectorRequirement
+from moorage.objects.model.karpenter import NodeRequirement
 from moorage.objects.model.node import HOSTNAME
 
 from .requirement import EXCLUDING, INTEGER, LAST, Key, Requirement
@@ -148,7 +149,7 @@ class Vocabulary:
     def of_labels(self, labels: Mapping[str, str]) -> RequirementSet:
         return self.set_of([self.requirement(name, "In", (value,)) for name, value in labels.items()])
 
-    def of_terms(self, terms: Iterable[NodeSelectorRequirement]) -> RequirementSet:
+    def of_terms(self, terms: Iterable[NodeSelectorRequirement | NodeRequirement]) -> RequirementSet:
         return self.set_of([self.requirement(one.key, one.operator, one.values) for one in terms])
 
     def set_of(self, requirements: Iterable[Requirement]) -> RequirementSet:

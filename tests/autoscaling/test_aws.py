@@ -95,6 +95,9 @@ def test_a_region_that_is_not_known_is_asked_for(
 
 def test_a_pool_names_the_region() -> None:
     assert types(pool("us-east-2b")).source.startswith("types: aws us-east-2, 2026-08; prices of us-east-1")
+    earlier = pool("us-east-2b")
+    earlier["spec"]["template"]["spec"]["requirements"][0]["key"] = "failure-domain.beta.kubernetes.io/zone"
+    assert types(earlier).source.startswith("types: aws us-east-2, 2026-08; ")
 
 
 def test_what_nodes_have_goes_before_the_estimate() -> None:

@@ -18,6 +18,7 @@ from .instance_types.node_class_states import stored_pools
 from .karpenter.claims.claim_template import by_weight, why_idle
 from .pending_provisioning import PassQuestion, pass_question
 from .pool_refusals import daemon_remedies, pool_reason, taken_by
+from .providers.registrations import CORE
 from .scale_up_answer import KARPENTER, ScaleUp
 from .scalers import Growth
 
@@ -91,10 +92,7 @@ class PoolFacts:
         types = self._question.situation.types.values()
         offered_in = {one.zone for each in types for kind in each for one in kind.offerings}
         for pool in self._pools:
-            required = pool.spec.template.spec.requirements or ()
-            named = {
-                value for one in required if one.key == ZONE and one.operator == "In" for value in one.values
-            }
+            named = CORE.values_of(ZONE, pool.spec.template.spec.requirements or ())
             for zone in sorted(named - offered_in):
                 if any(f" {zone}: " in reason for reason in reasons):
                     yield (
@@ -109,15 +107,16 @@ class PoolFacts:
             return
         question, gates = self._question, self._scheduler.cache.state.classes.gates
         pod = next(one for one in question.stored[Pod] if isinstance(one, Pod) and one.key == refused[0])
+        unhelped = False
         for pool in self._pools:
             if why_idle(pool) or not pool_reason(question, pod, pool):
                 continue
-            helped = False
-            for daemon, _ in daemon_remedies(question, pod, pool, gates):
-                helped = True
+            daemons = [daemon for daemon, _ in daemon_remedies(question, pod, pool, gates)]
+            for daemon in daemons:
                 yield f"NodePool {pool.name} would make a node for {pod.key} without {daemon}"
-            if not helped:
-                yield from self._shared(pod)
+            unhelped |= not daemons
+        if unhelped:
+            yield from self._shared(pod)
 
     def _shared(self, pod: Pod) -> Iterator[str]:
         """Which devices of each node DaemonSets take beside a pod."""

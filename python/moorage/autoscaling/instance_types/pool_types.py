@@ -124,49 +124,39 @@ def _provided_types(
     zones: frozenset[str],
     flags: ProviderOptions,
 ) -> PoolTypes:
-    provider = registration_of(pools)
     sources = TypeSources.of(types) if isinstance(types, str) else TypeSources()
     if isinstance(types, TypeSources):
         sources = types
-    sources = replace(sources, flags=flags)
     of_aws = [pool for pool in pools if has_node_class(pool)]
     if (isinstance(types, str) or sources.is_of_aws) and not of_aws:
         raise InputError(
             "no NodePool has an EC2NodeClass or is of EKS Auto Mode, so there are no types of AWS"
         )
-    there = {pool.name for pool in pools}
-    seen = {
-        name: sources.prices.put_on(of)
-        for name, of in seen_types(nodes, DOMAINS | provider.domains).items()
-        if name in there
-    }
+    there, by_pool = {pool.name for pool in pools}, dict[str, Sequence[InstanceType]]()
     if isinstance(types, ListedTypes):
         by_pool, source = _listed(types, pools, nodes)
-    elif not of_aws:
-        provider |= _named(seen)
-        of_pools = sum(node.metadata.labels.get(POOL) in there for node in nodes)
-        source = f"{SEEN} {number_of(of_pools, 'node', 'nodes')}"
-        source += sources.prices.used_on(chain.from_iterable(seen.values()))
-        return PoolTypes(seen, source, sources.prices is not NO_PRICES, provider)
+        is_priced = types.is_priced
+    elif of_aws:
+        found = aws_types(replace(sources, flags=flags), of_aws, node_classes, nodes, zones)
+        by_pool, source, is_priced = dict(found.by_pool), f"types: {found.source}", True
     else:
-        found = aws_types(sources, of_aws, node_classes, nodes, zones)
-        by_pool, source = dict(found.by_pool), f"types: {found.source}"
-    shown = dict[str, Sequence[InstanceType]]()
-    for name, of in seen.items():
+        of_pools = sum(node.metadata.labels.get(POOL) in there for node in nodes)
+        source, is_priced = f"{SEEN} {number_of(of_pools, 'node', 'nodes')}", sources.prices is not NO_PRICES
+    provider, shown = registration_of(pools), dict[str, Sequence[InstanceType]]()
+    for name, seen in seen_types(nodes, DOMAINS | provider.domains).items():
         of_catalogue = by_pool.get(name, ())
-        known = {one.name for one in of_catalogue}
-        if newer := [one for one in of if one.name not in known]:
+        known = {kind.name for kind in of_catalogue}
+        newer = [kind for kind in sources.prices.put_on(seen) if kind.name not in known]
+        if newer and name in there:
             shown[name], by_pool[name] = newer, [*of_catalogue, *newer]
-            texts = examples([one.name for one in newer], 3)
+            texts = examples([kind.name for kind in newer], 3)
             about = (
                 f"; {texts} of NodePool {name} not in the catalogue: as nodes show it, at an unknown price"
             )
             source += about if known else ""
     source += sources.prices.used_on(chain.from_iterable(by_pool.values()))
-    named, is_priced = _named(shown), True
-    if isinstance(types, ListedTypes):
-        named, is_priced = _named(by_pool), types.is_priced
-    return PoolTypes(by_pool, source, is_priced, provider | named)
+    unregistered = by_pool if isinstance(types, ListedTypes) else shown
+    return PoolTypes(by_pool, source, is_priced, provider | _named(unregistered))
 
 
 def _listed(
@@ -219,7 +209,7 @@ def types_of_objects(types: Types | None, nodes: Sequence[Node], objects: Iterab
     pools = [one for one in every if isinstance(one, NodePool)]
     classes = [one for one in every if isinstance(one, EC2NodeClass)]
     overlays = [one for one in every if isinstance(one, NodeOverlay)]
-    settings, zones = settings_in(every), _zones_of_volumes(every, registration_of(pools))
+    settings, zones = settings_in(every), _zones_of_volumes(every, CORE | registration_of(pools))
     known = pool_types(types, pools, classes, nodes, zones, provider_flags(settings))
     if not overlays or isinstance(types, Mapping):
         return known
@@ -237,13 +227,7 @@ def _zones_of_volumes(objects: Iterable[Object], known: Registration) -> frozens
     """The zones to which volumes are bound: their cluster has nodes there."""
     affinities = [one.spec.node_affinity for one in objects if isinstance(one, PersistentVolume)]
     terms = [term for one in affinities if one and one.required for term in one.required.node_selector_terms]
-    return frozenset(
-        value
-        for term in terms
-        for one in term.match_expressions
-        if (known.key(one.key), one.operator) == (ZONE, "In")
-        for value in one.values
-    )
+    return frozenset(known.values_of(ZONE, chain.from_iterable(term.match_expressions for term in terms)))
 
 
 def _named(types: Mapping[str, Sequence[InstanceType]]) -> Registration:

@@ -11,7 +11,6 @@ from typing import Annotated, Any
 import msgspec
 
 from moorage._core.base.quantity import Quantity
-from moorage.autoscaling.providers.listed_types import requirements
 from moorage.errors import InputError, located, shorten
 from moorage.objects import NodeSelectorRequirement
 from moorage.objects.model.field_rules import labels, quantity
@@ -19,7 +18,7 @@ from moorage.objects.read.decode import decode
 from moorage.objects.read.files import read_text, source_name
 
 from .instance_type import InstanceType, Offering
-from .labels import CAPACITY_TYPE, CAPACITY_TYPES, RESERVED, ZONE
+from .labels import CAPACITY_TYPE, CAPACITY_TYPES, RESERVED, ZONE, requirements
 
 RESERVATION = "karpenter.k8s.aws/capacity-reservation-id"
 _ARCHITECTURES = {"x86_64": "amd64", "i386": "386"}

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from moorage._core.base.quantity import Quantity, parse
-from moorage.autoscaling.providers.listed_types import requirements
 from moorage.autoscaling.providers.registrations import DOMAINS, domain_of
 from moorage.objects import Node
 from moorage.objects.model.node import HOSTNAME
 
 from .instance_type import InstanceType, Offering
-from .labels import CAPACITY_TYPE, INSTANCE_TYPE, MADE_HERE, POOL, ZONE
+from .labels import CAPACITY_TYPE, INSTANCE_TYPE, MADE_HERE, POOL, ZONE, requirements
 
 UNKNOWN = float("inf")
 """The price of an offering of which none is known."""

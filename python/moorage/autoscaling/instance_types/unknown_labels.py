@@ -31,12 +31,7 @@ def named_labels(types: Iterable[InstanceType]) -> frozenset[str]:
 
 def unknown_names(pool: NodePool, types: Sequence[InstanceType]) -> tuple[int, int]:
     """Return how many of the types that a pool allows by name are known, and how many it names."""
-    names = {
-        value
-        for one in pool.spec.template.spec.requirements or ()
-        if (CORE.key(one.key), one.operator) == (INSTANCE_TYPE, "In")
-        for value in one.values
-    }
+    names = CORE.values_of(INSTANCE_TYPE, pool.spec.template.spec.requirements or ())
     return len(names & {one.name for one in types}), len(names)
 
 

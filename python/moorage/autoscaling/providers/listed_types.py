@@ -3,13 +3,12 @@ machine-types list``."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 from moorage.autoscaling.instance_types.instance_type import InstanceType
 from moorage.errors import InputError, located, shorten
-from moorage.objects import NodeSelectorRequirement
 from moorage.objects.read.decode import decode
 
 CPU_SHARES = ((0, 1000, 0.06), (1000, 2000, 0.01), (2000, 4000, 0.005), (4000, 1 << 31, 0.0025))
@@ -40,17 +39,6 @@ def whole_shares(amount: int, ranges: Iterable[tuple[int, int, float]]) -> int:
     """Return a sum of shares, each of a range of an amount and cut to whole units."""
     return sum(
         int(float(min(amount, end) - start) * share) for start, end, share in ranges if amount >= start
-    )
-
-
-def requirements(labels: Mapping[str, Iterable[object]]) -> tuple[NodeSelectorRequirement, ...]:
-    """Return the requirements that labels have one of some values, or do not exist where there is none."""
-    texts = {key: tuple(map(str, values)) for key, values in labels.items()}
-    return tuple(
-        [
-            NodeSelectorRequirement(key=key, operator="In" if values else "DoesNotExist", values=values)
-            for key, values in texts.items()
-        ]
     )
 
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from operator import or_
 
-from moorage.objects import NodePool
+from moorage.objects import NodePool, NodeSelectorRequirement
+from moorage.objects.model.karpenter import NodeRequirement
 
 ZONE = "topology.kubernetes.io/zone"
 ZONE_ID = "topology.k8s.aws/zone-id"
@@ -73,6 +74,13 @@ class Registration:
     def known(self) -> frozenset[str]:
         """The well known labels, those of reservations included."""
         return self.well_known.union(self.reservation_labels)
+
+    def values_of(
+        self, key: str, requirements: Iterable[NodeSelectorRequirement | NodeRequirement]
+    ) -> set[str]:
+        """Return the values of a label that requirements name with the operator In."""
+        named = [one for one in requirements if (self.key(one.key), one.operator) == (key, "In")]
+        return {value for one in named for value in one.values}
 
     def restricts(self, key: str) -> bool:
         """Whether a key is below a restricted domain and is not well known."""

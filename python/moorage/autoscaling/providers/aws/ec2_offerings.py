@@ -9,14 +9,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from moorage.autoscaling.instance_types.instance_type import Offering
-from moorage.autoscaling.instance_types.labels import RESERVED
+from moorage.autoscaling.instance_types.labels import RESERVED, requirement
 from moorage.autoscaling.instance_types.own_prices import NO_PRICES, OwnPrices
 from moorage.autoscaling.providers.registrations import ZONE_ID
 
 from .ec2_types import Ec2Type
 from .node_capacity import EFA_ONLY
 from .node_class import NetworkInterface, NodeClass, Reservation
-from .type_labels import requirement, reservation_labels
+from .type_labels import reservation_labels
 
 _SHARE_OF_RESERVED = 10_000_000.0
 """Reserved capacity is as good as free, but the dearer type still costs more."""

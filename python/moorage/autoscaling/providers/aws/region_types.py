@@ -15,7 +15,7 @@ from moorage.autoscaling.instance_types.instance_type import InstanceType, Shown
 from moorage.autoscaling.instance_types.labels import CAPACITY_TYPE, POOL, ZONE
 from moorage.autoscaling.instance_types.own_prices import NO_PRICES, OwnPrices
 from moorage.autoscaling.instance_types.seen_types import ShownTypes, shown_types
-from moorage.autoscaling.providers.registrations import ZONE_ID
+from moorage.autoscaling.providers.registrations import CORE, ZONE_ID
 from moorage.errors import InputError, examples, number_of
 from moorage.objects import EC2NodeClass, Node, NodePool
 
@@ -160,13 +160,8 @@ def _zones_of(nodes: Iterable[Node]) -> set[str]:
 
 def _asked_zones(pools: Iterable[NodePool]) -> set[str]:
     """The zones that pools require by name."""
-    return {
-        value
-        for pool in pools
-        for one in pool.spec.template.spec.requirements or ()
-        for value in one.values
-        if (one.key, one.operator) == (ZONE, "In")
-    }
+    required = [pool.spec.template.spec.requirements or () for pool in pools]
+    return CORE.values_of(ZONE, chain.from_iterable(required))
 
 
 def _region(

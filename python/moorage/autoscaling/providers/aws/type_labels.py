@@ -7,9 +7,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
 
-from moorage.autoscaling.instance_types.labels import CAPACITY_TYPE, INSTANCE_TYPE, RESERVED, ZONE
+from moorage.autoscaling.instance_types.labels import (
+    CAPACITY_TYPE,
+    INSTANCE_TYPE,
+    RESERVED,
+    ZONE,
+    requirement,
+    requirements,
+)
 from moorage.autoscaling.providers.registrations import RESERVATION_ID, ZONE_ID
 from moorage.objects import NodeSelectorRequirement
 
@@ -23,12 +29,6 @@ TENANCY = f"{DOMAIN}/instance-tenancy"
 TENANCIES = ("default", "dedicated")
 _NAME = re.compile(r"([a-z]+)(-[0-9]+tb)?([0-9]+).*\.")
 """Category and generation in the name of a type."""
-
-
-@cache
-def requirement(key: str, values: tuple[str, ...]) -> NodeSelectorRequirement:
-    """Return the requirement that a label has one of some values; that it does not exist for none."""
-    return NodeSelectorRequirement(key=key, operator="In" if values else "DoesNotExist", values=values)
 
 
 def reservation_labels(reservations: Iterable[Reservation]) -> list[NodeSelectorRequirement]:
@@ -74,10 +74,7 @@ def type_requirements(
     }
     if ids := [zone_ids[zone] for zone in zones if zone_ids[zone]]:
         labels[ZONE_ID] = ids
-    return (
-        *[requirement(key, tuple(values)) for key, values in labels.items()],
-        *reservation_labels(reservations),
-    )
+    return (*requirements(labels), *reservation_labels(reservations))
 
 
 def _flag(value: bool) -> str:

@@ -15,13 +15,12 @@ import msgspec
 
 from moorage._core.base.quantity import Quantity
 from moorage.autoscaling.instance_types.instance_type import InstanceType, Offering
-from moorage.autoscaling.instance_types.labels import INSTANCE_TYPE
+from moorage.autoscaling.instance_types.labels import INSTANCE_TYPE, requirements
 from moorage.autoscaling.instance_types.seen_types import UNKNOWN
 from moorage.autoscaling.providers.listed_types import (
     ListedTypes,
     only_region,
     read_items,
-    requirements,
 )
 from moorage.errors import InputError, examples, located, number_of
 

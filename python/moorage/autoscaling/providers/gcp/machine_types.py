@@ -13,14 +13,13 @@ import msgspec
 
 from moorage._core.base.quantity import Quantity
 from moorage.autoscaling.instance_types.instance_type import InstanceType, Offering
-from moorage.autoscaling.instance_types.labels import INSTANCE_TYPE
+from moorage.autoscaling.instance_types.labels import INSTANCE_TYPE, requirements
 from moorage.autoscaling.instance_types.seen_types import UNKNOWN
 from moorage.autoscaling.providers.listed_types import (
     CPU_SHARES,
     ListedTypes,
     only_region,
     read_items,
-    requirements,
     whole_shares,
 )
 from moorage.errors import InputError, number_of

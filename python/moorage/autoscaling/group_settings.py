@@ -300,10 +300,10 @@ def zonal_name(group: str, zone: str) -> str:
     return f"{group[: LONGEST_NAME - len(zone) - 1]}-{zone}"
 
 
-def marks_of(node: Node) -> dict[str, str]:
+def marks_of(node: Node) -> Mapping[str, str]:
     """Return what groups may be known by: labels, and the MachineSet of a machine of OpenShift."""
     machine = _OF_MACHINE_SET.fullmatch(node.metadata.annotations.get(MACHINE, ""))
-    return {**node.metadata.labels, **({MACHINE: machine[1]} if machine else {})}
+    return {**node.metadata.labels, MACHINE: machine[1]} if machine else node.metadata.labels
 
 
 def group_names(nodes: Iterable[Node]) -> dict[str, str]:
@@ -333,8 +333,10 @@ def group_by_node(groups: Sequence[NodeGroup], nodes: Iterable[Node]) -> dict[st
         labels = marks_of(node)
         zone = labels.get(ZONE, "")
         for key in keys:
-            own = [(key, labels[key], place) for place in (zone, "")] if key in labels else []
-            if group := next((marks[one] for one in own if one in marks), ""):
+            if key not in labels:
+                continue
+            group = marks.get((key, labels[key], zone)) or marks.get((key, labels[key], ""))
+            if group is not None:
                 found[node.name] = group
                 break
     return found

@@ -28,7 +28,7 @@ from .cluster_autoscaler.scale_up_pass import first
 from .group_settings import GroupSettings, NodeGroup, flags_of, group_by_node, groups_of, nodes_of_groups
 from .instance_types.labels import CAPACITY_TYPE, INSTANCE_TYPE, POOL, ZONE
 from .instance_types.pool_types import Types
-from .instance_types.shortages import is_short, node_offered_as
+from .instance_types.shortages import Shortage, is_short, node_offered_as
 from .karpenter.claims.claim_template import idle_pools
 from .karpenter.karpenter_options import KarpenterOptions
 from .karpenter.new_nodes_result import NewClaim
@@ -262,12 +262,17 @@ class GroupScaler:
         """Return the group of each node that belongs to one."""
         return group_by_node(self.settings.node_groups, self._scheduler.client.list(Node)[0])
 
+    @property
+    def _unavailable(self) -> tuple[Shortage, ...]:
+        return self._growth.options.unavailable if self._growth.options is not None else ()
+
     def _is_short(self, node: Node) -> bool:
-        options = self._growth.options
-        return options is not None and is_short(node_offered_as(node), options.unavailable)
+        return is_short(node_offered_as(node), self._unavailable)
 
     def _short_groups(self) -> list[str]:
         """The groups for which the cloud has run out of machines: cluster-autoscaler leaves them alone."""
+        if not self._unavailable:
+            return []
         nodes = nodes_of_groups(self.settings, self._scheduler.client.list(Node)[0])
         return [name for name, own in nodes.items() if own and all(map(self._is_short, own))]
 
@@ -291,15 +296,14 @@ class GroupScaler:
     def _make(self, new: Mapping[str, int], templates: Mapping[str, Template], turn: int) -> Made:
         client, made = self._scheduler.client, dict[str, NewNode]()
         taken = _taken_names(self._scheduler, self._growth.past_names)
-        there = {node.name: node for node in client.list(Node)[0]}
+        nodes: list[Node] = client.list(Node)[0]
+        there, members = {node.name: node for node in nodes}, nodes_of_groups(self.settings, nodes)
         daemons = {one.key for one in client.list(DaemonSet)[0]}
         copies, objects, serials = NodeCopies(client), list[Object](), dict[str, int]()
         for name, number in new.items():
             group, template = self.groups[name], templates[name]
-            first_like = there.get(template.like)
-            likes = [first_like] * number if first_like is None else self._in_zones(name, first_like, number)
             price = self.price(group, template.node)
-            for like in likes:
+            for like in self._in_zones(there.get(template.like), members[name], number):
                 fresh = new_name(serials, name, group.node_name, taken.__contains__)
                 taken.add(fresh)
                 node = _new_node(copies, like, template, group, fresh)
@@ -310,17 +314,17 @@ class GroupScaler:
                 made[fresh] = NewNode(fresh, name, kind, zone, sold, price, turn, by=CLUSTER_AUTOSCALER)
         return made, create(self._scheduler, objects)
 
-    def _in_zones(self, group: str, like: Node, number: int) -> list[Node | None]:
-        """Return the nodes that new ones are like. The cloud keeps the zones of a group in balance: each node
-        comes to the zone with the fewest of its nodes, of those that have machines left, whichever zone
-        cluster-autoscaler reckons with."""
-        group_of, likes = self.group_of(), {like.metadata.labels.get(ZONE, ""): like}
-        sizes = Counter[str]()
-        for node in self._scheduler.client.list(Node)[0]:
-            if group_of.get(node.name) == group:
-                zone = node.metadata.labels.get(ZONE, "")
-                likes.setdefault(zone, node)
-                sizes[zone] += 1
+    def _in_zones(self, like: Node | None, members: Sequence[Node], number: int) -> list[Node | None]:
+        """Return the nodes of a group that new ones are like; None for those of a template. The cloud keeps
+        the zones of a group in balance: each node comes to the zone with the fewest of its nodes, of those
+        that have machines left, whichever zone cluster-autoscaler reckons with."""
+        if like is None:
+            return [None] * number
+        likes, sizes = {like.metadata.labels.get(ZONE, ""): like}, Counter[str]()
+        for node in members:
+            zone = node.metadata.labels.get(ZONE, "")
+            likes.setdefault(zone, node)
+            sizes[zone] += 1
         likes = {zone: one for zone, one in likes.items() if not self._is_short(one)} or likes
         turns = list[Node | None]()
         for _ in range(number):

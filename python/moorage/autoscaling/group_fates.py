@@ -151,7 +151,7 @@ class _Fate:
             least = self._size - 1
             yield Freeing(
                 f"lower minSize of node group {self._group} to {least}",
-                lambda its: _with_group(its, self._group, min_size=least),
+                lambda current: _with_group(current, self._group, min_size=least),
             )
         elif reason == "ScaleDownDisabledAnnotation":
             yield without_annotation(DISABLED, "the node", (Node, self._name))
@@ -160,14 +160,16 @@ class _Fate:
             if not self.decide(structs.replace(settings, flags=ignoring))[0].startswith(reason):
                 yield Freeing(
                     "set the flag ignoreDaemonSetsUtilization",
-                    lambda its: structs.replace(its, flags=ignoring),
+                    lambda current: structs.replace(current, flags=ignoring),
                 )
             share = math.ceil(float(text.partition(" ")[0])) / 100
             if share <= 1:
                 raised = structs.replace(down, utilization_threshold=share)
                 yield Freeing(
                     f"raise utilizationThreshold from {down.utilization_threshold:g} to {share:g}",
-                    lambda its: structs.replace(_with_group(its, self._group, options={}), scale_down=raised),
+                    lambda current: structs.replace(
+                        _with_group(current, self._group, options={}), scale_down=raised
+                    ),
                 )
         elif reason == "BlockedByPod":
             rule, _, key = text.rstrip(")").partition(" (")

@@ -43,11 +43,11 @@ def template_facts(scheduler: PodScheduler, growth: Growth, up: ScaleUp) -> Iter
     refused = [one.pod for one in up.waiting if CLUSTER_AUTOSCALER in one.refusals]
     if growth.groups is None or not refused:
         return
-    (asked,) = (one for one in scheduler.client.list(Pod)[0] if one.key == refused[0])
+    (pod,) = (one for one in scheduler.client.list(Pod)[0] if one.key == refused[0])
     for group in growth.groups.node_groups:
         if group.template is not None:
-            for text in _Tries(scheduler, growth, growth.groups, group, asked).lacking_labels():
-                yield f"node group {group.name} has no node, and its template lacks {text}, for {asked.key}"
+            for text in _Tries(scheduler, growth, growth.groups, group, pod).lacking_labels():
+                yield f"node group {group.name} has no node, and its template lacks {text}, for {pod.key}"
 
 
 class _Tries:

@@ -95,8 +95,8 @@ def pass_question(
         if isinstance(pod, Pod) and not (pod.spec.node_name or pod.spec.scheduling_gates)
     )
     types_there = stored_types(types, client)
-    asked = options or karpenter_flags(settings_in(client.list(KarpenterSettings)[0]))
-    settings = replace(asked, seed=seed, provider=asked.provider | types_there.provider)
+    flags = options or karpenter_flags(settings_in(client.list(KarpenterSettings)[0]))
+    settings = replace(flags, seed=seed, provider=flags.provider | types_there.provider)
     now = now_of(chain.from_iterable(stored.values()))
     situation = Situation(types_there.by_pool, now, chosen=chosen, launcher=launched)
     if catalogue is None or catalogue.options != settings:

@@ -256,9 +256,9 @@ def daemon_remedies(
 
 def taken_by(daemon: DaemonSet, pod: Pod, gates: PodGates) -> dict[str, Quantity]:
     """Return what a DaemonSet takes of a node of that for which a pod asks."""
-    asked = asked_by(pod, gates)
+    requested = asked_by(pod, gates)
     amounts = asked_by(Pod(metadata=daemon.metadata, spec=daemon.spec.template.spec), gates)
-    return {name: amount for name, amount in amounts.items() if name in asked}
+    return {name: amount for name, amount in amounts.items() if name in requested}
 
 
 def _claim_of(question: PassQuestion, pod: Pod) -> NewClaim | None:

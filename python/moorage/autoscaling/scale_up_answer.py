@@ -165,15 +165,13 @@ class ScaleUp(Tabular):
                 f"{pods} {rounds}, {price_text(self.late_price)} of it: {one.by} had a node for "
                 f"{one.pod}, but kube-scheduler placed others there first ({one.scheduler})"
             )
-        vain, counted = (
-            [one for one in self.nodes if not one.pods],
-            [w for w in self.waiting if not w.refusals],
-        )
-        if vain and counted:
-            nodes, pod = number_of(len(vain), "new node takes", "new nodes take"), counted[0]
+        unused = [node for node in self.nodes if not node.pods]
+        planned = next((waiting for waiting in self.waiting if not waiting.refusals), None)
+        if unused and planned is not None:
+            nodes = number_of(len(unused), "new node takes", "new nodes take")
             yield (
-                f"{nodes} no pod that waits, {price_text(price_sum(vain))}: {vain[0].by} counts on it for "
-                f"{pod.pod}, and kube-scheduler refuses ({pod.scheduler})"
+                f"{nodes} no pod that waits, {price_text(price_sum(unused))}: {unused[0].by} counts on it for "
+                f"{planned.pod}, and kube-scheduler refuses ({planned.scheduler})"
             )
         if self.doubled:
             pods = number_of(len(self.doubled), "pod has", "pods have")

@@ -35,8 +35,8 @@ def size_notes(by_pool: Mapping[str, Sequence[InstanceType]], nodes: Iterable[No
     for node in nodes:
         if not node.spec.provider_id.startswith(MADE_HERE):
             labels = node.metadata.labels
-            of = labels.get(POOL, ""), labels.get(INSTANCE_TYPE, "")
-            nodes_of.setdefault(of, []).append(node)
+            pool_and_type = labels.get(POOL, ""), labels.get(INSTANCE_TYPE, "")
+            nodes_of.setdefault(pool_and_type, []).append(node)
     for kind, pools in pools_of.items():
         yield from _differences(kind, [one for pool in pools for one in nodes_of.get((pool, kind.name), ())])
     yield from _fitting_overhead({kind.name: kind.shown for kind in pools_of if kind.shown is not None})
@@ -65,11 +65,11 @@ def _differences(kind: InstanceType, nodes: Sequence[Node]) -> Iterator[str]:
         )
     if smaller:
         prices = list(filter(None, map(prices_by([kind]), nodes)))
-        of = number_of(len(nodes), "node", "nodes")
+        count = number_of(len(nodes), "node", "nodes")
         lost = f", {unused * sum(prices):.2g} $/h" if prices and unused else ""
         yield (
             f"Karpenter believes {kind.name} smaller than its nodes are ({'; '.join(smaller)}): room of "
-            f"{of} is paid for and not used{lost}"
+            f"{count} is paid for and not used{lost}"
         )
 
 

@@ -29,24 +29,26 @@ def stored_pools(client: ObjectClient) -> list[NodePool]:
 
 def _with_state(pool: NodePool, classes: Mapping[str, EC2NodeClass]) -> NodePool:
     reference = pool.spec.template.spec.node_class_ref
-    made = classes.get(reference.name) if reference.group == DOMAIN else None
-    if made is None or not (why := _why_unready(made)):
+    node_class = classes.get(reference.name) if reference.group == DOMAIN else None
+    if node_class is None or not (why := _why_unready(node_class)):
         return pool
     own = {one.type: one for one in pool.status.conditions}
     unready = {
         "ValidationSucceeded": own.get("ValidationSucceeded", Condition("ValidationSucceeded", "True")),
-        "NodeClassReady": Condition("NodeClassReady", "False", message=f"EC2NodeClass {made.name}: {why}"),
+        "NodeClassReady": Condition(
+            "NodeClassReady", "False", message=f"EC2NodeClass {node_class.name}: {why}"
+        ),
         "Ready": Condition("Ready", "False"),
     }
     status = replace(pool.status, conditions=tuple((own | unready).values()))
     return replace(pool, status=status)
 
 
-def _why_unready(made: EC2NodeClass) -> str:
+def _why_unready(node_class: EC2NodeClass) -> str:
     """Why a node class is not ready, in the words of its conditions; "" if it is, or nothing says."""
-    if made.metadata.deletion_timestamp is not None:
+    if node_class.metadata.deletion_timestamp is not None:
         return "it is being deleted"
-    conditions = {one.type: one for one in decode(dict(made.status), _Status).conditions}
+    conditions = {one.type: one for one in decode(dict(node_class.status), _Status).conditions}
     ready = conditions.pop("Ready", None)
     if ready is None or ready.status == "True":
         return ""

@@ -64,10 +64,10 @@ def read_instance_types(file: str | Path) -> list[InstanceType]:
     """
     source = source_name(str(file))
     with located(source=source):
-        return listed_types(parsed(read_text(str(file)), source))
+        return decode_types(parse_value(read_text(str(file)), source))
 
 
-def listed_types(value: Any) -> list[InstanceType]:
+def decode_types(value: Any) -> list[InstanceType]:
     """Read instance types from the value of a file; see `read_instance_types`."""
     if value == []:
         raise InputError("the list has no instance type")
@@ -84,16 +84,16 @@ def listed_types(value: Any) -> list[InstanceType]:
         name = one.get("name") if isinstance(one, dict) else None
         about = f"instance type {shorten(name)}" if isinstance(name, str) and name else ""
         with located(obj=about, path="" if about else f"[{at}]"):
-            made = _instance_type(one)
-            key = made.name, one["architecture"], frozenset(one["operatingSystems"])
+            kind = _instance_type(one)
+            key = kind.name, one["architecture"], frozenset(one["operatingSystems"])
             if key in names:
                 raise InputError("it is there twice, with the same architecture and operating systems")
             names.add(key)
-            found.append(made)
+            found.append(kind)
     return found
 
 
-def parsed(text: str, source: str) -> Any:
+def parse_value(text: str, source: str) -> Any:
     """Return the value of a text in JSON or YAML."""
     if text.lstrip().startswith("["):
         try:

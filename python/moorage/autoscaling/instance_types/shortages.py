@@ -11,8 +11,12 @@ from moorage.objects import Node
 from .instance_type import InstanceType, Offering
 from .labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
 
-_CAPACITY_TYPES = (CAPACITY_TYPE, "eks.amazonaws.com/capacityType", "kubernetes.azure.com/scalesetpriority")
-_IS_SPOT = ("cloud.google.com/gke-spot", "cloud.google.com/gke-preemptible")
+_CAPACITY_TYPE_LABELS = (
+    CAPACITY_TYPE,
+    "eks.amazonaws.com/capacityType",
+    "kubernetes.azure.com/scalesetpriority",
+)
+_SPOT_LABELS = ("cloud.google.com/gke-spot", "cloud.google.com/gke-preemptible")
 """Labels of providers by which nodes of groups are known to be spot."""
 
 Shortage = frozenset[str]
@@ -33,8 +37,8 @@ def node_offered_as(node: Node) -> frozenset[str]:
     """Return by what the offering of a node of a group may be named. Without a label of its provider for the
     capacity type it is on demand."""
     labels = node.metadata.labels
-    kinds = {labels.get(key, "").lower().replace("_", "-") for key in _CAPACITY_TYPES}
-    is_spot = "spot" in kinds or any(labels.get(key) == "true" for key in _IS_SPOT)
+    kinds = {labels.get(key, "").lower().replace("_", "-") for key in _CAPACITY_TYPE_LABELS}
+    is_spot = "spot" in kinds or any(labels.get(key) == "true" for key in _SPOT_LABELS)
     named = labels.get(INSTANCE_TYPE, ""), labels.get(ZONE, ""), "spot" if is_spot else "on-demand"
     return frozenset(named)
 

@@ -18,7 +18,7 @@ from moorage.objects.read.files import read_text, source_name
 from .instance_type import InstanceType
 from .own_prices import NO_PRICES, is_price_list, read_prices
 from .pool_types import Types
-from .read_types import listed_types, parsed
+from .read_types import decode_types, parse_value
 
 
 def given_types(*names: str) -> Types:
@@ -74,7 +74,7 @@ def _list(value: Any) -> list[InstanceType] | ListedTypes:
     for field, read in _LISTS.items():
         if isinstance(first, dict) and field in first:
             return read(value)
-    return listed_types(value)
+    return decode_types(value)
 
 
 _LISTS = {
@@ -87,7 +87,7 @@ _LISTS = {
 def _values(text: str, source: str) -> Iterator[Any]:
     """Yield the values of a file: of JSON all objects one after another, as pages are printed."""
     if not text.lstrip().startswith("{"):
-        yield parsed(text, source)
+        yield parse_value(text, source)
         return
     rest = text.strip()
     while rest:

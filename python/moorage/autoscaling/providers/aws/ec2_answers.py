@@ -142,8 +142,8 @@ def _items(lists: Mapping[str, list[Any]], name: str, kind: type[A]) -> list[A]:
     """Decode the items of an answer; an error names the type of the item."""
     found = []
     for at, item in enumerate(lists.get(name, ())):
-        of = item.get("InstanceType") if isinstance(item, dict) else None
-        about = f"instance type {shorten(of)}" if isinstance(of, str) else ""
+        type_name = item.get("InstanceType") if isinstance(item, dict) else None
+        about = f"instance type {shorten(type_name)}" if isinstance(type_name, str) else ""
         with located(obj=about, path=f"{name}[{at}]"):
             one = decode(item, kind)
             _check(one)

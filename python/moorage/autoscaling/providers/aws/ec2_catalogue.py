@@ -48,5 +48,5 @@ def price_list(region: str) -> PriceList:
     """
     tables = catalogue().prices
     usual = _YUAN if region.startswith("cn-") else _DEFAULT_REGION
-    of = region if region in tables else usual
-    return PriceList(tables[of], of, "CNY" if of == _YUAN else "USD")
+    priced = region if region in tables else usual
+    return PriceList(tables[priced], priced, "CNY" if priced == _YUAN else "USD")

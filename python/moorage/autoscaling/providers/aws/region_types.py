@@ -95,19 +95,19 @@ def has_node_class(pool: NodePool) -> bool:
 def aws_types(
     sources: TypeSources,
     pools: Sequence[NodePool],
-    made: Iterable[EC2NodeClass],
+    node_classes: Iterable[EC2NodeClass],
     nodes: Sequence[Node],
-    volumes: frozenset[str],
+    volume_zones: frozenset[str],
 ) -> AwsTypes:
-    """Return the types of pools with EC2NodeClasses, where volumes are in some zones.
+    """Return the types of pools with EC2NodeClasses. Volumes in some zones show where the cluster is.
 
     Raises
     ------
     InputError
         The region is not known, or a node class is not as it should be.
     """
-    given = {(DOMAIN, one.name): NodeClass.of(one) for one in made}
-    there = _zones_of(nodes) | volumes
+    given = {(DOMAIN, one.name): NodeClass.of(one) for one in node_classes}
+    there = _zones_of(nodes) | volume_zones
     region = _region(sources, pools, given.values(), there)
     others = sorted({*map(region_of, sources.answers.places)} - {region})
     if others:
@@ -249,9 +249,9 @@ def _source(region: str, answers: Ec2Answers, notes: Sequence[str]) -> str:
     prices, count = price_list(region), len(answers.types)
     types = f"{number_of(count, 'type', 'types')} of files" if count else DATE
     is_own = prices.region == region
-    of = f"prices of {prices.region}" if count or not is_own else ""
-    of += f", {DATE}" if count else ""
+    of_prices = f"prices of {prices.region}" if count or not is_own else ""
+    of_prices += f", {DATE}" if count else ""
     if not is_own and answers.zones_of is None:
-        of += f", and all types taken to be sold in {region}"
+        of_prices += f", and all types taken to be sold in {region}"
     currency = "all prices in yuan, also where $ stands" if prices.currency != "USD" else ""
-    return "; ".join(filter(None, [f"{AWS} {region}, {types}", of, currency, *notes]))
+    return "; ".join(filter(None, [f"{AWS} {region}, {types}", of_prices, currency, *notes]))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import inf
 
 from moorage.go_texts import parse_duration
@@ -18,11 +17,6 @@ from .karpenter.pods.pod_validation import protected_until
 
 MOST_MOMENTS, MOST_CHANGES = 8, 6
 """So many moments are tried at most, and so many of them are those at which budgets change."""
-
-
-def at_time(view: ClusterView, moment: float) -> ClusterView:
-    """The cluster as it is, at another time (seconds since 1970)."""
-    return ClusterView(view.objects, replace(view.situation, now=moment), view.options, view.catalogue)
 
 
 def moments(view: ClusterView, state: StateNode) -> list[float]:

@@ -3,7 +3,7 @@ Each is tried by a loop."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from msgspec import structs
 
@@ -21,8 +21,6 @@ from .group_settings import GroupSettings, NodeGroup
 from .pool_refusals import PoolRefusal, Remedy, lowered, pod_changes
 from .scale_up_answer import CLUSTER_AUTOSCALER, ScaleUp, price_text
 from .scalers import GroupScaler, Growth
-
-_LABELLED = "give its template the label "
 
 
 def group_refusals(scheduler: PodScheduler, growth: Growth, pod: str) -> list[PoolRefusal]:
@@ -44,10 +42,9 @@ def template_facts(scheduler: PodScheduler, growth: Growth, up: ScaleUp) -> Iter
     if growth.groups is None or not refused:
         return
     (pod,) = (one for one in scheduler.client.list(Pod)[0] if one.key == refused[0])
-    for group in growth.groups.node_groups:
-        if group.template is not None:
-            for text in _Tries(scheduler, growth, growth.groups, group, pod).lacking_labels():
-                yield f"node group {group.name} has no node, and its template lacks {text}, for {pod.key}"
+    for group in [one for one in growth.groups.node_groups if one.template is not None]:
+        if text := _Tries(scheduler, growth, growth.groups, group, pod).lacking_labels():
+            yield f"node group {group.name} has no node, and its template lacks {text}, for {pod.key}"
 
 
 class _Tries:
@@ -93,32 +90,38 @@ class _Tries:
             yield from self._of_template(template)
             yield from self._of_pod(template, self._settings)
 
-    def lacking_labels(self) -> Iterator[str]:
-        """Yield the labels that an empty group's template lacks, if a node comes with them."""
+    def lacking_labels(self) -> str:
+        """Return the labels that an empty group's template lacks, if a node comes with them; else ""."""
         template = self._found.templates.get(self.group.name)
-        if template is not None and not self._found.growths:
-            yield from (one.change.removeprefix(_LABELLED) for one in self._of_template(template))
+        if template is None or self._found.growths or not any(self._of_template(template)):
+            return ""
+        return _text_of(self._added_labels(template))
 
     def _of_template(self, template: Template) -> Iterator[Remedy]:
-        """Try labels that the pod asks for and that the template of an empty group lacks, as those that
-        a driver or a kubelet gives real nodes."""
-        if template.like or self.group.template is None:
+        """Try the labels that the template of an empty group lacks."""
+        if not (added := self._added_labels(template)):
             return
         node = self.group.template
-        labels, added = node.metadata.labels, dict[str, str]()
-        for key, values in self._asked_labels():
+        labels = node.metadata.labels | added
+        labelled = structs.replace(node, metadata=structs.replace(node.metadata, labels=labels))
+        group = structs.replace(self.group, template=labelled)
+        settings = structs.replace(self._settings, node_groups=[group])
+        yield from self._tried(f"give its template the label {_text_of(added)}", self._pod, settings)
+
+    def _added_labels(self, template: Template) -> dict[str, str]:
+        """The labels that the pod asks for and that the template of an empty group lacks, as those that a
+        driver or a kubelet gives real nodes."""
+        added = dict[str, str]()
+        if template.like or self.group.template is None:
+            return added
+        labels = self.group.template.metadata.labels
+        for key, values in self._requested_labels():
             if key not in labels and key not in added:
                 zone = labels.get(ZONE, "")
                 added[key] = zone if zone in values else values[0]
-        if not added:
-            return
-        labelled = structs.replace(node, metadata=structs.replace(node.metadata, labels=labels | added))
-        group = structs.replace(self.group, template=labelled)
-        text = ", ".join(f"{key}={value}" for key, value in added.items())
-        settings = structs.replace(self._settings, node_groups=[group])
-        yield from self._tried(f"{_LABELLED}{text}", self._pod, settings)
+        return added
 
-    def _asked_labels(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+    def _requested_labels(self) -> Iterator[tuple[str, tuple[str, ...]]]:
         """Yield the labels that the pod asks for itself or by its volumes, with the values that suit it."""
         yield from ((key, (value,)) for key, value in (self._pod.spec.node_selector or {}).items())
         affinity = self._pod.spec.affinity
@@ -126,8 +129,8 @@ class _Tries:
         client = self._scheduler.client
         claims = {one.key: one.spec.volume_name for one in client.list(PersistentVolumeClaim)[0]}
         volumes = {one.name: one.spec.node_affinity for one in client.list(PersistentVolume)[0]}
-        for volume in self._pod.spec.volumes:
-            if needs := volumes.get(claims.get(self._pod.claim_key(volume) or "", "")):
+        for key in self._pod.claim_keys():
+            if needs := volumes.get(claims.get(key, "")):
                 selectors.append(needs.required)
         for selector in filter(None, selectors):
             for each in selector.node_selector_terms[0].match_expressions:
@@ -181,3 +184,7 @@ class _Tries:
 
     def _loop(self, pod: Pod, settings: GroupSettings) -> ScaleUpResult:
         return next(GroupScaler(self._scheduler, self._growth, settings).loops([pod]))
+
+
+def _text_of(labels: Mapping[str, str]) -> str:
+    return ", ".join(f"{key}={value}" for key, value in labels.items())

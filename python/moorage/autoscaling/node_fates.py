@@ -22,7 +22,7 @@ from moorage.store.clock import timestamp
 
 from .assumed_claims import assume_claims
 from .consolidation_rounds import ConsolidationRounds
-from .departure import at_time, expiry, moments
+from .departure import expiry, moments
 from .karpenter.cluster_view import KINDS, ClusterObjects, ClusterView
 from .karpenter.disruption.command import Command
 from .karpenter.disruption.disrupt import DRIFT, EMPTINESS, REASONS, SINGLE, Disruption
@@ -158,7 +158,7 @@ def node_fate(scheduler: PodScheduler, growth: Growth, name: str, at: str | None
     if math.isfinite(expires := expiry(state)):
         fate = replace(fate, expires=timestamp(math.floor(expires)))
     for moment in moments(view, state):
-        if (later := _command(at_time(view, moment), state.name)) is not None:
+        if (later := _command(view.at(moment), state.name)) is not None:
             return replace(fate, goes_at=timestamp(math.ceil(moment)), then=later[1].decision)
     return fate
 

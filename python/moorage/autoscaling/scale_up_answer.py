@@ -170,8 +170,8 @@ class ScaleUp(Tabular):
         if unused and planned is not None:
             nodes = number_of(len(unused), "new node takes", "new nodes take")
             yield (
-                f"{nodes} no pod that waits, {price_text(price_sum(unused))}: {unused[0].by} counts on it for "
-                f"{planned.pod}, and kube-scheduler refuses ({planned.scheduler})"
+                f"{nodes} no pod that waits, {price_text(price_sum(unused))}: {unused[0].by} counts on it "
+                f"for {planned.pod}, and kube-scheduler refuses ({planned.scheduler})"
             )
         if self.doubled:
             pods = number_of(len(self.doubled), "pod has", "pods have")

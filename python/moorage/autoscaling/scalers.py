@@ -27,7 +27,7 @@ from .cluster_autoscaler.pods_to_help import is_expendable, scale_up_delay
 from .cluster_autoscaler.scale_up_pass import first
 from .group_settings import GroupSettings, NodeGroup, flags_of, group_by_node, groups_of, nodes_of_groups
 from .instance_types.labels import CAPACITY_TYPE, INSTANCE_TYPE, POOL, ZONE
-from .instance_types.pool_types import Types
+from .instance_types.pool_types import ProvidedTypes, Types
 from .instance_types.shortages import Shortage, is_short, node_offered_as
 from .karpenter.claims.claim_template import idle_pools
 from .karpenter.karpenter_options import KarpenterOptions
@@ -36,8 +36,6 @@ from .karpenter.provision import NO_POOLS
 from .launched_nodes import claim_and_node, new_name
 from .node_prices import prices_by
 from .pending_provisioning import pass_question
-from .providers.aws.region_types import TypeSources
-from .providers.listed_types import ListedTypes
 from .scale_up_answer import CLUSTER_AUTOSCALER, KARPENTER, NewNode
 
 NOT_TRIGGERED = "pod didn't trigger scale-up"
@@ -336,7 +334,7 @@ class GroupScaler:
     def price(self, group: NodeGroup, node: Node) -> float | None:
         """Return the price of a node of a group: its own, or that of its instance type."""
         types = self._growth.types
-        if group.price is not None or types is None or isinstance(types, str | TypeSources | ListedTypes):
+        if group.price is not None or types is None or isinstance(types, ProvidedTypes):
             return group.price
         every = chain.from_iterable(types.values()) if isinstance(types, Mapping) else types
         return prices_by(every)(node)

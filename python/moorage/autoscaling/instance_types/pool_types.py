@@ -25,11 +25,11 @@ from .own_prices import NO_PRICES
 from .seen_types import seen_types, shown_types
 from .unknown_labels import named_labels, unknown_labels, unknown_names, unread_classes
 
-Types = Sequence[InstanceType] | Mapping[str, Sequence[InstanceType]] | str | TypeSources | ListedTypes
-"""Instance types: of all pools, or by pool; or a provider, such as ``aws`` or ``aws:us-east-1``, also with
-what files say; or what the command of a provider lists."""
-
-
+ProvidedTypes = str | TypeSources | ListedTypes
+"""A provider, such as ``aws`` or ``aws:us-east-1``, also with what files say; or what the command of a
+provider lists. Which types pools have of these depends on the cluster."""
+Types = Sequence[InstanceType] | Mapping[str, Sequence[InstanceType]] | ProvidedTypes
+"""Instance types: of all pools, or by pool; or those of a provider."""
 SEEN = "types as seen on"
 """How the source of types begins that nodes show."""
 
@@ -83,7 +83,7 @@ def pool_types(
     InputError
         A pool of the mapping is not there, or the region of AWS is not known.
     """
-    if types is None or isinstance(types, str | TypeSources | ListedTypes):
+    if types is None or isinstance(types, ProvidedTypes):
         known = _provided_types(types, pools, node_classes, nodes, zones, flags)
     else:
         known = _given_types(types, pools)
@@ -117,7 +117,7 @@ def _given_types(
 
 
 def _provided_types(
-    types: str | TypeSources | ListedTypes | None,
+    types: ProvidedTypes | None,
     pools: Sequence[NodePool],
     node_classes: Iterable[EC2NodeClass],
     nodes: Sequence[Node],

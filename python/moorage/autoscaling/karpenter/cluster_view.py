@@ -195,6 +195,10 @@ class ClusterView:
         """The same cluster for a Karpenter with other flags about pods and nodes, not about types."""
         return ClusterView(self.objects, self.situation, options, self.catalogue)
 
+    def at(self, moment: float) -> ClusterView:
+        """The same cluster at another time (seconds since 1970)."""
+        return ClusterView(self.objects, replace(self.situation, now=moment), self.options, self.catalogue)
+
     def types_of(self, pool: str) -> list[KnownType]:
         """The instance types of a pool."""
         return self.catalogue.known(self.situation.types.get(pool, ()))

@@ -10,13 +10,11 @@ from moorage.autoscaling import Growth, KarpenterOptions
 from moorage.autoscaling.group_settings import nodes_of_groups
 from moorage.autoscaling.instance_types.labels import POOL
 from moorage.autoscaling.instance_types.node_class_states import stored_pools
-from moorage.autoscaling.instance_types.pool_types import Types, stored_types
+from moorage.autoscaling.instance_types.pool_types import ProvidedTypes, Types, stored_types
 from moorage.autoscaling.instance_types.shortages import refuse_unoffered
 from moorage.autoscaling.karpenter.claims.claim_template import idle_pools
 from moorage.autoscaling.node_prices import foreign_zones, prices_by
 from moorage.autoscaling.pool_templates import PoolTemplates, pool_templates
-from moorage.autoscaling.providers.aws.region_types import TypeSources
-from moorage.autoscaling.providers.listed_types import ListedTypes
 from moorage.autoscaling.scalers import GroupScaler
 from moorage.autoscaling.scaling_rounds import scale_up
 from moorage.errors import InputError, number_of
@@ -114,7 +112,7 @@ def prices_of(scheduler: Scheduler, templates: Sequence[str | Node], types: Type
     """Return what nodes of templates cost by instance types."""
     if types is None:
         return {}
-    if isinstance(types, str | TypeSources | ListedTypes):
+    if isinstance(types, ProvidedTypes):
         types = stored_types(types, scheduler.client).every()
     every = chain.from_iterable(types.values()) if isinstance(types, Mapping) else types
     found, price_of = dict[str, float](), prices_by(every)

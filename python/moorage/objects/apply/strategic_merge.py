@@ -193,16 +193,15 @@ def _in_order(items: list[Json], order: Sequence[Json], old: Sequence[Json], key
     """Return items in the order of a patch: that of its items, where it has no other. Those that it does not
     name stay before the items that they stood before; new items are before what follows."""
     wanted, before = _positions(order, key), _positions(old, key)
-    named = sorted(
-        (one for one in items if identity(one, key) in wanted), key=lambda one: wanted[identity(one, key)]
-    )
-    others = [one for one in items if identity(one, key) not in wanted]
-    found: list[Json] = []
+    identified = [(identity(item, key), item) for item in items]
+    named = sorted((pair for pair in identified if pair[0] in wanted), key=lambda pair: wanted[pair[0]])
+    others = [pair for pair in identified if pair[0] not in wanted]
+    ordered: list[tuple[bytes, Json]] = []
     while named and others:
-        first, second = (before.get(identity(one, key)) for one in (others[0], named[0]))
+        first, second = before.get(others[0][0]), before.get(named[0][0])
         is_other = first is not None and second is not None and first < second
-        found.append((others if is_other else named).pop(0))
-    return [*found, *named, *others]
+        ordered.append((others if is_other else named).pop(0))
+    return [item for _, item in (*ordered, *named, *others)]
 
 
 def _positions(items: Sequence[Json], key: str) -> Mapping[bytes, int]:

@@ -38,7 +38,7 @@ def simulation_page(
     without = sum(group["pods"] for one in workloads for group in one["withoutNode"])
     page = Page("Simulation", f"{lines[0]}.{use_sentence(use)}")
     more = Lines(lines[1:]) if lines[1:] else None
-    page.add("Summary", _facts(summary, use), more, _conflicts(document))
+    page.add("Summary", _facts(summary, use), more)
     if workloads or not summary["unschedulable"]:
         block = causes_block(_causes(document), explain)
         page.add(f"Pods without a node ({amount(without)})", block or Lines(["Every pod has a node."]))
@@ -88,17 +88,6 @@ def use_facts(use: NodeUse) -> list[Fact]:
     """Return the requested part of cpu and memory."""
     names = [name for name in ("cpu", "memory") if name in use.requested and use.total(name) >= 0]
     return [Fact(f"{name} requested", f"{use.total(name):.1f} %") for name in names]
-
-
-def _conflicts(document: Mapping[str, Any]) -> Grid | None:
-    """Return the counters of several schedulers."""
-    if "schedulers" not in document:
-        return None
-    rows: list[list[Cell]] = [
-        [number, one["pods"], one["placements"], one["bound"], one["retries"], sum(one["conflicts"].values())]
-        for number, one in enumerate(document["schedulers"])
-    ]
-    return shortened("Schedulers", ("scheduler", "pods", "placements", "bound", "retries", "conflicts"), rows)
 
 
 def _reasons(summary: Mapping[str, Any]) -> Grid:

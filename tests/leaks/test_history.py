@@ -11,10 +11,10 @@ import pytest
 from moorage import Scheduler
 from moorage.objects import Pod
 from moorage.store import ObjectStore
-from tests.core.make import node
 from tests.doors.engine import scheduler as module
 from tests.doors.live import wire_format
 from tests.leaks.test_leaks import blocks, resident
+from tests.make import manifest, node, owned, pod
 
 ALIVE = 300
 AT_ONCE = 100
@@ -22,14 +22,11 @@ AT_ONCE = 100
 
 def job_pod(number: int) -> Pod:
     """A pod as the API server tells it, with the labels and the owner that the Job controller sets."""
-    uid = f"{number:032x}"
-    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": f"job-{number}", "uid": uid, "controller": True}
-    labels = {"app": f"a{number % 50}", "job-name": f"job-{number}", "controller-uid": uid}
-    meta = {"name": f"p{number}", "namespace": "default", "labels": labels, "ownerReferences": [owner]}
-    meta |= {"uid": f"{number:032x}", "resourceVersion": "1"}
-    spec = {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1m"}}}]}
-    document = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
-    return wire_format.decode_object_of(Pod, msgspec.json.encode(document))
+    uid, job = f"{number:032x}", f"job-{number}"
+    labels = {"app": f"a{number % 50}", "job-name": job, "controller-uid": uid}
+    meta = owned("Job", job, uid) | {"uid": uid, "resourceVersion": "1"}
+    made = pod(f"p{number}", requests={"cpu": "1m"}, labels=labels, metadata=meta)
+    return wire_format.decode_object_of(Pod, msgspec.json.encode(manifest(made)))
 
 
 def job_pods(nodes: int) -> Iterator[Scheduler]:

@@ -7,49 +7,32 @@ from typing import Any
 
 from moorage import Profile, Scheduler, default_profile
 from moorage.framework import Plugin
-from moorage.objects import Cluster, Node, Pod, decode_object
+from moorage.objects import Cluster, Node, Pod
+from tests import make
 
 
 def node(name: str, cpu: int = 8, **metadata: Any) -> Node:
     """A node with a label, a taint, an image and an extended resource."""
-    document = {
-        "kind": "Node",
-        "metadata": {"name": name, "labels": {"zone": name[-1], "disk": "ssd"}} | metadata,
-        "spec": {"taints": [{"key": "soft", "effect": "PreferNoSchedule"}]},
-        "status": {
-            "allocatable": {"cpu": cpu, "memory": "32Gi", "pods": 20, "example.com/gpu": 4},
-            "images": [{"names": [f"image-{name}", "image"], "sizeBytes": 100_000_000}],
-        },
-    }
-    made = decode_object(document)
-    if not isinstance(made, Node):
-        raise TypeError(made)
-    return made
+    return make.node(
+        name,
+        labels={"zone": name[-1], "disk": "ssd"},
+        taints=[{"key": "soft", "effect": "PreferNoSchedule"}],
+        images=[([f"image-{name}", "image"], 100_000_000)],
+        metadata=metadata,
+        **{"cpu": cpu, "memory": "32Gi", "pods": 20, "example.com/gpu": 4},
+    )
 
 
 def pod(name: str, node_name: str = "", **spec: Any) -> Pod:
-    """A pod with a UID and a container that asks for cpu, memory, a GPU and a host port."""
-    container = {
-        "name": "c",
-        "image": "image",
-        "resources": {"requests": {"cpu": "500m", "memory": "1Gi", "example.com/gpu": 1}},
-        "ports": [{"containerPort": 80, "hostPort": 8080}],
-    }
-    document = {
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": "default", "uid": name, "labels": {"app": "web"}},
-        "spec": {"containers": [container], "nodeName": node_name} | spec,
-    }
-    made = decode_object(document)
-    if not isinstance(made, Pod):
-        raise TypeError(made)
-    return made
+    """A pod with a container that asks for cpu, memory, a GPU and a host port."""
+    requests = {"cpu": "500m", "memory": "1Gi", "example.com/gpu": 1}
+    containers = [make.container("c", requests, image="image", ports=(make.port(8080),))]
+    return make.pod(name, node_name, labels={"app": "web"}, **{"containers": containers} | spec)
 
 
 def plain(name: str, cpu: str = "500m", node_name: str = "", **spec: Any) -> Pod:
     """A pod that only asks for cpu and memory, and selects the nodes with a label."""
-    resources = {"requests": {"cpu": cpu, "memory": "1Gi"}}
-    containers = [{"name": "c", "image": "image", "resources": resources}]
+    containers = [make.container("c", {"cpu": cpu, "memory": "1Gi"}, image="image")]
     return pod(name, node_name, containers=containers, nodeSelector={"disk": "ssd"}, **spec)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.house.source import ROOT, files
 
-TABLE = "tests/house/private_uses.toml"
+TABLE = "tests/doors/private_uses.toml"
 MOST = {"private": 171, "replaced": 203}
 MAYBE = re.compile(r"(?<!\bself)(?<!\bcls)(?<!super\(\))\._[a-z]|setattr\(|\.object\(")
 PRIVATE = re.compile(r"_[a-z][a-z_0-9]*")

@@ -117,37 +117,34 @@ def test_defaults_of_args_and_plugins_are_those_of_the_plugins() -> None:
         assert args == json.loads(json.dumps(plugin.default_args)), plugin.name
 
 
-TOPOLOGY = {"GenericWorkload": True, "TopologyAwareWorkloadScheduling": True}
-
-
 @pytest.mark.parametrize(
-    ("gates", "point", "names"),
+    ("point", "names"),
     [
-        ({"GenericWorkload": True}, "permit", ["GangScheduling"]),
-        (TOPOLOGY, "placementGenerate", ["TopologyPlacementGenerator"]),
+        ("permit", ["GangScheduling"]),
+        ("placementGenerate", ["TopologyPlacementGenerator"]),
         (
-            TOPOLOGY,
             "placementScore",
             [{"name": "NodeResourcesFit", "weight": 1}, {"name": "PodGroupPodsCount", "weight": 1}],
         ),
-        ({}, "permit", None),
     ],
 )
-def test_gates_change_the_default_plugins(gates: dict[str, bool], point: str, names: Any) -> None:
+def test_gates_change_the_default_plugins(point: str, names: Any) -> None:
+    gates = {"GenericWorkload": True, "TopologyAwareWorkloadScheduling": True}
     of_release = feature_gates(gates, release_named("1.37"))
     loaded = load_configuration(configuration(), IN_TREE, feature_gates=of_release)
-    (found,) = effective(loaded, REGISTRY)["profiles"]
-    assert found["plugins"].get(point) == names
+    (profile,) = effective(loaded, REGISTRY)["profiles"]
+    assert profile["plugins"][point] == names
+    (plain,) = come_to(configuration())["profiles"]
+    assert plain["plugins"].get(point) != names
 
 
 def test_gates_take_away() -> None:
-    gates = {"NodeDeclaredFeatures": False}
-    (found,) = come_to(configuration(), **dependents_off(gates), **gates)["profiles"]
-    assert "NodeDeclaredFeatures" not in found["plugins"]["filter"]
-    gates = {"DRASchedulerFilterTimeout": False, "DRADeviceBindingConditions": False}
-    (found,) = come_to(configuration(), **gates)["profiles"]
+    gates = {"NodeDeclaredFeatures": False, "DRASchedulerFilterTimeout": False}
+    gates |= {"DRADeviceBindingConditions": False}
+    (profile,) = come_to(configuration(), **dependents_off(gates), **gates)["profiles"]
+    assert "NodeDeclaredFeatures" not in profile["plugins"]["filter"]
     kind = {"kind": "DynamicResourcesArgs", "apiVersion": "kubescheduler.config.k8s.io/v1"}
-    assert found["args"]["DynamicResources"] == kind | {"filterTimeout": None}
+    assert profile["args"]["DynamicResources"] == kind | {"filterTimeout": None}
 
 
 def test_a_gate_gives_volume_binding_a_shape() -> None:

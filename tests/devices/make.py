@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from moorage.objects import DeviceClass, Node, ResourceClaim, ResourceSlice, decode_object
+from tests.make import make
+
+from moorage.objects import DeviceClass, Node, ResourceClaim, ResourceSlice
 
 DRIVER = "gpu.example.com"
 Json = dict[str, Any]
@@ -15,8 +17,12 @@ def request(name: str = "r", count: int = 1, *selectors: str, **more: Any) -> Js
     """A request for devices of the class gpu."""
     exactly: Json = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": count, **more}
     if selectors:
-        exactly["selectors"] = [{"cel": {"expression": one}} for one in selectors]
+        exactly["selectors"] = _cel(selectors)
     return {"name": name, "exactly": exactly}
+
+
+def _cel(expressions: Sequence[str]) -> list[Json]:
+    return [{"cel": {"expression": each}} for each in expressions]
 
 
 def claim(
@@ -27,37 +33,17 @@ def claim(
     **status: Any,
 ) -> ResourceClaim:
     """A claim of the namespace default."""
-    found = decode_object(
-        {
-            "apiVersion": "resource.k8s.io/v1",
-            "kind": "ResourceClaim",
-            "metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}"},
-            "spec": {
-                "devices": {
-                    "requests": list(requests),
-                    "constraints": list(constraints),
-                    "config": list(config),
-                }
-            },
-            "status": status,
-        }
-    )
-    assert isinstance(found, ResourceClaim)
-    return found
+    devices = {"requests": list(requests), "constraints": list(constraints), "config": list(config)}
+    meta = {"uid": f"uid-{name}"}
+    spec, full = {"devices": devices}, f"default/{name}"
+    made: ResourceClaim = make("ResourceClaim", full, spec, metadata=meta, status=status)
+    return made
 
 
 def device_class(name: str = "gpu", *selectors: str, **spec: Any) -> DeviceClass:
     """A class whose devices fulfil CEL expressions."""
-    found = decode_object(
-        {
-            "apiVersion": "resource.k8s.io/v1",
-            "kind": "DeviceClass",
-            "metadata": {"name": name},
-            "spec": {"selectors": [{"cel": {"expression": one}} for one in selectors], **spec},
-        }
-    )
-    assert isinstance(found, DeviceClass)
-    return found
+    made: DeviceClass = make("DeviceClass", name, {"selectors": _cel(selectors), **spec})
+    return made
 
 
 def device(name: str, attributes: Mapping[str, Any] | None = None, **more: Any) -> Json:
@@ -78,25 +64,12 @@ def resource_slice(
 ) -> ResourceSlice:
     """One of `count` slices of a pool of a node."""
     pool = pool or f"pool-{node}"
-    found = decode_object(
-        {
-            "apiVersion": "resource.k8s.io/v1",
-            "kind": "ResourceSlice",
-            "metadata": {"name": name or f"slice-{pool}"},
-            "spec": {
-                "driver": DRIVER,
-                "nodeName": node,
-                "pool": {"name": pool, "generation": generation, "resourceSliceCount": count},
-                "devices": list(devices),
-                **spec,
-            },
-        }
-    )
-    assert isinstance(found, ResourceSlice)
-    return found
+    within = {"name": pool, "generation": generation, "resourceSliceCount": count}
+    spec = {"driver": DRIVER, "nodeName": node, "pool": within, "devices": list(devices)} | spec
+    made: ResourceSlice = make("ResourceSlice", name or f"slice-{pool}", spec)
+    return made
 
 
 def named_node(name: str) -> Node:
-    found = decode_object({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})
-    assert isinstance(found, Node)
-    return found
+    made: Node = make("Node", name)
+    return made

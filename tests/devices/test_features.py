@@ -44,52 +44,52 @@ def attempt(
 PLAIN = resource_slice("b", [device("d0")])
 TAINTED = resource_slice("b", [device("d0", taints=TAINTS)])
 SHARED = resource_slice("b", [device("d0", allowMultipleAllocations=True)])
-PARTITIONED = (
+BINDS = resource_slice(
+    "b", [device("d0", bindsToNode=True, bindingConditions=["ready"], bindingFailureConditions=["no"])]
+)
+PARTITIONED = [
     resource_slice("b", [device("d0", consumesCounters=CONSUMES)], count=2),
     resource_slice("b", [], name="counters", count=2, sharedCounters=COUNTERS),
+]
+
+
+ANY = claim("c", [request()])
+AMOUNT = claim("c", [request(capacity={"requests": {"memory": "1Gi"}})])
+UNSHARED = claim("c", [request("r", 1, "!device.allowMultipleAllocations")])
+LISTED = claim("c", [request("r", 1, f'"a" in device.attributes["{DRIVER}"].many')])
+LISTS = resource_slice("b", [device("d0") | {"attributes": {"many": {"strings": ["a", "b"]}}}])
+NONE = "cannot allocate all claims"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "slices", "off", "expected"),
+    [
+        (claim("c", [ALTERNATIVES]), [PLAIN], "", "b"),
+        (claim("c", [ALTERNATIVES]), [PLAIN], "DRAPrioritizedList", "DRAPrioritizedList feature is disabled"),
+        (ANY, [TAINTED], "", NONE),
+        (ANY, [TAINTED], "DRADeviceTaints", "b"),
+        (ANY, PARTITIONED, "", "b"),
+        (ANY, PARTITIONED, "DRAPartitionableDevices", NONE),
+        (AMOUNT, [PLAIN], "", NONE),
+        (AMOUNT, [SHARED], "DRAConsumableCapacity", "DRAConsumableCapacity feature is disabled"),
+        # The oldest allocator of kube-scheduler does not know the field.
+        (UNSHARED, [SHARED], "", NONE),
+        (UNSHARED, [SHARED], "DRAConsumableCapacity", NONE),
+        (UNSHARED, [SHARED], "DRAConsumableCapacity DRADeviceBindingConditions", "b"),
+        (LISTED, [LISTS], "", "attribute many: unsupported attribute value"),
+        (ANY, [BINDS], "DRADeviceBindingConditions", NONE),
+        (ANY, [BINDS], "DRAResourceClaimDeviceStatus", NONE),
+    ],
 )
-
-
-def test_alternatives_need_their_gate() -> None:
-    wanted = claim("c", [ALTERNATIVES])
-    assert attempt({}, wanted, PLAIN) == "b"
-    assert "DRAPrioritizedList feature is disabled" in attempt({"DRAPrioritizedList": False}, wanted, PLAIN)
-
-
-def test_device_taints_count_unless_their_gate_is_off() -> None:
-    wanted = claim("c", [request()])
-    assert "cannot allocate all claims" in attempt({}, wanted, TAINTED)
-    assert attempt({"DRADeviceTaints": False}, wanted, TAINTED) == "b"
-
-
-def test_partitionable_devices_need_their_gate() -> None:
-    wanted = claim("c", [request()])
-    assert attempt({}, wanted, *PARTITIONED) == "b"
-    assert "cannot allocate" in attempt({"DRAPartitionableDevices": False}, wanted, *PARTITIONED)
-
-
-def test_shared_capacity_needs_its_gate() -> None:
-    wanted = claim("c", [request(capacity={"requests": {"memory": "1Gi"}})])
-    assert "cannot allocate all claims" in attempt({}, wanted, PLAIN)
-    off = {"DRAConsumableCapacity": False}
-    assert "DRAConsumableCapacity feature is disabled" in attempt(off, wanted, SHARED)
-
-
-def test_expressions_see_shared_devices_where_a_gate_needs_a_newer_allocator() -> None:
-    """The oldest allocator of kube-scheduler does not know the field."""
-    wanted = claim("c", [request("r", 1, "!device.allowMultipleAllocations")])
-    off = {"DRAConsumableCapacity": False}
-    assert "cannot allocate all claims" in attempt({}, wanted, SHARED)
-    assert "cannot allocate all claims" in attempt(off, wanted, SHARED)
-    assert attempt(off | {"DRADeviceBindingConditions": False}, wanted, SHARED) == "b"
+def test_each_gate_switches_its_rule_off(
+    wanted: ResourceClaim, slices: list[ResourceSlice], off: str, expected: str
+) -> None:
+    gates = dict.fromkeys(off.split(), False)
+    assert expected in attempt(gates | dependents_off(gates), wanted, *slices)
 
 
 def test_attributes_that_are_lists() -> None:
-    wanted = claim("c", [request("r", 1, f'"a" in device.attributes["{DRIVER}"].many')])
-    many = device("d0") | {"attributes": {"many": {"strings": ["a", "b"]}}}
-    listed = resource_slice("b", [many])
-    assert attempt({"DRAListTypeAttributes": True}, wanted, listed) == "b"
-    assert "attribute many: unsupported attribute value" in attempt({}, wanted, listed)
+    assert attempt({"DRAListTypeAttributes": True}, LISTED, LISTS) == "b"
 
 
 def test_extended_resources_of_devices_need_their_gate() -> None:
@@ -103,21 +103,9 @@ def test_extended_resources_of_devices_need_their_gate() -> None:
 def test_taint_rules_count_with_their_gate() -> None:
     taint = DeviceTaint(key="k", effect="NoSchedule")
     rule = DeviceTaintRule(metadata=ObjectMeta(name="all"), spec=DeviceTaintRuleSpec(taint=taint))
-    wanted = claim("c", [request()])
-    assert attempt({}, wanted, PLAIN, others=(rule,)) == "b"
-    assert attempt({"DRADeviceTaintRules": True}, wanted, PLAIN) == "b"
-    text = attempt({"DRADeviceTaintRules": True}, wanted, PLAIN, others=(rule,))
-    assert "cannot allocate all claims" in text
-
-
-@pytest.mark.parametrize("gate", ["DRADeviceBindingConditions", "DRAResourceClaimDeviceStatus"])
-def test_devices_with_binding_conditions_need_their_gates(gate: str) -> None:
-    binds = resource_slice(
-        "b", [device("d0", bindsToNode=True, bindingConditions=["ready"], bindingFailureConditions=["no"])]
-    )
-    gates = {gate: False}
-    found = attempt(gates | dependents_off(gates), claim("c", [request()]), binds)
-    assert "cannot allocate all claims" in found
+    assert attempt({}, ANY, PLAIN, others=(rule,)) == "b"
+    assert attempt({"DRADeviceTaintRules": True}, ANY, PLAIN) == "b"
+    assert NONE in attempt({"DRADeviceTaintRules": True}, ANY, PLAIN, others=(rule,))
 
 
 def test_a_search_has_no_limit_without_the_gate(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,7 +28,6 @@ Json = dict[str, Any]
 NODE = named_node("n")
 BEFORE, SINCE = Features.of(default_gates(RELEASES["1.36"])), Features.of(default_gates(RELEASES["1.37"]))
 FRACTIONS = replace(SINCE, fractional_capacity=True)
-OTHER = "other.example.com"
 CONFIG = {"opaque": {"driver": DRIVER, "parameters": {"kind": "Config"}}}
 
 
@@ -97,86 +96,12 @@ def test_a_configuration_of_the_class_of_all_requests() -> None:
         assert list(one.requests) == expected
 
 
-def counting(driver: str, amount: str, **where: Any) -> list[ResourceSlice]:
-    """A pool of two slices: one with a counter, and one with a device that takes 2 of it."""
-    counters = [{"name": "s", "counters": {"a": {"value": amount}}}]
-    taken = [{"counterSet": "s", "counters": {"a": {"value": "2"}}}]
-    return [
-        resource_slice("n", [], "p", f"{driver}-c", 2, driver=driver, sharedCounters=counters, **where),
-        resource_slice("n", [device("d", consumesCounters=taken)], "p", f"{driver}-d", 2, driver=driver),
-    ]
-
-
-def test_counters_of_equally_named_pools_of_two_drivers() -> None:
-    """Those of the first driver once limited both."""
-    slices = [*counting(DRIVER, "3"), *counting(OTHER, "3")]
-    assert names(search(BEFORE, slices, claim("c", [request(count=2)]))) is None
-    assert names(search(SINCE, slices, claim("c", [request(count=2)]))) == ["d", "d"]
-
-
-def test_an_invalid_pool_of_which_a_node_has_no_device() -> None:
-    sets = [{"name": "s", "counters": {"a": {"value": "1"}}}] * 2
-    invalid = [
-        resource_slice("m", [], "p", name, 2, driver=OTHER, sharedCounters=sets[:1]) for name in ("x", "y")
-    ]
-    slices = [*invalid, resource_slice("n", [device("d")])]
-    wanted = claim("c", [request(count=2)])
-    assert error(BEFORE, slices, wanted) == "invalid resource pools were encountered"
-    assert search(SINCE, slices, wanted) is None
-
-
-def test_counters_of_a_slice_that_is_for_another_node() -> None:
-    """The pool is whole and valid in the eyes of a node that has its device."""
-    slices = counting(DRIVER, "2", nodeName="m")
-    for features in (BEFORE, SINCE):
-        assert names(search(features, slices, claim("c", [request()]))) == ["d"]
-        assert names(search(features, slices[1:], claim("c", [request()]))) is None
-
-
-def test_slices_of_a_pool_are_tried_by_name_whoever_can_use_them() -> None:
-    shared = resource_slice("n", [device("d0")], "p", "a", 2, nodeName=None, allNodes=True)
-    own = resource_slice("n", [device("d1")], "p", "b", 2)
-    for features in (BEFORE, SINCE):
-        assert names(search(features, [own, shared], claim("c", [request()]))) == ["d0"]
-
-
-def test_a_distinct_attribute_within_one_request() -> None:
-    """A device was compared with the one before it alone."""
-    devices = [device(f"d{at}", {"model": model}) for at, model in enumerate(("a", "b", "a", "c"))]
-    wanted = claim("c", [request(count=3)], [{"distinctAttribute": f"{DRIVER}/model"}])
-    slices = [resource_slice("n", devices)]
-    assert names(search(BEFORE, slices, wanted)) == ["d0", "d1", "d2"]
-    assert names(search(SINCE, slices, wanted)) == ["d0", "d1", "d3"]
-
-
 def shareable(name: str, capacity: str, **more: Any) -> Json:
     return device(name, allowMultipleAllocations=True, capacity={"memory": {"value": capacity} | more})
 
 
 def asking(amount: str, **more: Any) -> ResourceClaim:
     return claim("c", [request(capacity={"requests": {"memory": amount}}, **more)])
-
-
-def test_all_devices_of_which_one_is_full() -> None:
-    slices = [resource_slice("n", [shareable("d0", "4"), shareable("d1", "4")])]
-    consumed = {(DRIVER, "pool-n", "d0"): {"memory": Quantity("3")}}
-    wanted = asking("2", allocationMode="All", count=0)
-    assert names(search(BEFORE, slices, wanted, consumed=consumed)) == ["d1"]
-    assert search(SINCE, slices, wanted, consumed=consumed) is None
-    assert names(search(SINCE, slices, wanted)) == ["d0", "d1"]
-
-
-def test_a_share_without_amounts_and_shared_counters() -> None:
-    counters = [{"name": "s", "counters": {"a": {"value": "2"}}}]
-    taken = [{"counterSet": "s", "counters": {"a": {"value": "2"}}}]
-    several = device("d", allowMultipleAllocations=True, consumesCounters=taken)
-    slices = [
-        resource_slice("n", [], "p", "c", 2, sharedCounters=counters),
-        resource_slice("n", [several], "p", "d", 2),
-    ]
-    consumed: dict[DeviceId, dict[str, Quantity]] = {(DRIVER, "p", "d"): {}}
-    assert search(BEFORE, slices, claim("c", [request()]), consumed=consumed) is None
-    assert names(search(SINCE, slices, claim("c", [request()]), consumed=consumed)) == ["d"]
 
 
 @pytest.mark.parametrize(
@@ -289,38 +214,3 @@ def test_pools_and_slices_are_tried_by_name_or_as_they_are_listed(
     ]
     for slices in (one_pool, two_pools):
         assert names(search(features, slices, claim("c", [request("r")]))) == expected
-
-
-@pytest.mark.parametrize(
-    ("version", "nics", "count", "expected"),
-    [
-        ("1.34", 0, 1, ["r/all d0"]),
-        ("1.35", 0, 1, ["r/all d0"]),
-        ("1.35", 0, 2, None),
-        ("1.35", 1, 2, ["r/all d0", "r/few d2"]),
-        ("1.36", 0, 2, ["r/all d0", "r/all d1"]),
-        ("1.37", 1, 2, ["r/all d0", "r/all d1"]),
-    ],
-)
-def test_an_alternative_for_all_devices_after_another(
-    version: str, nics: int, count: int, expected: list[str] | None
-) -> None:
-    """Until 1.35, only the first device is looked for as it asks, and others as the first alternative asks,
-    of which there is one too few."""
-
-    def alternative(name: str, kind: str, **mode: Any) -> Json:
-        selector = {"cel": {"expression": f"device.attributes['{DRIVER}'].kind == '{kind}'"}}
-        return {"name": name, "deviceClassName": "gpu", "selectors": [selector]} | mode
-
-    kinds = enumerate(["gpu", "gpu", *["nic"] * nics])
-    slices = [resource_slice("n", [device(f"d{at}", {"kind": kind}) for at, kind in kinds])]
-    few = alternative("few", "nic", allocationMode="ExactCount", count=count)
-    every = alternative("all", "gpu", allocationMode="All")
-    wanted = claim("c", [{"name": "r", "firstAvailable": [few, every]}])
-    features = Features.of(default_gates(RELEASES[version]))
-    found = search(features, slices, wanted)
-    devices = None
-    if found is not None:
-        results = allocation_of(found[0], "n", features).devices.results
-        devices = [f"{result.request} {result.device}" for result in results]
-    assert devices == expected

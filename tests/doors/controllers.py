@@ -19,7 +19,6 @@ from moorage.controllers.persistent_volume.driver_topology import unknown_topolo
 # Operations and volumes in memory: tables of upstream's tests, locks, and threads that fail.
 from moorage.controllers.persistent_volume.in_memory_plugin import InMemoryVolume as InMemoryVolume
 from moorage.controllers.persistent_volume.operations import Operations as Operations
-from moorage.controllers.persistent_volume.operations import Work as Work
 
 # What a volume plugin is, for plugins that tests write.
 from moorage.controllers.persistent_volume.volume_plugins import (

@@ -1,13 +1,12 @@
-"""Volumes, claims and a controller, as the tables of the controller's tests use them."""
+"""Volumes, claims and a controller for the tests of the controller, from as little as a test wants to say."""
 
 from __future__ import annotations
 
+import shlex
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias, TypeVar
 
-import pytest
 from msgspec.structs import replace
 from tests.doors.controllers import (
     ControllerParameters,
@@ -16,13 +15,14 @@ from tests.doors.controllers import (
     PersistentVolumeController,
     RecycleEventRecorder,
     VolumeOptions,
-    Work,
     new_controller,
 )
 from tests.doors.engine import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE, EventRecorder
 
-from moorage.errors import MoorageError
 from moorage.objects import (
+    CSIPersistentVolumeSource,
+    LabelSelector,
+    LabelSelectorRequirement,
     Node,
     Object,
     ObjectMeta,
@@ -41,140 +41,127 @@ from moorage.store import InformerFactory, ObjectStore
 from moorage.volume import VolumeError
 
 T = TypeVar("T", bound=Object)
+Bindable: TypeAlias = PersistentVolume | PersistentVolumeClaim
 
 NS = "default"
 PLUGIN = "kubernetes.io/mock-volume"
 EXTERNAL = "vendor.com/my-volume"
+MAKERS = {"mock": PLUGIN, "external": EXTERNAL}
+PHASES = ("Available", "Bound", "Released", "Failed", "Pending", "Lost")
+POLICIES = ("Delete", "Recycle")
+MODES = {"RWO": "ReadWriteOnce", "ROX": "ReadOnlyMany", "RWX": "ReadWriteMany"}
+MARKS = {
+    "bc": {BIND_COMPLETED: "yes"},
+    "bbc": {BOUND_BY_CONTROLLER: "yes"},
+    "chosen": {BIND_COMPLETED: "yes", BOUND_BY_CONTROLLER: "yes"},
+}
+ANNOTATIONS = {
+    "on": (SELECTED_NODE,),
+    "made-by": ("pv.kubernetes.io/provisioned-by",),
+    "asks": ("volume.beta.kubernetes.io/storage-provisioner", "volume.kubernetes.io/storage-provisioner"),
+    "migrated-to": ("pv.kubernetes.io/migrated-to",),
+    "beta-class": ("volume.beta.kubernetes.io/storage-class",),
+}
+SELECTORS = {
+    "true": LabelSelector(match_labels={"foo": "true"}),
+    "bad": LabelSelector(match_expressions=(LabelSelectorRequirement(key="foo", operator="Is"),)),
+}
 
-BBC = {BOUND_BY_CONTROLLER: "yes"}
-BC = {BIND_COMPLETED: "yes"}
-DP = {"pv.kubernetes.io/provisioned-by": PLUGIN}
-DP_EXTERNAL = {"pv.kubernetes.io/provisioned-by": EXTERNAL}
-NODE1 = {SELECTED_NODE: "node1"}
 
-FAILED = ("Normal FailedBinding no persistent volumes available for this claim and no storage class is set",)
-MISMATCH = ("Warning VolumeMismatch Cannot bind to requested volume",)
-CHOSEN = BC | BBC
-
-
-def made_by(name: str = PLUGIN) -> dict[str, str]:
-    """What a claim says whose volume is to be provisioned by that one."""
-    return {
-        "volume.beta.kubernetes.io/storage-provisioner": name,
-        "volume.kubernetes.io/storage-provisioner": name,
-    }
+def storage_class(name: str, provisioner: str = PLUGIN, mode: str | None = "Immediate") -> StorageClass:
+    return StorageClass(metadata=ObjectMeta(name=name), provisioner=provisioner, volume_binding_mode=mode)
 
 
 CLASSES = (
-    StorageClass(metadata=ObjectMeta(name="gold"), provisioner=PLUGIN, volume_binding_mode="Immediate"),
-    StorageClass(metadata=ObjectMeta(name="silver"), provisioner=PLUGIN, volume_binding_mode="Immediate"),
-    StorageClass(metadata=ObjectMeta(name="external"), provisioner=EXTERNAL, volume_binding_mode="Immediate"),
-    StorageClass(
-        metadata=ObjectMeta(name="unknown"),
-        provisioner="kubernetes.io/unknown",
-        volume_binding_mode="Immediate",
-    ),
-    StorageClass(
-        metadata=ObjectMeta(name="mount"),
-        provisioner=PLUGIN,
-        mount_options=("foo", "bar"),
-        volume_binding_mode="Immediate",
-    ),
-    StorageClass(
-        metadata=ObjectMeta(name="wait"), provisioner=PLUGIN, volume_binding_mode="WaitForFirstConsumer"
-    ),
-    StorageClass(
-        metadata=ObjectMeta(name="external-wait"),
-        provisioner=EXTERNAL,
-        volume_binding_mode="WaitForFirstConsumer",
-    ),
-    StorageClass(metadata=ObjectMeta(name="no-mode"), provisioner=PLUGIN),
+    storage_class("gold"),
+    storage_class("silver"),
+    storage_class("external", EXTERNAL),
+    storage_class("unknown", "kubernetes.io/unknown"),
+    replace(storage_class("mount"), mount_options=("foo", "bar")),
+    storage_class("wait", PLUGIN, "WaitForFirstConsumer"),
+    storage_class("external-wait", EXTERNAL, "WaitForFirstConsumer"),
+    storage_class("no-mode", PLUGIN, None),
 )
 
 
-def pv(  # noqa: PLR0913
-    name: str,
-    size: str,
-    bound_uid: str = "",
-    bound_claim: str = "",
-    phase: str = "",
-    policy: str = "Retain",
-    class_name: str = "",
-    *annotations: Mapping[str, str],
-    **spec: Any,
-) -> PersistentVolume:
-    """A volume of access mode ReadWriteOnce; bound to a claim where one is named."""
-    meta, status = {}, {}
-    if "labels" in spec:
-        meta["labels"] = spec.pop("labels")
-    if "message" in spec:
-        status["message"] = spec.pop("message")
-    if "deletion" in spec:
-        meta["deletion_timestamp"] = spec.pop("deletion")
-        meta["finalizers"] = ("kubernetes.io/pv-protection",)
-    reference = None
-    if bound_claim:
-        reference = ObjectReference(
-            kind="PersistentVolumeClaim", api_version="v1", namespace=NS, name=bound_claim, uid=bound_uid
-        )
+class Words:
+    """A volume or a claim in words: name, size, and in any order a phase, a reclaim policy, annotations
+    (`MARKS`, `ANNOTATIONS`) and fields as ``field=value``."""
+
+    def __init__(self, text: str, phase: str) -> None:
+        self.name, self.size, *words = shlex.split(text)
+        self.words, self.phase, self.policy = set(words), phase, "Retain"
+        self.fields = dict(word.split("=", 1) for word in words if "=" in word)
+        self.annotations: dict[str, str] = {}
+        for word in words:
+            field, _, value = word.partition("=")
+            self.phase = word if word in PHASES else self.phase
+            self.policy = word if word in POLICIES else self.policy
+            self.annotations |= MARKS.get(word, {}) | dict.fromkeys(
+                ANNOTATIONS.get(field, ()), MAKERS.get(value, value)
+            )
+
+    def common(self) -> dict[str, Any]:
+        """What volumes and claims have alike in their specs."""
+        modes = self.fields.get("modes", "RWO").split(",")
+        mode = {"volume_mode": self.fields["mode"]} if "mode" in self.fields else {}
+        return {"access_modes": tuple(MODES[each] for each in modes), **mode}
+
+
+def pv(text: str) -> PersistentVolume:
+    """A volume, by its `Words`; ``to=claim/uid`` names its claim."""
+    words = Words(text, "")
+    fields, meta, spec = words.fields, dict[str, Any](), words.common()
+    if "foo" in fields:
+        meta["labels"] = {"foo": fields["foo"]}
+    if "deleting" in words.words:
+        meta |= {"deletion_timestamp": "2026-01-01T00:00:00Z", "finalizers": ("kubernetes.io/pv-protection",)}
+    if "to" in fields:
+        name, _, uid = fields["to"].partition("/")
+        kind = {"kind": "PersistentVolumeClaim", "api_version": "v1", "namespace": NS}
+        spec["claim_ref"] = ObjectReference(name=name, uid=uid, **kind)
+    if "csi" in words.words:
+        spec["csi"] = CSIPersistentVolumeSource(driver=PLUGIN, volume_handle=words.name)
     return PersistentVolume(
-        metadata=ObjectMeta(name=name, uid=f"{name}-uid", annotations=_merged(annotations), **meta),
+        metadata=ObjectMeta(name=words.name, uid=f"{words.name}-uid", annotations=words.annotations, **meta),
         spec=PersistentVolumeSpec(
-            **{
-                "capacity": {"storage": size},
-                "access_modes": ("ReadWriteOnce",),
-                "claim_ref": reference,
-                "persistent_volume_reclaim_policy": policy,
-                "storage_class_name": class_name,
-                **spec,
-            }
+            capacity={} if words.size == "-" else {"storage": words.size},
+            persistent_volume_reclaim_policy=fields.get("policy", words.policy),
+            storage_class_name=fields.get("class", ""),
+            **spec,
         ),
-        status=PersistentVolumeStatus(phase=phase, **status),
+        status=PersistentVolumeStatus(phase=words.phase, message=fields.get("message", "")),
     )
 
 
-def free(name: str, size: str = "1Gi", class_name: str = "", **spec: Any) -> PersistentVolume:
-    """A volume that is available."""
-    return pv(name, size, phase="Available", class_name=class_name, **spec)
-
-
-def pvc(  # noqa: PLR0913
-    name: str,
-    uid: str,
-    size: str,
-    bound_volume: str = "",
-    phase: str = "Pending",
-    class_name: str | None = None,
-    *annotations: Mapping[str, str],
-    capacity: str | None = None,
-    labels: Mapping[str, str] | None = None,
-    **spec: Any,
-) -> PersistentVolumeClaim:
-    """A claim of access mode ReadWriteOnce. A Bound one shows access modes and capacity, as large as it asks
-    for or as `capacity` says."""
-    status = PersistentVolumeClaimStatus(phase=phase)
-    if phase == "Bound":
-        shown = {"storage": capacity or size}
-        status = replace(status, access_modes=("ReadWriteOnce",), capacity=shown)
+def pvc(text: str) -> PersistentVolumeClaim:
+    """A claim, by its `Words`; ``of=volume`` names its volume. A bound one shows access modes and a capacity:
+    what it asks for, or what it ``holds``."""
+    words = Words(text, "Pending")
+    fields, spec = words.fields, words.common()
+    shown: dict[str, Any] = {}
+    if words.phase == "Bound":
+        size = fields.get("holds", words.size)
+        shown = {"access_modes": spec["access_modes"], "capacity": {"storage": size}}
     return PersistentVolumeClaim(
         metadata=ObjectMeta(
-            name=name, namespace=NS, uid=uid, labels=dict(labels or {}), annotations=_merged(annotations)
+            name=words.name, namespace=NS, uid=fields.get("uid", "uid"), annotations=words.annotations
         ),
         spec=PersistentVolumeClaimSpec(
-            **{
-                "access_modes": ("ReadWriteOnce",),
-                "resources": ResourceRequirements(requests={"storage": size}),
-                "volume_name": bound_volume,
-                "storage_class_name": class_name,
-                **spec,
-            }
+            resources=ResourceRequirements(requests={"storage": words.size}),
+            volume_name=fields.get("of", ""),
+            storage_class_name=fields.get("class"),
+            selector=SELECTORS[fields["selector"]] if "selector" in fields else None,
+            **spec,
         ),
-        status=status,
+        status=PersistentVolumeClaimStatus(phase=words.phase, **shown),
     )
 
 
-def _merged(annotations: Sequence[Mapping[str, str]]) -> dict[str, str]:
-    return {key: value for one in annotations for key, value in one.items()}
+def objects(text: str) -> list[Bindable]:
+    """Volumes and claims, with semicolons between them; names of claims begin with c."""
+    parts = filter(None, map(str.strip, text.split(";")))
+    return [(pvc if part.startswith("c") else pv)(part) for part in parts]
 
 
 class Clock:
@@ -187,26 +174,26 @@ class Clock:
         return self.now
 
 
-Call: TypeAlias = Literal["new_provisioner", "provision", "new_deleter", "delete", "recycle"]
-
-
 class ScriptedProvisioner(InMemoryProvisioner):
-    """Notes its calls, each with the name of the volume, and lets some fail."""
+    """Supports every volume, notes its calls, each with the name of the volume, and lets some fail."""
 
-    def __init__(self, name: str, **settings: Any) -> None:
+    def __init__(self, name: str = PLUGIN, **settings: Any) -> None:
         super().__init__(name, **settings)
-        self.calls: list[tuple[Call, str]] = []
-        self._failures: defaultdict[Call, deque[Exception]] = defaultdict(deque)
+        self.calls: list[tuple[str, str]] = []
+        self._failures: defaultdict[str, deque[Exception]] = defaultdict(deque)
 
-    def fail(self, call: Call, error: Exception | str = "", times: int = 1) -> None:
+    def fail(self, call: str, error: Exception | str = "", times: int = 1) -> None:
         """Let the next calls of a kind fail, after those that were to fail before."""
         raised = error if isinstance(error, Exception) else VolumeError(error or f"{call} failed")
         self._failures[call].extend([raised] * times)
 
-    def _called(self, call: Call, name: str) -> None:
+    def _called(self, call: str, name: str) -> None:
         self.calls.append((call, name))
         if self._failures[call]:
             raise self._failures[call].popleft()
+
+    def can_support(self, volume: PersistentVolume) -> bool:
+        return True
 
     def new_provisioner(self, options: VolumeOptions) -> InMemoryVolume:
         self._called("new_provisioner", options.pv_name)
@@ -228,20 +215,13 @@ class ScriptedProvisioner(InMemoryProvisioner):
         super().remove(name)
 
 
-class Recycler(ScriptedProvisioner):
-    """Supports every volume."""
-
-    def can_support(self, volume: PersistentVolume) -> bool:
-        return True
-
-
 class World:
     """A store with objects, informers that know of them, and a controller.
 
     Parameters
     ----------
-    objects : Object
-        What is in the store.
+    there : Object or str
+        What is in the store; a text is for `objects`.
     plugins : sequence, optional
         By default one plugin, `PLUGIN`.
     client : callable, optional
@@ -250,23 +230,23 @@ class World:
 
     def __init__(
         self,
-        *objects: Object,
+        *there: Object | str,
         plugins: Sequence[Any] | None = None,
         client: Callable[[ObjectStore], Any] = lambda store: store,
         provisioning: bool = True,
         migrated: Mapping[str, str] | None = None,
         sync_period: float = 15.0,
+        **store: int,
     ) -> None:
         self.clock = Clock()
-        self.store = ObjectStore()
-        for obj in (*CLASSES, *objects):
-            self.store.create(obj)
-        self.plugin = ScriptedProvisioner(PLUGIN)
+        self.store = ObjectStore(**store)
+        self.store.create_many(list(CLASSES))
+        for each in there:
+            self.store.create_many(objects(each) if isinstance(each, str) else [each])
+        self.plugin = ScriptedProvisioner()
         self.plugins = [self.plugin] if plugins is None else plugins
         self.client = client(self.store)
-        self.provisioning = provisioning
-        self.migrated = migrated
-        self.sync_period = sync_period
+        self.provisioning, self.migrated, self.sync_period = provisioning, migrated, sync_period
         self.recorder = EventRecorder()
         self.controller = self.restart()
 
@@ -292,25 +272,33 @@ class World:
         )
         return self.controller
 
-    def before_operations(self, act: Callable[[], object]) -> None:
-        """Do something when an operation begins."""
-        operations = self.controller._volume_operations.operations
-        run = operations.run
+    def settle(self, later: float = 0.0) -> None:
+        """Let the controller work so many seconds later, until nothing happens any more."""
+        self.clock.now += later
+        self.controller.settle()
 
-        def injected(name: str, work: Work) -> bool:
-            def later() -> Iterator[float]:
-                act()
-                yield from work()
-
-            return run(name, later)
-
-        operations.run = injected  # type: ignore[method-assign]
+    def begin(self) -> PersistentVolumeController:
+        """Have the controller know what the store has, without looking at it; returns it."""
+        self.informers.run_once()
+        assert self.controller._begin()
+        return self.controller
 
     def volumes(self) -> list[PersistentVolume]:
-        return [plain(volume) for volume in self.store.list(PersistentVolume)[0]]
+        return [plain(held) for held in self.store.list(PersistentVolume)[0]]
 
     def claims(self) -> list[PersistentVolumeClaim]:
-        return [plain(claim) for claim in self.store.list(PersistentVolumeClaim)[0]]
+        return [plain(held) for held in self.store.list(PersistentVolumeClaim)[0]]
+
+    def phases(self) -> list[str]:
+        """Of volumes, then of claims."""
+        return [held.status.phase for held in (*self.volumes(), *self.claims())]
+
+    def check(self, text: str | Sequence[Bindable]) -> None:
+        """There are just these volumes and claims."""
+        wanted = objects(text) if isinstance(text, str) else text
+        for kind, held in ((PersistentVolume, self.volumes()), (PersistentVolumeClaim, self.claims())):
+            those = [plain(each) for each in wanted if isinstance(each, kind)]
+            assert held == sorted(those, key=lambda each: each.key)
 
     def events(self) -> list[str]:
         """Every event so far, as ``type reason note``."""
@@ -330,91 +318,3 @@ def plain(obj: T) -> T:
             reference = replace(reference, resource_version="")
         return replace(obj, metadata=meta, spec=replace(obj.spec, claim_ref=reference))
     return replace(obj, metadata=meta)
-
-
-@dataclass(frozen=True)
-class Case:
-    """One synchronization of the first claim or of the first volume.
-
-    Attributes
-    ----------
-    name : str
-        As upstream's tables number it.
-    volumes, claims : sequence
-        What there is.
-    then_volumes, then_claims : sequence or None
-        What there is then; None is the same.
-    events : sequence of str
-        How the events begin, in order; empty says nothing of them (None: there are none).
-    error : str
-        How the error begins with which the synchronization ends.
-    prepare : callable, optional
-        Does something to the world before.
-    others : sequence
-        Further objects.
-    world : mapping
-        Further arguments of the world.
-    """
-
-    name: str
-    volumes: Sequence[PersistentVolume] = ()
-    claims: Sequence[PersistentVolumeClaim] = ()
-    then_volumes: Sequence[PersistentVolume] | None = None
-    then_claims: Sequence[PersistentVolumeClaim] | None = None
-    events: Sequence[str] | None = ()
-    error: str = ""
-    prepare: Callable[[World], object] = lambda world: None
-    others: Sequence[Object] = ()
-    world: Mapping[str, Any] = field(default_factory=dict)
-
-    def __str__(self) -> str:
-        return self.name
-
-
-def make_world(case: Case) -> World:
-    return World(*case.volumes, *case.claims, *case.others, **case.world)
-
-
-def known(world: World) -> PersistentVolumeController:
-    """Have the controller know what the store has; returns it."""
-    world.informers.run_once()
-    assert world.controller._begin()
-    return world.controller
-
-
-def check(case: Case, sync: Callable[[PersistentVolumeController], object]) -> World:
-    """Synchronize, and compare everything."""
-    world = make_world(case)
-    controller = known(world)
-    case.prepare(world)
-    if case.error:
-        with pytest.raises(MoorageError) as raised:
-            sync(controller)
-        assert str(raised.value).startswith(case.error)
-    else:
-        sync(controller)
-    check_result(world, case)
-    return world
-
-
-def check_result(world: World, case: Case) -> None:
-    """Compare what there is, and the events, with what the case says."""
-    volumes = case.volumes if case.then_volumes is None else case.then_volumes
-    claims = case.claims if case.then_claims is None else case.then_claims
-    assert world.volumes() == sorted(map(plain, volumes), key=lambda obj: obj.key)
-    assert world.claims() == sorted(map(plain, claims), key=lambda obj: obj.key)
-    if case.events or case.events is None:
-        expected = case.events or ()
-        found = world.events()
-        assert [event[: len(text)] for event, text in zip(found, expected, strict=False)] == list(expected)
-        assert len(found) == len(expected), found
-
-
-def check_sync_claim(case: Case) -> World:
-    """`check` for the first claim."""
-    return check(case, lambda one: one.sync_claim(one._writer.claims.get(case.claims[0].key)))
-
-
-def check_sync_volume(case: Case) -> World:
-    """`check` for the first volume."""
-    return check(case, lambda one: one.sync_volume(one._writer.volumes.get(case.volumes[0].key)))

@@ -2,20 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
-from tests.controllers.persistent_volume.controller_kit import (
-    DP,
-    DP_EXTERNAL,
-    EXTERNAL,
-    PLUGIN,
-    World,
-    free,
-    pv,
-    pvc,
-)
+from tests.controllers.persistent_volume.controller_kit import EXTERNAL, PLUGIN, World, pv, pvc
 from tests.doors.engine import VOLUME_OPERATION_ERRORS as ERRORS
 from tests.doors.engine import VOLUME_OPERATION_SECONDS as SECONDS
 from tests.doors.engine import metrics
@@ -40,9 +29,8 @@ class Counted:
 
 
 def test_how_many_there_are() -> None:
-    claims = [pvc("c", "u1", "1Gi"), pvc("d", "u2", "9Gi")]
-    world = World(*claims, free("v"), free("w", class_name="x"), pv("f", "1Gi", "u", "gone", "Failed"))
-    world.controller.settle()
+    world = World("c 1Gi; c2 9Gi; v 1Gi Available; w 1Gi Available class=x; f 1Gi Failed to=gone/u")
+    world.settle()
     assert world.controller.counts.counts() == {
         "bound_pv_count": {"": 1},
         "unbound_pv_count": {"x": 1},
@@ -56,7 +44,7 @@ def test_what_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     registry = CollectorRegistry()
     monkeypatch.setattr(metrics, "REGISTRY", registry)
     monkeypatch.setattr(metrics, "_registered", set())
-    first, second = (World(free("v")).controller for _ in range(2))
+    first, second = (World("v 1Gi Available").controller for _ in range(2))
     first.settle()
     first.counts.register()
     second.counts.register()
@@ -75,58 +63,48 @@ def test_what_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_provisioning_ends_when_the_claim_is_bound() -> None:
-    counted = Counted(PLUGIN, "provision")
-    world = World(pvc("c", "uid", "1Gi", class_name="gold"))
+    counted, world = Counted(PLUGIN, "provision"), World("c 1Gi class=gold")
     world.plugin.fail("provision")
-    world.controller.settle()
+    world.settle()
     assert counted() == (0, 0, 1)
-    world.clock.now += 15.0
-    world.controller.settle()
+    world.settle(15.0)
     assert counted() == (1, 15, 1)
 
 
 def test_a_volume_made_outside_counts_for_who_makes_it() -> None:
-    counted = Counted(EXTERNAL, "provision")
-    world = World(pvc("c", "uid", "1Gi", class_name="external"))
-    world.controller.settle()
-    world.clock.now += 30.0
-    world.store.create(free("v", class_name="external"))
-    world.controller.settle()
+    counted, world = Counted(EXTERNAL, "provision"), World("c 1Gi class=external")
+    world.settle()
+    world.store.create(pv("v 1Gi Available class=external"))
+    world.settle(30.0)
     assert counted() == (1, 30, 0)
 
 
 def test_a_claim_that_goes_before_its_volume_comes_is_not_counted() -> None:
-    counted = Counted(EXTERNAL, "provision")
-    world = World(pvc("c", "uid", "1Gi", class_name="external"))
-    world.controller.settle()
+    counted, world = Counted(EXTERNAL, "provision"), World("c 1Gi class=external")
+    world.settle()
     world.store.delete(PersistentVolumeClaim, "c", "default")
-    world.controller.settle()
-    world.clock.now += 15.0
-    world.store.create(pvc("c", "other", "1Gi", class_name=""))
-    world.store.create(free("v"))
-    world.controller.settle()
+    world.settle()
+    world.store.create(pvc("c 1Gi uid=other class="))
+    world.store.create(pv("v 1Gi Available"))
+    world.settle(15.0)
     assert counted() == (0, 0, 0)
 
 
 def test_a_deletion_ends_when_the_volume_is_gone() -> None:
-    counted = Counted(PLUGIN, "delete")
-    world = World(pv("v", "1Gi", "uid", "gone", "Bound", "Delete", "", DP))
+    counted, world = Counted(PLUGIN, "delete"), World("v 1Gi Bound to=gone/uid Delete made-by=mock")
     world.plugin.fail("delete")
-    world.controller.settle()
+    world.settle()
     assert counted() == (0, 0, 1)
-    world.clock.now += 15.0
-    world.controller.settle()
-    assert world.volumes() == []
-    assert counted() == (1, 15, 1)
+    world.settle(15.0)
+    assert (world.volumes(), counted()) == ([], (1, 15, 1))
 
 
-@pytest.mark.parametrize(("marks", "plugin"), [(DP_EXTERNAL, EXTERNAL), ({}, "N/A")])
-def test_a_volume_that_somebody_else_deletes(marks: dict[str, Any], plugin: str) -> None:
-    counted = Counted(plugin, "delete")
-    world = World(pv("v", "1Gi", "uid", "gone", "Bound", "Delete", "", marks))
-    world.controller.settle()
+@pytest.mark.parametrize(("mark", "plugin"), [("made-by=external", EXTERNAL), ("", "N/A")])
+def test_a_volume_that_somebody_else_deletes(mark: str, plugin: str) -> None:
+    counted, world = Counted(plugin, "delete"), World(f"v 1Gi Bound to=gone/uid Delete {mark}", plugins=[])
+    world.settle()
     failures = counted()[2]
     world.clock.now += 5.0
     world.store.delete(PersistentVolume, "v")
-    world.controller.settle()
+    world.settle()
     assert counted() == (1, 5, failures)

@@ -8,22 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from tests.controllers.persistent_volume.controller_kit import (
-    BBC,
-    BC,
-    CHOSEN,
-    DP,
-    NODE1,
-    Case,
-    World,
-    free,
-    make_world,
-    plain,
-    pv,
-    pvc,
-)
+from tests.controllers.persistent_volume.controller_kit import World
+from tests.core.make import node
 
-from moorage.objects import Node, ObjectMeta, PersistentVolume, PersistentVolumeClaim
+from moorage.objects import PersistentVolume, PersistentVolumeClaim
 from moorage.store import ConflictError, ObjectStore
 
 WRITES = ("create", "update", "patch", "delete")
@@ -79,57 +67,37 @@ def live(world: World) -> tuple[list[PersistentVolume], list[PersistentVolumeCla
     return world.volumes(), world.claims(), set(world.plugin.volumes)
 
 
-CASES = [
-    Case("bind", [free("v1", "5Gi"), free("v2", "2Gi")], [pvc("c", "uid", "1Gi")]),
-    Case("bind the volume that names the claim", [pv("v", "5Gi", "", "c")], [pvc("c", "uid", "1Gi")]),
-    Case("bind the volume that the claim names", [free("v", "5Gi")], [pvc("c", "uid", "1Gi", "v")]),
-    Case("two claims", [free("v1", "5Gi"), free("v2")], [pvc("a", "u1", "1Gi"), pvc("b", "u2", "1Gi")]),
-    Case(
-        "unbind",
-        [pv("v", "1Gi", "uid", "c", "Bound", "Retain", "", BBC)],
-        [pvc("c", "uid", "1Gi", "w", "Bound")],
-    ),
-    Case("provision", [], [pvc("c", "uid", "1Gi", class_name="gold")]),
-    Case(
-        "provision for a node",
-        [free("v", class_name="wait")],
-        [pvc("c", "uid", "1Gi", "", "Pending", "wait", NODE1)],
-        others=[Node(metadata=ObjectMeta(name="node1"))],
-    ),
-    Case("delete", [pv("v", "1Gi", "uid", "c", "Bound", "Delete", "", BBC | DP)]),
-    Case("release", [pv("v", "1Gi", "uid", "c", "Bound")]),
-    Case("lose", [], [pvc("c", "uid", "1Gi", "v", "Bound", None, BC)]),
-]
-
-DEATHS = st.lists(st.tuples(st.integers(1, 7), st.booleans()), max_size=6)
+CASES = {
+    "bind": "v1 5Gi Available; v2 2Gi Available; c 1Gi",
+    "bind the volume that names the claim": "v 5Gi to=c; c 1Gi",
+    "bind the volume that the claim names": "v 5Gi Available; c 1Gi of=v",
+    "two claims": "v1 5Gi Available; v2 1Gi Available; c1 1Gi uid=u1; c2 1Gi uid=u2",
+    "unbind": "v 1Gi Bound to=c/uid bbc; c 1Gi of=w Bound",
+    "provision": "c 1Gi class=gold",
+    "provision for a node": "v 1Gi Available class=wait; c 1Gi class=wait on=node1",
+    "delete": "v 1Gi Bound to=c/uid Delete bbc made-by=mock",
+    "release": "v 1Gi Bound to=c/uid",
+    "lose": "c 1Gi of=v Bound bc",
+}
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-@given(deaths=DEATHS)
+@pytest.mark.parametrize("case", CASES)
+@given(deaths=st.lists(st.tuples(st.integers(1, 7), st.booleans()), max_size=6))
 @settings(deadline=None, max_examples=40)
-def test_death_changes_nothing(case: Case, deaths: list[tuple[int, bool]]) -> None:
-    expected = live(make_world(case))
-    world = make_world(replace_client(case, deaths))
-    assert live(world) == expected
-
-
-def replace_client(case: Case, deaths: list[tuple[int, bool]]) -> Case:
-    return Case(
-        case.name,
-        case.volumes,
-        case.claims,
-        others=case.others,
-        world={"client": lambda store: Mortal(store, deaths)},
-    )
+def test_death_changes_nothing(case: str, deaths: list[tuple[int, bool]]) -> None:
+    worlds = [
+        World(CASES[case], node("node1"), client=lambda store, deaths=deaths: Mortal(store, deaths))
+        for deaths in ([], deaths)
+    ]
+    assert live(worlds[1]) == live(worlds[0])
 
 
 @pytest.mark.parametrize("writes", [1, 2, 3, 4])
 def test_the_four_writes_of_a_binding(writes: int) -> None:
     """What there is when the controller dies at each of them."""
-    case = Case("", [free("v")], [pvc("c", "uid", "1Gi")])
-    world = make_world(replace_client(case, [(writes, False)]))
+    world = World("v 1Gi Available; c 1Gi", client=lambda store: Mortal(store, [(writes, False)]))
     with pytest.raises(Killed):
-        world.controller.settle()
+        world.settle()
     (volume,), (claim,) = world.volumes(), world.claims()
     done = (
         volume.spec.claim_ref is not None,
@@ -139,8 +107,8 @@ def test_the_four_writes_of_a_binding(writes: int) -> None:
     )
     assert done == tuple(number < writes for number in (1, 2, 3, 4))
     world.restart()
-    world.controller.settle()
-    assert world.claims() == [pvc("c", "uid", "1Gi", "v", "Bound", None, CHOSEN)]
+    world.settle()
+    world.check("v 1Gi Bound to=c/uid bbc; c 1Gi of=v Bound chosen")
 
 
 @given(st.integers(1, 4))
@@ -163,12 +131,10 @@ def test_somebody_else_writes_in_between(write: int) -> None:
                 self.conflicts += 1
                 raise
 
-    world = World(free("v"), pvc("c", "uid", "1Gi"), client=lambda store: Meddles(store, []))
-    world.controller.settle()
+    world = World("v 1Gi Available; c 1Gi", client=lambda store: Meddles(store, []))
+    world.settle()
     assert world.client.conflicts == 1
-    world.clock.now += 15.0
-    world.controller.settle()
+    world.settle(15.0)
     (volume,), (claim,) = world.volumes(), world.claims()
-    assert claim.spec.volume_name == "v"
-    assert (volume.status.phase, claim.status.phase) == ("Bound", "Bound")
-    assert {plain(one).metadata.labels.get("touched") for one in (volume, claim)} == {"yes", None}
+    assert (claim.spec.volume_name, *world.phases()) == ("v", "Bound", "Bound")
+    assert {each.metadata.labels.get("touched") for each in (volume, claim)} == {"yes", None}

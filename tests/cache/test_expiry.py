@@ -68,48 +68,6 @@ def test_nothing_is_said_of_finished_bindings_where_nothing_expires(caplog: pyte
     assert set(one.snapshot().assumed_pods) == {"p", "q"}
 
 
-def test_finishing_again_moves_the_deadline() -> None:
-    one = assumed("p", "q")
-    one.finish_bindings([pod("p"), pod("q")], 0.0)
-    one.finish_binding(pod("p"), 20.0)
-    assert expire(one, 25.0) == ["q"]
-    one.finish_binding(pod("p"), 5.0)
-    assert expire(one, 16.0) == ["p"]
-
-
-def test_finishing_a_pod_that_is_not_assumed_does_nothing() -> None:
-    one = assumed("p")
-    one.finish_binding(pod("unknown"), 0.0)
-    one.finish_binding(pod("p"), 0.0)
-    one.add_pod(pod("p", on="a"))
-    one.finish_binding(pod("p"), 0.0)
-    assert (expire(one, 99.0), one.is_assumed_pod(pod("p"))) == ([], False)
-    assert one.get_pod(pod("p")).name == "p"
-
-
-def test_a_pod_that_is_assumed_again_has_no_deadline() -> None:
-    one = assumed("p")
-    one.finish_binding(pod("p"), 0.0)
-    one.forget_pod(pod("p", on="a"))
-    one.assume_pod(pod("p", on="a"))
-    assert expire(one, 99.0) == []
-
-
-def test_an_expired_pod_can_be_added_back() -> None:
-    one = assumed("p")
-    one.finish_binding(pod("p"), 0.0)
-    expire(one, 99.0)
-    one.add_pod(pod("p", on="a", requests={"cpu": 1}))
-    assert (cpu(one), one.is_assumed_pod(pod("p")), expire(one, 999.0)) == (1000, False, [])
-
-
-def test_pods_expire_earliest_deadline_first() -> None:
-    one = assumed("p", "q", "r", "s")
-    for name, now in (("p", 3.0), ("q", 1.0), ("r", 2.0), ("s", 50.0)):
-        one.finish_binding(pod(name), now)
-    assert (expire(one, 20.0), cpu(one)) == (["q", "r", "p"], 1000)
-
-
 def test_pods_expire_from_a_node_that_is_gone_and_from_one_that_never_came() -> None:
     one = assumed("p")
     one.assume_pod(pod("early", on="b"))
@@ -118,11 +76,39 @@ def test_pods_expire_from_a_node_that_is_gone_and_from_one_that_never_came() -> 
     assert (expire(one, 99.0), one.snapshot().nodes) == (["p", "early"], {})
 
 
-def test_the_clock_gives_the_moment() -> None:
-    one = SchedulerCache(ttl=1.0, clock=lambda: 7.0)
-    one.assume_pod(pod("p", on="a"))
-    one.finish_binding(pod("p"))
-    assert (expire(one, 8.0), expire(one, 8.5)) == ([], ["p"])
+@pytest.mark.parametrize(
+    ("finished", "now", "expired"),
+    [
+        ("p=0 q=0 p=20", 25.0, "q"),
+        ("p=20 p=5", 16.0, "p"),  # finishing again moves the deadline
+        ("p=3 q=1 r=2 s=50", 20.0, "qrp"),  # earliest first
+        ("unknown=0", 99.0, ""),
+        ("p=0 p=again", 99.0, ""),
+        ("p=0 p=added p=0", 99.0, ""),
+    ],
+)
+def test_which_pods_expire(finished: str, now: float, expired: str) -> None:
+    """A pod that was assumed again, or added, has no deadline."""
+    one = assumed(*"pqrs")
+    for step in finished.split():
+        name, _, what = step.partition("=")
+        if what == "again":
+            one.forget_pod(pod(name, on="a"))
+            one.assume_pod(pod(name, on="a"))
+        elif what == "added":
+            one.add_pod(pod(name, on="a"))
+        else:
+            one.finish_binding(pod(name), float(what))
+    assert "".join(expire(one, now)) == expired
+
+
+@pytest.mark.parametrize("ttl", [1.0, 30.0])
+def test_the_clock_gives_the_moment(stop: threading.Event, ttl: float) -> None:
+    stop.set()
+    for one in (SchedulerCache(ttl, clock=lambda: 7.0), new_scheduler_cache(ttl, stop, 0.0, lambda: 7.0)):
+        one.assume_pod(pod("p", on="a"))
+        one.finish_binding(pod("p"))
+        assert (expire(one, 7.0 + ttl), expire(one, 7.5 + ttl)) == ([], ["p"])
 
 
 # ---- in the background -----------------------------------------------------------------------------------
@@ -180,17 +166,18 @@ def test_a_thread_cleans_until_it_is_told_to_stop(stop: threading.Event) -> None
 
 
 def test_a_cleaning_that_fails_is_reported_and_the_next_one_cleans(
-    stop: threading.Event, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    stop: threading.Event, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock, failures = Clock(), [KeyError("broken"), KeyError("broken")]
 
-    def clean(self: SchedulerCache, now: float) -> None:
-        if failures:
-            raise failures.pop()
-        self.cleanup_assumed_pods(now)
+    class Fails(SchedulerCache):
+        def clean(self, now: float) -> None:
+            if failures:
+                raise failures.pop()
+            super().clean(now)
 
-    monkeypatch.setattr(SchedulerCache, "clean", clean)
-    one = new_scheduler_cache(10.0, period=0.0, stop=stop, clock=clock)
+    one = Fails(10.0, clock)
+    one.run(0.0, stop)
     one.assume_pod(pod("p", on="a"))
     one.finish_binding(pod("p"), 0.0)
     clock.now = 10.5
@@ -201,40 +188,19 @@ def test_a_cleaning_that_fails_is_reported_and_the_next_one_cleans(
     assert all(record.exc_info is not None and record.exc_info[0] is KeyError for record in said)
 
 
-@pytest.mark.parametrize("ttl", [2.0, 30.0])
-def test_the_ttl_that_a_cache_is_made_with_is_how_long_an_assumed_pod_lasts(
-    stop: threading.Event, ttl: float
-) -> None:
-    stop.set()
-    one = new_scheduler_cache(ttl, stop=stop, clock=lambda: 100.0)
-    one.assume_pod(pod("p", on="a"))
-    one.finish_binding(pod("p"))
-    assert (expire(one, 100.0 + ttl), expire(one, 100.001 + ttl)) == ([], ["p"])
-
-
-def test_a_cache_cleans_every_second(stop: threading.Event, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cache_cleans_every_second(stop: threading.Event) -> None:
     periods: list[float | None] = []
     waited = threading.Event()
 
-    def wait(timeout: float | None = None) -> bool:
-        periods.append(timeout)
-        waited.set()
-        return True
+    class Stop(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            periods.append(timeout)
+            waited.set()
+            return True
 
-    monkeypatch.setattr(stop, "wait", wait)
-    new_scheduler_cache(10.0, stop=stop)
+    new_scheduler_cache(10.0, stop=Stop())
     assert waited.wait(LIMIT)
     assert periods == [1.0]
-
-
-def test_a_cache_is_made_as_new_of_upstream_takes_its_arguments(stop: threading.Event) -> None:
-    clock, before = Clock(), set(threading.enumerate())
-    new_scheduler_cache(0.05, stop, 0.0, clock)
-    thread = cleaner(before)
-    clock.wait(2)
-    stop.set()
-    thread.join(LIMIT)
-    assert not thread.is_alive()
 
 
 @pytest.mark.parametrize(

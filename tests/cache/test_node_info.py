@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tests.cache.world import everything
-from tests.core.make import container, node, pod, port
+from tests.core.make import node, pod, port
 from tests.doors.compat import BinderCache, CacheHandler
 
 from moorage.cache import NodeInfo, Resource, SchedulerCache, Snapshot
@@ -40,28 +40,6 @@ def test_an_empty_node() -> None:
     assert (info.used_ports, info.image_states, info.taints) == (frozenset(), {}, ())
 
 
-def test_requests_add_up() -> None:
-    _, info = view(
-        on("p", {"cpu": "250m", "memory": 5, "ephemeral-storage": 7, GPU: 1}),
-        on("q", {"cpu": 1, "memory": 6, GPU: 2}),
-        **{GPU: 4},
-    )
-    assert info.requested == Resource(1250, 11, 7, 0, {GPU: 3})
-    assert info.nonzero_requested == Resource(1250, 11)
-
-
-def test_what_a_pod_does_not_request_counts_as_a_little() -> None:
-    _, info = view(on("none"), on("zero", {"cpu": 0, "memory": 0}))
-    assert info.requested == Resource()
-    assert info.nonzero_requested == Resource(100, 200 * MIB)
-
-
-def test_requests_are_the_effective_ones() -> None:
-    init = (container("init", {"cpu": 3}),)
-    _, info = view(on("p", {"cpu": 1}, init_containers=init, overhead={"cpu": "100m"}))
-    assert info.requested.milli_cpu == 3100
-
-
 def test_ports_have_defaults_and_need_a_number() -> None:
     ports = [port(80), port(53, "10.0.0.1", "UDP"), port(0)]
     _, info = view(on("p", ports=ports))
@@ -79,15 +57,6 @@ def test_pods_with_affinity() -> None:
     )
     assert [held.name for held in info.pods_with_affinity] == ["empty", "apart", "near"]
     assert [held.name for held in info.pods_with_required_anti_affinity] == ["apart"]
-
-
-def test_a_view_is_live() -> None:
-    one, info = view(on("p", {"cpu": 1}))
-    one.add_pod(on("q", {"cpu": 2}))
-    one.remove_pod(on("p"))
-    assert ([held.name for held in info.pods], info.requested.milli_cpu) == (["q"], 2000)
-    one.update_node(node("n"), node("n", cpu="9"))
-    assert info.allocatable.milli_cpu == 9000
 
 
 def test_the_generation_grows_with_every_change() -> None:
@@ -110,12 +79,6 @@ def test_the_generation_grows_with_every_change() -> None:
     assert other is not None
     one.add_pod(pod("x", on="other"))
     assert (info.generation, other.generation > info.generation) == (seen[-1], True)
-
-
-def test_a_removal_moves_the_last_pod_into_the_hole() -> None:
-    one, info = view(*map(on, "pqrs"))
-    one.remove_pod(on("q"))
-    assert [held.name for held in info.pods] == ["p", "s", "r"]
 
 
 # ---- clones ----------------------------------------------------------------------------------------------

@@ -1,11 +1,12 @@
-"""SchedulerCache: nodes that come, change and go, with and without pods."""
+"""SchedulerCache: nodes that come, change and go, with and without pods, and what they show of images."""
 
 from __future__ import annotations
 
 import pytest
 from tests.core.make import node, pod, port
+from tests.doors.compat import BinderCache, CacheHandler
 
-from moorage.cache import NodeInfo, Resource, SchedulerCache, Snapshot
+from moorage.cache import ImageStateSummary, NodeInfo, NodeInfoClone, Resource, SchedulerCache, Snapshot
 from moorage.objects import Taint
 
 
@@ -22,73 +23,24 @@ def order(one: SchedulerCache) -> list[str]:
     return [each.name for each in snapshot.node_info_list]
 
 
-def test_a_node_that_is_added_is_known_whole() -> None:
-    one = SchedulerCache()
-    taint = Taint(key="k", value="v", effect="NoSchedule")
-    added = node("a", zone="z", taints=[taint], images=[(["i"], 5)], cpu="2", memory="1Gi", pods="7")
-    one.add_node(added)
-    assert (info(one, "a").node, info(one, "a").taints) == (added, (taint,))
-    assert info(one, "a").allocatable == Resource(2000, 1 << 30, 0, 7)
-    assert set(info(one, "a").image_states) == {"i"}
-    assert (one.node_tree().zones, one.node_tree().list(), order(one)) == ([":\x00:z"], ["a"], ["a"])
-
-
-def test_a_node_that_is_not_known() -> None:
-    assert SchedulerCache().node_info("a") is None
-
-
 def test_a_known_node_that_is_added_is_updated_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
-    one = SchedulerCache()
+    one, taint = SchedulerCache(), Taint(key="k", effect="NoExecute")
     one.add_node(node("a", images=[(["i"], 5)]))
     one.add_pod(pod("p", on="a", requests={"cpu": 1}))
-    one.add_node(node("a", cpu="9", images=[(["j"], 6)]))
+    changed = node("a", cpu="9", taints=[taint], images=[(["j"], 6)])
+    one.add_node(changed)
     assert [(record.levelname, record.message) for record in caplog.records] == [
         ("WARNING", "node a already exist in the NodeTree")
     ]
-    assert (one.node_tree().list(), info(one, "a").allocatable.milli_cpu) == (["a"], 9000)
-    assert (info(one, "a").requested.milli_cpu, list(info(one, "a").image_states)) == (1000, ["j"])
-
-
-def test_an_update_replaces_what_a_node_says_of_itself() -> None:
-    one = SchedulerCache()
-    one.add_node(node("a", zone="z1", images=[(["i"], 5)]))
-    one.add_node(node("b", zone="z1"))
-    one.add_pod(pod("p", on="a", requests={"cpu": 1}))
-    taint = Taint(key="k", effect="NoExecute")
-    changed = node("a", zone="z2", cpu="8", taints=[taint], images=[(["j"], 6)])
-    generation = info(one, "a").generation
-    one.update_node(node("a", zone="z1"), changed)
-    now = info(one, "a")
-    assert (now.node, now.taints, now.allocatable.milli_cpu) == (changed, (taint,), 8000)
-    assert (list(now.image_states), now.requested.milli_cpu) == (["j"], 1000)
-    assert now.generation > generation
-    assert (one.node_tree().zones, one.node_tree().list()) == ([":\x00:z1", ":\x00:z2"], ["b", "a"])
+    assert (one.node_tree().list(), info(one, "a").node, info(one, "a").taints) == (["a"], changed, (taint,))
+    assert (info(one, "a").allocatable.milli_cpu, info(one, "a").requested.milli_cpu) == (9000, 1000)
+    assert list(info(one, "a").image_states) == ["j"]
 
 
 def test_an_update_of_an_unknown_node_adds_it(caplog: pytest.LogCaptureFixture) -> None:
     one = SchedulerCache()
     one.update_node(node("a"), node("a"))
     assert (one.node_tree().list(), order(one), caplog.messages) == (["a"], ["a"], [])
-
-
-@pytest.mark.parametrize("operation", ["add_pod", "assume_pod"])
-def test_pods_may_come_before_their_node(operation: str) -> None:
-    one = SchedulerCache()
-    getattr(one, operation)(pod("p", on="a", requests={"cpu": 1}, ports=[port(80)]))
-    early = info(one, "a")
-    assert (early.node, early.requested.milli_cpu, early.allocatable) == (None, 1000, Resource())
-    assert (one.node_tree().list(), order(one), one.node_tree().next()) == ([], [], "")
-    one.add_node(node("a"))
-    assert (info(one, "a").requested.milli_cpu, info(one, "a").allocatable.milli_cpu) == (1000, 4000)
-    assert ([held.name for held in info(one, "a").pods], order(one)) == (["p"], ["a"])
-    assert info(one, "a").used_ports == {("0.0.0.0", "TCP", 80)}
-
-
-def test_a_node_without_pods_goes_whole() -> None:
-    one = SchedulerCache()
-    one.add_node(node("a", zone="z", images=[(["i"], 5)]))
-    one.remove_node(node("a"))
-    assert (one.node_info("a"), one.node_tree().zones, one.snapshot().nodes, order(one)) == (None, [], {}, [])
 
 
 def test_a_node_that_goes_before_its_pods_is_a_ghost_until_the_last_is_gone() -> None:
@@ -112,23 +64,86 @@ def test_a_node_that_goes_before_its_pods_is_a_ghost_until_the_last_is_gone() ->
     assert (one.node_info("a"), set(one.snapshot().nodes)) == (None, {"b"})
 
 
-def test_a_ghost_can_be_given_pods() -> None:
+# ---- images ----------------------------------------------------------------------------------------------
+
+
+def holding(**images: int) -> SchedulerCache:
+    """A cache with these nodes, each with the image i of a size."""
     one = SchedulerCache()
-    one.add_node(node("a"))
+    for name, size in images.items():
+        one.add_node(node(name, images=[(["i"], size)]))
+    return one
+
+
+def states(one: SchedulerCache, name: str) -> dict[str, tuple[int, int]]:
+    """Image name to (size, nodes that have it)."""
+    return {image: (state.size, state.num_nodes) for image, state in info(one, name).image_states.items()}
+
+
+def test_an_image_gains_nodes_keeps_its_size_and_goes_with_its_last_node() -> None:
+    one = holding(a=5, b=9)
+    assert states(one, "b") == {"i": (5, 2)}
+    for name in "ab":
+        one.remove_node(node(name))
+    one.add_node(node("c", images=[(["i", "i", "j"], 9), (["i"], 7)]))
+    assert states(one, "c") == {"i": (9, 1), "j": (9, 1)}
+
+
+def test_what_a_node_shows_of_its_images_is_summed_up_when_it_is_set() -> None:
+    one = holding(a=5, b=5)
+    first, both = {"i": ImageStateSummary(5, 1)}, {"i": ImageStateSummary(5, 2)}
+    infos = dict[str, NodeInfoClone]()
+    one.update_node_name_to_info_map(infos)
     one.add_pod(pod("p", on="a"))
-    one.remove_node(node("a"))
-    one.assume_pod(pod("q", on="a"))
-    assert [held.name for held in info(one, "a").pods] == ["p", "q"]
-
-
-def test_a_node_that_comes_back_revives_its_ghost() -> None:
-    one = SchedulerCache()
+    one.remove_node(node("b"))
+    one.update_node_name_to_info_map(infos)
+    assert states(one, "a") == {"i": (5, 1)}
+    assert one.snapshot().nodes["a"].image_states == infos["a"].image_states == first
+    one.add_node(node("b", images=[(["i"], 5)]))
     one.add_node(node("a", images=[(["i"], 5)]))
-    one.add_pod(pod("p", on="a", requests={"cpu": 1}))
-    one.remove_node(node("a"))
-    one.add_node(node("a", cpu="9", images=[(["j"], 6)]))
-    assert (info(one, "a").requested.milli_cpu, info(one, "a").allocatable.milli_cpu) == (1000, 9000)
-    assert ([held.name for held in info(one, "a").pods], order(one)) == (["p"], ["a"])
-    assert list(info(one, "a").image_states) == ["j"]
-    one.remove_pod(pod("p", on="a"))
-    assert info(one, "a").node is not None
+    one.remove_node(node("b"))
+    one.update_node_name_to_info_map(infos)
+    assert states(one, "a") == {"i": (5, 2)}
+    assert one.snapshot().nodes["a"].image_states == infos["a"].image_states == both
+
+
+def test_a_binder_sees_the_summary_of_the_time_when_a_node_was_set() -> None:
+    one = BinderCache(CacheHandler())
+    for name in "ab":
+        one.add_node(node(name, images=[(["i"], 5)]))
+    found = {name: info.image_states["i"].num_nodes for name, info in one.dump().nodes.items()}
+    assert found == {"a": 1, "b": 2}
+
+
+def test_what_a_snapshot_shows_of_images_is_frozen_until_its_node_changes() -> None:
+    one = holding(a=5)
+    snapshot = Snapshot()
+    one.update_snapshot(snapshot)
+    one.add_node(node("b", images=[(["i"], 5)]))
+    one.update_snapshot(snapshot)
+    assert snapshot.get("a").image_states == {"i": ImageStateSummary(5, 1)}
+    assert snapshot.get("b").image_states == {"i": ImageStateSummary(5, 2)}
+    one.add_pod(pod("p", on="a"))
+    one.update_snapshot(snapshot)
+    assert snapshot.get("a").image_states == {"i": ImageStateSummary(5, 2)}
+
+
+@pytest.mark.parametrize("reads_inside", [False, True])
+@pytest.mark.parametrize("is_fork", [False, True])
+def test_a_transaction_leaves_image_counts_to_the_next_cycle(reads_inside: bool, is_fork: bool) -> None:
+    """What is pending is read once, before the transaction; the counts of that row may still change."""
+    one = holding(a=5, b=5)
+    one.state.view.refresh()
+    one.add_pod(pod("p", on="a"))
+    for _ in range(2):
+        with one.transaction():
+            assert one.state.view.cursor == one.state.log.head
+            if reads_inside:
+                one.state.view.refresh()
+            one.add_node(node("d", images=[(["i"], 5)]))
+    one = one.fork() if is_fork else one
+    assert one.state.view.images_of(0) == {"i": (5, 2)}
+    one.add_node(node("c", images=[(["i"], 5)]))
+    one.state.view.refresh()
+    counts = [one.state.view.images_of(row)["i"][1] for row in range(3)]
+    assert counts == [3, 2, 3], "the node with the new pod shows the new node, the other one does not"

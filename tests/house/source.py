@@ -67,13 +67,15 @@ def logical_lines(text: str) -> Iterator[tuple[int, int, str]]:
 
 @cache
 def _tests_in(path: Path) -> frozenset[str]:
-    """The tests of a file; of those in a class, class and test."""
+    """The tests of a file; of those in a class, class and test; a machine of hypothesis by its `TestCase`."""
     names = set()
     for each in ast.parse(path.read_text()).body if path.is_file() else []:
         inner = each.body if isinstance(each, ast.ClassDef) else [each]
         prefix = f"{each.name}::" if isinstance(each, ast.ClassDef) else ""
         names |= {prefix + one.name for one in inner if isinstance(one, ast.FunctionDef)}
-    return frozenset(name for name in names if name.rpartition("::")[2].startswith("test"))
+        if isinstance(each, ast.Assign) and ast.unparse(each.value).endswith(".TestCase"):
+            names.add(ast.unparse(each.targets[0]))
+    return frozenset(name for name in names if name.rpartition("::")[2].lower().startswith("test"))
 
 
 def is_test(test: str) -> bool:

@@ -74,15 +74,6 @@ def test_a_full_disk_is_one_line(command: str) -> None:
     assert (done.returncode, done.stderr) == (2, b"error: cannot write: No space left on device\n")
 
 
-def test_no_memory_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    def load(*files: str, **rest: str) -> None:
-        raise MemoryError
-
-    monkeypatch.setattr("moorage.objects.load", load)
-    assert main(["simulate", "-f", "x"]) == 2
-    assert capsys.readouterr().err == "error: out of memory\n"
-
-
 @pytest.mark.parametrize(
     "text", [pod(image="x" * 200_000, hostPort="bad"), "[" * 200_000, '"' + "x" * 1_100_000]
 )

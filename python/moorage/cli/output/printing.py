@@ -205,7 +205,7 @@ def _folded(text: str, width: int) -> list[str]:
     """Fold a text at its spaces; a word that is longer than the width stays whole."""
     if len(text) <= width:
         return [text]
-    return wrap(text, width, break_long_words=False, break_on_hyphens=False)
+    return wrap(text, max(width, 1), break_long_words=False, break_on_hyphens=False)
 
 
 class CommandLine(str):

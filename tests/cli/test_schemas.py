@@ -35,6 +35,7 @@ COMMANDS = [
     ["simulate", *GROUPS],
     ["nodes", *EXAMPLES],
     ["nodes", *GPU, "--by", "zone"],
+    ["nodes", *EXAMPLES, "-n", "pai-gpu"],
     ["plan", "nodes", *EXAMPLES, "--like", "node-1"],
     ["plan", "drain", *EXAMPLES, "--count", "1"],
     ["plan", "drain", *EXAMPLES, "node-1"],

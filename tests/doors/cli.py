@@ -58,7 +58,6 @@ from moorage.cli.runs.release_comparison import sides_of_upgrade as sides_of_upg
 from moorage.cli.runs.simulation import Outcome as Outcome
 from moorage.cli.runs.simulation import Preparation as Preparation
 from moorage.cli.runs.simulation import Simulation as Simulation
-from moorage.cli.runs.simulation import group_outcomes as group_outcomes
 
 # What explanations that count as alike are about.
 from moorage.cli.runs.targets import Target as Target

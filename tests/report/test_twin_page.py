@@ -13,8 +13,8 @@ import pytest
 from moorage.cli import main
 from moorage.objects import decode_object
 from moorage.serve import DelegatedAuthorization
+from tests.cli.make import node, pod
 from tests.cli.options.test_cluster_options import server
-from tests.cli.test_simulate import node, pod
 from tests.cli.twin.test_asked_twin import cluster
 from tests.doors.live import AskedTwin, FollowedCluster, Reply, TwinServer, page_files
 from tests.doors.live import twin_server_Answer as Answer

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 from msgspec.structs import replace
-from tests.cli.test_simulate import ITEMS, pod
+from tests.cli.make import ITEMS, pod
 from tests.doors.kube import resource
 from tests.doors.live import kinds_of_clusters, kubeconfig
 from tests.house.source import ROOT

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli.test_simulate import node, pod
+from tests.cli.make import node, pod
 from tests.doors.cli import Side, sides_of_upgrade
 from tests.house.source import ROOT
 

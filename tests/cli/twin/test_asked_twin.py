@@ -18,9 +18,9 @@ from urllib.parse import urlencode
 from urllib.request import Request, urlopen
 
 import pytest
+from tests.cli.make import node, pod
 from tests.cli.options.test_cluster_options import run
 from tests.cli.options.test_cluster_options import server as server
-from tests.cli.test_simulate import node, pod
 from tests.doors.live import AskedTwin, FollowedCluster, Limits, Reply, StandingAnswers, TwinServer, connect
 from tests.house.source import ROOT
 from tests.store.api.test_api_client import answers

@@ -54,8 +54,7 @@ from moorage.cli.runs.pod_templates import read_templates as read_templates
 from moorage.cli.runs.release_comparison import Side as Side
 from moorage.cli.runs.release_comparison import sides_of_upgrade as sides_of_upgrade
 
-# Outcomes as values: made by hand, and compared with records of a control plane.
-from moorage.cli.runs.simulation import Outcome as Outcome
+# Outcomes as values, compared with records of a control plane.
 from moorage.cli.runs.simulation import Preparation as Preparation
 from moorage.cli.runs.simulation import Simulation as Simulation
 

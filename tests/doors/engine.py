@@ -445,9 +445,6 @@ from moorage.preemption.pick import CRITERIA as CRITERIA
 from moorage.preemption.running_preemptions import RETRY as RETRY
 from moorage.preemption.running_preemptions import RunningPreemptions as RunningPreemptions
 
-# The order of the queue, without a queue.
-from moorage.queue.active_queue import by_priority as by_priority
-
 # Limits are lowered, a clock is replaced, and what must not be made is counted or refused.
 from moorage.scheduler import loop as loop
 from moorage.scheduler import scheduler as scheduler

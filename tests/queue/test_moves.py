@@ -9,14 +9,13 @@ from msgspec.structs import replace
 
 from moorage.framework import ActionType, NominatingInfo, PodNominator, PreEnqueuePlugin, QueueingHint, Status
 from moorage.objects import Pod, PodSchedulingGroup
-from moorage.queue import Place, QueuedPodInfo
+from moorage.queue import QueuedPodInfo
 from moorage.store import DeletedFinalStateUnknown, Indexer, ObjectStore, WatchEvent
 from tests.core.make import node, pod
 from tests.doors.engine import (
     ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,
     ASSIGNED_POD_UPDATE,
-    FORCE_ACTIVATE,
     NODE_ADD,
     NODE_DELETE,
     Notice,
@@ -33,7 +32,6 @@ from tests.queue.make import (
     GATED,
     UNRESOLVABLE,
     WANTS_NODES,
-    WANTS_NOTHING,
     Clock,
     fail,
     gating,
@@ -52,24 +50,6 @@ from tests.queue.make import (
 # ---- events ------------------------------------------------------------------------------------------------
 
 
-def test_only_rejectors_are_asked() -> None:
-    plugins = (
-        rejecting("Yes", on("Node", ADD)),
-        rejecting("No", on("Node", ADD, saying(False))),
-        WANTS_NOTHING,
-    )
-    queue = make_queue(*plugins)
-    for name, rejectors in (("a", "Yes"), ("b", "No"), ("c", "Nothing"), ("d", "Yes No"), ("e", "Unknown")):
-        queue.add([queued(name)])
-        fail(queue, *rejectors.split())
-    move(queue, NODE_DELETE, node("n"))
-    assert places(queue) == {"unschedulable": ["a", "b", "c", "d", "e"]}
-    move(queue, NODE_ADD, None, node("n"), lambda one: one.name != "a")
-    assert places(queue) == {"backoff": ["d"], "unschedulable": ["a", "b", "c", "e"]}
-    move(queue, NODE_ADD, None, node("n"))
-    assert places(queue) == {"backoff": ["d", "a"], "unschedulable": ["b", "c", "e"]}
-
-
 def test_an_exception_of_a_hint_counts_as_queue(caplog: pytest.LogCaptureFixture) -> None:
     def hint(one: Pod, old: Any, new: Any) -> QueueingHint:
         raise KeyError("x")
@@ -80,23 +60,6 @@ def test_an_exception_of_a_hint_counts_as_queue(caplog: pytest.LogCaptureFixture
     move(queue, NODE_ADD)
     assert places(queue) == {"backoff": ["a"]}
     assert "queueing hint of Bad: KeyError: 'x'" in caplog.text
-
-
-def test_a_pending_plugin_lets_a_pod_go_at_once() -> None:
-    queue = make_queue(WANTS_NODES, rejecting("Waits", on("Node", ADD), on("Pod", ADD, saying(False))))
-    for name in "ab":
-        queue.add([queued(name)])
-        fail(queue, "Nodes", pending=["Waits"] if name == "a" else [])
-    move(queue, NODE_ADD)
-    assert places(queue) == {"active": ["a"], "backoff": ["b"]}
-
-
-def test_other_rejectors_of_a_waiting_pod_let_it_back_off() -> None:
-    queue = make_queue(WANTS_NODES, rejecting("Waits", on("Node", ADD, saying(False))))
-    queue.add([queued("a")])
-    fail(queue, "Nodes", pending=["Waits"])
-    move(queue, NODE_ADD)
-    assert places(queue) == {"backoff": ["a"]}
 
 
 def test_who_waits_for_new_nodes_hears_of_taints() -> None:
@@ -120,90 +83,7 @@ def test_a_plugin_that_registers_nothing_by_itself_hears_of_nearly_all() -> None
     assert places(queue) == {"backoff": ["a"]}
 
 
-def test_sweeps_go_in_order_of_entry() -> None:
-    """Whatever groups the pods are in: at one time they become active in that order."""
-    queue = make_queue(WANTS_NODES, rejecting("Too", on("Node", ADD)), max_backoff=0)
-    for number, name in enumerate("dbca"):
-        queue.add([queued(name)])
-        fail(queue, "Nodes" if number % 2 else "Too")
-    move(queue, NODE_ADD)
-    assert places(queue) == {"active": ["d", "b", "c", "a"]}
-
-
 # ---- in flight ---------------------------------------------------------------------------------------------
-
-
-def test_what_happens_in_flight_is_remembered() -> None:
-    queue = make_queue(WANTS_NODES, WANTS_NOTHING)
-    queue.add([queued("a")])
-    queue.add([queued("b")])
-    first = pop(queue)
-    move(queue, NODE_ADD, None, node("n"))
-    second = pop(queue)
-    move(queue, ASSIGNED_POD_ADD, None, pod("q", on="n"))  # of interest to nobody
-    assert [event.label for event, _, _ in queue.in_flight_events()] == ["NodeAdd"]
-    reject(queue, second, "Nodes")
-    assert places(queue) == {"unschedulable": ["b"], "in_flight": ["a"]}
-    reject(queue, first, "Nodes")
-    assert places(queue) == {"backoff": ["a"], "unschedulable": ["b"]}
-    assert queue.in_flight_events() == []
-
-
-def test_a_run_of_events_is_remembered() -> None:
-    queue = make_queue(WANTS_NODES, WANTS_NOTHING)
-    queue.add([queued("a")])
-    move(queue, NODE_ADD, None, node("m"))
-    first = pop(queue)
-    queue.move_all(NODE_ADD, [Notice(None, node("n")), Notice(None, node("o"))])
-    move(queue, ASSIGNED_POD_ADD, None, pod("q", on="n"))  # of interest to nobody
-    assert [(event, new.name) for event, _, new in queue.in_flight_events()] == [
-        (NODE_ADD, "n"),
-        (NODE_ADD, "o"),
-    ]
-    queue.add([queued("b")])
-    reject(queue, pop(queue), "Nodes")
-    queue.move_all(NODE_ADD, [Notice(None, node("p")), Notice(None, node("q"))])
-    assert places(queue) == {"backoff": ["b"], "in_flight": ["a"]}
-    reject(queue, first, "Nodes")
-    assert places(queue) == {"backoff": ["b", "a"]}
-
-
-def test_events_are_dropped_when_the_first_that_saw_them_is_done() -> None:
-    queue = make_queue(WANTS_NODES)
-    for name in "abc":
-        queue.add([queued(name)])
-    for _ in "abc":
-        pop(queue)
-        move(queue, NODE_ADD, None, node("n"))
-    counts = []
-    for name in "bac":
-        queue.done([queue.in_flight_pod(name)])
-        counts.append(len(queue.in_flight_events()))
-    assert counts == [3, 1, 0]
-
-
-def test_an_update_in_flight_is_an_event() -> None:
-    label = on("Pod", ActionType.UPDATE_POD_LABEL, lambda one, old, new: QueueingHint.QUEUE)
-    queue = make_queue(rejecting("Labels", label))
-    one = queued("a")
-    queue.add([one])
-    info = pop(queue)
-    queue.update(one, labelled(one, x="y"))
-    assert places(queue) == {"in_flight": ["a"]}
-    reject(queue, info, "Labels")
-    assert places(queue) == {"backoff": ["a"]}
-
-
-def test_activating_a_pod_in_flight_is_for_that_pod_alone() -> None:
-    queue = make_queue(WANTS_NOTHING)
-    for name in "ab":
-        queue.add([queued(name)])
-    first, second = pop(queue), pop(queue)
-    queue.activate([first.pod, queued("unknown")])
-    assert queue.in_flight_events() == [(FORCE_ACTIVATE, None, first.pod)]
-    reject(queue, second, "Nothing")
-    reject(queue, first, "Nothing")
-    assert places(queue) == {"backoff": ["a"], "unschedulable": ["b"]}
 
 
 @pytest.mark.parametrize(
@@ -337,19 +217,6 @@ def test_an_error_of_pre_enqueue_gates(caplog: pytest.LogCaptureFixture) -> None
 # ---- pods change and go ------------------------------------------------------------------------------------
 
 
-def test_an_update_of_an_unschedulable_pod_is_for_that_pod_alone() -> None:
-    label = on("Pod", ActionType.UPDATE_POD_LABEL, lambda one, old, new: QueueingHint.QUEUE)
-    queue = make_queue(rejecting("Labels", label))
-    for name in "ab":
-        queue.add([queued(name)])
-        fail(queue, "Labels")
-    queue.update(queued("a"), labelled(queued("a"), x="y"))
-    assert places(queue) == {"backoff": ["a"], "unschedulable": ["b"]}
-    queue.update(queued("b"), replace(queued("b"), status=replace(queued("b").status, phase="Pending")))
-    assert places(queue) == {"backoff": ["a"], "unschedulable": ["b"]}
-    assert queue.get("b").pod.status.phase == "Pending"
-
-
 def test_an_update_of_an_unknown_pod_adds_it() -> None:
     queue = make_queue()
     queue.update(queued("a"), labelled(queued("a"), x="y"))
@@ -362,35 +229,6 @@ def test_a_pod_that_is_added_twice_is_there_once() -> None:
     queue.add([labelled(queued("a"), x="y")])
     assert places(queue) == {"active": ["a"]}
     assert queue.get("a").pod.metadata.labels == {"x": "y"}
-
-
-def test_delete_wherever_a_pod_is() -> None:
-    queue = make_queue(SchedulingGates(), WANTS_NODES)
-    queue.add([queued("a")])
-    fail(queue, "Nodes")
-    move(queue, NODE_ADD)
-    queue.add([queued("b")])
-    fail(queue, "Nodes")
-    queue.add([queued("c")])
-    fail(queue)
-    queue.add([queued("d", scheduling_gates=GATED)])
-    queue.add([queued("e")])
-    assert len(queue) == 5
-    for name in "abcdex":
-        queue.delete([queued(name)])
-    assert (places(queue), len(queue)) == ({}, 0)
-
-
-def test_activated_pods_move_to_the_active_queue() -> None:
-    queue = make_queue(WANTS_NODES, WANTS_NOTHING)
-    for name, rejectors in (("a", ["Nodes"]), ("b", ["Nothing"]), ("c", [])):
-        queue.add([queued(name)])
-        fail(queue, *rejectors)
-    move(queue, NODE_ADD)
-    queue.add([queued("d")])
-    assert queue.get("a").place is Place.BACKOFF
-    queue.activate([queued(name) for name in "cbadx"])
-    assert sorted(names(queue.pending_pods().active)) == ["a", "b", "c", "d"]
 
 
 def test_nominations_follow_the_updates_of_pods_in_the_queue() -> None:

@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
-from moorage.framework import ActionType, Code, PreEnqueuePlugin, QueueSortPlugin, Status
+from moorage.framework import Code, PreEnqueuePlugin, QueueSortPlugin, Status
 from moorage.queue import QueuedPodInfo
-from tests.doors.engine import NODE_ADD, NODE_DELETE, SchedulingGates, by_priority, on
+from tests.doors.engine import NODE_ADD, on
 from tests.framework.make import make
 from tests.queue.make import (
     ADD,
-    GATED,
     WANTS_NODES,
     WANTS_NOTHING,
     Clock,
@@ -30,19 +29,6 @@ from tests.queue.make import (
 )
 
 # ---- order -------------------------------------------------------------------------------------------------
-
-
-def test_higher_priority_first_then_the_earlier_then_the_first() -> None:
-    clock = Clock()
-    queue = make_queue(clock=clock)
-    for name, priority in (("a", 0), ("b", 5), ("c", 0), ("d", 5), ("e", -1)):
-        queue.add([queued(name, priority)])
-        if name != "a":
-            clock.advance(1)
-    assert places(queue) == {"active": ["b", "d", "a", "c", "e"]}
-    queue.add([QueuedPodInfo(queued("f"), timestamp=-1.0)])
-    assert [pop(queue).pod.name for _ in range(6)] == ["b", "d", "f", "a", "c", "e"]
-    assert pop(queue) is None
 
 
 def test_a_queue_sort_plugin_of_another_order() -> None:
@@ -68,37 +54,6 @@ def test_a_gate_that_fails_is_logged(code: Code, logged: list[str], caplog: pyte
     assert [record.getMessage() for record in caplog.records] == logged
 
 
-def test_priority_comes_before_time() -> None:
-    early, late = (QueuedPodInfo(queued(name), float(at)) for at, name in enumerate("ab"))
-    high = QueuedPodInfo(queued("c", priority=1), 9.0)
-    before = [
-        (a.pod.name, b.pod.name)
-        for a in (early, late, high)
-        for b in (early, late, high)
-        if by_priority(None, a, b)
-    ]
-    assert before == [("a", "b"), ("c", "a"), ("c", "b")]
-
-
-def test_a_change_of_priority_moves_a_pod_that_is_active() -> None:
-    queue = make_queue()
-    for name in "ab":
-        queue.add([queued(name)])
-    queue.update(queued("b"), queued("b", 1))
-    assert places(queue) == {"active": ["b", "a"]}
-    assert queue.get("b").pod == queued("b", 1)
-
-
-def test_pop_counts_attempts_and_puts_in_flight() -> None:
-    queue = make_queue()
-    queue.add([queued("a")])
-    info = pop(queue)
-    assert (info.attempts, info.place, places(queue)) == (1, None, {"in_flight": ["a"]})
-    queue.done([info])
-    queue.done([info])
-    assert places(queue) == {}
-
-
 def test_a_pod_that_is_in_flight_already_is_discarded(caplog: pytest.LogCaptureFixture) -> None:
     queue = make_queue()
     queue.add([queued("a")])
@@ -108,36 +63,6 @@ def test_a_pod_that_is_in_flight_already_is_discarded(caplog: pytest.LogCaptureF
     assert pop(queue).pod.name == "b"
     assert places(queue) == {"in_flight": ["a", "b"]}
     assert "in flight already" in caplog.text
-
-
-def test_put_back_is_as_if_it_had_not_been_popped() -> None:
-    clock = Clock()
-    queue = make_queue(WANTS_NODES, clock=clock)
-    for name in "abc":
-        queue.add([queued(name)])
-    first, second = pop(queue), pop(queue)
-    queue.put_back([second])
-    queue.put_back([first])
-    assert places(queue) == {"active": ["a", "b", "c"]}
-    assert first.attempts == second.attempts == 0
-    queue.put_back([first])  # not in flight
-    assert first.attempts == 0
-    for _ in "abc":
-        fail(queue)
-    move(queue, NODE_ADD)
-    assert places(queue) == {"error_backoff": ["a", "b", "c"]}
-
-
-def test_put_back_into_backoff() -> None:
-    queue = make_queue(WANTS_NODES)
-    for name in "ab":
-        queue.add([queued(name)])
-        fail(queue, "Nodes")
-    move(queue, NODE_ADD)
-    assert places(queue) == {"backoff": ["a", "b"]}
-    info = pop(queue)
-    queue.put_back([info])
-    assert places(queue) == {"backoff": ["a", "b"]}
 
 
 # ---- backoff -----------------------------------------------------------------------------------------------
@@ -202,21 +127,6 @@ def test_the_end_of_backoff(gate: bool, until: float, over: float) -> None:
     assert places(queue) == {"active": ["a"]}
 
 
-def test_times_lose_nothing() -> None:
-    """Sums of whole milliseconds are whole, at wall time as well."""
-    clock = Clock(1_767_225_663_900)
-    queue = make_queue(WANTS_NODES, clock=clock, pop_from_backoff=False)
-    queue.add([queued("a")])
-    fail(queue, "Nodes")
-    move(queue, NODE_ADD)
-    clock.advance(1)
-    queue.flush_backoff_completed()
-    assert places(queue) == {"backoff": ["a"]}
-    clock.milliseconds += 1
-    queue.flush_backoff_completed()
-    assert places(queue) == {"active": ["a"]}
-
-
 @pytest.mark.parametrize(("gate", "over"), [(True, 1.0), (False, 0.001)])
 def test_an_event_when_backoff_ends(gate: bool, over: float) -> None:
     """At its end, or in the second in which it ends, a pod backs off still (isPodBackingOff)."""
@@ -235,56 +145,7 @@ def test_an_event_when_backoff_ends(gate: bool, over: float) -> None:
     assert places(queue) == {"active": ["b"]}
 
 
-def test_an_empty_active_queue_takes_from_backoff_but_not_after_errors() -> None:
-    queue = make_queue(WANTS_NODES)
-    for name, rejector in (("a", ""), ("b", "Nodes"), ("c", "Nodes")):
-        queue.add([queued(name, priority=1 if name == "c" else 0)])
-        fail(queue, *filter(None, [rejector]))
-    move(queue, NODE_ADD)
-    assert places(queue) == {"backoff": ["c", "b"], "error_backoff": ["a"]}
-    assert [pop(queue).pod.name for _ in "cb"] == ["c", "b"]
-    assert pop(queue) is None
-
-
-def test_without_the_gate_nothing_is_taken_from_backoff() -> None:
-    queue = make_queue(WANTS_NODES, pop_from_backoff=False)
-    queue.add([queued("a")])
-    fail(queue, "Nodes")
-    move(queue, NODE_ADD)
-    assert pop(queue) is None
-
-
-def test_an_error_resets_nothing_and_a_rejection_the_errors() -> None:
-    queue = make_queue(WANTS_NODES)
-    queue.add([queued("a")])
-    info = fail(queue)
-    assert (info.unschedulable_count, info.consecutive_errors_count) == (0, 1)
-    queue.activate([info.pod])
-    fail(queue)
-    assert (info.unschedulable_count, info.consecutive_errors_count) == (0, 2)
-    queue.activate([info.pod])
-    fail(queue, "Nodes")
-    assert (info.unschedulable_count, info.consecutive_errors_count) == (1, 0)
-
-
 # ---- timers ------------------------------------------------------------------------------------------------
-
-
-def test_unschedulable_for_too_long() -> None:
-    clock = Clock()
-    queue = make_queue(SchedulingGates(), WANTS_NOTHING, clock=clock)
-    queue.add([queued("g", scheduling_gates=GATED)])
-    queue.add([queued("a")])
-    info = fail(queue, "Nothing")
-    clock.advance(300)
-    queue.flush_unschedulable_left_over()
-    assert places(queue) == {"unschedulable": ["a"], "gated": ["g"]}
-    clock.milliseconds += 1
-    queue.flush_unschedulable_left_over()
-    assert places(queue) == {"active": ["a"], "gated": ["g"]}
-    assert info.was_flushed
-    fail(queue, "Nothing")
-    assert not info.was_flushed
 
 
 @pytest.mark.parametrize("version", ["1.36", "1.37"])
@@ -313,19 +174,6 @@ def test_gated_pods_are_asked_again_when_their_time_is_up(version: str) -> None:
     clock.advance(60)
     queue.run_periodic(clock())
     assert len(queue.in_flight_events()) == (1 if times_out else 12)
-
-
-def test_time_that_is_up_for_others_is_an_event_in_flight() -> None:
-    clock = Clock()
-    queue = make_queue(SchedulingGates(), WANTS_NOTHING, clock=clock)
-    queue.add([queued("g", scheduling_gates=GATED)])
-    queue.add([queued("a")])
-    info = pop(queue)
-    clock.advance(301)
-    queue.flush_unschedulable_left_over()
-    assert [event.label for event, _, _ in queue.in_flight_events()] == ["UnschedulableTimeout"]
-    reject(queue, info, "Nothing")
-    assert places(queue) == {"backoff": ["a"], "gated": ["g"]}
 
 
 def test_next_event_and_run_periodic() -> None:
@@ -429,16 +277,6 @@ def test_a_thread_that_waits_hears_of_a_failed_pod_that_is_ready_at_once() -> No
     reject(queue, info, pending=["Quota"])
     worker.join(10)
     assert names(popped) == ["a"]
-
-
-def test_a_plugin_that_waits_for_the_last_event_moves_its_pod_at_once() -> None:
-    queue = make_queue(rejecting("Nodes", on("Node", ADD)), rejecting("Quota", on("Node", ActionType.DELETE)))
-    queue.add([queued("a")])
-    info = pop(queue)
-    move(queue, NODE_ADD)
-    move(queue, NODE_DELETE)
-    reject(queue, info, "Nodes", pending=["Quota"])
-    assert places(queue) == {"active": ["a"]}
 
 
 def test_pop_ends_with_the_queue() -> None:

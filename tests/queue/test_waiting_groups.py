@@ -13,7 +13,6 @@ from moorage.queue import QueuedPodInfo
 from moorage.releases import DEFAULT_GATES
 from tests.core.make import pod
 from tests.doors.engine import ASSIGNED_POD_ADD, PodEvents, on, queue_if
-from tests.doors.kube import GROUP_ANNOTATION
 from tests.framework.make import make
 from tests.queue.make import Clock, gating, make_queue, move, names, places, queued, reject
 
@@ -49,26 +48,6 @@ def end(queue: Any, infos: list[Any], *rejectors: str, succeeded: bool = False) 
     queue.end_attempts(infos, succeeded, not succeeded and not rejectors)
 
 
-def test_members_are_popped_together() -> None:
-    queue = made(member("a"), pod("x"), member("b"), member("c", "h"), member("d", priority=-1))
-    assert popped(queue) == ["a", "b", "d"]
-    assert places(queue) == {"active": ["x", "c"], "in_flight": ["a", "b", "d"]}
-    assert [popped(queue) for _ in range(3)] == [["x"], ["c"], []]
-
-
-def test_a_waiting_pod_joins_the_group_that_its_annotation_names() -> None:
-    alone = pod("b")
-    queue = made(member("a", "g"), alone)
-    annotated = replace(alone, metadata=replace(alone.metadata, annotations={GROUP_ANNOTATION: "g"}))
-    queue.update(alone, annotated)
-    assert popped(queue) == ["a", "b"]
-
-
-def test_without_groups_each_is_alone() -> None:
-    queue = made(member("a"), member("b"), groups_pods=False)
-    assert popped(queue) == ["a"]
-
-
 def test_a_group_is_gated_while_one_of_its_pods_is() -> None:
     """Also where that joins a group that was ready, and after it has left, until the timeout."""
     gate = gating("Gate", lambda one: one.name == "gated")
@@ -91,14 +70,6 @@ def test_a_change_of_a_pod_has_a_gated_group_asked_again() -> None:
     assert places(queue) == {"active": ["a"]}
 
 
-def test_a_group_that_failed_backs_off_whatever_hints_say() -> None:
-    """It is not popped before, as upstream notes no plugins for it."""
-    queue = made(member("a"), member("b"))
-    failed(queue)
-    assert places(queue) == {"error_backoff": ["a", "b"]}
-    assert popped(queue) == []
-
-
 @pytest.mark.parametrize("by_unit", [True, False])
 def test_the_backoff_of_a_group_knows_how_many_were_tried_together(by_unit: bool) -> None:
     queue = made(*[member(name) for name in "abcd"])
@@ -110,62 +81,6 @@ def test_the_backoff_of_a_group_knows_how_many_were_tried_together(by_unit: bool
         ends = {queue.backoff_until(info) for info in infos}
         assert ends == {now + min(2 ** (failures - 1), 20)}, "twice the longest backoff of a single pod"
         queue.activate([info.pod for info in infos])
-
-
-def test_what_is_left_of_a_group_that_succeeded_is_tried_at_once_and_keeps_its_age() -> None:
-    clock = Clock()
-    queue = make_queue(clock=clock, groups_pods=True)
-    queue.add([member("a")])
-    clock.advance(1)
-    queue.add([pod("x")])
-    queue.add([member("b")])
-    infos = queue.pop()
-    clock.advance(5)
-    end(queue, infos, succeeded=True)
-    assert places(queue) == {"active": ["a", "b", "x"]}
-    assert queue.backoff_until(infos[0]) is None
-    assert [info.timestamp for info in infos] == [6, 6], "those of the pods are of their failures"
-
-
-def test_an_attempt_that_has_placed_all_pods_leaves_nothing() -> None:
-    queue = made(member("a"))
-    infos = queue.pop()
-    queue.end_attempts(infos)
-    assert places(queue) == {"in_flight": ["a"]}
-    queue.add([member("b")])
-    assert popped(queue) == ["b"]
-
-
-def test_a_pod_whose_binding_failed_is_tried_at_once_where_its_group_does_not_wait() -> None:
-    queue = made(member("a"), member("b"))
-    infos = queue.pop()
-    queue.end_attempts(infos)
-    reject(queue, infos[0])
-    assert places(queue) == {"active": ["a"], "in_flight": ["b"]}
-    reject(queue, infos[1])
-    assert popped(queue) == ["a", "b"]
-
-
-def test_a_pod_whose_binding_failed_waits_with_its_group() -> None:
-    queue = made(member("a"), member("b"))
-    infos = queue.pop()
-    reject(queue, infos[0], "Filter")
-    queue.end_attempts(infos, succeeded=False)
-    reject(queue, infos[1])
-    assert places(queue) == {"error_backoff": ["a", "b"]}
-    assert queue.backoff_until(infos[1]) == 1
-
-
-@pytest.mark.parametrize("has_ended", [True, False])
-def test_a_pod_whose_bindings_fail_again_and_again_backs_off(has_ended: bool) -> None:
-    queue = made(member("a"))
-    for place in ("active", "error_backoff"):
-        infos = queue.pop()
-        if has_ended:
-            queue.end_attempts(infos)
-        reject(queue, infos[0])
-        queue.end_attempts(infos)
-        assert places(queue) == {place: ["a"]}
 
 
 def test_members_stay_together_when_trees_of_groups_change() -> None:
@@ -181,104 +96,6 @@ def test_pods_of_a_group_that_is_deleted_enter_as_new_ones() -> None:
     queue.regroup([("default", "g")], ("default", "g"))
     assert places(queue) == {"active": ["a", "b"]}
     assert queue.backoff_until(queue.get(member("a").metadata.uid)) is None
-
-
-def test_members_that_are_put_back_are_popped_again_at_the_same_attempt() -> None:
-    queue = made(member("a"), member("b"))
-    infos = queue.pop()
-    for info in reversed(infos):
-        queue.put_back([info])
-    assert popped(queue) == ["a", "b"]
-    assert [info.attempts for info in infos] == [1, 1]
-
-
-def test_a_group_that_is_put_back_takes_along_what_has_come_meanwhile() -> None:
-    clock = Clock()
-    queue = make_queue(clock=clock, groups_pods=True)
-    queue.add([member("a")])
-    infos = queue.pop()
-    clock.advance(1)
-    queue.add([pod("x")])
-    queue.add([member("b")])
-    queue.put_back(infos)
-    assert popped(queue) == ["a", "b"], "as old as its first pod"
-    assert infos[0].attempts == 1
-
-
-def test_a_new_member_waits_until_the_backoff_of_its_group_is_over() -> None:
-    queue = made(member("a"), member("b"))
-    infos = failed(queue)
-    queue.add([member("c")])
-    queue.add([pod("x")])
-    assert [info.pod.name for info in queue.pop(9)] == ["x"], "the group waits, though c came before x"
-    assert places(queue) == {"error_backoff": ["a", "b", "c"], "in_flight": ["x"]}
-    joined = queue.get(member("c").metadata.uid)
-    assert queue.backoff_until(joined) == queue.backoff_until(infos[0]) == 1
-    assert joined.attempts == 0
-    queue.run_periodic(2)
-    assert names(queue.pop(9)) == ["a", "b", "c"]
-
-
-def test_a_group_after_an_error_is_not_popped_before_its_backoff_ends() -> None:
-    """Also not for a new member, nor where the active queue is empty."""
-    queue = made(member("a"))
-    failed(queue, ())
-    queue.add([member("b")])
-    assert popped(queue) == []
-    assert places(queue) == {"error_backoff": ["a", "b"]}
-    queue.delete([member("a")])
-    queue.add([member("c")])
-    assert places(queue) == {"error_backoff": ["b", "c"]}
-    assert popped(queue) == [], "the backoff is the group's, also without the pod that had failed"
-    queue.run_periodic(2)
-    assert popped(queue) == ["b", "c"]
-
-
-@pytest.mark.parametrize("by_unit", [True, False])
-def test_a_member_that_joined_late_backs_off_as_long_as_its_group(by_unit: bool) -> None:
-    clock = Clock()
-    queue = make_queue(clock=clock, groups_pods=True)
-    queue.add([member("a")])
-    for _ in range(3):
-        failed(queue)
-        clock.advance(30)
-        queue.run_periodic(clock())
-    queue.add([member("b")])
-    infos = queue.pop() if by_unit else queue.pop(9)
-    assert names(infos) == ["a", "b"]
-    end(queue, infos, "Filter")
-    assert [queue.backoff_until(info) - clock() for info in infos] == [8, 8]
-
-
-def test_a_group_whose_attempt_succeeded_forgets_its_failures() -> None:
-    clock = Clock()
-    queue = make_queue(clock=clock, groups_pods=True)
-    queue.add([member("a")])
-    for _ in range(3):
-        end(queue, queue.pop(), succeeded=True)
-        assert queue.backoff_until(queue.get(member("a").metadata.uid)) is None
-    assert [queue.backoff_until(info) for info in failed(queue)] == [1]
-
-
-@pytest.mark.parametrize("name", ["a", "b"])
-def test_a_member_is_activated_with_its_group(name: str) -> None:
-    queue = made(member("a"))
-    failed(queue, ())
-    queue.add([member("b")])
-    queue.activate([member(name)])
-    assert {place: sorted(there) for place, there in places(queue).items()} == {"active": ["a", "b"]}
-    assert popped(queue) == ["a", "b"]
-
-
-def test_deleted_members_of_a_group_are_not_popped() -> None:
-    queue = made(member("a"), member("b"), member("c"))
-    queue.delete([member("b")])
-    infos = queue.pop()
-    assert names(infos) == ["a", "c"]
-    queue.delete([member("a")])
-    for info in infos:
-        queue.done([info])
-    assert places(queue) == {}
 
 
 def half_failed() -> tuple[Any, list[Any]]:
@@ -330,14 +147,6 @@ def test_a_group_counts_each_pod_once_after_an_attempt_was_broken_off() -> None:
     queue.end_attempts(infos, False)
     assert sorted(names(queue.pending_pods().active)) == ["a", "b", "c"]
     assert queue._queue.entry_of(infos[0]).size == 3
-
-
-def test_pods_that_fail_with_their_group_are_counted_where_the_group_returns() -> None:
-    queue = made(member("a"), member("b"))
-    counted = queue.count_incoming()
-    failed(queue)
-    assert counted == {("backoff", "ScheduleAttemptFailure"): 2}
-    assert ("unschedulable", "ScheduleAttemptFailure") not in counted, "a series of zero is no fact"
 
 
 def test_pods_that_are_put_back_take_along_the_failed_ones_of_their_group() -> None:

@@ -61,18 +61,6 @@ def test_what_karpenter_would_not_find_in_time_is_not_certain(monkeypatch: pytes
     ]
 
 
-def test_a_node_is_replaced_by_a_cheaper_one() -> None:
-    objects = items()
-    objects[-1]["spec"]["replicas"] = 2
-    objects[:] = [one for one in objects if one["metadata"]["name"] not in ("node-a", "node-c", "node-d")]
-    (step,) = answer(objects).steps
-    assert (step.decision, [node.kind for node in step.replacements]) == (
-        "replace",
-        ["m6i.large on-demand us-west-2a"],
-    )
-    assert step.saved == pytest.approx(0.204 - 0.096)
-
-
 def test_types_of_another_region_are_told() -> None:
     objects = [*items()]
     for node in objects[1:5]:
@@ -92,15 +80,6 @@ def test_a_budget_with_a_schedule_holds_at_its_time_alone() -> None:
     message = "the budgets of NodePool general allow no disruption for Underutilized now"
     assert stays["node-b"] == fate(objects, "node-b", "2026-06-01T12:00:00Z").message == message
     assert answer(objects, at="2026-06-01T18:00:00Z", once=True).steps
-
-
-def test_a_disruption_budget_keeps_a_node() -> None:
-    objects = items()
-    guard = {"kind": "PodDisruptionBudget", "metadata": {"name": "web"}, "apiVersion": "policy/v1"}
-    guard["spec"] = {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "web"}}}  # type: ignore[assignment]
-    found = answer([*objects, guard])
-    assert not found.steps
-    assert found.stays[1].message == "Pdb prevents pod evictions (PodDisruptionBudget=[default/web])"
 
 
 def test_pods_without_a_controller_are_lost() -> None:

@@ -40,18 +40,6 @@ def node(name: str, cpu: str = "4", **labels: str) -> dict[str, Any]:
     }
 
 
-def test_groups_grow_and_a_row_says_who_refuses(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["check", *CLUSTER, *GROUPS, "--new-only", "--scale", "deploy/web=30"]) == 1
-    out = capsys.readouterr().out.splitlines()
-    kinds = "5 smallnode s-1vcpu-2gb, 2 biggernode g-8vcpu-32gb"
-    assert out[0] == f"FAIL: 2 pods have no node, beside 7 new nodes ({kinds}): 0.84 $/h more"
-    prices = "2 nodes at 0.39 $/h before, 9 at 1.23 $/h after"
-    assert out[2] == "rests on: the changes come at one moment"
-    assert out[3] == f"cluster-autoscaler 1.36.1, groups of groups.yaml; {prices}"
-    (web,) = (line for line in out if "deployment/web" in line and "28/30" in line)
-    assert web.endswith(f"{REFUSED}1 node(s) had untolerated taint(s), 2 max node group size reached")
-
-
 def test_the_document_follows_its_schema(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     buffer = {
         "apiVersion": "autoscaling.x-k8s.io/v1beta1",
@@ -77,14 +65,6 @@ def test_the_document_follows_its_schema(tmp_path: Path, capsys: pytest.CaptureF
     assert "not simulated: CapacityBuffer.autoscaling.x-k8s.io\n" in capsys.readouterr().out
     assert main(["check", *CLUSTER, "--group-sizes", "1:2:smallnode,0:3:smallnode"]) == 2
     assert "--group-sizes: gives node group smallnode two sizes\n" in capsys.readouterr().err
-
-
-def test_a_failure_says_that_there_are_groups(capsys: pytest.CaptureFixture[str]) -> None:
-    hint = "--group-sizes 0:10:biggernode,0:10:smallnode\n"
-    assert main(["check", *CLUSTER]) == 1
-    assert capsys.readouterr().err.endswith(hint)
-    main(["check", *CLUSTER, *GROUPS])
-    assert hint not in capsys.readouterr().err
 
 
 def test_a_plan_has_the_templates_of_groups(capsys: pytest.CaptureFixture[str]) -> None:
@@ -119,16 +99,6 @@ def test_groups_are_compared_with_pools(tmp_path: Path, capsys: pytest.CaptureFi
     groups, pools = (one["measures"] for one in document["alternatives"])
     assert (groups["new nodes"], groups["new nodes $/h"]) == (7, 0.8395)
     assert pools["new nodes"] == 7
-
-
-@pytest.mark.parametrize("label", PROVIDER_LABELS)
-def test_groups_are_known_by_the_labels_of_providers(label: str) -> None:
-    there = node("web-1", **{label: "Web_A"})
-    scheduler = Scheduler(load([there, pod("a", "3"), pod("b", "3"), pod("c", "3")]))
-    answer = scheduler.scale_up(groups=GroupSettings([NodeGroup("Web_A", max_size=2)]))
-    assert [one.name for one in answer.nodes] == ["web-a-1"]
-    (waits,) = answer.waiting
-    assert waits.reason == f"{REFUSED}1 max node group size reached"
 
 
 def test_a_label_may_be_without_a_value() -> None:

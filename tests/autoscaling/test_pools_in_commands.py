@@ -15,7 +15,6 @@ from tests.house.source import ROOT
 
 CLUSTER = ["-f", "examples/karpenter/cluster.yaml"]
 TYPES = ["--instance-types", "examples/karpenter/instance_types.yaml"]
-ROUND = "2 pods need a second round, 0.29 $/h more of it: Karpenter had a node for default/worker-"
 
 
 @pytest.fixture(autouse=True)
@@ -29,52 +28,6 @@ def limited(tmp_path: Path) -> list[str]:
     path = tmp_path / "limited.yaml"
     path.write_text(Path(CLUSTER[1]).read_text().replace('limits: {cpu: "32"}', 'limits: {cpu: "12"}'))
     return ["-f", str(path)]
-
-
-def test_pods_pass_on_new_nodes(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["check", *CLUSTER, *TYPES]) == 0
-    first, second, third = capsys.readouterr().out.splitlines()[:3]
-    kinds = "6 m5.xlarge spot us-west-2a"
-    assert first == f"PASS: 14 pods have found a node, on 6 new nodes ({kinds}): 0.86 $/h more"
-    assert second == (
-        "Karpenter 1.15.0, types of instance_types.yaml; 1 node at 0.10 $/h before, 7 at 0.95 $/h after"
-    )
-    assert third.startswith(ROUND)
-    assert third.endswith("(0/5 nodes are available: 1 Insufficient memory, 5 Insufficient cpu.)")
-
-
-def test_no_autoscale_answers_for_the_nodes_that_are_there(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["check", *CLUSTER, "--no-autoscale"]) == 1
-    out = capsys.readouterr().out
-    assert out.startswith("FAIL: 12 pods have no node\n")
-    assert "Karpenter" not in out
-
-
-def with_other_class(tmp_path: Path) -> list[str]:
-    """The cluster with a node class of which no types are known."""
-    text = Path(CLUSTER[1]).read_text().replace("karpenter.k8s.aws, kind: EC2NodeClass", "a.io, kind: Class")
-    (tmp_path / "cluster.yaml").write_text(text)
-    return ["-f", str(tmp_path / "cluster.yaml")]
-
-
-def test_types_are_those_that_nodes_show(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["check", *with_other_class(tmp_path)]) == 1
-    first, second = capsys.readouterr().out.splitlines()[:2]
-    kinds = (
-        "5 m6i.large on-demand us-west-2a; types as seen on 1 node, 1 of 2 that NodePool general names known"
-    )
-    assert first == f"FAIL: 2 pods have no node, beside 5 new nodes ({kinds}): at unknown prices"
-    assert second == "Karpenter 1.15.0, types as seen on 1 node, 1 of 2 that NodePool general names known"
-
-
-def test_a_pool_without_nodes_and_file_names_the_option(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = Path(with_other_class(tmp_path)[1])
-    path.write_text(path.read_text().replace("karpenter.sh/nodepool: general", "team: none"))
-    assert main(["check", "-f", str(tmp_path / "cluster.yaml")]) == 1
-    hint = "NodePool general has no instance types: give them with --instance-types FILE"
-    assert hint in capsys.readouterr().out.splitlines()
 
 
 def test_a_row_says_that_karpenter_refuses(limited: list[str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -98,15 +51,6 @@ def test_the_document_follows_its_schema(
     assert {one["refusedBy"] for one in made["waiting"]} == {"Karpenter"}
 
 
-def test_a_comment_for_a_pull_request_is_short(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["check", *CLUSTER, *TYPES, "-o", "github"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert "6 new nodes (6 m5.xlarge spot us-west-2a): 0.86 $/h more" in lines[1]
-    assert "7 at 0.95 $/h after" in lines[2]
-    assert main(["check", *CLUSTER, *TYPES, "-o", "markdown"]) == 0
-    assert len(lines + capsys.readouterr().out.splitlines()) < 25
-
-
 def test_simulate_names_the_new_nodes(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", *CLUSTER, *TYPES]) == 0
     out = capsys.readouterr().out
@@ -114,34 +58,6 @@ def test_simulate_names_the_new_nodes(capsys: pytest.CaptureFixture[str]) -> Non
         "14 pods have found a node\n6 new nodes (6 m5.xlarge spot us-west-2a): 0.86 $/h more\nKarpenter"
     )
     assert "general-1" in out
-
-
-def test_explain_says_where_a_pod_runs_or_who_refuses_it(
-    limited: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["explain", "deploy/worker", *CLUSTER, *TYPES]) == 0
-    last = capsys.readouterr().out.splitlines()[-1]
-    assert last.endswith(": Karpenter 1.15.0 makes general-5 (m5.xlarge spot us-west-2a), where it runs")
-    assert main(["explain", "deploy/worker", *limited, *TYPES]) == 1
-    *_, before, about, pool, remedy = capsys.readouterr().out.splitlines()
-    assert "Karpenter" not in before  # its long text stands below once
-    assert about.startswith("Why no node comes for default/worker-")
-    assert " (Karpenter 1.15.0, types of instance_types.yaml), and" in about
-    assert pool.startswith("NodePool general: all available instance types exceed limits")
-    assert remedy.startswith("  would help: raise the limit of cpu from 12 to ")
-
-
-def test_a_failure_names_a_command_with_the_types(
-    limited: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["check", *limited, *TYPES]) == 1
-    (why,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("why: "))
-    assert why.endswith(" ".join(TYPES))
-
-
-def test_losses_are_asked_about_without_other_nodes(capsys: pytest.CaptureFixture[str]) -> None:
-    main(["check", *CLUSTER, *TYPES, "--survive", "node"])
-    assert "NodePools make no new nodes for --survive." in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

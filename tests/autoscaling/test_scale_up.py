@@ -146,16 +146,6 @@ def test_only_nodes_with_late_pods_are_the_price_of_a_disagreement() -> None:
     assert next(answer.late_lines()).startswith("1 pod needs more rounds, 1.00 $/h more of it")
 
 
-def test_karpenter_refuses_a_pod() -> None:
-    scheduler = Scheduler(load([pool(), pod("web", "8"), pod("db", "2")]))
-    answer = scheduler.scale_up(types=four_cores())
-    (waits,) = answer.waiting
-    assert (waits.pod, waits.refused_by) == ("default/web", "Karpenter")
-    assert waits.reason.startswith("Karpenter: no instance type has enough resources, ")
-    assert waits.scheduler == "0/1 nodes are available: 1 Insufficient cpu."
-    assert answer.complete
-
-
 def test_the_scheduler_refuses_a_pod_that_karpenter_has_a_node_for() -> None:
     term: Any = {"matchExpressions": [{"key": "blessed", "operator": "Exists"}]}
     affinity = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}

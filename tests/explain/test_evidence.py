@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from msgspec.structs import replace
-from tests.core.make import node, pod, port
-from tests.explain.test_explain_pod import SPOT, scheduler
+from tests.core.make import node, pod
+from tests.explain.test_explain_pod import scheduler
 
 from moorage import Scheduler
 from moorage.objects import (
-    Affinity,
-    LabelSelector,
     Node,
     Pod,
-    PodAffinity,
-    PodAffinityTerm,
-    TopologySpreadConstraint,
     build_cluster,
     decode_object,
 )
@@ -29,56 +23,8 @@ def hosts(*names: str) -> list[Node]:
     return [node(name, labels={HOST: name, ZONE: f"z-{name}"}) for name in names]
 
 
-def away_from(app: str, field: str = "pod_anti_affinity", key: str = HOST) -> dict[str, Any]:
-    selector = LabelSelector(match_labels={"app": app})
-    term = PodAffinityTerm(topology_key=key, label_selector=selector)
-    return {"affinity": Affinity(**{field: PodAffinity(required=(term,))})}
-
-
 def evidence(one: Scheduler, asked: Pod) -> list[list[str]]:
     return [[fact.text for fact in group.evidence] for group in one.explain(asked).groups]
-
-
-def test_pods_that_anti_affinity_keeps_away_from() -> None:
-    pods = [pod("db", "a", labels={"app": "db"}), pod("web", "b", **away_from("new"))]
-    one = scheduler(*hosts("a", "b"), pods=pods)
-    asked = pod("new", labels={"app": "new"}, **away_from("db"))
-    assert evidence(one, asked) == [
-        [f"pod default/db (anti-affinity per {HOST})"],
-        [f"pod default/web (its anti-affinity per {HOST})"],
-    ]
-
-
-def test_affinity_to_pods_that_are_not_there() -> None:
-    one = scheduler(*hosts("a"), node("bare"), pods=[pod("db", "a", labels={"app": "web"})])
-    asked = pod("p", **away_from("db", "pod_affinity"))
-    no_pod = "no pod with app in (db) in default"
-    places = [f"in {HOST}=a", f"without label {HOST}"]
-    assert evidence(one, asked) == [[f"{no_pod} (affinity, {place})" for place in places]]
-
-
-def test_domains_that_have_too_many_pods() -> None:
-    selector = LabelSelector(match_labels={"app": "x"})
-    spread = TopologySpreadConstraint(
-        max_skew=1, topology_key=ZONE, when_unsatisfiable="DoNotSchedule", label_selector=selector
-    )
-    mine = [pod(f"x{at}", "a", labels={"app": "x"}) for at in range(2)]
-    elsewhere = replace(mine[0].metadata, namespace="n", name="y", uid="y")
-    others = [replace(mine[0], metadata=elsewhere)]
-    full = node("b", labels={HOST: "b", ZONE: "z-b"}, cpu=0)
-    one = scheduler(*hosts("a"), full, pods=[*mine, *others])
-    asked = pod("p", requests={"cpu": 1}, labels={"app": "x"}, topology_spread_constraints=(spread,))
-    assert [
-        f"domain {ZONE}=z-a: 3 with this pod, fewest 0 in {ZONE}=z-b (node b: 1 more cpu), maxSkew 1"
-    ] in evidence(one, asked)
-
-
-def test_pods_that_hold_a_host_port() -> None:
-    holder = pod("holder", "a", ports=[port(80)])
-    one = scheduler(*hosts("a"), pods=[holder, pod("other", "a", ports=[port(81)])])
-    assert evidence(one, pod("p", ports=[port(80)])) == [
-        ["host port 80/TCP", "pod default/holder (host port 80/TCP)"]
-    ]
 
 
 def claim(name: str, modes: str = "ReadWriteOnce", **spec: Any) -> dict[str, Any]:
@@ -172,28 +118,12 @@ def pairs(one: Scheduler, asked: Pod) -> list[str]:
     return [pair.text for pair in seen.pairs]
 
 
-def test_two_changes_that_place_a_pod() -> None:
-    """No node has the label, and none has the room: each change alone does not help."""
-    one = scheduler(node("a", cpu=2), node("b", cpu=1))
-    asked = pod("p", requests={"cpu": 3}, node_selector={"disk": "ssd"})
-    found = pairs(one, asked)
-    assert found[0] == "lower the cpu request of container c from 3 to 2, and label node a with disk=ssd"
-    assert "lower the cpu request of container c from 3 to 2, and drop node-selector disk=ssd" in found
-    assert one.explain(asked).pairs[0].feasible_nodes == 1
-
-
 def test_two_requests_are_lowered_no_further_than_needed() -> None:
     one = scheduler(node("a", cpu=2, memory="4Gi"))
     asked = pod("p", requests={"cpu": 3, "memory": "6Gi"})
     lowered = "lower the {} request of container c from {} to {}"
     both = [lowered.format("cpu", 3, 2), lowered.format("memory", "6Gi", "4Gi")]
     assert pairs(one, asked)[0] == ", and ".join(both)
-
-
-def test_a_taint_and_a_request() -> None:
-    one = scheduler(node("a", cpu=2, taints=[SPOT]))
-    found = pairs(one, pod("p", requests={"cpu": 3}))
-    assert found[0] == "lower the cpu request of container c from 3 to 2, and tolerate spot=yes:NoSchedule"
 
 
 def test_three_conflicts_have_no_pair() -> None:

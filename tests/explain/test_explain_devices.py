@@ -4,7 +4,6 @@ of them made on a scheduler of its own."""
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -319,31 +318,6 @@ def test_two_requests_that_compete() -> None:
     assert "ask for 1 device instead of 2 in request s of claim gpus" in texts(found)
 
 
-def test_a_solution_behind_devices_that_a_constraint_rejects() -> None:
-    """The counters of e2 and e3 are given back when the constraint rejects them beside e1; before v1.36.3
-    kube-scheduler kept them, and missed e2 with e3."""
-    sets = [{"name": f"set{at}", "counters": {"memory": {"value": "1"}}} for at in range(4)]
-    devices = [
-        device(
-            f"e{at}",
-            {"half": at // 2, "kind": "e"},
-            consumesCounters=[{"counterSet": f"set{at}", "counters": {"memory": {"value": "1"}}}],
-        )
-        for at in range(4)
-    ]
-    others = [
-        claim(
-            "c",
-            [request("r", 2, f'"kind" in device.attributes["{DRIVER}"]')],
-            [{"matchAttribute": f"{DRIVER}/half"}],
-        ),
-        resource_slice("a", devices, count=2),
-        resource_slice("a", [], "pool-a", name="counters", count=2, sharedCounters=sets),
-        holding("one", "e0", node="a"),
-    ]
-    assert explained(*others).feasible == ["a"]
-
-
 def test_extended_resources_are_explained_as_requests_of_devices() -> None:
     wants = [pod("p", requests={"cpu": "1", EXTENDED: "5"})]
     found = explained(holding("one", "d0", node="b"), pods=wants)
@@ -452,9 +426,3 @@ def test_the_claim_that_has_the_capacity_is_named() -> None:
     step = next(each for each in asked["steps"] if each["kind"] == "capacity")
     assert (step["text"], step["devices"]) == ("bandwidth 6G", 0)
     assert step["holders"] == [{"claim": "default/c1", "users": ["p1"], "devices": 1}]
-
-
-def test_a_pod_without_claims_has_none(tmp_path: Path) -> None:
-    found = explained(pods=[pod("p", requests={"cpu": "9"})])
-    assert found.claims == []
-    assert found.to_dict()["claims"] == []

@@ -14,7 +14,6 @@ from tests.scheduler.cycle.test_examine import MALFORMED, named
 
 from moorage import Scheduler
 from moorage.explain import Explanation
-from moorage.framework import Code
 from moorage.objects import (
     Affinity,
     Cluster,
@@ -27,13 +26,12 @@ from moorage.objects import (
     Pod,
     PodAffinity,
     PodAffinityTerm,
-    PodSchedulingGate,
     Taint,
     Toleration,
     TopologySpreadConstraint,
     build_cluster,
 )
-from moorage.store import ApiError, NotFoundError
+from moorage.store import NotFoundError
 
 NOT_READY = "node.kubernetes.io/not-ready"
 SPOT = Taint(key="spot", value="yes", effect="NoSchedule")
@@ -52,25 +50,6 @@ def texts(one: Scheduler, asked: Pod) -> list[tuple[str, int]]:
 
 
 # ---- verdicts, groups, needs -----------------------------------------------------------------------------
-
-
-def test_nodes_with_equal_verdicts_are_one_group() -> None:
-    one = scheduler(
-        node("a", cpu=1), node("b", cpu=1, taints=[SPOT]), node("c", cpu=2, taints=[SPOT]), node("d")
-    )
-    seen = one.explain(pod("p", requests={"cpu": 3}))
-    assert [group.nodes for group in seen.groups] == [["b", "c"], ["a"]]
-    tainted = seen.groups[0]
-    assert [(status.plugin, status.code, status.reasons) for status in tainted.verdicts] == [
-        ("TaintToleration", Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("node(s) had untolerated taint(s)",)),
-        ("NodeResourcesFit", Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("Insufficient cpu",)),
-    ]
-    assert [(fact.text, fact.nodes) for fact in tainted.evidence] == [
-        ("untolerated taint spot=yes:NoSchedule", 2),
-        ("1 to 2 more cpu", 2),
-    ]
-    assert tainted.evidence[1].facts() == {"requested": "3", "least": "1", "most": "2"}
-    assert (seen.feasible, seen.message, seen.changes) == (["d"], "", [])
 
 
 def test_all_that_a_node_lacks() -> None:
@@ -196,17 +175,6 @@ def test_an_assumed_pod_too() -> None:
     assert one.cache.is_assumed_pod(pod("p"))
 
 
-def test_a_pod_that_a_run_would_leave_alone() -> None:
-    gated = pod("p", scheduling_gates=(PodSchedulingGate(name="wait"),))
-    seen = scheduler(node("a")).explain(gated)
-    assert (seen.skipped, seen.feasible) == ("gated", ["a"])
-
-
-def test_no_pod_of_this_name() -> None:
-    with pytest.raises(ApiError, match="not found"):
-        scheduler(node("a")).explain("default/none")
-
-
 def test_a_cluster_without_nodes_has_no_changes_to_offer() -> None:
     seen = scheduler().explain(pod("p", requests={"cpu": 1}))
     assert (seen.message, seen.order, seen.groups, seen.changes) == (
@@ -244,21 +212,6 @@ def test_changes_come_by_kind_then_by_amount() -> None:
     ]
 
 
-def test_a_request_is_lowered_to_what_is_free() -> None:
-    held = [pod("held", on="a", requests={"cpu": "2500m"}), pod("more", on="b", requests={"cpu": 4})]
-    one = scheduler(node("a"), node("b"), pods=held)
-    asked = pod("p", requests={"cpu": 2})
-    (change,) = [c for c in one.explain(asked).changes if c.kind == "lower-request"]
-    assert (change.values["from"], change.values["to"], change.feasible_nodes, change.amount) == (
-        "2",
-        "1500m",
-        1,
-        0.25,
-    )
-    assert [(edit["container"], edit["to"]) for edit in change.values["edits"]] == [("c", "1500m")]
-    assert change.pod.spec.containers[0].resources.requests == {"cpu": "1500m"}
-
-
 def test_one_toleration_covers_taints_of_one_key() -> None:
     both = [Taint(key=NOT_READY, effect="NoSchedule"), Taint(key=NOT_READY, effect="NoExecute")]
     one = scheduler(node("a", taints=both), node("b", taints=[*both, SPOT]))
@@ -266,19 +219,6 @@ def test_one_toleration_covers_taints_of_one_key() -> None:
     found = [change for change in seen.changes if change.kind == "add-toleration"]
     assert [(change.text, change.feasible_nodes) for change in found] == [(f"tolerate {NOT_READY}:*", 1)]
     assert found[0].pod.spec.tolerations == (Toleration(key=NOT_READY, operator="Equal"),)
-
-
-def test_a_cordoned_node_can_be_uncordoned() -> None:
-    cordoned = node("a", unschedulable=True, taints=[UNSCHEDULABLE], pods="1")
-    one = scheduler(cordoned, node("b", unschedulable=True, pods="1"), pods=[pod("held", on="c")])
-    assert texts(one, pod("p")) == [
-        ("uncordon node a", 1),
-        ("add a node like a (4 cpu, 8Gi memory)", 1),
-    ]
-    change = one.explain(pod("p")).changes[0]
-    assert change.values == {"node": "a", "eligibleNodes": 2}
-    assert change.node is not None
-    assert (change.node.spec.unschedulable, change.node.spec.taints) == (False, ())
 
 
 def test_the_taint_of_a_cordon_without_a_cordon_can_be_tolerated() -> None:
@@ -303,18 +243,6 @@ def test_a_new_node_does_not_have_the_state_of_its_template() -> None:
     (change,) = [c for c in one.explain(pod("p", tolerations=(spot,))).changes if c.kind == "add-node"]
     assert change.node is not None
     assert (change.node.spec.taints, change.node.spec.unschedulable) == ((SPOT,), False)
-
-
-def test_labels_that_nodes_have_are_left_alone() -> None:
-    one = scheduler(node("a", labels={"disk": "hdd"}), node("b", cpu=1), node("c"), node("d"))
-    asked = pod("p", requests={"cpu": 2}, node_selector={"disk": "ssd"})
-    (change, drop) = one.explain(asked).changes
-    assert (change.text, change.feasible_nodes, change.values["eligibleNodes"]) == (
-        "label node c with disk=ssd",
-        1,
-        2,
-    )
-    assert (drop.text, drop.feasible_nodes) == ("drop node-selector disk=ssd", 3)
 
 
 def test_a_node_can_join_the_domain_that_it_lacks() -> None:
@@ -395,11 +323,6 @@ def test_a_host_port_can_be_dropped() -> None:
     assert [each.host_port for each in drop.pod.spec.containers[0].ports] == [0, 0]
 
 
-def test_a_node_name_can_be_dropped() -> None:
-    one = scheduler(node("a"), node("b"))
-    assert texts(one, pod("p", on="gone")) == [("drop node-name gone", 2)]
-
-
 def test_terms_about_other_pods_are_constraints() -> None:
     selector = LabelSelector(match_labels={"app": "web"})
     spreads = tuple(
@@ -435,36 +358,6 @@ def test_requirements_of_one_of_several_terms_are_constraints_of_their_own() -> 
 
 
 # ---- conflicts -------------------------------------------------------------------------------------------
-
-
-def test_constraints_that_conflict() -> None:
-    one = scheduler(
-        node("small", cpu=1, labels={"disk": "ssd"}), node("large", cpu=8, labels={"disk": "hdd"}, pods="0")
-    )
-    torn = pod("p", requests={"cpu": 9}, node_selector={"disk": "nvme"})
-    seen = one.explain(torn)
-    assert seen.changes == []
-    assert [[each.text for each in conflict] for conflict in seen.conflicts] == [
-        ["request cpu"],
-        ["node-selector disk=nvme"],
-    ]
-    two = scheduler(
-        node("a", cpu=1, labels={"disk": "ssd", "rack": "x"}),
-        node("b", cpu=1, labels={"disk": "hdd", "rack": "r"}),
-        node("c", cpu=1, labels={"disk": "hdd", "rack": "x"}),
-    )
-    torn = pod("p", requests={"cpu": 2}, node_selector={"disk": "ssd", "rack": "r"})
-    assert [[each.text for each in conflict] for conflict in two.explain(torn).conflicts] == [
-        ["request cpu"],
-        ["node-selector disk=ssd", "node-selector rack=r"],
-    ]
-
-
-def test_what_no_pod_could_meet() -> None:
-    one = scheduler(node("a", pods="0"))
-    seen = one.explain(pod("p", requests={"cpu": 1}))
-    assert (seen.changes, seen.conflicts) == ([], [])
-    assert seen.blocked == "0/1 nodes are available: 1 Too many pods."
 
 
 def test_very_many_taints_count_as_one_constraint() -> None:

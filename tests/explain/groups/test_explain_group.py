@@ -70,25 +70,6 @@ def test_no_pod_of_a_group_has_a_place_while_one_is_gated() -> None:
     assert world(nodes(4), gang("g", 2), [first, last]).explain("default/g-0").has_place
 
 
-def test_how_many_fit_and_what_stops_the_next_one() -> None:
-    one = world(nodes(4, 4), gang("g", 4), members("g", 4, 3))
-    before = one.fork()
-    found = group_of_explained(one)
-    assert (found.minimum, found.pods, found.scheduled, found.fits) == (4, 4, 0, 2)
-    assert (found.next, found.message) == ("default/g-2", "0/2 nodes are available: 2 Insufficient cpu.")
-    (rejected,) = found.nodes
-    assert (rejected.nodes, [each.text for each in rejected.evidence]) == (["a", "b"], ["2 more cpu"])
-    assert [each.text for each in found.changes] == [
-        "add 2 nodes like a (4 cpu, 8Gi memory)",
-        "lower the cpu request of each pod from 3 to 2",
-        "lower minCount from 4 to 2",
-    ]
-    assert [each.placed for each in found.changes] == [4, 4, 2]
-    assert found.headline() == "group default/g: 2 of 4 pods fit at once; minCount is 4"
-    assert not before.diff(one)
-    assert one.run().placements == before.run().placements
-
-
 def test_the_printed_text_tells_of_the_group_first() -> None:
     """Each pod by itself fits, so that a ranking of its nodes alone would say that it is placed."""
     says = repr(world(nodes(4, 4), gang("g", 4), members("g", 4, 3)).explain("podgroup/g"))

@@ -367,26 +367,6 @@ def test_the_mask_is_what_the_filters_pass(plan: list[tuple[int, int, bool]], ra
         ended = choose(env, node_name)[2]
 
 
-def test_plugins_filter_and_reserve() -> None:
-    """GpuShare: two pods of 0.6 GPU fit on one GPU no more, though a node of two has 1.4 left for a third."""
-    amounts = {RESOURCE: "2000"}
-    over = mo.Timeline(Cluster(nodes=[node("a", **amounts), node("b", **amounts)]))
-    half = pod("p", cpu="100m", other={RESOURCE: "600"})
-    for at in range(4):
-        over.create(float(at), half, f"p{at}")
-    over.delete(4.0, "pod/p0")
-    over.create(5.0, half, "p5")
-    env = make(over, config=configuration(), registry=policies(), resources=(RESOURCE,))
-    env.reset()
-    masks = []
-    for name in ("a", "a", "b", "b"):
-        masks.append(fits(env))
-        choose(env, name)
-    assert masks == [["", "a", "b"], ["", "a", "b"], ["", "b"], ["", "b"]]
-    assert fits(env) == ["", "a"]
-    assert choose(env, "a")[2]
-
-
 def test_reserve_plugins_choose_devices() -> None:
     """The worst fit puts two small shares on two GPUs, so that no whole GPU is left."""
     over = mo.Timeline(Cluster(nodes=[node("a", **{RESOURCE: "2000"})]))

@@ -24,9 +24,6 @@ from moorage.cli.options import process as process
 # Changes in the format of records of a control plane.
 from moorage.cli.options.change_options import RequestedChange as RequestedChange
 
-# The release that is chosen, without a command around it.
-from moorage.cli.options.deciding_release import deciding_release as deciding_release
-
 # What a live scheduler is built with, without a server.
 from moorage.cli.options.serving import live_settings as live_settings
 
@@ -49,10 +46,6 @@ from moorage.cli.runs.gate import judge as judge
 
 # Templates as options give them, for questions that have to agree.
 from moorage.cli.runs.pod_templates import read_templates as read_templates
-
-# The two sides of an upgrade, as values.
-from moorage.cli.runs.release_comparison import Side as Side
-from moorage.cli.runs.release_comparison import sides_of_upgrade as sides_of_upgrade
 
 # Outcomes as values, compared with records of a control plane.
 from moorage.cli.runs.simulation import Preparation as Preparation

@@ -8,9 +8,9 @@ from io import BytesIO
 from pathlib import Path
 
 import pytest
+from tests.make import manifest, node
 
 from moorage.cli import main
-from tests.make import manifest, node
 
 
 @pytest.mark.parametrize(

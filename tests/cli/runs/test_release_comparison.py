@@ -1,4 +1,4 @@
-"""Two releases beside simulations of each; what an upgrade changes is in `tests/cases/answers/upgrades.md`."""
+"""Two releases beside simulations of each; the text is in `tests/cases/answers/upgrades.md`."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
+from tests.cli.make import node, pod
 
 from moorage.cli import main
 from moorage.releases import RELEASES
-from tests.cli.make import node, pod
 
 
 def releases(before: str, after: str) -> list[str]:

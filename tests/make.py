@@ -195,7 +195,9 @@ def _names(kind: type[msgspec.Struct]) -> dict[str, str]:
     return dict(zip((*kind.__struct_fields__, *wire), wire * 2, strict=True))
 
 
-def _struct(kind: type[T], values: Json) -> T:
+def _struct(kind: type[T], values: Json | T) -> T:
     """A struct from fields whose values are structs or JSON values; KeyError for an unknown field."""
+    if isinstance(values, kind):
+        return values
     names = _names(kind)
     return msgspec.convert({names[name]: value for name, value in values.items()}, kind)

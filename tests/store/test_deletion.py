@@ -1,4 +1,4 @@
-"""Deletions: evictions, objects of dumps that are being deleted, and who hears of it."""
+"""Deletions: evictions, and objects of dumps that are being deleted."""
 
 from __future__ import annotations
 
@@ -7,22 +7,17 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.doors.kube import with_condition
-from tests.store.informers.handlers import Recorder
-from tests.store.test_store import pod
+from tests.make import pod
 
 from moorage.objects import Condition, Pod
-from moorage.store import (
-    Informer,
-    ObjectStore,
-    patch_pod_status,
-)
+from moorage.store import ObjectStore, patch_pod_status
 
-NOW, LATER = "1970-01-01T00:01:40Z", "1970-01-01T00:02:10Z"
+NOW = "1970-01-01T00:01:40Z"
 
 
 def a_store(*finalizers: str, **meta: Any) -> ObjectStore:
     store = ObjectStore(lambda: 100.0)
-    store.create(pod(finalizers=finalizers, **meta))
+    store.create(pod("a", metadata={"finalizers": finalizers} | meta))
     return store
 
 
@@ -40,9 +35,6 @@ def with_meta(obj: Pod, **changes: Any) -> Pod:
 
 def gone(store: ObjectStore) -> bool:
     return store.list(Pod)[0] == []
-
-
-# ---- eviction ----
 
 
 @pytest.mark.parametrize("finalizers", [(), ("f",)])
@@ -75,12 +67,6 @@ def test_only_the_pod_that_is_meant_is_evicted() -> None:
     assert not gone(store)
 
 
-# ---- preconditions ----
-
-
-# ---- finalizers ----
-
-
 def test_an_object_that_came_without_finalizers_waits_for_its_deletion() -> None:
     """From a dump: it is being deleted, and only that says so."""
     store = a_store(deletion_timestamp="2026-01-01T00:00:00Z")
@@ -90,45 +76,8 @@ def test_an_object_that_came_without_finalizers_waits_for_its_deletion() -> None
     assert gone(store)
 
 
-# ---- grace periods ----
-
-
 @pytest.mark.parametrize("written", ["1970-01-01T00:02:10Z", "1970-01-01T02:02:10.25+02:00"])
 def test_one_that_came_with_the_object_becomes_shorter(written: str) -> None:
     store = a_store("x/y", deletion_timestamp=written, deletion_grace_period_seconds=30)
     left = delete(store)
     assert (left.metadata.deletion_timestamp, left.metadata.deletion_grace_period_seconds) == (NOW, 0)
-
-
-# ---- who hears of it ----
-
-
-def test_informers_report_an_update_and_then_a_deletion() -> None:
-    store = a_store("x/y")
-    informer: Informer[Pod] = Informer(store, Pod)
-    informer.add_event_handler(recorder := Recorder())
-    informer.run_once()
-    assert recorder.take() == [("add", "a", True)]
-    left = delete(store)
-    informer.run_once()
-    assert recorder.take() == [("update", "2", "3")]
-    store.update(with_meta(left, finalizers=()))
-    informer.run_once()
-    assert recorder.take() == [("delete", "a", "4")]
-
-
-def test_a_watch_with_a_selector_sees_it_go() -> None:
-    store = a_store("x/y", labels={"a": "b"})
-    watch = store.watch(Pod, resource_version="2", label_selector="a")
-    store.update(with_meta(delete(store), finalizers=(), labels={}))
-    assert [event.type for event in watch.poll()] == ["MODIFIED", "DELETED"]
-
-
-def test_undo_takes_back_a_deletion_by_update() -> None:
-    store = a_store("x/y")
-    left = delete(store)
-    mark = store.save()
-    store.update(with_meta(left, finalizers=()))
-    assert gone(store)
-    store.undo(mark)
-    assert store.list(Pod) == ([left], "3")

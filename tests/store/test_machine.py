@@ -9,10 +9,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from msgspec.structs import replace
+from tests import make
 from tests.store.informers.handlers import Replica
 from tests.store.observe import KINDS, observe
 
-from moorage.objects import Node, Object, ObjectMeta, Pod
+from moorage.objects import Node, Object, Pod
 from moorage.store import (
     AlreadyExistsError,
     ConflictError,
@@ -35,8 +36,7 @@ SELECTIONS: list[dict[str, str]] = [
 
 
 def pod(key: str, labels: dict[str, str]) -> Pod:
-    namespace, _, name = key.partition("/")
-    return Pod(metadata=ObjectMeta(name=name, namespace=namespace, labels=labels))
+    return make.pod(key, labels=labels, metadata={"uid": ""})
 
 
 def with_meta(obj: Any, **changes: Any) -> Any:
@@ -46,6 +46,15 @@ def with_meta(obj: Any, **changes: Any) -> Any:
 def is_kept(obj: Any) -> bool:
     """Whether an object that is being deleted has to stay."""
     return bool(obj.metadata.finalizers or obj.metadata.deletion_grace_period_seconds)
+
+
+def merged_strategically(old: tuple[str, ...], new: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of the patch in its order; one that it does not name goes before those that followed it."""
+    kept, patched, merged = [each for each in old if each not in new], [*new], list[str]()
+    while kept and patched:
+        is_before = patched[0] in old and old.index(kept[0]) < old.index(patched[0])
+        merged.append((kept if is_before else patched).pop(0))
+    return (*merged, *kept, *patched)
 
 
 class Reader:
@@ -135,7 +144,7 @@ class StoreMachine(RuleBasedStateMachine):
             del self.twin[Node, name]
             self.version += 1
         else:
-            obj = Node(metadata=ObjectMeta(name=name))
+            obj = make.node(name)
             self.expect(obj, self.store.create(obj))
 
     @rule(namespace=st.sampled_from("xy"), labels=LABELS)
@@ -242,7 +251,7 @@ class StoreMachine(RuleBasedStateMachine):
         elif held is not None:
             old = held.metadata
             if kind == "strategic":
-                finalizers = tuple(dict.fromkeys(old.finalizers + finalizers))
+                finalizers = merged_strategically(old.finalizers, finalizers)
             merged = labels if kind == "json" else old.labels | labels
             wanted = with_meta(held, labels=merged, finalizers=finalizers)
         namespace, _, name = key.partition("/")
@@ -298,7 +307,8 @@ class StoreMachine(RuleBasedStateMachine):
             assert other
         else:
             assert not other
-            seconds = grace or 0
+            runs = held.metadata.deletion_timestamp or (held.spec.node_name and held.status.phase != "Failed")
+            seconds = grace if grace and runs else 0
             if held.metadata.deletion_timestamp:
                 seconds = min(seconds, held.metadata.deletion_grace_period_seconds or 0)
             # The clock stands still at 1970.

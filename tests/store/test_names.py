@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from tests.make import pod
 from tests.store.test_contract import refused
-from tests.store.test_store import pod
 
 from moorage.objects import Pod
 from moorage.store import AlreadyExistsError, ObjectStore
 
 
+def unnamed(base: str = "a-", namespace: str = "default") -> Pod:
+    return pod(f"{namespace}/", metadata={"generateName": base, "uid": ""})
+
+
 def test_generated_names_follow_from_the_writes_before() -> None:
     store = ObjectStore()
     copy, mark = store.clone(), store.save()
-    many = [pod("", generate_name="a-"), pod("", generate_name="a-"), pod("", "x", generate_name="a-")]
+    many = [unnamed(), unnamed(), unnamed(namespace="x")]
     store.create_many(many)
     names = [obj.name for obj in store.list(Pod)[0]]
     assert len(set(names)) == 3
@@ -26,7 +30,7 @@ def second_name(first: str) -> str:
     """The name that the second write generates."""
     store = ObjectStore()
     store.create(pod(first))
-    return store.create(pod("", generate_name="a-")).name
+    return store.create(unnamed()).name
 
 
 def test_a_generated_name_that_is_taken_is_passed_over() -> None:
@@ -41,13 +45,13 @@ def test_a_generated_name_is_taken() -> None:
     name = second_name("b")
     store = ObjectStore()
     with refused(AlreadyExistsError, f'pods "{name}" already exists'):
-        store.create_many([pod("b"), pod("", generate_name="a-"), pod(name)])
+        store.create_many([pod("b"), unnamed(), pod(name)])
     assert store.list(Pod) == ([], "1")
 
 
 def test_the_names_of_new_objects_are_known_before() -> None:
     """Also where an earlier one of them, or an object of the store, has the first candidate."""
-    named = [pod("", generate_name="a-") for _ in range(3)]
+    named = [unnamed() for _ in range(3)]
     first = ObjectStore().names_of_new(named)
     assert len(set(first)) == 3
     for there in ([], [pod(name) for name in first], [pod(first[0])]):
@@ -60,7 +64,7 @@ def test_the_names_of_new_objects_are_known_before() -> None:
 
 
 def test_objects_may_get_other_names_than_they_have() -> None:
-    store, new = ObjectStore(), [pod("", generate_name="a-") for _ in range(2)]
-    names = store.names_of_new([pod("x", generate_name="a-") for _ in new], keeps=False)
+    store, new = ObjectStore(), [unnamed() for _ in range(2)]
+    names = store.names_of_new([pod("x", metadata={"generateName": "a-"}) for _ in new], keeps=False)
     assert names == store.names_of_new(new)
     assert store.names_of_new([]) == ()

@@ -6,15 +6,14 @@ from threading import RLock
 
 import pytest
 from tests.doors.store import KeyLog
+from tests.make import node, pod
 
-from moorage.objects import Condition, Node, ObjectMeta, Pod, PodSpec, ReplicaSet, parse_selector
+from moorage.objects import Condition, Node, Pod, ReplicaSet, parse_selector
 from moorage.store import Indexer, Informer, Lister, NotFoundError, ObjectStore
 
 
-def pod(name: str, namespace: str = "x", node: str = "", **labels: str) -> Pod:
-    return Pod(
-        metadata=ObjectMeta(name=name, namespace=namespace, labels=labels), spec=PodSpec(node_name=node)
-    )
+def labelled(key: str, on: str = "", **labels: str) -> Pod:
+    return pod(key, on, labels=labels)
 
 
 def by_node(obj: Pod) -> tuple[str, ...]:
@@ -30,11 +29,11 @@ def store() -> ObjectStore:
     store = ObjectStore()
     store.create_many(
         [
-            pod("a", node="n", app="1"),
-            pod("b"),
-            pod("a", "y", "n"),
-            pod("c", "y", "m", app="2"),
-            pod("d", "y"),
+            labelled("x/a", "n", app="1"),
+            labelled("x/b"),
+            labelled("y/a", "n"),
+            labelled("y/c", "m", app="2"),
+            labelled("y/d"),
         ]
     )
     return store
@@ -77,7 +76,7 @@ def test_not_found_names_the_group() -> None:
 
 def test_objects_without_a_namespace_are_listed() -> None:
     store = ObjectStore()
-    stored = store.create(Node(metadata=ObjectMeta(name="n")))
+    stored = store.create(node("n"))
     informer: Informer[Node] = Informer(store, "Node")
     informer.run_once()
     assert informer.lister.get("n") is stored
@@ -87,12 +86,12 @@ def test_objects_without_a_namespace_are_listed() -> None:
 def test_an_index_is_kept_current(store: ObjectStore, informer: Informer[Pod]) -> None:
     assert names(informer.lister.by_index("node", "n")) == "aa"
     assert names(informer.lister.by_index("namespace", "x")) == "ab"
-    store.bind(pod("b"), "n")
-    store.bind(pod("d", "y"), "m")
+    store.bind(labelled("x/b"), "n")
+    store.bind(labelled("y/d"), "m")
     store.delete(Pod, "a", "x")
     store.delete(Pod, "c", "y")
-    store.create(pod("e", "z", "k"))
-    store.update(pod("a", "y", "m"))
+    store.create(labelled("z/e", "k"))
+    store.update(labelled("y/a", "m"))
     informer.run_once()
     found = {node: names(informer.lister.by_index("node", node)) for node in "nmk"}
     assert found == {"n": "b", "m": "da", "k": "e"}
@@ -108,7 +107,7 @@ def test_a_lasting_index_makes_no_objects(store: ObjectStore, informer: Informer
         seen.append(obj.spec.node_name)
         return tuple(obj.metadata.labels.values())
 
-    store.update(pod("b", app="1"))
+    store.update(labelled("x/b", app="1"))
     informer.run_once()
     informer.indexer.add_index("app", by_app, is_lasting=True)
     assert not built or names(informer.lister.by_index("app", "1")) == "ab"
@@ -125,7 +124,7 @@ def test_a_lasting_index_makes_no_objects(store: ObjectStore, informer: Informer
     assert seen == ([] if built else ["n", "", "n", "m", ""]), "the bound pod b is not made"
     assert [obj.spec.node_name for obj in informer.lister.by_index("app", "1")] == ["n", "n"]
     store.evict(store.list(Pod)[0][:2], Condition(type="DisruptionTarget", status="True"))
-    store.update(pod("c", "y", "m", app="1"))
+    store.update(labelled("y/c", "m", app="1"))
     informer.run_once()
     assert names(informer.lister.by_index("app", "1")) == "c"
     assert informer.lister.by_index("app", "2") == []
@@ -133,20 +132,10 @@ def test_a_lasting_index_makes_no_objects(store: ObjectStore, informer: Informer
 
 def test_an_update_keeps_the_order_of_an_index(store: ObjectStore, informer: Informer[Pod]) -> None:
     assert [obj.key for obj in informer.lister.by_index("node", "n")] == ["x/a", "y/a"]
-    store.update(pod("a", node="n", app="2"))
+    store.update(labelled("x/a", "n", app="2"))
     informer.run_once()
     assert [obj.key for obj in informer.lister.by_index("node", "n")] == ["x/a", "y/a"]
     assert informer.lister.by_index("node", "n")[0].metadata.labels == {"app": "2"}
-
-
-def test_an_index_survives_a_relist() -> None:
-    store = ObjectStore(history=1)
-    informer: Informer[Pod] = Informer(store, Pod, indexers={"node": by_node})
-    informer.run_once()
-    assert informer.lister.by_index("node", "n") == []
-    store.create_many([pod("a", node="n"), pod("b", node="n")])
-    informer.run_once()
-    assert names(informer.lister.by_index("node", "n")) == "ab"
 
 
 def test_several_values_and_an_index_added_later(informer: Informer[Pod]) -> None:
@@ -169,24 +158,24 @@ def test_the_indexer_gives_copies(informer: Informer[Pod]) -> None:
 def test_empty_values_leave_nothing_behind() -> None:
     indexer: Indexer[Pod] = Indexer({"node": by_node})
     assert indexer.by_index("node", "n") == []
-    assert indexer.put("x/a", pod("a", node="n")) is None
-    assert indexer.put("x/a", pod("a", node="m")) == pod("a", node="n")
+    assert indexer.put("x/a", labelled("x/a", "n")) is None
+    assert indexer.put("x/a", labelled("x/a", "m")) == labelled("x/a", "n")
     assert indexer.list_index_func_values("node") == ["m"]
-    assert indexer.remove("x/a") == pod("a", node="m")
+    assert indexer.remove("x/a") == labelled("x/a", "m")
     assert indexer.remove("x/a") is None
     assert indexer.list_index_func_values("node") == []
 
 
 def test_keys_of_what_has_changed() -> None:
     indexer = Indexer[Pod]({})
-    indexer.put("x/a", pod("a"))
+    indexer.put("x/a", labelled("x/a"))
     log = indexer.follow()
     assert indexer.follow() is log
     assert (log.head, log.since(0)) == (0, [])
-    indexer.put("x/b", pod("b"))
+    indexer.put("x/b", labelled("x/b"))
     cursor = log.head
     indexer.remove("x/a")
-    indexer.put("x/b", pod("b"))
+    indexer.put("x/b", labelled("x/b"))
     assert log.since(0) == ["x/b", "x/a", "x/b"]
     assert log.since(cursor) == ["x/b", "x/a"]
     cursor = log.head

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -45,26 +44,6 @@ def test_a_worktree_has_the_revision_and_goes_even_after_an_error(repository: Pa
         fail()
     assert list((repository / "build").iterdir()) == []
     assert len(git(repository, "worktree", "list").splitlines()) == 1
-
-
-@needs_git
-def test_an_unknown_revision_is_one_line_and_leaves_no_worktree(repository: Path) -> None:
-    with (
-        pytest.raises(SystemExit, match=r"^bench\.compare: git worktree: .*no-such"),
-        compare.worktree(repository, "no-such"),
-    ):
-        pass
-    assert list((repository / "build").iterdir()) == []
-
-
-def test_the_minimum_of_a_benchmark_is_per_operation() -> None:
-    noted = [{"what": "x", "operations": 10, "twin": False}]
-    found = [
-        {"fullname": "a", "stats": {"min": 2.0}, "extra_info": {"lines": noted}},
-        {"fullname": "b", "stats": {"min": 3.0}, "extra_info": {}},
-    ]
-    assert compare.minima(json.dumps({"benchmarks": found}).encode()) == {"a": 0.2, "b": 3.0}
-    assert compare.minima(b"") == {}
 
 
 def test_ratios_name_what_is_new_and_what_is_gone() -> None:

@@ -58,20 +58,6 @@ def test_a_pod_without_a_node_ends_it() -> None:
         list(picture.costs(upstream(1.0, placed=19), 50, 20, 1, ticks()))
 
 
-def test_light_and_dark_pictures_have_figures_and_what_they_are_of(tmp_path: Path) -> None:
-    found = [picture.Cost("plain pods", 2e-6, 600e-6)]
-    for theme, colours in picture.THEMES.items():
-        path = tmp_path / f"{theme}.svg"
-        picture.draw(found, "On one machine.", path, theme, picture.pyplot())
-        text = path.read_text()
-        shown = re.findall(r"<text[^>]*>([^<]*)</text>", text)
-        assert {"plain pods", "600 µs", "2 µs   (300 times less)", "On one machine."} <= set(shown)
-        assert [one for one in shown if one in ("1 µs", "10 µs", "100 µs", "1 ms", "10 ms")] == shown[:4]
-        assert colours["ours"] in text
-    picture.draw(found, "On one machine.", path, theme, picture.pyplot())
-    assert path.read_text() == text
-
-
 def test_what_was_measured_is_drawn_again(tmp_path: Path) -> None:
     shown = ROOT / "docs/pictures"
     (tmp_path / "cost.json").write_text((shown / "cost.json").read_text())

@@ -82,26 +82,6 @@ def test_tables_have_the_front_page_the_lines_with_a_target_and_the_others() -> 
     assert table.tables([RESULTS], REFERENCE) == (FRONT, FIRST, OTHERS)
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (5e-8, "50 ns"),
-        (9.994e-7, "999 ns"),
-        (9.996e-7, "1 µs"),
-        (1.234e-2, "12.3 ms"),
-        (1.5, "1.5 s"),
-        (1000, "1,000 s"),
-    ],
-)
-def test_seconds_are_shown_in_readable_units(seconds: float, text: str) -> None:
-    assert table.in_units(seconds) == text
-
-
-def test_the_best_twin_counts() -> None:
-    twins = [result(seconds, line("x", 2, twin=True)) for seconds in (4.0, 2.0, 3.0)]
-    assert table.measured({"benchmarks": twins})["x"] == table.Line("x", None, 1.0)
-
-
 def test_a_line_is_of_the_run_in_which_it_took_the_least() -> None:
     loud = RESULTS | {
         "benchmarks": [result(5.0, line("x")), result(7.0, line("x", twin=True)), result(1.0, line("y"))]

@@ -8,11 +8,8 @@ from pathlib import Path
 import pytest
 from bench.scheduler_perf import run_workload
 from bench.scheduler_perf.measure import CHUNK, Meter, percentile
-from bench.scheduler_perf.object_templates import ObjectTemplate
 from bench.scheduler_perf.pods import PodRun, Window
-from tests.benchmarks.scheduler_perf.make import POD, nodes, pods, run_ops, timer, workload
-
-from moorage.objects import Pod
+from tests.benchmarks.scheduler_perf.make import nodes, pods, run_ops, timer, workload
 
 MILLISECOND = 1_000_000
 
@@ -25,11 +22,6 @@ def test_time_is_counted_per_pod_and_per_chunk(tmp_path: Path) -> None:
     assert meter.placing_all_ns == meter.placing_ns == MILLISECOND
     assert meter.chunks == pytest.approx([3 * MILLISECOND / meter.pods] * 3)
     assert (meter.queue_ns, meter.queued) == (MILLISECOND, 2 * CHUNK + 10)  # all were popped in between
-
-
-def test_a_run_has_few_attributes_besides_its_slots(tmp_path: Path) -> None:
-    """CPython 3.11 and 3.12 read the attributes of an object with more in its ``__dict__`` slowly."""
-    assert len(vars(run_ops(tmp_path, nodes(1), pods(1)))) <= 30
 
 
 def _try(meter: Meter, pod_run: PodRun, placed: int, nanoseconds: int) -> None:
@@ -110,23 +102,6 @@ def test_percentiles_are_nearest_rank() -> None:
     assert (percentile(values, 50), percentile(values, 99)) == (100, 198)
     assert percentile([7.0], 99) == 7
     assert percentile([], 50) is None
-
-
-def test_pods_are_decoded_before_the_collector_rests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    decode, seen = ObjectTemplate.pod, []
-
-    def decoded(template: ObjectTemplate, index: int, namespace: str) -> Pod:
-        seen.append(gc.isenabled())
-        return decode(template, index, namespace)
-
-    monkeypatch.setattr(ObjectTemplate, "pod", decoded)
-    run_ops(
-        tmp_path,
-        nodes(1),
-        pods(3, collectMetrics=True, podTemplatePath="x.yaml"),
-        files={"x.yaml": POD.replace("generateName: pod-", "name: 'pod-{{.Index}}'")},
-    )
-    assert seen == [True] * 3
 
 
 def test_the_garbage_collector_rests_while_metrics_are_collected(tmp_path: Path) -> None:

@@ -8,9 +8,7 @@ from typing import Any
 
 import pytest
 from bench.scheduler_perf.measured_run import MeasuredRun
-from bench.scheduler_perf.object_templates import ObjectTemplate
 from bench.scheduler_perf.operation_cursor import WorkloadFailedError
-from bench.scheduler_perf.pods import PodRun
 from tests.benchmarks.scheduler_perf.make import (
     BIG,
     NODE,
@@ -24,7 +22,6 @@ from tests.benchmarks.scheduler_perf.make import (
 )
 
 from moorage.errors import InputError
-from moorage.objects import Object
 
 
 def test_pods_are_deleted_at_their_rate_in_the_order_of_names(tmp_path: Path) -> None:
@@ -123,55 +120,6 @@ def test_objects_are_updated_at_their_rate(tmp_path: Path) -> None:
     assert [cpus[row] for row in rows] == [8000, 8000, 4000]
     with pytest.raises(InputError, match=r"Node n0: nodes \"n0\" not found"):
         run_ops(tmp_path, nodes(1), update, files=files)
-
-
-def test_updated_objects_are_made_before_the_first_update(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made: list[tuple[Fraction, str]] = []
-    complete, runs = ObjectTemplate.complete, list[MeasuredRun]()
-
-    def noted(self: ObjectTemplate, index: int, *rest: Any, **named: Any) -> Object:
-        obj = complete(self, index, *rest, **named)
-        made.append((runs[0].clock.exact, obj.name))
-        return obj
-
-    monkeypatch.setattr(ObjectTemplate, "complete", noted)
-    files = {"named.yaml": POD.replace("generateName: pod-", "name: 'pod-{{.Index}}'")}
-    create = pods(2, namespace="n", podTemplatePath="named.yaml")
-    update = {"opcode": "updateAny", "templatePath": "named.yaml", "count": 2, "namespace": "n"}
-    ops = workload(tmp_path, nodes(1), create, update | {"updatePerSecond": 10}, files=files)
-    run_of(ops, before=runs.append)
-    assert made[-2:] == [(Fraction(2, 500), "pod-0"), (Fraction(2, 500), "pod-1")]
-    assert runs[0].clock.exact == Fraction(2, 500) + Fraction(2, 10)
-
-
-def test_a_barrier_asks_other_pods_only_when_those_that_it_awaits_have_come(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[str] = []
-    matches = PodRun.matches
-
-    def noted(self: PodRun, labels: dict[str, str]) -> bool:
-        asked.append(self.name(0))
-        return matches(self, labels)
-
-    monkeypatch.setattr(PodRun, "matches", noted)
-    files = {"named.yaml": POD.replace("generateName: pod-", "name: 'pod-{{.Index}}'").replace("100m", "2")}
-    made = pods(4, namespace="n", podTemplatePath="named.yaml", skipWaitToCompletion=True)
-    churn = {"opcode": "churn", "mode": "create", "templatePaths": ["node.yaml"], "number": 2}
-    run = run_ops(
-        tmp_path,
-        nodes(1),
-        churn | {"intervalMilliseconds": 1000},
-        made,
-        {"opcode": "barrier", "stageRequirement": "Attempted"},
-        {"opcode": "barrier"},
-        files=files,
-    )
-    assert len(placements(run)) == 4
-    assert run.clock.exact > 1
-    assert asked.count("pod-0") <= 4
 
 
 def test_pods_on_nodes_are_updated_where_they_are(tmp_path: Path) -> None:

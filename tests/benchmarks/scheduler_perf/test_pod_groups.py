@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from bench.scheduler_perf.operation_cursor import Wait, WorkloadFailedError, WorkloadStuckError
-from bench.scheduler_perf.ops import OPS, CreatePodGroups
 from bench.scheduler_perf.pods import GONE
 from tests.benchmarks.scheduler_perf.make import NODE, nodes, placements, run_ops, workload
 
@@ -135,10 +134,6 @@ def test_without_the_gate_groups_are_ignored(tmp_path: Path) -> None:
     ]
     run = run_ops(tmp_path, *ops, files=FILES)
     assert len(placements(run)) == 2
-
-
-def test_it_is_an_operation() -> None:
-    assert OPS["createPodGroups"] is OPS["waitForPodGroups"] is CreatePodGroups
 
 
 URGENT = """\

@@ -9,28 +9,11 @@ from typing import Any
 import pytest
 from bench.scheduler_perf.measured_run import MeasuredRun
 from tests.benchmarks.scheduler_perf.make import POD, nodes, placements, pods, run_ops
+from tests.make import claim, make, manifest, volume
 
+from moorage import edit
 from moorage.errors import InputError
-from moorage.objects import (
-    CSINode,
-    CSINodeDriver,
-    CSINodeSpec,
-    CSIPersistentVolumeSource,
-    DiskVolumeSource,
-    ObjectMeta,
-    ObjectReference,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    PersistentVolumeClaimSpec,
-    PersistentVolumeClaimStatus,
-    PersistentVolumeClaimVolumeSource,
-    PersistentVolumeSpec,
-    PersistentVolumeStatus,
-    Pod,
-    ResourceRequirements,
-    Volume,
-    VolumeNodeResources,
-)
+from moorage.objects import CSINode, PersistentVolume, PersistentVolumeClaim, Pod
 
 CLAIM = """\
 kind: PersistentVolumeClaim
@@ -50,64 +33,36 @@ DISK = POD + "  volumes: [{name: v, awsElasticBlockStore: {volumeID: vol-1}}]\n"
 
 
 def held(run: MeasuredRun, kind: type[Any]) -> list[Any]:
-    return [without_history(obj) for obj in run.scheduler.client.list(kind)[0]]
+    """The objects without what the store has given them."""
+    given = {"metadata.uid": "", "metadata.resource_version": "", "metadata.creation_timestamp": None}
+    return [edit(obj, given) for obj in run.scheduler.client.list(kind)[0]]
 
 
-def without_history(obj: Any) -> Any:
-    """An object without what the store and the defaults have made up."""
-    meta = obj.metadata
-    kept = ObjectMeta(
-        name=meta.name, namespace=meta.namespace, labels=meta.labels, annotations=meta.annotations
-    )
-    return type(obj)(
-        metadata=kept,
-        **{
-            field: getattr(obj, field)
-            for field in obj.__struct_fields__
-            if field not in ("metadata", "kind", "api_version")
-        },
-    )
-
-
-def expected_claim(namespace: str, index: int) -> PersistentVolumeClaim:
-    annotations = {"pv.kubernetes.io/bind-completed": "true"}
-    return PersistentVolumeClaim(
-        metadata=ObjectMeta(name=f"pvc-{index}", namespace=namespace, annotations=annotations),
-        spec=PersistentVolumeClaimSpec(
-            access_modes=("ReadOnlyMany",),
-            volume_name=f"{namespace}-vol-{index}",
-            resources=ResourceRequirements(requests={"storage": "1Gi"}),
-        ),
-        status=PersistentVolumeClaimStatus(phase="Bound"),
-    )
-
-
-def expected_volume(namespace: str, index: int, **source: Any) -> PersistentVolume:
-    claim = ObjectReference(
-        kind="PersistentVolumeClaim", namespace=namespace, name=f"pvc-{index}", api_version="v1"
-    )
-    return PersistentVolume(
-        metadata=ObjectMeta(name=f"{namespace}-vol-{index}"),
-        spec=PersistentVolumeSpec(
-            capacity={"storage": "1Gi"}, access_modes=("ReadOnlyMany",), claim_ref=claim, **source
-        ),
-        status=PersistentVolumeStatus(phase="Bound"),
-    )
+MODES = ["ReadOnlyMany"]
+BOUND = {"pv.kubernetes.io/bind-completed": "true"}
+PHASE = {"phase": "Bound"}
 
 
 def test_claims_and_volumes_are_bound_to_each_other(tmp_path: Path) -> None:
     ops = pods(2, **WITH_AWS, **CREATED), pods(1, namespace="other", **WITH_CSI, **CREATED)
     run = run_ops(tmp_path, *ops, files=FILES)
+    pairs = [("namespace-0", 0), ("namespace-0", 1), ("other", 0)]
+    more: dict[str, Any] = {"accessModes": MODES, "metadata": {"annotations": BOUND}, "status": PHASE}
     assert held(run, PersistentVolumeClaim) == [
-        expected_claim("namespace-0", 0),
-        expected_claim("namespace-0", 1),
-        expected_claim("other", 0),
+        claim(f"{space}/pvc-{at}", None, f"{space}-vol-{at}", **more) for space, at in pairs
     ]
-    csi = CSIPersistentVolumeSource(driver="ebs.csi.aws.com", volume_handle="other-vol-0")
+    csi = {"csi": {"driver": "ebs.csi.aws.com", "volumeHandle": "other-vol-0"}}
+    sources = [*({"awsElasticBlockStore": {"volumeID": f"vol-{at}"}} for at in range(2)), csi]
+    whose = {"kind": "PersistentVolumeClaim", "apiVersion": "v1"}
     assert held(run, PersistentVolume) == [
-        expected_volume("namespace-0", 0, aws_elastic_block_store=DiskVolumeSource(volume_id="vol-0")),
-        expected_volume("namespace-0", 1, aws_elastic_block_store=DiskVolumeSource(volume_id="vol-1")),
-        expected_volume("other", 0, csi=csi),
+        volume(
+            f"{space}-vol-{at}",
+            accessModes=MODES,
+            claimRef=whose | {"namespace": space, "name": f"pvc-{at}"},
+            status=PHASE,
+            **source,
+        )
+        for (space, at), source in zip(pairs, sources, strict=True)
     ]
 
 
@@ -115,12 +70,10 @@ def test_claims_and_volumes_are_bound_to_each_other(tmp_path: Path) -> None:
 def test_each_pod_uses_its_claim_and_no_other_volume(tmp_path: Path, name: str) -> None:
     files = FILES | {"own.yaml": DISK.replace("generateName: pod-", name)}
     run = run_ops(tmp_path, pods(3, podTemplatePath="own.yaml", **WITH_AWS, **CREATED), files=files)
-    found = {pod.name: pod.spec.volumes for pod in run.scheduler.client.list(Pod)[0]}
-    assert found == {f"pod-{index}": (volume_of_claim(f"pvc-{index}"),) for index in range(3)}
-
-
-def volume_of_claim(name: str) -> Volume:
-    return Volume(name="vol", persistent_volume_claim=PersistentVolumeClaimVolumeSource(claim_name=name))
+    found = {pod.name: manifest(pod)["spec"]["volumes"] for pod in run.scheduler.client.list(Pod)[0]}
+    assert found == {
+        f"pod-{at}": [{"name": "vol", "persistentVolumeClaim": {"claimName": f"pvc-{at}"}}] for at in range(3)
+    }
 
 
 def test_a_volume_template_alone_changes_nothing(tmp_path: Path) -> None:
@@ -145,12 +98,16 @@ def test_a_volume_template_alone_changes_nothing(tmp_path: Path) -> None:
             'persistentvolumeclaims "pvc-0" already exists',
         ),
         ([pods(1, **WITH_AWS | {"persistentVolumeTemplatePath": "pvc.yaml"})], "not a PersistentVolume"),
+        (
+            [pods(2, podTemplatePath="named.yaml")],
+            "Pod namespace-0/x: metadata.name: one name for",
+        ),
         ([nodes(1, nodeAllocatableStrategy={"csiNodeAllocatable": {"d": {"count": "3"}}})], "count"),
     ],
 )
 def test_volumes_that_are_wrong(tmp_path: Path, ops: list[dict[str, Any]], message: str) -> None:
     with pytest.raises(InputError) as refused:
-        run_ops(tmp_path, *ops, files=FILES)
+        run_ops(tmp_path, *ops, files=FILES | {"named.yaml": POD.replace("generateName: pod-", "name: x")})
     assert message in str(refused.value)
 
 
@@ -163,15 +120,13 @@ def test_nodes_say_how_many_volumes_they_take(tmp_path: Path) -> None:
     run = run_ops(tmp_path, nodes(2, nodeAllocatableStrategy=strategy))
     names = sorted(run.scheduler.context.view_order())
     migrated = {"storage.alpha.kubernetes.io/migrated-plugins": "kubernetes.io/aws-ebs,kubernetes.io/gce-pd"}
+    drivers = [{"name": "b.csi", "allocatable": {"count": 39}}, {"name": "a.csi", "allocatable": {}}]
     assert held(run, CSINode) == [
-        CSINode(
-            metadata=ObjectMeta(name=name, annotations=migrated),
-            spec=CSINodeSpec(
-                drivers=(
-                    CSINodeDriver(name="b.csi", node_id=name, allocatable=VolumeNodeResources(count=39)),
-                    CSINodeDriver(name="a.csi", node_id=name, allocatable=VolumeNodeResources()),
-                )
-            ),
+        make(
+            "CSINode",
+            name,
+            {"drivers": [driver | {"nodeID": name} for driver in drivers]},
+            metadata={"annotations": migrated},
         )
         for name in names
     ]

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from tests.benchmarks.scheduler_perf.make import NODE, nodes, pods, run_ops
 
-from moorage.cache import SchedulerCache
 from moorage.errors import InputError
 from moorage.objects import Node, Service
 
@@ -54,32 +53,11 @@ def test_label_values_go_round_in_the_order_of_names(tmp_path: Path) -> None:
     assert not any(ZONE in node.metadata.labels for node in found if node not in labelled)
 
 
-def test_the_scheduler_sees_nodes_without_a_zone_first(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    heard: list[tuple[str, str]] = []
-    add, change = SchedulerCache.add_node, SchedulerCache.update_node
-
-    def added(cache: SchedulerCache, node: Node) -> None:
-        heard.append((node.name, node.metadata.labels.get(ZONE, "")))
-        add(cache, node)
-
-    def changed(cache: SchedulerCache, old: Node, new: Node) -> None:
-        heard.append((new.name, new.metadata.labels.get(ZONE, "")))
-        change(cache, old, new)
-
-    monkeypatch.setattr(SchedulerCache, "add_nodes", lambda cache, nodes: False)  # each by itself
-    monkeypatch.setattr(SchedulerCache, "add_node", added)
-    monkeypatch.setattr(SchedulerCache, "update_node", changed)
+def test_the_scheduler_lists_nodes_zone_by_zone(tmp_path: Path) -> None:
     strategy = {"labelKey": ZONE, "labelValues": ["a", "b"]}
     run = run_ops(tmp_path, nodes(4, labelNodePrepareStrategy=strategy))
-    created = [name for name, _ in heard[:4]]
-    assert created != sorted(created)
-    assert heard[:4] == [(name, "") for name in created]
-    assert heard[4:] == list(zip(sorted(created), "abab", strict=True))
-    # A move alone does not reorder what a cycle lists; this cycle is the first, so it lists zone by zone.
-    zone = dict(heard[4:])
-    assert [zone[name] for name in run.scheduler.context.view_order()] == ["a", "b", "a", "b"]
+    zones = {each.name: each.metadata.labels[ZONE] for each in run.scheduler.client.list(Node)[0]}
+    assert [zones[name] for name in run.scheduler.context.view_order()] == ["a", "b", "a", "b"]
 
 
 def test_nodes_have_unique_labels_and_given_amounts(tmp_path: Path) -> None:

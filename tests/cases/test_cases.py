@@ -10,6 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from moorage import __version__
+from tests.cases import changes
 from tests.cases.console import Printed, blocks, commands, run
 from tests.house.source import ROOT
 
@@ -66,7 +67,7 @@ def lines_of(printed: Printed, folder: Path) -> list[str]:
 def place_inputs(case: Path, page: str, folder: Path) -> None:
     """Put the inputs of a case into a folder: its blocks with a file name, and the files that it links."""
     for block in blocks(page):
-        if len(block.info) == 2:
+        if len(block.info) == 2 and block.info[0] != "changes":
             file = folder / block.info[1]
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(block.body)
@@ -100,6 +101,8 @@ def _outputs(page: str, folder: Path, columns: int) -> Iterator[tuple[tuple[int,
             for shown in commands(block.body):
                 lines += [f"$ {shown.command}", *lines_of(run(shown.command, folder, columns), folder)]
             yield (block.start, block.end), "".join(f"{line}\n" for line in lines)
+        elif block.info[:1] == ["changes"]:
+            yield (block.start, block.end), masked(changes.played(block.info, block.body, folder), folder)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.relative_to(HERE).with_suffix("").as_posix())

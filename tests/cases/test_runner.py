@@ -112,3 +112,35 @@ def test_a_mask_hides_nothing_but_what_its_rule_says(tmp_path: Path, text: str) 
 def test_a_line_that_could_be_read_as_another_is_refused(tmp_path: Path, line: str) -> None:
     with pytest.raises(ValueError, match="cannot show"):
         lines_of(Printed(line, "", 0), tmp_path)
+
+
+CHANGES = """\
+# Changes
+
+Each line is one.
+
+```yaml pod.yaml
+{kind: Pod, metadata: {name: p}, spec: {containers: [{name: c}]}}
+```
+
+```changes pod.yaml
+spec.priority: high → spec.priority: expected integer, got string
+{metadata.name: null, 'spec.containers[1]': {name: d}} → Pod (document 1): metadata.name: required
+metadata.labels[a.b/c]: d → pods: p
+```
+
+```changes pod.yaml after pod.yaml
+spec.nodeName: node → 1 pod is bound to nodes that are not in the input: default/p on node
+spec.priority: 1 → Pod "p" is invalid: spec: Forbidden: pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)
+```
+
+```changes
+{kind: ConfigMap, metadata: {name: a}} → Left out, because scheduling does not read these kinds: ConfigMap (1)
+{kind: Node, metadata: {name: a}} → nothing
+```
+"""  # noqa: E501
+
+
+@pytest.mark.parametrize("changed", [CHANGES, re.sub(r"^(\{.*|\w+\..*) → .*", r"\1", CHANGES, flags=re.M)])
+def test_a_change_shows_what_is_told_of_it(tmp_path: Path, changed: str) -> None:
+    assert play(tmp_path, changed) == CHANGES

@@ -144,11 +144,6 @@ from moorage.objects.validate.custom_schemas import spec_problems as spec_proble
 # Refusals of one object.
 from moorage.objects.validate.gated_operators import refuse_comparisons as refuse_comparisons
 
-# Rules of manifests, judged by recorded answers of an API server.
-from moorage.objects.validate.manifests.check_manifest import check_manifest as check_manifest
-from moorage.objects.validate.manifests.cron_schedules import schedule_error as schedule_error
-from moorage.objects.validate.manifests.cron_schedules import zone_error as zone_error
-
 # Kinds and versions, gone through.
 from moorage.objects.validate.unknown_fields import KARPENTER as KARPENTER
 from moorage.objects.validate.unknown_fields import check_kind as check_kind

@@ -9,9 +9,7 @@ import pytest
 from msgspec.structs import replace
 from tests.doors.engine import disrupted_whole
 from tests.objects.make import cluster, make, pod
-from tests.objects.refusal import refusal
 
-from moorage.errors import InputError
 from moorage.objects import (
     Cluster,
     CompositePodGroup,
@@ -20,7 +18,6 @@ from moorage.objects import (
     decode_object,
     group_of,
     load,
-    validate,
     write_cluster,
 )
 from moorage.store import InformerFactory, ObjectStore
@@ -61,95 +58,6 @@ def test_groups_of_godel_are_read() -> None:
 def test_the_disruption_mode_decides_who_leaves_whole(mode: object, whole: bool) -> None:
     one = group(GANG | {"disruptionMode": mode})
     assert disrupted_whole([one]) == ([one] if whole else [], 0)
-
-
-def test_groups_of_other_projects_are_refused() -> None:
-    with pytest.raises(Exception, match="unknown kind PodGroup"):
-        group(GANG, "scheduling.volcano.sh/v1beta1")
-    with pytest.raises(Exception, match="unknown kind PodGroup"):
-        group(GANG | {"disruptionMode": "Pod"}, "scheduling.k8s.io/v1alpha2")
-
-
-@pytest.mark.parametrize(
-    ("spec", "wrong"),
-    [
-        ("{}", "spec.schedulingPolicy: required"),
-        ("{schedulingPolicy: {}}", "spec.schedulingPolicy: must have exactly one of basic, gang"),
-        (
-            "{schedulingPolicy: {basic: {}, gang: {minCount: 1}}}",
-            "spec.schedulingPolicy: must have exactly one of basic, gang",
-        ),
-        (
-            "{schedulingPolicy: {gang: {minCount: 0}}}",
-            "spec.schedulingPolicy.gang.minCount: Invalid value: 0: must be greater than or equal to 1",
-        ),
-        (
-            "{schedulingPolicy: {gang: {}}}",
-            "spec.schedulingPolicy.gang.minCount: Invalid value: 0: must be greater than or equal to 1",
-        ),
-        (
-            "{schedulingPolicy: {basic: {}}, schedulingConstraints: {topology: [{key: a}, {key: b}]}}",
-            "spec.schedulingConstraints.topology: must have at most 1 item",
-        ),
-        (
-            "{schedulingPolicy: {basic: {}}, schedulingConstraints: {topology: [{}]}}",
-            "spec.schedulingConstraints.topology[0].key: required",
-        ),
-        (
-            "{schedulingPolicy: {basic: {}}, schedulingConstraints: {topology: [{key: -}]}}",
-            'spec.schedulingConstraints.topology[0].key[-]: "-" is not a label key',
-        ),
-        (
-            "{schedulingPolicy: {basic: {}}, disruptionMode: {}}",
-            "spec.disruptionMode: must have exactly one of single, all",
-        ),
-        (
-            "{schedulingPolicy: {basic: {}}, disruptionMode: all}",
-            "spec.disruptionMode: expected map, got string",
-        ),
-        (
-            "{schedulingPolicy: {basic: {}}, priorityClassName: none}",
-            'spec.priorityClassName: there is no PriorityClass "none"',
-        ),
-    ],
-)
-def test_a_bad_group_is_refused_with_its_field(tmp_path: Path, spec: str, wrong: str) -> None:
-    file = tmp_path / "f.yaml"
-    head = "apiVersion: scheduling.k8s.io/v1beta1\nkind: PodGroup\nmetadata: {name: g, namespace: d}"
-    file.write_text(f"{head}\nspec: {spec}\n")
-    assert refusal(file) == f"f.yaml: PodGroup d/g: {wrong}"
-
-
-@pytest.mark.parametrize(
-    ("rest", "wrong"),
-    [
-        ("spec: {}", "spec.minMember: required"),
-        ("spec: {minMember: 0}", "spec.minMember: Invalid value: 0: must be greater than or equal to 1"),
-        (
-            "spec: {minMember: 1, scheduleTimeoutSeconds: -1}",
-            "spec.scheduleTimeoutSeconds: Invalid value: -1: must be greater than or equal to 0",
-        ),
-        (
-            "{spec: {minMember: 1}, status: {phase: Odd}}",
-            "status.phase: must be one of Pending, PreScheduling, Scheduled, Running, Finished, Failed, "
-            'Timeout, Unknown, not "Odd"',
-        ),
-    ],
-)
-def test_refused_of_godel(tmp_path: Path, rest: str, wrong: str) -> None:
-    file = tmp_path / "f.yaml"
-    body = rest.removeprefix("{").removesuffix("}}") + "}" if rest.startswith("{") else rest
-    body = body.replace("}, status", "}\nstatus")
-    file.write_text(f"apiVersion: {GODEL}\nkind: PodGroup\nmetadata: {{name: g, namespace: d}}\n{body}\n")
-    assert refusal(file) == f"f.yaml: PodGroup d/g: {wrong}"
-
-
-def test_group_without_name(tmp_path: Path) -> None:
-    file = tmp_path / "f.yaml"
-    file.write_text(
-        "kind: Pod\nmetadata: {name: p, namespace: d}\nspec: {containers: [{name: c}], schedulingGroup: {}}\n"
-    )
-    assert refusal(file) == "f.yaml: Pod d/p: spec.schedulingGroup.podGroupName: required"
 
 
 def test_the_priority_of_a_group_comes_from_its_class() -> None:
@@ -221,27 +129,3 @@ def test_composite_groups_are_read(tmp_path: Path) -> None:
     write_cluster(tmp_path / "c.yaml", Cluster(others=[found, high]))
     (read,) = [one for one in load(str(tmp_path / "c.yaml")).others if isinstance(one, CompositePodGroup)]
     assert read.spec == replace(found.spec, priority=7)
-
-
-@pytest.mark.parametrize(
-    ("kind", "spec", "wrong"),
-    [
-        ("CompositePodGroup", {"workloadRef": REF}, "spec.schedulingPolicy: required"),
-        ("CompositePodGroup", {"schedulingPolicy": {"basic": {}}}, "spec.workloadRef: required"),
-        (
-            "CompositePodGroup",
-            {"workloadRef": REF, "schedulingPolicy": {"gang": {}}},
-            "spec.schedulingPolicy.gang.minGroupCount: Invalid value: 0: must be greater than or equal to 1",
-        ),
-        (
-            "CompositePodGroup",
-            {"workloadRef": REF, "schedulingPolicy": {"gang": {"minGroupCount": 1}, "basic": {}}},
-            "spec.schedulingPolicy: must have exactly one of basic, gang",
-        ),
-        ("PodGroup", GANG | {"parentCompositePodGroupName": "c"}, "spec.workloadRef: required"),
-    ],
-)
-def test_bad_groups_of_trees(kind: str, spec: dict[str, Any], wrong: str) -> None:
-    obj = decode_object({"kind": kind, "metadata": {"name": "g", "namespace": "default"}, "spec": spec})
-    with pytest.raises(InputError, match=wrong.replace(".", r"\.")):
-        validate(obj)

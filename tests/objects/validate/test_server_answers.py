@@ -1,0 +1,39 @@
+"""What a real API server accepts and refuses, and with which texts.
+
+``data/api_server.jsonl.gz`` has creations and updates that kube-apiserver v1.36.2 was asked to try (dry runs,
+with its default plugins and gates): for each the objects that it had, the object, what was changed of a valid
+one, and as much of the text of its refusal as moorage gives, "" where the server accepts it. It is a share of
+2,880 such answers: those that moorage refuses with the server's text, and a part of those that are accepted.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from moorage import expanded, load
+
+with gzip.open(Path(__file__).parent / "data/api_server.jsonl.gz", "rt") as lines:
+    ANSWERS = [json.loads(line) for line in lines]
+GENERATED = re.compile(r'"gen-\w+"')
+
+
+def refusal(setup: list[Any], document: dict[str, Any]) -> str:
+    """The text of a refusal, "" for none."""
+    cluster = expanded(load(setup, document))
+    texts = [each.message for each in (*cluster.refused_objects, *cluster.refused)]
+    return "; ".join(GENERATED.sub('"gen-GENERATED"', text) for text in texts)
+
+
+@pytest.mark.parametrize("families", [("validate",), ("update",), ("quota", "range", "both")])
+def test_objects_are_refused_with_the_texts_of_the_server(families: tuple[str, ...]) -> None:
+    answers = [each for each in ANSWERS if each["name"].startswith(families)]
+    told = {each["name"]: refusal(each["setup"], each["object"]) for each in answers}
+    differing = [each for each in answers if told[each["name"]] != each["refused"]]
+    assert [(each["name"], each["note"], told[each["name"]]) for each in differing] == []
+    assert sum(bool(each["refused"]) for each in answers) > 60

@@ -10,15 +10,11 @@ import pytest
 from msgspec.structs import replace
 from tests.core.make import node
 from tests.doors.compat import BinderCache, CacheHandler, CachePodInfo, SchedulingStatus
-from tests.doors.kube import MATCHED_PLACEHOLDER, RESERVATION, RESERVATION_INDEX
 from tests.locks import check_locked, guard, is_held
-from tests.multi.binder_cache.binder_kit import cnr, group, nm_node, pdb, pod, reservation
+from tests.multi.binder_cache.binder_kit import TAKES, WANTS, cnr, group, nm_node, pdb, pod, reservation
 
 from moorage.cache import NodeTree, SchedulerCache, Snapshot
 from moorage.objects import Pod, parse_selector
-
-WANTS = {RESERVATION: "true", RESERVATION_INDEX: "i"}
-TAKES = {RESERVATION_INDEX: "i", MATCHED_PLACEHOLDER: "default/a-placeholder"}
 
 
 def test_a_node_tree() -> None:

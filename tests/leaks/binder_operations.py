@@ -20,6 +20,7 @@ from tests.doors.compat import BinderCache, CacheHandler, CachePodInfo, Scheduli
 from tests.doors.engine import place_group
 from tests.leaks.world import node, plain
 from tests.multi.binder_cache.binder_kit import (
+    WANTS,
     best_effort,
     cnr,
     group,
@@ -29,7 +30,6 @@ from tests.multi.binder_cache.binder_kit import (
     pod,
     reservation,
 )
-from tests.multi.binder_cache.test_reservations import WANTS
 
 Operation = Callable[[], object]
 NODES = ("n0", "n1", "n2")

@@ -12,6 +12,8 @@ from tests.doors.compat import BinderCache, CacheHandler, CachePodInfo, QosNodeI
 from tests.doors.kube import (
     CNR,
     GROUP_ANNOTATION,
+    MATCHED_PLACEHOLDER,
+    RESERVATION,
     RESERVATION_INDEX,
     RESOURCE_TYPE,
     CNRStatus,
@@ -101,6 +103,10 @@ def nm_node(name: str, capacity: dict[str, Any], allocatable: dict[str, Any]) ->
 
 def cnr(name: str, **allocatable: Any) -> CNR:
     return CNR(metadata=ObjectMeta(name=name), status=CNRStatus(best_effort_resource_allocatable=allocatable))
+
+
+WANTS = {RESERVATION: "true", RESERVATION_INDEX: "i"}
+TAKES = {RESERVATION_INDEX: "i", MATCHED_PLACEHOLDER: "default/a-placeholder"}
 
 
 def reservation(of: Pod, phase: str = "", owner: str = "") -> Reservation:

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 from msgspec.structs import replace
-from tests.core.make import port
+from tests.core.make import node, port
 from tests.doors.compat import (
     BinderCache,
     CacheHandler,
@@ -18,9 +18,8 @@ from tests.doors.compat import (
 )
 from tests.doors.engine import ClusterState, bound
 from tests.doors.kube import ASSUMED_NODE, GROUP_ANNOTATION, Movement, node_name_of
-from tests.multi.binder_cache.binder_kit import GANG, Kit, best_effort, member, pod, refused
+from tests.multi.binder_cache.binder_kit import GANG, Kit, pod, refused
 
-from moorage.errors import CacheCorruptedError, CacheError
 from moorage.objects import Pod
 
 NOMINATED_NODE = "godel.bytedance.com/nominated-node"
@@ -102,15 +101,6 @@ def test_what_is_decided_about_a_pod_travels_with_it(kit: Kit) -> None:
     assert kit.used("n") == (100, 1)
 
 
-@pytest.mark.parametrize("known", ["assumed", "added"])
-def test_a_known_pod_cannot_be_assumed(kit: Kit, known: str) -> None:
-    (kit.assume if known == "assumed" else kit.cache.add_pod)(member("a"))
-    refused("pod default/a was already in binder cache", kit.assume, member("a", "m"))
-    assert kit.used("n") == (100, 1)
-    assert kit.cache.get_node_info("m") is None
-    assert kit.cache.get_unit_status(GANG).running_pods == ("a",)
-
-
 @pytest.mark.parametrize("gate", [False, True])
 def test_a_pod_that_cannot_be_read_changes_no_store(gate: bool) -> None:
     kit = Kit(resource_reservation=gate)
@@ -122,35 +112,12 @@ def test_a_pod_that_cannot_be_read_changes_no_store(gate: bool) -> None:
     assert kit.cache.get_unit_status(GANG) == UnitStatus()
 
 
-def test_a_pod_is_forgotten_where_it_was_assumed(kit: Kit) -> None:
-    kit.assume(member("a"))
-    with pytest.raises(CacheCorruptedError, match="pod default/a was assumed on n but forgotten on m"):
-        kit.forget(member("a", "m"))
-    assert kit.used("n") == (100, 1)
-    assert kit.cache.get_unit_status(GANG).running_pods == ("a",)
-    kit.forget(member("a"))
-    kit.forget(member("a"))
-    assert kit.cache.dump().nodes == {}
-
-
 def test_the_node_of_a_pod_may_be_in_an_annotation() -> None:
     assert node_name_of(pod("a", "n", {ASSUMED_NODE: "m"})) == "n"
     assert node_name_of(pod("a", "", {ASSUMED_NODE: "m", NOMINATED_NODE: '{"node": "l"}'})) == "m"
     assert node_name_of(pod("a", "", {NOMINATED_NODE: '{"node": "l", "victims": []}'})) == "l"
     for text in ("", "{", "[]", "{}", '{"node": 1}'):
         assert node_name_of(pod("a", "", {NOMINATED_NODE: text})) == ""
-
-
-def test_each_attempt_to_bind_moves_the_deadline() -> None:
-    kit = Kit(pod_assumed_ttl=10)
-    kit.assume(pod("a", "n"))
-    for now in (0, 8, 16):
-        kit.clean(now)
-        kit.cache.finish_binding(pod("a", "n"))
-    kit.clean(26)
-    assert kit.is_assumed(pod("a")), "also past its first deadlines"
-    kit.clean(26.5)
-    assert not kit.is_assumed(pod("a"))
 
 
 def test_a_deadline_that_is_set_in_a_transaction_leaves_with_it() -> None:
@@ -162,40 +129,6 @@ def test_a_deadline_that_is_set_in_a_transaction_leaves_with_it() -> None:
         (kit.cache.state.commit if commits else kit.cache.state.rollback)(mark)
         kit.clean(kit.clock.now + 20)
         assert kit.is_assumed(pod("a")) == (not commits)
-
-
-def test_only_pods_whose_time_is_over_expire() -> None:
-    kit = Kit(pod_assumed_ttl=10)
-    first, second, third = pod("a", "n"), pod("b", "n", ports=[port(8080)]), pod("c", "n")
-    for one in (first, second, third):
-        kit.assume(one)
-    kit.cache.finish_binding(first)
-    kit.clock.now = 15
-    kit.cache.finish_binding(second)
-    kit.clean(20)
-    assert kit.used("n") == (200, 2)
-    assert kit.info("n").used_ports == {("0.0.0.0", "TCP", 8080)}
-    kit.clean(26)
-    assert (kit.used("n"), kit.info("n").used_ports) == ((100, 1), frozenset())
-
-
-def test_a_confirmed_pod_does_not_expire() -> None:
-    kit = Kit(pod_assumed_ttl=10)
-    for one in (pod("a", "n"), pod("b", "n")):
-        kit.assume(one)
-        kit.cache.finish_binding(one)
-    kit.cache.update_pod(pod("a", "n"), pod("a", "n"))
-    kit.clean(21)
-    assert (kit.has(pod("a")), kit.has(pod("b"))) == (True, False)
-
-
-def test_an_expired_pod_comes_back_with_a_report(kit: Kit) -> None:
-    kit.assume(member("a"))
-    kit.clean(901)
-    assert kit.cache.get_unit_status(GANG).running_pods == ()
-    kit.cache.update_pod(member("a"), member("a"))
-    assert kit.used("n") == (100, 1)
-    assert not kit.is_assumed(pod("a"))
 
 
 def test_many_assumptions_leave_nothing_behind(kit: Kit) -> None:
@@ -226,28 +159,6 @@ def test_a_pod_needs_a_uid(kit: Kit, number: int) -> None:
     assert kit.cache.dump().nodes == {}
 
 
-def test_a_pod_whose_time_is_over_is_not_found_whatever_is_asked_first(kit: Kit) -> None:
-    kit.assume(pod("a", "n"))
-    kit.clock.now = 901.0
-    with pytest.raises(CacheError):
-        kit.cache.get_pod(pod("a"))
-    assert (kit.has(pod("a")), kit.used("n")) == (False, (0, 0))
-
-
-@pytest.mark.parametrize("finished", [False, True])
-def test_a_pod_whose_time_is_over_is_not_assumed_any_more(kit: Kit, finished: bool) -> None:
-    kit.assume(pod("a", "n"))
-    if finished:
-        kit.cache.finish_binding(pod("a", "n"))
-    kit.clock.now = 300.0 if finished else 900.0
-    assert kit.is_assumed(pod("a"))
-    kit.clock.now += 0.001
-    assert not kit.is_assumed(pod("a"))
-    assert (kit.has(pod("a")), kit.cache.dump().assumed_pods, kit.used("n")) == (False, {}, (0, 0))
-    kit.cache.add_pod(pod("a", "n"))  # it is confirmed after all
-    assert (kit.is_assumed(pod("a")), kit.used("n")) == (False, (100, 1))
-
-
 # ---- pods as they are reported
 
 
@@ -260,58 +171,55 @@ def test_only_a_changed_pod_is_stored(kit: Kit) -> None:
     assert kit.info("n").used_ports == {("0.0.0.0", "TCP", 90)}
 
 
-def test_an_assumed_pod_is_replaced_by_what_is_reported(kit: Kit) -> None:
-    kit.assume(member("a"))
-    kit.cache.update_pod(member("a", ""), best_effort("a", "m"))
-    kit.cache.update_pod(best_effort("a", "m"), pod("a", "m", requests={"cpu": "200m"}))
-    assert kit.cache.get_node_info("n") is None
-    assert kit.used("m") == (200, 1)
-    assert kit.info("m").best_effort_requested.milli_cpu == 0
-    assert kit.cache.get_unit_status(GANG).running_pods == ()
-    assert kit.cache.get_unit_status("SinglePodUnit/default/a").running_pods == ("a",)
+# ---- pods by their names
 
 
-def test_a_pod_of_another_uid_takes_the_place_of_the_old_one(kit: Kit) -> None:
-    kit.cache.add_pod(pod("a", "n"))
-    kit.cache.mark_pod_to_delete(pod("a", "n"), pod("p"))
-    kit.cache.update_pod(pod("a", "n"), pod("b", "m"))
-    assert (kit.has(pod("a")), kit.cache.is_pod_marked_to_delete(pod("a"))) == (False, False)
-    assert kit.used("m") == (100, 1)
-    kit.cache.add_pod(pod("a", "n"))
-    refused("pod default/b was already in added state", kit.cache.update_pod, pod("a", "n"), pod("b", "m"))
-    assert (kit.used("n"), kit.used("m")) == ((100, 1), (100, 1))
-
-
-def test_a_pod_of_another_uid_that_was_assumed_leaves_its_group_too(kit: Kit) -> None:
-    kit.cache.add_pod(pod("a", "n"))
-    kit.assume(member("b", "m"))
-    assert kit.cache.get_unit_status(GANG).running_pods == ("b",)
-    kit.cache.update_pod(pod("a", "n"), pod("b", "m"))
-    assert (kit.has(pod("a")), kit.is_assumed(pod("b"))) == (False, False)
-    assert (kit.used("n"), kit.used("m")) == ((0, 0), (100, 1))
-    assert kit.cache.get_unit_status(GANG).running_pods == ()
-
-
-def test_a_marked_pod_is_marked_where_it_is(kit: Kit) -> None:
-    kit.cache.add_pod(pod("a", "n"))
-    with pytest.raises(CacheCorruptedError, match="pod default/a was added to n but marked on m"):
-        kit.cache.mark_pod_to_delete(pod("a", "m"), pod("p"))
-    assert not kit.cache.is_pod_marked_to_delete(pod("a"))
-    refused(NO_UID, kit.cache.mark_pod_to_delete, pod("", "n"), pod("p"))
-    refused(NO_UID, kit.cache.mark_pod_to_delete, pod("a", "n"), pod(""))
-    refused(NO_UID, kit.cache.remove_delete_pod_marker, pod("a", "n"), pod(""))
-
-
-def test_marking_again_starts_the_time_anew(kit: Kit) -> None:
+def test_29_every_change_of_a_node_raises_its_generation(kit: Kit) -> None:
     one = pod("a", "n")
-    kit.cache.add_pod(one)
-    kit.cache.mark_pod_to_delete(one, pod("p"))
-    kit.clock.now = 500
-    kit.cache.mark_pod_to_delete(one, pod("q"))
-    kit.clean(1100)
-    assert kit.cache.is_pod_marked_to_delete(one)
-    kit.cache.remove_delete_pod_marker(one, pod("q"))
-    assert not kit.cache.is_pod_marked_to_delete(one)
+    steps = (
+        lambda: kit.cache.add_node(node("n")),
+        lambda: kit.assume(one),
+        lambda: kit.cache.update_pod(pod("a"), one),
+        lambda: kit.cache.delete_pod(one),
+    )
+    seen = [0]
+    for step in steps:
+        step()
+        seen.append(kit.info("n").generation)
+    assert seen == sorted(set(seen))
+
+
+def called(name: str, uid: str, namespace: str = "default", on: str = "") -> Pod:
+    one = pod(name, on)
+    return replace(one, metadata=replace(one.metadata, uid=uid, namespace=namespace))
+
+
+@pytest.mark.parametrize("assumed", [False, True])
+@pytest.mark.parametrize("uid", ["a", "other", ""])
+def test_a_pod_is_found_by_its_namespace_and_name(kit: Kit, uid: str, assumed: bool) -> None:
+    kit.cache.add_pod(pod("b", "n"))
+    (kit.assume if assumed else kit.cache.add_pod)(pod("a", "n"))
+    kit.cache.add_pod(called("a", "c", "elsewhere", "n"))
+    found = kit.cache.get_pod(called("a", uid))
+    assert (found.metadata.uid, found.namespace, found.spec.node_name) == ("a", "default", "n")
+    assert kit.cache.get_pod(called("a", uid, "elsewhere")).metadata.uid == "c"
+
+
+@pytest.mark.parametrize("name", [("a", "elsewhere"), ("b", "default")])
+def test_a_pod_of_another_name_or_namespace_is_not_found(kit: Kit, name: tuple[str, str]) -> None:
+    kit.cache.add_pod(pod("a", "n"))
+    one = called(name[0], "a", name[1])
+    refused(f"pod {one.key} does not exist in binder cache", kit.cache.get_pod, one)
+    kit.cache.delete_pod(pod("a", "n"))
+    refused("pod default/a does not exist in binder cache", kit.cache.get_pod, pod("a"))
+
+
+def test_of_pods_of_one_name_the_one_with_the_uid_is_found(kit: Kit) -> None:
+    for uid in ("first", "second", "third"):
+        kit.cache.add_pod(called("a", uid, on="n"))
+    for uid in ("first", "second", "third"):
+        assert kit.cache.get_pod(called("a", uid)).metadata.uid == uid
+    assert kit.cache.get_pod(called("a", "unknown")).metadata.uid == "first"
 
 
 # ---- events that are nothing to a binder
@@ -328,24 +236,6 @@ def test_owners_and_movements_change_nothing(kit: Kit) -> None:
 
 
 # ---- what is remembered of a pod's class
-
-
-@pytest.mark.parametrize("report", ["add_pod", "update_pod"])
-def test_a_report_is_charged_for_what_it_says(kit: Kit, report: str) -> None:
-    """Most reports say no more than that a pod is bound, and are not read again."""
-
-    def tell(old: Pod, new: Pod) -> None:
-        kit.cache.add_pod(new) if report == "add_pod" else kit.cache.update_pod(old, new)
-
-    for name, new in (
-        ("same", pod("same", "n")),
-        ("larger", pod("larger", "n", requests={"cpu": "300m"})),
-        ("best-effort", best_effort("best-effort", "n")),
-    ):
-        kit.assume(pod(name, "n"))
-        tell(pod(name), new)
-    assert kit.used("n") == (400, 3)
-    assert kit.info("n").best_effort_requested.milli_cpu == 100
 
 
 def test_a_bound_pod_takes_its_class_along() -> None:

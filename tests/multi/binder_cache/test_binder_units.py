@@ -40,20 +40,6 @@ def test_a_changed_group_says_its_status_anew(kit: Kit) -> None:
     kit.cache.update_pod_group(group("Pending"), group("Scheduled", "h"))
     assert kit.cache.get_unit_scheduling_status(GANG) == SchedulingStatus.UNKNOWN
     assert kit.cache.get_unit_scheduling_status("PodGroupUnit/default/h") == SchedulingStatus.SCHEDULED
-    assert [int(one) for one in SchedulingStatus] == [0, 1, 2, 3]
-
-
-def test_running_pods_are_those_assumed_and_bound(kit: Kit) -> None:
-    kit.assume(member("c"))
-    kit.cache.add_pod(member("a"))
-    kit.cache.add_pod(member("b"))
-    kit.cache.add_pod(member("d", ""))
-    assert kit.cache.get_unit_status(GANG).running_pods == ("a", "b", "c")
-    kit.clean(901)
-    assert kit.cache.get_unit_status(GANG).running_pods == ("a", "b")
-    for name in ("a", "b"):
-        kit.cache.delete_pod(member(name))
-    assert kit.cache.get_unit_status(GANG) == UnitStatus()
 
 
 def test_the_unit_of_a_pod(kit: Kit) -> None:
@@ -88,10 +74,14 @@ def test_budgets_and_whom_they_select(kit: Kit) -> None:
     assert [each.key for each in kit.cache.pdbs.pdbs] == ["default/a", "elsewhere/other"]
 
 
-def test_the_phases_are_those_of_the_scheduling_library() -> None:
-    assert [(one.name, one.value) for one in SchedulingStatus] == [
-        ("UNKNOWN", 0),
-        ("PENDING", 1),
-        ("SCHEDULED", 2),
-        ("TIMEOUT", 3),
-    ]
+def test_23_corrected_the_status_of_a_unit_goes_with_its_group(kit: Kit) -> None:
+    def status() -> SchedulingStatus:
+        return kit.cache.get_unit_scheduling_status(GANG)
+
+    assert [*SchedulingStatus] == [status(), *map(SchedulingStatus, (1, 2, 3))]
+    kit.cache.add_pod_group(group("Pending"))
+    assert status() == SchedulingStatus.PENDING
+    kit.cache.set_unit_scheduling_status(GANG, SchedulingStatus.SCHEDULED)
+    assert status() == SchedulingStatus.SCHEDULED
+    kit.cache.delete_pod_group(group("Pending"))
+    assert status() == SchedulingStatus.UNKNOWN

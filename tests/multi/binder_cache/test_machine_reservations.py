@@ -10,15 +10,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from msgspec.structs import replace
 from tests.core.make import node
-from tests.doors.kube import MATCHED_PLACEHOLDER, RESERVATION, RESERVATION_INDEX, is_placeholder
-from tests.multi.binder_cache.binder_kit import Kit, pod, reservation
+from tests.doors.kube import is_placeholder
+from tests.multi.binder_cache.binder_kit import TAKES, WANTS, Kit, pod, reservation
 
 from moorage.errors import MoorageError
 from moorage.objects import Pod
 
 TTL = 5.0
-WANTS = {RESERVATION: "true", RESERVATION_INDEX: "i"}
-TAKES = {RESERVATION_INDEX: "i", MATCHED_PLACEHOLDER: "default/a-placeholder"}
+
 
 NODES = st.sampled_from(["n", "m"])
 PHASES = st.sampled_from(["", "Pending", "Matched", "TimeOut"])

@@ -70,7 +70,8 @@ def check_locked(
     exempt: Iterable[str] = (),
 ) -> None:
     """Run one call of every operation of an object, each of which is to touch what the lock guards, and to
-    hold the lock meanwhile; `exempt` are those that promise nothing."""
+    hold the lock (or the attribute of that name) meanwhile; `exempt` are those that promise nothing."""
+    lock = getattr(one, lock) if isinstance(lock, str) else lock
     assert operations(type(one)) - set(exempt) == calls.keys()
     touched = guard(one, lock, *attributes)
     for name, call in calls.items():

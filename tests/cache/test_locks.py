@@ -28,7 +28,7 @@ def test_a_node_tree() -> None:
         "num_nodes": lambda: tree.num_nodes,
     }
     in_the_core = ["list", "next"]  # test_node_tree.py has them
-    check_locked(tree, tree._lock, ["_core"], calls, exempt=["of_cache", *in_the_core])
+    check_locked(tree, "_lock", ["_core"], calls, exempt=["of_cache", *in_the_core])
 
 
 def test_a_scheduler_cache() -> None:

@@ -16,34 +16,32 @@ from moorage.store import InformerFactory, ObjectStore
 from moorage.volume import VolumeError
 
 
-def test_it_answers_what_it_is_told() -> None:
+def test_it_answers_what_it_is_told_and_notes_the_calls() -> None:
     config = FakeVolumeBinderConfig(all_bound=True, find_unbound_satisfied=True)
     fake = new_fake_volume_binder(config)
-    assert fake.find_pod_volumes(pod(), NODE1) == (True, False)
-    assert (fake.assume_called, fake.bind_called) == (False, False)
-    assert fake.assume_pod_volumes(pod(), "node1")
-    assert (fake.assume_called, fake.bind_called) == (True, False)
-    fake.bind_pod_volumes(pod())
-    assert fake.bind_called
     binder: SchedulerVolumeBinder = fake
-    assert binder.get_bindings_cache() is None
-    config.all_bound = False
-    assert not fake.assume_pod_volumes(pod(), "node1")
+    assert (binder.find_pod_volumes(pod(), NODE1), binder.get_bindings_cache()) == ((True, False), None)
+    for all_bound in (True, False):
+        config.all_bound = all_bound
+        assert (fake.assume_called, fake.bind_called) == (not all_bound, not all_bound)
+        assert fake.assume_pod_volumes(pod(), "node1") == all_bound
+        assert (fake.assume_called, fake.bind_called) == (True, not all_bound)
+        fake.bind_pod_volumes(pod())
+    assert fake.bind_called
 
 
 def test_it_fails_as_it_is_told_and_notes_the_call() -> None:
-    config = FakeVolumeBinderConfig(
-        find_err=VolumeError("find"), assume_err=VolumeError("assume"), bind_err=VolumeError("bind")
+    errors = {name: VolumeError(name) for name in ("find_err", "assume_err", "bind_err")}
+    fake = new_fake_volume_binder(FakeVolumeBinderConfig(**errors))
+    calls = (
+        lambda: fake.find_pod_volumes(pod(), NODE1),
+        lambda: fake.assume_pod_volumes(pod(), "node1"),
+        lambda: fake.bind_pod_volumes(pod()),
     )
-    fake = new_fake_volume_binder(config)
-    with pytest.raises(VolumeError, match="find"):
-        fake.find_pod_volumes(pod(), NODE1)
-    with pytest.raises(VolumeError, match="assume"):
-        fake.assume_pod_volumes(pod(), "node1")
-    with pytest.raises(VolumeError, match="bind"):
-        fake.bind_pod_volumes(pod())
-    assert fake.assume_called
-    assert fake.bind_called
+    for call, error in zip(calls, errors, strict=True):
+        with pytest.raises(VolumeError, match=error):
+            call()
+    assert (fake.assume_called, fake.bind_called) == (True, True)
 
 
 def test_real_ones_have_decisions_of_their_own() -> None:

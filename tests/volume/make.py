@@ -4,29 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests import make as kit
+from tests.make import ZONE as ZONE
+
 from moorage.objects import (
     CSINode,
-    CSINodeDriver,
-    CSINodeSpec,
-    CSIPersistentVolumeSource,
     DiskVolumeSource,
     EphemeralVolumeSource,
-    ObjectMeta,
     OwnerReference,
     PersistentVolume,
     PersistentVolumeClaim,
-    PersistentVolumeClaimSpec,
     PersistentVolumeClaimVolumeSource,
-    PersistentVolumeSpec,
     StorageClass,
     Volume,
     VolumeAttachment,
-    VolumeAttachmentSource,
-    VolumeAttachmentSpec,
-    VolumeNodeResources,
 )
-
-ZONE = "topology.kubernetes.io/zone"
 
 
 def uses(read_only: bool = False, **source: str) -> Volume:
@@ -63,40 +55,38 @@ def claim(
     modes: tuple[str, ...] = (),
     owners: tuple[OwnerReference, ...] = (),
 ) -> PersistentVolumeClaim:
-    """A claim of namespace default, with the volume `of`."""
-    return PersistentVolumeClaim(
-        metadata=ObjectMeta(name=name, namespace="default", owner_references=owners),
-        spec=PersistentVolumeClaimSpec(volume_name=of, storage_class_name=of_class, access_modes=modes),
-    )
+    """A claim of namespace default that asks for nothing, with the volume `of`."""
+    spec: Any = {"accessModes": modes, "resources": {}, "metadata": {"ownerReferences": owners}}
+    return kit.claim(name, of_class, of, **spec)
 
 
 def volume(name: str, source: tuple[str, str] | str | None = None, zone: str = "") -> PersistentVolume:
     """A volume of a CSI driver, by driver and handle, or the GCE disk "disk"."""
-    found: dict[str, Any] = {}
+    spec: Any = {"capacity": {}, "accessModes": [], "metadata": {"labels": {ZONE: zone} if zone else {}}}
     if isinstance(source, tuple):
-        found["csi"] = CSIPersistentVolumeSource(driver=source[0], volume_handle=source[1])
+        spec["csi"] = {"driver": source[0], "volumeHandle": source[1]}
     elif source == "gce":
-        found["gce_persistent_disk"] = DiskVolumeSource(pd_name="disk")
-    labels = {ZONE: zone} if zone else {}
-    return PersistentVolume(metadata=ObjectMeta(name=name, labels=labels), spec=PersistentVolumeSpec(**found))
+        spec["gcePersistentDisk"] = {"pdName": "disk"}
+    return kit.volume(name, **spec)
 
 
 def storage_class(name: str, provisioner: str = "d0", mode: str | None = "Immediate") -> StorageClass:
     """A storage class."""
-    return StorageClass(metadata=ObjectMeta(name=name), provisioner=provisioner, volume_binding_mode=mode)
+    return kit.storage_class(name, provisioner, volumeBindingMode=mode)
 
 
 def csi_node(name: str, **limits: int | None) -> CSINode:
     """A CSINode by driver and limit."""
-    drivers = tuple(
-        CSINodeDriver(name=driver, allocatable=None if limit is None else VolumeNodeResources(count=limit))
+    drivers = [
+        {"name": driver, "allocatable": None if limit is None else {"count": limit}}
         for driver, limit in limits.items()
-    )
-    return CSINode(metadata=ObjectMeta(name=name), spec=CSINodeSpec(drivers=drivers))
+    ]
+    made: CSINode = kit.make("CSINode", name, {"drivers": drivers})
+    return made
 
 
 def attachment(name: str, attacher: str, on: str, of: str | None) -> VolumeAttachment:
     """A VolumeAttachment of the volume `of` to a node."""
-    source = VolumeAttachmentSource(persistent_volume_name=of)
-    spec = VolumeAttachmentSpec(attacher=attacher, node_name=on, source=source)
-    return VolumeAttachment(metadata=ObjectMeta(name=name), spec=spec)
+    spec = {"attacher": attacher, "nodeName": on, "source": {"persistentVolumeName": of}}
+    made: VolumeAttachment = kit.make("VolumeAttachment", name, spec)
+    return made

@@ -39,7 +39,7 @@ def test_an_assume_cache(values: tuple[str, ...]) -> None:
         "remove": lambda: cache.remove(old.key),
     }
     exempt = ["get_api_obj", "index_values", "changes"]  # one call of the indexer, which has a lock; two ints
-    check_locked(cache, cache._lock, ["_assumed"], calls, exempt)
+    check_locked(cache, "_lock", ["_assumed"], calls, exempt)
 
 
 def test_decisions_by_pod() -> None:
@@ -54,7 +54,7 @@ def test_decisions_by_pod() -> None:
         "clear_bindings": lambda: one.clear_bindings(p, "n"),
         "delete_bindings": lambda: one.delete_bindings(p),
     }
-    check_locked(one, one._lock, ["_pods", "_assumed"], calls)
+    check_locked(one, "_lock", ["_pods", "_assumed"], calls)
 
 
 def test_operations_hold_their_lock_in_every_call() -> None:
@@ -75,7 +75,7 @@ def test_operations_hold_their_lock_in_every_call() -> None:
         "run_due",
         "use_threads",
     ]  # one look-up each, or without threads
-    check_locked(one, one._lock, ["_pauses"], calls, exempt)
+    check_locked(one, "_lock", ["_pauses"], calls, exempt)
     touched = guard(one, one._lock, "_running")
     assert one.run("a", work)
     assert touched
@@ -89,4 +89,4 @@ def test_a_work_queue() -> None:
         "undo": lambda: one.undo({"a": None}),
         "take": one.take,
     }
-    check_locked(one, one._lock, ["_keys"], calls)
+    check_locked(one, "_lock", ["_keys"], calls)

@@ -7,30 +7,21 @@ import re
 from threading import Thread
 
 import pytest
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import generate_latest
 from tests.doors.engine import (
     VOLUME_BINDING_REQUEST_SCHEDULER_BINDER_CACHE,
     VOLUME_SCHEDULING_STAGE_FAILED,
     VOLUME_SCHEDULING_STAGE_LATENCY,
-    metrics,
     register_volume_scheduling_metrics,
 )
 from tests.volume.binding.binder_kit import BOUND, NODE1, PV_BOUND, Kit, pod
-from tests.volume.samples import value
+from tests.volume.samples import fresh_registry, value
 
 from moorage.volume import VOLUME_SCHEDULER_SUBSYSTEM, VolumeError
 
 
-@pytest.fixture
-def registry(monkeypatch: pytest.MonkeyPatch) -> CollectorRegistry:
-    """The default registry, in which nobody has registered anything."""
-    registry = CollectorRegistry()
-    monkeypatch.setattr(metrics, "REGISTRY", registry)
-    monkeypatch.setattr(metrics, "_registered", set())
-    return registry
-
-
-def test_names_and_texts_are_upstreams(registry: CollectorRegistry) -> None:
+def test_names_and_texts_are_upstreams(monkeypatch: pytest.MonkeyPatch) -> None:
+    registry = fresh_registry(monkeypatch)
     assert VOLUME_SCHEDULER_SUBSYSTEM == "scheduler_volume"
     register_volume_scheduling_metrics()
     VOLUME_BINDING_REQUEST_SCHEDULER_BINDER_CACHE.labels("add").inc()
@@ -50,7 +41,8 @@ def test_names_and_texts_are_upstreams(registry: CollectorRegistry) -> None:
     assert "_created" not in text
 
 
-def test_metrics_are_registered_once(registry: CollectorRegistry) -> None:
+def test_metrics_are_registered_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    registry = fresh_registry(monkeypatch)
     threads = [Thread(target=register_volume_scheduling_metrics) for _ in range(8)]
     for thread in threads:
         thread.start()

@@ -10,58 +10,20 @@ from tests.compat.v1alpha1.world import Acquiring
 from tests.doors.compat import ContextKey, FrameworkError, NewPluginContext, NotFound, PluginContext, RWMutex
 
 
-def test_what_was_written_is_read() -> None:
-    pc, value, other = NewPluginContext(), object(), ContextKey("other")
-    pc.Write("key", value)
-    pc.Write(other, None)
-    assert pc.Read("key") is value
-    assert pc.Read(other) is None
-
-
-def test_reading_an_absent_key_is_an_error() -> None:
-    with pytest.raises(FrameworkError) as caught:
-        NewPluginContext().Read("key")
-    assert str(caught.value) == NotFound == "not found"
-
-
-def test_writing_a_key_again_replaces_its_value() -> None:
-    pc = NewPluginContext()
-    pc.Write("key", 1)
-    pc.Write("key", "two")
-    assert pc.Read("key") == "two"
-
-
-def test_deleted_data_is_not_found_and_deleting_again_is_silent() -> None:
-    pc = NewPluginContext()
-    pc.Write("key", 1)
-    pc.Write("other", 2)
-    pc.Delete("key")
-    pc.Delete("key")
-    with pytest.raises(FrameworkError, match=r"^not found$"):
-        pc.Read("key")
-    assert pc.Read("other") == 2
-
-
-def test_each_context_has_data_of_its_own() -> None:
-    one, other = NewPluginContext(), NewPluginContext()
-    one.Write("key", 1)
-    with pytest.raises(FrameworkError, match=r"^not found$"):
-        other.Read("key")
-
-
-def test_data_is_not_protected_by_the_lock() -> None:
-    pc = NewPluginContext()
+def test_data_is_written_read_and_deleted_whoever_holds_the_lock() -> None:
+    pc, other, value = NewPluginContext(), NewPluginContext(), object()
     pc.Lock()
     pc.Write("key", 1)
-    assert pc.Read("key") == 1
-    pc.Delete("key")
+    pc.Write("key", value)
+    pc.Write(ContextKey("other"), None)
+    assert (pc.Read("key"), pc.Read("other")) == (value, None)
+    for _ in range(2):
+        pc.Delete("key")
+    for context, key in ((pc, "key"), (other, "other")):
+        with pytest.raises(FrameworkError) as caught:
+            context.Read(key)
+        assert str(caught.value) == NotFound == "not found"
     pc.Unlock()
-
-
-def test_several_readers_hold_the_lock_together() -> None:
-    pc = NewPluginContext()
-    pc.RLock()
-    assert Acquiring(pc, pc.RLock).acquires()
 
 
 def test_a_writer_waits_for_all_readers() -> None:

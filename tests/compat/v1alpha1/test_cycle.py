@@ -64,14 +64,6 @@ def condition(one: Scheduler) -> tuple[str, str]:
 # ---- the way ---------------------------------------------------------------------------------------------
 
 
-def test_a_pod_passes_reserve_permit_and_prebind_and_is_bound() -> None:
-    log: Log = []
-    one = scheduler(plugin("x", log, Prebind=None, Permit=(None, 0.0), Unreserve=None, Reserve=None))
-    assert one.run().placements == {KEY: "a"}
-    assert log == [("x", point, "p", "a") for point in ("Reserve", "Permit", "Prebind")]
-    assert (node_of(one), one.cache.is_assumed_pod(pod("p"))) == ("a", False)
-
-
 def test_reserve_sees_the_pod_in_the_cache_and_it_is_bound_after_prebind() -> None:
     seen: list[Any] = []
 
@@ -209,35 +201,6 @@ def test_permit_comes_before_prebind_and_prebind_after_the_wait() -> None:
     assert get(made).Allow()
     assert one.advance().placements == {KEY: "a"}
     assert (points(log), node_of(one)) == (["Permit", "Prebind"], "a")
-
-
-@pytest.mark.parametrize(
-    ("answers", "seconds"),
-    [([wait(60), wait(1.5), wait(30)], 1.5), ([(None, 1.0), wait(20)], 10), ([wait(20)], 10)],
-)
-def test_a_pod_waits_for_the_shortest_timeout(answers: list[Any], seconds: float) -> None:
-    log: Log = []
-    others = [plugin(f"y{at}", log, Permit=answer) for at, answer in enumerate(answers)]
-    one, _, _ = waiting(*others, plugin("late", log, Prebind=None, Unreserve=None))
-    assert one.advance(100 + seconds - 0.25).waiting == {KEY: "a"}
-    failure = one.advance(100 + seconds).unschedulable[KEY]
-    text = "10s at plugin x" if seconds == 10 else "1.5s at plugin y1"
-    assert failure.message == f"0/1 nodes are available: 1 rejected due to timeout after waiting {text}."
-    assert points(log) == ["Permit"] * len(answers) + ["Unreserve"]
-    assert one.cache.state.has_pod(pod("p")) is False
-
-
-def test_no_plugin_can_have_a_pod_wait_longer_than_15_minutes() -> None:
-    one, _, _ = waiting(Permit=wait(3600))
-    assert one.advance(100 + 899).waiting == {KEY: "a"}
-    assert list(one.advance(100 + 900).unschedulable) == [KEY]
-
-
-def test_a_plugin_that_rejects_goes_before_one_that_waits() -> None:
-    bad = plugin("bad", Permit=(NewStatus(Unschedulable, "no room"), 0.0))
-    one = scheduler(plugin("x", Permit=wait(10)), bad)
-    assert schedule_one(one.context, one.pods.pending[KEY]).waiting is False
-    assert condition(one)[1] == "0/1 nodes are available: 1 no room."
 
 
 def test_one_allow_is_enough_for_all_who_asked_to_wait_and_is_delivered_once() -> None:

@@ -26,13 +26,13 @@ class Mode:
 def test_a_mutex() -> None:
     one = RWMutex()
     calls = {"Lock": one.Lock, "Unlock": one.Unlock, "RLock": one.RLock, "RUnlock": one.RUnlock}
-    check_locked(one, one._changed, ["_readers", "_writing", "_turn", "_next_readers"], calls)
+    check_locked(one, "_changed", ["_readers", "_writing", "_turn", "_next_readers"], calls)
 
 
 def test_a_waiting_pod() -> None:
     one = PodInPermit(pod("p"), 1.0, ScriptedClock())
     calls = {"Allow": one.Allow, "Reject": lambda: one.Reject("no"), "wait": one.wait}
-    check_locked(one, one._changed, ["_decided", "_status"], calls, exempt=["GetPod"])
+    check_locked(one, "_changed", ["_decided", "_status"], calls, exempt=["GetPod"])
 
 
 def test_the_waiting_pods() -> None:

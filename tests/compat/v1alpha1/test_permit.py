@@ -59,6 +59,12 @@ def waiting_for(act: Callable[[WaitingPod], object]) -> tuple[Framework, Status 
     return run, permit(run)
 
 
+def ten_seconds() -> tuple[VirtualClock, Framework]:
+    """A framework whose pods wait for ten seconds of a clock."""
+    clock = VirtualClock()
+    return clock, framework(plugin("x", Permit=wait(10)), clock=clock)
+
+
 # ---- plugins ---------------------------------------------------------------------------------------------
 
 
@@ -73,25 +79,24 @@ def test_who_succeeds_does_not_wait_whatever_the_duration(answer: Any) -> None:
     assert ([name for name, *_ in log], clock.until) == (["a", "b"], [])
 
 
-@pytest.mark.parametrize("first", [(None, 0.0), wait(3.0)])
 @pytest.mark.parametrize(
-    ("code", "result"),
+    ("code", "text"),
     [
-        (Unschedulable, NewStatus(Unschedulable, "rejected by bad at permit: no room")),
-        (Error, NewStatus(Error, "error while running bad permit plugin for pod p: no room")),
-        (17, NewStatus(Error, "error while running bad permit plugin for pod p: no room")),
+        (Unschedulable, "rejected by bad at permit: no room"),
+        (Error, "error while running bad permit plugin for pod p: no room"),
+        (17, "error while running bad permit plugin for pod p: no room"),
     ],
 )
-def test_a_plugin_that_rejects_ends_the_run_even_after_a_wait(first: Any, code: Code, result: Status) -> None:
+def test_a_plugin_that_rejects_ends_the_run_even_after_a_wait(code: Code, text: str) -> None:
     log: Log = []
     clock = ScriptedClock()
     run = framework(
-        plugin("first", log, Permit=first),
+        plugin("first", log, Permit=wait(3.0)),
         plugin("bad", log, Permit=(NewStatus(code, "no room"), 1.0)),
         plugin("late", log, Permit=(None, 0.0)),
         clock=clock,
     )
-    assert permit(run) == result
+    assert permit(run) == NewStatus(Unschedulable if code == Unschedulable else Error, text)
     assert ([name for name, *_ in log], clock.until) == (["first", "bad"], [])
 
 
@@ -103,8 +108,9 @@ def test_the_remaining_plugins_run_before_it_waits() -> None:
         assert (run.GetWaitingPod("p"), clock.until) == (None, [])
         return None, 0.0
 
-    run = framework(plugin("asks", log, Permit=wait(3.0)), plugin("late", log, Permit=late), clock=clock)
-    assert permit(run) == timed_out("3s")
+    asks = NewStatus(3, "")
+    run = framework(plugin("asks", log, Permit=(asks, 3.0)), plugin("late", log, Permit=late), clock=clock)
+    assert (permit(run), int(Wait)) == (timed_out("3s"), 3)
     assert [name for name, *_ in log] == ["asks", "late"]
 
 
@@ -145,8 +151,7 @@ def test_a_timeout_of_nothing_is_over_at_once(seconds: float, text: str) -> None
 
 
 def test_the_thread_blocks_until_the_time_is_over() -> None:
-    clock = VirtualClock()
-    run = framework(plugin("x", Permit=wait(10)), clock=clock)
+    clock, run = ten_seconds()
     blocked = Permitting(run, clock, POD)
     clock.advance(9.5)
     assert clock.blocked.acquire(timeout=60)  # it woke up, and sleeps again
@@ -168,10 +173,6 @@ def test_by_default_the_clock_is_the_machines() -> None:
 # ---- signals ---------------------------------------------------------------------------------------------
 
 
-def test_a_pod_that_is_allowed_is_a_success() -> None:
-    assert waiting_for(lambda waiting: waiting.Allow())[1] is None
-
-
 def test_one_allow_is_enough_for_all_who_asked_to_wait() -> None:
     clock = ScriptedClock(lambda: found(run).Allow())
     run = framework(*(plugin(name, Permit=wait(5)) for name in "abc"), clock=clock)
@@ -179,31 +180,23 @@ def test_one_allow_is_enough_for_all_who_asked_to_wait() -> None:
     assert clock.until == [5]
 
 
-def test_a_pod_that_is_rejected_is_unschedulable() -> None:
-    result = waiting_for(lambda waiting: waiting.Reject("quota: none left"))[1]
-    assert result == NewStatus(Unschedulable, "rejected while waiting at permit: quota: none left")
-
-
-@pytest.mark.parametrize("first", ["Allow", "Reject"])
+@pytest.mark.parametrize("first", ["Allow", "Reject", "nothing"])
 def test_one_signal_is_delivered_and_later_ones_are_not(first: str) -> None:
     answers: list[bool] = []
+    kept: list[WaitingPod] = []
 
     def signal(waiting: WaitingPod) -> None:
-        answers.append(waiting.Allow() if first == "Allow" else waiting.Reject("first"))
-        answers.extend([waiting.Allow(), waiting.Reject("second"), waiting.Allow()])
+        kept.append(waiting)
+        if first != "nothing":
+            answers.append(waiting.Allow() if first == "Allow" else waiting.Reject("first"))
+            answers.extend([waiting.Allow(), waiting.Reject("second"), waiting.Allow()])
 
-    result = waiting_for(signal)[1]
-    assert answers == [True, False, False, False]
+    run, result = waiting_for(signal)
+    assert answers == ([] if first == "nothing" else [True, False, False, False])
     rejected = NewStatus(Unschedulable, "rejected while waiting at permit: first")
-    assert result == (None if first == "Allow" else rejected)
-
-
-def test_no_signal_is_delivered_after_the_result() -> None:
-    kept: list[WaitingPod] = []
-    waiting_for(lambda waiting: kept.append(waiting))
-    assert (kept[0].Allow(), kept[0].Reject("late")) == (False, False)
-    waiting_for(lambda waiting: (kept.append(waiting), waiting.Allow()))
-    assert (kept[1].Allow(), kept[1].Reject("late")) == (False, False)
+    assert result == {"Allow": None, "Reject": rejected, "nothing": timed_out("10s")}[first]
+    assert (kept[0].Allow(), kept[0].Reject("late"), kept[0].GetPod()) == (False, False, POD)
+    assert run.GetWaitingPod("p") is None
 
 
 def test_no_signal_is_delivered_when_the_time_is_over_even_if_the_waiter_sleeps_on() -> None:
@@ -241,12 +234,6 @@ def test_a_waiter_that_wakes_up_for_nothing_sleeps_on() -> None:
     assert clock.until == [10, 10, 6, 6]
 
 
-def test_the_waiting_pod_gives_the_pod_itself() -> None:
-    pods: list[Any] = []
-    waiting_for(lambda waiting: pods.append(waiting.GetPod()))
-    assert pods[0] is POD
-
-
 @pytest.mark.parametrize(
     ("signal", "result"),
     [
@@ -260,8 +247,7 @@ def test_the_waiting_pod_gives_the_pod_itself() -> None:
 def test_a_signal_from_another_thread_wakes_the_waiter(
     signal: Callable[[WaitingPod], bool], result: Status | None
 ) -> None:
-    clock = VirtualClock()
-    run = framework(plugin("x", Permit=wait(10)), clock=clock)
+    clock, run = ten_seconds()
     blocked = Permitting(run, clock, POD)
     assert blocked.answers == []
     assert signal(found(run))
@@ -272,69 +258,47 @@ def test_a_signal_from_another_thread_wakes_the_waiter(
 # ---- the waiting pods ------------------------------------------------------------------------------------
 
 
-def test_a_pod_is_found_by_its_uid_while_it_waits() -> None:
-    seen: list[object] = []
-    run, _ = waiting_for(lambda waiting: seen.append(waiting.GetPod().name))
-    assert (seen, run.GetWaitingPod("p"), run.GetWaitingPod("unknown")) == (["p"], None, None)
-
-
-def test_iteration_meets_all_pods_that_wait() -> None:
-    clock = VirtualClock()
-    run = framework(plugin("x", Permit=wait(10)), clock=clock)
+def test_iteration_meets_all_pods_that_wait_and_they_leave_after_it() -> None:
+    clock, run = ten_seconds()
     blocked = {name: Permitting(run, clock, pod(name)) for name in ("p", "q", "r")}
     seen: list[str] = []
-    run.IterateOverWaitingPods(lambda waiting: seen.append(waiting.GetPod().name))
-    assert seen == ["p", "q", "r"]
-    other = run.GetWaitingPod("q")
-    assert other is not None
-    assert other.Allow()
-    assert blocked["q"].result() is None
-    seen.clear()
-    run.IterateOverWaitingPods(lambda waiting: seen.append(waiting.GetPod().name))
-    assert seen == ["p", "r"]
-    clock.advance(10)
-    assert Status.Code(blocked["p"].result()) == Status.Code(blocked["r"].result()) == Unschedulable
-
-
-def test_pods_can_be_decided_in_an_iteration_and_leave_after_it() -> None:
-    clock = VirtualClock()
-    run = framework(plugin("x", Permit=wait(10)), clock=clock)
-    blocked = [Permitting(run, clock, pod(name)) for name in ("p", "q")]
-    still: list[bool] = []
 
     def allow(waiting: WaitingPod) -> None:
-        assert waiting.Allow()
-        still.append(run.GetWaitingPod(waiting.GetPod().metadata.uid) is waiting)
+        uid = waiting.GetPod().metadata.uid
+        seen.append(uid)
+        assert uid == "r" or waiting.Allow()
+        assert run.GetWaitingPod(uid) is waiting
 
     run.IterateOverWaitingPods(allow)
-    assert ([each.result() for each in blocked], still) == ([None, None], [True, True])
-    run.IterateOverWaitingPods(lambda waiting: pytest.fail("nobody waits"))
+    assert (seen, blocked["p"].result(), blocked["q"].result()) == (["p", "q", "r"], None, None)
+    seen.clear()
+    run.IterateOverWaitingPods(allow)
+    clock.advance(10)
+    assert (seen, Status.Code(blocked["r"].result())) == (["r"], Unschedulable)
 
 
 def test_an_iteration_holds_a_read_lock() -> None:
-    clock = VirtualClock()
-    run = framework(plugin("x", Permit=wait(10)), clock=clock)
+    """Who looks for a pod does not wait for it, nor for a writer that does."""
+    clock, run = ten_seconds()
     blocked = Permitting(run, clock, POD)
-    waiting_pods = run._waiting
+    lock = run._waiting._lock
     writers: list[Acquiring] = []
 
     def look(waiting: WaitingPod) -> None:
-        assert Acquiring(waiting_pods._lock, lambda: run.GetWaitingPod("p")).acquires()
-        for write in (lambda: waiting_pods.remove("other"), lambda: waiting_pods.add(waiting)):
-            writers.append(Acquiring(waiting_pods._lock, write))
-        assert [writer.acquired() for writer in writers] == [False, False]
-        asked = [Acquiring(waiting_pods._lock, lambda: run.GetWaitingPod("p")).acquires(), found(run)]
+        writers.append(Acquiring(lock, lock.Lock))
+        assert not writers[0].acquired()
+        asked = [Acquiring(lock, lambda: run.GetWaitingPod("p")).acquires(), found(run)]
         assert asked == [True, waiting]
 
     run.IterateOverWaitingPods(look)
-    assert [writer.acquires() for writer in writers] == [True, True]
+    assert writers[0].acquires()
+    lock.Unlock()
     assert found(run).Allow()
     assert blocked.result() is None
 
 
 def test_an_iteration_that_fails_leaves_the_waiting_pods_free() -> None:
-    clock = VirtualClock()
-    run = framework(plugin("x", Permit=wait(10)), clock=clock)
+    clock, run = ten_seconds()
     blocked = Permitting(run, clock, POD)
 
     def fail(waiting: WaitingPod) -> None:
@@ -347,8 +311,7 @@ def test_an_iteration_that_fails_leaves_the_waiting_pods_free() -> None:
 
 
 def test_of_two_pods_with_one_uid_the_later_is_found() -> None:
-    clock = VirtualClock()
-    run = framework(plugin("x", Permit=wait(10)), clock=clock)
+    clock, run = ten_seconds()
     first = Permitting(run, clock, POD)
     waiting = found(run)
     second = Permitting(run, clock, pod("p"))
@@ -364,9 +327,3 @@ def test_a_pod_can_wait_again() -> None:
     run = framework(plugin("x", Permit=wait(10)), clock=clock)
     assert Status.Code(permit(run)) == Unschedulable
     assert permit(run) is None
-
-
-def test_the_code_of_a_waiting_plugin_is_3() -> None:
-    clock = ScriptedClock()
-    run = framework(plugin("x", Permit=(NewStatus(3, ""), 2.0)), clock=clock)  # type: ignore[arg-type]
-    assert (permit(run), int(Wait)) == (timed_out("2s"), 3)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import generate_latest
 from tests.controllers.persistent_volume.controller_kit import EXTERNAL, PLUGIN, World, pv, pvc
 from tests.doors.engine import VOLUME_OPERATION_ERRORS as ERRORS
 from tests.doors.engine import VOLUME_OPERATION_SECONDS as SECONDS
-from tests.doors.engine import metrics
-from tests.volume.samples import value
+from tests.volume.samples import fresh_registry, value
 
 from moorage.objects import PersistentVolume, PersistentVolumeClaim
 
@@ -41,9 +40,7 @@ def test_how_many_there_are() -> None:
 
 
 def test_what_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    registry = CollectorRegistry()
-    monkeypatch.setattr(metrics, "REGISTRY", registry)
-    monkeypatch.setattr(metrics, "_registered", set())
+    registry = fresh_registry(monkeypatch)
     first, second = (World("v 1Gi Available").controller for _ in range(2))
     first.settle()
     first.counts.register()

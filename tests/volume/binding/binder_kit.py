@@ -6,101 +6,66 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
 from msgspec.structs import replace
+from tests import make as kit
 from tests.doors.engine import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE, with_annotations
 
 from moorage.compat import CachingVolumeBinder, PodBindingCache
 from moorage.objects import (
     CSIDriver,
-    CSIDriverSpec,
     CSIStorageCapacity,
-    EphemeralVolumeSource,
     LabelSelector,
     Node,
-    NodeSelector,
-    NodeSelectorRequirement,
-    NodeSelectorTerm,
     Object,
-    ObjectMeta,
-    ObjectReference,
     PersistentVolume,
     PersistentVolumeClaim,
-    PersistentVolumeClaimSpec,
-    PersistentVolumeClaimVolumeSource,
-    PersistentVolumeSpec,
-    PersistentVolumeStatus,
     Pod,
-    PodSpec,
-    ResourceRequirements,
     StorageClass,
-    TopologySelectorLabelRequirement,
-    TopologySelectorTerm,
-    Volume,
-    VolumeNodeAffinity,
 )
 from moorage.store import ConflictError, Indexer, Lister, ObjectClient
-from moorage.volume import VolumeBinder, VolumeSources, listed_pods, new_pv_assume_cache, new_pvc_assume_cache
+from moorage.volume import (
+    BindingInfo,
+    DynamicProvision,
+    PodVolumes,
+    VolumeBinder,
+    VolumeSources,
+    listed_pods,
+    new_pv_assume_cache,
+    new_pvc_assume_cache,
+)
 
 T = TypeVar("T", bound=Object)
 
 # ---- nodes and classes -------------------------------------------------------------------------------------
 
-NODE1 = Node(metadata=ObjectMeta(name="node1", labels={"nodeKey": "node1"}))
-NODE2 = Node(metadata=ObjectMeta(name="node2", labels={"nodeKey": "node2"}))
+NODE1, NODE2 = (kit.node(name, labels={"nodeKey": name}) for name in ("node1", "node2"))
 
 
 def storage_class(
-    name: str, mode: str | None, provisioner: str, allowed: tuple[str, ...] = ()
+    name: str, waits: bool | None, provisioner: str = "kubernetes.io/no-provisioner", *allowed: str
 ) -> StorageClass:
-    terms = (
-        TopologySelectorTerm(
-            match_label_expressions=(TopologySelectorLabelRequirement(key="nodeKey", values=allowed),)
-        ),
-    )
-    return StorageClass(
-        metadata=ObjectMeta(name=name),
-        provisioner=provisioner,
-        volume_binding_mode=mode,
-        allowed_topologies=terms if allowed else (),
-    )
+    """A class, for the nodes that are allowed; None for one that does not say when its claims are bound."""
+    terms = [{"matchLabelExpressions": [{"key": "nodeKey", "values": list(allowed)}]}]
+    fields: Any = {"allowedTopologies": terms if allowed else []}
+    fields |= {"volumeBindingMode": None} if waits is None else {}
+    return kit.storage_class(name, provisioner, bool(waits), **fields)
 
 
-WAIT, IMMEDIATE = "WaitForFirstConsumer", "Immediate"
 CLASSES = (
-    storage_class("waitClass", WAIT, "kubernetes.io/no-provisioner"),
-    storage_class("immediateClass", IMMEDIATE, "kubernetes.io/no-provisioner"),
-    storage_class("waitClassWithProvisioner", WAIT, "test-provisioner", ("node1", "reference-value")),
-    storage_class("topoMismatchClass", WAIT, "test-provisioner", ("reference-value",)),
+    storage_class("waitClass", True),
+    storage_class("immediateClass", False),
+    storage_class("waitClassWithProvisioner", True, "test-provisioner", "node1", "reference-value"),
+    storage_class("topoMismatchClass", True, "test-provisioner", "reference-value"),
 )
-
 # ---- claims ------------------------------------------------------------------------------------------------
 
 
-def claim(  # noqa: PLR0913
-    name: str,
-    size: str,
-    its_class: str,
-    volume: str = "",
-    bound: bool = False,
-    selected: str = "",
-    version: int = 1,
+def claim(
+    name: str, size: str, its_class: str, volume: str = "", bound: bool = False, selected: str = ""
 ) -> PersistentVolumeClaim:
     marks = {BIND_COMPLETED: "yes", BOUND_BY_CONTROLLER: "yes"} if bound else {}
-    if selected:
-        marks[SELECTED_NODE] = selected
-    return PersistentVolumeClaim(
-        metadata=ObjectMeta(
-            name=name,
-            namespace="testns",
-            uid="pvc-uid",
-            resource_version=str(version),
-            annotations=marks,
-        ),
-        spec=PersistentVolumeClaimSpec(
-            storage_class_name=its_class,
-            volume_name=volume,
-            resources=ResourceRequirements(requests={"storage": size}),
-        ),
-    )
+    marks |= {SELECTED_NODE: selected} if selected else {}
+    meta = {"uid": "pvc-uid", "resourceVersion": "1", "annotations": marks}
+    return kit.claim(f"testns/{name}", its_class, volume, size, metadata=meta, accessModes=[])
 
 
 PROVISIONER = "waitClassWithProvisioner"
@@ -108,12 +73,13 @@ UNBOUND = claim("unbound-pvc", "1G", "waitClass")
 UNBOUND2 = claim("unbound-pvc2", "5G", "waitClass")
 PREBOUND = claim("prebound-pvc", "1G", "waitClass", "pv-node1a")
 BOUND = claim("bound-pvc", "1G", "waitClass", "pv-bound", bound=True)
-IMMEDIATE_UNBOUND = claim("immediate-unbound-pvc", "1G", "immediateClass")
+
+
 IMMEDIATE_BOUND = claim("immediate-bound-pvc", "1G", "immediateClass", "pv-bound-immediate", bound=True)
 PROVISIONED = claim("provisioned-pvc", "1Gi", PROVISIONER)
 PROVISIONED2 = claim("provisioned-pvc2", "1Gi", PROVISIONER)
-NO_PROVISIONER = claim("no-provisioner-pvc", "1Gi", "waitClass")
-TOPO_MISMATCH = claim("topo-mismatch-pvc", "1Gi", "topoMismatchClass")
+
+
 SELECTED = claim("provisioned-pvc", "1Gi", PROVISIONER, selected="node1")
 
 
@@ -126,10 +92,10 @@ def finished(one: PersistentVolumeClaim, volume: str, version: int = 1) -> Persi
 # ---- volumes -----------------------------------------------------------------------------------------------
 
 
-def on(*values: str) -> VolumeNodeAffinity:
-    wanted = NodeSelectorRequirement(key="nodeKey", operator="In", values=values)
-    terms = (NodeSelectorTerm(match_expressions=(wanted,)),)
-    return VolumeNodeAffinity(required=NodeSelector(node_selector_terms=terms))
+def on(*values: str) -> Any:
+    """The affinity of a volume that nodes reach."""
+    wanted = {"key": "nodeKey", "operator": "In", "values": list(values)}
+    return {"required": {"nodeSelectorTerms": [{"matchExpressions": [wanted]}]}}
 
 
 def volume(
@@ -140,29 +106,20 @@ def volume(
     to: PersistentVolumeClaim | None = None,
     version: int = 1,
 ) -> PersistentVolume:
-    reference = (
-        None
-        if to is None
-        else ObjectReference(
-            kind="PersistentVolumeClaim",
-            api_version="v1",
-            namespace=to.namespace,
-            name=to.name,
-            uid=to.metadata.uid,
-            resource_version=to.metadata.resource_version,
-        )
-    )
-    return PersistentVolume(
-        metadata=ObjectMeta(
-            name=name, resource_version=str(version), annotations={BOUND_BY_CONTROLLER: "yes"} if to else {}
-        ),
-        spec=PersistentVolumeSpec(
-            capacity={"storage": size},
-            storage_class_name=its_class,
-            claim_ref=reference,
-            node_affinity=on(node) if node else None,
-        ),
-        status=PersistentVolumeStatus(phase="Bound" if to and to.spec.volume_name else "Available"),
+    spec, marks = ({"nodeAffinity": on(node)} if node else {}), {}
+    if to is not None:
+        of = {"uid": to.metadata.uid, "resourceVersion": to.metadata.resource_version}
+        kind = {"kind": "PersistentVolumeClaim", "apiVersion": "v1"}
+        spec["claimRef"] = kind | {"namespace": to.namespace, "name": to.name} | of
+        marks = {BOUND_BY_CONTROLLER: "yes"}
+    return kit.volume(
+        name,
+        its_class,
+        size,
+        **spec,
+        accessModes=[],
+        metadata={"resourceVersion": str(version), "annotations": marks},
+        status={"phase": "Bound" if to and to.spec.volume_name else "Available"},
     )
 
 
@@ -171,11 +128,6 @@ PV_1B = volume("pv-node1b", "10G")
 PV_2 = volume("pv-node2", "1G", "node2")
 PV_BOUND = volume("pv-bound", "1G", to=BOUND)
 PV_1A_BOUND = volume("pv-node1a", to=UNBOUND)
-PV_1B_BOUND = volume("pv-node1b", "10G", to=UNBOUND2)
-PV_BOUND_IMMEDIATE = volume("pv-bound-immediate", "1G", its_class="immediateClass", to=IMMEDIATE_BOUND)
-PV_BOUND_IMMEDIATE_2 = replace(
-    PV_BOUND_IMMEDIATE, spec=replace(PV_BOUND_IMMEDIATE.spec, node_affinity=on("node2"))
-)
 
 
 def at(obj: T, version: int | str) -> T:
@@ -183,40 +135,66 @@ def at(obj: T, version: int | str) -> T:
     return replace(obj, metadata=replace(obj.metadata, resource_version=str(version)))
 
 
+def named() -> dict[str, Any]:
+    """Claims and volumes by their names in `tables.txt`."""
+    got, held = finished(SELECTED, "pv-bound"), PV_1A_BOUND.spec.claim_ref
+    assert held is not None
+    return {
+        "unbound": UNBOUND,
+        "unbound2": UNBOUND2,
+        "prebound": PREBOUND,
+        "bound": BOUND,
+        "immediate": claim("immediate-unbound-pvc", "1G", "immediateClass"),
+        "immediate-bound": IMMEDIATE_BOUND,
+        "provisioned": PROVISIONED,
+        "provisioned2": PROVISIONED2,
+        "no-provisioner": claim("no-provisioner-pvc", "1Gi", "waitClass"),
+        "topo-mismatch": claim("topo-mismatch-pvc", "1Gi", "topoMismatchClass"),
+        "odd": claim("odd", "1G", "odd"),
+        "selected": SELECTED,
+        "selected2": claim("provisioned-pvc2", "1Gi", PROVISIONER, selected="node1"),
+        "named": claim("unbound-pvc", "1G", "waitClass", "pv-node1a"),
+        "finished": finished(UNBOUND, "pv-node1a"),
+        "finished2": finished(UNBOUND2, "pv-node1b"),
+        "got": got,
+        "dropped": with_annotations(PROVISIONED, {"other": "yes"}),
+        "elsewhere": claim("provisioned-pvc", "1Gi", PROVISIONER, selected="wrong"),
+        "pv-1a": PV_1A,
+        "pv-1b": PV_1B,
+        "pv-2": PV_2,
+        "pv-bound": PV_BOUND,
+        "pv-1a-bound": PV_1A_BOUND,
+        "pv-1b-bound": volume("pv-node1b", "10G", to=UNBOUND2),
+        "pv-1a-unheld": replace(PV_1A_BOUND, spec=replace(PV_1A_BOUND.spec, claim_ref=None)),
+        "pv-1a-without-uid": replace(
+            PV_1A_BOUND, spec=replace(PV_1A_BOUND.spec, claim_ref=replace(held, uid=""))
+        ),
+        "pv-1a-moved": volume("pv-node1a", node="node2", to=UNBOUND),
+        "pv-immediate": volume("pv-bound-immediate", "1G", its_class="immediateClass", to=IMMEDIATE_BOUND),
+        "pv-immediate-2": volume("pv-bound-immediate", "1G", "node2", "immediateClass", IMMEDIATE_BOUND),
+        "pv-got": volume("pv-bound", "1Gi", to=got),
+        "pv-got-2": volume("pv-bound", "1Gi", "node2", to=got),
+    }
+
+
 # ---- pods --------------------------------------------------------------------------------------------------
 
 
-def pod(*claims: PersistentVolumeClaim | str, node: str = "node1") -> Pod:
-    volumes = [
-        Volume(
-            name=f"vol{place}",
-            persistent_volume_claim=PersistentVolumeClaimVolumeSource(
-                claim_name=one if isinstance(one, str) else one.name
-            ),
-        )
-        for place, one in enumerate(claims)
-    ]
-    return Pod(
-        metadata=ObjectMeta(name="test-pod", namespace="testns", uid="pod-uid"),
-        spec=PodSpec(volumes=tuple(volumes), node_name=node),
-    )
-
-
-def ephemeral_pod() -> Pod:
-    one = Volume(name="scratch", ephemeral=EphemeralVolumeSource())
-    return replace(pod(), spec=PodSpec(volumes=(one,), node_name="node1"))
+def pod(*claims: PersistentVolumeClaim | str, node: str = "node1", **source: Any) -> Pod:
+    """A pod of claims, or of another source of a volume."""
+    names = [one if isinstance(one, str) else one.name for one in claims]
+    sources = [{"persistentVolumeClaim": {"claimName": name}} for name in names]
+    sources += [source] if source else []
+    volumes = [{"name": f"vol{at}"} | each for at, each in enumerate(sources)]
+    return kit.pod("testns/test-pod", on=node, metadata={"uid": "pod-uid"}, containers=(), volumes=volumes)
 
 
 # ---- the binder --------------------------------------------------------------------------------------------
 
 
-EVERYWHERE = LabelSelector()
-
-
 def driver(opted_in: bool | None = True) -> CSIDriver:
-    return CSIDriver(
-        metadata=ObjectMeta(name="test-provisioner"), spec=CSIDriverSpec(storage_capacity=opted_in)
-    )
+    made: CSIDriver = kit.make("CSIDriver", "test-provisioner", {"storageCapacity": opted_in})
+    return made
 
 
 def capacity(
@@ -224,15 +202,13 @@ def capacity(
     amount: str | None = "1Gi",
     largest: str | None = None,
     its_class: str = PROVISIONER,
-    topology: LabelSelector | None = EVERYWHERE,
+    topology: LabelSelector | None = LabelSelector(),  # noqa: B008
 ) -> CSIStorageCapacity:
-    return CSIStorageCapacity(
-        metadata=ObjectMeta(name=name, namespace="default"),
-        storage_class_name=its_class,
-        capacity=amount,
-        maximum_volume_size=largest,
-        node_topology=topology,
+    sizes = {"capacity": amount, "maximumVolumeSize": largest}
+    made: CSIStorageCapacity = kit.make(
+        "CSIStorageCapacity", f"default/{name}", storageClassName=its_class, **sizes
     )
+    return replace(made, node_topology=topology)
 
 
 class Api:
@@ -250,23 +226,37 @@ class Api:
         return new
 
 
-def lister(struct: type[T]) -> Lister[T]:
-    return Lister(struct, Indexer({}))
+class Listed(Lister[T]):
+    """A lister of what tests put into its indexer."""
+
+    def __init__(self, struct: type[T]) -> None:
+        self.indexer: Indexer[T] = Indexer({})
+        super().__init__(struct, self.indexer)
 
 
-def put(into: Lister[T], obj: T) -> None:
-    into._indexer.put(obj.key, obj)
+def put(into: Listed[T], obj: T) -> None:
+    into.indexer.put(obj.key, obj)
+
+
+Found = tuple[list[BindingInfo] | None, list[PersistentVolumeClaim] | None]
+
+
+def pod_volumes(found: Found) -> PodVolumes:
+    """What was found: bindings, and claims to provision."""
+    bound, claims = found
+    provisions = None if claims is None else [DynamicProvision(claim) for claim in claims]
+    return PodVolumes(None if bound is None else list(bound), provisions)
 
 
 @dataclass
 class Kit:
     """A binder, and what it reads and writes."""
 
-    nodes: Lister[Node] = field(default_factory=lambda: lister(Node))
-    pods: Lister[Pod] = field(default_factory=lambda: lister(Pod))
-    classes: Lister[StorageClass] = field(default_factory=lambda: lister(StorageClass))
-    drivers: Lister[CSIDriver] = field(default_factory=lambda: lister(CSIDriver))
-    capacities: Lister[CSIStorageCapacity] = field(default_factory=lambda: lister(CSIStorageCapacity))
+    nodes: Listed[Node] = field(default_factory=lambda: Listed(Node))
+    pods: Listed[Pod] = field(default_factory=lambda: Listed(Pod))
+    classes: Listed[StorageClass] = field(default_factory=lambda: Listed(StorageClass))
+    drivers: Listed[CSIDriver] = field(default_factory=lambda: Listed(CSIDriver))
+    capacities: Listed[CSIStorageCapacity] = field(default_factory=lambda: Listed(CSIStorageCapacity))
     now: float = 0.0
 
     def __post_init__(self) -> None:
@@ -298,21 +288,21 @@ class Kit:
         if self.now in self.actions:
             self.actions.pop(self.now)()
 
+    def cache_of(self, obj: Object) -> Any:
+        return self.pvs if isinstance(obj, PersistentVolume) else self.pvcs
+
     def fill(self, *objects: Object) -> Kit:
         """What the informers and the API server have."""
         for obj in objects:
             self.api.objects[f"{obj.kind}/{obj.key}"] = obj
-            if isinstance(obj, PersistentVolume):
-                self.pvs.add(obj)
-            elif isinstance(obj, PersistentVolumeClaim):
-                self.pvcs.add(obj)
-            elif isinstance(obj, CSIDriver):
-                put(self.drivers, obj)
-            elif isinstance(obj, CSIStorageCapacity):
-                put(self.capacities, obj)
-            elif isinstance(obj, Pod):
-                put(self.pods, obj)
+            if isinstance(obj, PersistentVolume | PersistentVolumeClaim):
+                self.cache_of(obj).add(obj)
             else:
-                assert isinstance(obj, Node)
-                put(self.nodes, obj)
+                listers: dict[type, Any] = {
+                    CSIDriver: self.drivers,
+                    CSIStorageCapacity: self.capacities,
+                    Pod: self.pods,
+                    Node: self.nodes,
+                }
+                put(listers[type(obj)], obj)
         return self

@@ -1,4 +1,5 @@
-"""Upstream's cases of writing bindings and waiting for them (binder_test.go)."""
+"""Assuming and binding the volumes of a pod, beside the rows of `tables.txt`: what stays as it is, and
+upstream's cases of waiting (binder_test.go)."""
 
 from __future__ import annotations
 
@@ -8,30 +9,34 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.doors.engine import VOLUME_SCHEDULING_STAGE_FAILED
+from tests.doors.engine import (
+    BOUND_BY_CONTROLLER,
+    SELECTED_NODE,
+    VOLUME_SCHEDULING_STAGE_FAILED,
+    with_annotations,
+)
 from tests.volume.binding.binder_kit import (
+    BOUND,
     NODE1,
     PROVISIONED,
-    PROVISIONED2,
     PV_1A,
     PV_1A_BOUND,
-    PV_1B,
-    PV_1B_BOUND,
+    PV_BOUND,
     SELECTED,
     UNBOUND,
-    UNBOUND2,
+    Found,
     Kit,
     at,
-    claim,
+    capacity,
     finished,
     pod,
+    pod_volumes,
     put,
     volume,
 )
 from tests.volume.samples import value
 
-from moorage.errors import MoorageError
-from moorage.objects import Object, PersistentVolume, PersistentVolumeClaim, Pod
+from moorage.objects import Object, Pod
 from moorage.store import ConflictError
 from moorage.volume import (
     BindingInfo,
@@ -42,159 +47,67 @@ from moorage.volume import (
     VolumeError,
 )
 
-SELECTED2 = claim("provisioned-pvc2", "1Gi", "waitClassWithProvisioner", selected="node1")
-A, B = BindingInfo(PV_1A_BOUND, UNBOUND), BindingInfo(PV_1B_BOUND, UNBOUND2)
-Found = tuple[list[BindingInfo] | None, list[PersistentVolumeClaim] | None]
+# ---- assuming ----------------------------------------------------------------------------------------------
 
 
-def decided(bindings: list[BindingInfo] | None, claims: list[PersistentVolumeClaim] | None) -> PodVolumes:
-    provisions = None if claims is None else [DynamicProvision(one) for one in claims]
-    return PodVolumes(None if bindings is None else list(bindings), provisions)
+def test_a_pod_whose_claims_are_bound_has_nothing_to_assume() -> None:
+    kit, wanted = Kit().fill(BOUND, PV_BOUND), pod(BOUND)
+    found = PodVolumes()
+    assert kit.binder.assume_pod_volumes(wanted, "node1", found)
+    assert found == PodVolumes()
+    assert kit.old.assume_pod_volumes(wanted, "node1")
+    assert kit.decisions.get_decisions(wanted) is None
 
 
-# ---- writing -----------------------------------------------------------------------------------------------
-
-NO_BINDINGS = 'failed to get cached bindings for pod "testns/test-pod"'
-NO_PROVISIONS = 'failed to get cached claims to provision for pod "testns/test-pod"'
-# name: what is assumed; what the API server has instead of the original; the error; what is written by then
-WRITES: dict[str, tuple[Found, list[Object], str | None, list[Object]]] = {
-    "nothing-decided": ((None, None), [], NO_BINDINGS, []),
-    "no-bindings": ((None, []), [], NO_BINDINGS, []),
-    "no-provisionings": (([], None), [], NO_PROVISIONS, []),
-    "nothing-to-do": (([], []), [], None, []),
-    "one-binding": (([A], []), [], None, [PV_1A_BOUND]),
-    "two-bindings": (([A, B], []), [], None, [PV_1A_BOUND, PV_1B_BOUND]),
-    "api-already-updated": (([A], []), [PV_1A_BOUND], None, [PV_1A_BOUND]),
-    "api-update-failed": (([A, B], []), [at(PV_1B, 2)], "the object has been modified", [PV_1A_BOUND]),
-    "one-provisioned-pvc": (([], [SELECTED]), [], None, [SELECTED]),
-    "provision-api-update-failed": (
-        ([], [SELECTED, SELECTED2]), [at(PROVISIONED2, 2)], "the object has been modified", [SELECTED]),
-    "binding-succeed,provision-fails": (
-        ([A], [SELECTED]), [at(PROVISIONED, 2)], "the object has been modified", [PV_1A_BOUND]),
-    "binding-fails,nothing-provisioned": (
-        ([A], [SELECTED]), [at(PV_1A, 2)], "the object has been modified", []),
-}  # fmt: skip
+def test_a_claim_that_is_gone_is_not_bound() -> None:
+    kit = Kit()
+    assert not kit.binder.assume_pod_volumes(pod(BOUND), "node1", PodVolumes())
+    assert not kit.old.assume_pod_volumes(pod(BOUND), "node1")
+    assert kit.decisions.get_bindings(pod(BOUND), "node1") == []
 
 
-@pytest.mark.parametrize("case", WRITES)
-def test_bindings_are_written_in_upstreams_cases(case: str) -> None:
-    (bindings, claims), held, error, written = WRITES[case]
-    kit = Kit().fill(PV_1A, PV_1B, PROVISIONED, PROVISIONED2)
-    volumes, assumed = decided(bindings, claims), [one.pv for one in bindings or ()]
-    for one in assumed:
-        kit.pvs.assume(one)
-    for wanted in claims or ():
-        kit.pvcs.assume(wanted)
-    kit.api.objects.update({f"{obj.kind}/{obj.key}": obj for obj in held})
-    before = dict(kit.api.objects)
-    if error is None:
-        kit.binder.begin(pod(), volumes)
-    else:
-        with pytest.raises(MoorageError) as caught:
-            kit.binder.begin(pod(), volumes)
-        assert str(caught.value) == error
-    # What was written is the API server's, known, and still assumed; the rest is as the informers have it.
-    names = [f"{obj.kind}/{obj.key}" for obj in written]
-    assert kit.api.objects == before | dict(zip(names, (at(obj, 2) for obj in written), strict=True))
-    if volumes.static_bindings is None or volumes.dynamic_provisions is None:
-        return
-    lists: list[Any] = [one.pv for one in volumes.static_bindings]
-    lists += [one.pvc for one in volumes.dynamic_provisions]
-    for obj, original in zip(lists, [*assumed, *(claims or ())], strict=True):
-        cache: Any = kit.pvs if isinstance(obj, PersistentVolume) else kit.pvcs
-        known = f"{obj.kind}/{obj.key}" in names
-        assert obj == (at(original, 2) if known else original)
-        assert cache.get(obj.key) is (original if known else cache.get_api_obj(obj.key))
+def test_what_was_found_stays_as_it_is() -> None:
+    kit = Kit().fill(PV_1A, UNBOUND, PROVISIONED)
+    room = capacity("room")
+    found = PodVolumes([BindingInfo(PV_1A, UNBOUND)], [DynamicProvision(PROVISIONED, room)])
+    kit.binder.assume_pod_volumes(pod(UNBOUND, PROVISIONED), "node1", found)
+    assert PV_1A.spec.claim_ref is None
+    assert BOUND_BY_CONTROLLER not in PV_1A.metadata.annotations
+    assert SELECTED_NODE not in PROVISIONED.metadata.annotations
+    assert found.dynamic_provisions is not None
+    assert found.dynamic_provisions[0].node_capacity is room
 
 
-# ---- checking ----------------------------------------------------------------------------------------------
+def test_reverting_restores_the_objects_of_the_informers() -> None:
+    kit = Kit().fill(PV_1A, UNBOUND, PROVISIONED)
+    found = PodVolumes([BindingInfo(PV_1A, UNBOUND)], [DynamicProvision(PROVISIONED)])
+    kit.binder.assume_pod_volumes(pod(UNBOUND, PROVISIONED), "node1", found)
+    for _ in range(2):
+        kit.binder.revert_assumed_pod_volumes(found)
+        assert kit.pvs.get_pv("pv-node1a") is PV_1A
+        assert kit.pvcs.get_pvc("testns/provisioned-pvc") is PROVISIONED
+    kit.binder.revert_assumed_pod_volumes(PodVolumes())
 
-FINISHED, FINISHED2 = finished(UNBOUND, "pv-node1a"), finished(UNBOUND2, "pv-node1b")
-PREBOUND = replace(UNBOUND, spec=replace(UNBOUND.spec, volume_name="pv-node1a"))
-GOT = finished(SELECTED, "pv-bound")
+
+# ---- binding -----------------------------------------------------------------------------------------------
+
+A = BindingInfo(PV_1A_BOUND, UNBOUND)
+FINISHED, GOT = finished(UNBOUND, "pv-node1a"), finished(SELECTED, "pv-bound")
 PV_GOT = volume("pv-bound", "1Gi", to=GOT)
-
-
-def held_as(volume: PersistentVolume, **reference: str) -> PersistentVolume:
-    held = replace(volume.spec.claim_ref, **reference) if reference and volume.spec.claim_ref else None
-    return replace(volume, spec=replace(volume.spec, claim_ref=held))
-
-
-def marked(**annotations: str) -> PersistentVolumeClaim:
-    return replace(PROVISIONED, metadata=replace(PROVISIONED.metadata, annotations=annotations))
-
-
-# name: what was written; what the informers have; True, False for "wait", or the error
-CHECKS: dict[str, tuple[Found, list[Object], bool | str]] = {
-    "nothing-decided": ((None, None), [], NO_BINDINGS),
-    "no-bindings": ((None, []), [], NO_BINDINGS),
-    "no-provisionings": (([], None), [], NO_PROVISIONS),
-    "nothing-to-bind": (([], []), [], True),
-    "binding-bound": (([A], []), [PV_1A_BOUND, FINISHED], True),
-    "binding-prebound": (([A], []), [PV_1A_BOUND, PREBOUND], False),
-    "binding-unbound": (([A], []), [PV_1A_BOUND, UNBOUND], False),
-    "binding-pvc-not-exists": (
-        ([A], []), [PV_1A_BOUND],
-        'failed to check binding: could not find v1.PersistentVolumeClaim "testns/unbound-pvc"'),
-    "binding-pv-not-exists": (
-        ([A], []), [FINISHED], 'failed to check binding: could not find v1.PersistentVolume "pv-node1a"'),
-    "binding-older": (([BindingInfo(at(PV_1A_BOUND, 2), UNBOUND)], []), [PV_1A, FINISHED], False),
-    "binding-newer": (([A], []), [at(PV_1A_BOUND, 2), FINISHED], True),
-    "versions-are-numbers": (([BindingInfo(at(PV_1A_BOUND, 9), UNBOUND)], []),
-                             [at(PV_1A_BOUND, 10), FINISHED], True),
-    "claimref-nil": (([A], []), [held_as(PV_1A_BOUND), FINISHED], 'ClaimRef got reset for pv "pv-node1a"'),
-    "claimref-uid-empty": (
-        ([A], []), [held_as(PV_1A_BOUND, uid=""), FINISHED], 'ClaimRef got reset for pv "pv-node1a"'),
-    "binding-other-node": (
-        ([A], []), [volume("pv-node1a", node="node2", to=UNBOUND), FINISHED],
-        'pv "pv-node1a" node affinity doesn\'t match node "node1": no matching NodeSelectorTerms'),
-    "one-bound,one-unbound": (([A, B], []), [PV_1A_BOUND, PV_1B_BOUND, FINISHED, UNBOUND2], False),
-    "two-bound": (([A, B], []), [PV_1A_BOUND, PV_1B_BOUND, FINISHED, FINISHED2], True),
-    "later-ones-are-not-looked-at": (([A, B], []), [PV_1A_BOUND, UNBOUND], False),
-    "provisioning-pvc-bound": (([], [SELECTED]), [GOT, PV_GOT], True),
-    "provisioning-pvc-unbound": (([], [SELECTED]), [SELECTED], False),
-    "provisioning-older": (([], [at(SELECTED, 2)]), [PROVISIONED], False),
-    "provisioning-pvc-not-exists": (
-        ([], [SELECTED]), [],
-        'failed to check provisioning pvc: could not find v1.PersistentVolumeClaim "testns/provisioned-pvc"'),
-    "provisioning-annotations-nil": (
-        ([], [SELECTED]), [marked()], 'selectedNode annotation reset for PVC "provisioned-pvc"'),
-    "provisioning-selected-node-dropped": (
-        ([], [SELECTED]), [marked(other="yes")], 'provisioning failed for PVC "provisioned-pvc"'),
-    "provisioning-wrong-node": (
-        ([], [SELECTED]), [marked(**{"volume.kubernetes.io/selected-node": "wrong"})],
-        'provisioning failed for PVC "provisioned-pvc"'),
-    "provisioning-other-node": (
-        ([], [SELECTED]), [GOT, volume("pv-bound", "1Gi", "node2", to=GOT)],
-        'pv "pv-bound" node affinity doesn\'t match node "node1": no matching NodeSelectorTerms'),
-    "binding-bound,provisioning-unbound": (([A], [SELECTED]), [PV_1A_BOUND, FINISHED, SELECTED], False),
-    "provisioning-pvc-bound,pv-not-found": (([], [SELECTED]), [GOT], False),
-}  # fmt: skip
+DROPPED = with_annotations(PROVISIONED, {"other": "yes"})
+NO_BINDINGS = 'failed to get cached bindings for pod "testns/test-pod"'
 
 
 def asked(wanted: Pod, volumes: PodVolumes) -> RunningBinding:
     return RunningBinding(wanted, wanted.spec.node_name, volumes, 10.0)
 
 
-@pytest.mark.parametrize("case", CHECKS)
-def test_bindings_are_checked_in_upstreams_cases(case: str) -> None:
-    (bindings, claims), held, outcome = CHECKS[case]
-    kit, wanted = Kit().fill(pod(), *held), pod()
-    running = asked(wanted, decided(bindings, claims))
-    if isinstance(outcome, bool):
-        assert kit.binder.check(running) is outcome
-    else:
-        with pytest.raises(VolumeError) as caught:
-            kit.binder.check(running)
-        assert str(caught.value) == f"binding volumes: {outcome}"
-
-
 def test_check_without_the_pod_or_the_node() -> None:
     kit = Kit()
     with pytest.raises(VolumeError, match=r'^pod does not exist any more: pod "test-pod" not found$'):
-        kit.binder.is_binding_complete(asked(pod(), decided([], [])))
+        kit.binder.is_binding_complete(asked(pod(), pod_volumes(([], []))))
     with pytest.raises(VolumeError, match=r'^failed to get node "gone": node "gone" not found$'):
-        kit.binder.is_binding_complete(asked(pod(node="gone"), decided([], [])))
+        kit.binder.is_binding_complete(asked(pod(node="gone"), pod_volumes(([], []))))
 
 
 # ---- in time -----------------------------------------------------------------------------------------------
@@ -211,7 +124,7 @@ GONE_CLAIM = 'failed to check binding: could not find v1.PersistentVolumeClaim "
 
 
 def drop_pod(kit: Kit) -> None:
-    kit.pods._indexer.remove(pod().key)
+    kit.pods.indexer.remove(pod().key)
     kit.decisions.delete_bindings(pod())
 
 
@@ -232,7 +145,7 @@ RUNS: dict[str, tuple[Found, Callable[[Kit], Any] | None, int, str | None]] = {
     "times-out": (STATIC, None, 10, "context deadline exceeded"),
     "check-fails": (STATIC, lambda kit: kit.pvcs.remove(UNBOUND.key), 5, GONE_CLAIM),
     "provisioning-fails": (
-        DYNAMIC, later(at(marked(other="yes"), 3)), 5, 'provisioning failed for PVC "provisioned-pvc"'),
+        DYNAMIC, later(at(DROPPED, 3)), 5, 'provisioning failed for PVC "provisioned-pvc"'),
 }  # fmt: skip
 
 
@@ -243,7 +156,7 @@ def start(found: Found) -> tuple[Kit, PodVolumes]:
     for wanted in found[1] or ():
         kit.pvcs.assume(wanted)
     kit.decisions.update_bindings(pod(), "node1", *deepcopy(found))
-    return kit, decided(*found)
+    return kit, pod_volumes(found)
 
 
 @pytest.mark.parametrize("old", [False, True], ids=["v1.36", "v1.14"])

@@ -58,13 +58,16 @@ class World:
         return self.store.get(PersistentVolumeClaim, one.name, "testns")
 
 
+def todays_binder(world: World) -> VolumeBinder:
+    sources = VolumeSources.over(world.store, world.informers)
+    world.informers.run_once()
+    return VolumeBinder(sources, clock=lambda: world.now, sleep=world.sleep)
+
+
 def test_todays_binder_binds_the_claims_of_a_pod_over_a_store() -> None:
     world = World(lambda: None)
     world.steps.append(world.finish)
-    binder = VolumeBinder(
-        VolumeSources.over(world.store, world.informers), clock=lambda: world.now, sleep=world.sleep
-    )
-    world.informers.run_once()
+    binder = todays_binder(world)
     its = world.store.get(Pod, "test-pod", "testns")
     claims = binder.get_pod_volume_claims(its)
     reasons = [binder.find_pod_volumes(its, claims, node)[1] for node in (NODE1, NODE2)]
@@ -79,51 +82,21 @@ def test_todays_binder_binds_the_claims_of_a_pod_over_a_store() -> None:
     assert binder.assume_pod_volumes(its, "node1", volumes)
 
 
-def test_of_v1_14() -> None:
-    world = World()
-    world.steps.append(world.finish)
-    binder = new_volume_binder(
-        world.store,
-        world.informers.informer(Node),
-        world.informers.informer(PersistentVolumeClaim),
-        world.informers.informer(PersistentVolume),
-        world.informers.informer(StorageClass),
-        10.0,
-        clock=lambda: world.now,
-        sleep=world.sleep,
-    )
-    world.informers.run_once()
-    its = pod(UNBOUND, PROVISIONED)
-    assert binder.find_pod_volumes(its, NODE1) == (True, True)
-    assert not binder.assume_pod_volumes(its, "node1")
-    binder.bind_pod_volumes(its)
-    assert world.now == 1.0
-    assert binder.find_pod_volumes(its, NODE1) == (True, True)
-    assert binder.get_bindings_cache().get_decisions(its) == {}
-
-
 def test_the_calls_of_v1_14_one_after_the_other() -> None:
     """Find, assume and bind with one and the same pod, which has no node: the binder knows for which node its
     volumes are assumed."""
     world = World()
     world.steps.append(world.finish)
-    informers = [
-        world.informers.informer(kind)
-        for kind in (Node, PersistentVolumeClaim, PersistentVolume, StorageClass)
-    ]
-    binder = new_volume_binder(world.store, *informers, 10.0, clock=lambda: world.now, sleep=world.sleep)  # type: ignore[arg-type]
-    world.informers.run_once()
-    its = pod(UNBOUND, PROVISIONED, node="")
+    binder, its = binder_of(world), pod(UNBOUND, PROVISIONED, node="")
+    decisions = binder.get_bindings_cache()
     assert binder.find_pod_volumes(its, NODE2) != (True, True)
-    assert binder.find_pod_volumes(its, NODE1) == (True, True)
-    assert not binder.assume_pod_volumes(its, "node1")
-    assert binder.get_bindings_cache().assumed_node(its) == "node1"
-    binder.bind_pod_volumes(its)
-    assert world.now == 1.0
+    bind(binder, its)
+    assert (decisions.assumed_node(its), world.now) == ("node1", 1.0)
     assert is_fully_bound(world.claim(UNBOUND))
     assert world.claim(PROVISIONED).metadata.annotations[SELECTED_NODE] == "node1"
-    binder.get_bindings_cache().delete_bindings(its)
-    assert binder.get_bindings_cache().assumed_node(its) == ""
+    assert binder.find_pod_volumes(its, NODE1) == (True, True)
+    decisions.delete_bindings(its)
+    assert decisions.assumed_node(its) == ""
     with pytest.raises(VolumeError, match="failed to get cached bindings"):
         binder.bind_pod_volumes(its)
 
@@ -199,10 +172,7 @@ def test_a_provisioner_that_gives_up() -> None:
         world.store.update(replace(held, metadata=replace(held.metadata, annotations=rest)))
 
     world.steps.append(give_up)
-    binder = VolumeBinder(
-        VolumeSources.over(world.store, world.informers), clock=lambda: world.now, sleep=world.sleep
-    )
-    world.informers.run_once()
+    binder = todays_binder(world)
     its = pod(PROVISIONED)
     volumes, _ = binder.find_pod_volumes(its, binder.get_pod_volume_claims(its), NODE1)
     binder.assume_pod_volumes(its, "node1", volumes)

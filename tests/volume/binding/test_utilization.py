@@ -102,27 +102,6 @@ def test_the_class_is_the_one_in_the_spec_of_the_volume() -> None:
         assert FULL.score(PodVolumes([static("50Gi", "300Gi"), one])) == 37  # 150 of 400
 
 
-@pytest.mark.parametrize(
-    ("points", "at", "expected"),
-    [
-        ([(0, 0), (100, 10)], 37, 37),
-        ([(20, 3), (80, 9)], 10, 30),
-        ([(20, 3), (80, 9)], 20, 30),
-        ([(20, 3), (80, 9)], 21, 31),
-        ([(20, 3), (80, 9)], 81, 90),
-        ([(0, 10), (30, 0)], 1, 97),  # 100 - 3: Go truncates towards zero
-        ([(0, 10), (30, 0)], 2, 94),
-        ([(0, 0), (50, 10), (100, 0)], 75, 50),
-        ([(50, 7)], 0, 70),
-        ([(50, 7)], 100, 70),
-    ],
-)
-def test_scores_between_two_points_of_a_shape_are_interpolated(
-    points: list[tuple[int, int]], at: int, expected: int
-) -> None:
-    assert shape(*points).score(PodVolumes([static(at, 100)])) == expected
-
-
 @given(
     st.lists(st.integers(0, 100), min_size=1, max_size=5, unique=True).map(sorted),
     st.lists(st.integers(0, 10), min_size=5, max_size=5),

@@ -354,22 +354,3 @@ def test_a_node_over_its_limit_takes_pods_that_bring_nothing_new() -> None:
 )
 def test_the_disk_of_a_volume_is_named_by_its_source(source: dict[str, Any], disk: Any) -> None:
     assert disk_of(uses(**source)) == disk
-
-
-def test_the_ledger_names_pods_that_use_volumes() -> None:
-    cache = SchedulerCache()
-    cache.add_node(node("a"))
-    cache.add_pod(pod("p", on="a"))
-    with_volume = pod("q", on="a", volumes=(uses(), uses(csi="d")))
-    cache.add_pod(with_volume)
-    cache.add_pod(pod("r", on="a", volumes=(uses(),)))
-    follow, known = cache.state.ledger.follow_volumes, dict[str, Pod]()
-    assert follow(0, known) == ([], [with_volume])
-    assert follow(0, known) == ([], [])
-    assert known == {"q": with_volume}
-    other = replace(with_volume, spec=replace(with_volume.spec, volumes=(uses(claim="c"),)))
-    known = {"q": other, "r": other}
-    assert follow(0, known) == ([other, other], [with_volume])
-    assert known == {"q": with_volume}
-    assert follow(7, known) == ([with_volume], [])
-    assert known == {}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Callable
 from random import Random
 
 import pytest
@@ -54,74 +53,9 @@ def test_a_claim_on_a_replaced_node_is_in_use_until_v1_37(version: str, expected
     assert is_in_use(one) == expected
 
 
-def test_an_attempt_while_the_node_is_gone_counts_anew() -> None:
-    one = scheduler()
-    one.client.delete(Node, "a")
-    one.sync()
-    assert not is_in_use(one)  # pods of nodes that are gone do not count
-    one.client.create(node("a"))
-    one.sync()
-    assert is_in_use(one)
-
-
-def twice(one: Scheduler) -> None:
-    """The count would fall below 0."""
-    replaced(one)
-
-
 def another_node(one: Scheduler) -> None:
     one.client.create(node("c"))
     one.sync()
-
-
-def its_pod_made_again(one: Scheduler) -> None:
-    held = one.client.get(Pod, "holder", "default")
-    one.client.delete(Pod, "holder", "default", grace_period_seconds=0)
-    one.sync()
-    assert not is_in_use(one)
-    one.client.create(pod(held.name, on="a", volumes=held.spec.volumes))
-    one.sync()
-
-
-@pytest.mark.parametrize("change", [twice, another_node, its_pod_made_again])
-def test_a_lost_use_is_found_again(change: Callable[[Scheduler], None]) -> None:
-    one = scheduler()
-    replaced(one)
-    assert not is_in_use(one)
-    change(one)
-    assert is_in_use(one)
-
-
-def test_nodes_that_come_in_the_same_interval_have_the_list_made_anew() -> None:
-    one = scheduler()
-    replaced(one)
-    another_node(one)
-    assert is_in_use(one)
-
-
-@pytest.mark.parametrize(("version", "order"), [("1.36", "abc"), ("1.37", "cba")])
-@pytest.mark.parametrize("is_back", [True, False])
-def test_the_nodes_are_listed_anew_when_a_pod_of_a_node_that_went_goes_too(
-    version: str, order: str, is_back: bool
-) -> None:
-    """In v1.37 its claim would be used less than never."""
-    nodes = [node(name, zone=zone) for name, zone in (("d", "z"), ("a", "x"), ("b", "y"), ("c", "x"))]
-    held = pod("holder", on="a" if is_back else "d", volumes=(uses(claim="v"),))
-    one = Scheduler(Cluster(nodes=nodes, pods=[held]), kubernetes_version=version, controllers=False)
-
-    def attempt() -> str:
-        one.schedule_one(pod("big", requests={"cpu": 999}))
-        return "".join(one.cache.state.view.node_names())
-
-    assert attempt() == "dabc"
-    one.client.delete(Node, "d")
-    one.sync()
-    assert attempt() == "abc"
-    replaced(one, "a", zone="x")
-    assert attempt() == "abc"
-    one.client.delete(Pod, "holder", "default", grace_period_seconds=0)
-    one.sync()
-    assert attempt() == order
 
 
 def test_the_nodes_are_listed_anew_after_a_transaction_that_stays() -> None:

@@ -28,8 +28,9 @@ def played(words: list[str], body: str, folder: Path) -> str:
     lines = []
     for line in body.splitlines():
         change, _, _ = line.partition(ARROW)
-        value = with_changes(base, _parsed(change))
-        (folder / CHANGED).write_text(json.dumps(value))
+        given = _parsed(change)
+        text = given if isinstance(given, str) else json.dumps(with_changes(base, given))
+        (folder / CHANGED).write_text(text)
         texts = [text.removeprefix(f"{CHANGED}: ").removeprefix(name) for text in told(words[3:], folder)]
         lines.append(f"{change}{ARROW}{' | '.join(texts) or 'nothing'}\n")
     return "".join(lines)

@@ -110,7 +110,6 @@ from moorage.objects.read.decode import decode as decode
 from moorage.objects.read.decode import decode_as as decode_as
 from moorage.objects.read.decode import decode_kind as decode_kind
 from moorage.objects.read.decode import is_known as is_known
-from moorage.objects.read.one_object import read_one as read_one
 
 # Two readers of pods, which have to be alike.
 from moorage.objects.read.parts_reader import PartsReader as PartsReader

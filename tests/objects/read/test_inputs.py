@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 import json
-import re
 import tarfile
 import zipfile
 from pathlib import Path
@@ -13,10 +12,9 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.doors.kube import archives, read_one, unpacking
+from tests.doors.kube import archives, unpacking
 from tests.objects.refusal import refusal
 
-from moorage.errors import InputError
 from moorage.objects import Cluster, load
 
 NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}, "status": {"capacity": {"cpu": "4"}}}
@@ -463,62 +461,6 @@ def test_a_bad_snapshot_is_refused_with_its_reason(tmp_path: Path) -> None:
         assert refusal(tmp_path / "f.json") == error
 
 
-# ---- workloads of unknown kinds ----------------------------------------------------------------------------
-
-
-def rollout(name: str, replicas: int) -> dict[str, Any]:
-    return {
-        "apiVersion": "argoproj.io/v1alpha1",
-        "kind": "Rollout",
-        "metadata": {"name": name, "namespace": "shop"},
-        "spec": {"replicas": replicas, "workloadRef": {"kind": "Deployment", "name": name}},
-    }
-
-
-def test_replicas_of_unknown_kinds_are_told(tmp_path: Path) -> None:
-    owned = pod("p")
-    reference = {
-        "apiVersion": "argoproj.io/v1alpha1",
-        "kind": "Rollout",
-        "name": "b",
-        "uid": "u",
-        "controller": True,
-    }
-    owned["metadata"] |= {"namespace": "shop", "uid": "p", "ownerReferences": [reference]}
-    widget = {"apiVersion": "x.io/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": {"size": 3}}
-    items = [rollout("a", 5), rollout("b", 4), rollout("c", 0), owned, widget]
-    (tmp_path / "f.json").write_text(json.dumps({"kind": "List", "items": items}))
-    cluster = load(tmp_path / "f.json")
-    why = "whose template is that of another workload"
-    assert [one[:6] for one in cluster.left_out] == [
-        ("argoproj.io", "Rollout", "shop", "a", 5, why),
-        ("argoproj.io", "Rollout", "shop", "b", 3, why),
-    ]
-    first, second = f"shop/a (5 replicas, {why})", f"shop/b (3 replicas, {why})"
-    told = f"Rollout.argoproj.io {first}, Rollout.argoproj.io {second}"
-    assert f"Not simulated, so their pods are left out: {told}." in cluster.warnings
-
-
-def test_what_an_unknown_workload_has_made_counts_for_it(tmp_path: Path) -> None:
-    """A later file scales it; a workload that it controls has as many pods as replicas."""
-    first, second = tmp_path / "dump.json", tmp_path / "change.json"
-    reference = {"apiVersion": "x.io/v1", "kind": "Database", "name": "d", "uid": "u", "controller": True}
-    owned = {"ownerReferences": [reference], "uid": "s", "name": "d", "namespace": "shop"}
-    made = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": owned}
-    made["spec"] = {"replicas": 2, "template": {"spec": {"containers": [{"name": "c"}]}}}
-    database = rollout("d", 2) | {"apiVersion": "x.io/v1", "kind": "Database"}
-    first.write_text(json.dumps({"kind": "List", "items": [database, made]}))
-    second.write_text(json.dumps(database | {"spec": {"replicas": 5}}))
-    assert load(first).left_out == []
-    why = "but moorage does not know whether Database.x.io makes pods"
-    (left_out,) = load(first, second).left_out
-    assert left_out[:6] == ("x.io", "Database", "shop", "d", 3, why)
-    del database["metadata"]["namespace"]
-    second.write_text(json.dumps(database | {"spec": {"replicas": 3}}))
-    (left_out,) = load(first, second, namespace="shop").left_out
-    assert left_out[:6] == ("x.io", "Database", "shop", "d", 1, why)
-
-
 # ---- what is told or refused by name -----------------------------------------------------------------------
 
 
@@ -535,36 +477,6 @@ def test_the_output_of_cluster_info_dump_has_logs_between_its_lists(tmp_path: Pa
     assert names(load(tmp_path / "dump.txt")) == ["n1", "p1", "p2"]
 
 
-def hook(obj: dict[str, Any], when: str) -> dict[str, Any]:
-    return obj | {"metadata": obj["metadata"] | {"annotations": {"helm.sh/hook": when}}}
-
-
-def test_hooks_of_helm_are_left_out_of_manifests(tmp_path: Path) -> None:
-    """What a dump has exists; and a hook that makes no pods is there for those that do."""
-    job = {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": "j"},
-        "spec": {"template": {"spec": {"containers": [{"name": "c"}]}}},
-    }
-    stored = hook(pod("stored"), "test")
-    stored["metadata"]["uid"] = "u"
-    klass = {
-        "apiVersion": "scheduling.k8s.io/v1",
-        "kind": "PriorityClass",
-        "metadata": {"name": "k"},
-        "value": 1,
-    }
-    items = [pod("p"), hook(pod("q"), "test"), hook(job, "pre-delete"), stored, hook(klass, "pre-install")]
-    (tmp_path / "f.yaml").write_text("---\n".join(map(yaml.safe_dump, items)))
-    cluster = load(tmp_path / "f.yaml")
-    assert names(cluster) == ["p", "stored"]
-    assert [one.kind for one in cluster.others] == ["PriorityClass"]
-    told = "Pod q (test), Job j (pre-delete)"
-    why = "because Helm runs hooks apart from a release; --hooks puts in those of an installation or upgrade"
-    assert cluster.warnings == [f"Left out, {why} (2): {told}."]
-
-
 @pytest.mark.parametrize("text", ["resources: [a.yaml]\n", "kind: Kustomization\n", "kind: Component\n"])
 def test_a_folder_with_a_kustomization_is_refused(text: str, tmp_path: Path) -> None:
     (tmp_path / "overlay").mkdir()
@@ -572,21 +484,6 @@ def test_a_folder_with_a_kustomization_is_refused(text: str, tmp_path: Path) -> 
     (tmp_path / "overlay" / "kustomization.yaml").write_text(text)
     hint = "a kustomization; use kubectl kustomize overlay | moorage … -f -; to read the files as they are"
     assert hint in refusal(tmp_path / "overlay")
-
-
-def test_a_definition_of_an_old_version_is_not_checked(tmp_path: Path) -> None:
-    """Scheduling does not read it, and its fields are not known any more."""
-    definition = {
-        "apiVersion": "apiextensions.k8s.io/v1beta1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": "jobs.batch.volcano.sh"},
-        "spec": {"version": "v1alpha1", "subresources": {}, "validation": {}},
-    }
-    (tmp_path / "f.yaml").write_text(yaml.safe_dump(definition))
-    assert load(tmp_path / "f.yaml").skipped == {"CustomResourceDefinition.apiextensions.k8s.io": 1}
-    definition["apiVersion"] = "apiextensions.k8s.io/v1"
-    (tmp_path / "f.yaml").write_text(yaml.safe_dump(definition))
-    assert "unknown field" in refusal(tmp_path / "f.yaml")
 
 
 @pytest.mark.parametrize(
@@ -598,137 +495,3 @@ def test_what_kubectl_version_prints_is_named(text: str, tmp_path: Path) -> None
     told = "no kind: what kubectl version prints, without a cluster's version"
     hint = "use kubectl get -A -o json nodes,pods"
     assert refusal(tmp_path / "version.yaml") == f"version.yaml: document 1: {told}; {hint}"
-
-
-VOLUME = """
-apiVersion: v1
-kind: PersistentVolume
-metadata: {name: pv-AT}
-spec: {capacity: {storage: 1Gi}, accessModes: [ReadWriteOnce],
-  csi: {driver: ebs.csi.aws.com, volumeHandle: h}}
----
-"""
-NODE_AND_DRIVER = {
-    "node": "{apiVersion: v1, kind: Node, metadata: {name: a}}\n---\n",
-    "driver": "{apiVersion: storage.k8s.io/v1, kind: CSIDriver, metadata: {name: ebs.csi.aws.com}}\n---\n",
-    "csinode": "{apiVersion: storage.k8s.io/v1, kind: CSINode, metadata: {name: a}, spec: {drivers: []}}\n"
-    "---\n",
-}
-NO_DRIVER = "no CSIDriver ebs.csi.aws.com, so storage capacity does not count"
-NO_CSI_NODE = (
-    "no CSINode, so limits of attached volumes do not count, and nodes seem to lack what 1.37 asks for"
-)
-
-
-@pytest.mark.parametrize(
-    ("parts", "what"),
-    [
-        (["node"], f"{NO_DRIVER}, and {NO_CSI_NODE}"),
-        (["node", "driver"], NO_CSI_NODE),
-        (["node", "csinode"], NO_DRIVER),
-        (["node", "driver", "csinode"], ""),
-    ],
-)
-def test_volumes_without_their_driver_or_csinodes_are_told_once(
-    parts: list[str], what: str, tmp_path: Path
-) -> None:
-    text = "".join(NODE_AND_DRIVER[part] for part in parts)
-    volumes = "".join(VOLUME.replace("AT", str(at)) for at in range(3))
-    (tmp_path / "f.yaml").write_text(text + volumes)
-    hint = "kubectl get -o yaml csidrivers,csinodes lists them"
-    assert load(tmp_path / "f.yaml").warnings == ([f"The input has {what}; {hint}."] if what else [])
-    (tmp_path / "f.yaml").write_text(text)
-    assert load(tmp_path / "f.yaml").warnings == []
-
-
-def test_a_version_that_is_gone_is_left_out_with_the_one_to_write(tmp_path: Path) -> None:
-    group = {"apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup", "metadata": {"name": "g"}}
-    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}}
-    (tmp_path / "a.json").write_text("\n".join(map(json.dumps, (NODE, group, secret))))
-    text = (
-        "PodGroup of scheduling.k8s.io/v1alpha2, which ended with Kubernetes 1.36: "
-        "write it as scheduling.k8s.io/v1beta1"
-    )
-    assert load(tmp_path / "a.json").warnings == [
-        f"Left out: 1 {text}.",
-        "Left out, because scheduling does not read these kinds: Secret (1).",
-    ]
-    with pytest.raises(InputError, match=text):
-        read_one(group)
-
-
-@pytest.mark.parametrize(
-    ("kind", "version", "instead"),
-    [
-        ("Deployment", "apps/v9", "apps/v1"),
-        ("Pod", "v7", "v1"),
-        ("PodGroup", "scheduling.k8s.io/v1", "scheduling.k8s.io/v1beta1"),
-        ("PodGroup", "scheduling.k8s.io/v1alpha1", "scheduling.k8s.io/v1beta1"),
-        ("Secret", "v2", "v1"),
-    ],
-)
-def test_a_version_that_never_was_is_refused(kind: str, version: str, instead: str, tmp_path: Path) -> None:
-    written = {"apiVersion": version, "kind": kind, "metadata": {"name": "a"}}
-    (tmp_path / "a.json").write_text(json.dumps({"kind": "List", "items": [NODE, written]}))
-    text = f'apiVersion: no matches for kind "{kind}" in version "{version}"; write {instead}'
-    with pytest.raises(InputError, match=rf"a\.json: .*{kind} .*a.*: {re.escape(text)}$"):
-        load(tmp_path / "a.json")
-
-
-@pytest.mark.parametrize(
-    ("kind", "version", "asked"),
-    [
-        ("pod", "v1", "Pod"),
-        ("Pods", "v1", "Pod"),
-        ("pod", "", "Pod"),
-        ("ResourceQuotaa", "v1", "ResourceQuota"),
-        ("Deploymnet", "apps/v1", "Deployment"),
-        ("Deploy", "apps/v1", "Deployment"),
-        ("Deployment", "v1", "Deployment of apps/v1"),
-        ("Deployment", "extensions/v1", "Deployment of apps/v1"),
-        ("Job", "apps/v1", "Job of batch/v1"),
-        ("Pod", "core/v1", "Pod of v1"),
-        ("ingres", "networking.k8s.io/v1", "Ingress"),
-        ("Zork", "v1", ""),
-        ("PodSecurityPolicy", "policy/v1", ""),
-    ],
-)
-def test_a_kind_that_kubernetes_does_not_have_is_refused(kind: str, version: str, asked: str) -> None:
-    """In files and values alike, and in the objects that a custom one has in it."""
-    value = {"kind": kind, "metadata": {"name": "a"}} | ({"apiVersion": version} if version else {})
-    text = f'kind: no matches for kind "{kind}"' + (f' in version "{version}"' if version else "")
-    text += f"; did you mean {asked}?" if asked else ""
-    with pytest.raises(InputError, match=rf"^input: {kind} a: {re.escape(text)}$"):
-        load(value)
-    wrapper = {
-        "apiVersion": "workload.codeflare.dev/v1beta2",
-        "kind": "AppWrapper",
-        "metadata": {"name": "w"},
-    }
-    with pytest.raises(InputError, match=re.escape(text.removeprefix("kind: "))):
-        load(wrapper | {"spec": {"components": [{"template": value}]}})
-
-
-@pytest.mark.parametrize(
-    ("kind", "version", "more"),
-    [
-        ("Secret", "v1", {}),
-        ("Secret", "", {}),
-        ("PodSecurityPolicy", "policy/v1beta1", {}),
-        ("Ingress", "extensions/v1beta1", {}),
-        ("Role", "rbac.authorization.k8s.io/v1beta1", {}),
-        ("pod", "example.com/v1", {}),
-        ("Pod", "metrics.k8s.io/v1", {}),
-        ("Later", "resource.k8s.io/v2", {"uid": "of a server that is newer"}),
-        ("HelmChart", "", {}),
-    ],
-)
-def test_kinds_of_others_and_of_other_releases_are_counted(kind: str, version: str, more: Any) -> None:
-    value = {"kind": kind, "metadata": {"name": "a"} | more} | ({"apiVersion": version} if version else {})
-    assert sum(load(value).skipped.values()) == 1
-
-
-def test_versions_of_earlier_releases_are_read(tmp_path: Path) -> None:
-    budget = {"apiVersion": "policy/v1beta1", "kind": "PodDisruptionBudget", "metadata": {"name": "b"}}
-    (tmp_path / "a.json").write_text(json.dumps({"kind": "List", "items": [NODE, budget]}))
-    assert [one.name for one in load(tmp_path / "a.json").others] == ["b"]

@@ -130,40 +130,6 @@ def test_many_other_kinds_are_counted(tmp_path: Path) -> None:
     ]
 
 
-def test_a_kind_that_a_warning_names_is_told_once(tmp_path: Path) -> None:
-    path = tmp_path / "dump.json"
-    boats = [
-        {
-            "apiVersion": "sea.example/v1",
-            "kind": "Boat",
-            "metadata": {"name": name},
-            "spec": {"replicas": replicas},
-        }
-        for name, replicas in (("a", 2), ("b", 0))
-    ]
-    path.write_text(json.dumps(listed(*boats[:1])))
-    assert load(path).warnings == [
-        "Left out, as moorage does not know whether these kinds make pods: "
-        "Boat.sea.example default/a (2 replicas)."
-    ]
-    path.write_text(json.dumps(listed(*boats)))
-    assert load(path).warnings[1:] == [
-        "Left out, as moorage does not know whether these kinds make pods: Boat.sea.example (1)."
-    ]
-    ready = boats[0] | {"status": {"readyReplicas": 2}}
-    path.write_text(json.dumps(listed(ready)))
-    (warning,) = load(path).warnings
-    assert warning.startswith(
-        "Not counted, because their status says that their replicas are ready (1): Boat.sea.example "
-    )
-
-
-def test_the_option_that_reads_a_configuration_is_named(tmp_path: Path) -> None:
-    path, version = tmp_path / "config.json", "kubescheduler.config.k8s.io/v1"
-    path.write_text(json.dumps({"apiVersion": version, "kind": "KubeSchedulerConfiguration"}))
-    assert load(path).warnings == ["Left out: a KubeSchedulerConfiguration is read by --config, not by -f."]
-
-
 def test_kinds_go_where_they_belong(tmp_path: Path) -> None:
     objects = [
         {"kind": "Namespace", "metadata": {"name": "dev"}},

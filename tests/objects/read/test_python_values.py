@@ -238,6 +238,10 @@ GOLD = read_object({"kind": "PriorityClass", "metadata": {"name": "gold"}, "valu
         ({"kind": "Secret", "metadata": {"name": "s"}}, r"^scheduling does not read this kind: Secret$"),
         (NODE, r"^Node n: must be a Pod$"),
         (
+            {"apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup", "metadata": {"name": "g"}},
+            r"ended with Kubernetes 1\.36: write it as scheduling\.k8s\.io/v1beta1",
+        ),
+        (
             WEB | {"spec": {"containers": [CONTAINER], "priorityClassName": "x"}},
             r"^Pod default/web: .*: there is no",
         ),

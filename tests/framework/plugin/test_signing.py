@@ -5,46 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
-from tests.core.make import container, pinned, pod, port
 from tests.doors.engine import InterPodAffinity, PodGates, PodTopologySpread, Signer
+from tests.make import Json, container, pod, port
 
+import moorage.framework as fwk
 from moorage import default_profile
 from moorage.cache import SchedulerCache
-from moorage.framework import (
-    Code,
-    FilterPlugin,
-    Framework,
-    FrameworkHandle,
-    PostFilterPlugin,
-    ScorePlugin,
-    SignPlugin,
-    Status,
-)
-from moorage.objects import (
-    Affinity,
-    ContainerStatus,
-    DiskVolumeSource,
-    LabelSelector,
-    NodeAffinity,
-    NodeSelector,
-    NodeSelectorRequirement,
-    NodeSelectorTerm,
-    PersistentVolumeClaimVolumeSource,
-    Pod,
-    PodAffinity,
-    PodResourceClaim,
-    PodStatus,
-    PreferredSchedulingTerm,
-    ResourceRequirements,
-    Toleration,
-    TopologySpreadConstraint,
-    Volume,
-)
+from moorage.framework import Code, Framework, FrameworkHandle, Status
+from moorage.objects import Pod
 from moorage.scheduler import Profile
 from moorage.store import ObjectStore
 
-SPREAD = TopologySpreadConstraint(1, "zone", "ScheduleAnyway", LabelSelector())
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+SPREAD = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}
 LISTED = PodTopologySpread({"defaultingType": "List"})
 
 
@@ -63,29 +36,22 @@ def signature(one: Pod, *plugins: Any, **settings: Any) -> bytes | None:
     return framework(*plugins, **settings).sign_pod(one)
 
 
-def affine(*terms: NodeSelectorTerm, preferred: tuple[tuple[int, NodeSelectorTerm], ...] = ()) -> Affinity:
-    return Affinity(
-        node_affinity=NodeAffinity(
-            required=NodeSelector(node_selector_terms=terms) if terms else None,
-            preferred=tuple(PreferredSchedulingTerm(weight=w, preference=term) for w, term in preferred),
-        )
-    )
+def affine(*terms: Json, preferred: tuple[tuple[int, Json], ...] = ()) -> Json:
+    listed = [{"weight": weight, "preference": term} for weight, term in preferred]
+    required = {REQUIRED: {"nodeSelectorTerms": list(terms)}} if terms else {}
+    return {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": listed} | required}
 
 
-def term(*requirements: tuple[str, str, tuple[str, ...]]) -> NodeSelectorTerm:
-    return NodeSelectorTerm(
-        match_expressions=tuple(
-            NodeSelectorRequirement(key=key, operator=operator, values=values)
-            for key, operator, values in requirements
-        )
-    )
+def term(*requirements: tuple[str, str, list[str]], field: str = "matchExpressions") -> Json:
+    return {field: [{"key": key, "operator": of, "values": values} for key, of, values in requirements]}
 
 
-A, B = term(("a", "In", ("x", "y")), ("b", "Exists", ())), term(("b", "Exists", ()))
-ALMOST_A = term(("b", "Exists", ()), ("a", "In", ("y", "x")))
-CLAIM = Volume(name="v", persistent_volume_claim=PersistentVolumeClaimVolumeSource(claim_name="c"))
-INIT = {"init_containers": (container("i", ports=(port(80),)),)}
-DISK = DiskVolumeSource(pd_name="d")
+A, B = term(("a", "In", ["x", "y"]), ("b", "Exists", [])), term(("b", "Exists", []))
+ALMOST_A = term(("b", "Exists", []), ("a", "In", ["y", "x"]))
+ON_A, ON_B = (term(("metadata.name", "In", [name]), field="matchFields") for name in "ab")
+CLAIM = {"name": "v", "persistentVolumeClaim": {"claimName": "c"}}
+INIT = {"init_containers": [container("i", ports=(port(80),))]}
+DISK = {"name": "v", "gcePersistentDisk": {"pdName": "d"}}
 
 
 @pytest.mark.parametrize(
@@ -106,14 +72,11 @@ DISK = DiskVolumeSource(pd_name="d")
         ({"affinity": affine(A, B)}, {"affinity": affine(A)}),
         ({"affinity": affine(preferred=((1, A),))}, {"affinity": affine(preferred=((2, A),))}),
         ({"affinity": affine(preferred=((1, A),))}, {"affinity": affine(A)}),
-        ({"affinity": pinned("a")}, {"affinity": pinned("b")}),
-        ({"tolerations": (Toleration(key="a"),)}, {"tolerations": (Toleration(key="b"),)}),
-        (
-            {"tolerations": (Toleration(key="a", toleration_seconds=1),)},
-            {"tolerations": (Toleration(key="a"),)},
-        ),
-        ({"volumes": (CLAIM,)}, {}),
-        ({"volumes": (Volume(name="v", gce_persistent_disk=DISK),)}, {"volumes": (CLAIM,)}),
+        ({"affinity": affine(ON_A)}, {"affinity": affine(ON_B)}),
+        ({"tolerations": [{"key": "a"}]}, {"tolerations": [{"key": "b"}]}),
+        ({"tolerations": [{"key": "a", "tolerationSeconds": 1}]}, {"tolerations": [{"key": "a"}]}),
+        ({"volumes": [CLAIM]}, {}),
+        ({"volumes": [DISK]}, {"volumes": [CLAIM]}),
         ({"scheduler_name": "x"}, {"scheduler_name": "y"}),
         ({"on": "a"}, {"on": "b"}),
     ],
@@ -135,15 +98,9 @@ def test_what_a_decision_depends_on_is_signed(spec: dict[str, Any], other: dict[
             {"affinity": affine(preferred=((1, A), (2, B)))},
             {"affinity": affine(preferred=((2, B), (1, ALMOST_A)))},
         ),
-        (
-            {"affinity": Affinity(node_affinity=NodeAffinity(required=NodeSelector()))},
-            {"affinity": Affinity(node_affinity=NodeAffinity())},
-        ),
-        (
-            {"tolerations": (Toleration(key="b"), Toleration(key="a"))},
-            {"tolerations": (Toleration(key="a"), Toleration(key="b"))},
-        ),
-        ({"volumes": (CLAIM, Volume(name="config"))}, {"volumes": (Volume(name="other"), CLAIM)}),
+        ({"affinity": {"nodeAffinity": {REQUIRED: {}}}}, {"affinity": {"nodeAffinity": {}}}),
+        ({"tolerations": [{"key": "b"}, {"key": "a"}]}, {"tolerations": [{"key": "a"}, {"key": "b"}]}),
+        ({"volumes": [CLAIM, {"name": "config"}]}, {"volumes": [{"name": "other"}, CLAIM]}),
         (
             {"containers": (container("a", image="i"), container("b", image="i"))},
             {"containers": (container("a", image="i:latest"),)},
@@ -161,10 +118,10 @@ def test_what_upstream_does_not_tell_apart_is_signed_alike(
 @pytest.mark.parametrize(
     "spec",
     [
-        {"topology_spread_constraints": (SPREAD,)},
-        {"affinity": Affinity(pod_affinity=PodAffinity())},
-        {"affinity": Affinity(pod_anti_affinity=PodAffinity())},
-        {"resource_claims": (PodResourceClaim(name="c"),)},
+        {"topologySpreadConstraints": [SPREAD]},
+        {"affinity": {"podAffinity": {}}},
+        {"affinity": {"podAntiAffinity": {}}},
+        {"resourceClaims": [{"name": "c"}]},
     ],
 )
 def test_pods_that_look_at_other_pods_are_not_signed(spec: dict[str, Any]) -> None:
@@ -179,9 +136,7 @@ def test_pods_that_look_at_other_pods_are_not_signed(spec: dict[str, Any]) -> No
         (
             {
                 "defaultingType": "List",
-                "defaultConstraints": (
-                    {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"},
-                ),
+                "defaultConstraints": (SPREAD,),
             },
             False,
         ),
@@ -207,26 +162,26 @@ def test_labels_do_not_count_where_preferred_terms_of_others_are_ignored() -> No
 @pytest.mark.parametrize("pod_level", [True, False])
 def test_pod_level_resources_count_where_their_gate_is_on(pod_level: bool) -> None:
     one = framework(pod_level=pod_level)
-    spec = {"resources": ResourceRequirements(requests={"cpu": "2"})}
+    spec = {"resources": {"requests": {"cpu": "2"}}}
     assert (one.sign_pod(pod("p", **spec)) != one.sign_pod(pod("p"))) == pod_level
 
 
 def test_a_resize_in_progress_is_not_signed() -> None:
     """As upstream has it: a signature holds what must be free, by the spec alone."""
     one, waiting = framework(), pod("p", requests={"cpu": "1"})
-    held = ContainerStatus(name="c", resources=ResourceRequirements(requests={"cpu": "2"}))
-    resized = replace(waiting, status=PodStatus(container_statuses=(held,)))
+    held = {"name": "c", "resources": {"requests": {"cpu": "2"}}}
+    resized = pod("p", requests={"cpu": "1"}, status={"containerStatuses": [held]})
     assert one.sign_pod(resized) == one.sign_pod(waiting) is not None
 
 
 # ---- plugins of others
 
 
-class Filters(FilterPlugin):
+class Filters(fwk.FilterPlugin):
     name = "Filters"
 
 
-class Signs(FilterPlugin, ScorePlugin, SignPlugin):
+class Signs(fwk.FilterPlugin, fwk.ScorePlugin, fwk.SignPlugin):
     """Answers what a test wants, and counts."""
 
     name = "Signs"
@@ -243,7 +198,7 @@ class Signs(FilterPlugin, ScorePlugin, SignPlugin):
         return self.answer
 
 
-class PostFilters(PostFilterPlugin):
+class PostFilters(fwk.PostFilterPlugin):
     name = "PostFilters"
 
 
@@ -280,7 +235,7 @@ def test_a_plugin_is_asked_once_and_its_part_counts() -> None:
 
 def test_remembered_signatures_tell_volumes_apart() -> None:
     one = framework()
-    disks = [pod("p", volumes=(Volume(azure_disk=DiskVolumeSource(disk_uri=name)),)) for name in "aab"]
+    disks = [pod("p", volumes=[{"azureDisk": {"diskURI": name}}]) for name in "aab"]
     first, again, other = map(one.sign_pod, disks)
     assert first == again
     assert None not in (first, other)
@@ -306,6 +261,5 @@ class OfNamespace(Signs):
 
 
 def test_pods_of_two_namespaces_have_signatures_of_their_own() -> None:
-    plain, signer = pod("p"), Signer((OfNamespace(None),))
-    there = replace(plain, metadata=replace(plain.metadata, namespace="elsewhere"))
-    assert signer.sign(plain) != signer.sign(there)
+    signer = Signer((OfNamespace(None),))
+    assert signer.sign(pod("p")) != signer.sign(pod("elsewhere/p"))

@@ -12,7 +12,6 @@ from tests.framework.make import (
     SKIPPED,
     UNRESOLVABLE,
     UNSCHEDULABLE,
-    WAIT,
     framework,
     make,
     said,
@@ -110,25 +109,6 @@ def test_after_code_2_the_others_run_and_the_last_one_stands() -> None:
     assert state.skip_filter_plugins == {"C"}
 
 
-@pytest.mark.parametrize(
-    ("answer", "text"),
-    [
-        (status(ERROR, "broken"), 'running PreFilter plugin "P": broken'),
-        (status(PENDING, "later"), 'running PreFilter plugin "P": later'),
-        (status(WAIT), 'running PreFilter plugin "P": Wait'),
-        (ValueError("boom"), 'running PreFilter plugin "P": plugin "P" raised ValueError: boom'),
-        (
-            frozenset("a"),
-            'running PreFilter plugin "P": plugin "P" answered frozenset, not a PreFilterResult or a Status',
-        ),
-    ],
-)
-def test_anything_else_is_an_error(answer: Any, text: str) -> None:
-    ran, _ = run(pre_filter("P", answer), pre_filter("Q", AssertionError("not reached")))
-    assert said(ran.rejection) == (ERROR, text, "P")
-    assert ran.error == text
-
-
 def test_pre_filter_sees_all_nodes() -> None:
     seen: list[str] = []
     run(pre_filter("P", lambda self, state, pod, nodes: seen.extend(nodes.names)))
@@ -154,19 +134,6 @@ def test_the_first_rejection_ends_it() -> None:
 
 def test_a_node_passes_where_nobody_rejects_it() -> None:
     assert filtered(filters("A", None), filters("B", status(Code.SUCCESS))) is None
-
-
-@pytest.mark.parametrize(
-    ("answer", "text"),
-    [
-        (status(ERROR, "broken"), 'running "P" filter plugin: broken'),
-        (status(SKIPPED), 'running "P" filter plugin: Skip'),
-        (KeyError("boom"), 'running "P" filter plugin: plugin "P" raised KeyError: \'boom\''),
-        (True, 'running "P" filter plugin: plugin "P" answered bool, not a Status'),
-    ],
-)
-def test_an_error_of_a_filter_is_the_status_of_the_node(answer: Any, text: str) -> None:
-    assert said(filtered(filters("P", answer))) == (ERROR, text, "P")
 
 
 def test_what_a_plugin_raised_is_the_cause() -> None:
@@ -329,23 +296,6 @@ def test_rejections_are_gathered() -> None:
     )
     assert result == NODE  # the last that does something
     assert said(answer) == (UNSCHEDULABLE, "one, two, three", "A")
-
-
-@pytest.mark.parametrize(
-    ("answer", "text"),
-    [(status(ERROR, "broken"), "broken"), (status(WAIT), "Wait"), (status(SKIPPED, "why"), "why")],
-)
-def test_post_filter_errors(answer: Status, text: str) -> None:
-    result, failed = post_filter(post("A", NODE, answer), UNREACHED)
-    assert (result, said(failed)) == (None, (ERROR, text, "A"))
-
-
-def test_a_post_filter_that_raises_or_answers_nonsense() -> None:
-    raising = make(PostFilterPlugin, "A", post_filter=ValueError("boom"))
-    assert said(post_filter(raising)[1]) == (ERROR, 'plugin "A" raised ValueError: boom', "A")
-    wrong = make(PostFilterPlugin, "A", post_filter=status(UNSCHEDULABLE))
-    text = 'plugin "A" answered Status, not (PostFilterResult, Status)'
-    assert said(post_filter(wrong)[1]) == (ERROR, text, "A")
 
 
 def test_a_plugin_may_have_all_post_filters_skipped() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.core.make import pod
 from tests.doors.engine import NodePluginScores
-from tests.framework.make import ERROR, SKIPPED, UNSCHEDULABLE, WAIT, framework, make, said, status
+from tests.framework.make import ERROR, SKIPPED, UNSCHEDULABLE, framework, make, status
 
 from moorage.framework import CycleState, PreScorePlugin, ScorePlugin, Status
 
@@ -47,21 +47,6 @@ def pre_scored(*answers: Any) -> tuple[Status | None, set[str]]:
 
 def test_skip_passes_score_over() -> None:
     assert pre_scored(status(SKIPPED), None, status(SKIPPED)) == (None, {"P0", "P2"})
-
-
-@pytest.mark.parametrize(
-    ("answer", "text"),
-    [
-        (status(ERROR, "broken"), "broken"),
-        (status(UNSCHEDULABLE, "a rejection is an error too"), "a rejection is an error too"),
-        (status(WAIT), "Wait"),
-        (ValueError("boom"), 'plugin "P1" raised ValueError: boom'),
-    ],
-)
-def test_pre_score_errors(answer: Any, text: str) -> None:
-    failed, skipped = pre_scored(status(SKIPPED), answer, AssertionError("not reached"))
-    assert said(failed) == (ERROR, f'running PreScore plugin "P1": {text}', "")
-    assert skipped == {"P0"}
 
 
 # ---- Score -------------------------------------------------------------------------------------------------
@@ -104,25 +89,9 @@ def test_normalizing_does_not_change_what_was_scored() -> None:
     assert kept.tolist() == [3, 4]
 
 
-@pytest.mark.parametrize(
-    ("answer", "text"),
-    [
-        (status(ERROR, "broken"), "broken"),
-        (status(UNSCHEDULABLE, "a rejection is an error too"), "a rejection is an error too"),
-        (ValueError("boom"), 'plugin "P" raised ValueError: boom'),
-    ],
-)
-def test_an_error_of_a_score_plugin_is_told_with_its_point(answer: Any, text: str) -> None:
-    assert failure(score=answer) == FAILED + text
-    assert failure(score_all=answer) == FAILED + text
-    assert failure(score=1, normalize_score=answer) == NORMALIZE + text
-
-
-def test_the_first_error_wins() -> None:
-    good, bad = make(ScorePlugin, "A", score=1), make(ScorePlugin, "P", score=status(ERROR, "no"))
-    one = framework(good, bad, make(ScorePlugin, "Z", score=AssertionError("not asked")))
-    _, failed = one.run_score_plugins(CycleState(), pod("p"), one.all_nodes())
-    assert said(failed) == (ERROR, FAILED + "no", "")
+def test_an_error_of_normalizing_is_told_with_its_point() -> None:
+    assert failure(score=1, normalize_score=status(UNSCHEDULABLE, "no")) == f"{NORMALIZE}no"
+    assert failure(score=1, normalize_score=ValueError("x")) == f'{NORMALIZE}plugin "P" raised ValueError: x'
 
 
 @pytest.mark.parametrize("score", [-1, 101])

@@ -69,6 +69,12 @@ def episode_of(env: SchedulingEnv) -> Episode:
     return env._runner.episode
 
 
+def pod_at_hand(env: SchedulingEnv) -> Pod:
+    found = env._runner._pod
+    assert found is not None
+    return found
+
+
 def choose(env: SchedulingEnv, name: str) -> Any:
     """Take the step that places the pod at hand on a node; "" leaves it pending."""
     table = episode_of(env).scheduler.table
@@ -256,8 +262,7 @@ def test_a_pod_that_is_left_pending_comes_again_when_something_is_freed() -> Non
     env.step(np.int64(0))  # an action that is excluded leaves the pod pending
     assert episode_of(env).clock.now == 10.0
     assert episode_of(env).pending == 3
-    assert env._runner._pod is not None
-    assert env._runner._pod.name == "s"  # of the highest priority
+    assert pod_at_hand(env).name == "s"  # of the highest priority
     assert choose(env, "a")[2]  # nothing else is freed: r is deleted while it is pending
     assert episode_of(env).recorder.live.keys() == {"default/q", "default/s"}
     assert list(episode_of(env).recorder.pending) == ["default/q"]
@@ -282,10 +287,9 @@ def test_nodes_come_and_go() -> None:
     choose(env, "b")
     assert fits(env) == ["", "c"]
     choose(env, "")
-    assert env._runner._pod is not None
-    assert (env._runner._pod.name, env._runner._pod.metadata.labels) == ("p2", {"x": "y"})
+    assert (pod_at_hand(env).name, pod_at_hand(env).metadata.labels) == ("p2", {"x": "y"})
     choose(env, "c")
-    assert env._runner._pod.name == "p3"
+    assert pod_at_hand(env).name == "p3"
     live = episode_of(env).recorder.live
     assert live.keys() == {"default/p1", "default/p2", "default/p3"}
     assert {one.name for one in episode_of(env).store.list(Pod)[0]} >= {"p1", "p2"}
@@ -301,8 +305,7 @@ def test_pods_of_workloads_are_offered() -> None:
     env.reset()
     found = []
     for _ in range(3):
-        assert env._runner._pod is not None
-        found.append((env._runner._pod.name.rpartition("-")[0].partition("-")[0], episode_of(env).clock.now))
+        found.append((pod_at_hand(env).name.partition("-")[0], episode_of(env).clock.now))
         ended = choose(env, "a")[2]
     assert ended
     assert found == [("web", 1.0), ("web", 1.0), ("web", 2.0)]
@@ -354,8 +357,7 @@ def test_the_mask_is_what_the_filters_pass(plan: list[tuple[int, int, bool]], ra
     running: dict[str, tuple[Pod, str]] = {}
     ended = False
     while not ended:
-        episode, at_hand = episode_of(env), env._runner._pod
-        assert at_hand is not None
+        episode, at_hand = episode_of(env), pod_at_hand(env)
         running = {key: one for key, one in running.items() if key in episode.recorder.live}
         objects = [one for one in episode.scheduler.table.objects if one is not None]
         twin = mo.Scheduler(Cluster(nodes=objects, pods=[bound(*one) for one in running.values()]))
@@ -468,8 +470,12 @@ def test_several_environments_are_as_single_ones() -> None:
 def test_seeds_of_several_environments() -> None:
     several = SchedulingVectorEnv(2, lambda seed: timeline("a", "b", pods=1 + seed % 97))
     first = several.reset(seed=4)[0]
-    count = [len(one.episode.timeline) for one in several._runners]
+
+    def lengths() -> list[int]:
+        return [len(one.episode.timeline) for one in several._runners]
+
+    count = lengths()
     assert several.reset(seed=[4, 5])[0]["pod"].tolist() == first["pod"].tolist()
-    assert [len(one.episode.timeline) for one in several._runners] == count
+    assert lengths() == count
     several.reset()
-    assert [len(one.episode.timeline) for one in several._runners] != count
+    assert lengths() != count

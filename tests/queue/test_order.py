@@ -214,6 +214,11 @@ def test_run_periodic_does_each_thing_at_its_time() -> None:
 # ---- threads -----------------------------------------------------------------------------------------------
 
 
+def until_waiting(queue: Any, worker: threading.Thread) -> None:
+    while worker.is_alive() and not queue._waiting:
+        pass
+
+
 def test_pop_waits_for_a_pod() -> None:
     queue = make_queue()
     popped: list[Any] = []
@@ -229,8 +234,7 @@ def test_who_waits_for_a_unit_keeps_nobody_out() -> None:
     popped: list[Any] = []
     worker = threading.Thread(target=lambda: popped.extend(queue.pop(timeout=60)), daemon=True)
     worker.start()
-    while worker.is_alive() and not queue._waiting:
-        pass
+    until_waiting(queue, worker)
     other = threading.Thread(target=queue.add, args=([queued("a")],), daemon=True)
     other.start()
     for thread in (worker, other):
@@ -250,8 +254,7 @@ def test_a_thread_that_waits_hears_of_pods_that_become_ready(how: str) -> None:
     popped: list[Any] = []
     worker = threading.Thread(target=lambda: popped.append(pop(queue, timeout=None)), daemon=True)
     worker.start()
-    while worker.is_alive() and not queue._waiting:
-        pass
+    until_waiting(queue, worker)
     with queue._lock:  # the thread waits for a signal now, without a limit of time
         assert places(queue).keys() == {"unschedulable" if how == "an event" else "backoff"}
     if how == "an event":
@@ -270,8 +273,7 @@ def test_a_thread_that_waits_hears_of_a_failed_pod_that_is_ready_at_once() -> No
     popped: list[Any] = []
     worker = threading.Thread(target=lambda: popped.append(pop(queue, timeout=None)), daemon=True)
     worker.start()
-    while worker.is_alive() and not queue._waiting:
-        pass
+    until_waiting(queue, worker)
     with queue._lock:  # the thread waits for a signal now
         move(queue, NODE_ADD)
     reject(queue, info, pending=["Quota"])

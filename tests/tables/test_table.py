@@ -31,6 +31,10 @@ def example() -> Table:
     )
 
 
+def html(shown: Table | Tabular) -> str:
+    return shown._repr_html_()
+
+
 def columns(read: nanoarrow.Array) -> dict[str, list[Any]]:
     rows = read.to_pylist()
     return {field.name: [row[field.name] for row in rows] for field in read.schema.fields}
@@ -163,13 +167,13 @@ def test_a_long_table_is_cut() -> None:
     lines = repr(table).splitlines()
     assert (len(lines), lines[-1]) == (12, "…")
     assert lines[1] == f"{('x y ' * 40)[:59]}…  …"
-    assert f"<td>{'x' * 100}</td>" in table._repr_html_()
-    assert table._repr_html_().endswith("<p>…</p>")
-    assert "<th>column-0</th>" in table._repr_html_()
+    assert f"<td>{'x' * 100}</td>" in html(table)
+    assert html(table).endswith("<p>…</p>")
+    assert "<th>column-0</th>" in html(table)
 
 
 def test_html_is_escaped() -> None:
-    assert "<td>&lt;b&gt;</td>" in Table({"a": ["<b>"]})._repr_html_()
+    assert "<td>&lt;b&gt;</td>" in html(Table({"a": ["<b>"]}))
 
 
 class Result(Tabular):
@@ -183,7 +187,7 @@ class Result(Tabular):
 def test_a_result_is_shown_by_its_first_rows() -> None:
     lines = repr(Result()).splitlines()
     assert (lines[0], lines[1], lines[-1], len(lines)) == ("1 < 2", "N", "…", 13)
-    assert Result()._repr_html_().startswith("<p>1 &lt; 2</p><table>")
+    assert html(Result()).startswith("<p>1 &lt; 2</p><table>")
     assert columns(nanoarrow.ArrayStream(Result()).read_all()) == {"n": list(range(20))}
     assert len(Result().to_arrow()) == len(Result().to_pandas()) == 20
 
@@ -192,10 +196,10 @@ def test_remarks_follow_the_headline_each_on_a_line_of_its_own() -> None:
     result = Result()
     result.remarks = lambda: ["2 < 3", "more"]  # type: ignore[method-assign]
     assert repr(result).splitlines()[:4] == ["1 < 2", "2 < 3", "more", "N"]
-    assert result._repr_html_().startswith("<p>1 &lt; 2</p><p>2 &lt; 3</p><p>more</p><table>")
+    assert html(result).startswith("<p>1 &lt; 2</p><p>2 &lt; 3</p><p>more</p><table>")
 
 
 def test_a_result_without_rows_is_its_headline() -> None:
     result = Result()
     result.table = lambda limit=None: Table({"n": np.arange(0)})  # type: ignore[method-assign]
-    assert (repr(result), result._repr_html_()) == ("1 < 2", "<p>1 &lt; 2</p>")
+    assert (repr(result), html(result)) == ("1 < 2", "<p>1 &lt; 2</p>")

@@ -116,23 +116,6 @@ def test_a_factory_that_fails() -> None:
     assert refusal(profile("Broken")).endswith(f'{head}initializing plugin "Broken": boom')
 
 
-@pytest.mark.parametrize(
-    ("points", "text"),
-    [
-        ({"filter": {"x": 0}}, 'FilterPlugin "x" does not exist'),
-        ({"filter": {"Scores": 0}}, 'plugin "Scores" does not extend FilterPlugin plugin'),
-    ],
-)
-def test_a_configuration_with_wrong_lists_of_plugins_is_refused(points: dict[str, Any], text: str) -> None:
-    assert refusal(profile("Both", **points)).endswith(text)
-
-
-def test_order_and_weights() -> None:
-    made = built(profile("Both", "Filters", "Scores", filter={"Filters": 0}, score={"Scores": 3}))[0]
-    assert names(made, FilterPlugin) == ["Filters", "Both"]
-    assert made.weights == {"Scores": 3, "Both": 1}
-
-
 def test_weights_of_plugins_that_do_not_score_here() -> None:
     point = {"disabled": [{"name": "Scores"}]}
     given = profile("Both", "Scores")

@@ -14,7 +14,7 @@ from moorage.autoscaling import InstanceType
 from moorage.errors import InputError
 from moorage.objects import EC2NodeClass, Node, NodePool
 from tests.cases.console import blocks
-from tests.doors.autoscalers import PoolTypes, types_of_objects
+from tests.doors.autoscalers import types_of_objects
 
 Json = dict[str, Any]
 
@@ -42,13 +42,13 @@ def node_class(**spec: Any) -> Json:
     return {"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": meta, "spec": spec}
 
 
-def types(*objects: Json, given: str | None = None) -> PoolTypes:
+def types(*objects: Json, given: str | None = None) -> Any:
     client = Scheduler(load([*objects])).client
     nodes: list[Node] = client.list(Node)[0]
     return types_of_objects(given, nodes, [*client.list(NodePool)[0], *client.list(EC2NodeClass)[0]])
 
 
-def named(found: PoolTypes, name: str) -> InstanceType:
+def named(found: Any, name: str) -> InstanceType:
     return next(one for one in found.by_pool["p"] if one.name == name)
 
 

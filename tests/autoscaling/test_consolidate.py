@@ -16,7 +16,7 @@ from moorage.autoscaling import Consolidation, Growth, read_instance_types
 from moorage.cli import main
 from moorage.errors import InputError
 from moorage.objects import Node
-from tests.doors.autoscalers import NodeFate, make_nodes, next_hit, node_fate
+from tests.doors.autoscalers import make_nodes, next_hit, node_fate
 from tests.doors.controllers import seconds
 from tests.house.source import ROOT
 
@@ -90,7 +90,7 @@ def test_pods_without_a_controller_are_lost() -> None:
     assert lost == ["default/alone"]
 
 
-def fate(objects: list[Any], name: str, at: str | None = None) -> NodeFate:
+def fate(objects: list[Any], name: str, at: str | None = None) -> Any:
     scheduler = Scheduler(load({"apiVersion": "v1", "kind": "List", "items": objects}))
     scheduler.run()
     return node_fate(scheduler, Growth(read_instance_types(TYPES)), name, at)

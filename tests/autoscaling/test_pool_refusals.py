@@ -9,7 +9,7 @@ import pytest
 
 from moorage import Scheduler, load
 from moorage.autoscaling import Growth, InstanceType, read_instance_types
-from tests.doors.autoscalers import PoolRefusal, pool_refusals
+from tests.doors.autoscalers import pool_refusals
 from tests.house.source import ROOT
 
 NO_HELP = "no single change that was tried helps"
@@ -31,7 +31,7 @@ def pool(requirements: dict[str, str], labels: dict[str, str], **spec: Any) -> d
     }
 
 
-def asked(of: dict[str, Any], types: list[InstanceType] = TYPES, cpu: str = "3") -> PoolRefusal:
+def asked(of: dict[str, Any], types: list[InstanceType] = TYPES, cpu: str = "3") -> Any:
     """What is told of a pod that needs most of the larger type, on a node with a label."""
     resources = {"requests": {"cpu": cpu, "memory": "9Gi"}}
     spec = {
@@ -45,7 +45,7 @@ def asked(of: dict[str, Any], types: list[InstanceType] = TYPES, cpu: str = "3")
     return refusal
 
 
-def helps(refusal: PoolRefusal) -> list[str]:
+def helps(refusal: Any) -> list[str]:
     return [one.text for one in refusal.remedies]
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 from msgspec.structs import replace
 from tests.devices.make import DRIVER, claim, device, device_class, request, resource_slice
-from tests.doors.engine import AllocatedDevices, ClaimRequests, ClaimResult, DeviceId, claim_results
+from tests.doors.engine import AllocatedDevices, ClaimRequests, ClaimResult, claim_results
 from tests.scheduler.placing.test_device_demands import Json, make, node, outcome, pod, template
 
 import moorage as mo
@@ -73,7 +73,7 @@ def claims_of(one: Scheduler) -> list[ResourceClaim]:
     return found
 
 
-def held(one: Scheduler) -> Iterator[DeviceId]:
+def held(one: Scheduler) -> Iterator[Any]:
     """The devices of all claims in the store, those that are only looked at apart."""
     for each in claims_of(one):
         allocation = each.status.allocation

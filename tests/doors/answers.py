@@ -8,7 +8,6 @@ from moorage.explain.constraints.conflicts import pod_constraints as pod_constra
 from moorage.explain.constraints.conflicts import term_constraints as term_constraints
 
 # How a request is lowered: where, by how much, and that the rest of the pod stays.
-from moorage.explain.constraints.lowering import Edit as Edit
 from moorage.explain.constraints.lowering import drop_request as drop_request
 from moorage.explain.constraints.lowering import effective as effective
 from moorage.explain.constraints.lowering import lower as lower
@@ -32,11 +31,6 @@ from moorage.explain.devices.device_evidence import lacking_requests as lacking_
 
 # The document of explanations that a test makes in Python.
 from moorage.explain.explain_document import document as document
-
-# Types for annotations.
-from moorage.explain.explanation import ExplainedGroup as ExplainedGroup
-from moorage.explain.explanation import GroupChange as GroupChange
-from moorage.explain.explanation import NodeGroup as NodeGroup
 
 # What is remembered of equal pods, compared with tries of each; the tries are counted.
 from moorage.explain.groups import explain_group as explain_group

@@ -37,7 +37,6 @@ from moorage.autoscaling.group_settings import flags_of as flags_of
 from moorage.autoscaling.group_sources import known_groups as known_groups
 
 # Types of pools as values, with the sentences about where they come from.
-from moorage.autoscaling.instance_types.pool_types import PoolTypes as PoolTypes
 from moorage.autoscaling.instance_types.pool_types import types_of_objects as types_of_objects
 
 # A pass by itself: what vectors give it, and what they compare.
@@ -77,14 +76,11 @@ from moorage.autoscaling.karpenter.new_nodes_result import FinishedClaim as Fini
 from moorage.autoscaling.karpenter.pods.pod_validation import is_reschedulable as is_reschedulable
 
 # The algebra of requirements, compared with sets of values.
-from moorage.autoscaling.karpenter.requirements.requirement import Requirement as Requirement
 from moorage.autoscaling.karpenter.requirements.requirement_set import RequirementSet as RequirementSet
 from moorage.autoscaling.karpenter.requirements.requirement_set import Vocabulary as Vocabulary
 
 # Facts and changes as values: each change is made, to see that it helps.
-from moorage.autoscaling.node_fates import NodeFate as NodeFate
 from moorage.autoscaling.node_fates import node_fate as node_fate
-from moorage.autoscaling.pool_refusals import PoolRefusal as PoolRefusal
 from moorage.autoscaling.pool_refusals import pool_refusals as pool_refusals
 
 # The provider for AWS by itself: what vectors give it, and what they compare.

@@ -179,7 +179,6 @@ from moorage.devices.allocation.allocator import DeviceResult as DeviceResult
 from moorage.devices.allocation.allocator import claim_results as claim_results
 from moorage.devices.allocation.claim_requests import AllocationError as AllocationError
 from moorage.devices.allocation.claim_requests import ClaimRequests as ClaimRequests
-from moorage.devices.allocation.claim_requests import ClassOf as ClassOf
 from moorage.devices.allocation.claim_requests import PoolsInvalidError as PoolsInvalidError
 from moorage.devices.allocation.claim_requests import Request as Request
 from moorage.devices.allocation.claim_requests import SearchTimeoutError as SearchTimeoutError
@@ -189,8 +188,6 @@ from moorage.devices.allocation.device_capacity import has_capacity as has_capac
 
 # Pools and devices of slices, for the slow twin, which looks at every slice.
 from moorage.devices.allocation.device_pools import NO_COUNTERS as NO_COUNTERS
-from moorage.devices.allocation.device_pools import Counters as Counters
-from moorage.devices.allocation.device_pools import DeviceId as DeviceId
 from moorage.devices.allocation.device_pools import DevicePool as DevicePool
 from moorage.devices.allocation.device_pools import PublishedDevice as PublishedDevice
 from moorage.devices.allocation.device_pools import PublishedSlice as PublishedSlice
@@ -262,14 +259,12 @@ from moorage.extenders.http_extender import HTTPExtender as HTTPExtender
 from moorage.extenders.http_extender import make_extenders as make_extenders
 
 # Loading step by step, with upstream's texts; parts of an effective configuration.
-from moorage.framework.configuration import DEFAULT_GATES as DEFAULT_GATES
 from moorage.framework.configuration import POINTS as POINTS
 from moorage.framework.configuration import KubeSchedulerConfiguration as KubeSchedulerConfiguration
 from moorage.framework.configuration import build_extenders as build_extenders
 from moorage.framework.configuration import build_profiles as build_profiles
 from moorage.framework.configuration import dependents_off as dependents_off
 from moorage.framework.configuration import effective as effective
-from moorage.framework.configuration import feature_gates as feature_gates
 
 # Arguments of all plugins, gone through.
 from moorage.framework.configuration.args import ARGS as ARGS
@@ -285,9 +280,6 @@ from moorage.framework.plugin import interface as interface
 from moorage.framework.plugin.amounts import compared as compared
 from moorage.framework.plugin.amounts import offered as offered
 from moorage.framework.plugin.amounts import readable as readable
-
-# The error of a key that is not there.
-from moorage.framework.plugin.cycle_state import NOT_FOUND as NOT_FOUND
 
 # Events by which tests move pods, and hints that are called once for a class.
 from moorage.framework.plugin.events import ASSIGNED_POD_ADD as ASSIGNED_POD_ADD
@@ -360,8 +352,6 @@ from moorage.framework.profiles.native_library import include_dir as include_dir
 
 # Plugins of rows that tests write.
 from moorage.framework.profiles.row_plugin import RowPlugin as RowPlugin
-from moorage.framework.profiles.row_plugin import Rows as Rows
-from moorage.framework.profiles.row_plugin import Scores as Scores
 
 # Scores and statuses of PreemptHandle, and one that is built another way.
 from moorage.framework.runtime import preempt_handle as preempt_handle

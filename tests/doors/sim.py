@@ -1,8 +1,5 @@
 """What tests need of the inside of sim."""
 
-# The episode below an environment, to see its scheduler.
-from moorage.gym.episode import Episode as Episode
-
 # Passes are counted.
 from moorage.sim.autoscaling.karpenter_disruption import Disrupter as Disrupter
 

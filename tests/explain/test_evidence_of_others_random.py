@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.conftest import NIGHTLY, SHARE
 from tests.core.make import container, declaring, node, pod
-from tests.doors.answers import NodeGroup
 from tests.explain.explain_world import World
 from tests.objects.make import make
 
@@ -36,7 +35,7 @@ from moorage.objects import (
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 GI = 2**30
-Check = Callable[[Any, NodeGroup, Pod], None]
+Check = Callable[[Any, Any, Pod], None]
 
 
 def nodes_of(random: Random) -> list[Node]:
@@ -152,7 +151,7 @@ class Storage:
 
     # ---- checks
 
-    def check_limit(self, fact: Fact, group: NodeGroup, asked: Pod) -> None:
+    def check_limit(self, fact: Fact, group: Any, asked: Pod) -> None:
         told = fact.values
         used = {
             claim: [user.key for user in self.users if claim in self.claims_of(user)]
@@ -173,7 +172,7 @@ class Storage:
     def driver_of(self, claim: str) -> str:
         return self.bound[claim] if claim in self.bound else f"d{self.unbound[claim][0][1]}"
 
-    def check_claim(self, fact: Fact, group: NodeGroup, asked: Pod) -> None:
+    def check_claim(self, fact: Fact, group: Any, asked: Pod) -> None:
         name = fact.name.removeprefix("default/")
         nodes = [one for one in self.nodes if one.name in group.nodes]
         if name in self.bound:
@@ -283,7 +282,7 @@ class Neighbours:
         wanted = term.namespace_selector.match_labels.get("team", "")
         return SPACES[one.namespace] == wanted or one.namespace in term.namespaces
 
-    def check_repelling(self, fact: Fact, group: NodeGroup, asked: Pod) -> None:
+    def check_repelling(self, fact: Fact, group: Any, asked: Pod) -> None:
         (other,) = [one for one in self.pods if one.key == fact.name]
         owner, one = (other, asked) if fact.values["theirs"] else (asked, other)
         terms = owner.spec.affinity.pod_anti_affinity.required  # type: ignore[union-attr]
@@ -297,7 +296,7 @@ class Neighbours:
         there = [self.by_name[name].metadata.labels.get(fact.values["topologyKey"]) for name in group.nodes]
         assert (domain is not None, fact.nodes) == (True, there.count(domain))
 
-    def check_missing(self, fact: Fact, group: NodeGroup, asked: Pod) -> None:
+    def check_missing(self, fact: Fact, group: Any, asked: Pod) -> None:
         terms = asked.spec.affinity.pod_affinity.required  # type: ignore[union-attr]
         there = [self.by_name[name].metadata.labels.get(fact.values["topologyKey"]) for name in group.nodes]
         value = fact.values.get("value")
@@ -386,7 +385,7 @@ def feature_case(seed: int) -> Counter[str]:
     containers = (container(restart_policy_rules=rules if RESTART in needed else ()),)
     asked = pod("new", containers=containers, **spec)
 
-    def check(fact: Fact, group: NodeGroup, asked: Pod) -> None:
+    def check(fact: Fact, group: Any, asked: Pod) -> None:
         declared = [one.status.declared_features for one in nodes if one.name in group.nodes]
         assert fact.name in needed
         assert fact.nodes == sum(fact.name not in one for one in declared)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from fractions import Fraction
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.conftest import NIGHTLY, SHARE
-from tests.doors.answers import UNSCHEDULABLE, NodeGroup, RoomEvidence
+from tests.doors.answers import UNSCHEDULABLE, RoomEvidence
 from tests.explain.explain_world import World, random_pod, random_world
 
 from moorage.explain import Explanation
@@ -60,7 +61,7 @@ def request_of(pod: Pod, resource: str, inits: bool = True, overhead: bool = Tru
 class Objects:
     """What a group of nodes is, by the objects."""
 
-    def __init__(self, world: World, asked: Pod, waiting: list[Pod], group: NodeGroup) -> None:
+    def __init__(self, world: World, asked: Pod, waiting: list[Pod], group: Any) -> None:
         self.world, self.asked = world, asked
         self.by_name = {node.name: node for node in world.nodes}
         self.nodes = [self.by_name[name] for name in group.nodes]

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 from tests.conftest import NIGHTLY
 from tests.core.make import container, node, pod
-from tests.doors.answers import Edit, drop_request, effective, lower
+from tests.doors.answers import drop_request, effective, lower
 from tests.doors.engine import PodGates
 from tests.explain.explain_world import random_pod
 
@@ -32,10 +32,7 @@ def with_containers(*containers: Container, **spec: Any) -> Pod:
 
 def test_the_largest_container_gives() -> None:
     two = with_containers(container("a", {"cpu": "1"}), container("b", {"cpu": "3"}))
-    lowered = lower(two, "cpu", 2500, GATES)
-    assert lowered is not None
-    assert lowered[1] == [Edit("spec.containers[1].resources.requests[cpu]", "b", "3", "1500m")]
-    assert [c.resources.requests["cpu"] for c in lowered[0].spec.containers] == ["1", "1500m"]
+    assert edits(two, 2500) == [("spec.containers[1].resources.requests[cpu]", "3", "1500m")]
 
 
 def test_an_init_container_gives_where_it_is_what_counts() -> None:
@@ -80,7 +77,13 @@ def test_the_requests_of_a_whole_pod_do_not_count_without_their_gate() -> None:
     assert (effective(whole, "cpu", GATES), effective(whole, "cpu", off)) == (4000, 2000)
     lowered = lower(whole, "cpu", 1000, off)
     assert lowered is not None
-    assert lowered[1] == [Edit("spec.containers[0].resources.requests[cpu]", "a", "2", "1")]
+    (edit,) = lowered[1]
+    assert (edit.path, edit.container, edit.before, edit.after) == (
+        "spec.containers[0].resources.requests[cpu]",
+        "a",
+        "2",
+        "1",
+    )
 
 
 def test_an_explanation_lowers_what_counts_under_its_gates() -> None:

@@ -34,7 +34,7 @@ from moorage.objects import (
 from tests.core.make import node, port
 from tests.core.make import pod as pod_of
 from tests.doors.engine import bound
-from tests.doors.sim import RESOURCE, AutoscalerSpec, Episode, KarpenterTimes, policies
+from tests.doors.sim import RESOURCE, AutoscalerSpec, KarpenterTimes, policies
 from tests.house.source import ROOT
 from tests.sim.policies.test_gpu_share import configuration
 from tests.volume.make import uses
@@ -65,7 +65,7 @@ def fits(env: SchedulingEnv) -> list[str]:
     return sorted("" if row == env.action_space.n - 1 else table.row_name(row) for row in rows)
 
 
-def episode_of(env: SchedulingEnv) -> Episode:
+def episode_of(env: SchedulingEnv) -> Any:
     return env._runner.episode
 
 

@@ -6,9 +6,11 @@ from typing import Any
 
 from moorage import Scheduler
 from moorage.framework import ActionType, ClusterEvent, QueueingHint
-from moorage.objects import Node, Pod, decode_object
+from moorage.objects import Node, Pod
 from moorage.releases import DEFAULT_GATES
+from tests import make as kit
 from tests.doors.engine import PodEvents, node_update_events
+from tests.make import node as node
 
 Manifest = dict[str, Any]
 RESOURCES = {
@@ -23,27 +25,13 @@ def pod(
     name: str = "p", namespace: str = "default", labels: Any = None, status: Any = None, **spec: Any
 ) -> Pod:
     """A pod from the fields of its spec, camelCase."""
-    meta = {"name": name, "namespace": namespace, "uid": f"{namespace}/{name}", "labels": labels or {}}
-    spec = {"containers": [{"name": "c"}]} | spec
-    decoded = decode_object({"kind": "Pod", "metadata": meta, "spec": spec, "status": status or {}})
-    assert isinstance(decoded, Pod)
-    return decoded
+    return kit.pod(f"{namespace}/{name}", labels=labels, status=status or {}, **spec)
 
 
 def thing(kind: str, name: str = "x", namespace: str = "", **fields: Any) -> Any:
     """An object of another kind; metadata may have more."""
-    meta = {"name": name, "namespace": namespace, "uid": name} | fields.pop("metadata", {})
-    return decode_object({"kind": kind, "metadata": meta} | fields)
-
-
-def node(
-    name: str = "n", labels: Any = None, taints: Any = (), unschedulable: bool = False, **room: Any
-) -> Node:
-    room = {"cpu": "4", "memory": "8Gi", "pods": "10"} | room
-    spec = {"taints": list(taints), "unschedulable": unschedulable}
-    found = thing("Node", name, metadata={"labels": labels or {}}, spec=spec, status={"allocatable": room})
-    assert isinstance(found, Node)
-    return found
+    meta = {"uid": name} | fields.pop("metadata", {})
+    return kit.make(kind, f"{namespace}/{name}" if namespace else name, metadata=meta, **fields)
 
 
 def events_of(old: Any, new: Any) -> list[ClusterEvent]:

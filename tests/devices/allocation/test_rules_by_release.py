@@ -13,7 +13,6 @@ from tests.doors.engine import (
     AllocationError,
     ClaimRequests,
     ClaimResult,
-    DeviceId,
     Features,
     PoolsInvalidError,
     allocation_of,
@@ -35,7 +34,7 @@ def search(
     features: Features,
     slices: Sequence[ResourceSlice],
     *claims: ResourceClaim,
-    consumed: Mapping[DeviceId, Mapping[str, Quantity]] | None = None,
+    consumed: Mapping[Any, Mapping[str, Quantity]] | None = None,
     config: Sequence[Json] = (),
 ) -> list[ClaimResult] | None:
     classes = {"gpu": device_class(config=list(config)), "other": device_class("other")}

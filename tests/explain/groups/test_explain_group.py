@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.make import ZONE, node
-from tests.doors.answers import ExplainedGroup, GroupChange, effective, explain_group, lower
+from tests.doors.answers import effective, explain_group, lower
 from tests.scheduler.groups.gang_kit import (
     GATES,
     TOPOLOGY,
@@ -45,13 +45,13 @@ from moorage.store import NotFoundError
 HOSTNAME = "kubernetes.io/hostname"
 
 
-def group_of_explained(one: Scheduler, pod: str = "default/g-0") -> ExplainedGroup:
+def group_of_explained(one: Scheduler, pod: str = "default/g-0") -> Any:
     found = one.explain(pod).group
     assert found is not None
     return found
 
 
-def change(found: ExplainedGroup, kind: str) -> GroupChange:
+def change(found: Any, kind: str) -> Any:
     (one,) = [each for each in found.changes if each.kind == kind]
     return one
 
@@ -489,7 +489,7 @@ def test_groups_of_a_kind_are_tried_once_and_each_is_told_what_it_would_be_alone
 # ---- each offered change places the group ------------------------------------------------------------------
 
 
-def made(one: Scheduler, explained: ExplainedGroup, offered: GroupChange) -> None:
+def made(one: Scheduler, explained: Any, offered: Any) -> None:
     """Make a change in the cluster itself."""
     store = store_of(one)
     if offered.kind == "add-node":

@@ -14,19 +14,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.doors.engine import (
     ARGS,
-    DEFAULT_GATES,
     IN_TREE,
     POINTS,
     dependents_off,
     effective,
-    feature_gates,
     interface,
     load_configuration,
 )
 
 from moorage import default_profile
 from moorage.errors import ConfigurationError, InputError
-from moorage.releases import release_named
+from moorage.releases import DEFAULT_GATES, feature_gates, release_named
 
 Json = dict[str, Any]
 REGISTRY = {plugin.name: plugin for plugin in IN_TREE}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 
 import pytest
-from tests.doors.engine import NOT_FOUND
 
 from moorage.framework import CycleState, NotFoundError
 
@@ -28,16 +27,6 @@ def test_read_write_and_delete() -> None:
     with pytest.raises(NotFoundError, match=r"^not found$"):
         state.read("k")
     assert state.find("k") is None
-
-
-def test_there_is_one_error_for_what_is_absent() -> None:
-    raised = []
-    for key in "ab":
-        with pytest.raises(NotFoundError) as caught:
-            CycleState().read(key)
-        raised.append(caught.value)
-    assert raised == [NOT_FOUND, NOT_FOUND]
-    assert raised[0] is raised[1]
 
 
 def test_a_clone_clones_each_value_and_shares_the_skip_sets() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.doors.engine import RowPlugin, Rows, Scores
+from tests.doors.engine import RowPlugin
 from tests.doors.sim import policies
 from tests.scheduler.groups.gang_kit import GATES
 from tests.scheduler.transactions.interrupts import check_usage, struck
@@ -36,10 +36,10 @@ class Numbered(RowPlugin, fwk.FilterPlugin, fwk.ScorePlugin):
         if self.shape.requests[0] == 3000:
             raise LookupError("nothing is known of three")
 
-    def filter_rows(self, rows: Rows) -> Any:
+    def filter_rows(self, rows: Any) -> Any:
         return (rows > 0) & (self.shape.requests[0] != 4000)
 
-    def score_rows(self, rows: Rows) -> Scores:
+    def score_rows(self, rows: Any) -> Any:
         return rows.astype(np.int64) * self.args.get("factor", 10)
 
 
@@ -174,7 +174,7 @@ def test_an_exception_that_does_not_come_again_is_told(
     answers = [TimeoutError("too slow")]
     score_rows = Numbered.score_rows
 
-    def once(self: Numbered, rows: Rows) -> Scores:
+    def once(self: Numbered, rows: Any) -> Any:
         if answers:
             raise answers.pop()
         return score_rows(self, rows)

@@ -5,35 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
-from tests.core.make import node, pod
 from tests.doors.engine import NativePlugin
+from tests.make import make, node, pod
 from tests.scheduler.make import profile_with
 
 import moorage as mo
 from moorage import Scheduler
 from moorage.framework import Framework, PreFilterPlugin, PreScorePlugin
-from moorage.objects import (
-    Affinity,
-    LabelSelector,
-    LabelSelectorRequirement,
-    NodeAffinity,
-    NodeSelector,
-    NodeSelectorRequirement,
-    NodeSelectorTerm,
-    ObjectMeta,
-    Pod,
-    PodAffinity,
-    PodAffinityTerm,
-    PreferredSchedulingTerm,
-    Service,
-    ServiceSpec,
-    TopologySpreadConstraint,
-    WeightedPodAffinityTerm,
-)
+from moorage.objects import Pod
 
 HOSTNAME = "kubernetes.io/hostname"
-AWAY = PodAffinityTerm(LabelSelector(match_labels={"app": "p"}), topology_key=HOSTNAME)
+AWAY = {"labelSelector": {"matchLabels": {"app": "p"}}, "topologyKey": HOSTNAME}
 
 
 def scheduler(*plugins: Any) -> tuple[Scheduler, Framework]:
@@ -99,9 +81,9 @@ def test_what_was_remembered_is_not_changed_by_a_cycle() -> None:
 def test_terms_of_pods_that_come_and_go() -> None:
     made, framework = scheduler()
     ours = pod("p", labels={"app": "p"})
-    weighted = (WeightedPodAffinityTerm(1, AWAY),)
-    affinity = Affinity(pod_anti_affinity=PodAffinity(required=(AWAY,), preferred=weighted))
-    other = pod("other", node_name="a", affinity=affinity)
+    weighted = [{"weight": 1, "podAffinityTerm": AWAY}]
+    sides = {REQUIRED: [AWAY], "preferredDuringSchedulingIgnoredDuringExecution": weighted}
+    other = pod("other", "a", affinity={"podAntiAffinity": sides})
     alone = skipped(framework, ours)
     assert all("InterPodAffinity" in skipping for skipping in alone)
     for _ in range(2):
@@ -115,60 +97,40 @@ def test_a_service_that_comes() -> None:
     made, framework = scheduler()
     ours = pod("p", labels={"app": "p"})
     assert "PodTopologySpread" in skipped(framework, ours)[1]
-    service = Service(
-        metadata=ObjectMeta(name="s", namespace=ours.namespace), spec=ServiceSpec(selector={"app": "p"})
-    )
-    made.client.create(service)
+    made.client.create(make("Service", "default/s", {"selector": {"app": "p"}}))
     made.sync()
     assert "PodTopologySpread" not in skipped(framework, ours)[1]
 
 
-INVALID = LabelSelector(
-    match_expressions=(LabelSelectorRequirement(key="app", operator="Near", values=("p",)),)
-)
-INVALID_NODE = NodeSelectorTerm(
-    match_expressions=(NodeSelectorRequirement(key="app", operator="Near", values=("p",)),)
-)
-SPREAD = TopologySpreadConstraint(max_skew=1, topology_key=HOSTNAME, when_unsatisfiable="DoNotSchedule")
+NEAR = {"matchExpressions": [{"key": "app", "operator": "Near", "values": ["p"]}]}
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
-def named(*names: str) -> NodeAffinity:
-    """Required node affinity to nodes that have each of some names."""
-    fields = tuple(NodeSelectorRequirement(key="metadata.name", operator="In", values=(n,)) for n in names)
-    return NodeAffinity(
-        required=NodeSelector(node_selector_terms=(NodeSelectorTerm(match_fields=fields),) * 2)
-    )
+def spreading(when: str) -> Pod:
+    constraint = {"maxSkew": 1, "topologyKey": HOSTNAME, "whenUnsatisfiable": when, "labelSelector": NEAR}
+    return pod("p", topologySpreadConstraints=[constraint])
 
 
-def with_affinity(**sides: Any) -> Pod:
-    return changed(pod("p"), affinity=Affinity(**sides))
+def named(*names: str) -> Pod:
+    """A pod with required node affinity to nodes that have each of some names."""
+    fields = [{"key": "metadata.name", "operator": "In", "values": [name]} for name in names]
+    terms = {"nodeSelectorTerms": [{"matchFields": fields}] * 2}
+    return pod("p", affinity={"nodeAffinity": {REQUIRED: terms}})
 
 
-def changed(of: Pod, **fields: Any) -> Pod:
-    return replace(of, spec=replace(of.spec, **fields))
-
-
+PREFERRED = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": NEAR}]}
 MALFORMED = {
-    "spread": changed(pod("p"), topology_spread_constraints=(replace(SPREAD, label_selector=INVALID),)),
-    "soft spread": changed(
-        pod("p"),
-        topology_spread_constraints=(
-            replace(SPREAD, label_selector=INVALID, when_unsatisfiable="ScheduleAnyway"),
-        ),
-    ),
-    "pod affinity": with_affinity(
-        pod_affinity=PodAffinity(required=(replace(AWAY, label_selector=INVALID),))
-    ),
-    "node affinity": with_affinity(
-        node_affinity=NodeAffinity(preferred=(PreferredSchedulingTerm(weight=1, preference=INVALID_NODE),))
-    ),
-    "no node": with_affinity(node_affinity=named("a", "b")),
+    "spread": spreading("DoNotSchedule"),
+    "soft spread": spreading("ScheduleAnyway"),
+    "pod affinity": pod("p", affinity={"podAffinity": {REQUIRED: [AWAY | {"labelSelector": NEAR}]}}),
+    "node affinity": pod("p", affinity={"nodeAffinity": PREFERRED}),
+    "no node": named("a", "b"),
 }
 SOUND = {
     "plain": pod("p"),
     "labels": pod("p", labels={"app": "p"}),
-    "anti-affinity": with_affinity(pod_anti_affinity=PodAffinity(required=(AWAY,))),
-    "named nodes": with_affinity(node_affinity=named("a")),
+    "anti-affinity": pod("p", affinity={"podAntiAffinity": {REQUIRED: [AWAY]}}),
+    "named nodes": named("a"),
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from tests.doors.engine import (
     AllocatedDevices,
@@ -11,8 +12,6 @@ from tests.doors.engine import (
     CapacityError,
     ClaimRequests,
     ClaimResult,
-    ClassOf,
-    DeviceId,
     DevicePool,
     DeviceResult,
     Features,
@@ -63,7 +62,7 @@ class _Prepared:
     request: Request
     device_class: DeviceClass
     count: int = 0
-    matches: dict[DeviceId, bool] = field(default_factory=dict)
+    matches: dict[Any, bool] = field(default_factory=dict)
     devices: list[tuple[DevicePool, PublishedDevice]] = field(default_factory=list)
 
 
@@ -87,7 +86,7 @@ class Twin:
         slices: PoolsOfNodes,
         features: Features,
         allocated: AllocatedDevices,
-        class_of: ClassOf,
+        class_of: Any,
         selectors: SelectorCache,
         max_steps: int = 0,
     ) -> None:
@@ -166,8 +165,8 @@ class _Search:
         self.constraints: list[list[AttributeConstraint]] = []
         self.found: list[list[DeviceResult]] = []
         self.chosen: dict[tuple[int, int], int] = {}
-        self.taken: dict[DeviceId, set[int]] = {}
-        self.taken_capacity: dict[DeviceId, dict[str, Quantity]] = {}
+        self.taken: dict[Any, set[int]] = {}
+        self.taken_capacity: dict[Any, dict[str, Quantity]] = {}
         self.consumed: dict[Hashable, dict[tuple[str, str], Quantity]] = {}
         self.undo: list[tuple[bool, bool]] = []  # of each device: counters were taken; it had a share before
         self.steps = 0
@@ -344,7 +343,7 @@ class _Search:
                 self._give_back(at, self.prepared[at][number][choice].request, pool, device)
         return found
 
-    def _is_in_use(self, at: int, request: Request, device: DeviceId) -> bool:
+    def _is_in_use(self, at: int, request: Request, device: Any) -> bool:
         if request.admin_access:
             return at in self.taken.get(device, ())
         return device in self.allocator.allocated.devices or bool(self.taken.get(device))
@@ -470,7 +469,7 @@ class _Search:
     def _is_for_several(self, device: PublishedDevice) -> bool:
         return self.features.consumable_capacity and bool(device.device.allow_multiple_allocations)
 
-    def _is_charged(self, device: DeviceId) -> bool:
+    def _is_charged(self, device: Any) -> bool:
         """Whether a further share of a device does not take its counters again."""
         amounts = self.allocator.allocated.consumed.get(device)
         is_shared = amounts is not None and (bool(amounts) or self.release.shares_without_amounts_count)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from tests.doors.engine import (
     NO_COUNTERS,
-    Counters,
     DevicePool,
     Features,
     PublishedDevice,
@@ -82,7 +82,7 @@ def _pool(
     key: tuple[str, str],
     devices: list[PublishedDevice],
     elsewhere: Sequence[PublishedDevice] = (),
-    counters: Counters = NO_COUNTERS,
+    counters: Any = NO_COUNTERS,
 ) -> DevicePool:
     """A pool by its devices instead of its slices."""
     pool = DevicePool(*key, counters=counters)

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 from tests.controllers.workloads.make import job, machine, replicas
-from tests.core.make import ZONE, node, pinned, pod, port
+from tests.core.make import pinned
 from tests.doors.answers import finer_constraints, term_constraints
 from tests.doors.engine import UNSCHEDULABLE, schedule_one
-from tests.objects.make import make
+from tests.make import ZONE, Json, make, node, pod, port
 from tests.scheduler.cycle.test_examine import MALFORMED, named
 
 from moorage import Scheduler
@@ -17,18 +17,11 @@ from moorage.explain import Explanation
 from moorage.objects import (
     Affinity,
     Cluster,
-    LabelSelector,
     Node,
-    NodeAffinity,
-    NodeSelector,
-    NodeSelectorRequirement,
-    NodeSelectorTerm,
     Pod,
     PodAffinity,
-    PodAffinityTerm,
     Taint,
     Toleration,
-    TopologySpreadConstraint,
     build_cluster,
 )
 from moorage.store import NotFoundError
@@ -84,18 +77,26 @@ def test_of_several_terms_the_nearest_one_is_lacking() -> None:
     assert needs(seen, "a") == ["label metadata.name In [b]"]
 
 
-def on_labels(*terms: dict[str, str]) -> Affinity:
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+WEB = {"labelSelector": {"matchLabels": {"app": "web"}}}
+
+
+def on_labels(*terms: dict[str, str]) -> Json:
     """Required node affinity: per term, one In requirement for each of its labels."""
-    found = tuple(
-        NodeSelectorTerm(
-            match_expressions=tuple(
-                NodeSelectorRequirement(key=key, operator="In", values=(value,))
-                for key, value in term.items()
-            )
-        )
+    listed = [
+        {
+            "matchExpressions": [
+                {"key": key, "operator": "In", "values": [value]} for key, value in term.items()
+            ]
+        }
         for term in terms
-    )
-    return Affinity(node_affinity=NodeAffinity(required=NodeSelector(node_selector_terms=found)))
+    ]
+    return {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": listed}}}
+
+
+def near(key: str, side: str = "podAffinity") -> Json:
+    """A term about pods of the app web."""
+    return {side: {REQUIRED: [WEB | {"topologyKey": key}]}}
 
 
 def test_labels_of_a_term_that_a_node_lacks() -> None:
@@ -247,16 +248,10 @@ def test_a_new_node_does_not_have_the_state_of_its_template() -> None:
 
 def test_a_node_can_join_the_domain_that_it_lacks() -> None:
     labels = {"app": "web"}
-    spread = TopologySpreadConstraint(
-        max_skew=1,
-        topology_key="rack",
-        when_unsatisfiable="DoNotSchedule",
-        label_selector=LabelSelector(match_labels=labels),
-        min_domains=2,
-    )
+    spread = {"maxSkew": 1, "topologyKey": "rack", "whenUnsatisfiable": "DoNotSchedule", "minDomains": 2}
     held = [pod("web", on="a", labels=labels)]
     one = scheduler(node("a", labels={"rack": "r1"}, pods="1"), node("b"), node("c"), pods=held)
-    asked = pod("p", labels=labels, topology_spread_constraints=(spread,))
+    asked = pod("p", labels=labels, topologySpreadConstraints=[spread | WEB])
     assert [change.text for change in one.explain(asked).changes] == ["drop topology-spread rack (maxSkew 1)"]
     one.cache.remove_pod(held[0])
     one.cache.add_pod(pod("db", on="a"))
@@ -269,24 +264,15 @@ def test_only_so_much_is_tried() -> None:
     tainted = scheduler(*(node(f"n{at}", pods="1", **each) for at, each in enumerate(kinds)))
     changes = tainted.explain(pod("p")).changes
     assert [change.kind for change in changes] == ["add-toleration"] * 32
-    term = PodAffinityTerm(label_selector=LabelSelector(match_labels={"app": "web"}), topology_key=ZONE)
-    asked = pod(
-        "p",
-        node_selector={"disk": "ssd"},
-        affinity=Affinity(pod_anti_affinity=PodAffinity(required=(term,))),
-    )
+    asked = pod("p", node_selector={"disk": "ssd"}, affinity=near(ZONE, "podAntiAffinity"))
     (label, _) = scheduler(*(node(f"n{at}") for at in range(40))).explain(asked).changes
     assert (label.text, label.values["eligibleNodes"]) == ("label node n0 with disk=ssd", 32)
 
 
 @pytest.mark.parametrize(("others", "labels"), [(31, ["disk=ssd", "rack=r1"]), (32, ["disk=ssd"])])
 def test_the_labels_of_all_keys_share_one_limit(others: int, labels: list[str]) -> None:
-    term = PodAffinityTerm(label_selector=LabelSelector(match_labels={"app": "web"}), topology_key=ZONE)
-    asked = pod(
-        "p",
-        node_selector={"disk": "ssd", "rack": "r1"},
-        affinity=Affinity(pod_anti_affinity=PodAffinity(required=(term,))),
-    )
+    both = {"disk": "ssd", "rack": "r1"}
+    asked = pod("p", node_selector=both, affinity=near(ZONE, "podAntiAffinity"))
     nodes = [node(f"n{at}", labels={"rack": "r1"}) for at in range(others)]
     changes = scheduler(*nodes, node("m", labels={"disk": "ssd"})).explain(asked).changes
     assert [one.text.rpartition(" ")[2] for one in changes if one.kind == "add-label"] == labels
@@ -295,8 +281,7 @@ def test_the_labels_of_all_keys_share_one_limit(others: int, labels: list[str]) 
 def test_the_largest_domains_are_tried_and_of_equal_ones_the_first_by_name() -> None:
     racks = [node(f"n{at}", labels={"rack": f"r{at}"}, pods="1") for at in (5, 1, 2, 3, 4)]
     web = [pod(f"web{at}", on=f"n{at}", labels={"app": "web"}) for at in (4, 5)]
-    term = PodAffinityTerm(label_selector=LabelSelector(match_labels={"app": "web"}), topology_key="rack")
-    asked = pod("p", requests={"cpu": 1}, affinity=Affinity(pod_affinity=PodAffinity(required=(term,))))
+    asked = pod("p", requests={"cpu": 1}, affinity=near("rack"))
     changes = scheduler(*racks, node("free"), pods=web).explain(asked).changes
     assert [one.text for one in changes if one.kind == "add-label"] == ["label node free with rack=r4"]
 
@@ -324,19 +309,10 @@ def test_a_host_port_can_be_dropped() -> None:
 
 
 def test_terms_about_other_pods_are_constraints() -> None:
-    selector = LabelSelector(match_labels={"app": "web"})
-    spreads = tuple(
-        TopologySpreadConstraint(
-            max_skew=1, topology_key=ZONE, when_unsatisfiable=when, label_selector=selector
-        )
-        for when in ("DoNotSchedule", "ScheduleAnyway")
-    )
-    side = PodAffinity(required=(PodAffinityTerm(label_selector=selector, topology_key=ZONE),))
-    asked = pod(
-        "p",
-        topology_spread_constraints=spreads,
-        affinity=Affinity(pod_affinity=side, pod_anti_affinity=side),
-    )
+    spread = WEB | {"maxSkew": 1, "topologyKey": ZONE}
+    spreads = [spread | {"whenUnsatisfiable": when} for when in ("DoNotSchedule", "ScheduleAnyway")]
+    affinity = near(ZONE) | near(ZONE, "podAntiAffinity")
+    asked = pod("p", topologySpreadConstraints=spreads, affinity=affinity)
     found = list(term_constraints(asked))
     assert [constraint.text for constraint in found] == [
         f"topology-spread {ZONE} (maxSkew 1)",
@@ -346,7 +322,7 @@ def test_terms_about_other_pods_are_constraints() -> None:
     bare = asked
     for constraint in found:
         bare = constraint.drop(bare)
-    assert bare.spec.topology_spread_constraints == spreads[1:]
+    assert bare.spec.topology_spread_constraints == asked.spec.topology_spread_constraints[1:]
     assert bare.spec.affinity == Affinity(pod_affinity=PodAffinity(), pod_anti_affinity=PodAffinity())
 
 

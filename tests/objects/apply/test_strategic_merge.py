@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.doors.kube import merge_patch, rule_of, strategic_merge, three_way_strategic_patch
@@ -16,75 +17,30 @@ from tests.store.patches.json_values import VALUES
 from moorage.errors import InputError
 
 SPEC, STATUS, META = "core.v1.PodSpec", "core.v1.PodStatus", "meta.v1.ObjectMeta"
-CONDITIONS = [{"type": "A", "status": "True", "reason": "R"}, {"type": "B", "status": "True"}]
-STRATEGIC: list[tuple[str, Any, Any, Any]] = [
-    (
-        STATUS,
-        {"conditions": CONDITIONS},
-        {"conditions": [{"type": "B", "status": "False"}, {"type": "C"}, {"type": "A", "reason": None}]},
-        {"conditions": [{"type": "B", "status": "False"}, {"type": "C"}, {"type": "A", "status": "True"}]},
-    ),
-    (
-        STATUS,
-        {"conditions": CONDITIONS},
-        {"conditions": [{"type": "A", "$patch": "delete"}, {"type": "Z", "$patch": "delete"}]},
-        {"conditions": CONDITIONS[1:]},
-    ),
-    (STATUS, {}, {"conditions": [{"type": "A", "reason": None}]}, {"conditions": [{"type": "A"}]}),
-    (STATUS, {"conditions": CONDITIONS}, {"conditions": None}, {}),
-    (STATUS, {"conditions": "text"}, {"conditions": [{"type": "A"}]}, {"conditions": [{"type": "A"}]}),
-    (SPEC, {"tolerations": [1, 2]}, {"tolerations": [3]}, {"tolerations": [3]}),
-    (
-        SPEC,
-        {"containers": [{"name": "a", "ports": [{"containerPort": 1}]}, {"name": "b"}]},
-        {"containers": [{"name": "a", "ports": [{"containerPort": 2}]}]},
-        {"containers": [{"name": "a", "ports": [{"containerPort": 2}, {"containerPort": 1}]}, {"name": "b"}]},
-    ),
-    # Directives.
-    (
-        SPEC,
-        {"affinity": {"nodeAffinity": 1, "x": 2}},
-        {"affinity": {"$patch": "replace", "y": 3}},
-        {"affinity": {"y": 3}},
-    ),
-    (
-        SPEC,
-        {"containers": [{"name": "a"}, {"name": "b"}]},
-        {"containers": [{"$patch": "replace"}, {"name": "c"}]},
-        {"containers": [{"name": "c"}]},
-    ),
-    (
-        SPEC,
-        {"containers": [{"name": "a"}, {"name": "b"}]},
-        {"$setElementOrder/containers": [{"name": "b"}, {"name": "a"}]},
-        {"containers": [{"name": "b"}, {"name": "a"}]},
-    ),
-    (  # What the order does not name stays before what it stood before.
-        SPEC,
-        {"containers": [{"name": "a"}, {"name": "x"}, {"name": "b"}]},
-        {
-            "$setElementOrder/containers": [{"name": "n"}, {"name": "b"}, {"name": "a"}],
-            "containers": [{"name": "n"}],
-        },
-        {"containers": [{"name": "n"}, {"name": "x"}, {"name": "b"}, {"name": "a"}]},
-    ),
-    (
-        META,
-        {"finalizers": ["a", "b", "c"]},
-        {
-            "$deleteFromPrimitiveList/finalizers": ["a"],
-            "$setElementOrder/finalizers": ["c", "d", "b"],
-            "finalizers": ["d"],
-        },
-        {"finalizers": ["c", "d", "b"]},
-    ),
-    (
-        "policy.v1.PodDisruptionBudgetSpec",
-        {"selector": {"a": 1}},
-        {"selector": {"b": 2}},
-        {"selector": {"b": 2}},
-    ),
-]
+
+
+def rows(text: str) -> list[list[Any]]:
+    """The rows of a table of YAML values, the first of which is a struct."""
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    return [list(map(yaml.safe_load, line.split(" | "))) for line in lines]
+
+
+STRATEGIC = rows("""
+core.v1.PodStatus | {conditions: [{type: A, status: 'True', reason: R}, {type: B, status: 'True'}]} | {conditions: [{type: B, status: 'False'}, {type: C}, {type: A, reason: null}]} | {conditions: [{type: B, status: 'False'}, {type: C}, {type: A, status: 'True'}]}
+core.v1.PodStatus | {conditions: [{type: A, status: 'True', reason: R}, {type: B, status: 'True'}]} | {conditions: [{type: A, $patch: delete}, {type: Z, $patch: delete}]} | {conditions: [{type: B, status: 'True'}]}
+core.v1.PodStatus | {} | {conditions: [{type: A, reason: null}]} | {conditions: [{type: A}]}
+core.v1.PodStatus | {conditions: [{type: A, status: 'True', reason: R}, {type: B, status: 'True'}]} | {conditions: null} | {}
+core.v1.PodStatus | {conditions: text} | {conditions: [{type: A}]} | {conditions: [{type: A}]}
+core.v1.PodSpec | {tolerations: [1, 2]} | {tolerations: [3]} | {tolerations: [3]}
+core.v1.PodSpec | {containers: [{name: a, ports: [{containerPort: 1}]}, {name: b}]} | {containers: [{name: a, ports: [{containerPort: 2}]}]} | {containers: [{name: a, ports: [{containerPort: 2}, {containerPort: 1}]}, {name: b}]}
+core.v1.PodSpec | {affinity: {nodeAffinity: 1, x: 2}} | {affinity: {$patch: replace, y: 3}} | {affinity: {y: 3}}
+core.v1.PodSpec | {containers: [{name: a}, {name: b}]} | {containers: [{$patch: replace}, {name: c}]} | {containers: [{name: c}]}
+core.v1.PodSpec | {containers: [{name: a}, {name: b}]} | {$setElementOrder/containers: [{name: b}, {name: a}]} | {containers: [{name: b}, {name: a}]}
+core.v1.PodSpec | {containers: [{name: a}, {name: x}, {name: b}]} | {$setElementOrder/containers: [{name: n}, {name: b}, {name: a}], containers: [{name: n}]} | {containers: [{name: n}, {name: x}, {name: b}, {name: a}]}
+meta.v1.ObjectMeta | {finalizers: [a, b, c]} | {$deleteFromPrimitiveList/finalizers: [a], $setElementOrder/finalizers: [c, d, b], finalizers: [d]} | {finalizers: [c, d, b]}
+policy.v1.PodDisruptionBudgetSpec | {selector: {a: 1}} | {selector: {b: 2}} | {selector: {b: 2}}
+""")  # noqa: E501
+"""Struct, value, patch and result."""
 
 
 @pytest.mark.parametrize("struct", ["", SPEC])
@@ -100,26 +56,23 @@ def test_lists_are_merged_by_the_keys_of_kubernetes(struct: str, value: Any, pat
     assert (value, patch) == before
 
 
-@pytest.mark.parametrize(
-    ("struct", "patch", "text"),
-    [
-        (SPEC, {"affinity": {"$patch": "merge"}}, "affinity.$patch: unknown directive"),
-        (SPEC, {"$setElementOrder/tolerations": []}, "$setElementOrder/tolerations: unknown directive"),
-        (SPEC, {"$deleteFromPrimitiveList/args": []}, "$deleteFromPrimitiveList/args: unknown directive"),
-        (META, {"$deleteFromPrimitiveList/finalizers": "a"}, "$deleteFromPrimitiveList/finalizers: unknown"),
-        (
-            "core.v1.Pod",
-            {"status": {"conditions": [{"type": "A"}, {}]}},
-            "status.conditions[1]: map does not contain declared merge key",
-        ),
-        (STATUS, {"conditions": ["A"]}, "conditions[0]: map does not contain declared merge key: type"),
-        (SPEC, {"$retainKeys": "a"}, "$retainKeys: unknown directive"),
-        (STATUS, {"conditions": [{"type": "A", "$retainKeys": []}]}, "conditions[0].$retainKeys: must name"),
-    ],
-)
-def test_a_patch_that_cannot_be_merged_is_refused(struct: str, patch: Any, text: str) -> None:
+REFUSED = """
+core.v1.PodSpec | {affinity: {$patch: merge}} | affinity.$patch: unknown directive
+core.v1.PodSpec | {$setElementOrder/tolerations: []} | $setElementOrder/tolerations: unknown directive
+core.v1.PodSpec | {$deleteFromPrimitiveList/args: []} | $deleteFromPrimitiveList/args: unknown directive
+meta.v1.ObjectMeta | {$deleteFromPrimitiveList/finalizers: a} | $deleteFromPrimitiveList/finalizers: unknown
+core.v1.Pod | {status: {conditions: [{type: A}, {}]}} | status.conditions[1]: map does not contain declared
+core.v1.PodStatus | {conditions: [A]} | conditions[0]: map does not contain declared merge key: type
+core.v1.PodSpec | {$retainKeys: a} | $retainKeys: unknown directive
+core.v1.PodStatus | {conditions: [{type: A, $retainKeys: []}]} | conditions[0].$retainKeys: must name
+"""
+
+
+@pytest.mark.parametrize("row", REFUSED.strip().splitlines())
+def test_a_patch_that_cannot_be_merged_is_refused(row: str) -> None:
+    struct, patch, text = row.split(" | ")
     with pytest.raises(InputError) as info:
-        strategic_merge({}, patch, struct)
+        strategic_merge({}, yaml.safe_load(patch), struct)
     assert str(info.value).startswith(text)
 
 
@@ -134,89 +87,29 @@ def test_rules_are_those_of_the_types() -> None:
 # ---- three ways --------------------------------------------------------------------------------------------
 
 
-def container(name: str, **fields: Any) -> dict[str, Any]:
-    return {"name": name, **fields}
-
-
-X, Y = {"name": "X", "value": "1"}, {"name": "Y", "value": "1"}
-THREE_WAY: list[tuple[str, Any, Any, Any, Any]] = [
-    # A field that no manifest names stays.
-    (SPEC, {}, {}, {"nodeSelector": {"pool": "x"}}, {"nodeSelector": {"pool": "x"}}),
-    # One that the last manifest named goes, also where others have changed it.
-    (SPEC, {"nodeSelector": {"a": "1"}}, {}, {"nodeSelector": {"a": "2"}}, {}),
-    (
-        SPEC,
-        {"nodeSelector": {"a": "1", "b": "1"}},
-        {"nodeSelector": {"a": "1"}},
-        {"nodeSelector": {"a": "1", "b": "1", "c": "1"}},
-        {"nodeSelector": {"a": "1", "c": "1"}},
-    ),
-    # The manifest counts where others have changed what it names.
-    (
-        SPEC,
-        {"priorityClassName": "a"},
-        {"priorityClassName": "a"},
-        {"priorityClassName": "b"},
-        {"priorityClassName": "a"},
-    ),
-    # Items of lists with keys: the last manifest's go, those of others stay in their places.
-    (
-        SPEC,
-        {"containers": [container("a"), container("b")]},
-        {"containers": [container("b", image="2"), container("c")]},
-        {"containers": [container("side"), container("a"), container("b", image="1", tty=True)]},
-        {"containers": [container("side"), container("b", image="2", tty=True), container("c")]},
-    ),
-    # Fields of items.
-    (
-        SPEC,
-        {"containers": [container("a", env=[X], args=["-v"])]},
-        {"containers": [container("a", env=[Y])]},
-        {"containers": [container("a", env=[X, {"name": "Z"}], args=["-v"], image="i")]},
-        {"containers": [container("a", env=[Y, {"name": "Z"}], image="i")]},
-    ),
-    # A list without a key is the manifest's.
-    (
-        SPEC,
-        {"tolerations": [{"key": "a"}]},
-        {"tolerations": [{"key": "a"}]},
-        {"tolerations": [{"key": "a"}, {"key": "b"}]},
-        {"tolerations": [{"key": "a"}]},
-    ),
-    # Of a volume only the source that the manifest names stays.
-    (
-        SPEC,
-        {"volumes": [{"name": "v", "emptyDir": {}}]},
-        {"volumes": [{"name": "v", "configMap": {"name": "m"}}]},
-        {"volumes": [{"name": "v", "emptyDir": {}}]},
-        {"volumes": [{"name": "v", "configMap": {"name": "m"}}]},
-    ),
-    (
-        "apps.v1.DeploymentSpec",
-        {},
-        {"strategy": {"type": "Recreate"}},
-        {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%"}}},
-        {"strategy": {"type": "Recreate"}},
-    ),
-    # Lists of strings.
-    (
-        META,
-        {"finalizers": ["a", "b"]},
-        {"finalizers": ["b"]},
-        {"finalizers": ["a", "b", "c"]},
-        {"finalizers": ["b", "c"]},
-    ),
-    (META, {}, {"finalizers": ["b"]}, {"finalizers": ["a"]}, {"finalizers": ["b", "a"]}),
-    # The order of the manifest.
-    (
-        SPEC,
-        {"containers": [container("a"), container("b")]},
-        {"containers": [container("b"), container("a")]},
-        {"containers": [container("a"), container("b")]},
-        {"containers": [container("b"), container("a")]},
-    ),
-    (SPEC, {"hostname": "a"}, {"hostname": None}, {"hostname": "a"}, {}),
-]
+THREE_WAY = rows("""
+# A field that no manifest names stays; one that the last manifest named goes, also where others have changed it.
+core.v1.PodSpec | {} | {} | {nodeSelector: {pool: x}} | {nodeSelector: {pool: x}}
+core.v1.PodSpec | {nodeSelector: {a: '1'}} | {} | {nodeSelector: {a: '2'}} | {}
+core.v1.PodSpec | {nodeSelector: {a: '1', b: '1'}} | {nodeSelector: {a: '1'}} | {nodeSelector: {a: '1', b: '1', c: '1'}} | {nodeSelector: {a: '1', c: '1'}}
+# The manifest counts where others have changed what it names.
+core.v1.PodSpec | {priorityClassName: a} | {priorityClassName: a} | {priorityClassName: b} | {priorityClassName: a}
+# Items of lists with keys: the last manifest's go, those of others stay in their places.
+core.v1.PodSpec | {containers: [{name: a}, {name: b}]} | {containers: [{name: b, image: '2'}, {name: c}]} | {containers: [{name: side}, {name: a}, {name: b, image: '1', tty: true}]} | {containers: [{name: side}, {name: b, image: '2', tty: true}, {name: c}]}
+core.v1.PodSpec | {containers: [{name: a, env: [{name: X, value: '1'}], args: [-v]}]} | {containers: [{name: a, env: [{name: Y, value: '1'}]}]} | {containers: [{name: a, env: [{name: X, value: '1'}, {name: Z}], args: [-v], image: i}]} | {containers: [{name: a, env: [{name: Y, value: '1'}, {name: Z}], image: i}]}
+# A list without a key is the manifest's.
+core.v1.PodSpec | {tolerations: [{key: a}]} | {tolerations: [{key: a}]} | {tolerations: [{key: a}, {key: b}]} | {tolerations: [{key: a}]}
+# Of a volume, and of a strategy, only what the manifest names stays.
+core.v1.PodSpec | {volumes: [{name: v, emptyDir: {}}]} | {volumes: [{name: v, configMap: {name: m}}]} | {volumes: [{name: v, emptyDir: {}}]} | {volumes: [{name: v, configMap: {name: m}}]}
+apps.v1.DeploymentSpec | {} | {strategy: {type: Recreate}} | {strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 25%}}} | {strategy: {type: Recreate}}
+# Lists of strings.
+meta.v1.ObjectMeta | {finalizers: [a, b]} | {finalizers: [b]} | {finalizers: [a, b, c]} | {finalizers: [b, c]}
+meta.v1.ObjectMeta | {} | {finalizers: [b]} | {finalizers: [a]} | {finalizers: [b, a]}
+# The order of the manifest.
+core.v1.PodSpec | {containers: [{name: a}, {name: b}]} | {containers: [{name: b}, {name: a}]} | {containers: [{name: a}, {name: b}]} | {containers: [{name: b}, {name: a}]}
+core.v1.PodSpec | {hostname: a} | {hostname: null} | {hostname: a} | {}
+""")  # noqa: E501
+"""Struct, last manifest, new manifest, live state and result."""
 
 
 @pytest.mark.parametrize(("struct", "original", "new", "live", "result"), THREE_WAY)

@@ -1,8 +1,8 @@
-"""Unknown and duplicate fields: errors in manifests, warnings about objects of a server."""
+"""Unknown and duplicate fields in forms of files, and as warnings; single ones are in the case
+`kube/refused_fields`."""
 
 from __future__ import annotations
 
-import copy
 import json
 import re
 from pathlib import Path
@@ -10,106 +10,62 @@ from typing import Any, Literal
 
 import pytest
 import yaml
+from tests.house.source import ROOT
+from tests.make import Json, template
 from tests.objects.refusal import refusal
 
 from moorage.errors import InputError
 from moorage.objects import load
 
-ROOT = Path(__file__).parents[3]
 
-TYPO = """\
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: web, namespace: shop}
-spec:
-  replicas: 3
-  selector: {matchLabels: {app: web}}
-  template:
-    metadata: {labels: {app: web}}
-    spec:
-      nodeSelektor: {disk: ssd}
-      containers:
-      - name: web
-        image: nginx
-        resources: {request: {cpu: "3"}}
-"""
-TYPOS = (
-    'unknown field "spec.template.spec.containers[0].resources.request", '
-    'unknown field "spec.template.spec.nodeSelektor"'
-)
-
-
-def pod(name: str = "p", spec: dict[str, Any] | None = None, **fields: Any) -> dict[str, Any]:
+def pod(name: str = "p", spec: Json | None = None, **fields: Any) -> Json:
     spec = {"containers": [{"name": "c"}]} | (spec or {})
     return {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": name}, "spec": spec} | fields
 
 
-def of_server(obj: dict[str, Any]) -> dict[str, Any]:
-    changed = copy.deepcopy(obj)
-    changed["metadata"]["uid"] = f"uid-{obj['metadata']['name']}"
-    return changed
+def of_server(obj: Json) -> Json:
+    return obj | {"metadata": obj["metadata"] | {"uid": f"uid-{obj['metadata']['name']}"}}
+
+
+NODE = {"kind": "Node", "metadata": {"name": "n"}}
+CONTAINER = {"name": "web", "image": "nginx", "resources": {"request": {"cpu": "3"}}}
+TYPO: Json = {
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "metadata": {"name": "web", "namespace": "shop"},
+    "spec": {
+        "selector": {"matchLabels": {"app": "web"}},
+        "template": template("web", nodeSelektor={"disk": "ssd"}, containers=[CONTAINER]),
+    },
+}
+TYPOS = [
+    'unknown field "spec.template.spec.containers[0].resources.request"',
+    'unknown field "spec.template.spec.nodeSelektor"',
+]
 
 
 @pytest.mark.parametrize("form", ["yaml", "json", "list", "lines"])
 def test_all_unknown_fields_are_one_error(form: str, tmp_path: Path) -> None:
     file = tmp_path / ("f.yaml" if form == "yaml" else "f.json")
-    obj = yaml.safe_load(TYPO)
-    node = {"kind": "Node", "metadata": {"name": "n"}}
-    file.write_text(
-        {
-            "yaml": TYPO,
-            "json": json.dumps(obj, indent=1),
-            "list": json.dumps({"kind": "List", "items": [node, obj]}),
-            "lines": json.dumps(node) + "\n" + json.dumps(obj) + "\n",
-        }[form]
-    )
-    assert refusal(file) == f"{file.name}: Deployment shop/web: {TYPOS}"
-
-
-@pytest.mark.parametrize("name", ["f.json", "f.yaml"])
-def test_pods_and_nodes_are_checked_as_a_whole(name: str, tmp_path: Path) -> None:
-    file = tmp_path / name
-    for obj, error in (
-        (pod(spec={"nodeSelektor": {}}), 'Pod p: unknown field "spec.nodeSelektor"'),
-        (pod(Spec={}), 'Pod p: unknown field "Spec"'),
-        (pod(status={"fase": "x"}), 'Pod p: unknown field "status.fase"'),
-        (
-            {"kind": "Node", "metadata": {"name": "n", "lables": {}}},
-            'Node n: unknown field "metadata.lables"',
-        ),
-        ({"kind": "NodeList", "items": [{"metadata": {"name": "n"}, "x": 1}]}, 'Node n: unknown field "x"'),
-    ):
-        file.write_text(json.dumps(obj))
-        assert refusal(file) == f"{name}: {error}"
-
-
-def test_kinds_that_scheduling_does_not_read_are_checked_too(tmp_path: Path) -> None:
-    file = tmp_path / "f.yaml"
-    head = "apiVersion: {}\nkind: {}\nmetadata: {{name: x}}\n"
-    file.write_text(head.format("v1", "ConfigMap") + "dta: {a: b}\n")
-    assert refusal(file) == 'f.yaml: ConfigMap x: unknown field "dta"'
-    file.write_text(head.format("example.com/v1", "Widget") + "any: {a: b}\n")
-    assert load(file).skipped == {"Widget.example.com": 1}
-
-
-def test_many_unknown_fields_are_counted(tmp_path: Path) -> None:
-    (tmp_path / "f.json").write_text(json.dumps(pod(**{f"x{at}": 1 for at in range(10, 40)})))
-    error = refusal(tmp_path / "f.json")
-    assert error.startswith('f.json: Pod p: unknown field "x10", unknown field "x11", ')
-    assert error.endswith('unknown field "x19", and 20 more')
+    forms = {
+        "yaml": yaml.safe_dump(TYPO),
+        "json": json.dumps(TYPO, indent=1),
+        "list": json.dumps({"kind": "List", "items": [NODE, TYPO]}),
+        "lines": f"{json.dumps(NODE)}\n{json.dumps(TYPO)}\n",
+    }
+    file.write_text(forms[form])
+    assert refusal(file) == f"{file.name}: Deployment shop/web: {', '.join(TYPOS)}"
 
 
 def test_warnings_instead_of_errors(tmp_path: Path) -> None:
-    (tmp_path / "f.yaml").write_text(TYPO)
+    (tmp_path / "f.yaml").write_text(yaml.safe_dump(TYPO))
     (tmp_path / "g.json").write_text(
         json.dumps({"kind": "List", "items": [pod(name, {"nodeSelektor": {}}) for name in "abc"]})
     )
     cluster = load(tmp_path, validate="warn")
     assert (len(cluster.pods), len(cluster.others)) == (3, 1)
-    web = f"{tmp_path}/f.yaml: Deployment shop/web: unknown field"
     assert cluster.warnings == [
-        f'{web} "spec.template.spec.containers[0].resources.request".',
-        f'{web} "spec.template.spec.nodeSelektor".',
+        *(f"{tmp_path}/f.yaml: Deployment shop/web: {text}." for text in TYPOS),
         f'{tmp_path}/g.json: Pod a: unknown field "spec.nodeSelektor".',
     ]
     assert load(tmp_path, validate="ignore").warnings == []
@@ -117,45 +73,32 @@ def test_warnings_instead_of_errors(tmp_path: Path) -> None:
         load(tmp_path)
 
 
-def test_objects_of_a_server_warn_once_for_each_path(tmp_path: Path) -> None:
-    items = [of_server(pod(name, {"nodeSelektor": {}, "hostname": name})) for name in "abc"]
-    items += [
-        of_server({"kind": "Node", "metadata": {"name": n}, "spec": {"tains": []}}) for n in ("n1", "n2")
-    ]
-    items.append(of_server(yaml.safe_load(TYPO)))
-    (tmp_path / "f.json").write_text(json.dumps({"kind": "List", "items": items}))
-    file = f"{tmp_path}/f.json"
-    expected = {
-        f'{file}: Deployment shop/web: unknown field "spec.template.spec.containers[0].resources.request".',
-        f'{file}: Deployment shop/web: unknown field "spec.template.spec.nodeSelektor".',
-        f'{file}: Node n1: unknown field "spec.tains".',
-        f'{file}: Pod a: unknown field "spec.nodeSelektor".',
-    }
-    assert set(load(file).warnings) == expected
-    assert len(load(file).warnings) == 4
-    (tmp_path / "f.json").unlink()
-    (tmp_path / "f.yaml").write_text(yaml.safe_dump_all(items))
-    found = {text.replace("f.yaml", "f.json") for text in load(tmp_path / "f.yaml").warnings}
-    assert found == expected
-
-
-def test_a_resource_version_is_of_a_server(tmp_path: Path) -> None:
-    obj = pod(spec={"nodeSelektor": {}})
-    obj["metadata"]["resourceVersion"] = "1"
-    (tmp_path / "f.json").write_text(json.dumps(obj))
-    assert load(tmp_path / "f.json").warnings == [
-        f'{tmp_path}/f.json: Pod p: unknown field "spec.nodeSelektor".'
+@pytest.mark.parametrize("name", ["f.json", "f.yaml"])
+def test_objects_of_a_server_warn_once_for_each_path(name: str, tmp_path: Path) -> None:
+    items = [pod(name, {"nodeSelektor": {}, "hostname": name}) for name in "abc"]
+    items += [NODE | {"metadata": {"name": name}, "spec": {"tains": []}} for name in ("n1", "n2")]
+    served = list(map(of_server, [*items, TYPO]))
+    text = json.dumps({"kind": "List", "items": served}) if name == "f.json" else yaml.safe_dump_all(served)
+    (tmp_path / name).write_text(text)
+    assert sorted(load(tmp_path / name).warnings) == [
+        *(f"{tmp_path}/{name}: Deployment shop/web: {text}." for text in TYPOS),
+        f'{tmp_path}/{name}: Node n1: unknown field "spec.tains".',
+        f'{tmp_path}/{name}: Pod a: unknown field "spec.nodeSelektor".',
     ]
 
 
+HEAD = '{"kind": "Pod", "metadata": {"name": "p"}'
 DUPLICATES = {
-    '{"kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}], '
-    '"hostname": "a", "hostname": "b"}}': 'duplicate field "spec.hostname"',
-    '{"kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "name": "c"}]}}': (
+    HEAD + ', "spec": {"containers": [{"name": "c"}], "hostname": "a", "hostname": "b"}}': [
+        'duplicate field "spec.hostname"'
+    ],
+    HEAD + ', "spec": {"containers": [{"name": "c", "name": "c"}]}}': [
         'duplicate field "spec.containers[0].name"'
-    ),
-    '{"kind": "Pod", "metadata": {"name": "p"}, "x": 1, "spec": {"containers": []}, '
-    '"spec": {"containers": [{"name": "c"}]}}': 'duplicate field "spec", unknown field "x"',
+    ],
+    HEAD + ', "x": 1, "spec": {"containers": []}, "spec": {"containers": [{"name": "c"}]}}': [
+        'duplicate field "spec"',
+        'unknown field "x"',
+    ],
 }
 
 
@@ -163,10 +106,8 @@ DUPLICATES = {
 def test_duplicate_fields_of_json(text: str, tmp_path: Path) -> None:
     file = tmp_path / "f.json"
     file.write_text(text)
-    assert refusal(file) == f"f.json: Pod p: {DUPLICATES[text]}"
-    assert load(file, validate="warn").warnings == [
-        f"{file}: Pod p: {one}." for one in DUPLICATES[text].split(", ")
-    ]
+    assert refusal(file) == f"f.json: Pod p: {', '.join(DUPLICATES[text])}"
+    assert load(file, validate="warn").warnings == [f"{file}: Pod p: {one}." for one in DUPLICATES[text]]
     assert len(load(file, validate="ignore").pods) == 1
 
 
@@ -176,12 +117,9 @@ def test_other_spellings_are_no_duplicates(tmp_path: Path) -> None:
     assert load(tmp_path / "f.json").pods[0].name == "p"
 
 
-def test_duplicate_fields_of_yaml(tmp_path: Path) -> None:
+def test_of_duplicate_fields_of_yaml_the_last_counts(tmp_path: Path) -> None:
     file = tmp_path / "f.yaml"
-    file.write_text(
-        "kind: Pod\nmetadata: {name: p}\nspec:\n  containers:\n  - name: c\n    name: d\n  priority: 1\n"
-    )
-    assert refusal(file) == 'f.yaml:6: duplicate field "spec.containers[0].name"'
+    file.write_text("kind: Pod\nmetadata: {name: p}\nspec:\n  containers:\n  - name: c\n    name: d\n")
     cluster = load(file, validate="warn")
     assert cluster.pods[0].spec.containers[0].name == "d"
     assert cluster.warnings == [f'{file}:6: duplicate field "spec.containers[0].name".']
@@ -189,8 +127,7 @@ def test_duplicate_fields_of_yaml(tmp_path: Path) -> None:
 
 
 def test_escape_codes_are_not_in_the_way(tmp_path: Path) -> None:
-    name = "x" * 5000 + "\x1b[31m"
-    (tmp_path / "f.json").write_text(json.dumps(pod(**{name: 1})))
+    (tmp_path / "f.json").write_text(json.dumps(pod(**{"x" * 5000 + "\x1b[31m": 1})))
     assert len(refusal(tmp_path / "f.json")) < 500
 
 
@@ -219,12 +156,13 @@ def of_template(name: str, text: str = "") -> str:
 
 @pytest.mark.parametrize("form", ["lines", "list"])
 def test_manifests_that_differ_in_names_are_checked_and_decoded_once(form: str, tmp_path: Path) -> None:
-    lines = [of_template(name) for name in ("spec", "containers", "p-3", "image")]
+    names = ["spec", "containers", "p-3", "image"]
+    lines = list(map(of_template, names))
     file = tmp_path / "f.json"
     listed = '{{"kind": "PodList", "items": [{}]}}'.format(",".join(lines))
     file.write_text("".join(lines) if form == "lines" else listed)
     pods = load(file).pods
-    assert [one.name for one in pods] == ["spec", "containers", "p-3", "image"]
+    assert [one.name for one in pods] == names
     first, second, third, fourth = (one.spec for one in pods)
     assert second is third is fourth  # the first was read as a whole
     assert first == second
@@ -251,31 +189,8 @@ def test_a_sound_manifest_of_the_same_template_hides_no_problem(
 
 
 def test_a_sound_manifest_says_nothing_about_another_kind(tmp_path: Path) -> None:
-    text = '{"metadata": {"name": "x"}, "spec": {"containers": [{"name": "c"}]}}'
-    file = tmp_path / "f.json"
-    file.write_text(
-        '{{"kind": "PodList", "items": [{}, {}]}}\n'.format(text, text.replace('"x"', '"y"'))
-        + f'{{"kind": "NodeList", "items": [{text}]}}\n'
-    )
+    items = [{"metadata": {"name": name}, "spec": {"containers": [{"name": "c"}]}} for name in "xy"]
+    lists = [{"kind": "PodList", "items": items}, {"kind": "NodeList", "items": items[:1]}]
+    (tmp_path / "f.json").write_text("\n".join(map(json.dumps, lists)))
     with pytest.raises(InputError, match=re.escape('unknown field "spec.containers"')):
-        load(file)
-
-
-def test_fields_and_kinds_of_v1_37_are_known(tmp_path: Path) -> None:
-    node = {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": "n"},
-        "spec": {"podPreemptionPolicy": {"disableResizePreemption": ["autoscaler"]}},
-        "status": {"nodeInfo": {"runningInUserNamespace": True}},
-    }
-    responders = [{"name": "a.io/b", "priority": 1}]
-    volumes = [{"name": "v", "emptyDir": {"mode": 448}}]
-    mounts = [{"name": "v", "mountPath": "/v", "bindMountOptions": ["noexec"]}]
-    containers = [{"name": "c", "volumeMounts": mounts}]
-    asked = pod(spec={"containers": containers, "volumes": volumes, "evictionResponders": responders})
-    rule = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceTaintRule", "metadata": {"name": "r"}}
-    rule["spec"] = {"taint": {"key": "k", "effect": "NoSchedule"}}
-    path = tmp_path / "dump.json"
-    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [node, asked, rule]}))
-    assert load(path).nodes[0].spec.pod_preemption_policy is not None
+        load(tmp_path / "f.json")

@@ -8,11 +8,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.doors.controllers import ControllerParameters, InMemoryProvisioner
+from tests.controllers.persistent_volume.controller_kit import parameters
+from tests.doors.controllers import InMemoryProvisioner
 from tests.doors.engine import EventRecorder
 
 from moorage.compat import VolumeHost
-from moorage.objects import Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
+from moorage.objects import PersistentVolume, Pod
 from moorage.store import InformerFactory, ObjectStore
 from moorage.volume import VolumeError
 
@@ -20,19 +21,8 @@ STORE, RECORDER = ObjectStore(), EventRecorder()
 
 
 def host_of(*plugins: InMemoryProvisioner) -> VolumeHost:
-    informer = InformerFactory(STORE).informer
-    return VolumeHost(
-        ControllerParameters(
-            kube_client=STORE,
-            volume_plugins=plugins,
-            volume_informer=informer(PersistentVolume),
-            claim_informer=informer(PersistentVolumeClaim),
-            class_informer=informer(StorageClass),
-            pod_informer=informer(Pod),
-            node_informer=informer(Node),
-            event_recorder=RECORDER,
-        )
-    )
+    informers = InformerFactory(STORE)
+    return VolumeHost(parameters(STORE, informers, volume_plugins=plugins, event_recorder=RECORDER))
 
 
 @pytest.fixture

@@ -57,24 +57,30 @@ def test_it_has_the_points_of_its_plugin(
 
 
 @pytest.mark.parametrize(
-    ("code", "now", "number"),
+    ("code", "now"),
     [
-        (Success, today.Code.SUCCESS, 0),
-        (Error, today.Code.ERROR, 1),
-        (Unschedulable, today.Code.UNSCHEDULABLE, 2),
-        (Wait, today.Code.WAIT, 4),
-        (17, today.Code.ERROR, 1),
+        (Success, today.Code.SUCCESS),
+        (Error, today.Code.ERROR),
+        (Unschedulable, today.Code.UNSCHEDULABLE),
+        (Wait, today.Code.WAIT),
+        (17, today.Code.ERROR),
     ],
 )
-def test_codes_are_todays(code: Code, now: today.Code, number: int) -> None:
-    status = NewStatus(code, "why")
-    one = adapted(Reserve=status, Permit=(status, 1.5), Prebind=status)
-    expected = today.Status(now, ("why",))
-    assert one.pre_bind(State(), POD, "a") == expected
-    assert one.permit(State(), POD, "a") == (expected, 1.5 if code == Wait else 0.0)
-    assert int(one.pre_bind(State(), POD, "a").code) == number
-    failed = today.Status(today.Code.ERROR, ("why",))
-    assert one.reserve(State(), POD, "a") == (expected if code == Success else failed)
+def test_codes_are_todays(code: Code, now: today.Code) -> None:
+    for message, reasons in (("why", ("why",)), ("", ())):
+        status, expected = NewStatus(code, message), today.Status(now, reasons)
+        one = adapted(Reserve=status, Permit=(status, 1.5), Prebind=status)
+        assert one.pre_bind(State(), POD, "a") == expected
+        assert one.permit(State(), POD, "a") == (expected, 1.5 if code == Wait else 0.0)
+        failed = expected if code == Success else today.Status(today.Code.ERROR, reasons)
+        assert one.reserve(State(), POD, "a") == failed
+
+
+@pytest.mark.parametrize("answer", [None, "no"])
+def test_none_stays_none_and_what_is_no_status_is_left_for_todays_framework_to_refuse(answer: Any) -> None:
+    one = adapted(Reserve=answer, Permit=(answer, 2.0), Prebind=answer)
+    assert one.reserve(State(), POD, "a") is one.pre_bind(State(), POD, "a") is answer
+    assert one.permit(State(), POD, "a") == (answer, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -85,47 +91,26 @@ def test_how_long_counts_for_who_waits_and_15_minutes_are_most(answer: Any, seco
     assert adapted(Permit=answer).permit(State(), POD, "a")[1] == seconds
 
 
-@pytest.mark.parametrize("point", ["reserve", "pre_bind"])
-def test_what_is_no_status_is_left_for_todays_framework_to_refuse(point: str) -> None:
-    assert getattr(adapted(Reserve="no", Prebind="no"), point)(State(), POD, "a") == "no"
-    assert adapted(Permit=("no", 1.0)).permit(State(), POD, "a") == ("no", 0.0)
-
-
-def test_a_status_without_a_message_has_no_reasons() -> None:
-    assert adapted(Prebind=NewStatus(Error, "")).pre_bind(State(), POD, "a") == today.Status(today.Code.ERROR)
-
-
-def test_none_stays_none() -> None:
-    one = adapted(Reserve=None, Permit=(None, 2.0), Prebind=None)
-    assert one.reserve(State(), POD, "a") is one.pre_bind(State(), POD, "a") is None
-    assert one.permit(State(), POD, "a") == (None, 0.0)
-
-
 def test_pre_bind_always_runs_and_alone() -> None:
     assert adapted(Prebind=None).pre_bind_pre_flight(State(), POD, "a") is None
     assert not hasattr(adapted(Reserve=None), "pre_bind_pre_flight")
 
 
-def test_its_plugin_is_called_with_pod_and_node() -> None:
+def test_its_plugin_is_called_with_pod_and_node_for_what_it_has() -> None:
     log: Log = []
     answers = {"Reserve": None, "Unreserve": None, "Permit": (None, 0.0), "Prebind": None}
-    one: Any = adapt(plugin("x", log, **answers))
+    every, clears, reserves = (
+        adapt(plugin(name, log, **{point: answers[point] for point in has}))
+        for name, has in (("x", answers), ("u", ["Unreserve"]), ("r", ["Reserve"]))
+    )
     state = State()
     state.reserved = True
     for point in POINTS:
-        getattr(one, point)(state, POD, "a")
+        getattr(every, point)(state, POD, "a")
     assert log == [("x", point, "p", "a") for point in ("Reserve", "Unreserve", "Permit", "Prebind")]
-
-
-def test_reserve_and_unreserve_do_nothing_that_the_plugin_does_not_have() -> None:
-    log: Log = []
-    reserving: Any = adapt(plugin("r", log, Reserve=NewStatus(Error, "no")))
-    state = State()
-    state.reserved = True
-    reserving.unreserve(state, POD, "a")
-    clearing: Any = adapt(plugin("u", log, Unreserve=None))
-    assert clearing.reserve(State(), POD, "a") is None
-    assert log == []
+    log.clear()
+    reserves.unreserve(state, POD, "a")
+    assert (clears.reserve(State(), POD, "a"), log) == (None, [])
 
 
 def test_the_plugins_of_a_cycle_share_one_context_and_cycles_do_not() -> None:

@@ -215,6 +215,19 @@ class ScriptedProvisioner(InMemoryProvisioner):
         super().remove(name)
 
 
+def parameters(client: Any, informers: InformerFactory, **more: Any) -> ControllerParameters:
+    """Those of a controller that writes to a client and reads by informers."""
+    return ControllerParameters(
+        kube_client=client,
+        volume_informer=informers.informer(PersistentVolume),
+        claim_informer=informers.informer(PersistentVolumeClaim),
+        class_informer=informers.informer(StorageClass),
+        pod_informer=informers.informer(Pod),
+        node_informer=informers.informer(Node),
+        **more,
+    )
+
+
 class World:
     """A store with objects, informers that know of them, and a controller.
 
@@ -254,16 +267,12 @@ class World:
         """Another controller, which knows only what the store has."""
         self.informers = InformerFactory(self.store)
         self.controller = new_controller(
-            ControllerParameters(
-                kube_client=self.client,
+            parameters(
+                self.client,
+                self.informers,
                 sync_period=self.sync_period,
                 volume_plugins=self.plugins,
                 cluster_name="cluster",
-                volume_informer=self.informers.informer(PersistentVolume),
-                claim_informer=self.informers.informer(PersistentVolumeClaim),
-                class_informer=self.informers.informer(StorageClass),
-                pod_informer=self.informers.informer(Pod),
-                node_informer=self.informers.informer(Node),
                 event_recorder=self.recorder,
                 enable_dynamic_provisioning=self.provisioning,
             ),

@@ -10,10 +10,10 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from tests.controllers.persistent_volume.controller_kit import ScriptedProvisioner, pv, pvc
+from tests.controllers.persistent_volume.controller_kit import ScriptedProvisioner, parameters, pv, pvc
 from tests.controllers.persistent_volume.test_crashes import Killed, Mortal
 from tests.core.make import node, pod
-from tests.doors.controllers import ControllerParameters, PersistentVolumeController, new_controller
+from tests.doors.controllers import PersistentVolumeController, new_controller
 from tests.doors.engine import is_fully_bound, reaches_node
 from tests.volume.make import storage_class, uses
 
@@ -26,7 +26,6 @@ from moorage.objects import (
     PersistentVolume,
     PersistentVolumeClaim,
     Pod,
-    StorageClass,
     VolumeNodeAffinity,
 )
 from moorage.store import InformerFactory, ObjectStore
@@ -105,18 +104,8 @@ class Town:
 
     def new_controller(self) -> PersistentVolumeController:
         client: Any = Mortal(self.store, self.deaths)
-        informer = InformerFactory(client).informer
-        parameters = ControllerParameters(
-            kube_client=client,
-            volume_informer=informer(PersistentVolume),
-            claim_informer=informer(PersistentVolumeClaim),
-            class_informer=informer(StorageClass),
-            pod_informer=informer(Pod),
-            node_informer=informer(Node),
-            volume_plugins=[self.storage],
-            enable_dynamic_provisioning=True,
-        )
-        return new_controller(parameters, clock=lambda: self.now)
+        plugins = {"volume_plugins": [self.storage], "enable_dynamic_provisioning": True}
+        return new_controller(parameters(client, InformerFactory(client), **plugins), clock=lambda: self.now)
 
     def wait(self, seconds: float) -> None:
         """A scheduler waits for the volumes of a pod."""

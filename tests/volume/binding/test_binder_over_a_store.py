@@ -1,4 +1,4 @@
-"""Both binders over a store and its informers, with somebody who does the controller's part."""
+"""The binder of v1.14 over a store and its informers, with somebody who does the controller's part."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.volume.binding.binder_kit import (
 from moorage.compat import CachingVolumeBinder, new_volume_binder
 from moorage.objects import Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
 from moorage.store import InformerFactory, ObjectStore
-from moorage.volume import VolumeBinder, VolumeError, VolumeSources
+from moorage.volume import VolumeError
 
 Step = Callable[[], None]
 
@@ -56,30 +56,6 @@ class World:
 
     def claim(self, one: PersistentVolumeClaim) -> PersistentVolumeClaim:
         return self.store.get(PersistentVolumeClaim, one.name, "testns")
-
-
-def todays_binder(world: World) -> VolumeBinder:
-    sources = VolumeSources.over(world.store, world.informers)
-    world.informers.run_once()
-    return VolumeBinder(sources, clock=lambda: world.now, sleep=world.sleep)
-
-
-def test_todays_binder_binds_the_claims_of_a_pod_over_a_store() -> None:
-    world = World(lambda: None)
-    world.steps.append(world.finish)
-    binder = todays_binder(world)
-    its = world.store.get(Pod, "test-pod", "testns")
-    claims = binder.get_pod_volume_claims(its)
-    reasons = [binder.find_pod_volumes(its, claims, node)[1] for node in (NODE1, NODE2)]
-    assert reasons == [(), ("node(s) didn't find available persistent volumes to bind",)]
-    volumes, _ = binder.find_pod_volumes(its, claims, NODE1)
-    assert not binder.assume_pod_volumes(its, "node1", volumes)
-    binder.bind_pod_volumes(its, volumes)
-    assert world.now == 2.0
-    held = world.store.get(PersistentVolume, "pv-node1a").spec.claim_ref
-    assert held is not None
-    assert held.uid == world.claim(UNBOUND).metadata.uid
-    assert binder.assume_pod_volumes(its, "node1", volumes)
 
 
 def test_the_calls_of_v1_14_one_after_the_other() -> None:
@@ -161,27 +137,3 @@ def test_a_binder_reads_what_it_is_given(without: str, text: str | None) -> None
         return
     with pytest.raises(VolumeError, match=text):
         bind(binder, its)
-
-
-def test_a_provisioner_that_gives_up() -> None:
-    world = World()
-
-    def give_up() -> None:
-        held = world.claim(PROVISIONED)
-        rest = {"why": "full"}
-        world.store.update(replace(held, metadata=replace(held.metadata, annotations=rest)))
-
-    world.steps.append(give_up)
-    binder = todays_binder(world)
-    its = pod(PROVISIONED)
-    volumes, _ = binder.find_pod_volumes(its, binder.get_pod_volume_claims(its), NODE1)
-    binder.assume_pod_volumes(its, "node1", volumes)
-    with pytest.raises(VolumeError, match=r"^binding volumes: provisioning failed for PVC"):
-        binder.bind_pod_volumes(its, volumes)
-    binder.revert_assumed_pod_volumes(volumes)
-    claims = binder.get_pod_volume_claims(its)
-    assert claims.selected == []
-    again, reasons = binder.find_pod_volumes(its, claims, NODE1)
-    assert reasons == ()
-    assert again.dynamic_provisions is not None
-    assert again.dynamic_provisions[0].pvc is world.claim(PROVISIONED)

@@ -11,8 +11,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 from msgspec.structs import replace
 from tests.core.inside import inside
-from tests.core.make import node as make_node
-from tests.core.make import pod as make_pod
 from tests.core.make import replica
 from tests.core.placing import enter, place_run
 from tests.core.state.test_state_machine import NODE_NAMES, POD_NAMES, StateMachine, nodes, on, pods
@@ -332,16 +330,3 @@ TestCacheMachine = CacheMachine.TestCase
 TestCacheMachine.settings = settings(
     deadline=None, max_examples=30, stateful_step_count=25, suppress_health_check=[HealthCheck.too_slow]
 )
-
-
-def test_a_node_that_went_inside_a_transaction_is_back_in_its_place() -> None:
-    cache = SchedulerCache()
-    for name in NODE_NAMES:
-        cache.add_node(make_node(name, zone=f"z{int(name[1]) % 2}"))
-    listed = cache.node_tree().list()
-    with cache.transaction():
-        cache.remove_node(make_node("n2"))
-        cache.add_pod(make_pod("p", on="n2"))
-        cache.add_node(make_node("n2", zone="z9"))
-        assert cache.node_tree().list() != listed
-    assert cache.node_tree().list() == listed

@@ -203,34 +203,6 @@ def test_rollback_with_pending_changes(inside: Callable[[World], Any], refresh: 
     assert_same_future(worlds[0], worlds[1], [("decide", image_user), ("place", image_user, 5), ("refresh",)])
 
 
-def test_a_snapshot_taken_inside_a_transaction_follows_its_rollback() -> None:
-    world = World()
-    world.cache.add_node(node("n0", images=[(["i:1"], 5)]))
-    world.cache.update_snapshot(world.snapshot)
-    before = world.snapshot_seen()
-    with world.cache.transaction():
-        world.cache.update_node(node("n0"), node("n0", cpu=9, images=[(["j:1"], 5)]))
-        world.cache.add_node(node("n1", images=[(["j:1"], 5)]))
-        world.cache.add_pod(pod("p", on="n0"))
-        world.cache.update_snapshot(world.snapshot)
-        inside = world.snapshot_seen()
-        assert inside != before
-    assert world.snapshot_seen() == inside
-    world.cache.update_snapshot(world.snapshot)
-    assert world.snapshot_seen() == before
-    world.cache.add_node(node("n1", images=[(["i:1"], 5)]))
-    world.cache.add_pod(pod("p", on="n0"))
-    world.cache.update_snapshot(world.snapshot)
-    assert world.snapshot.get("n0").image_states["i:1"].num_nodes == 2
-
-
-def test_a_fork_of_a_state_that_is_up_to_date_places_pods() -> None:
-    world = World()
-    world.cache.add_node(node("n0"))
-    world.refresh()
-    assert world.fork().place(pod("p", requests={"cpu": 1}), 2) == ["n0", "n0"]
-
-
 def test_a_snapshot_keeps_the_size_of_an_image_that_has_gone() -> None:
     world = World()
     world.cache.add_node(node("n0", images=[(["i:1"], 5)]))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from tests.core.make import node, pod, port
+from tests.core.make import node, pod
 from tests.doors.compat import BinderCache, CacheHandler
 
-from moorage.cache import ImageStateSummary, NodeInfo, NodeInfoClone, Resource, SchedulerCache, Snapshot
+from moorage.cache import ImageStateSummary, NodeInfo, NodeInfoClone, SchedulerCache, Snapshot
 from moorage.objects import Taint
 
 
@@ -14,13 +14,6 @@ def info(one: SchedulerCache, name: str) -> NodeInfo:
     found = one.node_info(name)
     assert found is not None
     return found
-
-
-def order(one: SchedulerCache) -> list[str]:
-    """Node names as a cycle sees them."""
-    snapshot = Snapshot()
-    one.update_snapshot(snapshot)
-    return [each.name for each in snapshot.node_info_list]
 
 
 def test_a_known_node_that_is_added_is_updated_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
@@ -35,33 +28,6 @@ def test_a_known_node_that_is_added_is_updated_with_a_warning(caplog: pytest.Log
     assert (one.node_tree().list(), info(one, "a").node, info(one, "a").taints) == (["a"], changed, (taint,))
     assert (info(one, "a").allocatable.milli_cpu, info(one, "a").requested.milli_cpu) == (9000, 1000)
     assert list(info(one, "a").image_states) == ["j"]
-
-
-def test_an_update_of_an_unknown_node_adds_it(caplog: pytest.LogCaptureFixture) -> None:
-    one = SchedulerCache()
-    one.update_node(node("a"), node("a"))
-    assert (one.node_tree().list(), order(one), caplog.messages) == (["a"], ["a"], [])
-
-
-def test_a_node_that_goes_before_its_pods_is_a_ghost_until_the_last_is_gone() -> None:
-    one = SchedulerCache(ttl=1.0)
-    taint = Taint(key="k", effect="NoSchedule")
-    one.add_node(node("a", taints=[taint], images=[(["i"], 5)]))
-    one.add_node(node("b", images=[(["i"], 7)]))
-    for name in "pqr":
-        one.assume_pod(pod(name, on="a", requests={"cpu": 1}, ports=[port(80)]))
-    one.add_pod(pod("p", on="a", requests={"cpu": 1}, ports=[port(80)]))
-    one.remove_node(node("a"))
-    ghost = info(one, "a")
-    assert (ghost.node, ghost.allocatable, ghost.taints, ghost.image_states) == (None, Resource(), (), {})
-    assert (ghost.requested.milli_cpu, ghost.used_ports) == (3000, {("0.0.0.0", "TCP", 80)})
-    assert (one.node_tree().list(), order(one), set(one.snapshot().nodes)) == (["b"], ["b"], {"a", "b"})
-    one.remove_pod(pod("p", on="a"))
-    one.forget_pod(pod("q", on="a"))
-    assert [held.name for held in info(one, "a").pods] == ["r"]
-    one.finish_binding(pod("r"), 0.0)
-    assert [held.name for held in one.cleanup_assumed_pods(2.0)] == ["r"]
-    assert (one.node_info("a"), set(one.snapshot().nodes)) == (None, {"b"})
 
 
 # ---- images ----------------------------------------------------------------------------------------------

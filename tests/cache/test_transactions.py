@@ -94,18 +94,6 @@ def test_a_transaction_that_is_interrupted_at_its_entry_is_not_open() -> None:
     assert interrupted > 5
 
 
-def test_an_expiry_is_undone() -> None:
-    one = SchedulerCache(ttl=1.0)
-    one.add_node(node("a"))
-    one.assume_pods([pod("p", on="a"), pod("q", on="a")])
-    one.finish_binding(pod("p"), 0.0)
-    with one.transaction():
-        one.finish_binding(pod("q"), 0.0)
-        assert len(one.cleanup_assumed_pods(9.0)) == 2
-    assert one.snapshot().assumed_pods == {"p": True, "q": True}
-    assert [held.name for held in one.cleanup_assumed_pods(9.0)] == ["p"]
-
-
 # ---- participants ----------------------------------------------------------------------------------------
 
 

@@ -163,9 +163,9 @@ class CannotDelete:
     """A plugin that makes volumes alone."""
 
     def __init__(self) -> None:
-        made = ScriptedProvisioner()
-        self.name, self.init, self.can_support = made.name, made.init, made.can_support
-        self.supports_mount_option, self.new_provisioner = made.supports_mount_option, made.new_provisioner
+        whole = ScriptedProvisioner()
+        self.name, self.init, self.can_support = whole.name, whole.init, whole.can_support
+        self.supports_mount_option, self.new_provisioner = whole.supports_mount_option, whole.new_provisioner
 
 
 @pytest.mark.parametrize(
@@ -216,15 +216,15 @@ def test_a_volume_that_was_made_meanwhile() -> None:
 
 def test_what_the_plugin_is_told() -> None:
     """Upstream's names of the tags, which mark the real volume in a cloud."""
-    told: list[VolumeOptions] = []
+    seen: list[VolumeOptions] = []
 
     class Listens(ScriptedProvisioner):
         def new_provisioner(self, options: VolumeOptions) -> Any:
-            told.append(options)
+            seen.append(options)
             return super().new_provisioner(options)
 
     World(GOLD, plugins=[Listens()]).settle()
-    (options,) = told
+    (options,) = seen
     assert (options.pv_name, options.pvc.key, options.cluster_name) == ("pvc-uid", "default/c", "cluster")
     assert options.persistent_volume_reclaim_policy == "Delete"
     assert options.cloud_tags == {
@@ -237,14 +237,14 @@ def test_what_the_plugin_is_told() -> None:
 @pytest.mark.parametrize(("to", "marks"), [("", "bbc"), ("to=c", "")], ids=["12-2 free", "12-4 bound"])
 def test_a_volume_made_outside_is_bound(to: str, marks: str) -> None:
     """And until it comes (12-3), the claim waits."""
-    asked = "c 1Gi class=external asks=external"
+    waiting = "c 1Gi class=external asks=external"
     world = World("c 1Gi class=external")
     for _ in range(3):
         world.settle(15.0)
-    world.check(asked)
+    world.check(waiting)
     world.store.create(pv(f"v 1Gi Available Delete class=external {to}"))
     world.settle(15.0)
-    world.check(f"v 1Gi Bound Delete class=external to=c/uid {marks}; {asked} of=v Bound chosen")
+    world.check(f"v 1Gi Bound Delete class=external to=c/uid {marks}; {waiting} of=v Bound chosen")
 
 
 def test_a_failed_operation_is_left_alone_for_a_while() -> None:
@@ -284,19 +284,19 @@ def make(plugin: InMemoryProvisioner, node: str = "", *zones: str) -> Persistent
 def test_where_a_volume_in_memory_can_be_used(
     node: str, keys: tuple[str, ...], zones: str, reaches: str
 ) -> None:
-    made = make(InMemoryProvisioner("p", topology_keys=keys), node, *zones)
-    assert "".join(zone for zone in "ab" if reaches_node(made, {ZONE: zone})) == reaches
+    provisioned = make(InMemoryProvisioner("p", topology_keys=keys), node, *zones)
+    assert "".join(zone for zone in "ab" if reaches_node(provisioned, {ZONE: zone})) == reaches
 
 
 def test_what_a_plugin_in_memory_refuses() -> None:
     plugin = InMemoryProvisioner("p", capacity=2**30)
     with pytest.raises(VolumeError, match=r'^node "n" is not in the allowed topologies$'):
         make(plugin, "c", "a", "b")
-    made = make(plugin)
-    assert (plugin.can_support(made), plugin.can_support(pv("v 1Gi"))) == (True, False)
+    provisioned = make(plugin)
+    assert (plugin.can_support(provisioned), plugin.can_support(pv("v 1Gi"))) == (True, False)
     with pytest.raises(VolumeError, match=r"^not enough capacity$"):
         make(plugin)
-    plugin.new_deleter(made).delete()
+    plugin.new_deleter(provisioned).delete()
     make(plugin)
 
 

@@ -57,20 +57,22 @@ def default_class(name: str, *words: str) -> StorageClass:
     group = "storageclass.beta" if "beta" in words else "storageclass"
     marks = {f"{group}.kubernetes.io/is-default-class": "yes" if "no" in words else "true"}
     created = "2023-12-31T23:30:00-01:00" if "later" in words else "2024-01-01T00:00:00Z"
-    made = storage_class(name)
-    return replace(made, metadata=replace(made.metadata, creation_timestamp=created, annotations=marks))
+    plain = storage_class(name)
+    return replace(plain, metadata=replace(plain.metadata, creation_timestamp=created, annotations=marks))
 
 
 def user(name: str, *words: str) -> Pod:
     """A pod that uses a claim twice."""
-    said = dict(word.split("=") for word in words if "=" in word)
-    volume = uses(ephemeral=said["ephemeral"]) if "ephemeral" in said else uses(claim=said.get("of", "c"))
-    made = pod(name, on=said.get("on", ""), volumes=(volume, volume))
+    fields = dict(word.split("=") for word in words if "=" in word)
+    volume = (
+        uses(ephemeral=fields["ephemeral"]) if "ephemeral" in fields else uses(claim=fields.get("of", "c"))
+    )
+    plain = pod(name, on=fields.get("on", ""), volumes=(volume, volume))
     if "deleting" in words:
         going = {"deletion_timestamp": "2026-01-01T00:00:00Z", "finalizers": ("a/b",)}
-        made = replace(made, metadata=replace(made.metadata, **going))
+        plain = replace(plain, metadata=replace(plain.metadata, **going))
     phase = next((word for word in words if word[0].isupper()), "")
-    return replace(made, status=replace(made.status, phase=phase))
+    return replace(plain, status=replace(plain.status, phase=phase))
 
 
 def world_of(row: Row) -> World:

@@ -41,24 +41,24 @@ def pod_of(text: str) -> tuple[Pod, dict[str, str]]:
     """A pod in words, and what the words say."""
     place, *words = text.split()
     name, _, on = place.partition("@")
-    said = {key: value for key, _, value in (word.partition("=") for word in words)}
-    marks = (WANTS if "wants" in said else {}) | (TAKES if "takes" in said else {})
+    fields = {key: value for key, _, value in (word.partition("=") for word in words)}
+    marks = (WANTS if "wants" in fields else {}) | (TAKES if "takes" in fields else {})
     for word, key, value in (
         ("be", RESOURCE_TYPE, "best-effort"),
         ("group", GROUP_ANNOTATION, "g"),
-        ("assumed-node", ASSUMED_NODE, said.get("assumed-node", "")),
-        ("index", RESERVATION_INDEX, said.get("index", "")),
+        ("assumed-node", ASSUMED_NODE, fields.get("assumed-node", "")),
+        ("index", RESERVATION_INDEX, fields.get("index", "")),
     ):
-        marks |= {key: value} if word in said else {}
-    one = pod(name, on, marks, requests={"cpu": said.get("cpu", "100m"), "memory": 500})
-    meta = replace(one.metadata, uid=said.get("uid", name), namespace=said.get("ns", "default"))
-    return replace(one, metadata=meta), said
+        marks |= {key: value} if word in fields else {}
+    plain = pod(name, on, marks, requests={"cpu": fields.get("cpu", "100m"), "memory": 500})
+    meta = replace(plain.metadata, uid=fields.get("uid", name), namespace=fields.get("ns", "default"))
+    return replace(plain, metadata=meta), fields
 
 
 def reserved(text: str) -> Reservation:
     """The reservation of a pod that is gone."""
-    one, said = pod_of(f"{text} wants")
-    return reservation(one, said.get("phase", ""), said.get("owner", ""))
+    source, fields = pod_of(f"{text} wants")
+    return reservation(source, fields.get("phase", ""), fields.get("owner", ""))
 
 
 def check_placeholder(kit: Kit, state: str) -> None:
@@ -77,13 +77,13 @@ def check_placeholder(kit: Kit, state: str) -> None:
 
 
 def check_pod(kit: Kit, name: str, state: str) -> None:
-    one = pod(name)
+    cached = pod(name)
     match state:
         case "marked" | "unmarked":
-            assert kit.cache.is_pod_marked_to_delete(one) == (state == "marked")
+            assert kit.cache.is_pod_marked_to_delete(cached) == (state == "marked")
         case _:
-            found = "assumed" if kit.is_assumed(one) else "added" if kit.has(one) else "gone"
-            assert found == state
+            actual = "assumed" if kit.is_assumed(cached) else "added" if kit.has(cached) else "gone"
+            assert actual == state
 
 
 def check(kit: Kit, words: list[str]) -> None:
@@ -159,8 +159,8 @@ def do(kit: Kit, step: str) -> None:
     ("settings", "steps"), [pytest.param(settings, steps, id=name) for settings, name, steps in rows()]
 )
 def test_a_binder_cache_does_what_a_row_says(settings: str, steps: list[str]) -> None:
-    said = (word.partition("=") for word in settings.split())
-    kit = Kit(**{key: int(value) for key, _, value in said if value})
+    words = (word.partition("=") for word in settings.split())
+    kit = Kit(**{key: int(value) for key, _, value in words if value})
     for step in steps:
         step, _, refusal = step.partition(" ! ")
         if refusal:

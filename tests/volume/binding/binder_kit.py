@@ -83,9 +83,9 @@ PROVISIONED2 = claim("provisioned-pvc2", "1Gi", PROVISIONER)
 SELECTED = claim("provisioned-pvc", "1Gi", PROVISIONER, selected="node1")
 
 
-def finished(one: PersistentVolumeClaim, volume: str, version: int = 1) -> PersistentVolumeClaim:
+def finished(claim: PersistentVolumeClaim, volume: str, version: int = 1) -> PersistentVolumeClaim:
     """The claim as the controller leaves it."""
-    bound = with_annotations(one, {BIND_COMPLETED: "yes", BOUND_BY_CONTROLLER: "yes"})
+    bound = with_annotations(claim, {BIND_COMPLETED: "yes", BOUND_BY_CONTROLLER: "yes"})
     return at(replace(bound, spec=replace(bound.spec, volume_name=volume)), version)
 
 
@@ -182,7 +182,7 @@ def named() -> dict[str, Any]:
 
 def pod(*claims: PersistentVolumeClaim | str, node: str = "node1", **source: Any) -> Pod:
     """A pod of claims, or of another source of a volume."""
-    names = [one if isinstance(one, str) else one.name for one in claims]
+    names = [claim if isinstance(claim, str) else claim.name for claim in claims]
     sources = [{"persistentVolumeClaim": {"claimName": name}} for name in names]
     sources += [source] if source else []
     volumes = [{"name": f"vol{at}"} | each for at, each in enumerate(sources)]

@@ -134,9 +134,9 @@ def test_volumes_of_a_pod_are_assumed_in_upstreams_cases(row: Row, old: bool) ->
 @table("write")
 def test_bindings_are_written_in_upstreams_cases(row: Row) -> None:
     """What was written is the server's, known, and still assumed; the rest is as the informers have it."""
-    found = decided(row[0], row[1])
-    kit, volumes = Kit().fill(*objects("pv-1a pv-1b provisioned provisioned2")), pod_volumes(found)
-    assumed = [*(each.pv for each in found[0] or ()), *(found[1] or ())]
+    decisions = decided(row[0], row[1])
+    kit, volumes = Kit().fill(*objects("pv-1a pv-1b provisioned provisioned2")), pod_volumes(decisions)
+    assumed = [*(each.pv for each in decisions[0] or ()), *(decisions[1] or ())]
     for obj in assumed:
         kit.cache_of(obj).assume(obj)
     kit.api.objects.update({key(obj): obj for obj in objects(row[2])})
@@ -151,7 +151,7 @@ def test_bindings_are_written_in_upstreams_cases(row: Row) -> None:
     assert kit.api.objects == before | written
     lists = [each.pv for each in volumes.static_bindings or ()]
     lists += [each.pvc for each in volumes.dynamic_provisions or ()]
-    if None not in found:
+    if None not in decisions:
         for obj, original in zip(lists, assumed, strict=True):
             cache, known = kit.cache_of(obj), key(obj) in written
             assert obj == (at(original, 2) if known else original)

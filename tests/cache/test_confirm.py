@@ -9,8 +9,8 @@ import pytest
 from msgspec import convert
 from msgspec.structs import replace
 from tests.core.inside import pod_records
-from tests.core.make import node, pod, port
 from tests.doors.engine import schedule_one
+from tests.make import node, pod, port
 
 from moorage import Scheduler
 from moorage.cache import SchedulerCache

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 from tests.cache.threads import LIMIT
-from tests.core.make import node, pod
 from tests.house.source import ROOT
+from tests.make import node, pod
 
 from moorage.cache import SchedulerCache, new_scheduler_cache
 from moorage.errors import CacheError

@@ -8,9 +8,9 @@ from unittest.mock import Mock
 
 import pytest
 from msgspec.structs import replace
-from tests.core.make import node
 from tests.doors.compat import BinderCache, CacheHandler, CachePodInfo, SchedulingStatus
 from tests.locks import check_locked, guard, is_held
+from tests.make import node
 from tests.multi.binder_cache.binder_kit import TAKES, WANTS, cnr, group, nm_node, pdb, pod, reservation
 
 from moorage.cache import NodeTree, SchedulerCache, Snapshot

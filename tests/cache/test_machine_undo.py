@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tests.core.inside import inside
-from tests.core.make import node, pod
 from tests.core.world import Step, World, steps
 from tests.doors.engine import TieBreak
+from tests.make import node, pod
 
 sequences = st.lists(steps(), max_size=10)
 new_sequences = st.lists(steps(known=False), max_size=10)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from tests.cache.world import everything
-from tests.core.make import node, pod, port
 from tests.doors.compat import BinderCache, CacheHandler
+from tests.make import node, pod, port
 
 from moorage.cache import NodeInfo, Resource, SchedulerCache, Snapshot
 from moorage.errors import CacheError

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.cache.threads import LIMIT, running
-from tests.core.make import ZONE, node
+from tests.make import ZONE, node
 
 from moorage.cache import NodeTree, SchedulerCache
 from moorage.errors import CacheError

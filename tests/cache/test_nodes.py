@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.core.make import node, pod
 from tests.doors.compat import BinderCache, CacheHandler
+from tests.make import node, pod
 
 from moorage.cache import ImageStateSummary, NodeInfo, NodeInfoClone, SchedulerCache, Snapshot
 from moorage.objects import Taint

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.inside import dump
-from tests.core.make import node, pod, port
 from tests.core.refusals import (
     ADDED,
     ADDED_ON_B,
@@ -20,6 +19,7 @@ from tests.core.refusals import (
     REFUSED,
     assert_refused,
 )
+from tests.make import node, pod, port
 
 from moorage.cache import SchedulerCache
 from moorage.errors import CacheCorruptedError, CacheError

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from tests.cache.world import cache, disturb, said
 from tests.conftest import NIGHTLY
-from tests.core.make import node, pod
 from tests.doors.engine import ClusterState, buffers
+from tests.make import node, pod
 
 from moorage.cache import NodeInfo, NodeInfoClone, SchedulerCache, Snapshot
 from moorage.errors import CacheError

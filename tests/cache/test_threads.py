@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from tests.cache.threads import LIMIT, running
 from tests.core.child import outcome_of
-from tests.core.make import node, pod
 from tests.doors.compat import BinderCache, CacheHandler, CachePodInfo
 from tests.doors.engine import node_table
+from tests.make import node, pod
 
 from moorage.cache import NodeInfo, NodeInfoClone, SchedulerCache, Snapshot
 from moorage.objects import Pod, parse_selector

@@ -11,7 +11,7 @@ from weakref import ref
 import pytest
 from tests.cache.world import cache, disturb, said
 from tests.core.inside import dump
-from tests.core.make import node, pod
+from tests.make import node, pod
 
 from moorage.cache import ClusterCache, SchedulerCache, Transaction
 

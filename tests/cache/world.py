@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
 
-from tests.core.make import node, pod, port
+from tests.make import node, pod, port
 
 from moorage.cache import NodeInfo, NodeInfoClone, SchedulerCache
 

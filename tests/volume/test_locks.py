@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from tests.core.make import pod
 from tests.doors.controllers import Operations, WorkQueue
 from tests.doors.engine import Notice
 from tests.locks import check_locked, guard
+from tests.make import pod
 from tests.volume.binding.binder_kit import PV_1A, at
 
 from moorage.compat import new_pod_binding_cache

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from tests.compat.v1alpha1.world import Log, plugin, wait
-from tests.core.make import pod
 from tests.doors.compat import (
     Code,
     Error,
@@ -20,6 +19,7 @@ from tests.doors.compat import (
     adapt_factory,
 )
 from tests.doors.engine import interface as today
+from tests.make import pod
 from tests.scheduler.make import scheduler_with
 
 from moorage.framework import CycleState as State

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from tests.compat.v1alpha1.world import Log, plugin, wait
-from tests.core.make import node, pod
 from tests.doors.compat import (
     Code,
     Error,
@@ -29,6 +28,7 @@ from tests.doors.compat import (
 from tests.doors.engine import interface as today
 from tests.doors.engine import schedule_one
 from tests.framework.make import UNSCHEDULABLE, WAIT, make, status
+from tests.make import node, pod
 from tests.scheduler.make import Clock, profile_with, scheduler_with
 
 import moorage as mo

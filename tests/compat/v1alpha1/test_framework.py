@@ -12,7 +12,6 @@ from tests.compat.v1alpha1.world import (
     plugin,
     wait,
 )
-from tests.core.make import node, pod
 from tests.doors.compat import (
     Code,
     Error,
@@ -34,6 +33,7 @@ from tests.doors.compat import (
     Unschedulable,
     Wait,
 )
+from tests.make import node, pod
 
 from moorage.cache import SchedulerCache
 

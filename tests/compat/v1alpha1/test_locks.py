@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.compat.v1alpha1.world import ScriptedClock
-from tests.core.make import pod
 from tests.doors.compat import PodInPermit, RWMutex, WaitingPods
 from tests.locks import check_locked, guard
+from tests.make import pod
 
 
 class Mode:

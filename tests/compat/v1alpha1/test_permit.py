@@ -19,7 +19,6 @@ from tests.compat.v1alpha1.world import (
     plugin,
     wait,
 )
-from tests.core.make import pod
 from tests.doors.compat import (
     Code,
     Error,
@@ -33,6 +32,7 @@ from tests.doors.compat import (
     Wait,
     WaitingPod,
 )
+from tests.make import pod
 
 POD = pod("p")
 

@@ -7,8 +7,8 @@ from threading import Lock
 
 from msgspec.structs import replace
 from tests.controllers.persistent_volume.controller_kit import World
-from tests.core.make import node
-from tests.core.make import pod as make_pod
+from tests.make import node
+from tests.make import pod as make_pod
 from tests.volume.make import uses
 
 from moorage.compat import CachingVolumeBinder, new_volume_binder

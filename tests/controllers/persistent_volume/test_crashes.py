@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.controllers.persistent_volume.controller_kit import World
-from tests.core.make import node
+from tests.make import node
 
 from moorage.objects import PersistentVolume, PersistentVolumeClaim
 from moorage.store import ConflictError, ObjectStore

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.controllers.workloads.make import machine, template
 from tests.doors.controllers import unknown_topologies
-from tests.objects.make import make, pod, workload
+from tests.make import claim as make_claim
+from tests.make import make, node, pod, scheduler, template, workload
 
 import moorage as mo
-from moorage.objects import Object, PersistentVolume, build_cluster
+from moorage.objects import Object, PersistentVolume
 
 ZONE, HOST, DISK = "topology.kubernetes.io/zone", "kubernetes.io/hostname", "topology.disk.example/zone"
 DRIVER = "disk.example"
@@ -19,15 +19,15 @@ FOOBAR = 0x31F0B262
 """The 32-bit FNV-1 hash of "foobar", from the page of its authors."""
 
 
+def machine(name: str, zone: str = "a", **labels: str) -> Object:
+    return node(name, zone, labels | {HOST: name}, status={"capacity": {"cpu": "4"}})
+
+
 def nodes(*keys: str, driver: str = DRIVER) -> list[Object]:
     """A node in each of three zones, with the driver if it has keys."""
-    made = []
-    for zone in "abc":
-        made.append(machine(f"n{zone}", zone=zone, **{DISK: zone}))
-        if keys:
-            drivers = [{"name": driver, "nodeID": "x", "topologyKeys": list(keys)}]
-            made.append(make("CSINode", f"n{zone}", {"drivers": drivers}))
-    return made
+    drivers = [{"name": driver, "nodeID": "x", "topologyKeys": list(keys)}]
+    csi_nodes = [make("CSINode", f"n{zone}", {"drivers": drivers}) for zone in "abc" if keys]
+    return [*(machine(f"n{zone}", zone, **{DISK: zone}) for zone in "abc"), *csi_nodes]
 
 
 def storage_class(mode: str = WAITS, provisioner: str = DRIVER, **rest: Any) -> Object:
@@ -39,13 +39,12 @@ def allowed(key: str, *values: str) -> dict[str, Any]:
 
 
 def claim(name: str) -> Object:
-    spec = {"storageClassName": "disk", "accessModes": ["ReadWriteMany"]}
-    return make("PersistentVolumeClaim", name, spec | {"resources": {"requests": {"storage": "1Gi"}}})
+    return make_claim(name, "disk", accessModes=["ReadWriteMany"])
 
 
 def user(name: str, of: str, node: str = "") -> Object:
     volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": of}}]
-    return pod(name, {"volumes": volumes} | ({"nodeSelector": {HOST: node}} if node else {}))
+    return pod(name, volumes=volumes, nodeSelector={HOST: node} if node else {})
 
 
 def places(one: mo.Scheduler) -> dict[str, list[dict[str, tuple[str, ...]]]]:
@@ -61,7 +60,7 @@ def places(one: mo.Scheduler) -> dict[str, list[dict[str, tuple[str, ...]]]]:
 
 
 def made_for(node: str, *objects: Object) -> list[dict[str, tuple[str, ...]]]:
-    one = mo.Scheduler(build_cluster([*objects, claim("c"), user("p", "c", node)]))
+    one = scheduler(objects, claim("c"), user("p", "c", node))
     assert one.run().placements == {"default/p": node}
     return places(one)["c"]
 
@@ -95,10 +94,8 @@ def test_other_drivers_on_the_node_do_not_matter() -> None:
 
 def test_pods_that_share_a_new_claim_are_where_its_volume_is() -> None:
     volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]
-    web = workload(
-        "Deployment", "web", {"replicas": 4, "template": template("web", "1500m", volumes=volumes)}
-    )
-    one = mo.Scheduler(build_cluster([*nodes(DISK), storage_class(), claim("c"), web]))
+    web = workload("Deployment", "web", 4, template=template("web", {"cpu": "1500m"}, volumes=volumes))
+    one = scheduler(nodes(DISK), storage_class(), claim("c"), web)
     result = one.run()
     assert len(set(result.placements.values())) == 1
     assert (len(result.placements), len(result.unschedulable)) == (2, 2)
@@ -111,11 +108,11 @@ def test_a_loss_of_the_zone_or_node_of_a_new_volume_is_not_survived() -> None:
         "resources": {"requests": {"storage": "1Gi"}},
     }
     claims = [{"metadata": {"name": "d"}, "spec": wanted}]
-    db = workload("StatefulSet", "db", {"replicas": 1, "volumeClaimTemplates": claims})
-    one = mo.Scheduler(build_cluster([*nodes(DISK), storage_class(), db]))
+    db = workload("StatefulSet", "db", 1, volumeClaimTemplates=claims)
+    one = scheduler(nodes(DISK), storage_class(), db)
     assert not one.survive("zone")
     assert not one.survive("node")
-    anywhere = mo.Scheduler(build_cluster([*nodes(), storage_class(), db]))
+    anywhere = scheduler(nodes(), storage_class(), db)
     assert anywhere.survive("zone")
 
 
@@ -123,7 +120,7 @@ def test_volumes_of_a_stateful_set_are_spread_without_a_node() -> None:
     """The first zone follows from the name, the next ones from the ordinals, for each of the claims alike."""
     names = [f"{part}-foobar-{at}" for part in ("data", "log") for at in range(3)]
     objects = [*nodes(DISK), storage_class("Immediate"), *map(claim, names)]
-    one = mo.Scheduler(build_cluster(objects))
+    one = scheduler(objects)
     one.run()
     zones = {name: "abc"[(FOOBAR + int(name[-1])) % 3] for name in names}
     assert places(one) == {name: [{DISK: (zone,)}] for name, zone in zones.items()}
@@ -136,14 +133,14 @@ def test_a_volume_without_a_node_is_in_an_allowed_zone() -> None:
         claim("x"),
         claim("foobar"),
     ]
-    one = mo.Scheduler(build_cluster(objects))
+    one = scheduler(objects)
     one.run()
     assert places(one)["foobar"] == [{DISK: ("ac"[FOOBAR % 2],)}]
 
 
 def test_an_unknown_provisioner_is_named_once_claims_need_it() -> None:
     def told(*objects: Object) -> list[str]:
-        return unknown_topologies(mo.Scheduler(build_cluster([*objects, claim("c")])).client)
+        return unknown_topologies(scheduler(objects, claim("c")).client)
 
     assert told(*nodes(), storage_class()) == [
         'New volumes of the StorageClass "disk" count as accessible from every node, because no CSINode in '
@@ -154,4 +151,4 @@ def test_an_unknown_provisioner_is_named_once_claims_need_it() -> None:
     assert told(*nodes(), storage_class(**allowed(ZONE, "a"))) == []
     for known in ("rancher.io/local-path", "kubernetes.io/no-provisioner", "kubernetes.io/aws-ebs"):
         assert told(*nodes(), storage_class(provisioner=known)) == []
-    assert unknown_topologies(mo.Scheduler(build_cluster([*nodes(), storage_class()])).client) == []
+    assert unknown_topologies(scheduler(nodes(), storage_class()).client) == []

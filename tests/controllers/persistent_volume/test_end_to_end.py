@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.controllers.persistent_volume.controller_kit import ScriptedProvisioner, parameters, pv, pvc
 from tests.controllers.persistent_volume.test_crashes import Killed, Mortal
-from tests.core.make import node, pod
 from tests.doors.controllers import PersistentVolumeController, new_controller
 from tests.doors.engine import is_fully_bound, reaches_node
+from tests.make import node, pod
 from tests.volume.make import storage_class, uses
 
 from moorage import Scheduler

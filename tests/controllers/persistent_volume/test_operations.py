@@ -18,10 +18,10 @@ from tests.controllers.persistent_volume.controller_kit import (
     pv,
     pvc,
 )
-from tests.core.make import ZONE
-from tests.core.make import node as make_node
 from tests.doors.controllers import InMemoryProvisioner, Operations, VolumeOptions, WorkQueue
 from tests.doors.engine import reaches_node
+from tests.make import ZONE
+from tests.make import node as make_node
 
 from moorage.objects import (
     PersistentVolume,

@@ -17,8 +17,8 @@ from tests.controllers.persistent_volume.controller_kit import (
     pvc,
     storage_class,
 )
-from tests.core.make import node, pod
 from tests.doors.controllers import VolumeInUseError
+from tests.make import node, pod
 from tests.volume.make import uses
 
 from moorage.errors import MoorageError

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.core.make import pod as make_pod
 from tests.doors.compat import BinderCache, CacheHandler, CachePodInfo, QosNodeInfo
 from tests.doors.kube import (
     CNR,
@@ -26,6 +25,7 @@ from tests.doors.kube import (
     ReservationTemplate,
     placeholder_of,
 )
+from tests.make import pod as make_pod
 
 from moorage.errors import MoorageError
 from moorage.objects import (

@@ -6,7 +6,6 @@ import threading
 
 import pytest
 from msgspec.structs import replace
-from tests.core.make import node, port
 from tests.doors.compat import (
     BinderCache,
     CacheHandler,
@@ -18,6 +17,7 @@ from tests.doors.compat import (
 )
 from tests.doors.engine import ClusterState, bound
 from tests.doors.kube import ASSUMED_NODE, GROUP_ANNOTATION, Movement, node_name_of
+from tests.make import node, port
 from tests.multi.binder_cache.binder_kit import GANG, Kit, pod, refused
 
 from moorage.objects import Pod

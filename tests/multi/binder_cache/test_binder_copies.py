@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.core.make import node
 from tests.doors.compat import BinderCache, CachePodInfo, SchedulingStatus, UnitStatus
+from tests.make import node
 from tests.multi.binder_cache.binder_kit import GANG, Kit, best_effort, group, member, pdb, pod
 
 from moorage.cache import Snapshot

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.core.make import container, node
 from tests.doors.kube import RESOURCE_TYPE, ledger_of
+from tests.make import container, node
 from tests.multi.binder_cache.binder_kit import Kit, best_effort, cnr, nm_node, pod, refused
 
 from moorage.cache import Resource

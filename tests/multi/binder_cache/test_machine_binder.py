@@ -11,9 +11,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from tests.core.make import node
 from tests.doors.compat import BinderCache, CachePodInfo
 from tests.doors.kube import ASSUMED_NODE, GROUP_ANNOTATION, RESOURCE_TYPE
+from tests.make import node
 from tests.multi.binder_cache.binder_kit import Kit, pod
 from tests.multi.binder_cache.binder_twin import BinderTwin, RefusedError
 

@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from msgspec.structs import replace
-from tests.core.make import node
 from tests.doors.kube import is_placeholder
+from tests.make import node
 from tests.multi.binder_cache.binder_kit import TAKES, WANTS, Kit, pod, reservation
 
 from moorage.errors import MoorageError

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from tests.core.make import node
 from tests.doors.compat import CachePodInfo
 from tests.doors.kube import (
     ASSUMED_NODE,
@@ -16,6 +15,7 @@ from tests.doors.kube import (
     Reservation,
     placeholder_pod,
 )
+from tests.make import node
 from tests.multi.binder_cache.binder_kit import GANG, TAKES, WANTS, Kit, cnr, pod, reservation
 
 from moorage.errors import MoorageError

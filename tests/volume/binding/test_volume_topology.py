@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.core.make import node
 from tests.doors.engine import MIGRATED_PLUGINS, reaches_node, volume_topology
 from tests.doors.engine import volume_topology as reach_module
+from tests.make import node
 
 from moorage import Scheduler
 from moorage.objects import (

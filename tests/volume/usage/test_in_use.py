@@ -12,8 +12,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from msgspec.structs import replace
-from tests.core.make import node, pod
 from tests.doors.engine import STORAGE, VolumesInUse, disk_of
+from tests.make import node, pod
 from tests.volume.make import attachment, claim, csi_node, storage_class, uses, volume
 
 from moorage.cache import SchedulerCache

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from msgspec.structs import replace
-from tests.core.make import node, pod
 from tests.doors.engine import STORAGE, VolumesInUse
+from tests.make import node, pod
 from tests.scheduler.test_store_feed import fresh_uid
 from tests.store.informers.lossy import LossyClient
 from tests.volume.make import attachment, claim, csi_node, storage_class, uses, volume

@@ -9,8 +9,8 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.core.make import node, pod
 from tests.doors.engine import LostUses
+from tests.make import node, pod
 from tests.volume.make import claim, uses, volume
 
 from moorage import Scheduler

@@ -7,9 +7,11 @@ from random import Random
 from typing import Any
 
 import pytest
+from tests import make as kit
 from tests.conftest import NIGHTLY
 from tests.controllers.workloads.make import machine, scheduler, template
 from tests.doors.controllers import is_healthy
+from tests.make import claim, manifest, storage_class, volume
 from tests.objects.make import make, owned, pod, workload
 
 from moorage import Scheduler, edit
@@ -18,6 +20,7 @@ from moorage.objects import CSINode, Object, PersistentVolumeClaim, Pod, VolumeA
 DRIVER = "disk.example.com"
 SEEDS = range(200 if NIGHTLY else 12)
 Pairs = set[tuple[str, str]]
+CLASS = storage_class("disk", DRIVER)
 
 
 def limits(node: str, count: int | None, driver: str = DRIVER) -> Object:
@@ -25,26 +28,14 @@ def limits(node: str, count: int | None, driver: str = DRIVER) -> Object:
     return make("CSINode", node, {"drivers": [{"name": driver, "nodeID": node} | allocatable]})
 
 
-def disk(name: str, claim: str = "") -> list[Object]:
+def disk(name: str, claimed: str = "") -> list[Object]:
     """A volume, and its claim if it has one."""
-    spec: dict[str, Any] = {
-        "capacity": {"storage": "1Gi"},
-        "accessModes": ["ReadWriteOnce"],
-        "storageClassName": "disk",
-        "csi": {"driver": DRIVER, "volumeHandle": name},
-    }
-    if not claim:
-        return [make("PersistentVolume", name, spec)]
-    spec["claimRef"] = {"namespace": "default", "name": claim, "uid": claim}
-    done = {"pv.kubernetes.io/bind-completed": "yes"}
-    wants = {
-        "storageClassName": "disk",
-        "volumeName": name,
-        "accessModes": ["ReadWriteOnce"],
-        "resources": {"requests": {"storage": "1Gi"}},
-    }
-    meta = {"uid": claim, "annotations": done}
-    return [make("PersistentVolume", name, spec), make("PersistentVolumeClaim", claim, wants, metadata=meta)]
+    source: dict[str, Any] = {"csi": {"driver": DRIVER, "volumeHandle": name}}
+    if not claimed:
+        return [volume(name, "disk", **source)]
+    reference = {"namespace": "default", "name": claimed, "uid": claimed}
+    meta = {"uid": claimed, "annotations": {"pv.kubernetes.io/bind-completed": "yes"}}
+    return [volume(name, "disk", claimRef=reference, **source), claim(claimed, "disk", name, metadata=meta)]
 
 
 def attachment(volume: str, node: str) -> Object:
@@ -52,18 +43,10 @@ def attachment(volume: str, node: str) -> Object:
     return make("VolumeAttachment", f"att-{volume}-{node}", spec)
 
 
-def storage_class() -> Object:
-    return make("StorageClass", "disk", None, provisioner=DRIVER, volumeBindingMode="WaitForFirstConsumer")
-
-
 def database(replicas: int) -> Object:
-    claim = {
-        "metadata": {"name": "d"},
-        "spec": {"storageClassName": "disk", "accessModes": ["ReadWriteOnce"]}
-        | {"resources": {"requests": {"storage": "1Gi"}}},
-    }
-    spec = {"replicas": replicas, "podManagementPolicy": "Parallel", "template": template("db", "100m")}
-    return workload("StatefulSet", "db", spec | {"volumeClaimTemplates": [claim]})
+    claims = [manifest(claim("d", "disk", metadata={"namespace": ""}))]
+    spec: dict[str, Any] = {"podManagementPolicy": "Parallel", "volumeClaimTemplates": claims}
+    return kit.workload("StatefulSet", "db", replicas, {"cpu": "100m"}, **spec)
 
 
 def user(name: str, claim: str, **spec: Any) -> Object:
@@ -73,7 +56,7 @@ def user(name: str, claim: str, **spec: Any) -> Object:
 
 def running(count: int, node_of: Callable[[int], str], has_attachments: bool) -> list[Object]:
     """A StatefulSet whose pods run, each with a volume."""
-    objects = [storage_class(), database(count)]
+    objects = [CLASS, database(count)]
     for at in range(count):
         node, claim = node_of(at), f"d-db-{at}"
         spec = template("db", "100m")["spec"] | {"nodeName": node}
@@ -118,9 +101,9 @@ def test_a_rollout_at_the_limit_goes_on(has_attachments: bool) -> None:
 
 def test_what_no_pod_uses_stays_attached_until_one_has_used_it() -> None:
     volumes = [*disk("v", "c"), attachment("v", "n"), *disk("w", "d")]
-    one = scheduler(machine("n"), limits("n", 2), storage_class(), *volumes, user("own", "c", nodeName=""))
+    one = scheduler(machine("n"), limits("n", 2), CLASS, *volumes, user("own", "c", nodeName=""))
     assert attached(one) == {("n", "v")}
-    unused = scheduler(machine("n"), limits("n", 1), storage_class(), *volumes)
+    unused = scheduler(machine("n"), limits("n", 1), CLASS, *volumes)
     for each, pairs in (one, set[tuple[str, str]]()), (unused, {("n", "v")}):
         each.apply(user("other", "d"))
         each.run()
@@ -150,9 +133,8 @@ def test_only_what_counts_is_attached() -> None:
 
 
 def test_a_claim_that_is_bound_under_a_running_pod_attaches() -> None:
-    claim = make("PersistentVolumeClaim", "c", {"storageClassName": "now", "accessModes": ["ReadWriteOnce"]})
-    now = make("StorageClass", "now", None, provisioner=DRIVER, volumeBindingMode="Immediate")
-    one = scheduler(machine("n"), limits("n", 1), now, claim, user("p", "c", nodeName="n"))
+    now = storage_class("now", DRIVER, waits=False)
+    one = scheduler(machine("n"), limits("n", 1), now, claim("c", "now"), user("p", "c", nodeName="n"))
     one.run()
     assert len(attached(one)) == 1
     assert attached(one) == in_use(one)
@@ -171,7 +153,7 @@ def test_evictions_do_not_detach_in_time_for_the_preemptor(has_attachment: bool)
 def test_transactions_and_forks_have_attachments_of_their_own() -> None:
     disks = [*disk("v0", "d-db-0"), *disk("v1", "d-db-1")]
     nodes = [machine("a"), machine("b"), limits("a", 2), limits("b", 2)]
-    one = scheduler(*nodes, storage_class(), *disks, database(2))
+    one = scheduler(*nodes, CLASS, *disks, database(2))
     before = attached(one)
     branch = one.fork()
     with one.transaction():
@@ -260,10 +242,10 @@ GCE, FC = {"gcePersistentDisk": {"pdName": "v"}}, {"fc": {"wwids": ["v"]}}
 def test_access_modes_and_plugin_decide_whether_a_volume_is_on_one_node(
     modes: list[str], source: dict[str, Any], is_kept: bool
 ) -> None:
-    volume, claim = disk("v", "c")
+    disk_volume, disk_claim = disk("v", "c")
     spec = {"csi": None, "accessModes": modes, **source}
     pods = [edit(user(node, "c", nodeName=node), {"status": {"phase": phase}}) for node, phase in STATES]
-    one = scheduler(*map(machine, "ab"), edit(volume, {"spec": spec}), claim, *pods)
+    one = scheduler(*map(machine, "ab"), edit(disk_volume, {"spec": spec}), disk_claim, *pods)
     one.run()
     assert waits(one) == ({"b"} if is_kept else set())
 

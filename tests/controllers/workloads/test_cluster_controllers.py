@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import math
 from typing import Any
 
 import pytest
@@ -11,7 +11,6 @@ from tests.controllers.workloads.make import (
     daemons,
     job,
     machine,
-    nodes,
     pods,
     replicas,
     scheduler,
@@ -22,9 +21,7 @@ from tests.objects.make import make, owned, pod, workload
 import moorage as mo
 from moorage import Scheduler
 from moorage.objects import (
-    DaemonSet,
     Deployment,
-    Job,
     Node,
     Object,
     PersistentVolumeClaim,
@@ -32,14 +29,12 @@ from moorage.objects import (
     PodDisruptionBudget,
     ReplicaSet,
     StatefulSet,
-    Taint,
     build_cluster,
 )
 from moorage.store import ObjectStore
 
 PROTECTION = "kubernetes.io/pvc-protection"
 
-DATA = Path(__file__).parents[2] / "data"
 CHANGED = {"minReadySeconds": 30, "strategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}}
 
 
@@ -64,55 +59,6 @@ def test_a_lost_pod_comes_back_under_another_name(kind: str) -> None:
     assert made.metadata.generate_name == lost.metadata.generate_name
 
 
-def test_names_are_the_same_each_time() -> None:
-    def after_a_loss() -> list[str]:
-        one = scheduler(machine("n"), replicas("Deployment", "web", 3))
-        lose(one, min(pods(one)))
-        return list(pods(one))
-
-    assert after_a_loss() == after_a_loss()
-
-
-def test_a_pod_of_a_stateful_set_keeps_its_name() -> None:
-    one = scheduler(machine("n"), replicas("StatefulSet", "db", 2))
-    uid = lose(one, "db-0").metadata.uid
-    assert one.run().placements == {"default/db-0": "n"}
-    assert one.client.get(Pod, "db-0", "default").metadata.uid != uid
-
-
-def test_a_daemon_comes_back_on_its_node() -> None:
-    one = scheduler(machine("a"), machine("b"), daemons("log"))
-    lose(one, next(name for name, on in pods(one).items() if on == "b"))
-    one.run()
-    assert sorted(pods(one).values()) == ["a", "b"]
-
-
-def test_a_job_keeps_its_parallelism_until_it_is_complete() -> None:
-    one = scheduler(machine("n"), job("sum", 2, completions=3))
-    first, second = pods(one)
-    lose(one, first)
-    assert list(pods(one)) == [second]  # until the back-off is over
-    one.run()
-    assert len(pods(one)) == 2
-    done: Pod = one.client.get(Pod, second, "default")
-    one.client.update(replace(done, status=replace(done.status, phase="Succeeded")))
-    assert len(pods(one)) == 3  # one has succeeded, two are to come
-    for name in set(pods(one)) - {second}:
-        each: Pod = one.client.get(Pod, name, "default")
-        one.client.update(replace(each, status=replace(each.status, phase="Succeeded")))
-    assert len(pods(one)) == 3
-
-
-def test_a_job_ends_with_one_failure_too_many() -> None:
-    one = scheduler(machine("n"), job("sum", 2, completions=3, backoffLimit=1))
-    for failures, running in ((1, 2), (2, 0)):
-        found = one.client.list(Pod)[0]
-        failed = next(each for each in found if each.status.phase != "Failed")
-        one.client.update(replace(failed, status=replace(failed.status, phase="Failed")))
-        one.run()
-        assert len(pods(one)) == failures + running
-
-
 def test_a_job_of_another_controller_is_left_alone() -> None:
     its = pod("p", metadata=owned("Job", "sum"))
     one = scheduler(machine("n"), job("sum", 2, suspend=True, managedBy="example.com/queue"), its)
@@ -135,16 +81,6 @@ def test_a_pod_without_owner_stays_lost() -> None:
     lose(one, "p")
     one.run()
     assert "p" not in pods(one)
-
-
-def test_preempted_pods_come_back_and_are_tried_again() -> None:
-    high = make("PriorityClass", "high", value=10)
-    one = scheduler(machine("n", cpu=3), high, replicas("Deployment", "low", 3))
-    one.apply(pod("p", {"priorityClassName": "high", "containers": template("p", "2")["spec"]["containers"]}))
-    result = one.run()
-    assert result.placements == {"default/p": "n"}
-    assert len(result.evicted) == len(result.unschedulable) == 2
-    assert sorted(pods(one, "low").values()) == ["", "", "n"]
 
 
 # ---- owners ----------------------------------------------------------------------------------------------
@@ -299,25 +235,6 @@ def test_a_daemon_that_waits_goes_with_its_node() -> None:
     assert list(pods(one).values()) == ["a"]
 
 
-def test_pods_of_a_lost_node_come_back() -> None:
-    one = scheduler(machine("a"), replicas("ReplicaSet", "web", 2), pod("p"))
-    one.client.delete(Node, "a")
-    assert list(pods(one).values()) == ["", ""]
-
-
-def test_taints_that_evict() -> None:
-    bears = [{"key": "k", "operator": "Exists"}]
-    one = scheduler(
-        machine("a"), replicas("ReplicaSet", "web", 1), pod("p", {"tolerations": bears}), daemons("log")
-    )
-    node: Node = one.client.get(Node, "a")
-    taint = Taint(key="k", effect="NoExecute")
-    one.client.update(replace(node, spec=replace(node.spec, taints=(taint,))))
-    assert list(pods(one, "web").values()) == [""]
-    assert pods(one)["p"] == "a"
-    assert list(pods(one, "log")) == []
-
-
 # ---- rollouts --------------------------------------------------------------------------------------------
 
 
@@ -384,30 +301,6 @@ def test_pods_that_a_rollout_deletes_again_are_not_in_the_result() -> None:
     assert len(pods(one)) == 6
 
 
-def test_back_to_an_earlier_template() -> None:
-    one = scheduler(machine("n", cpu=16), deployment())
-    first = one.client.list(ReplicaSet)[0]
-    one.apply(deployment("2"))
-    one.run()
-    one.apply(deployment())
-    one.run()
-    sizes = {each.name: each.spec.replicas for each in one.client.list(ReplicaSet)[0]}
-    assert sizes.pop(first[0].name) == 4
-    assert list(sizes.values()) == [0]
-
-
-def test_a_rollout_goes_on_where_a_file_was_read() -> None:
-    old = replicas("ReplicaSet", "web-1", 4)
-    labels = {"app": "web", "pod-template-hash": "1"}
-    spec = {"replicas": 4, "template": template("web") | {"metadata": {"labels": labels}}}
-    owner = {"ownerReferences": [{"kind": "Deployment", "name": "web", "controller": True}]}
-    old = workload("ReplicaSet", "web-1", spec, metadata=owner)
-    one = mo.Scheduler(build_cluster([machine("n", cpu=16), deployment("2"), old]))
-    one.run()
-    assert one.rollouts() == []
-    assert one.client.get(ReplicaSet, "web-1", "default").spec.replicas == 0
-
-
 def test_a_paused_deployment_is_scaled_and_not_rolled_out() -> None:
     one = scheduler(machine("n", cpu=16), deployment())
     one.apply(deployment("2", 6, paused=True))
@@ -423,6 +316,16 @@ def test_pods_are_available_after_min_ready_seconds() -> None:
     one.run()
     assert one.rollouts() == []
     assert one.volumes.now() - before >= 4 * 30  # one pod after the other
+
+
+def test_nobody_waits_for_the_rollout_of_a_deleted_deployment() -> None:
+    one = scheduler(machine("n", cpu=16), deployment(**CHANGED))
+    one.apply(deployment("2", **CHANGED))
+    assert one.controllers is not None
+    assert one.controllers.next_time() < math.inf
+    one.delete("deploy/web")
+    assert not one.run().placements
+    assert one.controllers.next_time() == math.inf
 
 
 def test_with_a_clock_a_rollout_waits_for_it() -> None:
@@ -472,46 +375,6 @@ def test_a_status_stays_as_it_was_read_until_pods_change() -> None:
     assert allowed(one) == 0  # 2 healthy pods, and 2 are desired, as nobody knows the replicas
 
 
-# ---- admission -------------------------------------------------------------------------------------------
-
-
-def test_pods_that_a_quota_refuses_are_not_created() -> None:
-    quota = make("ResourceQuota", "few", {"hard": {"pods": "2"}})
-    one = scheduler(machine("n"), replicas("ReplicaSet", "web", 3), quota)
-    assert len(pods(one)) == 2
-    (text,) = one.refusals().values()
-    assert text.endswith("exceeded quota: few, requested: pods=1, used: pods=2, limited: pods=2")
-    with one.transaction():
-        one.delete("rs/web")
-        assert one.refusals() == {}
-    assert list(one.refusals()) == ["ReplicaSet default/web"]
-    lose(one, min(pods(one)))
-    assert len(pods(one)) == 2
-    one.scale("rs/web", 2)
-    assert one.refusals() == {}
-
-
-def test_a_refused_workload_is_tried_again_when_pods_go() -> None:
-    quota = make("ResourceQuota", "few", {"hard": {"pods": "3"}})
-    one = scheduler(machine("n"), replicas("ReplicaSet", "a", 2), replicas("ReplicaSet", "b", 2), quota)
-    assert len(pods(one, "b")) == 1
-    one.delete("rs/a")
-    assert len(pods(one, "b")) == 1
-    one.run()  # they have stopped
-    assert len(pods(one, "b")) == 2
-
-
-def test_pods_of_controllers_get_the_defaults_of_limit_ranges() -> None:
-    limits = [{"type": "Container", "defaultRequest": {"memory": "1Gi"}}]
-    one = scheduler(
-        machine("n"), replicas("ReplicaSet", "web", 1), make("LimitRange", "l", {"limits": limits})
-    )
-    lose(one, min(pods(one)))
-    one.sync()
-    (each,) = one.client.list(Pod)[0]
-    assert each.spec.containers[0].resources.requests == {"cpu": "1", "memory": "1Gi"}
-
-
 # ---- where they are off ----------------------------------------------------------------------------------
 
 
@@ -528,30 +391,6 @@ def test_over_a_store_that_others_write_they_are_off(own: bool) -> None:
     lose(one, min(pods(one)))
     assert len(pods(one)) == 1
     assert one.rollouts() == []
-
-
-def test_kinds_are_all_followed() -> None:
-    one = scheduler(machine("n"))
-    for kind in (DaemonSet, Job, StatefulSet):
-        assert kind in one.informers._informers
-    assert nodes(one) == ["n"]
-
-
-def test_a_changed_deployment_of_a_dump() -> None:
-    """The dump of a cluster after the template of svc-00 has grown from 2 to 3.5 cpu, and its replicas from 4
-    to 6."""
-    cluster = mo.load(DATA / "changed_deployment.json")
-    one = mo.Scheduler(cluster)
-    waiting = [each for each in one.client.list(Pod)[0] if not each.spec.node_name]
-    assert [each.spec.containers[0].resources.requests["cpu"] for each in waiting] == ["3500m"] * 4
-    assert len(one.run().unschedulable) == 4
-    (rollout,) = one.rollouts()
-    assert (rollout.workload, rollout.updated, len(rollout.without_node)) == ("Deployment data/svc-00", 4, 4)
-    one.add_nodes(5, nodes(one)[0])
-    assert one.run().unschedulable == {}
-    assert one.rollouts() == []
-    found = one.client.list(Pod)[0]
-    assert [each.spec.containers[0].resources.requests["cpu"] for each in found] == ["3500m"] * 6
 
 
 def test_new_pods_with_gates_say_that_they_are_gated() -> None:

@@ -40,19 +40,6 @@ def all_have(one: Scheduler, cpu: str) -> bool:
 
 
 @pytest.mark.parametrize(
-    "fields",
-    [{}, {"maxUnavailable": 3}, {"maxUnavailable": "50%"}, {"maxUnavailable": 0, "maxSurge": 1}],
-    ids=str,
-)
-def test_pods_are_replaced_node_by_node(fields: dict[str, Any]) -> None:
-    one = scheduler(*NODES, log(**rolling(**fields)))
-    one.apply(log("1200m", **rolling(**fields)))
-    one.run()
-    assert all_have(one, "1200m")
-    assert one.rollouts() == []
-
-
-@pytest.mark.parametrize(
     ("maximum", "stuck"), [(None, 1), (1, 1), (3, 3), ("30%", 2), ("1%", 1), ("100%", 4)], ids=str
 )
 def test_no_more_than_max_unavailable_are_gone(maximum: int | str | None, stuck: int) -> None:
@@ -113,16 +100,6 @@ def test_on_delete_replaces_what_is_deleted() -> None:
     one.client.delete(Pod, next(each.name for each in listed if each.spec.node_name == "b"), "default")
     one.run()
     assert cpus(one) == {"a": ["1"], "b": ["1200m"], "c": ["1"], "d": ["1"]}
-
-
-def test_an_old_pod_that_is_not_ready_is_replaced_at_once() -> None:
-    one = scheduler(*NODES, log())
-    listed: list[Pod] = one.client.list(Pod)[0]
-    for each in listed[:2]:
-        one.client.update(mo.edit(each, {"status.conditions": [{"type": "Ready", "status": "False"}]}))
-    one.apply(log("5"))
-    one.run()
-    assert cpus(one).get("", []) == ["5"] * 2
 
 
 def test_min_ready_seconds_pass_between_pods() -> None:

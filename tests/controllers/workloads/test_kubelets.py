@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.controllers.workloads.make import all_pods, machine, pods, replicas, scheduler, template
+from tests.make import storage_class, volume
 from tests.objects.make import make, owned, pod, workload
 
 import moorage as mo
@@ -129,58 +130,38 @@ def test_one_ready_pod_of_a_template_is_enough_to_take_new_ones_as_ready() -> No
 
 # ---- finalizers of controllers -----------------------------------------------------------------------------
 
+PROTECTED = ["kubernetes.io/pv-protection", "external-provisioner.volume.kubernetes.io/finalizer"]
 DELETED = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
 
 
-def test_dependents_go_before_an_object_that_is_deleted_in_the_foreground() -> None:
-    meta = {"finalizers": ["foregroundDeletion"]} | DELETED
-    its = pod("web-a", {"nodeName": "a"}, metadata=owned("ReplicaSet", "web", labels={"app": "web"}))
-    one = scheduler(machine("a"), workload("ReplicaSet", "web", {"replicas": 1}, metadata=meta), its)
-    assert pods(one) == {}
-    assert one.client.list(ReplicaSet)[0] == []
-
-
-def test_an_object_deleted_in_the_foreground_waits_for_its_dependents() -> None:
-    meta = {"finalizers": ["foregroundDeletion"]} | DELETED
-    kept = owned("ReplicaSet", "web", labels={"app": "web"}, finalizers=["example.com/x"])
-    its = pod("web-a", {"nodeName": "a"}, metadata=kept)
-    one = scheduler(machine("a"), workload("ReplicaSet", "web", {"replicas": 1}, metadata=meta), its)
-    assert list(all_pods(one)) == ["web-a"]
-    assert len(one.client.list(ReplicaSet)[0]) == 1
-
-
-def test_dependents_of_an_object_that_orphans_them_stay() -> None:
-    meta = {"finalizers": ["orphan"]} | DELETED
-    its = pod("web-a", {"nodeName": "a"}, metadata=owned("ReplicaSet", "web", labels={"app": "web"}))
-    one = scheduler(machine("a"), workload("ReplicaSet", "web", {"replicas": 1}, metadata=meta), its)
-    assert pods(one) == {"web-a": "a"}
-    assert one.client.list(ReplicaSet)[0] == []
+@pytest.mark.parametrize(
+    ("finalizer", "of_pod", "there"),
+    [
+        ("foregroundDeletion", [], ([], 0)),
+        ("foregroundDeletion", ["example.com/x"], (["web-a"], 1)),
+        ("orphan", [], (["web-a"], 0)),
+    ],
+)
+def test_dependents_of_a_deleted_object(finalizer: str, of_pod: list[str], there: Any) -> None:
+    """In the foreground they go before it, and it waits for them."""
+    meta = {"finalizers": [finalizer]} | DELETED
+    its = owned("ReplicaSet", "web", labels={"app": "web"}, finalizers=of_pod)
+    web = workload("ReplicaSet", "web", {"replicas": 1}, metadata=meta)
+    one = scheduler(machine("a"), web, pod("web-a", {"nodeName": "a"}, metadata=its))
+    assert (list(all_pods(one)), len(one.client.list(ReplicaSet)[0])) == there
 
 
 @pytest.mark.parametrize(("phase", "is_there"), [("Bound", True), ("Released", False), ("Available", False)])
 def test_a_volume_that_is_deleted_goes_unless_a_claim_has_it(phase: str, is_there: bool) -> None:
-    names = ["kubernetes.io/pv-protection", "external-provisioner.volume.kubernetes.io/finalizer"]
-    volume = make(
-        "PersistentVolume",
-        "v",
-        {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"]},
-        status={"phase": phase},
-        metadata={"finalizers": names} | DELETED,
-    )
-    one = scheduler(machine("a"), volume)
+    going = volume("v", status={"phase": phase}, metadata={"finalizers": PROTECTED} | DELETED)
+    one = scheduler(machine("a"), going)
     assert bool(one.client.list(PersistentVolume)[0]) == is_there
 
 
 def test_a_released_volume_with_finalizers_of_its_provisioner_goes() -> None:
-    names = ["kubernetes.io/pv-protection", "external-provisioner.volume.kubernetes.io/finalizer"]
     reference = {"kind": "PersistentVolumeClaim", "namespace": "default", "name": "c", "uid": "gone"}
-    spec = {
-        "capacity": {"storage": "1Gi"},
-        "accessModes": ["ReadWriteOnce"],
-        "claimRef": reference,
-        "persistentVolumeReclaimPolicy": "Delete",
-        "csi": {"driver": "csi", "volumeHandle": "v"},
-    }
-    volume = make("PersistentVolume", "v", spec, status={"phase": "Released"}, metadata={"finalizers": names})
-    one = scheduler(machine("a"), make("StorageClass", "fast", provisioner="csi"), volume)
+    spec: dict[str, Any] = {"claimRef": reference, "csi": {"driver": "csi", "volumeHandle": "v"}}
+    spec |= {"persistentVolumeReclaimPolicy": "Delete"}
+    released = volume("v", **spec, status={"phase": "Released"}, metadata={"finalizers": PROTECTED})
+    one = scheduler(machine("a"), storage_class("fast", "csi"), released)
     assert one.client.list(PersistentVolume)[0] == []

@@ -289,14 +289,6 @@ def listed(number: int, revision: str, cpu: str = "1", **status: Any) -> Object:
     return pod(f"db-{number}", spec, metadata=meta, status={"phase": "Running"} | status)
 
 
-def test_a_rollout_of_a_dump_goes_on() -> None:
-    """db-0 has the newest template, also by the time at which it was made."""
-    old = [listed(1, "db-old"), listed(2, "db-old")]
-    new = mo.edit(listed(0, "db-new", "1200m"), {"metadata.creationTimestamp": "2024-02-01T00:00:00Z"})
-    one = scheduler(machine("n", cpu=4), db(3, "1200m"), *old, new)
-    assert set(cpus(one).values()) == {"1200m"}
-
-
 def test_pods_of_a_dump_that_have_the_template_stay() -> None:
     """A sidecar that admission has added is no other template; nor is a pod without the label."""
     spec = template("db")["spec"]

@@ -163,7 +163,11 @@ def workload(
     may be given."""
     meta, status = spec.pop("metadata", {}), spec.pop("status", {})
     number = "parallelism" if kind == "Job" else "replicas"
-    inside = {"template": template(name, requests)} | ({} if count is None else {number: count}) | spec
+    inside = (
+        {"template": template(name.rpartition("/")[2], requests)}
+        | ({} if count is None else {number: count})
+        | spec
+    )
     return make(kind, name, accepted(kind, inside), metadata=meta, status=status)
 
 

@@ -3,31 +3,18 @@
 from __future__ import annotations
 
 from moorage import Scheduler
-from moorage.objects import (
-    Cluster,
-    Container,
-    Node,
-    NodeStatus,
-    ObjectMeta,
-    Pod,
-    PodSpec,
-    ResourceRequirements,
-)
+from moorage.objects import Cluster, Node, Pod
 from moorage.sim import Summary, summarize
-from tests.doors.sim import Use, Zone
+from tests import make
+from tests.doors.sim import Use
 
 
 def node(name: str, zone: str, pods: int, **resources: str) -> Node:
-    allocatable = {"cpu": "2", "memory": "1Gi", "pods": str(pods)} | resources
-    labels = {"topology.kubernetes.io/zone": zone} if zone else {}
-    return Node(metadata=ObjectMeta(name=name, labels=labels), status=NodeStatus(allocatable=allocatable))
+    return make.node(name, zone, **{"cpu": "2", "memory": "1Gi", "pods": str(pods)} | resources)
 
 
-def pod(name: str, cpu: str, node_name: str = "") -> Pod:
-    requests = {"cpu": cpu, "memory": "256Mi"}
-    container = Container(name="c", resources=ResourceRequirements(requests=requests))
-    metadata = ObjectMeta(name=name, namespace="default", uid=name)
-    return Pod(metadata=metadata, spec=PodSpec(node_name=node_name, containers=(container,)))
+def pod(name: str, cpu: str, on: str = "") -> Pod:
+    return make.pod(name, on, {"cpu": cpu, "memory": "256Mi"})
 
 
 def summary(nodes: list[Node], pods: list[Pod]) -> Summary:
@@ -69,11 +56,6 @@ def test_an_empty_cluster() -> None:
     assert total == Summary(0, 0, 0, 0, 0, {}, {}, (), ())
 
 
-def test_the_percentage_of_nothing_is_zero() -> None:
-    assert Use("cpu", 1, 3).percent == 100 / 3
-    assert Use("cpu", 1, 0).percent == 0.0
-
-
 def test_zones_add_up() -> None:
     nodes = [node(f"n{index}", f"z{index % 3}", 10) for index in range(10)]
     total = summary(nodes, [pod(f"p{index}", "100m") for index in range(30)])
@@ -82,8 +64,3 @@ def test_zones_add_up() -> None:
         parts = [by_name(zone.use)[name] for zone in total.zones]
         assert sum(part.requested for part in parts) == use.requested
         assert sum(part.allocatable for part in parts) == use.allocatable
-
-
-def test_a_zone_has_its_name_its_nodes_and_their_use() -> None:
-    (zone,) = summary([node("a", "z", 1)], []).zones
-    assert zone == Zone("z", 1, zone.use)

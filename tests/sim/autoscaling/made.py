@@ -7,23 +7,9 @@ from typing import Any
 import msgspec
 
 import moorage as mo
-from moorage import Timeline
-from moorage.objects import (
-    Cluster,
-    Container,
-    Deployment,
-    DeploymentSpec,
-    LabelSelector,
-    ObjectMeta,
-    OwnerReference,
-    Pod,
-    PodDisruptionBudget,
-    PodDisruptionBudgetSpec,
-    PodSpec,
-    PodTemplateSpec,
-    ResourceRequirements,
-    decode_object,
-)
+from moorage import Timeline, edit
+from moorage.objects import Cluster, Pod, decode_object
+from tests import make as kit
 from tests.doors.sim import AutoscalerSpec
 
 GROUP_LABEL = "moorage.dev/node-group"
@@ -57,24 +43,16 @@ def timeline(*groups: dict[str, Any], cluster: Cluster | None = None, **fields: 
 
 
 def pod(name: str, cpu: str = "1", memory: str = "1Gi", priority: int = 0, **metadata: Any) -> Pod:
-    container = Container(name="c", resources=ResourceRequirements(requests={"cpu": cpu, "memory": memory}))
-    inside = PodSpec(scheduler_name="default-scheduler", containers=(container,), priority=priority or None)
-    return Pod(metadata=ObjectMeta(name=name, namespace="default", **metadata), spec=inside)
+    requests = {"cpu": cpu, "memory": memory}
+    own: dict[str, Any] = {"scheduler_name": "default-scheduler", "priority": priority or None}
+    return kit.pod(name, requests=requests, metadata={"uid": ""} | metadata, **own)
 
 
-def deployment(
-    name: str, replicas: int, cpu: str = "1", namespace: str = "default", **inside: Any
-) -> Deployment:
-    template = pod("x", cpu, labels={"app": name}, annotations=inside.pop("annotations", {}))
-    made = msgspec.structs.replace(template.spec, **inside)
-    return Deployment(
-        metadata=ObjectMeta(name=name, namespace=namespace),
-        spec=DeploymentSpec(
-            replicas=replicas,
-            selector=LabelSelector(match_labels={"app": name}),
-            template=PodTemplateSpec(metadata=template.metadata, spec=made),
-        ),
-    )
+def deployment(name: str, replicas: int, cpu: str = "1", namespace: str = "default", **inside: Any) -> Any:
+    marks = inside.pop("annotations", {})
+    template = kit.template(name, {"cpu": cpu, "memory": "1Gi"}, **inside)
+    template["metadata"]["annotations"] = marks
+    return kit.workload("Deployment", f"{namespace}/{name}", replicas, template=template)
 
 
 def member(name: str, group_name: str = "small", cpu: str = "4", **annotations: str) -> Any:
@@ -85,14 +63,12 @@ def member(name: str, group_name: str = "small", cpu: str = "4", **annotations: 
 
 def held(name: str, on: str, cpu: str = "1", kind: str = "ReplicaSet", **metadata: Any) -> Pod:
     """A pod on a node, of a controller that is not simulated: once evicted it is gone."""
-    owner = OwnerReference(api_version="apps/v1", kind=kind, name="o", uid="o", controller=True)
-    made = pod(name, cpu, owner_references=(owner,) if kind else (), **metadata)
-    return msgspec.structs.replace(made, spec=msgspec.structs.replace(made.spec, node_name=on))
+    return edit(pod(name, cpu, **(kit.owned(kind, "o") if kind else {}), **metadata), {"spec.node_name": on})
 
 
-def budget(name: str, most: int) -> PodDisruptionBudget:
-    inside = PodDisruptionBudgetSpec(max_unavailable=most, selector=LabelSelector(match_labels={"app": name}))
-    return PodDisruptionBudget(metadata=ObjectMeta(name=name, namespace="default"), spec=inside)
+def budget(name: str, most: int) -> Any:
+    selector = {"matchLabels": {"app": name}}
+    return kit.make("PodDisruptionBudget", f"default/{name}", {"maxUnavailable": most, "selector": selector})
 
 
 def scalings(history: mo.History) -> list[tuple[Any, ...]]:

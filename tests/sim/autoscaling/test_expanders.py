@@ -49,14 +49,28 @@ def chosen(given: AutoscalerSpec, options: list[tuple[str, int, int]], cluster: 
 ALL = [("small", 2, 6), ("tall", 2, 6), ("large", 1, 8)]
 
 
-def test_most_pods_takes_the_group_with_room_for_the_most() -> None:
-    assert chosen(resolved(expander="most-pods"), ALL) == "large"
+TALL_AND_LARGE = [*ALL[1:], ("small", 2, 1)]
+PRIORITIES = {"expander": "priority", "priorities": {5: ["small", "^nothing$"], 10: ["tal"], 20: ["^all$"]}}
 
 
-def test_least_waste_takes_the_group_with_the_least_unused() -> None:
-    # Free parts: small 2/8 + 8/32, tall 2/8 + 104/128, large 8/16 + 32/64.
-    assert chosen(resolved(expander="least-waste"), ALL) == "small"
-    assert chosen(resolved(expander="least-waste"), [*ALL[1:], ("small", 2, 1)]) == "large"
+@pytest.mark.parametrize(
+    ("fields", "options", "cluster", "name"),
+    [
+        ({"expander": "most-pods"}, ALL, 3, "large"),
+        ({"expander": "least-nodes"}, ALL, 3, "large"),
+        # Free parts: small 2/8 + 8/32, tall 2/8 + 104/128, large 8/16 + 32/64.
+        ({"expander": "least-waste"}, ALL, 3, "small"),
+        ({"expander": "least-waste"}, TALL_AND_LARGE, 3, "large"),
+        ({"expander": "price"}, ALL, 3, "small"),
+        ({"expander": "price"}, ALL, 500, "large"),
+        (PRIORITIES, ALL, 3, "tall"),
+        (PRIORITIES, [ALL[0], ALL[2]], 3, "small"),
+        (PRIORITIES, [ALL[2]], 3, "large"),  # it has no priority, and no other can grow
+        ({"expander": ["priority", "least-waste"], "priorities": {1: ["tall", "large"]}}, ALL, 3, "large"),
+    ],
+)
+def test_an_expander_takes_its_group(fields: Any, options: Any, cluster: int, name: str) -> None:
+    assert chosen(resolved(**fields), options, cluster) == name
 
 
 def price_score(price: float, nodes: int, cpu: int, pods: int, preferred: int) -> float:
@@ -80,11 +94,6 @@ def test_price_takes_the_group_with_the_lowest_score(cluster: int, preferred: in
     assert chosen(resolved(expander="price"), ALL, cluster) == min(scores, key=lambda name: scores[name])
 
 
-def test_price_prefers_larger_nodes_in_larger_clusters() -> None:
-    assert chosen(resolved(expander="price"), ALL, 3) == "small"
-    assert chosen(resolved(expander="price"), ALL, 500) == "large"
-
-
 def test_gpus_count_where_a_template_has_only_what_can_be_allocated() -> None:
     amounts, given = {"cpu": "4", "memory": "16Gi", "nvidia.com/gpu": "1"}, Timeline()
     bare, full = group("bare", price=1.0), group("full", price=1.0)
@@ -94,23 +103,6 @@ def test_gpus_count_where_a_template_has_only_what_can_be_allocated() -> None:
     assert given.autoscaler is not None
     options = [option(given.autoscaler, name, 1, 1) for name in ("bare", "full")]
     assert len({_price_score(Flags(), one, 3) for one in options}) == 1
-
-
-def test_priority_takes_the_group_of_the_highest_priority_that_can_grow() -> None:
-    given = resolved(expander="priority", priorities={5: ["small", "^nothing$"], 10: ["tal"], 20: ["^all$"]})
-    assert chosen(given, ALL) == "tall"
-    assert chosen(given, [ALL[0], ALL[2]]) == "small"
-    # A group without a priority is taken where no other can grow.
-    assert chosen(given, [ALL[2]]) == "large"
-
-
-def test_expanders_follow_one_another() -> None:
-    given = resolved(expander=["priority", "least-waste"], priorities={1: ["tall", "large"]})
-    assert chosen(given, ALL) == "large"
-
-
-def test_least_nodes_takes_the_group_that_needs_the_fewest() -> None:
-    assert chosen(resolved(expander="least-nodes"), ALL) == "large"
 
 
 def test_draws_depend_on_the_seed_and_the_scan() -> None:

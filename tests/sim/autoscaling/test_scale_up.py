@@ -13,7 +13,9 @@ from moorage import Timeline
 from moorage.cli import main
 from moorage.errors import InputError
 from moorage.objects import Cluster, decode_object
+from tests import make as kit
 from tests.doors.sim import spec_value
+from tests.make import workload
 from tests.sim.autoscaling.made import deployment, group, node, pod, scalings, sizes, spec, steps, timeline
 
 
@@ -103,20 +105,7 @@ def test_pods_that_fit_no_template_and_expendable_pods_request_nothing() -> None
 
 
 def test_daemon_pods_take_room_on_new_nodes() -> None:
-    daemon = decode_object(
-        {
-            "apiVersion": "apps/v1",
-            "kind": "DaemonSet",
-            "metadata": {"name": "d", "namespace": "default"},
-            "spec": {
-                "selector": {"matchLabels": {"app": "d"}},
-                "template": {
-                    "metadata": {"labels": {"app": "d"}},
-                    "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "2"}}}]},
-                },
-            },
-        }
-    )
+    daemon = workload("DaemonSet", "default/d", None, {"cpu": "2"})
     made = timeline(group())
     made.create(0, daemon)
     for at in range(4):
@@ -131,17 +120,8 @@ def test_the_engine_that_schedules_is_asked() -> None:
     ]}  # fmt: skip
     made = timeline(group())
     for at in range(3):
-        made.create(
-            0,
-            decode_object(
-                {
-                    "apiVersion": "v1",
-                    "kind": "Pod",
-                    "metadata": {"name": f"p{at}", "namespace": "default", "labels": {"app": "a"}},
-                    "spec": {"affinity": {"podAntiAffinity": apart}, "containers": [{"name": "c"}]},
-                }
-            ),
-        )
+        own: dict[str, Any] = {"affinity": {"podAntiAffinity": apart}}
+        made.create(0, kit.pod(f"p{at}", labels={"app": "a"}, **own))
     assert steps(mo.replay(made)) == [(0, "add", "small", 3)]
 
 

@@ -16,38 +16,26 @@ from msgspec.structs import replace
 
 import moorage as mo
 from moorage import Timeline
-from moorage.objects import (
-    Cluster,
-    Container,
-    Deployment,
-    DeploymentSpec,
-    LabelSelector,
-    Node,
-    NodeStatus,
-    ObjectMeta,
-    Pod,
-    PodSpec,
-    PodTemplateSpec,
-    ResourceRequirements,
-)
-from tests.doors.sim import Recorder, replayer
+from moorage.objects import Cluster, Node, Pod
+from tests import make
+from tests.doors.sim import replayer
 
 ZONE = "topology.kubernetes.io/zone"
 
 
 def node(name: str, cpu: str = "4", zone: str = "") -> Node:
-    resources = {"cpu": cpu, "memory": "64Gi", "pods": "110"}
-    labels = {"kubernetes.io/hostname": name} | ({ZONE: zone} if zone else {})
-    status = NodeStatus(capacity=resources, allocatable=resources)
-    return Node(metadata=ObjectMeta(name=name, labels=labels), status=status)
+    labels = {"kubernetes.io/hostname": name}
+    return make.node(name, zone, labels, cpu=cpu, memory="64Gi", pods="110")
 
 
 def pod(name: str, cpu: str = "1", priority: int = 0, **spec: Any) -> Pod:
-    container = Container(name="c", resources=ResourceRequirements(requests={"cpu": cpu, "memory": "1Gi"}))
-    spec_ = PodSpec(
-        scheduler_name="default-scheduler", containers=(container,), priority=priority or None, **spec
-    )
-    return Pod(metadata=ObjectMeta(name=name, namespace="default", labels={"app": name}), spec=spec_)
+    spec |= {"scheduler_name": "default-scheduler", "priority": priority or None}
+    requests = {"cpu": cpu, "memory": "1Gi"}
+    return make.pod(name, requests=requests, labels={"app": name}, metadata={"uid": ""}, **spec)
+
+
+def web(replicas: int, **spec: Any) -> Any:
+    return make.workload("Deployment", "default/w", replicas, {"cpu": "1", "memory": "1Gi"}, **spec)
 
 
 def timeline_of(*nodes: Node) -> Timeline:
@@ -171,9 +159,7 @@ def test_nodes_join_and_leave() -> None:
 
 def test_workloads_scale_and_drains_move_their_pods() -> None:
     timeline = timeline_of(node("a"), node("b"))
-    template = PodTemplateSpec(metadata=ObjectMeta(labels={"app": "w"}), spec=pod("w").spec)
-    spec = DeploymentSpec(replicas=2, selector=LabelSelector(match_labels={"app": "w"}), template=template)
-    timeline.create(0, Deployment(metadata=ObjectMeta(name="w", namespace="default"), spec=spec))
+    timeline.create(0, web(2))
     timeline.scale(10, "deploy/w", 4)
     timeline.drain(20, "a")
     timeline.patch(30, "deploy/w", {"spec": {"replicas": 1}})
@@ -189,14 +175,7 @@ def test_workloads_scale_and_drains_move_their_pods() -> None:
 
 def test_rollouts_go_on_after_the_last_event() -> None:
     timeline = timeline_of(node("a"), node("b"))
-    template = PodTemplateSpec(metadata=ObjectMeta(labels={"app": "w"}), spec=pod("w").spec)
-    spec = DeploymentSpec(
-        replicas=3,
-        selector=LabelSelector(match_labels={"app": "w"}),
-        template=template,
-        min_ready_seconds=30,
-    )
-    timeline.create(0, Deployment(metadata=ObjectMeta(name="w", namespace="default"), spec=spec))
+    timeline.create(0, web(3, minReadySeconds=30))
     labels = {"app": "w", "version": "2"}
     timeline.patch(10, "deploy/w", {"spec": {"template": {"metadata": {"labels": labels}}}})
     history = mo.replay(timeline)
@@ -353,29 +332,6 @@ def store_of(scheduler: mo.Scheduler) -> Any:
     return pods, usage, by_node, order, scheduler.context.rotation.start
 
 
-def test_pods_of_an_instant_are_confirmed_together() -> None:
-    """The order of the pods of a node is that of the long way."""
-    timeline = timeline_of(node("a"))
-    for name in ("x", "y", "z"):
-        timeline.create(1, pod("p"), name)
-    direct = mo.replay(timeline)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(replayer.Replayer, "_is_direct", lambda self, template: False)
-        whole = mo.replay(timeline)
-    assert store_of(direct.scheduler) == store_of(whole.scheduler)
-
-
-def test_the_direct_way_is_taken() -> None:
-    timeline = timeline_of(node("a"))
-    timeline.add_pods(pod("x"), [1, 2], [10, 10])
-    calls: list[int] = []
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(replayer.Replayer, "_take", lambda self: calls.append(1))
-        history = mo.replay(timeline)
-    assert calls == []
-    assert history.summary()["placed"] == 2
-
-
 # ---- memory ------------------------------------------------------------------------------------------------
 
 
@@ -393,12 +349,6 @@ def test_long_histories_go_to_files(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     del spilled
     gc.collect()
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_recorder_numbers_what_it_sees() -> None:
-    recorder = Recorder(Timeline())
-    assert [recorder.node(name) for name in ("a", "b", "a")] == [0, 1, 0]
-    assert [recorder.reason(text) for text in ("x", "x", "y")] == [0, 0, 1]
 
 
 # ---- files -------------------------------------------------------------------------------------------------

@@ -9,24 +9,17 @@ from tests.objects.make import CONTAINERS, make, node, pod, workload
 
 from moorage.errors import InputError
 from moorage.objects import (
-    DaemonSet,
-    Deployment,
-    Job,
-    Namespace,
-    Node,
-    Pod,
     Quantity,
-    ReplicaSet,
-    ReplicationController,
-    StatefulSet,
     Toleration,
     decode_object,
     defaults,
 )
 
+PREEMPTS = "PreemptLowerPriority"
 
-def fill(obj: Any) -> Any:
-    return defaults([obj])[0]
+
+def fill(obj: Any, *others: Any) -> Any:
+    return defaults([obj, *others])[0]
 
 
 def container(**fields: Any) -> dict[str, Any]:
@@ -64,23 +57,15 @@ def test_long_generated_names_are_cut_as_the_api_server_does() -> None:
 
 
 def test_scheduler_name_restart_policy_grace_period_and_phase() -> None:
-    filled = fill(pod("p"))
-    assert filled.spec.scheduler_name == "default-scheduler"
-    assert filled.spec.restart_policy == "Always"
-    assert filled.spec.termination_grace_period_seconds == 30
-    assert filled.spec.priority == 0
-    assert filled.status.phase == "Pending"
+    spec, phase = fill(pod("p")).spec, fill(pod("p")).status.phase
+    filled = spec.scheduler_name, spec.restart_policy, spec.termination_grace_period_seconds, spec.priority
+    assert (*filled, phase) == ("default-scheduler", "Always", 30, 0, "Pending")
 
 
 def test_what_is_there_stays() -> None:
-    spec = {
-        "schedulerName": "s",
-        "restartPolicy": "Never",
-        "terminationGracePeriodSeconds": 0,
-        "priority": 5,
-        "nodeName": "n",
-    }
-    complete = pod("p", spec, metadata={"uid": "u", "namespace": "x"}, status={"phase": "Running"})
+    spec = {"schedulerName": "s", "restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "priority": 5}
+    meta = {"uid": "u", "namespace": "x"}
+    complete = pod("p", spec | {"nodeName": "n"}, metadata=meta, status={"phase": "Running"})
     assert fill(complete) is complete
 
 
@@ -118,11 +103,8 @@ def test_limits_and_quotas_are_rounded_up_to_thousandths() -> None:
 
 def test_the_protocol_of_a_port_is_tcp_by_default() -> None:
     ports = [{"containerPort": 1}, {"containerPort": 2, "protocol": "UDP"}]
-    filled = fill(pod("p", container(ports=ports)))
-    assert [(port.protocol, port.host_port) for port in filled.spec.containers[0].ports] == [
-        ("TCP", 0),
-        ("UDP", 0),
-    ]
+    found = fill(pod("p", container(ports=ports))).spec.containers[0].ports
+    assert [(port.protocol, port.host_port) for port in found] == [("TCP", 0), ("UDP", 0)]
 
 
 @pytest.mark.parametrize("containers", ["containers", "initContainers"])
@@ -135,23 +117,19 @@ def test_host_network_takes_host_ports(containers: str) -> None:
     assert [port.host_port for port in found[0].ports] == [80, 8081]
 
 
+SYSTEM = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
+
+
 @pytest.mark.parametrize(
     ("name", "priority", "policy"),
-    [
-        ("system-node-critical", 2_000_001_000, None),
-        ("system-cluster-critical", 2_000_000_000, None),
-        ("batch", -5, "Never"),
-        ("", 0, None),
-    ],
+    [*((name, value, None) for name, value in SYSTEM.items()), ("batch", -5, "Never"), ("", 0, None)],
 )
 def test_priority_and_policy_come_from_the_priority_class(
     name: str, priority: int, policy: str | None
 ) -> None:
     batch = make("PriorityClass", "batch", value=-5, preemptionPolicy="Never")
-    filled = defaults([pod("p", {"priorityClassName": name}), batch])[0]
-    assert isinstance(filled, Pod)
-    assert (filled.spec.priority, filled.spec.preemption_policy) == (priority, policy)
-    assert filled.spec.priority_class_name == name
+    spec = fill(pod("p", {"priorityClassName": name}), batch).spec
+    assert (spec.priority, spec.preemption_policy, spec.priority_class_name) == (priority, policy, name)
 
 
 def test_global_default_class_is_the_lowest() -> None:
@@ -160,41 +138,28 @@ def test_global_default_class_is_the_lowest() -> None:
         make("PriorityClass", "low", value=3, globalDefault=True, preemptionPolicy="Never"),
         make("PriorityClass", "other", value=1),
     ]
-    filled = defaults([pod("p"), pod("q", {"priority": 8}), *classes])
-    assert isinstance(filled[0], Pod)
-    assert isinstance(filled[1], Pod)
-    spec = filled[0].spec
+    spec, other = fill(pod("p"), *classes).spec, fill(pod("q", {"priority": 8}), *classes).spec
     assert (spec.priority, spec.priority_class_name, spec.preemption_policy) == (3, "low", "Never")
-    assert (filled[1].spec.priority, filled[1].spec.priority_class_name) == (8, "")
+    assert (other.priority, other.priority_class_name) == (8, "")
 
 
 @pytest.mark.parametrize(
     ("name", "own", "computed"),
-    [
-        ("vip", "PreemptLowerPriority", "Never"),
-        ("plain", "Never", "PreemptLowerPriority"),
-        ("", "Never", "PreemptLowerPriority"),
-    ],
+    [("vip", PREEMPTS, "Never"), ("plain", "Never", PREEMPTS), ("", "Never", PREEMPTS)],
 )
 def test_the_class_decides_on_preemption(name: str, own: str, computed: str) -> None:
     vip = make("PriorityClass", "vip", value=1, preemptionPolicy="Never")
     classes = (vip, make("PriorityClass", "plain", value=1))
     spec = {"priorityClassName": name}
     with pytest.raises(InputError) as caught:
-        defaults([pod("p", spec | {"preemptionPolicy": own}), *classes])
+        fill(pod("p", spec | {"preemptionPolicy": own}), *classes)
     assert str(caught.value) == (
         f"Pod default/p: spec.preemptionPolicy: the string value of PreemptionPolicy ({own}) must not be "
         f"provided in pod spec; priority admission controller computed {computed} from the given "
         "PriorityClass name"
     )
-    filled = defaults(
-        [
-            pod("p", spec | {"preemptionPolicy": computed}),
-            pod("q", {"priority": 1, "preemptionPolicy": own}),
-            *classes,
-        ]
-    )
-    assert [one.spec.preemption_policy for one in filled if isinstance(one, Pod)] == [computed, own]
+    for good in (spec | {"preemptionPolicy": computed}, {"priority": 1, "preemptionPolicy": own}):
+        assert fill(pod("p", good), *classes).spec.preemption_policy == good["preemptionPolicy"]
 
 
 def test_an_unknown_priority_class_is_refused_unless_there_is_a_priority() -> None:
@@ -204,28 +169,25 @@ def test_an_unknown_priority_class_is_refused_unless_there_is_a_priority() -> No
     assert fill(pod("p", {"priorityClassName": "vip", "priority": 3})).spec.priority == 3
 
 
+NOT_READY, UNREACHABLE = (f"node.kubernetes.io/{name}" for name in ("not-ready", "unreachable"))
 TOLERATED = [
     Toleration(key=key, operator="Exists", effect="NoExecute", toleration_seconds=300)
-    for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+    for key in (NOT_READY, UNREACHABLE)
 ]
 
 
 @pytest.mark.parametrize(
-    ("tolerations", "added"),
+    ("toleration", "added"),
     [
-        ([], TOLERATED),
-        ([{"operator": "Exists"}], []),
-        ([{"operator": "Exists", "effect": "NoSchedule"}], TOLERATED),
-        (
-            [{"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"}],
-            TOLERATED[1:],
-        ),
-        ([{"key": "node.kubernetes.io/unreachable", "operator": "Exists"}], TOLERATED[:1]),
+        ({"operator": "Exists"}, []),
+        ({"operator": "Exists", "effect": "NoSchedule"}, TOLERATED),
+        ({"key": NOT_READY, "operator": "Exists", "effect": "NoExecute"}, TOLERATED[1:]),
+        ({"key": UNREACHABLE, "operator": "Exists"}, TOLERATED[:1]),
     ],
 )
-def test_tolerations_of_unhealthy_nodes(tolerations: list[Any], added: list[Toleration]) -> None:
-    filled = fill(pod("p", {"tolerations": tolerations}))
-    assert list(filled.spec.tolerations[len(tolerations) :]) == added
+def test_tolerations_of_unhealthy_nodes(toleration: dict[str, str], added: list[Toleration]) -> None:
+    assert list(fill(pod("p", {"tolerations": [toleration]})).spec.tolerations[1:]) == added
+    assert list(fill(pod("p")).spec.tolerations) == TOLERATED
 
 
 def test_bound_pods_get_no_tolerations() -> None:
@@ -236,73 +198,49 @@ def requests(*values: dict[str, str], **fields: Any) -> list[dict[str, Any]]:
     return [{"name": f"c{i}", "resources": {"requests": value}, **fields} for i, value in enumerate(values)]
 
 
+SIDECAR = requests({"cpu": "2"}, restartPolicy="Always") + requests({"cpu": "4"})
+
+
 @pytest.mark.parametrize(
-    ("spec", "expected"),
+    ("containers", "init", "expected"),
     [
-        ({"containers": CONTAINERS}, {"cpu": "8", "memory": "8Gi", "hugepages-2Mi": "4Mi"}),
-        (
-            {"containers": requests({"cpu": "1"}, {"cpu": "500m", "memory": "1Gi"})},
-            {"cpu": "1500m", "memory": "1Gi", "hugepages-2Mi": "4Mi"},
-        ),
-        (
-            {
-                "containers": requests({"cpu": "1"}),
-                "initContainers": requests({"cpu": "3"}, {"memory": "2Gi"}),
-            },
-            {"cpu": "3", "memory": "2Gi", "hugepages-2Mi": "4Mi"},
-        ),
-        (
-            {
-                "containers": requests({"cpu": "1"}),
-                "initContainers": requests({"cpu": "2"}, restartPolicy="Always") + requests({"cpu": "4"}),
-            },
-            {"cpu": "6", "memory": "8Gi", "hugepages-2Mi": "4Mi"},
-        ),
-        (
-            {
-                "containers": requests({"cpu": "5"}),
-                "initContainers": requests({"cpu": "2"}, restartPolicy="Always") + requests({"cpu": "4"}),
-            },
-            {"cpu": "7", "memory": "8Gi", "hugepages-2Mi": "4Mi"},
-        ),
+        (CONTAINERS, [], {}),
+        (requests({"cpu": "1"}, {"cpu": "500m", "memory": "1Gi"}), [], {"cpu": "1500m", "memory": "1Gi"}),
+        (requests({"cpu": "1"}), requests({"cpu": "3"}, {"memory": "2Gi"}), {"cpu": "3", "memory": "2Gi"}),
+        (requests({"cpu": "1"}), SIDECAR, {"cpu": "6"}),
+        (requests({"cpu": "5"}), SIDECAR, {"cpu": "7"}),
     ],
 )
-def test_pod_level_requests(spec: dict[str, Any], expected: dict[str, str]) -> None:
-    limits = {"cpu": "8", "memory": "8Gi", "hugepages-2Mi": "4Mi", "example.com/gpu": "1"}
-    filled = fill(pod("p", spec | {"resources": {"limits": limits}})).spec.resources
-    assert {name: Quantity(raw) for name, raw in filled.requests.items()} == {
-        name: Quantity(raw) for name, raw in expected.items()
-    }
+def test_pod_level_requests(containers: list[Any], init: list[Any], expected: dict[str, str]) -> None:
+    """They are those of the containers, else the limits, of resources that pods share."""
+    limits = {"cpu": "8", "memory": "8Gi", "hugepages-2Mi": "4Mi"}
+    own = {"limits": limits | {"example.com/gpu": "1"}}
+    filled = fill(pod("p", {"containers": containers, "initContainers": init, "resources": own}))
+    found = {name: Quantity(raw) for name, raw in filled.spec.resources.requests.items()}
+    assert found == {name: Quantity(raw) for name, raw in (limits | expected).items()}
 
 
-def test_pod_level_requests_that_are_there_stay() -> None:
-    resources = {"limits": {"cpu": "8"}, "requests": {"cpu": "2"}}
+@pytest.mark.parametrize("limits", [{"limits": {"cpu": "8"}}, {}])
+def test_pod_level_requests_that_are_there_stay(limits: dict[str, Any]) -> None:
+    resources = limits | {"requests": {"cpu": "2"}}
     filled = fill(pod("p", {"containers": requests({"cpu": "1"}), "resources": resources}))
     assert filled.spec.resources.requests == {"cpu": "2"}
-    unlimited = fill(
-        pod("p", {"containers": requests({"cpu": "1"}), "resources": {"requests": {"cpu": "2"}}})
-    )
-    assert unlimited.spec.resources.requests == {"cpu": "2"}
 
 
 def test_allocatable_defaults_to_capacity() -> None:
-    filled = fill(node("n", status={"capacity": {"cpu": "4"}}))
-    assert isinstance(filled, Node)
-    assert filled.status.allocatable == {"cpu": "4"}
-    given = fill(node("n", status={"capacity": {"cpu": "4"}, "allocatable": {"cpu": "3"}}))
-    assert given.status.allocatable == {"cpu": "3"}
+    capacity, allocatable = {"capacity": {"cpu": "4"}}, {"allocatable": {"cpu": "3"}}
+    assert fill(node("n", status=capacity)).status.allocatable == {"cpu": "4"}
+    assert fill(node("n", status=capacity | allocatable)).status.allocatable == {"cpu": "3"}
 
 
 def test_namespaces_carry_their_name() -> None:
     filled = fill(make("Namespace", "dev", metadata={"labels": {"a": "b"}}))
-    assert isinstance(filled, Namespace)
     assert filled.metadata.labels == {"a": "b", "kubernetes.io/metadata.name": "dev"}
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "ReplicaSet", "StatefulSet", "ReplicationController"])
 def test_replicas_and_selector(kind: str) -> None:
     filled = fill(workload(kind, "w"))
-    assert isinstance(filled, Deployment | ReplicaSet | StatefulSet | ReplicationController)
     assert filled.spec.replicas == 1
     selector = filled.spec.selector
     assert (selector if isinstance(selector, dict) else selector.match_labels) == {"app": "w"}
@@ -317,7 +255,6 @@ def test_given_selectors_stay() -> None:
 
 def test_daemon_set_template_gets_no_admission_tolerations() -> None:
     filled = fill(workload("DaemonSet", "w"))
-    assert isinstance(filled, DaemonSet)
     assert filled.spec.template.spec.tolerations == ()
     assert filled.spec.template.spec.priority == 0
     assert filled.spec.selector.match_labels == {"app": "w"}
@@ -331,7 +268,6 @@ def test_completions_and_parallelism_of_a_job_are_filled_in(
     spec: dict[str, Any], completions: int | None, parallelism: int
 ) -> None:
     filled = fill(workload("Job", "j", spec))
-    assert isinstance(filled, Job)
     assert (filled.spec.completions, filled.spec.parallelism) == (completions, parallelism)
     assert filled.spec.completion_mode == "NonIndexed"
 

@@ -36,27 +36,8 @@ TRICKY = re.split(
     ".nan 1:30 190:20:30 2001-12-14 2001-12-14T21:59:43Z << = - -- --- ... ? : # & * ! | > % @ ` [ ] { } , "
     "a:b a: :a #a a#b",
 )
-TEXTS = st.sampled_from(
-    [
-        *TRICKY,
-        "",
-        " ",
-        "a ",
-        " a",
-        "a: b",
-        "a #b",
-        "two\nlines",
-        "\ttab",
-        "'",
-        '"',
-        "é",
-        "\x7f",
-        "\x85",
-        "\u2028",
-        "\ufeff",
-        "😀",
-    ]
-)
+ODD = ("", " ", "a ", " a", "a: b", "a #b", "two\nlines", "\ttab", "'", '"', "é", "\x7f", "\x85", "\u2028")
+TEXTS = st.sampled_from([*TRICKY, *ODD, "\ufeff", "😀"])
 TEXTS |= st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 NUMBERS = st.integers(-(2**70), 2**70) | st.floats(allow_nan=False, allow_infinity=False)
 

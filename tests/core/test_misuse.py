@@ -42,9 +42,8 @@ OF_TYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
 DTYPES = {"double": "f8", "signed char": "i1", "unsigned char": "u1"}
 SECONDS = 20
 """Of processor time that the calls of one function may take; they take a thousandth of it."""
-SPECIAL = {
-    f"__{name}__" for name in ("len", "getitem", "setitem", "delitem", "contains", "call", "eq", "iter")
-}
+NAMES = "len getitem setitem delitem contains call eq iter repr hash bool reduce reduce_ex setstate deepcopy"
+SPECIAL = {f"__{name}__" for name in NAMES.split()}
 EVERY = VALUES + MORE
 # The values of one or two arguments, of three (and for half-made objects), and of more, which are alike but
 # for the first two.

@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.core.inside import assert_labels_follow_nodes, dump, entries, inside
+from tests.core.inside import dump, entries, inside
 from tests.core.make import node, pod
-from tests.doors.engine import Buffer, ClusterState, Journal, Placer, TieBreak
+from tests.doors.engine import Buffer, ClusterState, Journal
 
-from moorage import default_profile
 from moorage.objects import Pod
 
 
@@ -92,89 +91,6 @@ def test_the_journal_itself_grows() -> None:
     for number in range(2000):
         one.set_node(node("a", cpu=str(number)))
     one.rollback(mark)
-    assert dump(one, before) == before
-
-
-def test_places_in_the_tree_come_back() -> None:
-    one = state()
-    one.set_node(node("c", zone="za"))
-    order = list(one.tree.list())
-    mark = one.begin()
-    one.remove_node("b")
-    one.remove_node("a")
-    one.set_node(node("c", zone="zb"))
-    one.set_node(node("b", zone="za"))
-    one.rollback(mark)
-    assert one.tree.list() == order
-    assert one.tree.zones == [":\x00:za", ":\x00:zb"]
-
-
-def test_an_expiry_comes_back() -> None:
-    one = state()
-    mark = one.begin()
-    assert len(one.expire(11.0)) == 2
-    one.rollback(mark)
-    assert len(one.ledger) == 2
-    assert [held.name for held in one.expire(10.5)] == ["on-a", "on-b"]
-
-
-def test_a_deadline_from_an_undone_transaction_does_not_count() -> None:
-    one = state()
-    mark = one.begin()
-    one.finish_binding(bound("on-a", "a"), 1.0)
-    one.assume_pod(bound("new", "a"))
-    one.finish_binding(bound("new", "a"), 1.0)
-    one.rollback(mark)
-    assert one.expire(5.0) == []
-    assert len(one.expire(11.0)) == 2
-
-
-def test_a_label_column_outlives_the_transaction_that_first_used_it() -> None:
-    one = state()
-    mark = one.begin()
-    one.set_node(node("a", labels={"disk": "changed"}))
-    one.set_node(node("c", labels={"disk": "c"}))
-    one.remove_node("b")
-    one.classes.intern(pod("p", node_selector={"disk": "a"}))
-    assert_labels_follow_nodes(one)
-    one.rollback(mark)
-    assert_labels_follow_nodes(one)
-    assert fits(one, pod("p", node_selector={"disk": "a"})) == ["a"]
-
-
-def fits(one: ClusterState, one_pod: Pod) -> list[str]:
-    """Nodes where a pod fits, by the kernels."""
-    placer = Placer(one, default_profile().compile(one), TieBreak.FIRST)
-    rows, verdicts = placer.search.verdicts(one.classes.intern(one_pod))
-    return [one.table.row_name(row) for row in rows[verdicts == 0]]
-
-
-def test_an_inner_rollback_leaves_the_outer_changes() -> None:
-    one = state()
-    outer = one.begin()
-    one.add_pod(bound("outer", "a"))
-    between = dump(one)
-    inner = one.begin()
-    one.remove_pod(bound("outer", "a"))
-    one.remove_node("a")
-    assert one.journal.depth == 2
-    one.rollback(inner)
-    assert one.journal.depth == 1
-    assert dump(one, between) == between
-    one.commit(outer)
-    assert one.journal.depth == 0
-    assert dump(one, between) == between
-
-
-def test_an_inner_commit_can_still_be_undone() -> None:
-    one = state()
-    before = dump(one)
-    outer = one.begin()
-    inner = one.begin()
-    one.remove_node("a")
-    one.commit(inner)
-    assert not one.has_node("a")
-    one.rollback(outer)
     assert dump(one, before) == before
 
 

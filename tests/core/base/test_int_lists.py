@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from tests.core.inside import chunk, inside, values
+from tests.core.inside import chunk, inside
 from tests.core.make import node
 from tests.doors.engine import ClusterState
 
@@ -25,16 +25,6 @@ def arena_end(one: ClusterState) -> int:
     return int(inside(inside(one.images)["held"])["state"].array("i4", END + 1)[END])
 
 
-def test_lists_grow_by_powers_of_two() -> None:
-    one = ClusterState()
-    rooms = []
-    for images in range(10):
-        hold(one, "a", images)
-        rooms.append(values(inside(inside(one.images)["held"])["room"], "i4", 1)[0])
-        assert held(one, "a") == [f"a-{number}" for number in range(images)]
-    assert rooms == [0, 2, 4, 8, 8, 16, 16, 16, 16, 32]
-
-
 def test_outgrown_pieces_are_used_again() -> None:
     one = ClusterState()
     hold(one, "a", 9)
@@ -46,16 +36,6 @@ def test_outgrown_pieces_are_used_again() -> None:
     hold(one, "e", 4)
     assert arena_end(one) == end + 2 * 2 + 2
     assert held(one, "a") == [f"a-{number}" for number in range(9)]
-
-
-def test_an_emptied_row_keeps_its_piece() -> None:
-    one = ClusterState()
-    hold(one, "a", 4)
-    end = arena_end(one)
-    one.remove_node("a")
-    hold(one, "b", 4)
-    assert (one.table.find_row("b"), arena_end(one)) == (0, end)
-    assert held(one, "b") == [f"b-{number}" for number in range(4)]
 
 
 def test_lists_of_many_rows_do_not_mix() -> None:

@@ -18,8 +18,6 @@ from tests.doors.engine import ClusterState, CreationClock, KeyedHeap, PriorityL
 from moorage.objects import Pod
 from moorage.queue import Place, QueuedPodInfo
 
-GATE = ("scheduling_gates",), "Gates"
-
 
 def entry(name: str, timestamp: float = 0.0, priority: int = 0, order: int = 0) -> QueuedPodInfo:
     return QueuedPodInfo(pod(name, priority=priority), timestamp, order=order)

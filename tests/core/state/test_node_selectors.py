@@ -40,22 +40,14 @@ def named(operator: str, *values: str) -> NodeSelectorTerm:
     ("terms", "candidate", "matches"),
     [
         ((), node(), False),
-        ((NodeSelectorTerm(),), node(), False),
         ((NodeSelectorTerm(), label("a", "Exists")), node(a="x"), True),
-        ((label("a", "In", "x"), label("b", "In", "y")), node(b="y"), True),
-        ((label("a", "NotIn", "x"),), node(), True),
-        ((label("a", "Gt", "5"),), node(a="6"), True),
-        ((label("a", "Gt", "5"),), node(a="5"), False),
-        ((label("a", "Gt", "5"),), node(), False),
         ((label("a", "Lt", "5"),), node(a="-6"), True),
         ((label("a", "Lt", "5"),), node(a="1_0"), False),
         ((label("a", "Lt", "5"),), node(a="-9223372036854775809"), False),
-        ((label("a", "Lt", "5"),), node(a="004"), True),
         ((label("a", "Lt", "-5"),), node(a="-6"), False),
         ((label("a", "Lt", "-5"), label("a", "Exists")), node(a="-6"), True),
         ((label("a", "Equals", "x"),), node(a="x"), False),
         ((named("In", "n1"),), node(), True),
-        ((named("In", "n2"),), node(), False),
         ((named("NotIn", "n2"),), node(), True),
         ((named("In", "n1", "n2"),), node(), False),
         ((named("In", "n1"),), node(""), True),
@@ -83,12 +75,8 @@ def test_a_term_is_all_its_requirements() -> None:
     ("selector", "terms", "matches"),
     [
         (None, None, True),
-        ({}, None, True),
-        ({"a": "x"}, None, True),
         ({"a": "y"}, None, False),
-        ({"b": ""}, None, False),
         (None, (), False),
-        (None, (label("a", "In", "x"),), True),
         ({"a": "x"}, (label("a", "In", "y"),), False),
         ({"a": "y"}, (label("a", "In", "x"),), False),
     ],
@@ -99,11 +87,6 @@ def test_a_node_has_to_match_the_node_selector_and_the_affinity_of_a_pod(
     required = None if terms is None else NodeSelector(node_selector_terms=terms)
     spec = PodSpec(node_selector=selector, affinity=Affinity(node_affinity=NodeAffinity(required=required)))
     assert pod_matches_node_selector(spec, node(a="x")) is matches
-
-
-def test_pod_without_node_affinity() -> None:
-    assert pod_matches_node_selector(PodSpec(affinity=Affinity()), node())
-    assert pod_matches_node_selector(PodSpec(), node())
 
 
 # ---- a twin: every requirement of a well-formed selector as one expression
@@ -158,14 +141,9 @@ TAINT = Taint(key="k", value="v", effect="NoSchedule")
     ("toleration", "expected"),
     [
         (Toleration(operator="Exists"), True),
-        (Toleration(key="k", operator="Exists"), True),
-        (Toleration(key="k", operator="Exists", value="other"), True),
         (Toleration(key="other", operator="Exists"), False),
-        (Toleration(key="k", value="v"), True),
-        (Toleration(key="k", operator="Equal", value="v"), True),
         (Toleration(key="k", operator="Equal", value="w"), False),
         (Toleration(operator="Equal", value="v"), True),
-        (Toleration(operator="Equal"), False),
         (Toleration(key="k", operator="Exists", effect="NoSchedule"), True),
         (Toleration(key="k", operator="Exists", effect="NoExecute"), False),
         (Toleration(key="k", operator="Gt", value="v"), False),
@@ -175,16 +153,6 @@ TAINT = Taint(key="k", value="v", effect="NoSchedule")
 def test_a_toleration_tolerates_a_taint_as_upstream_does(toleration: Toleration, expected: bool) -> None:
     assert tolerates((toleration,), TAINT) is expected
     assert tolerates((Toleration(key="no"), toleration), TAINT) is expected
-
-
-def test_no_taint_is_tolerated_without_tolerations() -> None:
-    assert not tolerates((), TAINT)
-
-
-def test_comparison_operators_are_off() -> None:
-    taint = Taint(key="k", value="5", effect="NoSchedule")
-    assert not tolerates((Toleration(key="k", operator="Gt", value="3"),), taint)
-    assert not tolerates((Toleration(key="k", operator="Lt", value="9"),), taint)
 
 
 def test_find_intolerable_taint() -> None:

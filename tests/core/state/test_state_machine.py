@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from msgspec.structs import replace
-from tests.core.inside import assert_labels_follow_nodes, chunk, dump, inside
+from tests.core.inside import assert_labels_follow_nodes, dump
 from tests.core.make import node, pinned, pod, port
 from tests.core.twins.state_check import check, check_columns
 from tests.core.twins.state_twin import StateTwin
@@ -208,50 +208,6 @@ def carry_out(state: ClusterState, steps: list[tuple[Any, ...]]) -> list[Any]:
     return out
 
 
-def seen(state: ClusterState, row: int) -> dict[str | None, int]:
-    """Frozen image counts of a row of the view."""
-    pairs = chunk(inside(state.view)["seen"], row)
-    names = state.images.names.names
-    return {names[image]: count for image, count in zip(pairs[::2], pairs[1::2], strict=True)}
-
-
-def visible(state: ClusterState) -> dict[str, Any]:
-    """What users of a state can see, free of symbols and ids."""
-    table = state.table
-    columns = {
-        kind: {name: column.tolist() for name, column in getattr(table, kind).items() if column.any()}
-        for kind in ("allocatable", "requested", "nonzero")
-    }
-    state.view.refresh()
-    names = [name for name in table.names if name]
-    return columns | {
-        "names": table.names,
-        "pods": {name: state.pods_of(table.find_row(name)) for name in names},
-        "tree": [state.symbols.names[symbol] for symbol in state.tree.list()],
-        "view": state.view.node_names(),
-        "frozen counts": [seen(state, row) for row in state.view.rows().tolist()],
-        "images": {name: state.images.state(name) for name in ("i:1", "i:2", "j:1")},
-        "assumed": state.assumed_pods(),
-    }
-
-
-@settings(deadline=None)
-@given(before=sequences, undone=sequences, later=sequences)
-def test_rollback_restores_everything(before: Any, undone: Any, later: Any) -> None:
-    state, untouched = ClusterState(), ClusterState()
-    for one in (state, untouched):
-        carry_out(one, before)
-        one.view.refresh()
-    held = dump(state)
-    mark = state.begin()
-    carry_out(state, undone)
-    state.rollback(mark)
-    assert dump(state, held) == held
-    assert_labels_follow_nodes(state)
-    assert carry_out(state, later) == carry_out(untouched, later)
-    assert visible(state) == visible(untouched)
-
-
 @settings(deadline=None)
 @given(before=sequences, outer=sequences, inner=sequences, keep_inner=st.booleans(), last=sequences)
 def test_a_rollback_restores_the_state_at_each_depth_of_transactions(
@@ -277,42 +233,3 @@ def test_a_rollback_restores_the_state_at_each_depth_of_transactions(
     assert state.journal.depth == 0
     assert dump(state, held) == held
     assert_labels_follow_nodes(state)
-
-
-def kept_by_commit(state: ClusterState) -> dict[str, Any]:
-    """All but generations: inside a transaction a confirmation is a replacement, which is logged twice. And
-    but for whether the view has changes to read: an operation that opens a transaction reads them, unless it
-    is inside of another."""
-    left_out = {"memory", "pending"}
-    return {what: held for what, held in dump(state).items() if what not in left_out} | visible(state)
-
-
-@settings(deadline=None)
-@given(before=sequences, kept=sequences)
-@example([], [("set_node", node("n0")), ("assume_pod", pod("p", on="n0")), ("add_pod", pod("p", on="n0"))])
-@example([], [("set_node", node("n0")), ("refresh",), ("set_node", node("n1")), ("remove_node", "n2")])
-def test_commit_keeps_everything(before: Any, kept: Any) -> None:
-    state, plain = ClusterState(), ClusterState()
-    carry_out(plain, before)
-    plain.commit(plain.begin())  # a transaction starts with all columns made
-    carry_out(plain, kept)
-    carry_out(state, before)
-    mark = state.begin()
-    carry_out(state, kept)
-    state.commit(mark)
-    assert kept_by_commit(state) == kept_by_commit(plain)
-
-
-@settings(deadline=None)
-@given(before=sequences, there=sequences, here=sequences)
-def test_a_fork_is_independent(before: Any, there: Any, here: Any) -> None:
-    state, plain = ClusterState(), ClusterState()
-    carry_out(plain, before + here)
-    carry_out(state, before)
-    fork = state.fork()
-    twin = ClusterState()
-    carry_out(twin, before + there)
-    carry_out(fork, there)
-    carry_out(state, here)
-    assert visible(state) == visible(plain)
-    assert visible(fork) == visible(twin)

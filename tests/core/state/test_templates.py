@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 from msgspec.structs import replace
-from tests.core.inside import deadlines, dump, free_numbers, inside, numbers, numbers_of_row, pod_records
+from tests.core.inside import dump, inside, numbers, pod_records
 from tests.core.make import node, pod, replica
 from tests.doors.engine import ClusterState
 from tests.doors.engine import bulk_operations as batches
 
-from moorage.cache import SchedulerCache, Snapshot
 from moorage.errors import CacheError
 from moorage.objects import DiskVolumeSource, ObjectMeta, Pod, Volume
 
@@ -51,14 +48,6 @@ def test_pods_are_made_when_asked_for() -> None:
     assert one.binding_pods() == [replica(TEMPLATE, at) for at in (7, 8, 9)]
 
 
-def test_generate_name_goes_before_the_name() -> None:
-    template = replace(TEMPLATE, metadata=replace(TEMPLATE.metadata, generate_name="x.", namespace=""))
-    one = state([])
-    enter(one, 0, [2], template)
-    assert names(one, 2) == ["x.0"]
-    assert one.assumed_pods() == ["/x.#0"]
-
-
 @pytest.mark.parametrize(
     "uid",
     [
@@ -73,14 +62,6 @@ def test_generate_name_goes_before_the_name() -> None:
 )
 def test_only_exact_uids_are_found(uid: str) -> None:
     assert not state([0] * 3).has_pod(pod(uid))
-
-
-def test_many_runs_of_one_template() -> None:
-    one = state([])
-    for first in (20, 0, 10, 30):
-        enter(one, first, [0] * 5)
-    found = [at for at in range(50) if one.has_pod(made(at, "a"))]
-    assert found == [at for at in range(35) if at % 10 < 5]
 
 
 @pytest.mark.parametrize(("first", "pods"), [(0, 1), (2, 5), (0, 10), (3, 1), (4, 10), (5, 1)])
@@ -125,23 +106,6 @@ def test_what_no_pod_can_be_made_of(first: int, pods: int, template: Pod, text: 
     one.check_template(TEMPLATE, 2**31 - 2, 1)
 
 
-def test_each_pod_lives_on_its_own() -> None:
-    one = state([0, 0, 0, 1])
-    one.forget_pod(made(1, "a"))
-    assert (names(one, 0), free_numbers(one)) == (["web-0", "web-2"], [1])
-    one.add_pod(made(0, "a"))
-    assert (names(one, 0), one.assumed_pods()) == (["web-2", "web-0"], ["default/web-#2", "default/web-#3"])
-    one.update_pod(made(0, "a"), changed := replace(made(0, "a"), status=replace(TEMPLATE.status, phase="x")))
-    assert one.get_pod(made(0, "")) is changed
-    one.finish_binding(made(2, ""), 1.0)
-    assert one.expire(2.0) == [made(2, "a")]
-    one.remove_pod(made(0, "a"))
-    assert (numbers_of_row(one, 0), numbers_of_row(one, 1)) == ([], [3])
-    one.forget_pod(made(3, "b"))
-    templates = inside(inside(one.ledger)["templates"])
-    assert (templates["by_prefix"], templates["entries"], templates["free"]) == ({}, [None], [0])
-
-
 def test_free_numbers_and_memory_are_used_again() -> None:
     one = state([0] * 100)
     for _ in range(5):
@@ -156,92 +120,7 @@ def test_free_numbers_and_memory_are_used_again() -> None:
     assert members["state"].array("i4", 32)[31] == 128  # the end of the arena
 
 
-def test_a_rollback_leaves_no_trace() -> None:
-    one = state([0, 1])
-    mark = one.begin()
-    enter(one, 10, [0, 2])
-    one.forget_pod(made(0, "a"))
-    one.forget_pod(made(1, "b"))
-    one.rollback(mark)
-    assert [names(one, row) for row in range(3)] == [["web-0"], ["web-1"], []]
-    assert [one.get_pod(made(at, "")) for at in range(2)] == [made(0, "a"), made(1, "b")]
-    assert not one.has_pod(made(10, ""))
-    enter(one, 10, [2])
-    assert one.get_pod(made(10, "")) == made(10, "c")
-
-
-def test_pods_that_come_back_count_again() -> None:
-    one = state([0, 0, 0])
-    mark = one.begin()
-    one.forget_pod(made(0, "a"))
-    one.rollback(mark)
-    batches.forget_template(one, TEMPLATE, 0, 2)
-    assert names(one, 0) == ["web-2"]
-    assert one.has_pod(made(2, "a"))
-
-
-def test_a_batch_meets_them() -> None:
-    one = state([0])
-    held = dump(one)
-    with pytest.raises(CacheError, match="pod default/web-0 is in the cache, so can't be assumed"):
-        batches.assume_pods(one, [pod("p", on="a"), made(0, "b")])
-    assert dump(one) == held
-    assert not one.has_pod(pod("p"))
-
-
-def test_a_snapshot_shows_them_as_they_were() -> None:
-    cache, snapshot = SchedulerCache(), Snapshot()
-    cache.state = one = state()
-    cache.update_snapshot(snapshot)
-    before = snapshot.get("a").pods
-    one.forget_pod(made(0, "a"))
-    enter(one, 3, [0, 1])
-    assert snapshot.get("a").pods == before == [made(0, "a"), made(2, "a")]
-    assert snapshot.get("b").pods == [made(1, "b")]
-    assert cache.snapshot().nodes["b"].pods == [made(1, "b"), made(4, "b")]
-
-
-def test_what_a_snapshot_saw_inside_a_transaction_stays() -> None:
-    cache, snapshot = SchedulerCache(), Snapshot()
-    cache.state = one = state([])
-    with cache.transaction():
-        enter(one, 0, [0, 0])
-        cache.state.put(pod("own"), 0)
-        cache.update_snapshot(snapshot)
-        with cache.transaction():
-            one.forget_pod(made(1, "a"))
-    expected: list[Any] = ["web-0", "web-1", "own"]
-    assert [held.name for held in snapshot.get("a").pods] == expected
-    assert one.pods() == []
-
-
-def test_forks_go_their_own_ways() -> None:
-    one = state()
-    fork = one.fork()
-    one.forget_pod(made(0, "a"))
-    fork.forget_pod(made(2, "a"))
-    enter(fork, 3, [2])
-    assert [names(one, row) for row in range(3)] == [["web-2"], ["web-1"], []]
-    assert [names(fork, row) for row in range(3)] == [["web-0"], ["web-1"], ["web-3"]]
-
-
 # ---- by ordinals
-
-
-def test_ranges_reach_over_runs_and_strays() -> None:
-    one = state([0, 0])
-    enter(one, 2, [1, 1])
-    one.assume_pod(made(4, "a"))
-    batches.finish_template(one, TEMPLATE, 1, 9, 5.0)
-    assert [when for when, _ in deadlines(one)] == [5.0] * 4
-    batches.confirm_template(one, TEMPLATE, 1, 2)
-    assert (names(one, 0), one.assumed_pods()) == (
-        ["web-0", "web-4", "web-1"],
-        [f"default/web-#{at}" for at in (0, 3, 4)],
-    )
-    batches.forget_template(one, TEMPLATE, 3, 2)
-    assert (names(one, 0), names(one, 1)) == (["web-0", "web-1"], ["web-2"])
-    assert [held.name for held in one.expire(6.0)] == []
 
 
 @pytest.mark.parametrize(("operation", "done"), [("forget", "forgotten"), ("confirm", "confirmed")])

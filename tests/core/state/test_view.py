@@ -55,12 +55,6 @@ def both() -> Both:
 # ---- order -----------------------------------------------------------------------------------------------
 
 
-def test_the_empty_view() -> None:
-    one = ClusterState()
-    one.view.refresh()
-    assert (one.view.node_names(), one.view.rows().tolist(), one.view.size) == ([], [], 0)
-
-
 def test_rows_of_names(both: Both) -> None:
     """They are those of the list, as `find_row` tells them, whatever came or went since the refresh."""
     view, names = both.state.view, ["d", "none", "a", "e", "a", "", "z1"]
@@ -83,71 +77,6 @@ def test_rows_at_positions(both: Both) -> None:
             view.rows_at(np.array([position], dtype=np.int32))
 
 
-def test_nothing_shows_before_a_refresh(both: Both) -> None:
-    both.set_node(node("e"))
-    both.remove_node("a")
-    assert both.state.view.node_names() == ["a", "c", "b", "d"]
-
-
-def test_a_zone_move_alone_does_not_reorder(both: Both) -> None:
-    both.set_node(node("a", zone="z3"))
-    assert both.refresh() == ["a", "c", "b", "d"]
-    both.set_node(node("e", zone="z1"))
-    assert both.refresh() == ["b", "c", "a", "e", "d"]
-
-
-def test_delete_and_re_add_between_two_refreshes_keeps_the_order(both: Both) -> None:
-    both.remove_node("a")
-    both.set_node(node("a", zone="z1"))
-    assert both.refresh() == ["a", "c", "b", "d"]
-    both.remove_node("d")
-    assert both.refresh() == ["b", "c", "a"]
-
-
-def test_a_node_that_comes_back_on_another_row_keeps_its_place(both: Both) -> None:
-    for name in ("a", "b"):
-        both.remove_node(name)
-    for name in ("a", "b"):
-        both.set_node(node(name, zone="z1", cpu="1"))
-    assert both.refresh() == ["a", "c", "b", "d"]
-    assert both.state.view.rows().tolist() == [1, 2, 0, 3]
-
-
-def test_a_new_name_rebuilds_the_list(both: Both) -> None:
-    both.remove_node("a")
-    both.set_node(node("a", zone="z2"))
-    assert both.refresh() == ["a", "c", "b", "d"]
-    both.set_node(node("e", zone="z1"))
-    assert both.refresh() == ["b", "c", "e", "d", "a"]
-
-
-def test_a_removed_name_rebuilds_the_list(both: Both) -> None:
-    both.set_node(node("a", zone="z3"))
-    both.remove_node("b")
-    assert both.refresh() == ["c", "a", "d"]
-
-
-def test_one_gone_and_one_new_rebuilds_the_list(both: Both) -> None:
-    both.remove_node("a")
-    both.set_node(node("e", zone="z1"))
-    assert both.refresh() == ["b", "c", "e", "d"]
-
-
-def test_a_node_that_only_passed_through_changes_nothing(both: Both) -> None:
-    both.set_node(node("a", zone="z9"))
-    both.set_node(node("e", zone="z0"))
-    both.remove_node("e")
-    assert both.refresh() == ["a", "c", "b", "d"]
-
-
-def test_a_ghost_leaves_the_list(both: Both) -> None:
-    both.add_pod(pod("p", on="c"))
-    both.remove_node("c")
-    assert both.refresh() == ["a", "d", "b"]
-    both.remove_pod(pod("p", on="c"))
-    assert both.refresh() == ["a", "d", "b"]
-
-
 # ---- image counts ----------------------------------------------------------------------------------------
 
 
@@ -168,27 +97,6 @@ def imaged() -> Both:
     one.set_node(node("c"))
     one.refresh()
     return one
-
-
-def test_counts_freeze_until_the_row_changes(imaged: Both) -> None:
-    imaged.set_node(node("c", images=[(["i"], 9), (["j"], 1)]))
-    imaged.refresh()
-    assert [seen(imaged, name) for name in "abc"] == [{"i": 2}, {"i": 2}, {"i": 3, "j": 1}]
-    imaged.add_pod(pod("p", on="a"))
-    imaged.refresh()
-    assert [seen(imaged, name) for name in "abc"] == [{"i": 3}, {"i": 2}, {"i": 3, "j": 1}]
-    imaged.set_node(node("b", images=[(["i"], 7)], unschedulable=True))
-    imaged.refresh()
-    assert [seen(imaged, name) for name in "abc"] == [{"i": 3}, {"i": 3}, {"i": 3, "j": 1}]
-
-
-def test_a_copied_row_counts_all_changes_before_the_refresh(imaged: Both) -> None:
-    imaged.add_pod(pod("p", on="a"))
-    imaged.set_node(node("b"))
-    imaged.set_node(node("c", images=[(["i"], 9)]))
-    imaged.remove_node("c")
-    imaged.refresh()
-    assert (seen(imaged, "a"), seen(imaged, "b")) == ({"i": 1}, {})
 
 
 @pytest.mark.parametrize("many", [False, True])
@@ -215,26 +123,7 @@ def test_the_last_placement_of_a_run_is_copied_at_the_next_cycle(
     assert seen(imaged, "a") == {"i": counted}
 
 
-def test_a_rebuilt_list_does_not_thaw_counts(imaged: Both) -> None:
-    imaged.set_node(node("d", images=[(["i"], 7)]))
-    assert imaged.refresh() == ["a", "b", "c", "d"]
-    assert (seen(imaged, "a"), seen(imaged, "d")) == ({"i": 2}, {"i": 3})
-
-
 # ---- columns and the log ---------------------------------------------------------------------------------
-
-
-def test_the_columns_of_a_view_follow_usage_and_nodes(both: Both) -> None:
-    both.add_pod(pod("p", on="a", requests={"cpu": 1, "memory": 5}))
-    both.refresh()
-    both.update_pod(pod("p"), pod("p", on="a", requests={"cpu": 2}))
-    both.set_node(node("b", cpu="0"))
-    both.refresh()
-    both.set_node(node("a", cpu=1 << 50))
-    both.refresh()
-    both.remove_pod(pod("p", on="a"))
-    both.set_node(node("a"))
-    both.refresh()
 
 
 def test_the_cursor_stands_at_the_head(both: Both) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
-from tests.core.make import node, pinned, pod, pod_of
+from tests.core.make import node, pod, pod_of
 from tests.core.placing import place_run
 from tests.doors.engine import ClassState, ClassStates, ClusterState, Placements, Placer, PodBatch, TieBreak
 
@@ -145,14 +145,6 @@ def test_what_is_noted_of_a_failure(calls_back: bool) -> None:
     assert out.failures == ({1: "pod 1"} if calls_back else {})
 
 
-def test_failures_of_pods_that_are_pinned_are_those_of_one_node() -> None:
-    state, placer = over(2, cpu=1)
-    asks = [pod("p", requests={"cpu": 1}, affinity=pinned(f"n{at}")) for at in (0, 0, 1, 0)]
-    out = Placements(state, 4)
-    placer.place(PodBatch(state, asks), out)
-    assert out.rows.tolist() == [0, -1, 1, -1]
-
-
 # ---- how much is kept
 
 
@@ -173,30 +165,6 @@ def test_the_states_used_least_recently_go_first() -> None:
     assert states.state_of(pod_class, 0) is oldest
     again = states.state_of(pod_class, 1)
     assert (again is first, again.failure, first.failure) == (False, None, 1)
-
-
-def test_states_take_bytes_until_they_go() -> None:
-    state, placer = over(100, pods=500)
-    states, decider = placer.search.states, placer.decider
-    assert states.used_bytes == 0
-    classes = [state.classes.intern(pod("p", requests={"cpu": f"{at}m"})) for at in range(1, 4)]
-    used = []
-    for pod_class in classes:
-        place_run(placer, pod_class, 30)
-        used.append(states.used_bytes)
-    assert used == [used[0] * at for at in (1, 2, 3)]
-    assert used[0] > 0
-    assert decider.search.states.used_bytes == used[-1]
-    decider.search.states.most_bytes = 2 * used[0]
-    fourth = state.classes.intern(pod("p", requests={"cpu": "9m"}))
-    kept = [states.state_of(classes[at]) for at in (1, 2)]
-    place_run(placer, fourth, 30)
-    assert states.used_bytes == 2 * used[0]
-    before = decider.from_scans
-    place_run(placer, classes[2], 30)
-    assert decider.from_scans == before, "its candidates are there still"
-    assert states.state_of(classes[1]) is not kept[0]
-    assert states.state_of(classes[2]) is kept[1]
 
 
 def test_what_a_run_holds_stays_though_it_is_too_much() -> None:

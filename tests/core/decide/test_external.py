@@ -80,33 +80,6 @@ def test_a_search_takes_what_all_pass(native: list[str]) -> None:
     assert (row, start, evaluated, positions.tolist()) == (0, 0, 700, expected)
 
 
-def test_scores_are_weighed_and_decide() -> None:
-    scores = Asked(lambda rows: rows * 10)
-    placer = make(["NodeResourcesFit"], [(PythonExternal("S", score=scores), 3)])
-    row, _, _, positions, totals = placer.decider.decide(target(placer))
-    assert scores.rows == [[0, 1, 3]]
-    assert totals is not None
-    assert (row, positions.tolist(), totals.tolist()) == (3, [0, 1, 3], [0, 30, 90])
-
-
-def test_a_single_feasible_node_is_not_scored() -> None:
-    scores = Asked(lambda rows: rows)
-    placer = make(["NodeResourcesFit"], [(PythonExternal("S", score=scores), 1)], nodes=1)
-    assert placer.decider.decide(target(placer))[0] == 0
-    assert scores.rows == []
-
-
-def test_a_run_asks_for_each_pod() -> None:
-    full: set[int] = set()
-
-    def answer(rows: Any) -> Any:
-        return np.array([2 if row in full else 0 for row in rows])
-
-    placer = make([PythonExternal("A", answer)], [("NodeResourcesFit", 1)])
-    full.add(0)
-    assert 0 not in place_run(placer, target(placer), 4).tolist()
-
-
 def lose(rows: Any) -> Any:
     raise LookupError("lost")
 

@@ -59,14 +59,6 @@ def three() -> Scheduler:
     return Scheduler(Cluster(nodes=[node(name) for name in "abc"]), tie_break="go-heap", seed=5)
 
 
-def test_rows_may_come_twice_and_in_any_order() -> None:
-    one = three()
-    target = one.context.target_of(pod("p", requests={"cpu": 1}))
-    rows = np.array([2, 0, 0] * 50, dtype=np.int32)
-    assert len(set(one.placer.decider.score(rows, *target).tolist())) == 1
-    assert one.placer.decider.score(rows[:0], *target).tolist() == []
-
-
 def test_only_the_rows_that_were_looked_at() -> None:
     one = three()
     one.placer.decider.start = 1

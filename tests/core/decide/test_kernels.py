@@ -105,25 +105,6 @@ def test_each_strategy_scores_a_row_as_the_twin_does(
     assert lib.mr_fit_score(plan, cluster, c_shape, 0) == expected
 
 
-def test_requested_to_capacity_scores_are_upstreams_for_known_nodes() -> None:
-    """A pod of 100m and 500Mi on an empty node of 4 cores and 32Gi, and on one in use by half."""
-    gib, line = 1024 * MIB, ((0, 0), (100, 100))
-    for used, expected in ((0, 2), (0.5, 52)):
-        world = World()
-        row = Row((4000, 32 * gib, *[int(4000 * used), int(32 * gib * used)] * 2))
-        plan = world.plan(strategy="MR_REQUESTED_TO_CAPACITY_RATIO", points=line)
-        shape = world.shape(Shape(*[(100, 500 * MIB)] * 3))
-        assert lib.mr_fit_score(plan, world.cluster([row]), shape, 0) == expected
-
-
-def test_ratios_of_resources_that_score_0_do_not_count() -> None:
-    """Memory in use by half scores 50 beside an idle CPU, which has no part in the mean."""
-    world = World()
-    plan = world.plan(strategy="MR_REQUESTED_TO_CAPACITY_RATIO", points=((0, 0), (100, 100)))
-    cluster = world.cluster([Row((4000, 1000, 0, 500, 0, 500))])
-    assert lib.mr_fit_score(plan, cluster, world.shape(Shape(*[(0, 0)] * 3)), 0) == 50
-
-
 @CHECKED
 @given(rows(), shapes(), resource_lists, st.booleans())
 def test_balanced_allocation_of_a_row_is_that_of_the_twin(
@@ -134,18 +115,6 @@ def test_balanced_allocation_of_a_row_is_that_of_the_twin(
     cluster, c_shape = world.cluster([row]), world.shape(shape)
     expected = twins.balanced_allocation(row, shape, resources, difference)
     assert lib.mr_balanced_allocation(plan, cluster, c_shape, 0) == expected
-
-
-def test_scores_of_known_rows() -> None:
-    """A pod of 100m and 500Mi on 4 cores and 32Gi in use to different degrees."""
-    gib, used = 1024 * MIB, {(0, 0): (97, 74), (1000, 5000): (77, 74), (2700, 1500): (61, 75)}
-    used |= {(3600, 2000): (49, 74), (2000, 16 * 1024): (47, 74)}
-    for (cpu, mib), expected in used.items():
-        world = World()
-        row = Row((4000, 32 * gib, cpu, mib * MIB, cpu, mib * MIB))
-        shape = Shape(*[(100, 500 * MIB)] * 3)
-        given_c = world.plan(), world.cluster([row]), world.shape(shape), 0
-        assert (lib.mr_fit_score(*given_c), lib.mr_balanced_allocation(*given_c)) == expected
 
 
 # ---- ImageLocality

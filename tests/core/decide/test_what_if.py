@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.inside import dump
-from tests.core.make import ZONE, node, pinned, pod, port
-from tests.core.placing import place_many, place_run
+from tests.core.make import ZONE, node, pod, port
 from tests.doors.engine import ClusterState, Placer, Plan, TieBreak, bound, has_pods_below
 
 from moorage.objects import (
@@ -64,15 +63,6 @@ def reason(verdict: int) -> str:
     return FILTERS[(verdict >> 56) - 1] if verdict else ""
 
 
-def test_pods_go_and_come() -> None:
-    state, placer = made(there("v", cpu=3), there("w"))
-    asked = pod("p", requests={"cpu": 3})
-    assert reason(ask(state, placer, asked)) == "NodeResourcesFit"
-    assert ask(state, placer, asked, gone=[there("v", cpu=3)]) == 0
-    assert reason(ask(state, placer, asked, gone=[there("v", cpu=3)], come=[there("x", cpu=1)])) == FILTERS[1]
-    assert reason(ask(state, placer, asked)) == "NodeResourcesFit"
-
-
 def test_only_the_filters_that_are_asked_answer() -> None:
     state, placer = made(there("v", cpu=4, ports=[port(80)]))
     asked = pod("p", requests={"cpu": 1}, ports=[port(80)])
@@ -118,15 +108,6 @@ def meets(one: tuple[str, int], other: tuple[str, int]) -> bool:
     """Whether two host ports, an address and a number each, conflict."""
     everywhere = {"", "0.0.0.0"} & {one[0], other[0]}
     return one[1] == other[1] and (bool(everywhere) or one[0] == other[0])
-
-
-def test_ports_do_not_matter_without_their_filter() -> None:
-    state = ClusterState()
-    state.set_node(node("a"))
-    without = Plan(state.table, filters=FILTERS[1:], scores=[])
-    placer = Placer(state, without, TieBreak.FIRST)
-    pod_class = state.classes.intern(pod("p", ports=[port(80)]))
-    assert place_run(placer, pod_class, 2).tolist() == [0, 0]
 
 
 def spreads(selector: LabelSelector, soft: bool = False) -> Pod:
@@ -225,41 +206,3 @@ def test_it_is_as_if_it_were_so(data: Any) -> None:
     rows, verdicts = after.search.verdicts(changed.classes.intern(asked))
     expected = int(verdicts[np.flatnonzero(rows == changed.table.find_row("a"))[0]])
     assert verdict == expected
-
-
-# ---- batches that stop -------------------------------------------------------------------------------------
-
-
-def test_a_batch_stops_where_it_is_told_to() -> None:
-    """As if the pod at which it stops had not been looked at."""
-    state, placer = made()
-    asked = [pod(f"p{at}", requests={"cpu": cpu}) for at, cpu in enumerate((3, 9, 9, 3, 3))]
-    classes = np.array([state.classes.intern(one) for one in asked], dtype=np.int32)
-    rows = np.full(5, -1, dtype=np.int32)
-    told: list[int] = []
-
-    def stop(at: int) -> str | None:
-        told.append(at)
-        return None if len(told) == 2 else "full"
-
-    none = np.zeros(5, dtype=np.int32)
-    assert place_many(placer, classes, none, rows, 0, lambda at: None) == 1
-    start = placer.decider.start
-    assert place_many(placer, classes, none, rows, 1, stop) == 4
-    assert (told, rows.tolist()[1:4]) == ([1, 4], [-1, -1, 1])
-    assert placer.decider.start == start
-
-
-def test_pods_among_named_nodes_move_the_rotation_unless_they_are_stopped_at() -> None:
-    state, placer = made(there("v", cpu=4))
-    asked = pod("p", requests={"cpu": 1}, affinity=pinned("a"))
-    pod_class = state.classes.intern(asked)
-    symbol = state.classes.pinned_symbol(pod_class, asked)
-    assert len(place_run(placer, pod_class, 3, 0, symbol, stops=True)) == 0
-    assert placer.decider.start == 0
-    assert len(place_run(placer, pod_class, 3, 0, symbol)) == 0
-    assert placer.decider.start == 1, "three searches over one node each, of two"
-    classes, pinned_to = np.full(3, pod_class, np.int32), np.full(3, symbol, np.int32)
-    rows = np.full(3, -1, dtype=np.int32)
-    assert place_many(placer, classes, pinned_to, rows, 0, lambda at: None) == 0
-    assert placer.decider.start == 1

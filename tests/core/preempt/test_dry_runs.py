@@ -133,20 +133,6 @@ def names(world: World) -> tuple[str, ...]:
     return dry_run(world)[1][0].victims
 
 
-def test_the_least_important_go_first() -> None:
-    pods = [
-        low("old", "2026-01-01T00:00:00Z"),
-        low("unknown"),
-        low("young", "2026-01-01T00:00:00.5+00:00"),
-        low("more", "2026-01-02T00:00:00Z", priority=2),
-    ]
-    assert names(small(pods, cpu="4")) == ("young", "unknown")
-
-
-def test_pods_without_a_start_are_taken_from_the_end_of_the_row() -> None:
-    assert names(small([low(f"p{i}") for i in range(4)], cpu="4")) == ("p2", "p3")
-
-
 def test_more_pods_than_a_word_has_bits() -> None:
     pods = [low(f"p{i:03}", f"2026-01-01T00:{i // 60:02}:{i % 60:02}Z") for i in range(150)]
     assert names(small(pods[::-1], cpu="150", pods="200")) == ("p148", "p149")
@@ -168,40 +154,6 @@ def test_more_budgets_than_a_word_has_bits() -> None:
     # The first may be disrupted, so it goes once those whose budget is spent have come back. Of equal victims
     # those that violate a budget come first.
     assert dry_run(world)[1] == [Evictions(None, ("p3", "p0"), 1)]
-
-
-TIED = [0, 10, 0, 10, 10, 0, 0, 0, 0, 0, 0, 10, 10]
-"""Priorities of pods that started in the same second."""
-
-
-def test_which_of_many_equal_pods_go_depends_on_the_preemptor() -> None:
-    """Upstream sorts the pods of lower priority alone, more than 12 of them not stably."""
-    world = small(
-        [low(f"w{at}", seconds(0), priority=one) for at, one in enumerate(TIED)], cpu="13", pods="99"
-    )
-    world.state.add_pod(on(low("more", seconds(0), priority=50, cpu="0"), "n0"))
-    runs = DryRuns(world.placer.decider)
-
-    def victims(priority: int) -> list[str]:
-        asked = make_pod("new", priority=priority, requests={"cpu": "3"})
-        pod_class = world.state.classes.intern(asked)
-        return sorted(pod.name for pod in runs.dry_run((pod_class, 0, 0), [0]).victims(0))
-
-    for _ in range(2):
-        assert victims(5) == ["w10", "w8", "w9"], "eight are in the order of the row"
-        assert victims(50) == ["w10", "w2", "w5"]
-        assert victims(100) == ["w0", "w2", "w5"]
-
-
-def test_it_ends_when_enough_were_found() -> None:
-    world = World(
-        {f"n{i}": make_node(f"n{i}", cpu="2") for i in range(4)},
-        {f"n{i}": [on(low(f"p{i}", cpu="2"), f"n{i}")] for i in range(4)},
-        high(),
-    )
-    world.make()
-    for wanted, tried in {1: 1, 3: 3, 0: 1, -1: 4, 9: 4}.items():
-        assert len(dry_run(world, wanted)[1]) == tried
 
 
 def test_a_row_is_read_again_when_it_has_changed() -> None:

@@ -371,52 +371,6 @@ def test_one_dry_run_per_pod_once_the_nodes_are_known() -> None:
     assert preemptor.dry_runs == 121
 
 
-def test_the_oldest_of_the_most_important_victims_counts_in_the_choice() -> None:
-    """On n0 it is in the second unit."""
-    state, starts = ClusterState(), {"g": 3, "h": 1, "i": 2, "j": 2}
-    for name, names in {"n0": "gh", "n1": "ij"}.items():
-        state.set_node(make_node(name))
-        for each in names:
-            pod = of_group(make_pod(each, name, requests={"cpu": "2"}), each)
-            state.add_pod(replace(pod, status=PodStatus(start_time=f"2026-01-01T00:00:0{starts[each]}Z")))
-    placer = Placer(state, default_profile().compile(state), TieBreak.FIRST)
-    groups = Groups({"g": 1, "h": 0, "i": 1, "j": 0}, state.pods())
-    out = place(Preemptor(placer.decider), high(1, requests={"cpu": "4"}), groups=groups)
-    assert (out.rows.tolist(), [pod.name for pod in out.victims(0)]) == ([1], ["i", "j"])
-
-
-def test_a_pod_of_a_unit_that_goes_elsewhere_changes_the_choice() -> None:
-    state = ClusterState()
-    there = {"n0": ["g0"], "n1": ["v0", "v1"], "n2": ["g1", "g2"]}
-    for name, names in there.items():
-        state.set_node(make_node(name))
-        for each in names:
-            cpu = "4" if name == "n0" else "2" if name == "n1" else "1m"
-            state.add_pod(
-                of_group(make_pod(each, name, requests={"cpu": cpu}), "g" if each[0] == "g" else "")
-            )
-    placer = Placer(state, default_profile().compile(state), TieBreak.FIRST)
-    preemptor, groups = Preemptor(placer.decider), Groups({"g": 0}, state.pods())
-    (pod,) = high(1, requests={"cpu": "4"})
-
-    def chosen() -> tuple[int, list[str]]:
-        preemptor.begin(state.classes.intern(pod), groups=groups)
-        choice = preemptor.choose()
-        assert choice is not None
-        return choice[0], [victim.name for victim in choice[2]]
-
-    assert chosen() == (1, ["v0", "v1"])
-    mark = state.begin()
-    for gone in state.pods():
-        if gone.name in ("g1", "g2"):
-            state.remove_pod(gone)
-    assert chosen() == (0, ["g0"])
-    state.rollback(mark)
-    assert chosen() == (1, ["v0", "v1"])
-    groups.whole = {}
-    assert chosen() == (0, ["g0"])
-
-
 @pytest.mark.parametrize("is_assumed", [False, True])
 def test_the_latest_state_of_a_pod_tells_its_group(is_assumed: bool) -> None:
     """Its class stays the same, so that the cache only gets another object."""
@@ -460,45 +414,10 @@ def test_replicas_belong_to_the_group_of_their_template() -> None:
     assert sorted(victim.name for victim in choice[2]) == ["low-0", "low-1", "low-2", "low-3"]
 
 
-def test_the_window_is_a_tenth_of_the_nodes_but_a_hundred_at_least() -> None:
-    for nodes, tried in {64: 64, 200: 128, 1300: 192}.items():  # in whole words
-        placer = full(nodes)
-        preemptor = Preemptor(placer.decider)
-        place(preemptor, high(1))
-        assert preemptor.dry_runs == tried
-
-
-def test_where_a_walk_begins_and_goes_round() -> None:
-    placer = full(100)
-    preemptor = Preemptor(placer.decider)
-    offsets = np.array([99, 199, 0], dtype=np.int64)
-    assert place(preemptor, high(3), offsets=offsets, limits=(0, 1)).rows.tolist() == [99, 99, 0]
-
-
-def test_it_ends_before_the_first_pod_that_fits_nowhere() -> None:
-    placer = full(2, priority=10)
-    out = place(Preemptor(placer.decider), high(3))
-    assert out.rows.tolist() == []
-    with pytest.raises(IndexError):
-        out.victims(0)
-
-
 def test_an_offset_for_each_pod() -> None:
     placer = full(2)
     with pytest.raises(ValueError, match="an offset for each pod"):
         place(Preemptor(placer.decider), high(3), offsets=np.zeros(2, dtype=np.int64))
-
-
-def test_victims_without_objects_are_made_when_asked_for() -> None:
-    state = ClusterState()
-    state.set_node(make_node("n0", cpu="2"))
-    template = make_pod("low", requests={"cpu": "1"})
-    pod_class = state.classes.intern(template)
-    placer = Placer(state, default_profile().compile(state), TieBreak.FIRST)
-    state.assume_template(pod_class, template, 0, place_run(placer, pod_class, 2))
-    out = place(Preemptor(placer.decider), high(1, requests={"cpu": "2"}))
-    assert [pod.name for pod in out.victims(0)] == ["low-0", "low-1"]
-    assert [pod.spec.node_name for pod in out.victims(0)] == ["n0", "n0"]
 
 
 def test_whoever_asks_for_less_than_nothing_makes_room_by_staying() -> None:
@@ -522,23 +441,3 @@ def test_rows_with_more_pods_than_a_word_has_bits(asked: str, victims: int) -> N
     out = place(Preemptor(placer.decider), high(1, requests={"cpu": asked}))
     gone = [pod.name for at in range(len(out.rows)) for pod in out.victims(at)]
     assert gone == [f"p{number}" for number in range(80 - victims, 80)]
-
-
-def test_a_node_that_becomes_hopeless_helps_no_more() -> None:
-    state = ClusterState()
-    for number, priority in enumerate([0, 4, 1, 4]):
-        state.set_node(make_node(f"n{number}", cpu="2"))
-        for name, each in (("a", priority), ("b", 5)):
-            state.add_pod(make_pod(f"{name}{number}", f"n{number}", requests={"cpu": "1"}, priority=each))
-    placer = Placer(state, default_profile().compile(state), TieBreak.FIRST)
-    preemptor = Preemptor(placer.decider)
-    assert place(preemptor, high(1)).rows.tolist() == [0]
-    state.set_node(make_node("n2", cpu="2", unschedulable=True))
-    assert place(preemptor, high(1, 1)).rows.tolist() == [1]
-
-
-def test_a_search_in_vain_leaves_the_rotation_within_the_list() -> None:
-    placer = full(2)
-    placer.decider.start = 3  # as after nodes have gone
-    place(Preemptor(placer.decider), high(1))
-    assert placer.decider.start == 1

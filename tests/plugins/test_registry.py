@@ -1,65 +1,14 @@
-"""The in-tree registry: order, extension points and weights of kube-scheduler v1.36's default profile."""
+"""The in-tree registry, and which plugins a release has; vectors judge their order and extension points."""
 
 from __future__ import annotations
 
 import pytest
-from tests.doors.engine import IN_TREE, NativePlugin, in_tree
+from tests.doors.engine import IN_TREE, in_tree
 
 from moorage import Scheduler, default_profile
-from moorage.framework import (
-    BindPlugin,
-    FilterPlugin,
-    Plugin,
-    PreBindPlugin,
-    PreEnqueuePlugin,
-    PreFilterPlugin,
-    PreScorePlugin,
-    Profile,
-    QueueSortPlugin,
-    ScorePlugin,
-)
+from moorage.framework import Profile
 from moorage.preemption import DefaultPreemption
 from moorage.releases import RELEASES, Release, default_gates
-
-FILTERS = [
-    *("NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "NodePorts", "NodeResourcesFit"),
-    *("VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone", "PodTopologySpread"),
-    *("InterPodAffinity", "DynamicResources", "NodeDeclaredFeatures"),
-]
-WEIGHTS = {
-    "TaintToleration": 3,
-    "NodeAffinity": 2,
-    "NodeResourcesFit": 1,
-    "VolumeBinding": 1,
-    "PodTopologySpread": 2,
-    "InterPodAffinity": 2,
-    "DynamicResources": 2,
-    "NodeResourcesBalancedAllocation": 1,
-    "ImageLocality": 1,
-}
-
-
-def names(base: type[Plugin]) -> list[str]:
-    return [plugin.name for plugin in default_profile().at(base)]
-
-
-def test_filters_and_scores_in_order() -> None:
-    profile = default_profile()
-    assert names(FilterPlugin) == FILTERS
-    assert profile.weights == WEIGHTS
-    assert names(ScorePlugin) == list(WEIGHTS)
-
-
-def test_other_extension_points() -> None:
-    assert names(QueueSortPlugin) == ["PrioritySort"]
-    assert names(PreEnqueuePlugin) == ["SchedulingGates", "DynamicResources", "DefaultPreemption"]
-    assert names(PreFilterPlugin) == FILTERS[3:]
-    assert names(PreScorePlugin) == [
-        *("TaintToleration", "NodeAffinity", "NodeResourcesFit", "VolumeBinding", "PodTopologySpread"),
-        *("InterPodAffinity", "NodeResourcesBalancedAllocation"),
-    ]
-    assert names(PreBindPlugin) == ["VolumeBinding", "DynamicResources"]
-    assert names(BindPlugin) == ["DefaultBinder"]
 
 
 def test_names_are_unique_and_modules_are_named_after_them() -> None:
@@ -71,16 +20,9 @@ def test_names_are_unique_and_modules_are_named_after_them() -> None:
         assert plugin.__name__ == plugin.name
 
 
-def test_native_plugins_of_the_default_profile_stand_in_order() -> None:
-    native = [plugin.name for plugin in default_profile().plugins if isinstance(plugin, NativePlugin)]
-    spread = ["PodTopologySpread", "InterPodAffinity"]
-    scores = ["NodeResourcesBalancedAllocation", "ImageLocality"]
-    assert native == [*FILTERS[:6], *spread, *scores, "NodeDeclaredFeatures"]
-
-
 def test_weights_can_be_overridden_and_zero_counts_as_one() -> None:
     profile = Profile(default_profile().plugins, weight_overrides={"NodeAffinity": 7, "ImageLocality": 0})
-    assert profile.weights == WEIGHTS | {"NodeAffinity": 7, "ImageLocality": 1}
+    assert profile.weights == default_profile().weights | {"NodeAffinity": 7, "ImageLocality": 1}
 
 
 @pytest.mark.parametrize("release", RELEASES.values(), ids=lambda release: release.version)

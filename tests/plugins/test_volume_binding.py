@@ -9,13 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.make import node, pod
-from tests.doors.engine import (
-    BIND_CONFLICT,
-    NODE_CONFLICT,
-    NOT_ENOUGH_SPACE,
-    UNBOUND_IMMEDIATE,
-    VOLUME_MISSING,
-)
+from tests.doors.engine import UNBOUND_IMMEDIATE
 from tests.plugins.volume_binding_kit import (
     LATE,
     MADE,
@@ -31,16 +25,7 @@ from tests.volume.binding.test_volume_topology import term, wants
 from tests.volume.make import ZONE, claim, storage_class, uses
 
 from moorage.framework import Code, CycleState
-from moorage.objects import (
-    CSIDriver,
-    CSIDriverSpec,
-    CSIStorageCapacity,
-    Object,
-    ObjectMeta,
-    OwnerReference,
-    PersistentVolumeClaim,
-    PersistentVolumeClaimStatus,
-)
+from moorage.objects import Object, OwnerReference, PersistentVolumeClaim, PersistentVolumeClaimStatus
 
 STATE = "VolumeBinding"
 
@@ -91,12 +76,6 @@ def test_pods_that_cannot_be_scheduled(source: dict[str, str], objects: list[Obj
     assert Bench(bound("fine", "v"), *objects).pre_filter(asked) == unresolvable(text)
 
 
-def test_the_first_claim_that_is_wrong_decides() -> None:
-    bench = Bench(deleting(claim("c")), claim("d", of_class="bad"), storage_class("bad", mode=None))
-    assert bench.pre_filter(asking("p", "x", "c")) == unresolvable('persistentvolumeclaim "x" not found')
-    assert bench.pre_filter(asking("p", "d", "x")) == unresolvable('persistentvolumeclaim "x" not found')
-
-
 def test_errors_of_the_binder() -> None:
     bench = Bench(claim("c", of_class="bad"), storage_class("bad", mode=None))
     status = bench.pre_filter(asking("p", "c"))
@@ -130,35 +109,6 @@ def test_pods_of_which_pre_filter_was_not_asked() -> None:
 
 
 # ---- Filter ------------------------------------------------------------------------------------------------
-
-
-def test_why_nodes_will_not_do() -> None:
-    capacity = CSIStorageCapacity(metadata=ObjectMeta(name="s", namespace="d"), storage_class_name="made")
-    driver = CSIDriver(
-        metadata=ObjectMeta(name="made.example.com"), spec=CSIDriverSpec(storage_capacity=True)
-    )
-    bench = Bench(
-        *(LATE, MADE, driver, capacity),
-        *(bound("in-z1", "v1"), bound("in-z2", "v2"), bound("lost", "gone")),
-        *(disk("v1", on="z1", its_class="x"), disk("v2", on="z2", its_class="x"), disk("free", on="z2")),
-        *(waiting("small"), waiting("large", size="20Gi"), waiting("made", "made")),
-    )
-
-    def reasons(*claims: str) -> dict[str, tuple[str, ...]]:
-        return bench.reasons(asking("p", *claims))
-
-    assert reasons("in-z1") == {"b": (NODE_CONFLICT,)}
-    assert reasons("in-z1", "in-z2") == {"a": (NODE_CONFLICT,), "b": (NODE_CONFLICT,)}
-    assert reasons("small") == {"a": (BIND_CONFLICT,)}
-    assert reasons("large") == {"a": (BIND_CONFLICT,), "b": (BIND_CONFLICT,)}
-    assert reasons("large", "in-z1") == {"a": (BIND_CONFLICT,), "b": (NODE_CONFLICT, BIND_CONFLICT)}
-    assert reasons("made") == {"a": (NOT_ENOUGH_SPACE,), "b": (NOT_ENOUGH_SPACE,)}
-    assert reasons("made", "in-z1") == {"a": (NOT_ENOUGH_SPACE,), "b": (NODE_CONFLICT, NOT_ENOUGH_SPACE)}
-    assert reasons("lost") == {"a": (VOLUME_MISSING,), "b": (VOLUME_MISSING,)}
-    assert reasons("lost", "in-z1") == {"a": (VOLUME_MISSING,), "b": (VOLUME_MISSING,)}
-    assert reasons("in-z1", "lost") == {"a": (VOLUME_MISSING,), "b": (NODE_CONFLICT,)}
-    assert reasons("lost", "small") == {"a": (BIND_CONFLICT, VOLUME_MISSING), "b": (VOLUME_MISSING,)}
-    assert reasons("lost", "made")["a"] == (NOT_ENOUGH_SPACE, VOLUME_MISSING)
 
 
 def test_errors_while_nodes_are_looked_at() -> None:

@@ -6,13 +6,12 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.core.make import node, pod
+from tests.core.make import pod
 from tests.doors.engine import BIND_COMPLETED, BIND_CONFLICT, SELECTED_NODE
 from tests.plugins.volume_binding_kit import (
     LATE,
     MADE,
     NODES,
-    WAITS,
     Bench,
     asking,
     bound,
@@ -20,61 +19,12 @@ from tests.plugins.volume_binding_kit import (
     unresolvable,
     waiting,
 )
-from tests.volume.make import storage_class
 
 from moorage import Scheduler
 from moorage.framework import Code, CycleState, Status
-from moorage.objects import Cluster, ObjectReference, PersistentVolume, PersistentVolumeClaim, Pod
+from moorage.objects import Cluster, PersistentVolume, PersistentVolumeClaim
 
 # ---- scores ------------------------------------------------------------------------------------------------
-
-SHAPE = [{"utilization": 0, "score": 0}, {"utilization": 100, "score": 10}]
-
-
-def test_no_scores_without_the_gate() -> None:
-    bench = Bench(LATE, waiting("c"), disk("v"))
-    asked = asking("p", "c")
-    state, _ = bench.begin(asked)
-    assert bench.plugin.filter(state, asked, bench.info("a")) is None
-    status = bench.plugin.pre_score(state, asked, None)  # type: ignore[arg-type]
-    assert status is not None
-    assert status.is_skip
-    assert bench.plugin.score(state, asked, bench.info("a")) == 0
-
-
-@pytest.mark.parametrize(
-    ("asked", "expected"),
-    [
-        ([("late", "50Gi")], {"a": 25, "b": 50, "c": 0}),
-        ([("late", "50Gi"), ("late2", "100Gi")], {"a": 38, "b": 75, "c": 0}),
-    ],
-)
-def test_volume_binding_scores_as_in_upstreams_table(
-    asked: list[tuple[str, str]], expected: dict[str, int]
-) -> None:
-    """Upstream's table, with nodes for which nothing was found."""
-    sizes = {"z1": "200Gi", "z2": "100Gi"}
-    bench = Bench(
-        *(LATE, storage_class("late2", "kubernetes.io/no-provisioner", WAITS)),
-        *[waiting(f"c-{name}", name, size) for name, size in asked],
-        *[
-            disk(f"{name}-{zone}", size=sizes[zone], its_class=name, on=zone)
-            for name, _ in asked
-            for zone in sizes
-        ],
-        nodes=[*NODES, node("c", "z3")],
-        shape=SHAPE,
-    )
-    one = asking("p", *[f"c-{name}" for name, _ in asked])
-    state, status = bench.begin(one)
-    assert status is None
-    framework = bench.scheduler.engines["default-scheduler"].framework
-    nodes = framework.all_nodes()
-    rejected = {info.name for info in nodes if bench.plugin.filter(state, one, info)}
-    assert rejected == {"c"}
-    assert bench.plugin.pre_score(state, one, nodes) is None
-    scores = [bench.plugin.score(state, one, info) for info in nodes]
-    assert dict(zip([info.name for info in nodes], scores, strict=True)) == expected
 
 
 def test_scores_by_the_gate_alone() -> None:
@@ -192,20 +142,6 @@ def complete(bench: Bench, after: int = 1) -> None:
         bench.store.update(replace(one, metadata=marked, spec=replace(one.spec, volume_name="v")))
 
 
-@pytest.mark.parametrize("after", [1, 3, 5])
-def test_binding_waits_until_it_is_done(after: int) -> None:
-    bench = Bench(LATE, waiting("c"), disk("v"), wait=lambda one: complete(one, after), bindTimeoutSeconds=5)
-    asked = asking("p", "c")
-    bench.store.create(asked)
-    bench.scheduler.sync()
-    state = bench.reserve(asked)
-    assert bench.pre_bind(state, asked, "a") is None
-    assert bench.waits == [1.0] * after
-    held = bench.store.get(PersistentVolume, "v").spec.claim_ref
-    assert isinstance(held, ObjectReference)
-    assert (held.name, held.uid) == ("c", "uid-c")
-
-
 @pytest.mark.parametrize("timeout", [1, 7, None])
 def test_binding_that_takes_too_long(timeout: int | None) -> None:
     args: Any = {} if timeout is None else {"bindTimeoutSeconds": timeout}
@@ -224,17 +160,6 @@ def test_binding_that_takes_too_long(timeout: int | None) -> None:
         bench.plugin.unreserve(state, asked, "a")
 
 
-def test_binding_ends_when_the_pod_goes() -> None:
-    bench = Bench(LATE, waiting("c"), disk("v"), wait=lambda one: one.store.delete(Pod, "p", "default"))
-    asked = asking("p", "c")
-    bench.store.create(asked)
-    bench.scheduler.sync()
-    status = bench.pre_bind(bench.reserve(asked), asked, "a")
-    assert status is not None
-    assert status.message() == 'binding volumes: pod does not exist any more: pod "p" not found'
-    assert bench.waits == [1.0]
-
-
 def test_writes_that_are_refused() -> None:
     bench = Bench(LATE, waiting("c"), disk("v"))
     asked = asking("p", "c")
@@ -251,11 +176,6 @@ def test_writes_that_are_refused() -> None:
     bench.plugin.unreserve(state, asked, "a")
     bench.scheduler.sync()
     assert cached(bench)[0] == (changed,)
-
-
-def test_a_claim_that_two_volumes_name_is_written_once() -> None:
-    cluster = Cluster(nodes=[node("a")], pods=[asking("p", "c", "c")], others=[MADE, waiting("c", "made")])
-    assert Scheduler(cluster).run().placements == {"default/p": "a"}
 
 
 def test_a_run_waits_for_somebody_else() -> None:

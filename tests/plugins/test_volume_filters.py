@@ -10,14 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.make import node, pod
-from tests.doors.engine import (
-    BETA_TO_GA,
-    BIND_COMPLETED,
-    MIGRATED_PLUGINS,
-    TOPOLOGY_LABELS,
-    Bridge,
-    examine_preemption,
-)
+from tests.doors.engine import BIND_COMPLETED, MIGRATED_PLUGINS, TOPOLOGY_LABELS, Bridge
 from tests.volume.make import claim, csi_node, storage_class, uses, volume
 
 from moorage import Scheduler, default_profile
@@ -41,11 +34,6 @@ from moorage.scheduler import Profile
 ONCE_POD = ("ReadWriteOncePod",)
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 BETA_ZONE = "failure-domain.beta.kubernetes.io/zone"
-NO_DISK = "node(s) had no available disk"
-IN_USE = (
-    "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use "
-    "by another pod"
-)
 FULL, ELSEWHERE = "node(s) exceed max volume count", "node(s) had no available volume zone"
 
 
@@ -86,30 +74,6 @@ def labelled(name: str, **labels: str) -> PersistentVolume:
 # ---- VolumeRestrictions ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("mine", "theirs", "conflicts"),
-    [
-        (uses(gce="x"), uses(gce="x"), True),
-        (uses(gce="x", read_only=True), uses(gce="x"), True),
-        (uses(gce="x", read_only=True), uses(gce="x", read_only=True), False),
-        (uses(gce="x"), uses(gce="y"), False),
-        (uses(aws="x"), uses(aws="x"), True),
-        (uses(iscsi="x"), uses(iscsi="x", read_only=True), True),
-        (uses(rbd="x"), uses(rbd="x"), True),
-        (
-            uses(rbd="x"),
-            Volume(rbd=DiskVolumeSource(monitors=("other",), pool="pool", image="x")),
-            False,
-        ),
-        (uses(gce="x"), uses(aws="x"), False),
-    ],
-)
-def test_disks_that_cannot_be_mounted_twice(mine: Volume, theirs: Volume, conflicts: bool) -> None:
-    held = [with_volumes("q", theirs, on="a"), pod("r", on="b")]
-    one = scheduler([node("a"), node("b")], held, [], "VolumeRestrictions")
-    assert verdicts(one, with_volumes("p", mine)) == ({"a": (NO_DISK,)} if conflicts else {})
-
-
 def test_who_has_a_disk_that_cannot_be_mounted_twice() -> None:
     held = [
         with_volumes("user", uses(gce="x"), uses(gce="z"), on="a"),
@@ -120,51 +84,6 @@ def test_who_has_a_disk_that_cannot_be_mounted_twice() -> None:
     (group,) = one.explain("default/p").groups
     assert group.nodes == ["a"]
     assert [fact.facts() | {"name": fact.name} for fact in group.evidence] == [{"name": "default/user"}]
-
-
-def test_who_has_a_claim_for_one_pod() -> None:
-    """A claim of the same name in another namespace is another claim."""
-    other = replace(claim("once"), metadata=ObjectMeta(name="once", namespace="x"))
-    objects = [claim("once", modes=ONCE_POD), other]
-    elsewhere = replace(
-        with_volumes("q", uses(claim="once"), on="a"), metadata=ObjectMeta(name="q", namespace="x", uid="x")
-    )
-    held = [with_volumes("user", uses(claim="once"), on="a"), elsewhere]
-    one = scheduler([node("a")], held, objects, "VolumeRestrictions")
-    one.client.create(with_volumes("p", uses(claim="once")))
-    (group,) = one.explain("default/p").groups
-    assert [fact.name for fact in group.evidence] == ["default/user"]
-
-
-def test_a_claim_for_one_pod_is_in_use_wherever_that_pod_is() -> None:
-    objects = [claim("once", modes=ONCE_POD), claim("many")]
-    held = [with_volumes("q", uses(claim="once"), uses(claim="many"), on="a")]
-    one = scheduler([node("a"), node("b")], held, objects, "VolumeRestrictions")
-    assert verdicts(one, with_volumes("p", uses(claim="once"))) == {"a": (IN_USE,), "b": (IN_USE,)}
-    assert verdicts(one, with_volumes("p", uses(claim="many"))) == {}
-    assert "VolumeRestrictions" in one.examine(with_volumes("p", uses(claim="many"))).skipped_filter
-    one.client.delete(Pod, "q", "default")
-    one.sync()
-    assert verdicts(one, with_volumes("p", uses(claim="once"))) == {}
-
-
-def test_a_claim_that_is_missing() -> None:
-    one = scheduler([node("a")], [], [], "VolumeRestrictions")
-    missing = Code.UNSCHEDULABLE_AND_UNRESOLVABLE, 'persistentvolumeclaim "c" not found'
-    assert verdicts(one, with_volumes("p", uses(claim="c"))) == missing
-
-
-def test_who_uses_a_claim_for_one_pod_can_be_evicted() -> None:
-    """Pods that leave in thought take their use with them."""
-    held = [with_volumes("q", uses(claim="once"), on="a"), pod("r", on="b", priority=-1)]
-    one = scheduler([node("a"), node("b")], held, [claim("once", modes=ONCE_POD)], "VolumeRestrictions")
-    high = with_volumes("p", uses(claim="once"), priority=5)
-    found = examine_preemption(one.engines["default-scheduler"], high).found
-    assert [candidate.name for candidate in found.candidates] == ["a"]
-    assert found.rejected["b"].reasons == (IN_USE,)
-    one.client.create(high)
-    result = one.run()
-    assert (set(result.evicted), result.placements["default/p"]) == ({"default/q"}, "a")
 
 
 def test_restrictions_without_their_pre_filter() -> None:
@@ -186,29 +105,6 @@ def zonal(**labels: str) -> list[Object]:
 
 def of_claim() -> Pod:
     return with_volumes("p", uses(claim="c"))
-
-
-def test_nodes_in_other_zones() -> None:
-    nodes = [
-        node("here", "z1"),
-        node("there", "z2"),
-        node("nowhere"),
-        node("region", labels={REGION: "r"}),
-        node("old", labels={BETA_ZONE: "z1"}),
-    ]
-
-    def rejected(**labels: str) -> set[str]:
-        found = verdicts(scheduler(nodes, [], zonal(**labels), "VolumeZone"), of_claim())
-        assert isinstance(found, dict)
-        assert set(found.values()) <= {(ELSEWHERE,)}
-        return set(found)
-
-    assert rejected(zone="z1") == {"there", "region", "old"}
-    assert rejected(zone="z1__ z2") == {"region", "old"}
-    assert rejected(beta="z1") == {"there", "region"}  # a node's label of today serves too
-    assert rejected(zone="z1", region="r") == {"here", "there", "region", "old"}
-    assert rejected(zone="z1__") == set()
-    assert rejected(zone="unknown") == {"here", "there", "region", "old"}
 
 
 def test_zones_follow_the_nodes() -> None:
@@ -248,12 +144,6 @@ def test_what_is_wrong_with_claims(objects: list[Any], asked: str, text: str) ->
     assert plugin.pre_filter(CycleState(), asking, None) == expected
     info = one.cache.node_info("a")
     assert plugin.filter(CycleState(), asking, info) == expected  # without PreFilter
-
-
-def test_claims_whose_volumes_are_chosen_later_are_passed_over() -> None:
-    objects = [claim("c", of_class="k"), storage_class("k", mode="WaitForFirstConsumer")]
-    one = scheduler([node("a", "z1")], [], objects, "VolumeZone")
-    assert "VolumeZone" in one.examine(of_claim()).skipped_filter
 
 
 def test_zones_without_their_pre_filter() -> None:
@@ -307,20 +197,6 @@ def many(n: int) -> list[Any]:
     for at in range(n):
         objects += [claim(f"c{at}", f"v{at}"), volume(f"v{at}", ("d0", f"h{at}"))]
     return objects
-
-
-def test_nodes_that_take_no_more() -> None:
-    nodes = [node(name) for name in ("full", "free", "without")]
-    objects = [*many(5), csi_node("full", d0=2), csi_node("free", d0=3)]
-    held = [
-        with_volumes(f"q{at}", uses(claim=f"c{at}"), on=on) for at, on in enumerate(["full", "full", "free"])
-    ]
-    one = scheduler(nodes, held, objects, "NodeVolumeLimits")
-    assert verdicts(one, with_volumes("p", uses(claim="c4"))) == {"full": (FULL,)}
-    assert verdicts(one, with_volumes("p", uses(claim="c0"))) == {}
-    both = with_volumes("p", uses(claim="c0"), uses(claim="c3"), uses(claim="c4"))
-    assert verdicts(one, both) == {"full": (FULL,), "free": (FULL,)}
-    assert "NodeVolumeLimits" in one.examine(with_volumes("p", uses(csi="d0"))).skipped_filter
 
 
 GATE = {"VolumeLimitScaling": True}
@@ -404,17 +280,6 @@ def test_migrated_volumes_ask_for_a_driver_only_where_a_csi_node_is(made: str) -
     assert seen["none"] == seen["other"] == lacks(name)
 
 
-@pytest.mark.parametrize("field", ["portworx_volume", "azure_file", "vsphere_volume"])
-def test_replaced_volumes_without_a_claim_are_looked_at(field: str) -> None:
-    """kube-scheduler counts those of Portworx alone."""
-    inline = replace(uses(gce="x"), gce_persistent_disk=None, **{field: DiskVolumeSource(volume_id="d")})
-    objects = [csi_node("a", **{"pxd.portworx.com": 0}), csi_node("b")]
-    one = scheduler([node("a"), node("b")], [], objects, "NodeVolumeLimits")
-    seen = one.examine(with_volumes("p", inline))
-    assert "NodeVolumeLimits" not in seen.skipped_filter
-    assert seen.feasible == (["b"] if field == "portworx_volume" else ["a", "b"])
-
-
 def test_a_volume_on_a_node_that_cannot_be_translated_fails_where_its_plugin_is_replaced() -> None:
     disk = DiskVolumeSource(volume_id="aws://z/disk")
     broken = replace(volume("v"), spec=PersistentVolumeSpec(aws_elastic_block_store=disk))
@@ -441,14 +306,6 @@ def test_drivers_of_classes_that_nodes_must_have() -> None:
     assert verdicts_with(asked, objects) == {"other": lacks("d0"), "none": lacks("d0")}
 
 
-def test_each_placement_counts() -> None:
-    pods = [with_volumes(f"p{at}", uses(claim=f"c{at}")) for at in range(5)]
-    objects = [*many(5), csi_node("a", d0=2), csi_node("b", d0=1)]
-    result = scheduler([node("a"), node("b")], pods, objects, "NodeVolumeLimits").run()
-    assert sorted(result.placements.values()) == ["a", "a", "b"]
-    assert {failure.message.count(FULL) for failure in result.unschedulable.values()} == {1}
-
-
 def test_claims_of_the_pod_that_are_missing_or_not_its_own() -> None:
     objects = [claim("p-e"), csi_node("a", d0=1)]
     one = scheduler([node("a"), node("b")], [], objects, "NodeVolumeLimits")
@@ -468,15 +325,6 @@ def test_pods_whose_volumes_cannot_be_counted_fail_where_there_are_limits() -> N
     one.client.delete("CSINode", "a")
     one.sync()
     assert verdicts(one, asked) == {}
-
-
-def test_pods_over_the_limit_are_evicted() -> None:
-    objects = [*many(3), csi_node("a", d0=1)]
-    held = [with_volumes("q", uses(claim="c0"), on="a")]
-    one = scheduler([node("a")], held, objects, "NodeVolumeLimits")
-    one.client.create(with_volumes("p", uses(claim="c1"), priority=5))
-    result = one.run()
-    assert (set(result.evicted), result.placements) == ({"default/q"}, {"default/p": "a"})
 
 
 # ---- one by one and all at once ----------------------------------------------------------------------------
@@ -569,7 +417,3 @@ def at_work(one: Scheduler) -> Any:
     about = ("VolumeRestrictions", "NodeVolumeLimits", "VolumeZone")
     (plugin,) = (plugin for plugin in working(one).profile.at(FilterPlugin) if plugin.name in about)
     return plugin
-
-
-def test_labels_of_today() -> None:
-    assert list(BETA_TO_GA.items()) == [(BETA_ZONE, ZONE), (BETA_ZONE.replace("zone", "region"), REGION)]

@@ -17,7 +17,6 @@ from tests.queue.make import (
     fail,
     make_queue,
     move,
-    names,
     places,
     pop,
     queued,
@@ -83,20 +82,6 @@ def test_pods_that_come_back_are_nominated_as_their_failures_say() -> None:
     queue.give_back(infos, latest, rejectors, [None, NominatingInfo("m"), NominatingInfo("m", noop=True)])
     assert places(queue) == {"unschedulable": ["first", "second", "third"]}
     assert {node: list(pods) for node, pods in nominator.by_node.items()} == {"n": ["first"], "m": ["second"]}
-
-
-@pytest.mark.parametrize("limit", [1, 2, 3, 9])
-def test_a_batch_is_what_single_pops_take(limit: int) -> None:
-    batches, singles = filled(Clock()), filled(Clock())
-    popped = []
-    while batch := batches.pop(limit):
-        assert len(batch) <= limit
-        assert all(info.attempts == 1 + (info.pod.name == "failed") for info in batch)
-        popped += names(batch)
-    assert popped == ["b", "a", "c", "failed"]
-    while singles.pop():
-        pass
-    assert places(batches) == places(singles) == {"in_flight": ["b", "a", "c", "failed"]}
 
 
 def test_a_pod_of_a_batch_is_put_back_where_it_was() -> None:

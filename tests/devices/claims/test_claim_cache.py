@@ -21,21 +21,6 @@ def cache() -> ClaimCache:
     return ClaimCache(None, counts_shares=True)
 
 
-def test_devices_of_reported_claims_are_in_use() -> None:
-    one = cache()
-    one.add(allocated("a", "d0"))
-    one.add(claim("b", [request()]))
-    assert one.in_use().devices == {FIRST}
-    one.remove("default/a")
-    assert one.in_use().devices == set()
-
-
-def test_devices_with_admin_access_are_not_in_use() -> None:
-    one = cache()
-    one.add(allocated("a", "d0", adminAccess=True))
-    assert one.in_use().devices == set()
-
-
 def test_shares_count_by_their_capacity() -> None:
     one = cache()
     for name, share in (("a", "1"), ("b", "2")):
@@ -45,18 +30,6 @@ def test_shares_count_by_their_capacity() -> None:
     one.remove("default/a")
     one.remove("default/b")
     assert one.in_use().consumed == {}
-
-
-def test_an_allocation_in_flight_is_in_use_until_it_is_removed() -> None:
-    one = cache()
-    allocation = allocated("a", "d0").status.allocation
-    assert allocation is not None
-    one.signal_pending("uid-a", allocation)
-    assert one.is_pending("uid-a")
-    assert one.in_use().devices == {FIRST}
-    assert one.remove_pending("uid-a")
-    assert not one.remove_pending("uid-a")
-    assert one.in_use().devices == set()
 
 
 def test_pods_of_one_group_cycle_share_an_allocation_in_flight() -> None:
@@ -88,17 +61,3 @@ def test_the_devices_of_a_claim_are_those_it_had_first() -> None:
     one.add(allocated("a", "d0"))
     one.add(allocated("a", "d1"))
     assert one.in_use().devices == {FIRST}
-
-
-def test_an_undone_change_leaves_nothing() -> None:
-    one = cache()
-    one.add(allocated("a", "d0"))
-    saved = one.save()
-    allocation = allocated("b", "d1").status.allocation
-    assert allocation is not None
-    one.signal_pending("uid-b", allocation)
-    one.remove("default/a")
-    assert one.in_use().devices == {SECOND}
-    one.undo(saved)
-    assert one.in_use().devices == {FIRST}
-    assert not one.is_pending("uid-b")

@@ -54,34 +54,20 @@ def test_no_time_to_wait_rejects_at_once(seconds: float) -> None:
 
 
 def test_the_first_signal_wins() -> None:
-    one = waiting(a=10)
-    assert one.reject("x", "no")
+    one = waiting(a=10, b=10)
+    assert one.reject("a", "no")
     assert not one.reject("y", "no again")
     assert not one.preempt("y", "preempted")
+    assert one.get_pending_plugins() == ["a", "b"], "a rejection does not clear them"
     one.allow("a")
-    assert said(one.signal) == (UNSCHEDULABLE, "no", "x")
+    assert said(one.signal) == said(one.wait()) == (UNSCHEDULABLE, "no", "a")
     allowed = waiting(a=10)
     allowed.allow("a")
     assert not allowed.reject("x", "no")
     assert allowed.signal == Status(Code.SUCCESS)
-
-
-def test_a_rejection_does_not_clear_the_pending_plugins() -> None:
-    one = waiting(a=10, b=10)
-    one.reject("a", "no")
-    assert one.get_pending_plugins() == ["a", "b"]
-
-
-def test_preempted_pods_fail_with_an_error() -> None:
-    one = waiting(a=10)
-    assert one.preempt("DefaultPreemption", "preempted")
-    assert said(one.signal) == (ERROR, "preempted", "DefaultPreemption")
-
-
-def test_a_signal_before_the_waiter_comes_is_kept() -> None:
-    one = waiting(a=10)
-    one.reject("a", "no")
-    assert said(one.wait()) == (UNSCHEDULABLE, "no", "a")
+    preempted = waiting(a=10)
+    assert preempted.preempt("DefaultPreemption", "preempted")
+    assert said(preempted.signal) == (ERROR, "preempted", "DefaultPreemption")
 
 
 def test_a_waiter_in_another_thread() -> None:
@@ -99,27 +85,21 @@ def test_a_waiter_with_a_clock_lets_the_timers_fire() -> None:
 
 
 def test_the_pods_that_wait() -> None:
+    """Pods can be decided while they are listed; a second one of a UID takes the place of the first."""
     pods = WaitingPods()
     first, second = WaitingPod(pod("p"), {"a": 30}, 0), WaitingPod(pod("q"), {"a": 10}, 0)
     pods.add(first)
     pods.add(second)
     seen: list[WaitingPod] = []
-    pods.iterate(seen.append)
+    pods.iterate(lambda one: (seen.append(one), one.allow("a")))
     assert seen == [first, second]
+    assert first.signal == Status(Code.SUCCESS)
     assert pods.get("q") is second
     assert pods.get("x") is None
     pods.remove("q")
     pods.remove("q")
-    assert len(pods) == 1
-
-
-def test_a_second_pod_of_a_uid_takes_the_place_of_the_first() -> None:
-    pods = WaitingPods()
-    first, second = WaitingPod(pod("p"), {"a": 30}, 0), WaitingPod(pod("p"), {"a": 10}, 0)
-    pods.add(first)
-    pods.add(second)
-    assert pods.get("p") is second
-    assert len(pods) == 1
+    pods.add(again := waiting(a=10))
+    assert (pods.get("p"), len(pods)) == (again, 1)
 
 
 def test_whoever_wants_to_know_is_told_once() -> None:
@@ -130,12 +110,3 @@ def test_whoever_wants_to_know_is_told_once() -> None:
     assert told == ["first"]
     one.when_decided(lambda: told.append("late"))
     assert told == ["first", "late"]
-
-
-def test_pods_can_be_decided_while_they_are_listed() -> None:
-    pods = WaitingPods()
-    pods.add(waiting(a=10))
-    pods.iterate(lambda one: one.allow("a"))
-    found = pods.get("p")
-    assert found is not None
-    assert found.signal == Status(Code.SUCCESS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -152,35 +153,28 @@ def test_a_struct_of_a_later_version_is_read_as_far_as_it_is_known(make: Make) -
     assert load_native_plugin(make(FILTER="by_pool", SIZE=4096)).name == "Probe"
 
 
-def test_a_file_that_is_no_shared_library_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"/absent\.so: no such file$"):
-        load_native_plugin(tmp_path / "absent.so")
-    text = tmp_path / "text.so"
-    text.write_text("int main;")
-    with pytest.raises(InputError, match=r"/text\.so: not a shared library: .+"):
-        load_native_plugin(text)
-
-
 @pytest.mark.parametrize(
     ("path", "text"),
     [
-        ("a\0b", rf"a\x00b: not a path: {NULL_BYTE}"),
+        ("absent.so", r"absent\.so: no such file"),
+        ("text.so", r"text\.so: not a shared library: .+"),
+        ("circle", "circle: (not a path: .+|no such file)"),
+        ("a\0b", re.escape(rf"a\x00b: not a path: {NULL_BYTE}")),
         ("x" * 300, f"{'x' * 300}: not a path: File name too long"),
         ("a/" * 3000, f"{'a/' * 3000}: not a path: File name too long"),
         ("", "'': no such file"),
     ],
 )
-def test_a_path_that_names_no_file_is_refused(path: str, text: str) -> None:
+def test_a_path_that_names_no_library_is_refused(
+    path: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("text.so").write_text("int main;")
+    Path("circle").symlink_to("round")
+    Path("round").symlink_to("circle")
     with pytest.raises(InputError) as caught:
         load_native_plugin(path)
-    assert str(caught.value) == text
-
-
-def test_a_circle_of_links(tmp_path: Path) -> None:
-    (tmp_path / "a").symlink_to(tmp_path / "b")
-    (tmp_path / "b").symlink_to(tmp_path / "a")
-    with pytest.raises(InputError, match=r"/a: (not a path: .+|no such file)$"):
-        load_native_plugin(tmp_path / "a")
+    assert re.fullmatch(text, str(caught.value))
 
 
 @pytest.mark.parametrize("symbol", ["", "a\0b", "é", "\ud800"])

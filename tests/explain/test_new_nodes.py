@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 from tests.conftest import NIGHTLY
 from tests.core.make import container, node, pod
-from tests.explain.explain_world import TAINTS, World, random_pod, random_requests, random_world
+from tests.explain.explain_world import World, random_pod, random_requests, random_world
 
 from moorage.explain import Explanation
 from moorage.objects import (
@@ -79,30 +79,6 @@ def test_each_offered_node_added_by_the_command_has_the_promised_effect(seed: in
     if not explanation.feasible:
         helps = [each.name for each in world.nodes if fits_with_one_more(world, pending, each.name)]
         assert bool(nodes) == bool(helps)
-
-
-def test_a_node_that_daemons_fill_is_not_offered_but_a_larger_one() -> None:
-    nodes = [node("small", cpu="4", memory="8Gi", pods="1"), node("large", cpu="8", memory="16Gi", pods="2")]
-    held = [pod("b0", on="small"), pod("b1", on="large"), pod("b2", on="large")]
-    asks = pod("p", requests={"cpu": "3500m"})
-    assert offered(World(nodes, held).scheduler().explain(asks)) == {"small": 1}
-    daemons = [daemon_set("d", asking("600m"))]
-    assert offered(World(nodes, held, daemons).scheduler().explain(asks)) == {"large": 1}
-
-
-def test_a_daemon_that_is_too_large_for_the_node_takes_no_room() -> None:
-    one = node("a", cpu="4", memory="8Gi", pods="1")
-    daemons = [daemon_set("d", asking("5"))]
-    world = World([one], [pod("b", on="a")], daemons)
-    assert offered(world.scheduler().explain(pod("p", requests={"cpu": "4"}))) == {"a": 1}
-
-
-def test_a_daemon_that_does_not_tolerate_a_lasting_taint_takes_no_room() -> None:
-    one = node("a", cpu="4", memory="8Gi", pods="1", taints=TAINTS[:1])
-    daemons = [daemon_set("d", asking("600m"))]
-    world = World([one], [pod("b", on="a")], daemons)
-    tolerant = pod("p", requests={"cpu": "4"}, tolerations=(Toleration(operator="Exists"),))
-    assert offered(world.scheduler().explain(tolerant)) == {"a": 1}
 
 
 def test_a_label_that_brings_daemons_leaves_what_room_they_leave() -> None:

@@ -76,9 +76,7 @@ def test_an_undone_confirmation_brings_the_object_back(batch: bool) -> None:
 
 
 OWNER = OwnerReference(api_version="apps/v1", kind="ReplicaSet", name="r", uid="u", controller=True)
-RESIZED = {
-    "containerStatuses": [{"name": "c", "resources": {"requests": {"cpu": "2"}}}],
-}
+RESIZED = {"containerStatuses": [{"name": "c", "resources": {"requests": {"cpu": "2"}}}]}
 
 
 def changed(what: str) -> Pod:

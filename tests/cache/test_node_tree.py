@@ -69,8 +69,7 @@ class Twin:
 
 
 @pytest.mark.parametrize(
-    ("zones", "order"),
-    [({"z1": "abc", "z2": "d"}, "adbc"), ({"": "ab", "z1": "c"}, "acb")],
+    ("zones", "order"), [({"z1": "abc", "z2": "d"}, "adbc"), ({"": "ab", "z1": "c"}, "acb")]
 )
 def test_next_goes_round_the_zones_and_inside_them(zones: dict[str, str], order: str) -> None:
     assert turns(tree(**zones), 3 * len(order)) == 3 * order

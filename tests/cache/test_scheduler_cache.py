@@ -109,10 +109,7 @@ def test_a_refused_operation_changes_nothing(operation: str, arguments: tuple[An
     assert_refused(known(), CacheError, text, operation, *arguments)
 
 
-@pytest.mark.parametrize(
-    ("operation", "arguments", "text"),
-    CORRUPTING,
-)
+@pytest.mark.parametrize(("operation", "arguments", "text"), CORRUPTING)
 def test_a_broken_invariant_changes_nothing(operation: str, arguments: tuple[Any, ...], text: str) -> None:
     assert_refused(known(), CacheCorruptedError, f"{text}\n{CORRUPTED}", operation, *arguments)
 

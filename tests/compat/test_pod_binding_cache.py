@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 from tests.doors.engine import VOLUME_BINDING_REQUEST_SCHEDULER_BINDER_CACHE as REQUESTS
-from tests.volume.binding.binder_kit import (
-    PROVISIONED,
-    PV_1A,
-    UNBOUND,
-    pod,
-)
+from tests.volume.binding.binder_kit import PROVISIONED, PV_1A, UNBOUND, pod
 from tests.volume.samples import value
 
 from moorage.compat import new_pod_binding_cache

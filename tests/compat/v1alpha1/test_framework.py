@@ -6,12 +6,7 @@ import logging
 from typing import Any
 
 import pytest
-from tests.compat.v1alpha1.world import (
-    Log,
-    framework,
-    plugin,
-    wait,
-)
+from tests.compat.v1alpha1.world import Log, framework, plugin, wait
 from tests.doors.compat import (
     Code,
     Error,

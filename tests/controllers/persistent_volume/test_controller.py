@@ -9,14 +9,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.controllers.persistent_volume.controller_kit import (
-    NS,
-    PLUGIN,
-    ScriptedProvisioner,
-    World,
-    pv,
-    pvc,
-)
+from tests.controllers.persistent_volume.controller_kit import NS, PLUGIN, ScriptedProvisioner, World, pv, pvc
 from tests.doors.engine import VOLUME_OPERATION_SECONDS
 from tests.volume.samples import value
 

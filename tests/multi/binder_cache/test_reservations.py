@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
-from tests.doors.kube import (
-    RESERVATION,
-    deployment_of,
-    placeholder_of,
-    placeholder_pod,
-)
+from tests.doors.kube import RESERVATION, deployment_of, placeholder_of, placeholder_pod
 from tests.make import node
 from tests.multi.binder_cache.binder_kit import TAKES, WANTS, Kit, pod
 

@@ -89,11 +89,7 @@ def binder_of(world: World, timeout: float = 10.0, **others: Any) -> CachingVolu
     """A binder of v1.14, with other informers in place of some of the world's."""
     informers: dict[str, Any] = {name: world.informers.informer(kind) for name, kind in READ.items()} | others
     binder = new_volume_binder(
-        world.store,
-        *(informers[name] for name in READ),
-        timeout,
-        clock=lambda: world.now,
-        sleep=world.sleep,
+        world.store, *(informers[name] for name in READ), timeout, clock=lambda: world.now, sleep=world.sleep
     )
     world.informers.run_once()
     return binder

@@ -1,8 +1,10 @@
-"""Volumes in use: whatever happens, they are what a recomputation finds, and what each node says."""
+"""Volumes in use: whatever happens, they are what a recomputation finds, and what each node says, also behind
+watches that drop, repeat and reorder events."""
 
 from __future__ import annotations
 
 from contextlib import suppress
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from msgspec.structs import replace
 from tests.doors.engine import STORAGE, VolumesInUse, disk_of
 from tests.make import node, pod
+from tests.store.informers.lossy import LossyClient
 from tests.volume.make import attachment, claim, csi_node, storage_class, uses, volume
 
 from moorage.cache import SchedulerCache
@@ -92,10 +95,11 @@ def summary(one: VolumesInUse) -> Any:
 
 
 class InUse(RuleBasedStateMachine):
-    @initialize()
-    def begin(self) -> None:
+    @initialize(seed=st.integers(0, 2**16))
+    def begin(self, seed: int) -> None:
         self.store = ObjectStore()
-        self.informers = InformerFactory(self.store)
+        self.lossy = LossyClient(self.store, Random(seed))
+        self.informers = InformerFactory(self.lossy)
         for kind in STORAGE:
             self.informers.informer(kind)
         self.cache = SchedulerCache()
@@ -170,8 +174,10 @@ class InUse(RuleBasedStateMachine):
             if keeps:
                 transaction.commit()
 
-    @rule()
-    def hear(self) -> None:
+    @rule(lists_again=st.booleans())
+    def hear(self, lists_again: bool) -> None:
+        if lists_again:
+            self.lossy.expire()
         self.informers.run_once()
 
     # ---- what is so then -----------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from msgspec.structs import replace
@@ -69,18 +70,6 @@ def claim(
 
 
 PROVISIONER = "waitClassWithProvisioner"
-UNBOUND = claim("unbound-pvc", "1G", "waitClass")
-UNBOUND2 = claim("unbound-pvc2", "5G", "waitClass")
-PREBOUND = claim("prebound-pvc", "1G", "waitClass", "pv-node1a")
-BOUND = claim("bound-pvc", "1G", "waitClass", "pv-bound", bound=True)
-
-
-IMMEDIATE_BOUND = claim("immediate-bound-pvc", "1G", "immediateClass", "pv-bound-immediate", bound=True)
-PROVISIONED = claim("provisioned-pvc", "1Gi", PROVISIONER)
-PROVISIONED2 = claim("provisioned-pvc2", "1Gi", PROVISIONER)
-
-
-SELECTED = claim("provisioned-pvc", "1Gi", PROVISIONER, selected="node1")
 
 
 def finished(claim: PersistentVolumeClaim, volume: str, version: int = 1) -> PersistentVolumeClaim:
@@ -123,59 +112,41 @@ def volume(
     )
 
 
-PV_1A = volume("pv-node1a")
-PV_1B = volume("pv-node1b", "10G")
-PV_2 = volume("pv-node2", "1G", "node2")
-PV_BOUND = volume("pv-bound", "1G", to=BOUND)
-PV_1A_BOUND = volume("pv-node1a", to=UNBOUND)
-
-
 def at(obj: T, version: int | str) -> T:
     """The object in another version."""
     return replace(obj, metadata=replace(obj.metadata, resource_version=str(version)))
 
 
+def rows(title: str) -> list[tuple[str, str]]:
+    """The names and the rest of the lines of a section of `tables.txt`."""
+    sections = Path(__file__).with_name("tables.txt").read_text().split("\n# ")
+    (lines,) = [section.splitlines()[2:] for section in sections if section.startswith(f"{title}: ")]
+    return [(name, rest) for name, _, rest in (line.partition(": ") for line in lines if line)]
+
+
 def named() -> dict[str, Any]:
     """Claims and volumes by their names in `tables.txt`."""
-    got, held = finished(SELECTED, "pv-bound"), PV_1A_BOUND.spec.claim_ref
-    assert held is not None
-    return {
-        "unbound": UNBOUND,
-        "unbound2": UNBOUND2,
-        "prebound": PREBOUND,
-        "bound": BOUND,
-        "immediate": claim("immediate-unbound-pvc", "1G", "immediateClass"),
-        "immediate-bound": IMMEDIATE_BOUND,
-        "provisioned": PROVISIONED,
-        "provisioned2": PROVISIONED2,
-        "no-provisioner": claim("no-provisioner-pvc", "1Gi", "waitClass"),
-        "topo-mismatch": claim("topo-mismatch-pvc", "1Gi", "topoMismatchClass"),
-        "odd": claim("odd", "1G", "odd"),
-        "selected": SELECTED,
-        "selected2": claim("provisioned-pvc2", "1Gi", PROVISIONER, selected="node1"),
-        "named": claim("unbound-pvc", "1G", "waitClass", "pv-node1a"),
-        "finished": finished(UNBOUND, "pv-node1a"),
-        "finished2": finished(UNBOUND2, "pv-node1b"),
-        "got": got,
-        "dropped": with_annotations(PROVISIONED, {"other": "yes"}),
-        "elsewhere": claim("provisioned-pvc", "1Gi", PROVISIONER, selected="wrong"),
-        "pv-1a": PV_1A,
-        "pv-1b": PV_1B,
-        "pv-2": PV_2,
-        "pv-bound": PV_BOUND,
-        "pv-1a-bound": PV_1A_BOUND,
-        "pv-1b-bound": volume("pv-node1b", "10G", to=UNBOUND2),
-        "pv-1a-unheld": replace(PV_1A_BOUND, spec=replace(PV_1A_BOUND.spec, claim_ref=None)),
-        "pv-1a-without-uid": replace(
-            PV_1A_BOUND, spec=replace(PV_1A_BOUND.spec, claim_ref=replace(held, uid=""))
-        ),
-        "pv-1a-moved": volume("pv-node1a", node="node2", to=UNBOUND),
-        "pv-immediate": volume("pv-bound-immediate", "1G", its_class="immediateClass", to=IMMEDIATE_BOUND),
-        "pv-immediate-2": volume("pv-bound-immediate", "1G", "node2", "immediateClass", IMMEDIATE_BOUND),
-        "pv-got": volume("pv-bound", "1Gi", to=got),
-        "pv-got-2": volume("pv-bound", "1Gi", "node2", to=got),
-    }
+    read: dict[str, Any] = {}
+    for name, rest in rows("objects"):
+        kind, own, size, its_class, *words = rest.split()
+        fields = dict(word.split("=") for word in words if "=" in word)
+        on_node = fields.get("on", "")
+        if kind == "claim":
+            read[name] = claim(own, size, its_class, fields.get("of", ""), "finished" in words, on_node)
+            read[name] = with_annotations(read[name], {"other": "yes"} if "other" in fields else {})
+        else:
+            pv = volume(own, size, on_node, its_class, read.get(fields.get("to", "")))
+            held = pv.spec.claim_ref
+            if "without-uid" in words and held is not None:
+                pv = replace(pv, spec=replace(pv.spec, claim_ref=replace(held, uid="")))
+            read[name] = pv
+    return read
 
+
+NAMED = named()
+UNBOUND, UNBOUND2, BOUND = NAMED["unbound"], NAMED["unbound2"], NAMED["bound"]
+PROVISIONED, SELECTED = NAMED["provisioned"], NAMED["selected"]
+PV_1A, PV_2, PV_BOUND, PV_1A_BOUND = (NAMED[f"pv-{name}"] for name in ("1a", "2", "bound", "1a-bound"))
 
 # ---- pods --------------------------------------------------------------------------------------------------
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,26 +13,20 @@ from tests.doors.engine import (
     VOLUME_SCHEDULING_STAGE_FAILED,
     with_annotations,
 )
-from tests.volume.binding.binder_kit import NODE1, Kit, at, named, pod, pod_volumes, put, storage_class
+from tests.volume.binding.binder_kit import NAMED, NODE1, Kit, at, pod, pod_volumes, put, rows, storage_class
 from tests.volume.samples import value
 
 from moorage.errors import MoorageError
 from moorage.volume import BindingInfo, RunningBinding, VolumeError
 
-NAMED = named()
 REASONS = {"bind-conflict": BIND_CONFLICT, "node-conflict": NODE_CONFLICT, "missing": VOLUME_MISSING}
 Row = list[str]
 
 
 def table(title: str) -> pytest.MarkDecorator:
     """The rows of a section, each a list of its columns."""
-    sections = Path(__file__).with_name("tables.txt").read_text().split("\n# ")
-    (lines,) = [section.splitlines()[2:] for section in sections if section.startswith(f"{title}: ")]
-    rows = []
-    for name, _, columns in (line.partition(": ") for line in lines if line):
-        cells = [cell.strip() for cell in f"{columns} ".split("|")]
-        rows.append(pytest.param(cells, id=name))
-    return pytest.mark.parametrize("row", rows)
+    cells = {name: [cell.strip() for cell in f"{rest} ".split("|")] for name, rest in rows(title)}
+    return pytest.mark.parametrize("row", cells.values(), ids=cells)
 
 
 def objects(text: str) -> list[Any]:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 from tests.controllers.persistent_volume.test_end_to_end import Town, late
 from tests.controllers.persistent_volume.test_end_to_end import disk as disk_of
@@ -110,22 +111,16 @@ def test_what_is_decided_about_a_pod_is_dropped_when_it_is_bound_or_deleted() ->
     assert decisions(one, "q") is None
 
 
-def test_what_is_decided_about_a_pod_is_dropped_when_it_finishes() -> None:
+@pytest.mark.parametrize("changes", [{"status": {"phase": "Failed"}}, {"metadata": {"uid": "another"}}])
+def test_what_is_decided_about_a_pod_is_dropped_when_it_finishes_or_another_takes_its_name(
+    changes: dict[str, dict[str, str]],
+) -> None:
     one = scheduler(LATE, waiting("c"), waiting("d"), disk("v"), asking("p", "c", "d"))
     one.run()
     assert set(decisions(one, "p")) == {"a", "b"}
     held = one.client.get(Pod, "p", "default")
-    one.client.update(replace(held, status=replace(held.status, phase="Failed")))
-    one.sync()
-    assert decisions(one, "p") is None
-
-
-def test_what_is_decided_about_a_pod_is_dropped_when_another_takes_its_name() -> None:
-    one = scheduler(LATE, waiting("c"), waiting("d"), disk("v"), asking("p", "c", "d"))
-    one.run()
-    held = one.client.get(Pod, "p", "default")
-    another = replace(held, metadata=replace(held.metadata, uid="another"))
-    DecisionsHandler(binder_of(one).get_bindings_cache()).on_update(held, another)
+    new = replace(held, **{name: replace(getattr(held, name), **fields) for name, fields in changes.items()})
+    DecisionsHandler(binder_of(one).get_bindings_cache()).on_update(held, new)
     assert decisions(one, "p") is None
 
 
@@ -179,38 +174,37 @@ def test_binding_takes_its_time_in_the_background() -> None:
 # ---- others ------------------------------------------------------------------------------------------------
 
 
-def fake(**config: Any) -> tuple[Any, Any]:
+def with_fake(*objects: Object, **config: Any) -> tuple[Any, Any]:
+    """What becomes of pod p where the binder answers what it is told, and that binder."""
     binder = new_fake_volume_binder(FakeVolumeBinderConfig(**config))
-    return binder, lambda handle: binder
+    result = scheduler(*objects, make_binder=lambda handle: binder).run()
+    return result.placements.get(P) or result.unschedulable[P].message, binder
 
 
-def test_a_binder_that_answers_what_it_is_told() -> None:
-    objects = LATE, waiting("c"), asking("p", "c")
-    cases: list[tuple[dict[str, Any], str]] = [
-        ({"find_bound_satisfied": True}, BIND_CONFLICT),
-        ({"find_unbound_satisfied": True}, NODE_CONFLICT),
-        ({"find_err": mo.MoorageError("broken")}, "broken"),
-    ]
-    for config, text in cases:
-        _, make = fake(**config)
-        failed = scheduler(*objects, make_binder=make).run().unschedulable[P]
-        assert text in failed.message
-    good = {"find_bound_satisfied": True, "find_unbound_satisfied": True}
-    binder, make = fake(**good)
-    assert set(scheduler(*objects, make_binder=make).run().placements) == {P}
-    assert (binder.assume_called, binder.bind_called) == (True, True)
-    binder, make = fake(**good, all_bound=True)
-    assert set(scheduler(*objects, make_binder=make).run().placements) == {P}
-    assert (binder.assume_called, binder.bind_called) == (True, False)
-    for error in ("assume_err", "bind_err"):
-        binder, make = fake(**good, **{error: mo.MoorageError("broken")})
-        assert "broken" in scheduler(*objects, make_binder=make).run().unschedulable[P].message
+GOOD = {"find_bound_satisfied": True, "find_unbound_satisfied": True}
+ASKING = LATE, waiting("c"), asking("p", "c")
+BROKEN = mo.MoorageError("broken")
 
 
-def test_bound_claims_are_asked_about_too() -> None:
-    _, make = fake(find_unbound_satisfied=True)
-    one = scheduler(bound("c", "v"), disk("v"), asking("p", "c"), make_binder=make)
-    assert f"2 {NODE_CONFLICT}" in one.run().unschedulable[P].message
+@pytest.mark.parametrize(
+    ("objects", "config", "text"),
+    [
+        (ASKING, {"find_bound_satisfied": True}, BIND_CONFLICT),
+        (ASKING, {"find_unbound_satisfied": True}, NODE_CONFLICT),
+        ((bound("c", "v"), disk("v"), asking("p", "c")), {"find_unbound_satisfied": True}, NODE_CONFLICT),
+        (ASKING, {"find_err": BROKEN}, "broken"),
+        (ASKING, GOOD | {"assume_err": BROKEN}, "broken"),
+        (ASKING, GOOD | {"bind_err": BROKEN}, "broken"),
+    ],
+)
+def test_a_binder_that_says_no(objects: tuple[Object, ...], config: dict[str, Any], text: str) -> None:
+    assert text in with_fake(*objects, **config)[0]
+
+
+@pytest.mark.parametrize("all_bound", [False, True])
+def test_a_binder_that_says_yes(all_bound: bool) -> None:
+    node, binder = with_fake(*ASKING, **GOOD, all_bound=all_bound)
+    assert (node in ("a", "b"), binder.assume_called, binder.bind_called) == (True, True, not all_bound)
 
 
 def test_a_plain_scheduler_loads_no_interface_of_an_earlier_release() -> None:

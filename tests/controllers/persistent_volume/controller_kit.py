@@ -180,6 +180,7 @@ class ScriptedProvisioner(InMemoryProvisioner):
     def __init__(self, name: str = PLUGIN, **settings: Any) -> None:
         super().__init__(name, **settings)
         self.calls: list[tuple[str, str]] = []
+        self.says = ""
         self._failures: defaultdict[str, deque[Exception]] = defaultdict(deque)
 
     def fail(self, call: str, error: Exception | str = "", times: int = 1) -> None:
@@ -205,6 +206,8 @@ class ScriptedProvisioner(InMemoryProvisioner):
 
     def recycle(self, name: str, volume: PersistentVolume, recorder: RecycleEventRecorder) -> None:
         self._called("recycle", name)
+        if self.says:
+            recorder("Normal", self.says)
 
     def make(self, options: VolumeOptions, *where: Any) -> PersistentVolume:
         self._called("provision", options.pv_name)

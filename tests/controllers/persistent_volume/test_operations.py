@@ -337,26 +337,6 @@ def test_a_claim_that_appears_before_the_deletion() -> None:
     assert world.plugin.calls == []
 
 
-def test_a_failed_deletion_is_tried_again() -> None:
-    """9-1; after a pause, at the next resync."""
-    world = World("v 1Gi Bound to=c/uid Delete bbc")
-    world.plugin.fail("delete", "Mock delete error")
-    world.settle()
-    assert (world.phases(), len(world.events())) == (["Failed"], 1)
-    world.settle(15.0)
-    assert (world.phases(), len(world.events())) == ([], 1)
-
-
-def test_a_recycler_reports_its_progress() -> None:
-    class Talks(ScriptedProvisioner):
-        def recycle(self, name: str, volume: PersistentVolume, recorder: Any) -> None:
-            recorder("Normal", "scrubbing")
-
-    world = World(f"{RELEASED} Recycle", plugins=[Talks()])
-    world.settle()
-    assert world.events()[0] == "Normal RecyclerPod Recycler pod: scrubbing"
-
-
 @pytest.mark.parametrize("deleting", ["", "deleting"])
 def test_the_real_volume_goes_unless_the_volume_is_being_deleted(deleting: str) -> None:
     """8-13"""

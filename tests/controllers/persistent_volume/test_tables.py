@@ -84,6 +84,8 @@ def world_of(row: Row) -> World:
                 plugin.fail(call, " ".join(text))
             case ["volume", "in", "use"]:
                 plugin.fail("delete", VolumeInUseError("attached to a node"))
+            case ["recycler", "says", text]:
+                plugin.says = text
             case ["no", "mount", "options"]:
                 plugin = ScriptedProvisioner(mount_options=False)
             case ["no", "plugins"]:
@@ -121,6 +123,7 @@ def synchronize(world: World, call: str) -> None:
         world.controller.sync_volume(world.store.get("PersistentVolume", world.volumes()[0].name))
     else:
         world.settle()
+        world.settle(15.0)
 
 
 @pytest.mark.parametrize("row", rows(), ids=str)

@@ -58,6 +58,28 @@ def another_node(one: Scheduler) -> None:
     one.sync()
 
 
+@pytest.mark.parametrize(("version", "order"), [("1.36", "abc"), ("1.37", "cba")])
+def test_the_nodes_are_listed_anew_when_a_pod_of_a_node_that_went_goes_too(version: str, order: str) -> None:
+    """In v1.37 its claim would be used less than never."""
+    nodes = [node(name, zone=zone) for name, zone in (("d", "z"), ("a", "x"), ("b", "y"), ("c", "x"))]
+    held = pod("holder", on="d", volumes=(uses(claim="v"),))
+    one = Scheduler(Cluster(nodes=nodes, pods=[held]), kubernetes_version=version, controllers=False)
+
+    def attempt() -> str:
+        one.schedule_one(pod("big", requests={"cpu": 999}))
+        return "".join(one.cache.state.view.node_names())
+
+    assert attempt() == "dabc"
+    one.client.delete(Node, "d")
+    one.sync()
+    assert attempt() == "abc"
+    replaced(one, "a", zone="x")
+    assert attempt() == "abc"
+    one.client.delete(Pod, "holder", "default", grace_period_seconds=0)
+    one.sync()
+    assert attempt() == order
+
+
 def test_the_nodes_are_listed_anew_after_a_transaction_that_stays() -> None:
     nodes = [node(name, zone=zone) for name, zone in (("d", "z"), ("a", "x"), ("b", "y"), ("c", "x"))]
     held = pod("holder", on="a", volumes=(uses(claim="v"),))

@@ -1,4 +1,4 @@
-"""Gangs that fit: whole ones alone count, and they are placed as the scheduler places groups."""
+"""Gangs that fit are placed as the scheduler places groups; counts are in `tests/cases/cli/capacity*.md`."""
 
 from __future__ import annotations
 
@@ -12,42 +12,17 @@ from msgspec.structs import replace
 
 from moorage import Scheduler
 from moorage.errors import InputError
-from moorage.objects import Pod, ResourceQuota, ResourceQuotaSpec
-from tests.core.make import ZONE, node, pod
-from tests.planning.test_capacity import clusters, scheduler
+from moorage.objects import Pod
+from tests.make import ZONE, make, node, pod, scheduler
+from tests.planning.test_capacity import clusters
 from tests.scheduler.groups.gang_kit import GATES, TOPOLOGY, gang, member, store_of, topology, world
 
 WEB = pod("web", requests={"cpu": "1500m"})
-
-
-def test_pods_of_the_gang_that_does_not_fit_whole_do_not_count() -> None:
-    one = scheduler(node("a", cpu="2"), node("b", cpu="5"))
-    before = one.fork()
-    found = one.capacity(WEB, gang=3)
-    assert (found.rounds, found.count, found.gang, found.rest) == (1, 3, 3, 1)
-    assert sum(found.templates[0].nodes.values()) == 3
-    assert (found.failed, found.reasons) == ("default/web", {"Insufficient cpu": 2})
-    assert found.headline().startswith("default/web: 3 in 1 gang of 3; default/web fits nowhere: 0/2 nodes")
-    assert [each.resource for each in found.binding] == ["cpu"]
-    assert found.to_dict()["gang"] == {"size": 3, "count": 1, "rest": 1}
-    assert not before.diff(one)
-
-
-def test_no_gang_fits_where_only_some_of_its_pods_do() -> None:
-    found = scheduler(node("a", cpu="5")).capacity(WEB, gang=4)
-    assert (found.rounds, found.count, found.rest, found.templates[0].nodes) == (0, 0, 3, {})
-
-
-def test_the_limit_is_one_of_gangs() -> None:
-    found = scheduler(node("a", cpu="20", pods=99)).capacity(WEB, max=2, gang=3)
-    assert (found.rounds, found.count, found.rest, found.failed) == (2, 6, 0, "")
-    assert found.headline() == "default/web: 6 in 2 gangs of 3; limit reached"
+QUOTA = make("ResourceQuota", "default/q", {"hard": {"pods": "5"}})
 
 
 def test_a_quota_that_ends_within_a_gang_ends_the_count_before_it() -> None:
-    meta = replace(pod("quota").metadata, name="q")
-    quota = ResourceQuota(metadata=meta, spec=ResourceQuotaSpec(hard={"pods": "5"}))
-    found = scheduler(node("a", cpu="20", pods=99), others=[quota]).capacity(WEB, gang=3)
+    found = scheduler(node("a", cpu="20", pods=99), QUOTA).capacity(WEB, gang=3)
     assert (found.rounds, found.count, found.rest) == (1, 3, 2)
     assert "exceeded quota" in found.refusal
 
@@ -164,9 +139,7 @@ def test_the_rest_of_a_bound_group_is_what_fits_in_one_domain(cpus: tuple[int, .
 
 
 def test_a_quota_that_ends_within_a_gang_of_a_bound_group_leaves_a_rest() -> None:
-    meta = replace(pod("quota").metadata, name="q")
-    quota = ResourceQuota(metadata=meta, spec=ResourceQuotaSpec(hard={"pods": "5"}))
-    one = world(zones(9), gang("g", 4, **topology(ZONE)), quota, feature_gates=TOPOLOGY)
+    one = world(zones(9), gang("g", 4, **topology(ZONE)), QUOTA, feature_gates=TOPOLOGY)
     found = one.capacity(member("m", "g", 1), gang=4)
     assert (found.rounds, found.rest, found.failure) == (1, 1, None)
 

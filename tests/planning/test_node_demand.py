@@ -2,37 +2,23 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moorage import Scheduler
 from moorage.errors import InputError
-from moorage.objects import (
-    Affinity,
-    Cluster,
-    LabelSelector,
-    Node,
-    Pod,
-    PodAffinity,
-    PodAffinityTerm,
-    PodSchedulingGate,
-    TopologySpreadConstraint,
-    WeightedPodAffinityTerm,
-    build_cluster,
-    decode_object,
-    load,
-)
-from tests.core.make import ZONE, node, pinned, pod, port
+from tests.core.make import pinned
+from tests.make import ZONE, Json, make, node, pod, port, scheduler, template, workload
 
 WEB = pod("web", requests={"cpu": "1500m"})
 
 
-def scheduler(nodes: Any, pods: Any = ()) -> Scheduler:
-    return Scheduler(Cluster(nodes=list(nodes), pods=list(pods)))
+def apart(key: str, app: str = "web") -> Json:
+    """Anti-affinity to pods of an app."""
+    term = {"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": key}
+    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
 
 
 @pytest.fixture(params=[True, False], ids=["lp", "without lp"])
@@ -58,7 +44,7 @@ def test_no_node_is_needed() -> None:
 
 
 def test_pending_pods_by_default() -> None:
-    gated = pod("gated", scheduling_gates=(PodSchedulingGate(name="g"),))
+    gated = pod("gated", scheduling_gates=[{"name": "g"}])
     pods = [*(pod(f"p{at}", requests={"cpu": 3}) for at in range(3)), gated]
     plan = scheduler([node("a")], pods).nodes_needed(like=node("big", cpu="6"))
     assert (plan.counts, plan.skipped) == ({"big": 1}, {"gated": 1})
@@ -89,11 +75,6 @@ def test_the_nodes_are_enough(requests: list[int], sizes: list[int], existing: i
         assert not one.schedule_pods(pods).failures
 
 
-def test_the_template_that_takes_more_comes_first() -> None:
-    small, big = node("small", cpu="2"), node("big", cpu="16", memory="64Gi")
-    assert scheduler([]).nodes_needed((WEB, 9), like=[small, big]).counts == {"small": 0, "big": 1}
-
-
 def test_pods_that_go_elsewhere_need_several_templates() -> None:
     nodes = [node("a", labels={"pool": "x"}), node("b", labels={"pool": "y"})]
     pods = [
@@ -101,12 +82,12 @@ def test_pods_that_go_elsewhere_need_several_templates() -> None:
         for pool in "xy"
         for at in range(3)
     ]
-    plan = scheduler([], []).nodes_needed(pods, like=nodes)
+    plan = scheduler().nodes_needed(pods, like=nodes)
     assert (plan.counts, plan.lower_bound) == ({"a": 3, "b": 3}, 6)
 
 
 def test_a_pod_that_fits_on_no_template_is_a_proof(source: str) -> None:
-    plan = scheduler([]).nodes_needed((WEB, 2), like=node("small", cpu="1"))
+    plan = scheduler().nodes_needed((WEB, 2), like=node("small", cpu="1"))
     assert (plan.status, plan.lower_bound) == ("impossible", None)
     assert (
         plan.proof
@@ -126,7 +107,7 @@ def test_a_pod_that_fits_on_no_template_leaves_a_number_for_the_others(source: s
 
 
 def test_a_plan_has_at_most_the_given_number_of_nodes() -> None:
-    plan = scheduler([]).nodes_needed((WEB, 9), like=node("a"), max=2)
+    plan = scheduler().nodes_needed((WEB, 9), like=node("a"), max=2)
     assert (plan.status, plan.nodes, len(plan.unplaced), plan.proof) == ("not found", 2, 5, "")
     assert plan.headline() == "not found: with 2 nodes 5 pods have no place, at least 5 are needed"
 
@@ -159,42 +140,14 @@ def test_a_bad_workload_or_template_is_refused(
     assert message in str(error.value)
 
 
-def test_it_is_shown_and_converted() -> None:
-    templates: list[Node] = [node("a", cpu="2")]
-    plan = scheduler([]).nodes_needed((WEB, 2), like=templates)
-    assert repr(plan).splitlines() == [
-        "found: 2 nodes, at least 2 are needed",
-        "TEMPLATE  NODES  PACKED",
-        "a         2      2",
-    ]
-    assert plan.to_dict() == {
-        "status": "found",
-        "nodes": 2,
-        "counts": {"a": 2},
-        "packed": {"a": 2},
-        "prices": {},
-        "pricePerHour": None,
-        "cheapest": None,
-        "cheapestPerHour": None,
-        "lowerBound": 2,
-        "boundBy": "linear program",
-        "unplaced": {},
-        "skipped": {},
-        "overLimits": [],
-    }
-
-
 def test_given_pods_are_placed_in_their_order() -> None:
-    pods: list[Pod] = [pod("p", requests={"cpu": 4}), pod("q", requests={"cpu": 1})]
+    pods = [pod("p", requests={"cpu": 4}), pod("q", requests={"cpu": 1})]
     assert scheduler([node("a")]).nodes_needed(pods, like="a").nodes == 1
 
 
 @pytest.mark.parametrize("key", ["host", "other"])
 def test_pods_that_keep_one_another_away_need_a_node_each_if_it_has_the_label(key: str) -> None:
-    labels = {"app": "web"}
-    term = PodAffinityTerm(label_selector=LabelSelector(match_labels=labels), topology_key=key)
-    apart = Affinity(pod_anti_affinity=PodAffinity(required=(term,)))
-    web = pod("web", requests={"cpu": 1}, labels=labels, affinity=apart)
+    web = pod("web", requests={"cpu": 1}, labels={"app": "web"}, affinity=apart(key))
     one = scheduler([node("a", labels={"host": "a"}), node("b", labels={"host": "b"})])
     plan = one.nodes_needed((web, 3), like=node("small", cpu="500m", labels={"host": "c"}))
     if key == "other":
@@ -204,11 +157,6 @@ def test_pods_that_keep_one_another_away_need_a_node_each_if_it_has_the_label(ke
             "impossible: with 0 nodes 1 pod has no place; 3 pods like default/web#0: the existing "
             "nodes have room for 2, and no template takes any"
         )
-
-
-def test_one_node_is_needed() -> None:
-    plan = scheduler([]).nodes_needed([WEB], like=node("a"))
-    assert plan.headline() == "found: 1 node, at least 1 is needed"
 
 
 def test_pods_that_the_templates_do_not_take_are_a_proof(source: str) -> None:
@@ -230,88 +178,77 @@ def test_pods_that_the_templates_do_not_take_are_a_proof(source: str) -> None:
     )
 
 
-DAEMON = """
-apiVersion: apps/v1
-kind: DaemonSet
-metadata: {name: agent}
-spec:
-  selector: {matchLabels: {app: agent}}
-  template:
-    metadata: {labels: {app: agent}}
-    spec: {containers: [{name: c, resources: {requests: {cpu: 1}}}]}
-"""
+# ---- with DaemonSets ---------------------------------------------------------------------------------------
+
+AGENT = workload("DaemonSet", "agent", requests={"cpu": 1})
+ONE = node("a", labels={"host": "a"}, cpu=1)
 
 
-def test_pods_of_daemon_sets_take_their_room_on_new_nodes(tmp_path: Path) -> None:
-    file = tmp_path / "agent.yaml"
-    file.write_text(DAEMON)
-    cluster = load(file)
-    cluster.nodes.append(node("a", cpu="1"))
-    one = Scheduler(cluster)
+def test_pods_of_daemon_sets_take_their_room_on_new_nodes() -> None:
+    one = scheduler(AGENT, ONE)
     assert one.nodes_needed((pod("web", requests={"cpu": 1}), 4), like=node("b", cpu="2")).nodes == 3
 
 
-def with_agent(tmp_path: Path, *pods: Pod) -> Scheduler:
-    """A scheduler of a node of 1 cpu, a DaemonSet whose pods ask for 1 cpu, and pods."""
-    file = tmp_path / "agent.yaml"
-    file.write_text(DAEMON)
-    cluster = load(file)
-    cluster.nodes.append(node("a", cpu="1", labels={"host": "a"}))
-    cluster.pods += pods
-    return Scheduler(cluster)
-
-
-def test_a_template_without_room_for_a_daemon_set_is_left_out(tmp_path: Path) -> None:
-    one = with_agent(tmp_path)
-    tiny, big = node("tiny", cpu="500m"), node("big", cpu="8")
+def test_a_template_without_room_for_a_daemon_set_is_left_out() -> None:
+    one, tiny, big = scheduler(AGENT, ONE), node("tiny", cpu="500m"), node("big", cpu="8")
     small = (pod("web", requests={"cpu": "100m"}), 15)
     plan = one.nodes_needed(small, like=[tiny, big])
     assert (plan.status, plan.counts, plan.packed) == ("found", {"tiny": 0, "big": 1}, {"tiny": 0, "big": 1})
     (note,) = [text for text in plan.notes if "tiny" in text]
-    assert note.startswith(
-        "The template tiny is left out: it has no room for the pod of DaemonSet default/agent: 0/2 nodes are "
-    )
+    why = "it has no room for the pod of DaemonSet default/agent: 0/2 nodes are "
+    assert note.startswith(f"The template tiny is left out: {why}")
     assert one.nodes_needed(small, like=tiny).status == "impossible"
 
 
-def test_pending_pods_are_placed_as_a_run_places_them(tmp_path: Path) -> None:
-    labels = {"app": "web"}
-    term = PodAffinityTerm(label_selector=LabelSelector(match_labels=labels), topology_key="host")
-    near = Affinity(
-        pod_affinity=PodAffinity(preferred=(WeightedPodAffinityTerm(weight=100, pod_affinity_term=term),))
-    )
-    spec: dict[str, Any] = {"labels": labels, "affinity": near, "requests": {"cpu": 1}}
-    webs = [pod(f"web{at}", **spec) for at in range(3)]
-    template = node("b", cpu="2", labels={"host": "b"})
-    one = with_agent(tmp_path, *webs)
-    given = one.nodes_needed(webs, like=template, max=5)
+def test_pending_pods_are_placed_as_a_run_places_them() -> None:
+    term = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": "host"}
+    preferred = [{"weight": 100, "podAffinityTerm": term}]
+    near = {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
+    webs = [pod(f"web{at}", labels={"app": "web"}, affinity=near, requests={"cpu": 1}) for at in range(3)]
+    like = node("b", cpu="2", labels={"host": "b"})
+    one = scheduler(AGENT, ONE, webs)
+    given = one.nodes_needed(webs, like=like, max=5)
     assert (given.status, given.nodes) == ("found", 2)  # pods of DaemonSets come first
-    queued = one.nodes_needed(like=template, max=5)
+    queued = one.nodes_needed(like=like, max=5)
     assert (queued.status, queued.nodes, queued.packed) == ("found", 3, {"b": 3})
     for nodes, left in ((2, 1), (3, 0)):
         with one.transaction():
-            one.add_nodes(nodes, template)
+            one.add_nodes(nodes, like)
             assert len(one.run().unschedulable) == left
+
+
+def test_the_share_of_daemons_is_that_of_the_lacking_resource_and_no_other() -> None:
+    """It is told where pods have no place."""
+    gpu, shared = "example.com/gpu", "example.com/gpu.shared"
+    container = {"name": "c", "resources": {"requests": {"cpu": "100m"}, "limits": {gpu: "1"}}}
+    inside = template("d") | {"spec": {"containers": [container]}}
+    one = scheduler(node("a", cpu=1, **{gpu: 2, shared: 1}), workload("DaemonSet", "d", template=inside))
+    one.run()
+    for resource, amount, taken in (
+        ("cpu", "950m", "100m of the 1 cpu"),
+        ("cpu", "900m", ""),
+        (gpu, "2", f"1 of the 2 {gpu}"),
+        (shared, "2", ""),
+    ):
+        needed = one.nodes_needed((pod("p", requests={resource: amount}), 1), like="a")
+        assert needed.notes == ((f"DaemonSets take {taken} of a new node like a.",) if taken else ())
 
 
 def test_fewer_nodes_are_enough_if_the_pods_are_packed() -> None:
     small, large = pod("small", requests={"cpu": 1}), pod("large", requests={"cpu": 4})
-    plan = scheduler([]).nodes_needed([(small, 4), (large, 3)], like=node("a"))
+    plan = scheduler().nodes_needed([(small, 4), (large, 3)], like=node("a"))
     assert (plan.status, plan.packed, plan.lower_bound) == ("found", {"a": 4}, 4)
     assert plan.nodes > 4
     assert plan.headline() == f"found: {plan.nodes} nodes, 4 if the pods are packed, at least 4 are needed"
 
 
 def test_a_packing_is_one_that_all_filters_let_be() -> None:
-    labels = {"app": "web"}
-    term = PodAffinityTerm(label_selector=LabelSelector(match_labels=labels), topology_key=ZONE)
-    apart = Affinity(pod_anti_affinity=PodAffinity(required=(term,)))
-    webs = [pod(f"web{at}", labels=labels, affinity=apart) for at in range(2)]
-    plan = scheduler([]).nodes_needed(webs, like=[node("a", "y"), node("b", "z")])
+    webs = [pod(f"web{at}", labels={"app": "web"}, affinity=apart(ZONE)) for at in range(2)]
+    plan = scheduler().nodes_needed(webs, like=[node("a", "y"), node("b", "z")])
     assert (plan.status, plan.nodes, plan.packed) == ("found", 2, plan.counts)
-    assert scheduler([]).nodes_needed(webs, like=node("a", "y"), max=3).packed is None
+    assert scheduler().nodes_needed(webs, like=node("a", "y"), max=3).packed is None
     ports = [pod(f"p{at}", ports=[port(80)], labels={"at": str(at)}) for at in range(3)]
-    assert scheduler([]).nodes_needed(ports, like=node("a")).packed == {"a": 3}
+    assert scheduler().nodes_needed(ports, like=node("a")).packed == {"a": 3}
 
 
 def test_pods_of_a_new_daemon_set_need_no_new_node(source: str) -> None:
@@ -323,26 +260,13 @@ def test_pods_of_a_new_daemon_set_need_no_new_node(source: str) -> None:
     assert scheduler(nodes).nodes_needed(agents, like=node("big", cpu="8")).status == "impossible"
 
 
-POLICIES = """
-apiVersion: v1
-kind: LimitRange
-metadata: {name: defaults, namespace: default}
-spec: {limits: [{type: Container, defaultRequest: {cpu: 2}}]}
----
-apiVersion: v1
-kind: ResourceQuota
-metadata: {name: q, namespace: default}
-spec: {hard: {pods: "3"}}
-"""
-
-
-def test_new_pods_are_admitted_and_pods_of_the_cluster_are_not(tmp_path: Path) -> None:
-    file = tmp_path / "policies.yaml"
-    file.write_text(POLICIES)
-    cluster = load(file)
-    cluster.nodes.append(node("a", cpu="4"))
-    cluster.pods.append(pod("old"))
-    one = Scheduler(cluster)
+def test_new_pods_are_admitted_and_pods_of_the_cluster_are_not() -> None:
+    limits = {"limits": [{"type": "Container", "defaultRequest": {"cpu": 2}}]}
+    policies = (
+        make("LimitRange", "default/l", limits),
+        make("ResourceQuota", "default/q", {"hard": {"pods": 3}}),
+    )
+    one = scheduler(policies, node("a"), pod("old"))
     plan = one.nodes_needed((pod("web"), 2), like="a")
     assert (plan.status, plan.nodes) == ("found", 0)
     assert one.nodes_needed([pod("x", requests={"cpu": 3}), pod("y")], like="a").nodes == 1
@@ -361,50 +285,13 @@ def test_new_pods_are_admitted_and_pods_of_the_cluster_are_not(tmp_path: Path) -
 
 
 def test_domains_without_a_template_are_named() -> None:
-    constraint = TopologySpreadConstraint(
-        max_skew=1,
-        topology_key=ZONE,
-        when_unsatisfiable="DoNotSchedule",
-        label_selector=LabelSelector(match_labels={"app": "x"}),
-    )
-    full = [node(f"n{zone}", zone=zone, pods="0") for zone in "abc"]
-    wanted = pod("p", labels={"app": "x"}, topology_spread_constraints=(constraint,))
-    one = scheduler([*full, node("big", zone="a", pods="0")])
-    template = node("like", zone="a", pods="1")
-    needed = one.nodes_needed((wanted, 3), like=template)
+    constraint = {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule"}
+    constraint["labelSelector"] = {"matchLabels": {"app": "x"}}
+    wanted = pod("p", labels={"app": "x"}, topology_spread_constraints=[constraint])
+    one = scheduler([node(f"n{zone}", zone, pods=0) for zone in "abc"], node("big", "a", pods=0))
+    needed = one.nodes_needed((wanted, 3), like=node("like", "a", pods=1))
     assert needed.notes == (
         f"No template is in {ZONE} b, c, on which pods without a place depend; --like NODE,zone=b adds one.",
     )
-    zones = [node(f"like-{zone}", zone=zone, pods="1") for zone in "abc"]
+    zones = [node(f"like-{zone}", zone, pods=1) for zone in "abc"]
     assert one.nodes_needed((wanted, 3), like=zones).notes == ()
-
-
-def test_the_share_of_daemons_is_told_where_pods_have_no_place() -> None:
-    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "100m"}}}
-    template = {"metadata": {"labels": {"app": "d"}}, "spec": {"containers": [container]}}
-    spec = {"selector": {"matchLabels": {"app": "d"}}, "template": template}
-    meta = {"name": "d", "namespace": "default"}
-    daemons = decode_object({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": meta, "spec": spec})
-    one = Scheduler(build_cluster([node("a", cpu=1), daemons]))
-    one.run()
-    needed = one.nodes_needed((pod("p", requests={"cpu": "950m"}), 1), like="a")
-    assert needed.notes == ("DaemonSets take 100m of the 1 cpu of a new node like a.",)
-    assert one.nodes_needed((pod("p", requests={"cpu": "900m"}), 1), like="a").notes == ()
-
-
-def test_the_share_of_daemons_is_that_of_the_lacking_resource_and_no_other() -> None:
-    gpu, shared = "example.com/gpu", "example.com/gpu.shared"
-    limits = {gpu: "1"}
-    container = {"name": "c", "image": "i", "resources": {"requests": limits, "limits": limits}}
-    template = {"metadata": {"labels": {"app": "d"}}, "spec": {"containers": [container]}}
-    spec = {"selector": {"matchLabels": {"app": "d"}}, "template": template}
-    meta = {"name": "d", "namespace": "default"}
-    daemons = decode_object({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": meta, "spec": spec})
-    one = Scheduler(build_cluster([node("a", cpu=1, **{gpu: 2, shared: 1}), daemons]))
-    one.run()
-    for resource, notes in (
-        (shared, ()),
-        (gpu, (f"DaemonSets take 1 of the 2 {gpu} of a new node like a.",)),
-    ):
-        asked = {resource: "2"}
-        assert one.nodes_needed((pod("p", requests=asked), 1), like="a").notes == notes

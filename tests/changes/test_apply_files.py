@@ -1,4 +1,5 @@
-"""Files are applied to the store of a scheduler as ``kubectl apply`` does; objects replace what was there."""
+"""Files are applied to the store of a scheduler as ``kubectl apply`` does, as `tests/cases/cli/applied.md`
+shows; objects replace what was there."""
 
 from __future__ import annotations
 
@@ -8,18 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
+from tests.make import make, manifest, node
 
 import moorage as mo
 from moorage.errors import InputError
-from moorage.objects import Deployment, PriorityClass
+from moorage.objects import Deployment
 
-NODE = {
-    "apiVersion": "v1",
-    "kind": "Node",
-    "metadata": {"name": "n1"},
-    "status": {"allocatable": {"cpu": "64", "memory": "64Gi", "pods": "110"}},
-}
+NODE = manifest(node("n1", cpu=64, memory="64Gi"))
 
 
 def deployment(**spec: Any) -> dict[str, Any]:
@@ -58,15 +54,6 @@ def replicas(one: mo.Scheduler) -> int | None:
     return found.spec.replicas
 
 
-def test_what_no_manifest_names_stays(tmp_path: Path) -> None:
-    one = scheduler(tmp_path, served(deployment(), replicas=5))
-    change = one.apply(written(tmp_path, deployment()))
-    assert (replicas(one), change.changed) == (5, ())
-    assert one.apply(written(tmp_path, deployment(replicas=2))).changed == ("Deployment default/web",)
-    one.apply(written(tmp_path, deployment()))
-    assert replicas(one) == 1
-
-
 def test_what_a_user_has_scaled_stays(tmp_path: Path) -> None:
     one = scheduler(tmp_path)
     path = written(tmp_path, deployment())
@@ -76,28 +63,9 @@ def test_what_a_user_has_scaled_stays(tmp_path: Path) -> None:
     assert replicas(one) == 4
 
 
-def test_the_same_file_again_is_no_rollout(tmp_path: Path) -> None:
-    one = scheduler(tmp_path)
-    one.apply(written(tmp_path, deployment()))
-    one.run()
-    pods = {pod.name for pod in one.client.list(mo.Pod)[0]}
-    one.apply(written(tmp_path, deployment()))
-    one.run()
-    assert {pod.name for pod in one.client.list(mo.Pod)[0]} == pods
-    env = deployment()
-    env["spec"]["template"]["spec"]["containers"][0]["env"][0]["value"] = "2"
-    one.apply(written(tmp_path, env))
-    one.run()
-    assert not {pod.name for pod in one.client.list(mo.Pod)[0]} & pods
-
-
 def test_a_changed_class_changes_the_priority_of_a_template(tmp_path: Path) -> None:
-    classes = [
-        PriorityClass(metadata=mo.objects.ObjectMeta(name=name), value=at)
-        for at, name in ((1, "low"), (9, "high"))
-    ]
     one = scheduler(tmp_path)
-    one.apply(classes)
+    one.apply([make("PriorityClass", "low", None, value=1), make("PriorityClass", "high", None, value=9)])
     for name in ("low", "high"):
         obj = deployment()
         obj["spec"]["template"]["spec"]["priorityClassName"] = name
@@ -126,21 +94,3 @@ def test_an_object_replaces_the_whole(tmp_path: Path) -> None:
     found: Deployment = one.client.get(Deployment, "web", "default")
     one.apply(mo.edit(found, {"spec.replicas": None}))
     assert replicas(one) == 1
-
-
-def test_tolerations_that_compare_numbers_need_their_gate(tmp_path: Path) -> None:
-    """As in an API server with the feature gates of the scheduler."""
-    manifest = deployment()
-    compares = {"key": "level", "operator": "Gt", "value": "5", "effect": "NoSchedule"}
-    manifest["spec"]["template"]["spec"]["tolerations"] = [compares]
-    refused = mo.Scheduler(mo.load(written(tmp_path, NODE, "dump.json")))
-    for what in (written(tmp_path, manifest), mo.load(written(tmp_path, manifest)).others[0]):
-        if not isinstance(what, Path):
-            what = replace(what, metadata=replace(what.metadata, uid=""))
-        with pytest.raises(
-            InputError, match=r"operator: Unsupported value: \"Gt\": .* needs the feature gate"
-        ):
-            refused.apply(what)
-    gates = {"TaintTolerationComparisonOperators": True}
-    allowed = mo.Scheduler(mo.load(written(tmp_path, NODE, "dump.json")), feature_gates=gates)
-    assert allowed.apply(written(tmp_path, manifest)).created

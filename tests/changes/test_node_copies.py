@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests import make
+from tests.make import Json, claim, pod, scheduler, storage_class
 
 import moorage as mo
 from moorage.errors import InputError
@@ -12,65 +14,36 @@ from moorage.objects import CSIStorageCapacity
 
 ZONE, DISK = "topology.kubernetes.io/zone", "topology.disk.example/zone"
 KEY = "topology.lvm.example/node"
+CLASS = storage_class("lvm", "d"), make.make("CSIDriver", "d", {"storageCapacity": True})
 
 
-def machine(name: str, labels: dict[str, str], *taints: str, **more: Any) -> dict[str, Any]:
-    listed = [{"key": taint.partition("=")[0], "effect": "NoSchedule"} for taint in taints]
-    for taint, text in zip(listed, taints, strict=True):
-        taint["value"] = text.partition("=")[2]
-    meta = {"name": name, "labels": {"kubernetes.io/hostname": name} | labels}
-    status = {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110"}} | more
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": meta,
-        "spec": {"taints": listed},
-        "status": status,
-    }
-
-
-def stored(kind: str, name: str, **fields: Any) -> dict[str, Any]:
-    return {"apiVersion": "storage.k8s.io/v1", "kind": kind, "metadata": {"name": name}} | fields
-
-
-def drivers(node: str, *keys: str) -> dict[str, Any]:
-    return stored(
-        "CSINode", node, spec={"drivers": [{"name": "d", "nodeID": f"i-{node}", "topologyKeys": keys}]}
-    )
-
-
-def storage_class() -> list[dict[str, Any]]:
-    return [
-        stored("StorageClass", "lvm", provisioner="d", volumeBindingMode="WaitForFirstConsumer"),
-        stored("CSIDriver", "d", spec={"storageCapacity": True}),
+def machine(name: str, labels: dict[str, str], *taints: str, **status: Any) -> mo.Node:
+    listed = [
+        {"key": key, "value": value, "effect": "NoSchedule"}
+        for key, _, value in (taint.partition("=") for taint in taints)
     ]
+    return make.node(name, "", {"kubernetes.io/hostname": name} | labels, listed, status=status)
 
 
-def capacity(name: str, size: str, topology: dict[str, Any], **fields: Any) -> dict[str, Any]:
-    made = stored("CSIStorageCapacity", name, storageClassName="lvm", capacity=size, nodeTopology=topology)
-    made["metadata"]["namespace"] = "lvm"
-    return made | fields
+def drivers(node: str, *keys: str, **more: Any) -> Any:
+    driver = {"name": "d", "nodeID": f"i-{node}", "topologyKeys": keys} | more
+    return make.make("CSINode", node, {"drivers": [driver]})
 
 
-def volume(name: str, size: str, key: str, value: str) -> dict[str, Any]:
+def capacity(name: str, size: str, topology: Json, **fields: Any) -> Any:
+    made = {"storageClassName": "lvm", "capacity": size, "nodeTopology": topology}
+    return make.make("CSIStorageCapacity", f"lvm/{name}", **made | fields)
+
+
+def volume(name: str, size: str, key: str, value: str) -> Any:
     term = {"matchExpressions": [{"key": key, "operator": "In", "values": [value]}]}
-    spec = {
-        "capacity": {"storage": size},
-        "accessModes": ["ReadWriteOnce"],
-        "storageClassName": "lvm",
-        "csi": {"driver": "d", "volumeHandle": name},
-        "nodeAffinity": {"required": {"nodeSelectorTerms": [term]}},
-    }
-    return {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": spec}
+    affinity = {"required": {"nodeSelectorTerms": [term]}}
+    return make.volume(name, "lvm", size, csi={"driver": "d", "volumeHandle": name}, nodeAffinity=affinity)
 
 
 def labels_of(one: mo.Scheduler, name: str) -> dict[str, str]:
     node: mo.Node = one.client.get(mo.Node, name)
     return node.metadata.labels
-
-
-def scheduler(*objects: dict[str, Any]) -> mo.Scheduler:
-    return mo.Scheduler(mo.load({"kind": "List", "items": list(objects)}))
 
 
 # ---- labels ------------------------------------------------------------------------------------------------
@@ -184,8 +157,7 @@ def test_taints_and_conditions_of_a_moment_are_not_copied(taint: str) -> None:
 
 
 def changes(*taints: str) -> list[str]:
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}
-    one = scheduler(machine("n1", {}, *taints), pod | {"spec": {"containers": [{"name": "c", "image": "i"}]}})
+    one = scheduler(machine("n1", {}, *taints), pod("p"))
     return [one.text for one in one.explain("default/p").changes]
 
 
@@ -223,16 +195,9 @@ def _values(selector: Any) -> list[str]:
     return [value for rule in selector.match_expressions for value in rule.values]
 
 
-def pending(size: str) -> list[dict[str, Any]]:
-    spec = {
-        "storageClassName": "lvm",
-        "accessModes": ["ReadWriteOnce"],
-        "resources": {"requests": {"storage": size}},
-    }
-    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "c"}, "spec": spec}
+def pending(size: str) -> list[Any]:
     uses = [{"name": "d", "persistentVolumeClaim": {"claimName": "c"}}]
-    pod = {"containers": [{"name": "m", "image": "i"}], "volumes": uses}
-    return [claim, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": pod}]
+    return [claim("c", "lvm", size=size), pod("p", volumes=uses)]
 
 
 @pytest.mark.parametrize("form", ["labels", "expressions"])
@@ -243,7 +208,7 @@ def test_a_copy_has_the_storage_of_the_other_when_that_is_empty(form: str) -> No
     one = scheduler(
         machine("n1", {KEY: "n1"}),
         drivers("n1", KEY),
-        *storage_class(),
+        CLASS,
         capacity("cap-n1", "1Gi", of_node, maximumVolumeSize="1Gi"),
         volume("here", "4Gi", KEY, "n1"),
         volume("there", "2Gi", KEY, "n9"),
@@ -261,7 +226,7 @@ def test_nodes_of_one_segment_share_its_storage_and_another_is_unknown() -> None
     one = scheduler(
         machine("n1", {ZONE: "a"}),
         drivers("n1", ZONE),
-        *storage_class(),
+        CLASS,
         capacity("z", "1Gi", {"matchLabels": {ZONE: "a"}}),
     )
     assert one.add_nodes(2, "n1") == mo.Change(
@@ -277,7 +242,7 @@ def test_storage_that_is_not_published_for_the_other_is_unknown() -> None:
         machine("n1", {KEY: "n1"}),
         machine("n2", {KEY: "n2"}),
         drivers("n1", KEY),
-        *storage_class(),
+        CLASS,
         capacity("c", "1Gi", {"matchLabels": {KEY: "n2"}}),
         *pending("1Mi"),
     )
@@ -288,20 +253,11 @@ def test_storage_that_is_not_published_for_the_other_is_unknown() -> None:
 
 @pytest.mark.parametrize(("limit", "fits"), [(1, False), (2, True)])
 def test_an_offered_node_has_the_volume_limits_of_the_other(limit: int, fits: bool) -> None:
-    node = drivers("n1", KEY)
-    node["spec"]["drivers"][0]["allocatable"] = {"count": limit}
-    claim, pod = pending("1Gi")
-    claims = [claim | {"metadata": {"name": name}} for name in "cd"]
-    pod["spec"]["volumes"] = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in "cd"]
-    pod["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "3"}}
-    hog = {"containers": [{"name": "m", "image": "i", "resources": {"requests": {"cpu": "2"}}}]}
-    running = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "hog"},
-        "spec": hog | {"nodeName": "n1"},
-    }
-    one = scheduler(machine("n1", {KEY: "n1"}), node, storage_class()[0], *claims, running, pod)
+    limited = drivers("n1", KEY, allocatable={"count": limit})
+    uses = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in "cd"]
+    new, hog = pod("p", requests={"cpu": 3}, volumes=uses), pod("hog", "n1", {"cpu": 2})
+    claims = [claim(name, "lvm") for name in "cd"]
+    one = scheduler(machine("n1", {KEY: "n1"}), limited, CLASS[0], claims, hog, new)
     offered = [change.text for change in one.explain("default/p").changes]
     assert any(text.startswith("add a node like n1") for text in offered) == fits
     assert bool(one.nodes_needed(like="n1")) == fits

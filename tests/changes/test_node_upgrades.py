@@ -2,43 +2,23 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
-from tests.core.make import node
+from tests.make import make, node, scheduler, workload
 
 from moorage import Scheduler
 from moorage.errors import InputError
-from moorage.objects import Node, Pod, load
+from moorage.objects import Node, Pod
 
-WEB = """
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: web, namespace: default}
-spec:
-  replicas: 4
-  selector: {matchLabels: {app: web}}
-  template:
-    metadata: {labels: {app: web}}
-    spec: {containers: [{name: c, resources: {requests: {cpu: 2}}}]}
-"""
-BUDGET = """
-apiVersion: policy/v1
-kind: PodDisruptionBudget
-metadata: {name: web, namespace: default}
-spec: {minAvailable: %s, selector: {matchLabels: {app: web}}}
-"""
+NODES = [node(name, labels={"pool": "x"}) for name in "ab"]
 
 
-def running(tmp_path: Path, budget: str = "") -> Scheduler:
+def running(budget: int | None = None) -> Scheduler:
     """Two nodes of 4 cpu, which four replicas of 2 cpu fill."""
-    file = tmp_path / "web.yaml"
-    file.write_text(WEB + (f"---{BUDGET % budget}" if budget else ""))
-    cluster = load(file)
-    cluster.nodes += [node("a", labels={"pool": "x"}), node("b", labels={"pool": "x"})]
-    scheduler = Scheduler(cluster)
-    assert len(scheduler.run().placements) == 4
-    return scheduler
+    spec = {"minAvailable": budget, "selector": {"matchLabels": {"app": "web"}}}
+    budgets = [] if budget is None else [make("PodDisruptionBudget", "default/web", spec)]
+    one = scheduler(NODES, workload("Deployment", "web", 4, {"cpu": 2}), budgets)
+    assert len(one.run().placements) == 4
+    return one
 
 
 def names(scheduler: Scheduler) -> list[str]:
@@ -46,8 +26,8 @@ def names(scheduler: Scheduler) -> list[str]:
 
 
 @pytest.mark.parametrize("surge", [0, 1, 2])
-def test_nodes_are_replaced_by_as_many(surge: int, tmp_path: Path) -> None:
-    one = running(tmp_path)
+def test_nodes_are_replaced_by_as_many(surge: int) -> None:
+    one = running()
     made = one.upgrade_nodes("pool=x", surge)
     assert names(one) == ["a-1", "b-1"]
     assert [text for text in made.created if text.startswith("Node ")] == ["Node a-1", "Node b-1"]
@@ -58,14 +38,14 @@ def test_nodes_are_replaced_by_as_many(surge: int, tmp_path: Path) -> None:
     assert on == ["a-1", "a-1", "b-1", "b-1"]
 
 
-def test_evictions_that_a_budget_refuses_are_tried_again(tmp_path: Path) -> None:
-    one = running(tmp_path, "3")
+def test_evictions_that_a_budget_refuses_are_tried_again() -> None:
+    one = running(3)
     assert one.upgrade_nodes("pool=x").kept == {}
     assert names(one) == ["a-1", "b-1"]
 
 
-def test_an_upgrade_ends_at_a_node_whose_pods_stay(tmp_path: Path) -> None:
-    one = running(tmp_path, "4")
+def test_an_upgrade_ends_at_a_node_whose_pods_stay() -> None:
+    one = running(4)
     made = one.upgrade_nodes(["a", "b"])
     assert names(one) == ["a", "a-1", "b"]
     assert made.kept["Node b"] == "is upgraded after a"
@@ -74,8 +54,8 @@ def test_an_upgrade_ends_at_a_node_whose_pods_stay(tmp_path: Path) -> None:
     assert all("disruption budget web needs 4 healthy pods" in why for why in stay)
 
 
-def test_no_more_nodes_come_first_than_are_replaced(tmp_path: Path) -> None:
-    one = running(tmp_path)
+def test_no_more_nodes_come_first_than_are_replaced() -> None:
+    one = running()
     with pytest.raises(InputError, match="surge: must be between 0 and 2, the number of nodes, not 3"):
         one.upgrade_nodes("pool=x", 3)
     assert names(one) == ["a", "b"]

@@ -149,6 +149,10 @@ HEAD = "workload,container,cpu\n"
             "job/batch: a Job that is not suspended keeps its template; name its",
         ),
         ("r.csv", f"{HEAD}web,c,1\n", '"web" is not a reference such as deploy/web'),
+        ("r.csv", f"{HEAD}pod/p,c,1\n", "pod/p: a Pod keeps its requests; name a DaemonSet, Deployment, "),
+        ("r.csv", f"{HEAD}rs/web,c,1\n", "rs/web: a ReplicaSet does not replace its pods; name a DaemonSet"),
+        ("r.csv", f"{HEAD}rollout/web,c,1\n", "rollout/web: a Rollout is not rolled out, as its strategy"),
+        ("r.csv", f"{HEAD}node/a,c,1\n", "node/a: a Node has no containers; name a DaemonSet"),
         ("r.csv", f"namespace,{HEAD}a,deploy/b/web,c,1\n", "line 2: namespace: the workload has one already"),
         ("r.json", "{}", "expected a list of requests, or VerticalPodAutoscalers, not something else"),
         ("r.json", '{"kind": "Pod"}', "expected a list of requests, or VerticalPodAutoscalers, not a Pod"),
@@ -201,23 +205,3 @@ spec:
         metadata: {labels: {app: night}}
         spec: {restartPolicy: Never, containers: [{name: c, image: i, resources: {requests: {cpu: 1}}}]}
 """
-
-
-@pytest.mark.parametrize(
-    ("reference", "message"),
-    [
-        (
-            "pod/p",
-            "pod/p: a Pod keeps its requests; name a DaemonSet, Deployment, StatefulSet, CronJob or Job",
-        ),
-        ("rs/web", "rs/web: a ReplicaSet does not replace its pods; name a DaemonSet"),
-        ("rollout/web", "rollout/web: a Rollout is not rolled out, as its strategy is not simulated; name a"),
-        ("node/a", "node/a: a Node has no containers; name a DaemonSet"),
-        ("web", '"web" is not a reference such as deploy/web; there is deployment/default/web'),
-    ],
-)
-def test_other_kinds_are_refused_by_name(reference: str, message: str) -> None:
-    one = scheduler(machine("a", 9), replicas("Deployment", "web", 1))
-    with pytest.raises(InputError) as error:
-        one.set_requests([ResourceRequest(reference, "c", {"cpu": "1"})])
-    assert str(error.value).startswith(message)

@@ -6,27 +6,27 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from tests import make
 from tests.doors.engine import InterPodAffinity, NodeResourcesFit, PreemptionDryRuns, on, schedule_one
+from tests.make import Json
 
 import moorage as mo
 from moorage import Scheduler, default_profile
 from moorage.errors import InputError
 from moorage.framework import ActionType, ClusterEventWithHint, Code, QueueingHint, Status
-from moorage.objects import Cluster, Namespace, Node, Pod, PodDisruptionBudget, decode_object
+from moorage.objects import Cluster, Node, Pod, PodDisruptionBudget
 from moorage.releases import RELEASES, default_gates
 from moorage.scheduler import Profile
 
+ONE, TWO = {"cpu": "1"}, {"cpu": "2"}
 
-def pod(
-    name: str, namespace: str = "default", anti: tuple[dict[str, object], ...] = (), **fields: object
-) -> Pod:
+
+def pod(name: str, namespace: str = "default", anti: tuple[Json, ...] = (), **fields: Any) -> Pod:
     terms = [{"topologyKey": "kubernetes.io/hostname"} | term for term in anti]
-    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}} if anti else {}
-    meta = {"name": name, "namespace": namespace, "uid": name, "labels": {"app": "web", "tier": name}}
-    spec = {"containers": [{"name": "c"}], "affinity": affinity} | fields
-    made = decode_object({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
-    assert isinstance(made, Pod)
-    return made
+    required = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+    affinity = {"affinity": required} if anti else {}
+    labels = fields.pop("labels", {"app": "web", "tier": name})
+    return make.pod(f"{namespace}/{name}", labels=labels, **affinity, **fields)
 
 
 def matching(**labels: str) -> dict[str, object]:
@@ -39,16 +39,8 @@ def matching(**labels: str) -> dict[str, object]:
 def test_a_namespace_selector_with_not_in_alone(version: str, fits: bool) -> None:
     """Up to v1.36 it selects every namespace."""
     selector = {"matchExpressions": [{"key": "team", "operator": "NotIn", "values": ["b"]}]}
-    meta = {"name": "n1", "labels": {"kubernetes.io/hostname": "n1"}}
-    status = {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}}
-    node = decode_object({"apiVersion": "v1", "kind": "Node", "metadata": meta, "status": status})
-    other = decode_object(
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other", "labels": {"team": "b"}}}
-    )
-    assert isinstance(node, Node)
-    assert isinstance(other, Namespace)
-    placed = pod("w", "other", nodeName="n1")
-    cluster = Cluster(nodes=[node], pods=[placed], namespaces=[other])
+    other = make.make("Namespace", "other", metadata={"labels": {"team": "b"}})
+    cluster = Cluster(nodes=[node("n1")], pods=[pod("w", "other", on="n1")], namespaces=[other])
     wanted = pod("p", anti=(matching(app="web") | {"namespaceSelector": selector},))
     seen = Scheduler(cluster, kubernetes_version=version).examine(wanted)
     assert (seen.feasible == ["n1"]) is fits
@@ -58,7 +50,7 @@ def test_a_namespace_selector_with_not_in_alone(version: str, fits: bool) -> Non
 def test_a_deleted_pod_that_one_of_two_terms_repelled(version: str, wakes: bool) -> None:
     scheduler = Scheduler(kubernetes_version=version)
     plugin = next(one for one in scheduler.profile.plugins if isinstance(one, InterPodAffinity))
-    gone = pod("gone", nodeName="n1")
+    gone = pod("gone", on="n1")
     waiting = pod("waiting", anti=(matching(tier="gone"), matching(tier="nobody")))
     hint = plugin.after_pod_change(waiting, gone, None)
     assert hint is (QueueingHint.QUEUE if wakes else QueueingHint.QUEUE_SKIP)
@@ -68,36 +60,18 @@ def test_a_deleted_pod_that_one_of_two_terms_repelled(version: str, wakes: bool)
 def test_a_deleted_pod_that_repelled_the_waiting_one(version: str, wakes: bool) -> None:
     scheduler = Scheduler(kubernetes_version=version)
     plugin = next(one for one in scheduler.profile.plugins if isinstance(one, InterPodAffinity))
-    gone = pod("gone", anti=(matching(tier="waiting"),), nodeName="n1")
+    gone = pod("gone", anti=(matching(tier="waiting"),), on="n1")
     hint = plugin.after_pod_change(pod("waiting"), gone, None)
     assert hint is (QueueingHint.QUEUE if wakes else QueueingHint.QUEUE_SKIP)
 
 
-def node(name: str, **amounts: str) -> Node:
-    meta = {"name": name, "labels": {"kubernetes.io/hostname": name}}
-    status = {"allocatable": {"cpu": "2", "memory": "8Gi", "pods": "10"} | amounts}
-    made = decode_object({"apiVersion": "v1", "kind": "Node", "metadata": meta, "status": status})
-    assert isinstance(made, Node)
-    return made
-
-
-def requesting(name: str, cpu: str, labels: dict[str, str] | None = None, **fields: Any) -> Pod:
-    containers = [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]
-    made = pod(name, containers=containers, **fields)
-    return replace(made, metadata=replace(made.metadata, labels=labels or {}))
+def node(name: str) -> Node:
+    return make.node(name, labels={"kubernetes.io/hostname": name}, cpu="2")
 
 
 def budget(name: str, allowed: int, **labels: str) -> PodDisruptionBudget:
-    made = decode_object(
-        {
-            "apiVersion": "policy/v1",
-            "kind": "PodDisruptionBudget",
-            "metadata": {"name": name, "namespace": "default"},
-            "spec": {"selector": {"matchLabels": labels}, "minAvailable": 1},
-            "status": {"disruptionsAllowed": allowed},
-        }
-    )
-    assert isinstance(made, PodDisruptionBudget)
+    spec, status = {"selector": {"matchLabels": labels}, "minAvailable": 1}, {"disruptionsAllowed": allowed}
+    made: PodDisruptionBudget = make.make("PodDisruptionBudget", f"default/{name}", spec, status=status)
     return made
 
 
@@ -107,16 +81,16 @@ def test_a_pod_counts_against_budgets_up_to_the_first_that_it_violates(
 ) -> None:
     """So that another pod on n1 may go without a violation, and its priority is lower than that on n2."""
     pods = [
-        requesting("both", "1", {"a": "a", "b": "b"}, priority=2, nodeName="n1"),
-        requesting("one", "1", {"b": "b"}, priority=0, nodeName="n1"),
-        requesting("free", "2", priority=1, nodeName="n2"),
+        pod("both", requests=ONE, labels={"a": "a", "b": "b"}, priority=2, on="n1"),
+        pod("one", requests=ONE, labels={"b": "b"}, priority=0, on="n1"),
+        pod("free", requests=TWO, labels={}, priority=1, on="n2"),
     ]
     budgets = [budget("a", 0, a="a"), budget("b", 1, b="b")]
     scheduler = Scheduler(
         Cluster(nodes=[node("n1"), node("n2")], pods=pods, others=budgets), kubernetes_version=version
     )
     scheduler.sync()
-    asked = requesting("high", "1", priority=9)
+    asked = pod("high", requests=ONE, labels={}, priority=9)
     engine = scheduler.engines["default-scheduler"]
     state = engine.framework.new_state(asked)
     engine.framework.run_pre_filter_plugins(state, asked)
@@ -133,9 +107,9 @@ def test_a_pod_counts_against_budgets_up_to_the_first_that_it_violates(
 @pytest.mark.parametrize("version", ["1.36", "1.37"])
 def test_a_pod_that_evicts_others_is_told(version: str) -> None:
     """In v1.37."""
-    low = requesting("low", "2", nodeName="n1")
+    low = pod("low", requests=TWO, labels={}, on="n1")
     scheduler = Scheduler(Cluster(nodes=[node("n1")], pods=[low]), kubernetes_version=version)
-    high = scheduler.client.create(requesting("high", "1", priority=9))
+    high = scheduler.client.create(pod("high", requests=ONE, labels={}, priority=9))
     scheduler.sync()
     decision = schedule_one(scheduler.context, high)
     assert decision.nominating is not None
@@ -186,30 +160,19 @@ def test_a_resize_that_ends_is_a_lower_request_by_the_rule_of_the_release(
     """Two containers change places: the sum of their maxima is larger then, the largest sum is not."""
 
     def cpus(asked: tuple[str, str], allocated: tuple[str, str]) -> Pod:
-        containers = [
-            {"name": name, "resources": {"requests": {"cpu": cpu}}}
-            for name, cpu in zip("ab", asked, strict=True)
+        resources = [{"requests": {"cpu": cpu}} for cpu in asked]
+        containers = [{"name": name, "resources": each} for name, each in zip("ab", resources, strict=True)]
+        held = [{"requests": {"cpu": cpu}} for cpu in allocated]
+        statuses = [
+            {"name": name, "allocatedResources": each["requests"], "resources": each}
+            for name, each in zip("ab", held, strict=True)
         ]
-        held = [
-            {"name": name, "allocatedResources": {"cpu": cpu}, "resources": {"requests": {"cpu": cpu}}}
-            for name, cpu in zip("ab", allocated, strict=True)
-        ]
-        made = decode_object(
-            {
-                "apiVersion": "v1",
-                "kind": "Pod",
-                "metadata": {"name": "p", "namespace": "default", "uid": "p"},
-                "spec": {"containers": containers, "nodeName": "n1"},
-                "status": {"containerStatuses": held},
-            }
-        )
-        assert isinstance(made, Pod)
-        return made
+        return make.pod("p", "n1", containers=containers, status={"containerStatuses": statuses})
 
     scheduler = Scheduler(Cluster(nodes=[node("n1")]), kubernetes_version=version)
     old, new = cpus(("1", "3"), ("3", "1")), cpus(("1", "3"), ("1", "3"))
     actions = [event.action for event in scheduler.queue.pod_events.of_update(old, new)]
     assert (ActionType.UPDATE_POD_SCALE_DOWN in actions) is is_lower
     fit = next(one for one in scheduler.profile.plugins if isinstance(one, NodeResourcesFit))
-    hint = fit.after_pod_change(requesting("waiting", "1"), old, new)
+    hint = fit.after_pod_change(pod("waiting", requests=ONE, labels={}), old, new)
     assert (hint is QueueingHint.QUEUE) is is_lower

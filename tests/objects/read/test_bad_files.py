@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import gzip
 import json
 import os
@@ -43,39 +44,29 @@ def test_bad_yaml_is_refused_with_its_place(name: str, tmp_path: Path) -> None:
 
 
 DEEP = 100_000
+SHORT = r"""
+b'{"kind": "Pod",\n "metadata": }' | :2: invalid JSON: invalid character
+b'{"kind": "Pod",\n\n' | :3: invalid JSON: it ends too early
+b'{"kind": "ConfigMap"}\n{"kind": "Pod"' | :2: invalid JSON: it ends too early
+b'\x7fELF\x00\x01' | : not a text file; give YAML, JSON, or an archive of these (tar, zip, gzip, zstd, …)
+b'a: b\nkind: caf\xe9' | :2: not UTF-8 (byte 0xe9); iconv converts, as from Latin-1
+b'{"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "Unauthorized"}' | : Status (document 1): an answer of the API server, not a dump: Unauthorized
+b'{"kind": "Table", "apiVersion": "meta.k8s.io/v1", "columnDefinitions": [], "rows": []}' | : Table (document 1): a table that kubectl get prints; use kubectl get -o json or -o yaml
+b'{"kind": "Pod", "metadata": {"name": "caf\xe9"}}' | : invalid JSON: not UTF-8
+b'{"apiVersion": "v2", "kind": "Pod", "metadata": {"\xff": "a"}}' | : document 1: apiVersion: no matches for kind "Pod" in version "v2"; write v1
+b'[1]' | : document 1: a list, but not of objects
+b'{}' | : document 1: no kind
+b'{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata"}\n{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata"}\n' | : Event (document 1): an audit log, not a dump of objects
+b'{"version": 2, "config": {}, "events": []}' | : document 1: no kind: a trace, not a dump of objects
+b'{"kind": "PodList", "items": {"a": 1}}' | : PodList (document 1): items: expected list, got map
+b'{"kind": "PodList", "items": [{"metadata": {"name": "a"}, "spec": {"priority": "x"}}]}' | : Pod a: spec.priority: expected integer, got string
+b'{"kind": "Pod", "spec": {"overhead": {"memory": 1, "cpu": 1e400, "b": "1"}}}' | : Pod (document 1): spec.overhead[cpu]: number out of range
+"""  # noqa: E501
 JSON: dict[str, tuple[bytes, str]] = {
-    "broken": (b'{"kind": "Pod",\n "metadata": }', "f.json:2: invalid JSON: invalid character"),
-    "cut off": (b'{"kind": "Pod",\n\n', "f.json:3: invalid JSON: it ends too early"),
-    "second text": (
-        b'{"kind": "ConfigMap"}\n{"kind": "Pod"',
-        "f.json:2: invalid JSON: it ends too early",
-    ),
-    "binary": (
-        b"\x7fELF\x00\x01",
-        "f.json: not a text file; give YAML, JSON, or an archive of these (tar, zip, gzip, zstd, …)",
-    ),
-    "not UTF-8": (
-        b"a: b\nkind: caf\xe9",
-        "f.json:2: not UTF-8 (byte 0xe9); iconv converts, as from Latin-1",
-    ),
-    "status": (
-        b'{"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "Unauthorized"}',
-        "f.json: Status (document 1): an answer of the API server, not a dump: Unauthorized",
-    ),
-    "table of an API server": (
-        b'{"kind": "Table", "apiVersion": "meta.k8s.io/v1", "columnDefinitions": [], "rows": []}',
-        "f.json: Table (document 1): a table that kubectl get prints; use kubectl get -o json or -o yaml",
-    ),
-    "text not UTF-8": (
-        b'{"kind": "Pod", "metadata": {"name": "caf\xe9"}}',
-        "f.json: invalid JSON: not UTF-8",
-    ),
-    "a key not UTF-8": (
-        b'{"apiVersion": "v2", "kind": "Pod", "metadata": {"\xff": "a"}}',
-        'f.json: document 1: apiVersion: no matches for kind "Pod" in version "v2"; write v1',
-    ),
-    "a list": (b"[1]", "f.json: document 1: a list, but not of objects"),
-    "empty map": (b"{}", "f.json: document 1: no kind"),
+    **{
+        row: (ast.literal_eval(row.split(" | ")[0]), f"f.json{row.split(' | ')[1]}")
+        for row in SHORT.strip().splitlines()
+    },
     "nested deeply": (
         b'{"kind": "Pod", "x": ' + b"[" * DEEP + b"]" * DEEP + b"}",
         "f.json: nested too deeply",
@@ -89,27 +80,6 @@ JSON: dict[str, tuple[bytes, str]] = {
     ),
     "cut off deeply": (b"[" * DEEP, "f.json: nested too deeply"),
     "lists in lists": (b'{"kind":"List","items":[' * DEEP + b"]}" * DEEP, "f.json: nested too deeply"),
-    "audit log": (
-        b'{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata"}\n'
-        b'{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata"}\n',
-        "f.json: Event (document 1): an audit log, not a dump of objects",
-    ),
-    "trace": (
-        b'{"version": 2, "config": {}, "events": []}',
-        "f.json: document 1: no kind: a trace, not a dump of objects",
-    ),
-    "items not a list": (
-        b'{"kind": "PodList", "items": {"a": 1}}',
-        "f.json: PodList (document 1): items: expected list, got map",
-    ),
-    "item": (
-        b'{"kind": "PodList", "items": [{"metadata": {"name": "a"}, "spec": {"priority": "x"}}]}',
-        "f.json: Pod a: spec.priority: expected integer, got string",
-    ),
-    "number beyond a float": (
-        b'{"kind": "Pod", "spec": {"overhead": {"memory": 1, "cpu": 1e400, "b": "1"}}}',
-        "f.json: Pod (document 1): spec.overhead[cpu]: number out of range",
-    ),
     "number of too many digits": (
         b'{"kind": "Pod", "spec": {"overhead": {"memory": 1.5, "cpu": ' + b"9" * 5000 + b"}}}",
         "f.json: Pod (document 1): spec.overhead[cpu]: integer value out of range",

@@ -5,19 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import yaml
 from tests.doors.kube import plain
-from tests.objects.make import make
+from tests.make import workload
 
 
 def template(spec: dict[str, Any], container: dict[str, Any]) -> Any:
-    spec = {"containers": [{"name": "c", "image": "nginx:1"} | container]} | spec
-    meta = {"labels": {"app": "web"}}
-    obj: Any = make(
-        "Deployment",
-        "web",
-        {"selector": {"matchLabels": {"app": "web"}}, "template": {"metadata": meta, "spec": spec}},
-    )
-    return obj.spec.template
+    whole = {"containers": [{"name": "c", "image": "nginx:1"} | container]} | spec
+    return workload(
+        "Deployment", "web", template={"metadata": {"labels": {"app": "web"}}, "spec": whole}
+    ).spec.template
 
 
 def unread(spec: dict[str, Any] | None = None, **container: Any) -> str:
@@ -25,107 +22,69 @@ def unread(spec: dict[str, Any] | None = None, **container: Any) -> str:
     return text
 
 
-@pytest.mark.parametrize(
-    ("container", "spec"),
-    [
-        ({"env": [{"name": "A", "value": "1"}]}, {}),
-        ({"args": ["-v"]}, {}),
-        ({"command": ["sh"]}, {}),
-        ({"readinessProbe": {"tcpSocket": {"port": 80}}}, {}),
-        ({"imagePullPolicy": "Always"}, {}),
-        ({"volumeMounts": [{"name": "v", "mountPath": "/v"}]}, {}),
-        ({"securityContext": {"runAsUser": 0}}, {}),
-        ({"securityContext": {}}, {}),
-        ({}, {"serviceAccountName": "robot"}),
-        ({}, {"securityContext": {"runAsNonRoot": False}}),
-        ({}, {"enableServiceLinks": True}),
-        ({}, {"volumes": [{"name": "v", "secret": {"secretName": "s"}}]}),
-        ({}, {"volumes": [{"name": "v", "emptyDir": {"sizeLimit": "1Gi"}}]}),
-    ],
+def read(fields: str) -> str:
+    """Of fields of the container, or of the pod after ``pod:``."""
+    value = yaml.safe_load(fields)
+    return unread(value["pod"]) if "pod" in value else unread(**value)
+
+
+UNREAD = """
+env: [{name: A, value: '1'}]
+args: [-v]
+command: [sh]
+readinessProbe: {tcpSocket: {port: 80}}
+imagePullPolicy: Always
+volumeMounts: [{name: v, mountPath: /v}]
+securityContext: {runAsUser: 0}
+securityContext: {}
+pod: {serviceAccountName: robot}
+pod: {securityContext: {runAsNonRoot: false}}
+pod: {enableServiceLinks: true}
+pod: {volumes: [{name: v, secret: {secretName: s}}]}
+pod: {volumes: [{name: v, emptyDir: {sizeLimit: 1Gi}}]}
+"""
+
+
+@pytest.mark.parametrize("fields", UNREAD.strip().splitlines())
+def test_a_field_that_is_not_read_changes_the_text(fields: str) -> None:
+    assert read(fields) != unread() == ""
+
+
+READ = """
+{imagePullPolicy: IfNotPresent, terminationMessagePath: /dev/termination-log}
+{image: nginx, imagePullPolicy: Always}
+{image: 'host:5000/nginx', imagePullPolicy: Always}
+{image: 'nginx@sha256:ab', imagePullPolicy: IfNotPresent}
+{terminationMessagePolicy: File, stdin: false, env: [], args: null}
+{ports: [{containerPort: 80}], resources: {limits: {cpu: 1}}}
+pod: {nodeSelector: {a: b}}
+pod: {dnsPolicy: ClusterFirst, securityContext: {}, hostPID: false, imagePullSecrets: []}
+"""
+
+
+@pytest.mark.parametrize("fields", READ.strip().splitlines())
+def test_defaults_and_fields_that_are_read_change_nothing(fields: str) -> None:
+    assert read(fields) == ""
+
+
+PROBE = (
+    "httpGet: {port: 80, path: /, scheme: HTTP}, timeoutSeconds: 1, periodSeconds: 10, successThreshold: 1"
 )
-def test_a_field_that_is_not_read_changes_the_text(container: dict[str, Any], spec: dict[str, Any]) -> None:
-    assert unread(spec, **container) != unread() == ""
+EQUAL = f"""
+livenessProbe: {{httpGet: {{port: 80}}}} | livenessProbe: {{{PROBE}, failureThreshold: 3}}
+env: [{{name: A, valueFrom: {{fieldRef: {{fieldPath: a}}}}}}] | env: [{{valueFrom: {{fieldRef: {{fieldPath: a, apiVersion: v1}}}}, name: A}}]
+volumeMounts: [{{name: v, mountPath: /v}}] | volumeMounts: [{{mountPath: /v, name: v, readOnly: false, subPath: ''}}]
+pod: {{serviceAccountName: robot}} | pod: {{serviceAccountName: robot, serviceAccount: robot}}
+pod: {{volumes: [{{name: v, configMap: {{name: m}}}}]}} | pod: {{volumes: [{{name: v, configMap: {{name: m, defaultMode: 420}}}}]}}
+pod: {{volumes: [{{name: v, emptyDir: {{sizeLimit: 1Gi}}}}]}} | pod: {{volumes: [{{name: v, emptyDir: {{sizeLimit: 1024Mi}}}}]}}
+pod: {{volumes: [{{name: v, image: {{reference: 'a:1'}}}}]}} | pod: {{volumes: [{{name: v, image: {{reference: 'a:1', pullPolicy: IfNotPresent}}}}]}}
+"""  # noqa: E501
 
 
-@pytest.mark.parametrize(
-    ("container", "spec"),
-    [
-        ({"imagePullPolicy": "IfNotPresent", "terminationMessagePath": "/dev/termination-log"}, {}),
-        ({"image": "nginx", "imagePullPolicy": "Always"}, {}),
-        ({"image": "host:5000/nginx", "imagePullPolicy": "Always"}, {}),
-        ({"image": "nginx@sha256:ab", "imagePullPolicy": "IfNotPresent"}, {}),
-        ({"terminationMessagePolicy": "File", "stdin": False, "env": [], "args": None}, {}),
-        (
-            {"ports": [{"containerPort": 80}], "resources": {"limits": {"cpu": 1}}},
-            {"nodeSelector": {"a": "b"}},
-        ),
-        ({}, {"dnsPolicy": "ClusterFirst", "securityContext": {}, "hostPID": False, "imagePullSecrets": []}),
-    ],
-)
-def test_defaults_and_fields_that_are_read_change_nothing(
-    container: dict[str, Any], spec: dict[str, Any]
-) -> None:
-    assert unread(spec, **container) == ""
-
-
-@pytest.mark.parametrize(
-    ("short", "whole"),
-    [
-        (
-            {"livenessProbe": {"httpGet": {"port": 80}}},
-            {
-                "livenessProbe": {
-                    "httpGet": {"port": 80, "path": "/", "scheme": "HTTP"},
-                    "timeoutSeconds": 1,
-                    "periodSeconds": 10,
-                    "successThreshold": 1,
-                    "failureThreshold": 3,
-                }
-            },
-        ),
-        (
-            {"env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]},
-            {
-                "env": [
-                    {
-                        "valueFrom": {"fieldRef": {"fieldPath": "metadata.name", "apiVersion": "v1"}},
-                        "name": "A",
-                    }
-                ]
-            },
-        ),
-        (
-            {"volumeMounts": [{"name": "v", "mountPath": "/v"}]},
-            {"volumeMounts": [{"mountPath": "/v", "name": "v", "readOnly": False, "subPath": ""}]},
-        ),
-    ],
-)
-def test_explicit_defaults_and_the_order_of_names_change_nothing(
-    short: dict[str, Any], whole: dict[str, Any]
-) -> None:
-    assert unread(**short) == unread(**whole) != ""
-
-
-@pytest.mark.parametrize(
-    ("short", "whole"),
-    [
-        ({"serviceAccountName": "robot"}, {"serviceAccountName": "robot", "serviceAccount": "robot"}),
-        (
-            {"volumes": [{"name": "v", "configMap": {"name": "m"}}]},
-            {"volumes": [{"name": "v", "configMap": {"name": "m", "defaultMode": 420}}]},
-        ),
-        (
-            {"volumes": [{"name": "v", "emptyDir": {"sizeLimit": "1Gi"}}]},
-            {"volumes": [{"name": "v", "emptyDir": {"sizeLimit": "1024Mi"}}]},
-        ),
-        (
-            {"volumes": [{"name": "v", "image": {"reference": "a:1"}}]},
-            {"volumes": [{"name": "v", "image": {"reference": "a:1", "pullPolicy": "IfNotPresent"}}]},
-        ),
-    ],
-)
-def test_equal_specs_have_equal_texts(short: dict[str, Any], whole: dict[str, Any]) -> None:
-    assert unread(short) == unread(whole)
+@pytest.mark.parametrize("row", EQUAL.strip().splitlines())
+def test_explicit_defaults_and_the_order_of_names_change_nothing(row: str) -> None:
+    short, whole = map(read, row.split(" | "))
+    assert short == whole
 
 
 def test_a_template_is_written_with_all_its_fields() -> None:

@@ -27,28 +27,36 @@ def template(**spec: Any) -> dict[str, Any]:
     return {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [APP]} | spec}
 
 
-def deployment(replicas: int = 2, **spec: Any) -> list[dict[str, Any]]:
+def obj(kind: str, name: str, spec: Spec, owner: tuple[str, str] | None = None, **metadata: Any) -> Spec:
+    return {"kind": kind, "metadata": meta(name, owner, **metadata), "spec": spec}
+
+
+def of_pods(replicas: int, labels: Spec, given: Spec) -> Spec:
+    """The spec of a workload whose pods have these labels."""
+    its = {"metadata": {"labels": labels}, "spec": given["spec"]}
+    return {"replicas": replicas, "selector": {"matchLabels": labels}, "template": its}
+
+
+APP_LABELS = {"app": "web"}
+HASHED = {"app": "web", "pod-template-hash": "abc"}
+
+
+def deployment(replicas: int = 2, **spec: Any) -> list[Spec]:
     """A Deployment, and its ReplicaSet web-abc."""
-    given = template(**spec)
-    hashed = {"metadata": {"labels": {"app": "web", "pod-template-hash": "abc"}}, "spec": given["spec"]}
-    selectors = [{"matchLabels": one["metadata"]["labels"]} for one in (given, hashed)]
+    given, owner = template(**spec), ("Deployment", "web")
     return [
-        {
-            "kind": "Deployment",
-            "metadata": meta("web"),
-            "spec": {"replicas": replicas, "selector": selectors[0], "template": given},
-        },
-        {
-            "kind": "ReplicaSet",
-            "metadata": meta("web-abc", ("Deployment", "web"), labels=hashed["metadata"]["labels"]),
-            "spec": {"replicas": replicas, "selector": selectors[1], "template": hashed},
-        },
+        obj("Deployment", "web", of_pods(replicas, APP_LABELS, given)),
+        obj("ReplicaSet", "web-abc", of_pods(replicas, HASHED, given), owner, labels=HASHED),
     ]
+
+
+def limit_range(**bounds: Any) -> Spec:
+    return obj("LimitRange", "l", {"limits": [{"type": "Container"} | bounds]})
 
 
 def running(name: str, containers: list[Spec], labels: Spec | None = None, **rest: Any) -> Spec:
     """A pod of web-abc."""
-    own = {"app": "web", "pod-template-hash": "abc"} | (labels or {})
+    own = HASHED | (labels or {})
     of = rest.pop("metadata", {})
     return {
         "kind": "Pod",
@@ -132,12 +140,9 @@ def test_each_revision_that_gets_new_pods_is_told() -> None:
     """In the middle of a rollout, both make pods, and their running pods differ."""
     web, current = deployment(4)
     web["spec"]["paused"], current["spec"]["replicas"] = True, 2
-    labels = {"app": "web", "pod-template-hash": "old"}
-    old = template(containers=[APP | {"image": "i:0"}]) | {"metadata": {"labels": labels}}
-    previous = current | {
-        "metadata": meta("web-old", ("Deployment", "web"), labels=labels),
-        "spec": {"replicas": 2, "selector": {"matchLabels": labels}, "template": old},
-    }
+    labels = HASHED | {"pod-template-hash": "old"}
+    old = of_pods(2, labels, template(containers=[APP | {"image": "i:0"}]))
+    previous = obj("ReplicaSet", "web-old", old, ("Deployment", "web"), labels=labels)
     big = SIDECAR | {"resources": {"requests": {"cpu": "700m"}}}
     last = running("b", [APP | {"image": "i:0"}, big]) | {
         "metadata": meta("b", ("ReplicaSet", "web-old"), labels=labels)
@@ -176,18 +181,14 @@ def test_resizes_in_place_are_not_copied(resized: Spec) -> None:
 
 def test_what_a_limit_range_or_a_class_explains_comes_from_them_anew() -> None:
     bare = {"name": "m"}
-    of = lambda cpu: {  # noqa: E731
-        "kind": "LimitRange",
-        "metadata": {"name": "l", "namespace": "default"},
-        "spec": {"limits": [{"type": "Container", "defaultRequest": {"cpu": cpu}}]},
-    }
+    first_range, later_range = (limit_range(defaultRequest={"cpu": cpu}) for cpu in ("300m", "400m"))
     priority = {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 7}
     full = [{"name": name, "resources": {"requests": {"cpu": "300m"}}} for name in ("m", "proxy")]
     more = {"priorityClassName": "high", "priority": 7}
     told = {RANGED: "LimitRanger plugin set: cpu request for container m; cpu request for container proxy"}
     pods = [running("a", full, spec=more, metadata={"annotations": told})]
-    first = [*deployment(containers=[bare]), of("300m"), priority, *pods]
-    cluster = expanded(load(first, [of("400m")]))
+    first = [*deployment(containers=[bare]), first_range, priority, *pods]
+    cluster = expanded(load(first, [later_range]))
     (pod,) = [pod for pod in cluster.pods if not pod.spec.node_name]
     assert requests(pod) == {"m": {"cpu": "400m"}, "proxy": {"cpu": "400m"}}
     assert (pod.spec.priority_class_name, pod.spec.priority) == ("high", 7)
@@ -205,8 +206,7 @@ def test_what_a_limit_range_of_the_past_gave_is_not_copied(now: str | None) -> N
     pods = [
         running("a", full[1:], spec={"initContainers": full[:1]}, metadata={"annotations": {RANGED: told}})
     ]
-    limits = {"type": "Container", "default": {"cpu": now}, "defaultRequest": {"cpu": now}}
-    ranges = [{"kind": "LimitRange", "metadata": meta("l"), "spec": {"limits": [limits] if now else []}}]
+    ranges = [limit_range(default={"cpu": now}, defaultRequest={"cpu": now})] if now else []
     pod, _ = made(*deployment(containers=bare[1:], initContainers=bare[:1]), *ranges, *pods)
     cpu = {"cpu": now} if now else {}
     (first,), (main,) = pod.spec.init_containers, pod.spec.containers
@@ -217,11 +217,7 @@ def test_what_a_limit_range_of_the_past_gave_is_not_copied(now: str | None) -> N
 
 def test_the_node_of_a_daemon_pod_and_the_claims_of_an_ordinal_are_not_copied() -> None:
     nodes = [{"kind": "Node", "metadata": {"name": name}} for name in ("n1", "n2")]
-    daemon = {
-        "kind": "DaemonSet",
-        "metadata": meta("d"),
-        "spec": {"selector": {"matchLabels": {"app": "web"}}, "template": template()},
-    }
+    daemon = obj("DaemonSet", "d", {"selector": {"matchLabels": APP_LABELS}, "template": template()})
     pin = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [pin]}}
     pod = running("x", [APP, SIDECAR], spec={"affinity": {"nodeAffinity": required}})
@@ -234,11 +230,8 @@ def test_the_node_of_a_daemon_pod_and_the_claims_of_an_ordinal_are_not_copied() 
     assert [one["field"] for one in changes] == ["spec.containers[proxy]"]
 
     claim = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
-    stateful = {
-        "kind": "StatefulSet",
-        "metadata": meta("s"),
-        "spec": daemon["spec"] | {"replicas": 2, "volumeClaimTemplates": [claim]},
-    }
+    spec = daemon["spec"] | {"replicas": 2, "volumeClaimTemplates": [claim]}
+    stateful = obj("StatefulSet", "s", spec)
     volume = {"name": "data", "persistentVolumeClaim": {"claimName": "data-s-0"}}
     pod = running("s-0", [APP, SIDECAR], spec={"volumes": [volume]})
     pod["metadata"] = meta("s-0", ("StatefulSet", "s"), labels={"app": "web"})
@@ -251,20 +244,10 @@ def test_the_node_of_a_daemon_pod_and_the_claims_of_an_ordinal_are_not_copied() 
 
 
 def test_the_next_job_of_a_cron_job_is_like_the_last() -> None:
-    cron = {
-        "kind": "CronJob",
-        "metadata": meta("c"),
-        "spec": {
-            "schedule": "0 0 * * *",
-            "jobTemplate": {"spec": {"template": template(restartPolicy="Never")}},
-        },
-    }
-    job = {
-        "kind": "Job",
-        "metadata": meta("c-28000000", ("CronJob", "c")),
-        "spec": {"template": template(restartPolicy="Never")},
-        "status": {"completionTime": "2026-01-01T00:00:00Z", "succeeded": 1},
-    }
+    its = {"template": template(restartPolicy="Never")}
+    cron = obj("CronJob", "c", {"schedule": "0 0 * * *", "jobTemplate": {"spec": its}})
+    status = {"completionTime": "2026-01-01T00:00:00Z", "succeeded": 1}
+    job = obj("Job", "c-28000000", its, ("CronJob", "c")) | {"status": status}
     pod = running("p", [APP, SIDECAR], spec={"restartPolicy": "Never"})
     pod["metadata"] = meta("p", ("Job", "c-28000000"), labels={"app": "web"})
     pod["status"] = {"phase": "Succeeded"}
@@ -275,21 +258,15 @@ def test_the_next_job_of_a_cron_job_is_like_the_last() -> None:
 
 
 def vpa(mode: str = "Recreate", policy: Spec | None = None, target: Spec | None = None) -> Spec:
-    return {
-        "apiVersion": "autoscaling.k8s.io/v1",
-        "kind": "VerticalPodAutoscaler",
-        "metadata": meta("v"),
-        "spec": {
-            "targetRef": {"kind": "Deployment", "name": "web"},
-            "updatePolicy": {"updateMode": mode},
-            "resourcePolicy": {"containerPolicies": [policy] if policy else []},
-        },
-        "status": {
-            "recommendation": {
-                "containerRecommendations": [{"containerName": "m", "target": target or {"cpu": "300m"}}]
-            }
-        },
+    spec = {
+        "targetRef": {"kind": "Deployment", "name": "web"},
+        "updatePolicy": {"updateMode": mode},
+        "resourcePolicy": {"containerPolicies": [policy] if policy else []},
     }
+    recommended = [{"containerName": "m", "target": target or {"cpu": "300m"}}]
+    status = {"recommendation": {"containerRecommendations": recommended}}
+    head = {"apiVersion": "autoscaling.k8s.io/v1", "status": status}
+    return obj("VerticalPodAutoscaler", "v", spec) | head
 
 
 @pytest.mark.parametrize(
@@ -327,11 +304,7 @@ def test_an_earlier_recommendation_is_not_copied_from_running_pods() -> None:
 
 
 def test_bounds_of_the_namespace_hold_for_requests_and_limits_of_a_recommendation() -> None:
-    ranges = {
-        "kind": "LimitRange",
-        "metadata": {"name": "l", "namespace": "default"},
-        "spec": {"limits": [{"type": "Container", "min": {"memory": "64Mi"}, "max": {"cpu": "500m"}}]},
-    }
+    ranges = limit_range(min={"memory": "64Mi"}, max={"cpu": "500m"})
     app = APP | {"resources": {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"cpu": "200m"}}}
     target = {"cpu": "2", "memory": "1Mi"}
     pod, _ = made(*deployment(1, containers=[app]), vpa(target=target), ranges)

@@ -99,12 +99,11 @@ def test_archives_in_a_directory_are_named(tmp_path: Path) -> None:
 
 
 def test_documents_of_moorage_are_passed_over(tmp_path: Path) -> None:
-    own = "apiVersion: sweep.moorage.dev/v1\nkind: Sweep\nspec: {}\n---\n"
-    (tmp_path / "a.yaml").write_text(f"{own}{own.replace('Sweep', 'Scenario')}{json.dumps(NODE)}")
+    own = "apiVersion: sweep.moorage.dev/v1\nkind: Sweep\nspec: {}\n"
+    (tmp_path / "a.yaml").write_text(f"{own}---\n{json.dumps(NODE)}")
     (tmp_path / "b.yaml").write_text(own)
     cluster = load(tmp_path)
     assert (names(cluster), cluster.warnings, cluster.skipped) == (["n1"], [], {})
-    assert refusal(tmp_path / "b.yaml") == "b.yaml: a Sweep of moorage, not a dump of objects"
     (tmp_path / "b.yaml").write_text(own.replace(".moorage.dev", ".example.com"))
     assert load(tmp_path).skipped == {"Sweep.sweep.example.com": 1}
 
@@ -186,11 +185,6 @@ def test_a_broken_manifest_is_not_left_out(tmp_path: Path) -> None:
     assert refusal(tmp_path).endswith("b.yaml:3: invalid YAML: did not find expected ',' or '}'")
     (tmp_path / "b.yaml").write_text("kind: Pod\nmetadata: {name: p}\nspec: {}\n---\nno: kind\n")
     assert refusal(tmp_path).endswith("b.yaml: document 2: no kind")
-
-
-def test_a_file_that_is_named_must_have_objects(tmp_path: Path) -> None:
-    (tmp_path / "values.yaml").write_text("replicas: 3\n")
-    assert refusal(tmp_path / "values.yaml") == "values.yaml: document 1: no kind"
 
 
 # ---- lists, and what is no manifest ------------------------------------------------------------------------
@@ -484,14 +478,3 @@ def test_a_folder_with_a_kustomization_is_refused(text: str, tmp_path: Path) -> 
     (tmp_path / "overlay" / "kustomization.yaml").write_text(text)
     hint = "a kustomization; use kubectl kustomize overlay | moorage … -f -; to read the files as they are"
     assert hint in refusal(tmp_path / "overlay")
-
-
-@pytest.mark.parametrize(
-    "text",
-    ['{"clientVersion": {"gitVersion": "v1.33.1"}}', "Client Version: v1.33.1\nKustomize Version: v5.6.0\n"],
-)
-def test_what_kubectl_version_prints_is_named(text: str, tmp_path: Path) -> None:
-    (tmp_path / "version.yaml").write_text(text)
-    told = "no kind: what kubectl version prints, without a cluster's version"
-    hint = "use kubectl get -A -o json nodes,pods"
-    assert refusal(tmp_path / "version.yaml") == f"version.yaml: document 1: {told}; {hint}"

@@ -5,10 +5,9 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from tests.core.twins.cycle_twin import Manifest
-
 from moorage.objects import decode_object
 
+Manifest = dict[str, Any]
 IMAGES = {"example.com/a:1": 400 * 2**20, "example.com/b:1": 90 * 2**20}
 
 

@@ -15,16 +15,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from tests.core.made_up import make_node, make_pod, make_spec
+from tests.core.made_up import decoded, make_node, make_pod, make_spec
 from tests.core.make import node, pinned, pod, port
-from tests.core.twins.cycle_twin import Manifest
 from tests.doors.engine import (
     LedgerSink,
     Placements,
     Placer,
     Plan,
     PodBatch,
-    Sink,
     TieBreak,
     bound,
     count_verdicts,
@@ -32,11 +30,7 @@ from tests.doors.engine import (
 )
 
 from moorage import Cluster, Scheduler
-from moorage.objects import LabelSelector, Pod, Taint, Toleration, TopologySpreadConstraint, decode_object
-
-
-def decoded(manifests: list[Manifest]) -> list[Any]:
-    return [decode_object(one) for one in manifests]
+from moorage.objects import Pod, Taint, Toleration, decode_object
 
 
 class Placing:
@@ -204,54 +198,6 @@ def large(at: int, cpu: int = 9) -> Pod:
 NODES = [node(f"n{at}", cpu=2) for at in range(5)]
 
 
-def test_a_failure_is_told_once_as_long_as_nothing_changes() -> None:
-    placing = Placing(NODES, [fitting(0), large(0), large(1), large(2, 8), large(3), fitting(1), large(4)])
-    placing.many()
-    assert placing.failed == [1, 3, 6]
-    assert (placing.rows < 0).tolist() == [False, True, True, True, True, False, True]
-    assert [sum(counts.values()) for counts in placing.why] == [5, 5, 5]
-
-
-@pytest.mark.parametrize("ends", [(), (1, 2, 3, 4, 5)])
-def test_pods_that_name_their_nodes(ends: tuple[int, ...]) -> None:
-    on = [
-        pod(f"p{at}", requests={"cpu": 1}, affinity=pinned(name))
-        for at, name in enumerate(["n1", "n3", "gone", "n1", "n1", "n1"])
-    ]
-    placing = Placing(NODES, on)
-    placing.many(ends)
-    names = [placing.scheduler.table.row_name(row) if row >= 0 else None for row in placing.rows.tolist()]
-    assert names == ["n1", "n3", None, "n1", None, None]
-    assert placing.failed == ([2, 4, 5] if ends else [2, 4])
-    assert placing.starts == {1: 1, 2: 2, 3: 2, 4: 3, 5: 4, 6: 0} if ends else {6: 0}
-
-
-@pytest.mark.parametrize("limit", [0, 1 << 20])
-def test_where_there_is_no_room_for_all_counters(limit: int) -> None:
-    """Then each class is placed by itself; to make the counters of one drops those of the others."""
-    hosts = [node(f"n{at}", cpu=40, pods=50, labels={"kubernetes.io/hostname": f"n{at}"}) for at in range(6)]
-    pods = [
-        pod(
-            f"p{at}",
-            labels={"app": "abc"[at % 3]},
-            topology_spread_constraints=(
-                TopologySpreadConstraint(
-                    max_skew=1,
-                    topology_key="kubernetes.io/hostname",
-                    when_unsatisfiable="DoNotSchedule",
-                    label_selector=LabelSelector(match_labels={"app": "abc"[at % 3]}),
-                ),
-            ),
-        )
-        for at in range(36)
-    ]
-    placing = Placing(hosts, pods)
-    placing.state.domains.limit = limit
-    placing.many()
-    for app in range(3):
-        assert np.bincount(placing.rows[app::3]).tolist() == [2] * 6
-
-
 # ---- which pods, which rows
 
 
@@ -340,38 +286,6 @@ def test_what_is_raised_about_a_pod_comes_out(ports: str) -> None:
     assert placing.failed == [1, 5]
 
 
-class Note(Sink):
-    """Notes what it is to take."""
-
-    def __init__(self, placing: Placing) -> None:
-        self.placing = placing
-        self.taken = list[tuple[int, int, list[int]]]()
-
-    def enter(self, batch: PodBatch, out: Placements, first: int, end: int) -> int:
-        assert (batch, out) == (self.placing.batch, self.placing.out)
-        self.taken.append((first, end, out.rows[first:end].tolist()))
-        return 0
-
-
-@pytest.mark.parametrize("ports", PORTS)
-def test_a_sink_has_taken_the_placed_pods_when_one_fits_nowhere(ports: str) -> None:
-    placing = Placing(NODES, kinds(ports))
-    sink, told = Note(placing), list[tuple[int, int]]()
-
-    def tell(at: int) -> str:
-        told.append((at, sum(row >= 0 for *_, rows in sink.taken for row in rows)))
-        return "full"
-
-    assert placing.placer.place(placing.batch, placing.out, 0, -1, sink, tell) == 8
-    assert told == [(1, 1), (5, 3)]
-    taken = [at for first, end, rows in sink.taken for at, row in enumerate(rows, first) if row >= 0]
-    assert taken == [0, 3, 4, 7], "each once, and in order"
-    rows = dict.fromkeys(range(8), -1) | {
-        at: row for first, _, rows in sink.taken for at, row in enumerate(rows, first)
-    }
-    assert list(rows.values()) == placing.rows.tolist()
-
-
 # ---- many equal pods: as many tries as may matter
 
 
@@ -396,25 +310,6 @@ def test_pods_that_are_skipped_move_the_rotation_as_if_they_had_been_tried() -> 
 
 
 # ---- what is kept of classes
-
-
-def test_what_is_kept_of_classes_is_bounded() -> None:
-    pods = [pod(f"p{at}-{one}", requests={"cpu": f"{at + 1}m"}) for at in range(6) for one in range(30)]
-    nodes = [node(f"n{at:04}", cpu=50) for at in range(500)]
-    free = Placing(nodes, pods)
-    free.many()
-    of_one = free.placer.search.states.used_bytes // 6
-    bounded = Placing(nodes, pods)
-    bounded.placer.search.states.most_bytes = 2 * of_one
-    for at in range(0, len(pods), 30):
-        bounded.place(at, at + 30)
-        assert bounded.placer.search.states.used_bytes <= 2 * of_one
-    assert bounded.rows.tolist() == free.rows.tolist()
-    none = Placing(nodes, pods)
-    none.placer.search.states.most_bytes = 0
-    none.many()
-    assert none.placer.decider.from_candidates == 0
-    assert none.rows.tolist() == free.rows.tolist()
 
 
 @pytest.mark.parametrize("keeps", [True, False])

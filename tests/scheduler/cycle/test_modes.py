@@ -12,9 +12,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.conformance.modes import Mode, every_mode
-from tests.core.made_up import make_node, make_pod, make_spec
+from tests.core.made_up import Manifest, make_node, make_pod, make_spec
 from tests.core.make import ZONE, container, node, pinned, pod, port
-from tests.core.twins.cycle_twin import Manifest
 from tests.doors.engine import PodTopologySpread, schedule_one
 
 from moorage import Scheduler, default_profile

@@ -9,9 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from msgspec.structs import replace
-from tests.core.made_up import make_node, make_pod, make_spec
+from tests.core.made_up import Manifest, make_node, make_pod, make_spec
 from tests.core.make import node, pod
-from tests.core.twins.cycle_twin import Manifest
 from tests.doors.engine import GroupBatch, Members, group_attempt, place_group, schedule_one
 
 from moorage import Cluster, Scheduler

@@ -12,12 +12,9 @@ from tests.doors.engine import ClusterState, PodGates, Shape, spec_key
 from moorage.objects import (
     Affinity,
     Condition,
-    Container,
     ContainerStatus,
     ImageVolumeSource,
     LabelSelector,
-    ObjectMeta,
-    OwnerReference,
     PersistentVolumeClaimVolumeSource,
     Pod,
     PodAffinity,
@@ -29,7 +26,6 @@ from moorage.objects import (
     Volume,
 )
 
-MI = 1 << 20
 GPU = "example.com/gpu"
 C, M = {"cpu": "100m"}, {"memory": "10Mi"}
 
@@ -64,18 +60,6 @@ def test_recent_pods_are_told_apart_by_all_that_their_class_depends_on() -> None
     assert kinds == [0, 1, 2, 0]
 
 
-def test_the_node_that_a_pod_is_bound_to_is_not_its_class() -> None:
-    assert classes(pod("p"), pod("q", on="a"), pod("r", on="b"))[0] == [0, 0, 0]
-
-
-def test_pods_of_a_stateful_set_share_a_shape() -> None:
-    names = [
-        pod(name, owner="web", labels={"statefulset.kubernetes.io/pod-name": name, "app": "web"})
-        for name in ("web-0", "web-1")
-    ]
-    assert classes(*names) == ([0, 1], [0, 0])
-
-
 def test_daemon_set_pods_share_a_class_though_each_is_pinned() -> None:
     one = ClusterState()
     first, second = (pod(f"p-{name}", owner="ds", affinity=pinned(name)) for name in ("n1", "n2"))
@@ -84,20 +68,6 @@ def test_daemon_set_pods_share_a_class_though_each_is_pinned() -> None:
     symbols = [one.symbols.names[one.classes.pinned_symbol(0, held)] for held in (first, second)]
     assert symbols == ["n1", "n2"]
     assert one.classes.pinned_symbol(one.classes.intern(pod("p")), pod("p")) == 0
-
-
-def test_owner_and_labels_tell_classes_apart_but_not_shapes() -> None:
-    plain = pod("p", labels={"app": "x"})
-    others = [pod("q", labels={"app": "y"}), pod("r"), pod("s", labels={"app": "x"}, owner="rs")]
-    assert classes(plain, *others) == ([0, 1, 2, 3], [0, 0, 0, 0])
-
-
-def test_only_the_controller_counts_as_owner() -> None:
-    def owned(name: str, controller: bool | None) -> Pod:
-        owner = OwnerReference(kind="Job", name="j", uid="u", controller=controller)
-        return Pod(metadata=ObjectMeta(name=name, uid=name, namespace="default", owner_references=(owner,)))
-
-    assert classes(owned("p", True), owned("q", False), owned("r", None))[0] == [0, 1, 1]
 
 
 def test_the_order_of_labels_does_not_matter() -> None:
@@ -129,12 +99,6 @@ def test_the_order_of_labels_does_not_matter() -> None:
 )
 def test_what_a_decision_depends_on_is_the_shape(spec: dict[str, Any]) -> None:
     assert classes(pod("p", requests={"cpu": 1}), pod("q", **({"requests": {"cpu": 1}} | spec)))[1] == [0, 1]
-
-
-def test_the_namespace_is_part_of_the_shape() -> None:
-    plain = pod("p")
-    elsewhere = replace(plain, metadata=replace(plain.metadata, namespace="elsewhere"))
-    assert classes(plain, elsewhere)[1] == [0, 1]
 
 
 def terms(to: str) -> Affinity:
@@ -234,6 +198,7 @@ def test_a_demand_may_provide_resources_that_are_requested(known: bool) -> None:
     ]
     one, alone = ClusterState(), ClusterState()
     full = one.classes.intern(pods[0])
+    assert one.classes.shape_of(full).others == (GPU, "example.com/nic")
     if known:
         one.classes.intern(pods[1])
     left = [
@@ -248,17 +213,6 @@ def test_a_demand_may_provide_resources_that_are_requested(known: bool) -> None:
         assert one.classes.shape_of(at).needs == expected.needs
 
 
-@pytest.mark.parametrize(
-    "same",
-    [
-        pod("q", containers=(container(name="other", requests={"cpu": "1000m"}),)),
-        pod("q", requests={"cpu": 1}, host_network=True, restart_policy="Never"),
-    ],
-)
-def test_specs_that_come_to_the_same_share_a_shape(same: Pod) -> None:
-    assert classes(pod("p", requests={"cpu": 1}), same)[1] == [0, 0]
-
-
 def test_of_volumes_only_images_are_part_of_the_shape() -> None:
     def of(name: str, **source: Any) -> Pod:
         return pod(name, volumes=(Volume(name="v", **source),))
@@ -270,136 +224,6 @@ def test_of_volumes_only_images_are_part_of_the_shape() -> None:
 
 
 # ---- effective requests ----------------------------------------------------------------------------------
-
-
-def sidecar(name: str, requests: dict[str, Any]) -> Container:
-    return container(name, requests, restart_policy="Always")
-
-
-# containers, init containers, rest of the spec: cpu, memory; non-zero cpu and memory once placed (Mi)
-REQUESTS: dict[
-    str, tuple[list[Container], list[Container], dict[str, Any], tuple[int, int], tuple[int, int]]
-] = {
-    "nothing": ([container()], [], {}, (0, 0), (100, 200)),
-    "explicit zero": ([container("c", {"cpu": 0, "memory": 0})], [], {}, (0, 0), (0, 0)),
-    "sum": ([container("c", C | M), container("d", C)], [], {}, (200, 10), (200, 210)),
-    "init above": ([container("c", C)], [container("i", {"cpu": 1})], {}, (1000, 0), (1000, 200)),
-    "init below": ([container("c", {"cpu": 1})], [container("i", C)], {}, (1000, 0), (1000, 200)),
-    "the largest init": (
-        [container("c", C)],
-        [container("i", {"cpu": 1}), container("j", {"cpu": 2} | M)],
-        {},
-        (2000, 10),
-        (2000, 200),
-    ),
-    "init without requests": ([container("c", M)], [container("i")], {}, (0, 10), (100, 200)),
-    "sidecar": ([container("c", C | M)], [sidecar("s", {"cpu": 1} | M)], {}, (1100, 20), (1100, 20)),
-    "init after a sidecar": (
-        [container("c", C | M)],
-        [sidecar("s", {"cpu": 1} | M), container("i", {"cpu": "500m"} | M)],
-        {},
-        (1500, 20),
-        (1500, 20),
-    ),
-    "init before a sidecar": (
-        [container("c", C | M)],
-        [container("i", {"cpu": "1050m"} | M), sidecar("s", {"cpu": 1} | M)],
-        {},
-        (1100, 20),
-        (1100, 20),
-    ),
-    "two sidecars": (
-        [container("c", C | M)],
-        [sidecar("s", C | M), container("i", C | M), sidecar("t", C | M), container("j", {"cpu": 1} | M)],
-        {},
-        (1200, 30),
-        (1200, 30),
-    ),
-    "overhead": (
-        [container("c", C)],
-        [],
-        {"overhead": {"cpu": "50m", "memory": "5Mi"}},
-        (150, 5),
-        (150, 205),
-    ),
-    "pod level": (
-        [container("c", C | M), container("d")],
-        [],
-        {"resources": ResourceRequirements(requests={"cpu": 1, "memory": "64Mi"})},
-        (1000, 64),
-        (1000, 64),
-    ),
-    "pod level cpu only": (
-        [container("c", C), container("d")],
-        [],
-        {"resources": ResourceRequirements(requests={"cpu": 1})},
-        (1000, 0),
-        (1000, 400),
-    ),
-    "pod level and overhead": (
-        [container("c", C | M)],
-        [container("i", {"cpu": 3})],
-        {"resources": ResourceRequirements(requests={"cpu": 1}), "overhead": {"cpu": "50m"}},
-        (1050, 10),
-        (1050, 10),
-    ),
-    "unsupported pod level": (
-        [container("c", C | M)],
-        [],
-        {"resources": ResourceRequirements(requests={GPU: 1})},
-        (100, 10),
-        (100, 10),
-    ),
-}
-
-
-def on_node(one_pod: Pod) -> tuple[ClusterState, tuple[int, int], tuple[int, int]]:
-    """A state with the pod on a node, its requests and its non-zero requests (memory in MiB)."""
-    one = ClusterState()
-    one.set_node(node("a", cpu=64, memory="64Gi"))
-    one.add_pod(one_pod)
-    cpu, memory = (int(one.table.requested[name][0]) for name in ("cpu", "memory"))
-    assert one.classes.shape_of(one.classes.intern(one_pod)).requests == (cpu, memory)
-    nonzero_cpu, nonzero_memory = (int(one.table.nonzero[name][0]) for name in ("cpu", "memory"))
-    return one, (cpu, memory // MI), (nonzero_cpu, nonzero_memory // MI)
-
-
-@pytest.mark.parametrize("name", REQUESTS)
-def test_the_effective_requests_of_a_pod_count_on_its_node(name: str) -> None:
-    containers, init, spec, requested, nonzero = REQUESTS[name]
-    held = pod("p", on="a", containers=tuple(containers), init_containers=tuple(init), **spec)
-    one, *found = on_node(held)
-    assert found == [requested, nonzero]
-    one.remove_pod(held)
-    assert (one.table.requested["cpu"].tolist(), one.table.nonzero["memory"].tolist()) == ([0], [0])
-
-
-def test_extended_resources_and_storage() -> None:
-    held = pod(
-        "p",
-        on="a",
-        containers=(
-            container("c", {GPU: 1, "ephemeral-storage": "1M"}),
-            container("d", {GPU: 2, "unknown": 5}),
-        ),
-        init_containers=(container("i", {GPU: 7, "hugepages-2Mi": "4Mi"}),),
-    )
-    one, *_ = on_node(held)
-    requested = {name: column.tolist()[0] for name, column in one.table.requested.items()}
-    assert requested == {
-        "cpu": 0,
-        "memory": 0,
-        "pods": 1,
-        "ephemeral-storage": 1000000,
-        GPU: 7,
-        "hugepages-2Mi": 4 * MI,
-    }
-    assert one.classes.shape_of(0).others == ("ephemeral-storage", GPU, "hugepages-2Mi")
-
-
-def test_fractions_are_rounded_up_once() -> None:
-    held = pod("p", on="a", containers=tuple(container(name, {"cpu": "400u"}) for name in "cde"))
-    assert on_node(held)[1] == (2, 0)
 
 
 def resizing(spec: str, held: str, allocated: str, reason: str = "", status_of: str = "c") -> Pod:
@@ -417,24 +241,6 @@ def infeasible_alone(spec: str) -> Pod:
     """A pod whose status has nothing but an infeasible resize."""
     conditions = (Condition(type="PodResizePending", reason="Infeasible"),)
     return replace(pod("p", on="a", requests={"cpu": spec}), status=PodStatus(conditions=conditions))
-
-
-@pytest.mark.parametrize(
-    ("held", "cpu"),
-    [
-        (infeasible_alone("4"), 4000),
-        (resizing("1", "2", "3"), 3000),
-        (resizing("1", "3", "2"), 3000),
-        (resizing("4", "3", "2"), 4000),
-        (resizing("4", "3", "2", "Deferred"), 4000),
-        (resizing("4", "3", "2", "Infeasible"), 3000),
-        (resizing("4", "1", "2", "Infeasible"), 2000),
-        (resizing("1", "", "3"), 1000),
-        (resizing("1", "2", "3", status_of="other"), 1000),
-    ],
-)
-def test_a_resize_in_progress_counts_at_its_largest(held: Pod, cpu: int) -> None:
-    assert on_node(held)[1] == (cpu, 0)
 
 
 @pytest.mark.parametrize(
@@ -459,19 +265,6 @@ def test_by_sums_an_infeasible_resize_counts_by_what_the_status_says(held: Pod, 
     assert row is not None
     assert one.table.requested["cpu"][row] == cpu
     assert one.table.nonzero["cpu"][row] == (cpu or 100)
-
-
-def test_a_resize_is_part_of_the_shape() -> None:
-    assert classes(resizing("1", "2", ""), resizing("1", "3", ""))[1] == [0, 1]
-
-
-def test_only_sidecars_among_init_containers_resize() -> None:
-    statuses = tuple(
-        ContainerStatus(name=name, resources=ResourceRequirements(requests={"cpu": "2"}))
-        for name in ("i", "s")
-    )
-    plain = pod("p", on="a", init_containers=(container("i", {"cpu": 1}), sidecar("s", {"cpu": 1})))
-    assert on_node(replace(plain, status=PodStatus(init_container_statuses=statuses)))[1] == (2000, 0)
 
 
 def test_pods_of_one_template_are_read_once_though_their_statuses_differ(
@@ -521,69 +314,6 @@ def test_a_template_is_read_once_for_pods_with_claims_of_their_own(monkeypatch: 
     again = claiming("c")
     monkeypatch.setattr("moorage._core.state.pod_class.spec_key", None)  # a spec that is read again raises
     assert one.classes.intern(again) == first
-
-
-@pytest.mark.parametrize(("reason", "shapes"), [("Deferred", 1), ("Infeasible", 2)])
-def test_of_conditions_an_infeasible_resize_counts(reason: str, shapes: int) -> None:
-    one = ClusterState()
-    for held in (resizing("4", "3", "2"), resizing("4", "3", "2", reason)):
-        one.classes.intern(held)
-    assert len(one.classes.shapes) == shapes
-
-
-def of_pod(own: str, actuated: str = "", allocated: str = "", overhead: str = "", reason: str = "") -> Pod:
-    """A pod with a request of its own whose status says otherwise."""
-    conditions = (Condition(type="PodResizePending", reason=reason),) if reason else ()
-    status = PodStatus(
-        resources=ResourceRequirements(requests={"cpu": actuated}) if actuated else None,
-        allocated_resources={"cpu": allocated} if allocated else {},
-        conditions=conditions,
-    )
-    spec: dict[str, Any] = {"resources": ResourceRequirements(requests={"cpu": own})} if own else {}
-    spec |= {"overhead": {"cpu": overhead}} if overhead else {}
-    return replace(pod("p", on="a", containers=(container("c", {"cpu": "100m"}),), **spec), status=status)
-
-
-@pytest.mark.parametrize(
-    ("held", "cpu"),
-    [
-        (of_pod("1", "2"), 2000),
-        (of_pod("1", "2", "3"), 3000),
-        (of_pod("1", "", "3"), 1000),
-        (of_pod("4", "2", "3"), 4000),
-        (of_pod("4", "2", "3", reason="Infeasible"), 3000),
-        (of_pod("", "2", "3"), 100),
-    ],
-)
-def test_a_resize_of_the_whole_pod_counts_at_its_largest(held: Pod, cpu: int) -> None:
-    assert on_node(held)[1] == (cpu, 0)
-    off = ClusterState(gates=PodGates(pod_level_resizing=False))
-    spec = replace(held, status=PodStatus())
-    assert off.classes.shape_of(off.classes.intern(held)).requests == on_node(spec)[1]
-
-
-def test_a_resize_of_the_whole_pod_is_part_of_the_shape() -> None:
-    assert classes(of_pod("1", "2"), of_pod("1", "3"), of_pod("1", "3", "4"))[0] == [0, 1, 2]
-
-
-def test_a_resize_of_the_whole_pod_counts_for_what_its_spec_requests() -> None:
-    """Containers still say how much of the other resources the pod takes."""
-    resources = ResourceRequirements(requests={"memory": "6Mi"})
-    held = pod("p", on="a", containers=(container("c", {"cpu": "100m"}),), resources=resources)
-    status = PodStatus(
-        resources=ResourceRequirements(requests={"cpu": "2", "memory": "7Mi"}),
-        allocated_resources={"cpu": "3"},
-    )
-    assert on_node(replace(held, status=status))[1] == (100, 7)
-    infeasible = (Condition(type="PodResizePending", reason="Infeasible"),)
-    without_memory = PodStatus(resources=ResourceRequirements(requests={"cpu": "2"}), conditions=infeasible)
-    assert on_node(replace(held, status=without_memory))[1] == (100, 0)
-
-
-@pytest.mark.parametrize("held", [resizing("1", "2", "3"), of_pod("1", "2", "3")])
-def test_what_must_be_free_does_not_know_of_resizes(held: Pod) -> None:
-    one = ClusterState()
-    assert one.classes.shape_of(one.classes.intern(held)).needs["cpu"] == 1000
 
 
 def test_tolerations_that_compare_count_where_their_gate_is_on() -> None:

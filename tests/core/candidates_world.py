@@ -7,12 +7,7 @@ from random import Random
 from typing import Any
 
 from tests.core._kernels import ffi, lib
-from tests.core.decide.test_scan import (
-    make_row,
-    make_search,
-    make_shape,
-    read,
-)
+from tests.core.decide.test_scan import make_row, make_search, make_shape, read
 from tests.core.kernel_world import DEFAULT_FILTERS, DEFAULT_SCORES, World
 from tests.core.twins.kernel_twins import Requirement, Row, Shape
 

@@ -6,15 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tests.core._kernels import ffi, lib
-from tests.core.twins.kernel_twins import (
-    ANY_IP,
-    CPU,
-    MEMORY,
-    Row,
-    Shape,
-    Term,
-    is_integer,
-)
+from tests.core.twins.kernel_twins import ANY_IP, CPU, MEMORY, Row, Shape, Term, is_integer
 
 DEFAULT_FILTERS = (
     "MR_NODE_UNSCHEDULABLE",

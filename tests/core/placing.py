@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -46,26 +45,3 @@ def enter(state: ClusterState, pods: Sequence[Pod], rows: Ints) -> None:
     out = Placements(state, len(rows))
     out.rows[:] = rows
     LedgerSink().enter(PodBatch(state, pods[: len(rows)]), out, 0, len(rows))
-
-
-def place_many(  # noqa: PLR0913
-    placer: Placer,
-    classes: Ints,
-    pinned: Ints,
-    rows: Ints,
-    first: int = 0,
-    on_unschedulable: Callable[[int], object] | None = None,
-    pods: Sequence[Pod] | None = None,
-) -> int:
-    """Place pods by their classes; with pods, they are entered in the ledger in the end."""
-    state: Any = placer.search.state
-    targets = zip(classes.tolist(), pinned.tolist(), strict=True)
-    batch = PodBatch(state, [pod_of(state, *target) for target in targets])
-    out = Placements(state, len(rows))
-    done = placer.place(batch, out, first, len(classes), None, on_unschedulable)
-    rows[first:] = out.rows[first:]
-    if pods is not None:
-        for at in range(first, done):
-            if rows[at] >= 0:
-                enter(state, [pods[at]], rows[at : at + 1])
-    return done

@@ -162,20 +162,6 @@ def test_objects_are_like_dicts(steps: list[tuple[str, str, int]], reads_always:
         assert_equal(one, saved)
 
 
-def test_a_saved_state_can_be_restored_again() -> None:
-    one = defined()
-    one.put("a", stored("a"))
-    mark = one.save()
-    assert not one.undo(mark)
-    for _ in range(2):
-        assert one.is_at(mark)
-        one.put("a", None)
-        one.put("b", stored("b"))
-        assert not one.is_at(mark)
-        assert one.undo(mark)
-        assert list(one.to_dict()) == ["a"]
-
-
 def test_a_state_is_void_after_an_earlier_one_was_restored() -> None:
     one = defined()
     first, second = one.save(), one.save()
@@ -185,19 +171,6 @@ def test_a_state_is_void_after_an_earlier_one_was_restored() -> None:
         one.undo(second)
     with pytest.raises(ValueError, match="an earlier state"):
         defined().undo(first)
-
-
-def test_the_order_of_an_index_is_restored_after_a_copy() -> None:
-    one, copy = defined(), defined()
-    for name in "abc":
-        one.put(name, stored(name, labels={"l": "1"}))
-    one.count("label", "1")
-    mark = one.save()
-    one.put("b", None)
-    copy.copy_from(one)
-    one.put("d", stored("d", labels={"l": "1"}))
-    one.undo(mark)
-    assert (one.keys("label", "1"), copy.keys("label", "1")) == ([*"abc"], [*"ac"])
 
 
 def test_indexes_are_as_they_were() -> None:

@@ -11,13 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from tests.core.twins.quantity_twin import (
-    BINARY,
-    DECIMAL,
-    INT64_MAX,
-    exact,
-    rounded_up,
-)
+from tests.core.twins.quantity_twin import BINARY, DECIMAL, INT64_MAX, exact, rounded_up
 
 from moorage import Quantity
 from moorage.objects import parse_milli, parse_value
@@ -71,14 +65,7 @@ def test_long_text_is_refused_in_linear_time() -> None:
 
 @pytest.mark.parametrize(
     ("raw", "value", "milli"),
-    [
-        (2, 2, 2000),
-        (0.5, 1, 500),
-        (1e-7, 1, 1),
-        (1e16, 10**16, 0),
-        (-0.0, 0, 0),
-        (3.0, 3, 3000),
-    ],
+    [(2, 2, 2000), (0.5, 1, 500), (1e-7, 1, 1), (1e16, 10**16, 0), (-0.0, 0, 0), (3.0, 3, 3000)],
 )
 def test_numbers_are_read_through_their_text(raw: float, value: int, milli: int) -> None:
     assert (Quantity(raw).value(), Quantity(raw).milli_value()) == (value, milli)

@@ -134,10 +134,7 @@ def test_the_nodes_before_the_one_for_which_a_filter_fails_count() -> None:
 
 def test_the_filter_that_fails_for_the_first_node_is_the_one_that_failed() -> None:
     """Although the other one is asked about all nodes before it."""
-    placer = make(
-        [fails_for_a_node(name, failing_at(row)) for name, row in (("A", 2), ("B", 1))],
-        FITTING,
-    )
+    placer = make([fails_for_a_node(name, failing_at(row)) for name, row in (("A", 2), ("B", 1))], FITTING)
     with pytest.raises(ValueError, match=r"^row 1$"):
         placer.decider.decide(target(placer))
     assert placer.decider.start == 1

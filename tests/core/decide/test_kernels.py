@@ -12,14 +12,7 @@ from hypothesis import strategies as st
 from tests.core._kernels import ffi, lib
 from tests.core.kernel_world import EXACT, World
 from tests.core.twins import kernel_twins as twins
-from tests.core.twins.kernel_twins import (
-    CPU,
-    MEMORY,
-    MIB,
-    Requirement,
-    Row,
-    Shape,
-)
+from tests.core.twins.kernel_twins import CPU, MEMORY, MIB, Requirement, Row, Shape
 
 CHECKED = settings(deadline=None, max_examples=200)
 
@@ -88,12 +81,7 @@ def test_the_fit_of_a_row_is_that_of_the_twin(
     st.data(),
 )
 def test_each_strategy_scores_a_row_as_the_twin_does(
-    row: Row,
-    shape: Shape,
-    resources: list[int],
-    strategy: str,
-    line: dict[int, int],
-    data: st.DataObject,
+    row: Row, shape: Shape, resources: list[int], strategy: str, line: dict[int, int], data: st.DataObject
 ) -> None:
     assume(strategy == "MR_LEAST_ALLOCATED" or max(row.values) < 2**56)  # where the product wraps, so do ours
     world = World()

@@ -148,12 +148,6 @@ def test_what_others_know(runs: list[tuple[tuple[Pod, int], int]], each: bool, d
     assert asked == [one.name for one in pods] * (2 if each else 0), "each once, and in order"
 
 
-def test_a_batch_without_pods_is_empty() -> None:
-    for batch in (PodBatch(ClusterState(), []), PodBatch(ClusterState())):
-        assert (len(batch), list(batch.pods)) == (0, [])
-        assert (batch.cut(-1), batch.has(-1), batch.classes(), batch.targets()) == ([], False, [], [])
-
-
 @pytest.mark.parametrize("at", [-1, 2])
 @pytest.mark.parametrize("what", ["target", "route", "pod"])
 def test_a_pod_that_is_not_there(what: str, at: int) -> None:
@@ -234,14 +228,6 @@ def test_the_ledger_takes_pods_with_a_row_as_assumed() -> None:
     assert held(state)["p4"] == "a"
 
 
-def test_the_ledger_takes_bound_pods_as_added() -> None:
-    state = over("a", "b")
-    pods = [pod("p0"), pod("p1"), pod("p2")]
-    BoundSink().enter(PodBatch(state, pods), placed(state, 1, -1, 0), 0, 3)
-    assert held(state) == {"p0": "b", "p2": "a"}
-    assert not any(state.is_assumed_pod(one) for one in state.pods())
-
-
 @pytest.mark.parametrize("sink", [LedgerSink(), BoundSink()])
 @pytest.mark.parametrize(("first", "end", "rows"), [(-1, 1, 2), (0, 3, 3), (0, 2, 1), (2, 1, 2), (0, 2, 0)])
 def test_rows_that_the_ledger_cannot_take(first: int, end: int, rows: int, sink: Sink) -> None:
@@ -258,19 +244,6 @@ def test_a_row_that_is_not_there_enters_nobody() -> None:
     assert held(state) == {}
 
 
-def test_replicas_are_entered_up_to_the_first_that_fits_nowhere() -> None:
-    state, template = over("a", "b"), pod("web")
-    batch, sink = PodBatch.of_template(state, template, 9, 5), LedgerSink()
-    rows = placed(state, 0, 1, -1, 0, -1, -1, -1, -1, 1)
-    sink.enter(batch, rows, 0, 1)
-    sink.enter(batch, rows, 1, 8)
-    assert held(state) == {"web-5": "a", "web-6": "b"}
-    sink.enter(batch, rows, 8, 9)
-    assert held(state)["web-13"] == "b", "the ordinal follows from the place"
-    sink.enter(batch, rows, 4, 4)
-    assert len(state.ledger) == 3
-
-
 def test_replicas_have_to_be_in_the_batch() -> None:
     state = over("a")
     batch = PodBatch.of_template(state, pod("web"), 2)
@@ -278,12 +251,6 @@ def test_replicas_have_to_be_in_the_batch() -> None:
         LedgerSink().enter(batch, placed(state, 0, 0, 0), 0, 3)
     with pytest.raises(IndexError, match="there are no pods 0 to 1 with a row"):
         BoundSink().enter(batch, placed(state, 0, 0), 0, 1)  # they have no objects
-    assert held(state) == {}
-
-
-def test_a_sink_of_nobodys() -> None:
-    state = over("a")
-    assert Sink().enter(PodBatch(state, [pod("p")]), placed(state, 0), 0, 1) == 0
     assert held(state) == {}
 
 
@@ -337,16 +304,6 @@ def test_what_belongs_to_placed_pods() -> None:
         placed(over("a"), 7).placed_of(every, 0, 1)
 
 
-def test_rows_of_nodes_by_their_names() -> None:
-    out = placed(over("a", "b"), -1, -1, 1)
-    out.place_on(["b", "gone"])
-    assert out.rows.tolist() == [1, -1, 1]
-    out.place_on(["a"])
-    assert out.rows.tolist() == [0, -1, 1]
-    with pytest.raises(IndexError, match="there are no pods 0 to 4 among 3"):
-        out.place_on(["a"] * 4)
-
-
 PARTS = st.fixed_dictionaries(
     {
         "namespace": st.sampled_from(["default", "other"]),
@@ -377,12 +334,6 @@ def test_pods_that_share_objects_are_read_as_others(parts: list[dict[str, Any]])
     for at, one in enumerate(pods):
         alone = PodBatch(state, [one])
         assert (batch.target(at), batch.route(at)) == (alone.target(0), alone.route(0))
-
-
-def test_names_of_rows_that_are_not_there() -> None:
-    out = placed(over("a"), 0, 7)
-    with pytest.raises(IndexError, match="there is no row 7"):
-        out.note_names()
 
 
 def test_rows_of_results_that_are_collected() -> None:

@@ -11,15 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tests.core._kernels import ffi, lib
 from tests.core.kernel_world import DEFAULT_FILTERS, DEFAULT_SCORES, World
-from tests.core.twins.kernel_twins import (
-    CPU,
-    MEMORY,
-    MIB,
-    Port,
-    Requirement,
-    Row,
-    Shape,
-)
+from tests.core.twins.kernel_twins import CPU, MEMORY, MIB, Port, Requirement, Row, Shape
 
 LIMIT = 2**42  # capacities above it are slow
 SIZES = [50 * MIB, 300 * MIB, 2000 * MIB]

@@ -8,11 +8,7 @@ import pytest
 from msgspec import convert, to_builtins
 from tests.core.inside import dump
 from tests.core.make import node, pod
-from tests.core.refusals import (
-    ADDED,
-    ASSUMED,
-    assert_refused,
-)
+from tests.core.refusals import ADDED, ASSUMED, assert_refused
 from tests.doors.engine import ClusterState
 from tests.doors.engine import bulk_operations as batches
 

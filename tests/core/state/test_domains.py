@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.core.make import node, pod
-from tests.core.placing import place_run
 from tests.doors.engine import ClusterState, Placer, TieBreak
 from tests.doors.engine import terms as core_terms
 
@@ -21,7 +20,6 @@ from moorage.objects import (
     PodAffinity,
     PodAffinityTerm,
     TopologySpreadConstraint,
-    WeightedPodAffinityTerm,
 )
 
 HOST = "kubernetes.io/hostname"
@@ -63,27 +61,6 @@ def test_rows_that_come_after_the_counters() -> None:
         state.add_pod(pod(f"q{at}", on=f"n{at}", labels={"app": "x"}))  # before its node
         state.set_node(node(f"n{at}", labels={HOST: f"n{at}"}))
     assert rejected(state, placer, spread_over(HOST)) == {f"n{at}" for at in range(2, 200)}
-
-
-def test_a_run_counts_its_own_pods() -> None:
-    state, placer = make(6)
-    one = spread_over(HOST)
-    rows = place_run(placer, state.classes.intern(one), 18).tolist()
-    assert [rows.count(row) for row in sorted(set(rows))] == [3] * 6
-    assert all(sorted(rows[at : at + 6]) == sorted(set(rows)) for at in (0, 6, 12))
-
-
-def test_terms_that_stand_twice_count_twice() -> None:
-    state, placer = make(3)
-    weighted = WeightedPodAffinityTerm(5, PodAffinityTerm(label_selector=APP, topology_key=HOST))
-    for name, terms in (("one", (weighted,)), ("two", (weighted, weighted))):
-        affinity = Affinity(pod_affinity=PodAffinity(preferred=terms))
-        state.add_pod(pod(name, on="n0" if name == "one" else "n1", affinity=affinity))
-    state.view.refresh()
-    seeker = pod("p", labels={"app": "x"})
-    raw, _ = placer.search.scores("InterPodAffinity", state.view.rows(), state.classes.intern(seeker))
-    by_node = dict(zip(state.view.node_names(), raw.tolist(), strict=True))
-    assert by_node == {"n0": 5, "n1": 10, "n2": 0}
 
 
 @pytest.fixture

@@ -13,15 +13,7 @@ from tests.core.make import node as make_node
 from tests.core.make import pinned
 from tests.core.make import pod as make_pod
 from tests.core.placing import enter, place_run
-from tests.core.twins.topology_twin import (
-    AFFINITY,
-    ANTI,
-    EXISTING,
-    HOSTNAME,
-    MISSING,
-    SKEW,
-    Topology,
-)
+from tests.core.twins.topology_twin import AFFINITY, ANTI, EXISTING, HOSTNAME, MISSING, SKEW, Topology
 from tests.doors.engine import ClusterState, Placer, TieBreak
 
 from moorage import default_profile

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tests.core.inside import chunk, entries, inside
 from tests.core.make import node, pod
-from tests.core.placing import enter, place_many, place_run
+from tests.core.placing import place_run
 from tests.core.twins.state_check import check, check_columns
 from tests.core.twins.state_twin import StateTwin
 from tests.doors.engine import ClusterState, Placer, TieBreak, count_verdicts
@@ -99,37 +99,7 @@ def imaged() -> Both:
     return one
 
 
-@pytest.mark.parametrize("many", [False, True])
-@pytest.mark.parametrize(("pods", "counted"), [(1, 1), (2, 2)])
-def test_the_last_placement_of_a_run_is_copied_at_the_next_cycle(
-    imaged: Both, pods: int, counted: int, many: bool
-) -> None:
-    """Images change after a run. One whose last pod fitted nowhere had a cycle after the placement."""
-    for name in "bc":
-        imaged.set_node(node(name, pods=0, images=[(["i"], 7)] if name == "b" else []))
-    imaged.set_node(node("a", pods=1, images=[(["i"], 7)]))
-    state = imaged.state
-    placer = Placer(state, default_profile().compile(state), TieBreak.FIRST, 100)
-    pod_class = state.classes.intern(pod("p"))
-    rows = np.full(pods, -1, np.int32)
-    if many:
-        assert place_many(placer, np.full(pods, pod_class, np.int32), np.zeros(pods, np.int32), rows) == pods
-    else:
-        rows[:1] = place_run(placer, pod_class, pods)
-    assert rows.tolist() == [state.table.find_row("a"), -1][:pods]
-    enter(state, [pod("p", on="a")], rows[:1])
-    imaged.set_node(node("b"))
-    state.view.refresh()
-    assert seen(imaged, "a") == {"i": counted}
-
-
 # ---- columns and the log ---------------------------------------------------------------------------------
-
-
-def test_the_cursor_stands_at_the_head(both: Both) -> None:
-    assert both.state.view.cursor == both.state.log.head
-    both.add_pod(pod("p", on="a"))
-    assert both.state.view.cursor == both.state.log.head - 1
 
 
 def test_transactions_on_end_leave_no_more_to_read(imaged: Both) -> None:

@@ -106,21 +106,21 @@ def test_a_pod_is_adopted_once() -> None:
     assert len(result.pods) == 2
 
 
-@pytest.mark.parametrize(
-    ("selector", "missing"),
-    [
-        ({"matchExpressions": [{"key": "app", "operator": "In", "values": ["web"]}]}, 0),
-        ({"matchLabels": {"app": "web"}, "matchExpressions": [{"key": "x", "operator": "DoesNotExist"}]}, 0),
-    ],
-)
-def test_adoption_follows_the_whole_selector(selector: dict[str, Any], missing: int) -> None:
-    def listed(**labels: str) -> Object:
-        return pod("p", metadata={"labels": labels, "creationTimestamp": OLD})
+IN_WEB = [{"key": "app", "operator": "In", "values": ["web"]}]
+WITHOUT_X = [{"key": "x", "operator": "DoesNotExist"}]
 
-    owner = workload("ReplicaSet", "web", {"selector": selector})
-    assert len(expand(owner, listed(app="web")).pods) == 1 + missing
-    if "matchLabels" in selector:
-        assert len(expand(owner, listed(app="web", x="y")).pods) == 2
+
+@pytest.mark.parametrize(
+    ("selector", "adopted"),
+    [({"matchExpressions": IN_WEB}, 2), ({"matchLabels": {"app": "web"}, "matchExpressions": WITHOUT_X}, 1)],
+)
+def test_adoption_follows_the_whole_selector(selector: dict[str, Any], adopted: int) -> None:
+    labels = ({"app": "web"}, {"app": "web", "x": "y"})
+    pods = [
+        pod(f"p{at}", metadata={"labels": each, "creationTimestamp": OLD}) for at, each in enumerate(labels)
+    ]
+    owner = workload("ReplicaSet", "web", {"replicas": 2, "selector": selector})
+    assert len(expand(owner, *pods).pods) == 2 + 2 - adopted
 
 
 def test_a_workload_that_is_being_deleted_creates_nothing() -> None:
@@ -153,11 +153,7 @@ def test_deployment_makes_a_replica_set() -> None:
         assert item.spec.containers[0].resources.requests == {"cpu": 1}
         owner = item.metadata.controller()
         assert owner is not None
-        assert (owner.kind, owner.name, owner.uid) == (
-            "ReplicaSet",
-            replica_set.name,
-            replica_set.metadata.uid,
-        )
+        assert (owner.name, owner.uid) == (replica_set.name, replica_set.metadata.uid)
 
 
 def test_hash_follows_the_template() -> None:
@@ -202,21 +198,21 @@ def test_replica_set_of_another_deployment_with_the_same_name() -> None:
     assert sorted(replicas_of(expand(deployment, old)).values()) == [1, 2]
 
 
+def created(day: int) -> dict[str, Any]:
+    return {"creationTimestamp": f"2024-01-0{day}T00:00:00Z"}
+
+
+def revision(number: str) -> dict[str, Any]:
+    return {"annotations": {"deployment.kubernetes.io/revision": number}}
+
+
 @pytest.mark.parametrize(
     ("first", "second", "grown"),
     [
         ({}, {}, "web-1"),
-        (
-            {"creationTimestamp": "2024-01-03T00:00:00Z"},
-            {"creationTimestamp": "2024-01-02T00:00:00Z"},
-            "web-2",
-        ),
-        (
-            {"annotations": {"deployment.kubernetes.io/revision": "10"}},
-            {"annotations": {"deployment.kubernetes.io/revision": "9"}},
-            "web-2",
-        ),
-        ({}, {"annotations": {"deployment.kubernetes.io/revision": "x"}}, "web-1"),
+        (created(3), created(2), "web-2"),
+        (revision("10"), revision("9"), "web-2"),
+        ({}, revision("x"), "web-1"),
     ],
 )
 def test_the_oldest_replica_set_of_the_template_grows(
@@ -245,38 +241,26 @@ def test_rolling_update_keeps_the_surplus() -> None:
 
 def test_deployment_finds_its_pods_without_replica_sets() -> None:
     """A dump of deployments and pods only: the pods tell which ReplicaSet they are from."""
-    pods = [
-        active(
-            "ReplicaSet",
-            f"web-{suffix}",
-            name,
-            uid=f"rs-{suffix}",
-            labels={"app": "web", "pod-template-hash": suffix},
-            creationTimestamp=f"2024-01-0{day}T00:00:00Z",
-        )
-        for day, (suffix, name) in enumerate([("aaa", "p1"), ("bbb", "p2"), ("bbb", "p3")], start=1)
-    ]
+
+    def of(suffix: str, name: str, day: int) -> Object:
+        labels = {"app": "web", "pod-template-hash": suffix}
+        return active("ReplicaSet", f"web-{suffix}", name, uid=f"rs-{suffix}", labels=labels, **created(day))
+
+    pods = [of("aaa", "p1", 1), of("bbb", "p2", 2), of("bbb", "p3", 3)]
     stranger = active("ReplicaSet", "web-api-ccc", "p4", labels={"app": "api", "pod-template-hash": "ccc"})
     result = expand(workload("Deployment", "web", {"replicas": 5}), *pods, stranger)
     made = new(result, "p1", "p2", "p3", "p4")
     assert len(made) == 3  # as many as 5 pods and a surge of 2 leave room for
-    for item in made:
-        owner = item.metadata.controller()
-        assert owner is not None
-        assert (owner.name, owner.uid) == ("web-bbb", "rs-bbb")
-        assert item.metadata.labels["pod-template-hash"] == "bbb"
+    owners = {(owner.name, owner.uid) for item in made if (owner := item.metadata.controller())}
+    assert owners == {("web-bbb", "rs-bbb")}
+    assert {item.metadata.labels["pod-template-hash"] for item in made} == {"bbb"}
 
 
 def test_pods_of_a_stateful_set_have_their_claims() -> None:
-    spec = {
-        "replicas": 3,
-        "volumeClaimTemplates": [{"metadata": {"name": "data"}}, {"metadata": {"name": "logs"}}],
-        "template": {
-            "metadata": {"labels": {"app": "db"}},
-            "spec": {"containers": CONTAINERS, "volumes": [{"name": "data"}, {"name": "tmp"}]},
-        },
-        **PARALLEL,
-    }
+    inside = {"containers": CONTAINERS, "volumes": [{"name": "data"}, {"name": "tmp"}]}
+    template = {"metadata": {"labels": {"app": "db"}}, "spec": inside}
+    claims = [{"metadata": {"name": name}} for name in ("data", "logs")]
+    spec = {"replicas": 3, "volumeClaimTemplates": claims, "template": template} | PARALLEL
     made = expand(workload("StatefulSet", "db", spec)).pods
     assert [item.name for item in made] == ["db-0", "db-1", "db-2"]
     assert made[1].metadata.labels["apps.kubernetes.io/pod-index"] == "1"

@@ -226,6 +226,16 @@ def test_of_volumes_only_images_are_part_of_the_shape() -> None:
 # ---- effective requests ----------------------------------------------------------------------------------
 
 
+def test_what_a_pod_requests_as_a_whole() -> None:
+    """Then containers have no defaults. Storage comes before other resources."""
+    one, whole = ClusterState(), ResourceRequirements(requests={"cpu": 1})
+    asking, first = container("c", C | M | {GPU: 1, "ephemeral-storage": "1M"}), container("i", {"cpu": 3})
+    rest = {"init_containers": (first,), "resources": whole, "overhead": {"cpu": "50m"}}
+    one.add_pod(pod("p", on="a", containers=(asking,), **rest))
+    assert [column.tolist() for column in one.table.nonzero.values()] == [[1050], [10 << 20]]
+    assert one.classes.shape_of(0).others == ("ephemeral-storage", GPU)
+
+
 def resizing(spec: str, held: str, allocated: str, reason: str = "", status_of: str = "c") -> Pod:
     """A pod whose container asks for `spec` cpu while its status says otherwise."""
     conditions = (Condition(type="PodResizePending", reason=reason),) if reason else ()

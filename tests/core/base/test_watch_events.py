@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.make import pod
-from tests.doors.engine import Cause, IndexedObjects, Notice, ObjectMap, keys_of, of_dependents
+from tests.doors.engine import Cause, IndexedObjects, Notice, ObjectMap, of_dependents
 from tests.doors.kube import with_condition
 from tests.doors.store import _last_state, _with_condition, with_version
 
@@ -36,35 +36,6 @@ def stored(name: str, uid: str = "u", **fields: Any) -> Pod:
     return replace(one, metadata=replace(one.metadata, uid=uid))
 
 
-def test_an_object_is_made_once_when_it_is_read() -> None:
-    make, before = Maker(), stored("a")
-    event = WatchEvent.deferred("MODIFIED", before, 7, make, "n")
-    assert (event.type, event.key, event.resource_version, event.old) == (
-        "MODIFIED",
-        "default/a",
-        "7",
-        before,
-    )
-    assert (make.made, event.identity) == (0, before)
-    assert event.object.spec.node_name == "n"
-    assert event.identity is event.object
-    assert (make.made, event.object.metadata.resource_version) == (1, "7")
-
-
-def test_an_object_is_made_from_one_that_is_made() -> None:
-    make = Maker()
-    first = WatchEvent.deferred("MODIFIED", stored("a"), 1, make, "n")
-    second = WatchEvent.deferred("DELETED", first, 2, make, "m")
-    assert (second.key, second.identity.key, make.made) == ("default/a", "default/a", 0)
-    assert second.object == replace(
-        first.object,
-        metadata=replace(first.object.metadata, resource_version="2"),
-        spec=replace(first.object.spec, node_name="m"),
-    )
-    assert second.old is first.object
-    assert make.made == 2
-
-
 def test_events_are_compared_and_shown_by_their_fields() -> None:
     one = stored("a")
     late = WatchEvent.deferred("MODIFIED", one, 7, Maker(), "n")
@@ -73,17 +44,6 @@ def test_events_are_compared_and_shown_by_their_fields() -> None:
     assert late != WatchEvent("MODIFIED", made, "8", one)
     assert late != "event"
     assert repr(late) == f"WatchEvent(type='MODIFIED', object={made!r}, resource_version='7', old={one!r})"
-
-
-def test_a_notice_makes_its_objects() -> None:
-    make, objects = Maker(), IndexedObjects[Pod]()
-    notices: list[Notice[Pod]] = []
-    objects.apply([WatchEvent.deferred("MODIFIED", stored("a"), 1, make, "n")], tuple, notices)
-    objects.apply([WatchEvent.deferred("MODIFIED", stored("a"), 2, make, "m")], tuple, notices)
-    notice = notices[1]
-    assert (make.made, notice.is_deletion, notice.is_initial) == (0, False, False)
-    assert (notice.old.spec.node_name, notice.new and notice.new.spec.node_name) == ("n", "m")
-    assert make.made == 2
 
 
 def test_a_notice_has_the_cause_of_its_event_where_it_follows_the_known_object() -> None:
@@ -97,61 +57,9 @@ def test_a_notice_has_the_cause_of_its_event_where_it_follows_the_known_object()
     assert [notice.cause for notice in notices] == [Cause.BOUND, Cause.OTHER], "an event of b may be missing"
 
 
-@pytest.mark.parametrize(
-    ("wrong", "node"),
-    [
-        (stored("x"), "n"),
-        (stored("b", uid="other"), "n"),
-        (stored("bound"), "n"),
-        (stored("gated"), "n"),
-        (stored("deleting"), "n"),
-        (stored("b"), ""),
-    ],
-)
-def test_pods_are_bound_up_to_one_that_cannot_be(wrong: Pod, node: str) -> None:
-    gated, deleting = stored("gated"), stored("deleting")
-    held = [
-        stored("a"),
-        stored("b"),
-        stored("bound", on="n"),
-        replace(gated, spec=replace(gated.spec, scheduling_gates=("g",))),  # type: ignore[arg-type]
-        replace(deleting, metadata=replace(deleting.metadata, deletion_timestamp="t")),
-    ]
-    objects, make = ObjectMap({one.key: one for one in held}), Maker()
-    events: list[WatchEvent[Pod]] = []
-    keys = keys_of([held[0], wrong, held[1]])
-    assert objects.bind([held[0], wrong, held[1]], ["n", node, "m"], keys, make, 5, events) == 1
-    assert (len(events), make.made) == (1, 0)
-    assert objects["default/a"] is events[0].object
-    assert events[0] == WatchEvent("MODIFIED", make(held[0], "5", "n"), "5", held[0])
-
-
-def test_a_pod_is_bound_once() -> None:
-    objects = ObjectMap({"default/a": stored("a")})
-    assert (
-        objects.bind([stored("a"), stored("a", uid="")], ["n", "m"], ["default/a"] * 2, Maker(), 1, []) == 1
-    )
-
-
 def test_as_many_nodes_as_pods() -> None:
     with pytest.raises(ValueError, match="shorter"):
         ObjectMap({"default/a": stored("a")}).bind([stored("a")], [], ["default/a"], Maker(), 1, [])
-
-
-@pytest.mark.parametrize("wrong", [stored("a"), stored("")])
-def test_objects_are_added_up_to_one_that_cannot_be(wrong: Pod) -> None:
-    objects, events = ObjectMap[Pod]({}), list[WatchEvent[Pod]]()
-    given = [stored("a", uid=""), stored("b"), wrong, stored("c")]
-    assert objects.create(given, True, "u-", "now", 10, events) == 2
-    first = replace(given[0].metadata, uid="u-00000000000a", creation_timestamp="now", resource_version="10")
-    assert objects.get("default/a") == replace(given[0], metadata=first)
-    assert [event.resource_version for event in events] == ["10", "11"]
-    assert events[1] == WatchEvent("ADDED", objects["default/b"], "11")
-    assert objects["default/b"].metadata.uid == "u"
-
-
-def test_a_kind_without_namespaces_takes_no_object_with_one() -> None:
-    assert ObjectMap[Pod]({}).create([stored("a")], False, "u-", "now", 1, []) == 0
 
 
 DISRUPTED = Condition(type="DisruptionTarget", status="True", reason="r")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
 from typing import Any
 
 import pytest
@@ -10,6 +9,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 from msgspec.structs import replace
+from tests.cache.world import Branch, Branching
 from tests.core.inside import inside
 from tests.core.make import replica
 from tests.core.placing import enter, place_run
@@ -22,19 +22,17 @@ from tests.doors.engine import Placer, TieBreak
 from tests.doors.engine import bulk_operations as batches
 
 from moorage import default_profile
-from moorage.cache import NodeInfo, NodeInfoClone, SchedulerCache, Snapshot, Transaction
+from moorage.cache import NodeInfo, NodeInfoClone, SchedulerCache, Snapshot
 from moorage.errors import CacheError
 from moorage.objects import Node, Pod
 
 
-class Branch:
-    """A cache and its twin, the open transactions with the twin as it was before each, and snapshots."""
+class CacheBranch(Branch):
+    """A branch with snapshots, and a map of NodeInfos."""
 
     def __init__(self, cache: SchedulerCache, twin: StateTwin) -> None:
-        self.cache, self.twin = cache, twin
-        plan = default_profile().compile(cache.state)
-        self.placer = Placer(cache.state, plan, TieBreak.FIRST, 100)
-        self.open: list[tuple[AbstractContextManager[Transaction], Transaction, StateTwin]] = []
+        super().__init__(cache, twin)
+        self.placer = Placer(cache.state, default_profile().compile(cache.state), TieBreak.FIRST, 100)
         self.snapshots = [(Snapshot(), SnapshotTwin()) for _ in range(2)]
         self.shown: list[Any] = [{}, {}]
         self.infos: dict[str, NodeInfoClone] = {}
@@ -46,55 +44,22 @@ def template_of(one: Pod, generated: bool) -> Pod:
     return replace(one, metadata=replace(meta, name="") if generated else meta)
 
 
-class StopError(Exception):
-    """Ends a transaction."""
-
-
-class CacheMachine(StateMachine):
+class CacheMachine(Branching, StateMachine):
     """The operations of a cluster state, inside and outside of transactions and forks."""
+
+    cache = property(lambda self: self.branch.cache)
+    twin = property(lambda self: self.branch.twin)
+    placer = property(lambda self: self.branch.placer)
+    state = property(lambda self: self.branch.cache.state)
+    new_branch = CacheBranch
 
     @initialize(first=st.lists(nodes, max_size=4))
     def begin(self, first: list[Node]) -> None:
         self.now = 0.0
-        self.branches = [Branch(SchedulerCache(), StateTwin())]
-        self.at(0)
+        self.branch = CacheBranch(SchedulerCache(), StateTwin())
+        self.branches = [self.branch]
         for one in first:
             self.set_node(one)
-
-    def at(self, number: int) -> None:
-        """Go on in one of the branches."""
-        self.number, self.branch = number, self.branches[number]
-        self.cache, self.twin, self.placer = self.branch.cache, self.branch.twin, self.branch.placer
-        self.state = self.cache.state
-
-    # ---- transactions and forks
-
-    @precondition(lambda self: len(self.branch.open) < 3)
-    @rule()
-    def open_transaction(self) -> None:
-        manager = self.cache.transaction()
-        before = self.twin.clone()
-        self.branch.open.append((manager, manager.__enter__(), before))
-
-    @precondition(lambda self: self.branch.open)
-    @rule(how=st.sampled_from(["commit", "roll back", "raise"]))
-    def end_transaction(self, how: str) -> None:
-        manager, transaction, before = self.branch.open.pop()
-        if how != "roll back":
-            transaction.commit()
-        error = StopError() if how == "raise" else None
-        assert not manager.__exit__(error and StopError, error, None)
-        if how != "commit":
-            self.twin = self.branch.twin = before
-
-    @precondition(lambda self: len(self.branches) < 3)
-    @rule()
-    def fork(self) -> None:
-        self.branches.append(Branch(self.cache.fork(), self.twin.clone()))
-
-    @rule(number=st.integers(0, 2))
-    def switch(self, number: int) -> None:
-        self.at(number % len(self.branches))
 
     # ---- decisions
 
@@ -301,11 +266,8 @@ class CacheMachine(StateMachine):
                 assert {info.name: told(info) for info in snapshot.node_info_list} == seen
 
     def teardown(self) -> None:
+        super().teardown()
         for branch in getattr(self, "branches", []):
-            self.branch = branch
-            self.twin = branch.twin
-            while branch.open:
-                self.end_transaction("roll back")
             check(branch.cache.state, branch.twin)
 
 

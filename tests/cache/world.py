@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from copy import deepcopy
 from typing import Any
 
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 from tests.make import node, pod, port
 
-from moorage.cache import NodeInfo, NodeInfoClone, SchedulerCache
+from moorage.cache import NodeInfo, NodeInfoClone, SchedulerCache, Transaction
 
 
 def cache() -> SchedulerCache:
@@ -55,3 +58,56 @@ def everything(info: NodeInfo | NodeInfoClone) -> dict[str, Any]:
         "images": info.image_states,
         "taints": info.taints,
     }
+
+
+class Branch:
+    """A cache and its twin, with the open transactions and the twin as it was before each."""
+
+    def __init__(self, cache: Any, twin: Any) -> None:
+        self.cache, self.twin = cache, twin
+        self.open: list[tuple[AbstractContextManager[Transaction], Transaction, Any]] = []
+
+
+class StopError(Exception):
+    """Ends a transaction."""
+
+
+class Branching(RuleBasedStateMachine):
+    """Transactions and forks of a cache and its twin, of which `branch` is at work."""
+
+    branches: list[Any]
+    branch: Any
+    new_branch = Branch
+
+    @precondition(lambda self: len(self.branch.open) < 3)
+    @rule()
+    def open_transaction(self) -> None:
+        manager = self.branch.cache.transaction()
+        before = self.branch.twin.clone()
+        self.branch.open.append((manager, manager.__enter__(), before))
+
+    @precondition(lambda self: self.branch.open)
+    @rule(how=st.sampled_from(["commit", "roll back", "raise"]))
+    def end_transaction(self, how: str) -> None:
+        manager, transaction, before = self.branch.open.pop()
+        if how != "roll back":
+            transaction.commit()
+        error = StopError() if how == "raise" else None
+        assert not manager.__exit__(error and StopError, error, None)
+        if how != "commit":
+            self.branch.twin = before
+
+    @precondition(lambda self: len(self.branches) < 3)
+    @rule()
+    def fork(self) -> None:
+        self.branches.append(self.new_branch(self.branch.cache.fork(), self.branch.twin.clone()))
+
+    @rule(number=st.integers(0, 2))
+    def switch(self, number: int) -> None:
+        self.branch = self.branches[number % len(self.branches)]
+
+    def teardown(self) -> None:
+        for branch in getattr(self, "branches", ()):
+            self.branch = branch
+            while branch.open:
+                self.end_transaction("roll back")

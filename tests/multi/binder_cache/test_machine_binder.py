@@ -4,20 +4,20 @@ and forks, against its literal twin: after each step all that can be asked equal
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import initialize, invariant, precondition, rule
+from tests.cache.world import Branch, Branching
 from tests.doors.compat import BinderCache, CachePodInfo
 from tests.doors.kube import ASSUMED_NODE, GROUP_ANNOTATION, RESOURCE_TYPE
 from tests.make import node
 from tests.multi.binder_cache.binder_kit import Kit, pod
 from tests.multi.binder_cache.binder_twin import BinderTwin, RefusedError
 
-from moorage.cache import Resource, Transaction
+from moorage.cache import Resource
 from moorage.errors import MoorageError
 from moorage.objects import Pod
 
@@ -50,15 +50,7 @@ pods = st.builds(
 )
 
 
-class Branch:
-    """A cache, its twin, and the open transactions with the twin as it was before."""
-
-    def __init__(self, cache: BinderCache, twin: BinderTwin) -> None:
-        self.cache, self.twin = cache, twin
-        self.open: list[tuple[AbstractContextManager[Transaction], Transaction, BinderTwin]] = []
-
-
-class BinderMachine(RuleBasedStateMachine):
+class BinderMachine(Branching):
     @initialize(reservations=st.booleans())
     def begin(self, reservations: bool) -> None:
         # Nobody asks for a reservation: with the gate on, events are transactions, and all else is equal.
@@ -168,34 +160,6 @@ class BinderMachine(RuleBasedStateMachine):
         self.cache.relist(there, listed)
         self.twin.relist(there, listed)
 
-    # ---- transactions and forks
-
-    @precondition(lambda self: len(self.branch.open) < 3)
-    @rule()
-    def open_transaction(self) -> None:
-        manager = self.cache.transaction()
-        before = self.twin.clone()
-        self.branch.open.append((manager, manager.__enter__(), before))
-
-    @precondition(lambda self: self.branch.open)
-    @rule(keep=st.booleans())
-    def end_transaction(self, keep: bool) -> None:
-        manager, transaction, before = self.branch.open.pop()
-        if keep:
-            transaction.commit()
-        else:
-            self.branch.twin = before
-        manager.__exit__(None, None, None)
-
-    @precondition(lambda self: len(self.branches) < 3)
-    @rule()
-    def fork(self) -> None:
-        self.branches.append(Branch(self.cache.fork(), self.twin.clone()))
-
-    @rule(number=st.integers(0, 2))
-    def switch(self, number: int) -> None:
-        self.branch = self.branches[number % len(self.branches)]
-
     # ---- what there is
 
     @invariant()
@@ -244,11 +208,6 @@ class BinderMachine(RuleBasedStateMachine):
         if one.metadata.annotations.get(RESOURCE_TYPE) == "neither":
             expected = []
         assert list(self.cache.fits(one, name, without)) == expected
-
-    def teardown(self) -> None:
-        for branch in getattr(self, "branches", ()):
-            while branch.open:
-                branch.open.pop()[0].__exit__(None, None, None)
 
 
 def _amounts(amounts: Resource) -> tuple[int, int, int]:

@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 
 from tests.campaign.mutants import __main__ as main
-from tests.campaign.mutants import functions, kernels
+from tests.campaign.mutants import core, functions, kernels
 from tests.campaign.mutants.__main__ import sampled
 from tests.campaign.mutants.bits import packed, unpacked
+from tests.campaign.mutants.cython import of_cython
+from tests.campaign.mutants.mutant import ROOT, Mutant
 from tests.campaign.mutants.places import (
     EQUIVALENT,
     ROOMS,
-    ROOT,
-    Mutant,
     mutants_of,
     of_c,
     of_python,
@@ -111,7 +111,7 @@ def test_a_switch_makes_one_mutant_of_c(tmp_path: Path) -> None:
     text = C.partition("int g(")[0]
     mutants = list(of_c("f.c", text))
     declared = kernels.SWITCH + f"int mr_mutant = -1;\nunsigned char mr_reached[{len(mutants)}];\n"
-    switched = library("all", declared + kernels.with_switches(text, enumerate(mutants)))
+    switched = library("all", declared + kernels.with_alternatives(text, enumerate(mutants)))
     chosen = ctypes.c_int.in_dll(switched, "mr_mutant")
     reached = (ctypes.c_ubyte * len(mutants)).in_dll(switched, "mr_reached")
     arguments = [(a, b) for a in range(4) for b in range(4)]
@@ -124,13 +124,86 @@ def test_a_switch_makes_one_mutant_of_c(tmp_path: Path) -> None:
 
 def test_the_compiler_names_the_mutants_that_it_refuses(tmp_path: Path) -> None:
     mutants = list(of_c("f.c", C))
-    text = kernels.SWITCH + kernels.with_switches(C, enumerate(mutants))
+    text = kernels.SWITCH + kernels.with_alternatives(C, enumerate(mutants))
     source = tmp_path / "f.c"
     source.write_text(text)
     done = subprocess.run(
         ["cc", "-w", "-fsyntax-only", str(source)], capture_output=True, text=True, check=False
     )
     assert [mutants[number].new for number in kernels.refused(text, done.stderr)] == ["to + from"]
+
+
+# ---- mutants of Cython -------------------------------------------------------------------------------------
+
+CYTHON = """
+cdef class Row:
+    cdef int place(self, int a, int b) except -1 nogil:
+        if a < b[0] and <int>b > a: return 1
+        self.a = a
+        a += 1
+        self.a, a = a, 1
+        while 0 <= a < b:
+            self.place(a, b)
+            break
+        return 0
+"""
+# Both are Python as well, so that what the switch chooses can be seen.
+SWITCHED = """
+def f(a, b):
+    seen = []
+    if a < b and not b > 2:
+        seen.append(a)
+    for _ in range(b):
+        b -= 1
+        if a == b:
+            continue
+        seen.append(b)
+    seen[0:1] = [b]
+    return g(a), g(b), seen
+def g(a):
+    if a >= 2:
+        return True
+    return False
+"""
+
+
+def test_mutants_of_cython() -> None:
+    found = {
+        (number, line.strip())
+        for one in of_cython("f.pyx", CYTHON)
+        for number, line in enumerate(changed(CYTHON, one).splitlines())
+        if line != CYTHON.splitlines()[number]
+    }
+    assert found == {
+        (3, "if not (a < b[0] and <int>b > a): return 1"),
+        (3, "if a <= b[0] and <int>b > a: return 1"),
+        (4, "pass"),
+        (5, "pass"),
+        (7, "while not (0 <= a < b):"),
+        (8, "pass"),
+        (9, "pass"),
+        (10, "return 1"),
+    }
+
+
+def test_a_switch_makes_one_mutant_of_cython() -> None:
+    def results(text: str, active: int = -1) -> list[object]:
+        names: dict[str, Any] = {"MR_IS": lambda number: number == active}
+        exec(text, names)
+        return [outcome(names["f"], a, b) for a in range(4) for b in range(4)]
+
+    def outcome(function: Callable[..., object], *arguments: int) -> object:
+        try:
+            return function(*arguments)
+        except (UnboundLocalError, TypeError, IndexError) as error:
+            return str(error)
+
+    mutants = list(of_cython("f.pyx", SWITCHED))
+    switched = kernels.with_alternatives(SWITCHED, enumerate(mutants), core.form)
+    assert results(switched) == results(SWITCHED)
+    for number, mutant in enumerate(mutants):
+        alone = results(changed(SWITCHED, mutant))
+        assert results(switched, number) == alone != results(SWITCHED), mutant
 
 
 # ---- a mutant of Python in a process that has its module ---------------------------------------------------

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from tests.jobs.job import GO, ROOT, VALGRIND, Need, given, job, python
 
-LAST_DRAWN = "a989f3f1"
-"""The commit of which mutants were drawn last."""
 FILES = Need("FOLDER=… with the files that tests/inputs/real_files.py names", lambda: bool(given("FOLDER")))
 
 
@@ -56,18 +54,18 @@ def campaign_short() -> None:
     python("-m", "tests.campaign", "--short", *given("OPTIONS").split())
 
 
-@job("hours", takes=["SAMPLE", "SEED", "SINCE"], extras=["campaign"])
+@job("hours", takes=["SAMPLE", "SEED", "OPTIONS"], extras=["campaign"])
 def mutants() -> None:
-    """Changes of the code that the tests have to notice: SAMPLE of them, chosen by SEED
+    """Changes of the code that the tests have to notice: SAMPLE of each room, chosen by SEED
 
-    They are drawn from files that have changed since the commit SINCE, by default a989f3f1.
+    OPTIONS are more of `python -m tests.campaign.mutants`: `--since COMMIT` draws from files that have
+    changed, `--table` tells all tests that notice what no vector and no case does.
     build/campaign/mutants.json has the result of each; a report that is there is continued.
     """
     report = ROOT / "build/campaign/mutants.json"
     report.parent.mkdir(parents=True, exist_ok=True)
-    numbers = ["--sample", given("SAMPLE", "500"), "--seed", given("SEED", "1")]
-    numbers += ["--since", given("SINCE", LAST_DRAWN)]
-    python("-m", "tests.campaign.mutants", str(report), *numbers)
+    numbers = ["--sample", given("SAMPLE", "20"), "--seed", given("SEED", "1")]
+    python("-m", "tests.campaign.mutants", str(report), *numbers, *given("OPTIONS").split())
 
 
 @job("10 s", needs=[FILES], takes=["FOLDER", "OPTIONS"], nightly=True)

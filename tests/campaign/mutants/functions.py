@@ -18,7 +18,7 @@ from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
 
-from tests.campaign.mutants.places import ROOT, Mutant
+from tests.campaign.mutants.mutant import ROOT, Mutant
 
 Key = tuple[str, str, int]
 Functions = dict[Key, list[FunctionType]]

@@ -8,12 +8,12 @@ from __future__ import annotations
 import ctypes
 import re
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from building.flags import FLAGS, KERNEL_FLAGS, LINK_FLAGS
-from tests.campaign.mutants.places import ROOT, Mutant
+from tests.campaign.mutants.mutant import ROOT, Mutant
 
 NAME = "libmoorage_kernels.so"
 SWITCH = """
@@ -23,8 +23,20 @@ extern unsigned char mr_reached[];
 """
 
 
-def with_switches(text: str, mutants: Iterable[tuple[int, Mutant]]) -> str:
-    """A C file in which each mutant is an alternative of its place. Lines keep their numbers."""
+def form(number: int, mutant: Mutant, inner: bytes) -> bytes:
+    """A place of a C file with its alternative."""
+    new = mutant.new.replace("\n", " ").encode()
+    if mutant.old.endswith(";"):
+        return b"{ if (MR_IS(%d)) { %b } else { %b } }" % (number, new, inner)
+    return b"(MR_IS(%d) ? (%b) : (%b))" % (number, new, inner)
+
+
+def with_alternatives(
+    text: str,
+    mutants: Iterable[tuple[int, Mutant]],
+    form: Callable[[int, Mutant, bytes], bytes] = form,
+) -> str:
+    """A file in which each mutant is an alternative of its place. Lines keep their numbers."""
     data = text.encode()
     order = sorted(mutants, key=lambda one: (one[1].start, -one[1].end))
 
@@ -34,13 +46,7 @@ def with_switches(text: str, mutants: Iterable[tuple[int, Mutant]]) -> str:
         while at < len(order) and order[at][1].end <= end:
             number, mutant = order[at]
             inner, following = written(mutant.start, mutant.end, at + 1)
-            new = mutant.new.replace("\n", " ").encode()
-            form = (
-                b"{ if (MR_IS(%d)) { %b } else { %b } }"
-                if mutant.old.endswith(";")
-                else b"(MR_IS(%d) ? (%b) : (%b))"
-            )
-            parts += [data[start : mutant.start], form % (number, new, inner)]
+            parts += [data[start : mutant.start], form(number, mutant, inner)]
             start, at = mutant.end, following
         return b"".join([*parts, data[start:end]]), at
 
@@ -79,7 +85,7 @@ def build(folder: Path, mutants: list[Mutant]) -> set[int]:
         numbered = {at: one for at, one in enumerate(mutants) if one.file == f"csrc/{path.name}"}
         source, wrong = folder / path.name, set()
         while True:
-            text = with_switches(path.read_text(), numbered.items())
+            text = with_alternatives(path.read_text(), numbered.items())
             source.write_text(text)
             done = subprocess.run(
                 [*command, str(source), "-o", str(source.with_suffix(".o"))],
@@ -100,7 +106,7 @@ def build(folder: Path, mutants: list[Mutant]) -> set[int]:
         wrong = set().union(*pool.map(compiled, sources))
     objects = [str(folder / one.with_suffix(".o").name) for one in sources]
     whole = ["cc", "-shared", "-fPIC", "-O1", str(folder / "switch.c"), *objects, *LINK_FLAGS, "-lm"]
-    subprocess.run([*whole, "-Wl,-Bsymbolic", "-o", str(folder / NAME)], check=True)
+    subprocess.run([*whole, "-Wl,-Bsymbolic", f"-Wl,-soname,{NAME}", "-o", str(folder / NAME)], check=True)
     return wrong
 
 

@@ -7,12 +7,14 @@ import tomllib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import tree_sitter
 import tree_sitter_c
 
-ROOT = Path(__file__).resolve().parents[3]
+from tests.campaign.mutants.cython import of_cython
+from tests.campaign.mutants.mutant import ROOT, Mutant, offsets
+
 BESIDE = {
     "scheduler": [
         "tests/tables/test_results.py",
@@ -27,25 +29,13 @@ ROOMS = {
     f"python/moorage/{room.name}": [f"tests/{room.name}", *BESIDE.get(room.name, ())]
     for room in sorted((ROOT / "python/moorage").iterdir())
     if (ROOT / "tests" / room.name).is_dir() and not room.name.startswith("__")
-} | {"csrc": ["tests/core", "tests/preemption", "tests/scheduler"]}
+} | {room: ["tests/core", "tests/preemption", "tests/scheduler"] for room in ("csrc", "pyx")}
 """Source folder to the tests that have to kill its mutants."""
+OUTER = ["tests/conformance", "tests/cases"]
+"""Vectors and cases, which may kill the mutants of any room."""
 
 
 EQUIVALENT = Path(__file__).with_name("equivalent.toml")
-
-
-class Mutant(NamedTuple):
-    """A change of one place: what stands between two offsets of a file becomes something else."""
-
-    file: str
-    line: int
-    start: int
-    end: int
-    old: str
-    new: str
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line} {self.old!r} -> {self.new!r} @{self.start}"
 
 
 COMPARED = {
@@ -59,14 +49,6 @@ IN_C = {
     "-": "+", "++": "--", "--": "++", "+=": "-=", "-=": "+=",
 }  # fmt: skip
 C = tree_sitter.Parser(tree_sitter.Language(tree_sitter_c.language()))
-
-
-def offsets(text: str) -> list[int]:
-    """The offset at which each line begins, in bytes."""
-    starts = [0]
-    for line in text.encode().splitlines(keepends=True):
-        starts.append(starts[-1] + len(line))
-    return starts
 
 
 def evaluated(node: ast.AST) -> Iterator[ast.AST]:
@@ -192,12 +174,15 @@ def of_c(file: str, text: str) -> Iterator[Mutant]:
             yield changed(node, (node, ";"))
 
 
+LANGUAGES = {"csrc": ("c", of_c), "pyx": ("pyx", of_cython)}
+
+
 def mutants_of(rooms: Iterable[str]) -> Iterator[Mutant]:
     """The mutants of rooms, in the order of files and places."""
     for room in rooms:
-        for path in sorted((ROOT / room).rglob("*.c" if room == "csrc" else "*.py")):
-            name = path.relative_to(ROOT).as_posix()
-            yield from (of_c if path.suffix == ".c" else of_python)(name, path.read_text())
+        ending, found = LANGUAGES.get(room, ("py", of_python))
+        for path in sorted((ROOT / room).rglob(f"*.{ending}")):
+            yield from found(path.relative_to(ROOT).as_posix(), path.read_text())
 
 
 def reasons(mutants: Sequence[Mutant]) -> dict[str, str]:

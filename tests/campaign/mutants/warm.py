@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import faulthandler
 import hashlib
+import itertools
 import json
 import os
 import random
@@ -30,7 +31,8 @@ import pytest
 from tests.campaign.mutants import functions
 from tests.campaign.mutants.bits import packed, unpacked
 from tests.campaign.mutants.kernels import Switch
-from tests.campaign.mutants.places import ROOMS, ROOT, Mutant, reasons
+from tests.campaign.mutants.mutant import ROOT, Mutant
+from tests.campaign.mutants.places import OUTER, ROOMS, reasons
 
 OPTIONS = [
     "-q", "--capture=sys", "-p", "no:benchmark", "-p", "no:randomly", "-p", "no:xdist",
@@ -38,7 +40,7 @@ OPTIONS = [
 ]  # fmt: skip
 STUCK = 60.0
 """Seconds beyond its tests' time after which a child counts as one that does not end."""
-LEARNED = 60.0
+LEARNED = 400.0
 """Seconds of processor time in which the tests of one file are learned; what is left of them is not used."""
 MEMORY = 8 << 30
 Result = dict[str, Any]
@@ -61,6 +63,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+
+
+def stopped(number: int, frame: object) -> None:
+    raise TimeoutError("a test takes ten times as long as without the mutant")
 
 
 class Child:
@@ -142,6 +148,8 @@ class Warm:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        if session.testsfailed:
+            raise session.Interrupted("files that cannot be collected kill no mutants")
         self.items = {item.nodeid: item for item in session.items}
         self.switch = Switch(len(self.mutants))
         functions.gc.unfreeze()  # the functions that are there are looked up among what is not frozen
@@ -246,11 +254,9 @@ class Warm:
 
     # ---- mutants -------------------------------------------------------------------------------------------
 
-    def tests_of(self, number: int) -> tuple[list[str], bool]:
-        """The tests of a mutant's room that reach it, in order; whether all fit the time of one mutant."""
+    def tests_of(self, number: int, folders: tuple[str, ...]) -> tuple[list[str], bool]:
+        """The tests of folders that reach a mutant, in order; whether all fit the time of one mutant."""
         mutant = self.mutants[number]
-        room = next(one for one in ROOMS if mutant.file.startswith(f"{one}/"))
-        folders = tuple(ROOMS[room])
         killers = self.killers[mutant.file]
         likeliest = sorted(killers, key=lambda nodeid: abs(killers[nodeid] - mutant.line))[:5]
         stem = f"test_{Path(mutant.file).stem}"
@@ -273,29 +279,44 @@ class Warm:
                 kept.append(nodeid)
         return kept, len(kept) == len(chosen)
 
-    def killed(self, number: int, tests: list[str]) -> Result:
-        """Make a mutant in this process, and carry out tests until one fails."""
+    def chosen(self, number: int) -> tuple[list[str], list[str], bool]:
+        """The tests of which the first that fails ends the work, those that are all carried out, and whether
+        these are all that reach the mutant."""
+        if not self.options.table:
+            room = next(one for one in ROOMS if self.mutants[number].file.startswith(f"{one}/"))
+            tests, are_all = self.tests_of(number, (*ROOMS[room], *OUTER))
+            return tests, [], are_all
+        outer, all_outer = self.tests_of(number, tuple(OUTER))
+        inner, all_inner = self.tests_of(number, tuple({one for room in ROOMS.values() for one in room}))
+        return outer, inner, all_outer and all_inner
+
+    def killed(self, number: int, first: list[str], all_of: list[str]) -> Result:
+        """Make a mutant in this process, and carry out tests: until one fails, then all of the others."""
         mutant = self.mutants[number]
-        if mutant.file.endswith(".c"):
+        if not mutant.file.endswith(".py"):
             self.switch.choose(number)
         elif not functions.replace(mutant, self.functions):
             return {"import": True}
-        for at, nodeid in enumerate(tests):
-            allowed = 10 * self.reach[nodeid][0] + 3
-            signal.setitimer(signal.ITIMER_PROF, allowed)
-            item = self.items[nodeid]
-            following = self.items[tests[at + 1]] if at + 1 < len(tests) else None
-            if not self.run(item, following):
+        following = dict(itertools.pairwise([*first, *all_of]))
+        for nodeid in first:
+            if not self.passes(nodeid, following.get(nodeid)):
                 return {"killed": nodeid}
+        signal.signal(signal.SIGPROF, stopped)
+        killers = [nodeid for nodeid in all_of if not self.passes(nodeid, following.get(nodeid))]
         signal.setitimer(signal.ITIMER_PROF, 0)
-        return {"killed": None}
+        return {"killed": killers[0] if killers else None, "killers": killers}
+
+    def passes(self, nodeid: str, following: str | None) -> bool:
+        """Whether a test passes within ten times its seconds."""
+        signal.setitimer(signal.ITIMER_PROF, 10 * self.reach[nodeid][0] + 3)
+        return self.run(self.items[nodeid], self.items[following] if following else None)
 
     def killed_at_import(self, number: int) -> Result:
         """The same in a new process of Python, in which the mutant's module is imported."""
         mutant = self.mutants[number]
         file = mutant.file
         near = sum(1 << at for at, one in enumerate(self.mutants) if one.file == file)
-        folders = tuple(next(tests for room, tests in ROOMS.items() if file.startswith(f"{room}/")))
+        folders = (*OUTER, *next(tests for room, tests in ROOMS.items() if file.startswith(f"{room}/")))
         chosen = sorted(
             (-(bits & near).bit_count() / (seconds + 0.05), nodeid)
             for nodeid, (seconds, bits) in self.reach.items()
@@ -345,9 +366,13 @@ class Warm:
             for number in waiting:
                 if time.monotonic() > self.end:
                     return
-                tests, whole[number] = self.tests_of(number)
-                seconds = sum(self.reach[nodeid][0] for nodeid in tests)
-                yield (number, False), lambda n=number, t=tests: self.killed(n, t), 10 * seconds + STUCK
+                first, all_of, whole[number] = self.chosen(number)
+                seconds = sum(self.reach[nodeid][0] for nodeid in [*first, *all_of])
+                yield (
+                    (number, False),
+                    lambda n=number, t=(first, all_of): self.killed(n, *t),
+                    10 * seconds + STUCK,
+                )
 
         def work() -> Iterator[tuple[int, Any, int, float]]:
             anew = []
@@ -370,6 +395,7 @@ class Warm:
                 "seconds": round(used, 2),
                 "reached": sum(bits >> number & 1 for _, bits in self.reach.values()),
                 "all": whole.get(number, False),
+                **({"killers": told["killers"]} if told and "killers" in told else {}),
             }
             self.write(path, results)
         self.write(path, results)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from msgspec.structs import replace
@@ -69,7 +69,8 @@ def wraps(one: Node) -> bool:
 
 
 class StateMachine(RuleBasedStateMachine):
-    """Every operation goes to both; where the engine raises, nothing may have changed."""
+    """Every operation goes to both; where the engine raises, nothing may have changed. The cache's machine is
+    one of these, and runs it."""
 
     @initialize(first=st.lists(nodes, max_size=4))
     def begin(self, first: list[Node]) -> None:
@@ -164,11 +165,6 @@ class StateMachine(RuleBasedStateMachine):
     def agree(self) -> None:
         check(self.state, self.twin)
 
-
-TestStateMachine = StateMachine.TestCase
-TestStateMachine.settings = settings(
-    deadline=None, max_examples=40, stateful_step_count=25, suppress_health_check=[HealthCheck.too_slow]
-)
 
 # ---- the journal -----------------------------------------------------------------------------------------
 

@@ -53,7 +53,6 @@ from moorage._core.base.symbols import Symbols as Symbols
 from moorage._core.base.watch_events import Cause as Cause
 from moorage._core.base.watch_events import Notice as Notice
 from moorage._core.base.watch_events import ObjectMap as ObjectMap
-from moorage._core.base.watch_events import keys_of as keys_of
 
 # Undo, where each allocation fails in turn.
 from moorage._core.binder.running_pods import RunningPods as RunningPods

@@ -132,7 +132,6 @@ from moorage._core.preempt.importance import start_time as start_time
 
 # Units that leave a row, and come back exactly.
 from moorage._core.preempt.lower_units import LowerUnits as LowerUnits
-from moorage._core.preempt.lower_units import has_pods_below as has_pods_below
 
 # Runs of preemptors, compared with a twin without memory.
 from moorage._core.preempt.preemptor import Evictions as Evictions

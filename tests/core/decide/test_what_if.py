@@ -6,13 +6,12 @@ from random import Random
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.inside import dump
 from tests.core.make import ZONE, node, pod, port
-from tests.doors.engine import ClusterState, Placer, Plan, TieBreak, bound, has_pods_below
+from tests.doors.engine import ClusterState, Placer, Plan, TieBreak, bound
 
 from moorage.objects import (
     Affinity,
@@ -47,12 +46,11 @@ def made(*pods: Pod) -> tuple[ClusterState, Placer]:
     return state, Placer(state, plan(state), TieBreak.FIRST)
 
 
-def ask(state: ClusterState, placer: Placer, pod: Pod, gone: Any = (), come: Any = (), **more: Any) -> int:
+def ask(state: ClusterState, placer: Placer, pod: Pod, gone: Any = (), come: Any = ()) -> int:
     row = state.table.find_row("a")
     assert row is not None
-    given = {"asked": ALL, "ports": None} | more
-    changes = [(row, list(gone), list(come), given["ports"])]
-    return placer.search.verdict_after(changes, given["asked"], (state.classes.intern(pod), 0, 0))
+    changes = [(row, list(gone), list(come), None)]
+    return placer.search.verdict_after(changes, ALL, (state.classes.intern(pod), 0, 0))
 
 
 def there(name: str, cpu: int = 1, on: str = "a", **spec: Any) -> Pod:
@@ -61,25 +59,6 @@ def there(name: str, cpu: int = 1, on: str = "a", **spec: Any) -> Pod:
 
 def reason(verdict: int) -> str:
     return FILTERS[(verdict >> 56) - 1] if verdict else ""
-
-
-def test_only_the_filters_that_are_asked_answer() -> None:
-    state, placer = made(there("v", cpu=4, ports=[port(80)]))
-    asked = pod("p", requests={"cpu": 1}, ports=[port(80)])
-    assert reason(ask(state, placer, asked)) == "NodePorts"
-    assert reason(ask(state, placer, asked, asked=0b1110)) == "NodeResourcesFit"
-    assert ask(state, placer, asked, asked=0b1100) == 0
-
-
-def test_ports_may_be_given() -> None:
-    """A set knows no two claims: what is in use depends on the order in which pods came and went."""
-    pods = [there("v", ports=[port(80)]), there("w", ports=[port(80)])]
-    state, placer = made(*pods)
-    asked = pod("p", ports=[port(80)])
-    assert ask(state, placer, asked, gone=pods[:1]) == 0
-    used = {("0.0.0.0", "TCP", 80)}
-    assert reason(ask(state, placer, asked, gone=pods[:1], ports=used)) == "NodePorts"
-    assert reason(ask(state, placer, asked)) == "NodePorts"
 
 
 def test_conflicts_follow_the_ports_in_use() -> None:
@@ -114,51 +93,6 @@ def spreads(selector: LabelSelector, soft: bool = False) -> Pod:
     when = ["DoNotSchedule", "ScheduleAnyway"]
     constraints = tuple(TopologySpreadConstraint(1, ZONE, each, selector) for each in when[: 1 + soft])
     return pod("p", topology_spread_constraints=constraints)
-
-
-@pytest.mark.parametrize("soft", [False, True])
-def test_an_empty_selector_counts_what_goes_and_comes_once(soft: bool) -> None:
-    """Though a hard and a soft constraint share a counter."""
-    state, placer = made(there("v"), there("w"))
-    asked = spreads(LabelSelector(), soft)
-    come = [there(f"c{at}") for at in range(2)]
-    assert ask(state, placer, asked) == 0, "itself, and nobody else"
-    assert reason(ask(state, placer, asked, come=come[:1])) == "PodTopologySpread"
-    assert ask(state, placer, asked, gone=[there("v")], come=come[:1]) == 0
-    assert ask(state, placer, asked, gone=[there("v")]) == 0
-    assert ask(state, placer, asked) == 0
-
-
-def test_a_terminating_pod_is_subtracted_though_it_was_not_counted() -> None:
-    going = there("v", labels={"app": "x"})
-    going = replace(going, metadata=replace(going.metadata, deletion_timestamp="2026-01-01T00:00:00Z"))
-    stays = there("w", labels={"app": "x"})
-    state, placer = made(going, stays)
-    asked = replace(spreads(SELECTOR), metadata=pod("p", labels={"app": "x"}).metadata)
-    assert reason(ask(state, placer, asked)) == "PodTopologySpread"
-    assert ask(state, placer, asked, gone=[going]) == 0
-    assert (
-        reason(ask(state, placer, asked, gone=[going], come=[replace(stays, metadata=going.metadata)])) != ""
-    )
-
-
-def test_whether_there_is_a_pod_of_lower_priority() -> None:
-    state, _ = made(there("v", priority=1), there("w", priority=2), there("x", on="b", priority=2))
-    assert [has_pods_below(state, priority) for priority in (1, 2, 3)] == [False, True, True]
-    state.remove_pod(there("v", priority=1))
-    assert [has_pods_below(state, priority) for priority in (2, 3)] == [False, True]
-    assert not has_pods_below(ClusterState(), 3)
-
-
-def test_the_lowest_priority_of_any_pod_ever_met() -> None:
-    state, _ = made()
-    assert state.classes.lowest_priority == 2**31 - 1
-    for priority, lowest in ((5, 5), (7, 5), (-3, -3), (0, -3)):
-        state.classes.intern(there("v", priority=priority))
-        assert state.classes.lowest_priority == lowest
-    assert state.fork().classes.lowest_priority == -3
-    shape = state.classes.shape_of(state.classes.intern(there("v", priority=5, preemption_policy="Never")))
-    assert (shape.priority, shape.may_preempt) == (5, False)
 
 
 # ---- against the change itself -----------------------------------------------------------------------------

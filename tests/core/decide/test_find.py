@@ -1,4 +1,4 @@
-"""A decision in parts: find, score and pick come to what decide comes to; and what they do beyond that."""
+"""A decision in parts: find, score and pick come to what decide comes to; marks and groups of verdicts."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 from tests.core.made_up import make_node, make_pod, make_spec
-from tests.core.make import ZONE, node, pinned, pod
+from tests.core.make import node, pod
 from tests.doors.engine import Placer, group_by_verdict
 
 from moorage import Scheduler
-from moorage.framework import StatusError
-from moorage.objects import Cluster, LabelSelector, Pod, TopologySpreadConstraint, decode_object
+from moorage.objects import Cluster, decode_object
 
 
 def in_parts(placer: Placer, target: tuple[int, int, int]) -> tuple[object, ...]:
@@ -59,47 +57,6 @@ def three() -> Scheduler:
     return Scheduler(Cluster(nodes=[node(name) for name in "abc"]), tie_break="go-heap", seed=5)
 
 
-def test_only_the_rows_that_were_looked_at() -> None:
-    one = three()
-    one.placer.decider.start = 1
-    start, looked_at, positions = one.placer.decider.find(
-        *one.context.target_of(pod("p", affinity=pinned("c")))
-    )
-    assert (start, looked_at.tolist(), positions.tolist(), one.placer.decider.start) == (1, [2], [2], 2)
-    start, looked_at, positions = one.placer.decider.find(
-        *one.context.target_of(pod("p", affinity=pinned("x")))
-    )
-    assert (start, looked_at.tolist(), positions.tolist(), one.placer.decider.start) == (2, [], [], 2)
-
-
-def test_outsiders_want_more_than_one_node() -> None:
-    profile = {"plugins": {"score": {"disabled": [{"name": "*"}]}}}
-    head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
-    one = Scheduler(Cluster(nodes=[node(name) for name in "abc"]), config=head | {"profiles": [profile]})
-    target = one.context.target_of(pod("p"))
-    assert len(one.placer.decider.find(*target)[2]) == 1
-    one.placer.decider.has_extenders = True
-    assert len(one.placer.decider.find(*target)[2]) == 3
-    assert one.placer.decider.score(np.arange(3, dtype=np.int32), *target).tolist() == [0, 0, 0]
-
-
-@pytest.mark.parametrize(
-    ("totals", "drawn", "winners"),
-    [
-        ([3, 1, 3, 3], [0, 0, 0, 0], {0}),
-        ([1, 3, 2, 1, 3], [0, 0, 0, 0, 0], {1}),
-        ([3, 1, 3, 3], [0, 1, 0, 1], {3}),
-        ([3, 1, 3, 3], [0, 1, 1, 1], {2, 3}),
-        ([5, 5, 5], [1, 1, 1], {0, 1, 2}),
-        ([7], [0], {0}),
-    ],
-)
-def test_lots_are_drawn_among_the_best(totals: list[int], drawn: list[int], winners: set[int]) -> None:
-    one = three()
-    found = {one.placer.decider.pick(np.array(totals), np.array(drawn, dtype=bool)) for _ in range(40)}
-    assert found == winners
-
-
 def test_a_rollback_takes_the_lots_back() -> None:
     one = three()
     totals, drawn = np.zeros(1000, dtype=np.int64), np.ones(1000, dtype=bool)
@@ -109,66 +66,7 @@ def test_a_rollback_takes_the_lots_back() -> None:
     assert one.placer.decider.pick(totals, drawn) != first
 
 
-# ---- rows without pods and images
-
-
-def config(**scoring: object) -> dict[str, object]:
-    head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
-    fit = {"name": "NodeResourcesFit", "args": {"scoringStrategy": scoring}}
-    return head | {"profiles": [{"pluginConfig": [fit] if scoring else []}]}
-
-
-GPU = "example.com/gpu"
-RESOURCES = [{"name": name, "weight": 1} for name in ("cpu", "memory", GPU)]
-PACKED = config(type="MostAllocated", resources=RESOURCES)
-
-
-@settings(deadline=None, max_examples=40)
-@given(st.integers(0, 2**64), st.sampled_from([config(), PACKED]))
-def test_bare_rows_score_as_those_of_an_empty_cluster(seed: int, configuration: dict[str, object]) -> None:
-    random = Random(seed)
-    manifests = [make_node(random, at) for at in range(12)]
-    for manifest in manifests:
-        manifest["status"]["allocatable"][GPU] = str(random.randrange(4))
-    full = Cluster(nodes=[decode_object(one) for one in manifests])  # type: ignore[misc]
-    for manifest in manifests:
-        manifest["status"].pop("images", None)
-    empty = Cluster(nodes=[decode_object(one) for one in manifests])  # type: ignore[misc]
-    one, twin = (Scheduler(cluster, config=configuration) for cluster in (full, empty))
-    for at in range(20):
-        requests = {"cpu": random.choice(["1m", "2", "9007199254740993"]), GPU: random.randrange(2)}
-        row = random.randrange(12)
-        one.cache.add_pod(pod(f"b{at}", on=one.table.row_name(row), requests=requests))
-    for at in range(4):
-        waiting = decode_object(make_pod(f"p{at}", make_spec(random, 12)))
-        assert isinstance(waiting, Pod)
-        rows = np.array(random.sample(range(12), 7), dtype=np.int32)
-        before, expected = scores(one, waiting, rows), scores(twin, waiting, rows)
-        assert scores(one, waiting, rows, bare=True) == expected
-        assert scores(one, waiting, rows) == before
-
-
-def scores(one: Scheduler, waiting: Pod, rows: NDArray[np.int32], bare: bool = False) -> list[int] | str:
-    """Score of each row; or the error of amounts so large that a score is out of range, as upstream's is."""
-    try:
-        return one.placer.decider.score(rows, *one.context.target_of(waiting), bare=bare).tolist()
-    except StatusError as error:
-        return str(error)
-
-
-@pytest.mark.parametrize(("key", "counted"), [("kubernetes.io/hostname", False), (ZONE, True)])
-def test_pods_of_a_bare_row_count_for_its_zone_only(key: str, counted: bool) -> None:
-    """Upstream counts those of other domains before it scores, over all nodes as they are."""
-    nodes = [node(name, zone=f"z{name}", labels={"kubernetes.io/hostname": name}) for name in "abc"]
-    one = Scheduler(Cluster(nodes=nodes, pods=[pod("t", on="a", labels={"app": "x"})]))
-    selector = LabelSelector(match_labels={"app": "x"})
-    soft = TopologySpreadConstraint(1, key, "ScheduleAnyway", selector)
-    target = one.context.target_of(pod("p", labels={"app": "x"}, topology_spread_constraints=(soft,)))
-    rows = np.arange(3, dtype=np.int32)
-    whole, bare = one.placer.decider.score(rows, *target), one.placer.decider.score(rows, *target, bare=True)
-    assert whole[0] < whole[1] == whole[2]
-    assert (bare[0] < bare[1]) == counted
-    assert one.placer.decider.score(rows, *target).tolist() == whole.tolist()
+# ---- marks and groups of verdicts
 
 
 @settings(deadline=None, max_examples=40)

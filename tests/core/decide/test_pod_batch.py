@@ -254,6 +254,12 @@ def test_replicas_have_to_be_in_the_batch() -> None:
     assert held(state) == {}
 
 
+def test_a_sink_of_nobodys() -> None:
+    state = over("a")
+    assert Sink().enter(PodBatch(state, [pod("p")]), placed(state, 0), 0, 1) == 0
+    assert held(state) == {}
+
+
 # ---- rows
 
 
@@ -302,6 +308,16 @@ def test_what_belongs_to_placed_pods() -> None:
     assert out.placed_of(every, 0, 2)[0] is every
     with pytest.raises(IndexError, match="there is no row 7"):
         placed(over("a"), 7).placed_of(every, 0, 1)
+
+
+def test_rows_of_nodes_by_their_names() -> None:
+    out = placed(over("a", "b"), -1, -1, 1)
+    out.place_on(["b", "gone"])
+    assert out.rows.tolist() == [1, -1, 1]
+    out.place_on(["a"])
+    assert out.rows.tolist() == [0, -1, 1]
+    with pytest.raises(IndexError, match="there are no pods 0 to 4 among 3"):
+        out.place_on(["a"] * 4)
 
 
 PARTS = st.fixed_dictionaries(

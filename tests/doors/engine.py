@@ -402,7 +402,6 @@ from moorage.plugins.volume_binding import VolumeBinding as VolumeBinding
 from moorage.plugins.volume_binding import sources_of as sources_of
 
 # Tables of labels, and the way without a description of needs, which has to decide alike.
-from moorage.plugins.volume_zone import BETA_TO_GA as BETA_TO_GA
 from moorage.plugins.volume_zone import TOPOLOGY_LABELS as TOPOLOGY_LABELS
 from moorage.plugins.volume_zone import VolumeZone as VolumeZone
 
@@ -423,7 +422,6 @@ from moorage.preemption.evaluator import FoundCandidates as FoundCandidates
 from moorage.preemption.evaluator import call_extenders as call_extenders
 from moorage.preemption.evaluator import random_offset as random_offset
 from moorage.preemption.eviction_units import Unit as Unit
-from moorage.preemption.eviction_units import by_importance as by_importance
 from moorage.preemption.eviction_units import groups_of as groups_of
 from moorage.preemption.eviction_units import units_by_importance as units_by_importance
 from moorage.preemption.eviction_units import violations as violations

@@ -8,11 +8,9 @@ import pytest
 from msgspec.structs import replace
 from tests.core.make import pod
 from tests.doors.engine import PodInPreBind, clear_nominated_node_name, evict_victims, make_room
-from tests.framework.make import WAIT, make, status
-from tests.preemption.world import cycle, full, handle, nominated, preemptor, terminating, victim
+from tests.preemption.world import cycle, full, handle, nominated, preemptor, victim
 from tests.scheduler.make import events, scheduler_with
 
-import moorage as mo
 from moorage import Scheduler
 from moorage.framework import NominatingInfo
 from moorage.objects import Condition, Pod
@@ -74,14 +72,6 @@ def test_victims_get_a_condition_and_are_deleted_in_their_order() -> None:
     assert events(one) == [(name, "Normal", "Preempted", "Preempting", NOTE) for name in "wv"]
 
 
-def test_the_condition_names_the_scheduler_of_the_preemptor() -> None:
-    one = full(victim("v"))
-    client = watched(one)
-    asked = preemptor(scheduler_name="mine")
-    evict_victims(handle(one), "a", asked, [victim("v")], "X")
-    assert client.last["v"][0].message == "mine: preempting to accommodate a higher priority pod"
-
-
 def test_another_condition_of_that_type_is_replaced() -> None:
     held = Condition(type="DisruptionTarget", status="True", reason="Other", last_transition_time="then")
     ready = Condition(type="Ready", status="True")
@@ -93,13 +83,6 @@ def test_another_condition_of_that_type_is_replaced() -> None:
         ("DisruptionTarget", "PreemptionByScheduler", "then"),
         ("Ready", "", None),
     ]
-
-
-def test_victims_on_their_way_out_are_left_alone() -> None:
-    one = full(terminating(victim("v")), victim("w"))
-    prepare(one, terminating(victim("v")), victim("w"))
-    assert stored(one) == ["v"]
-    assert [event[0] for event in events(one)] == ["w"]
 
 
 def test_the_first_refusal_ends_it() -> None:
@@ -137,28 +120,6 @@ def test_another_pod_of_the_name_stays() -> None:
     prepare(one, victim("v"))
     assert stored(one) == ["v"]
     assert events(one) == []
-
-
-def test_pods_that_only_the_cache_knows_leave_the_cache() -> None:
-    one = full()
-    one.cache.assume_pod(victim("assumed"))
-    one.cache.add_pod(victim("added"))
-    prepare(one, victim("assumed"), victim("added"))
-    assert one.cache.state.pods() == []
-    assert [event[0] for event in events(one)] == ["assumed", "added"]
-
-
-def test_a_pod_that_waits_on_permit_is_failed_and_stays() -> None:
-    waits = make(mo.PermitPlugin, "Waits", permit=(status(WAIT), 60.0))
-    one = scheduler_with(waits, pods=[pod("v")])
-    assert one.run().waiting == {"default/v": "a"}
-    assumed = one.cache.get_pod(pod("v"))
-    evict_victims(handle(one), "a", preemptor(), [assumed], "DefaultPreemption")
-    assert events(one) == [("v", "Normal", "Preempted", "Preempting", f"{NOTE} (in kube-scheduler memory).")]
-    assert stored(one) == ["v"]
-    result = one.advance()
-    assert result.unschedulable["default/v"].error == "waiting on permit for pod: preempted"
-    assert not one.cache.state.has_pod(assumed)
 
 
 def test_a_pod_in_pre_bind_is_cancelled() -> None:

@@ -16,24 +16,13 @@ from tests.doors.engine import (
     random_offset,
     schedule_one,
 )
-from tests.preemption.world import (
-    LEAVING,
-    budget,
-    cycle,
-    find,
-    full,
-    nominated,
-    preemptor,
-    terminating,
-    victim,
-)
+from tests.preemption.world import LEAVING, cycle, find, full, nominated, preemptor, terminating, victim
 
-from moorage import Scheduler, default_profile
+from moorage import Scheduler
 from moorage.errors import ExtenderError
 from moorage.framework import Code, NominatingInfo, Status
 from moorage.objects import Pod
 from moorage.preemption import Candidate, DefaultPreemption, Evaluator
-from moorage.scheduler import Profile
 
 NODES = [node("a"), node("b"), node("c", cpu=1)]
 
@@ -48,42 +37,6 @@ def text(answer: tuple[NominatingInfo | None, Status | None]) -> str:
     return answer[1].message()
 
 
-def test_the_best_candidate_is_freed() -> None:
-    one = full(victim("v", cpu=4, priority=5), victim("w", on="b", cpu=4, priority=1), nodes=NODES)
-    assert ask(one, preemptor()) == (NominatingInfo("b"), None)
-    assert [each.name for each in one.client.list(Pod)[0]] == ["v"]
-
-
-def test_no_candidate_says_why_of_every_node_and_ends_the_nomination() -> None:
-    one = full(victim("v", cpu=4, priority=20), victim("w", on="b", cpu=3, priority=20), nodes=NODES)
-    result, status = ask(one, preemptor())
-    assert result == NominatingInfo("")
-    assert status is not None
-    assert status.code == Code.UNSCHEDULABLE
-    assert status.message() == (
-        "0/3 nodes are available: 1 Preemption is not helpful for scheduling, "
-        "2 No preemption victims found for incoming pod."
-    )
-
-
-def test_what_would_still_be_in_the_way_is_told() -> None:
-    one = full(
-        *(victim("v", cpu=3, priority=20), victim("v2", cpu=1)),
-        victim("w", on="b", cpu=4, priority=20),
-        nodes=NODES,
-    )
-    assert text(ask(one, preemptor())) == (
-        "0/3 nodes are available: 1 Insufficient cpu, 1 No preemption victims found for incoming pod, "
-        "1 Preemption is not helpful for scheduling."
-    )
-
-
-def test_nothing_is_helpful() -> None:
-    assert text(ask(full(victim("v")), preemptor(9))) == (
-        "0/1 nodes are available: 1 Preemption is not helpful for scheduling."
-    )
-
-
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
@@ -94,29 +47,6 @@ def test_nothing_is_helpful() -> None:
 def test_who_is_not_eligible_keeps_its_nomination(asked: Pod, message: str) -> None:
     one = full(terminating(victim("v", cpu=4), LEAVING))
     assert ask(one, asked) == (None, Status(Code.UNSCHEDULABLE, (message,)))
-
-
-def test_budgets_are_those_of_the_store() -> None:
-    pods = [victim("v", cpu=4, labels={"app": "x"}), victim("w", on="b", cpu=4, priority=9)]
-    assert ask(full(*pods, nodes=NODES), preemptor())[0] == NominatingInfo("a")
-    protected = full(*pods, nodes=NODES, others=[budget(0, {"app": "x"})])
-    assert ask(protected, preemptor())[0] == NominatingInfo("b")
-
-
-def test_the_arguments_bound_the_candidates() -> None:
-    pods = [victim("v", cpu=4, priority=5), victim("w", on="b", cpu=4, priority=1)]
-    given = DefaultPreemption({"minCandidateNodesPercentage": 0, "minCandidateNodesAbsolute": 1})
-    plugins = [given if one.name == given.name else one for one in default_profile().plugins]
-    one = full(*pods, nodes=NODES, profile=Profile(tuple(plugins)))
-    assert schedule_one(one.context, preemptor()).nominating == NominatingInfo("a")
-    assert schedule_one(full(*pods, nodes=NODES).context, preemptor()).nominating == NominatingInfo("b")
-
-
-def test_the_offset_is_the_handles() -> None:
-    pods = [victim("v", cpu=4), victim("w", on="b", cpu=4)]
-    one = full(*pods, nodes=NODES)
-    one.engines["default-scheduler"].handle.preemption_offset = lambda asked, nodes: nodes - 1
-    assert schedule_one(one.context, preemptor()).nominating == NominatingInfo("b")
 
 
 def test_a_random_offset_is_always_the_same() -> None:
@@ -226,11 +156,6 @@ def test_extenders_leave_nothing_and_nothing_happens() -> None:
     assert [each.name for each in one.client.list(Pod)[0]] == ["v"]
 
 
-def test_found_says_what_it_found() -> None:
-    found = find(full(victim("v", cpu=4)), preemptor())
-    assert (found.message, found.potential, found.rejected, found.error) == ("", ["a"], {}, "")
-
-
 @pytest.mark.parametrize(("texts", "error"), [("x", "x"), ("xyy", "[x, y]")])
 def test_failed_dry_runs_give_one_error(texts: str, error: str, monkeypatch: pytest.MonkeyPatch) -> None:
     rejected = {str(at): Status(Code.ERROR, (text,)) for at, text in enumerate(texts)}
@@ -240,11 +165,6 @@ def test_failed_dry_runs_give_one_error(texts: str, error: str, monkeypatch: pyt
 
 
 # ---- the plugin --------------------------------------------------------------------------------------------
-
-
-def test_it_is_in_the_core() -> None:
-    assert DefaultPreemption.in_core
-    assert default_profile().is_in_core
 
 
 def test_a_pod_is_kept_back_while_its_victims_leave() -> None:

@@ -10,38 +10,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.inside import dump
-from tests.core.make import ZONE, node
-from tests.doors.engine import PodGroups, PreemptionDryRuns, Unit, units_by_importance, violations
-from tests.preemption.test_dry_run import LABELS, clusters, counting, spread
+from tests.core.make import node
+from tests.doors.engine import PodGroups, PreemptionDryRuns
+from tests.preemption.test_dry_run import clusters, counting
 from tests.preemption.twin import Twin, priority
-from tests.preemption.world import (
-    LEAVING,
-    budget,
-    find,
-    full,
-    nominated,
-    preemptor,
-    terminating,
-    victim,
-    victims,
-)
+from tests.preemption.world import LEAVING, find, full, nominated, preemptor, terminating, victim, victims
 from tests.scheduler.groups.gang_kit import GATES, gang
 
 from moorage import Scheduler
 from moorage.framework import CycleState
 from moorage.objects import (
-    Affinity,
     AllDisruptionMode,
     DisruptionMode,
-    LabelSelector,
     Pod,
-    PodAffinity,
-    PodAffinityTerm,
     PodGroup,
     PodSchedulingGroup,
     SingleDisruptionMode,
 )
-from moorage.preemption import EvictionUnits, pick_one_node
+from moorage.preemption import EvictionUnits
 
 ALL, SINGLE = DisruptionMode(all=AllDisruptionMode()), DisruptionMode(single=SingleDisruptionMode())
 NODES = [node("a"), node("b"), node("c")]
@@ -75,12 +61,6 @@ def said(one: Scheduler, asked: Pod) -> dict[str, list[str]]:
 # ---- one node ----------------------------------------------------------------------------------------------
 
 
-def test_all_pods_of_a_group_go_wherever_they_are() -> None:
-    pods = [member("m0", cpu=2), member("m1", "b"), member("m2", cpu=2)]
-    assert said(world(*pods), preemptor(4)) == {"a": ["m0", "m1", "m2"], "b": ["m0", "m1", "m2"]}
-    assert said(world(*pods), preemptor(4))["b"] == ["m0", "m1", "m2"], "from whichever node it is looked at"
-
-
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [
@@ -94,25 +74,6 @@ def test_all_pods_of_a_group_go_wherever_they_are() -> None:
 def test_only_a_group_that_asks_for_it(settings: Any, expected: list[str]) -> None:
     pods = [member("m0", cpu=2), member("m1", "b", cpu=4), member("m2", cpu=2)]
     assert said(world(*pods, nodes=NODES[:2], **settings), preemptor(2))["a"] == expected
-
-
-def test_the_group_s_priority_decides_whether_it_may_be_evicted() -> None:
-    pods = [member("m0", cpu=4, priority=20), member("m1", "b", cpu=4, priority=20)]
-    assert said(world(*pods, nodes=NODES[:2]), preemptor(2)) == {"a": ["m0", "m1"], "b": ["m0", "m1"]}
-    high = [group(priority=10)]
-    pods = [member("m0", cpu=4), member("m1", "b", cpu=4)]
-    one = world(*pods, nodes=NODES[:2], groups=high)
-    assert said(one, preemptor(2)) == {}
-    assert find(one, preemptor(2)).text(2) == (
-        "0/2 nodes are available: 2 No preemption victims found for incoming pod."
-    )
-
-
-@pytest.mark.parametrize(("priority", "expected"), [(7, 7), (None, 0)])
-def test_pods_of_other_groups_have_their_group_s_priority(priority: int | None, expected: int) -> None:
-    groups = [group(priority=priority, mode=SINGLE)]
-    one = world(member("m", priority=3), groups=groups)
-    assert EvictionUnits(one.handle).priority_of(member("m", priority=3)) == expected
 
 
 def test_priorities_follow_the_groups() -> None:
@@ -131,35 +92,6 @@ def test_priorities_follow_the_groups() -> None:
     assert seen() == [5, 1, 3]
     one.handle.shared(PodGroups)._followed[0].log.forget()
     assert seen() == [5, 1, 3]
-
-
-def test_a_group_comes_back_whole_or_not_at_all() -> None:
-    pods = [member("m0"), member("m1"), victim("v", priority=1), victim("w", cpu=1)]
-    assert said(world(*pods, nodes=NODES[:1]), preemptor(1)) == {"a": ["w"]}
-    assert said(world(*pods, nodes=NODES[:1]), preemptor(2)) == {"a": ["m0", "m1"]}, "not m0 and w"
-    assert said(world(*pods, nodes=NODES[:1]), preemptor(3)) == {"a": ["m0", "m1", "w"]}
-
-
-def test_the_most_important_pods_of_a_group_stand_first() -> None:
-    old = {"start": "2026-03-11T09:00:00Z"}
-    pods = [member("m0", cpu=2), member("m1", "b", priority=1), member("m2", cpu=2, **old)]
-    assert said(world(*pods, nodes=NODES[:1] + NODES[1:2]), preemptor(4))["a"] == ["m1", "m2", "m0"]
-
-
-def test_budgets_count_each_pod_of_a_group() -> None:
-    pods = [member("m0", labels=LABELS), member("m1", "b", cpu=4, labels=LABELS), victim("v", cpu=3)]
-    for allowed, count in ((0, 2), (1, 1), (2, 0)):
-        one = world(*pods, nodes=NODES[:2], others=[budget(allowed, LABELS)])
-        found = {each.name: each.victims for each in find(one, preemptor(4)).candidates}
-        assert [each.name for each in found["a"].pods] == ["m0", "m1", "v"]
-        assert found["a"].num_pdb_violations == found["b"].num_pdb_violations == count
-
-
-def test_a_group_with_one_protected_pod_is_reprieved_first() -> None:
-    pods = [member("m0"), member("m1", labels=LABELS), victim("v", cpu=2, priority=5)]
-    assert said(world(*pods, nodes=NODES[:1]), preemptor(2)) == {"a": ["m0", "m1"]}
-    one = world(*pods, nodes=NODES[:1], others=[budget(0, LABELS)])
-    assert said(one, preemptor(2)) == {"a": ["v"]}
 
 
 def test_pods_that_share_the_node_s_group_name_in_another_namespace_stay() -> None:
@@ -185,44 +117,6 @@ def test_pods_of_the_group_without_a_node_do_not_count() -> None:
 # ---- what other nodes say ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("apart", [False, True])
-def test_counters_follow_to_other_nodes(apart: bool) -> None:
-    """Both nodes are of one zone: the preemptor fits when its terms no longer count the pod elsewhere."""
-    nodes = [node("a", zone="z"), node("b", zone="z"), node("c", zone="y", cpu=1)]
-    pods = [member("m0"), member("m1", "b", labels=LABELS), victim("v", "b", cpu=2, priority=99)]
-    if apart:
-        term = PodAffinityTerm(label_selector=LabelSelector(match_labels=LABELS), topology_key=ZONE)
-        asked = preemptor(2, affinity=Affinity(pod_anti_affinity=PodAffinity(required=(term,))))
-    else:
-        constraint = spread(LabelSelector(match_labels=LABELS), ZONE)
-        asked = preemptor(2, labels=LABELS, topology_spread_constraints=(constraint,))
-    one = world(*pods, nodes=nodes)
-    find(one, asked)
-    before = dump(one.cache.state)
-    assert said(one, asked)["a"] == ["m0", "m1"]
-    assert dump(one.cache.state, before) == before
-    assert "a" not in said(world(*pods, nodes=nodes, groups=[]), asked)
-
-
-def test_what_another_pod_forbids_ends_with_it() -> None:
-    term = PodAffinityTerm(label_selector=LabelSelector(match_labels=LABELS), topology_key=ZONE)
-    shy = Affinity(pod_anti_affinity=PodAffinity(required=(term,)))
-    pods = [member("m0"), member("m1", "b", affinity=shy)]
-    nodes = [node("a", zone="z"), node("b", zone="z", cpu=1)]
-    assert said(world(*pods, nodes=nodes), preemptor(2, labels=LABELS))["a"] == ["m0", "m1"]
-
-
-def test_terminating_pods_elsewhere_are_taken_off_as_well() -> None:
-    """As on the node itself: PreFilter does not count one, but RemovePod takes it off the count."""
-    constraint = spread(LabelSelector(match_labels=LABELS), ZONE)
-    asked = preemptor(1, labels=LABELS, topology_spread_constraints=(constraint,))
-    nodes = [node("a", zone="z"), node("b", zone="z"), node("c", zone="y", cpu="1m")]
-    there = victim("v", priority=99, labels=LABELS)
-    going = terminating(member("m1", "b", labels=LABELS))
-    pods = [there, member("m0", cpu=3), going, victim("w", "b", cpu=3, priority=99)]
-    assert said(world(*pods, nodes=nodes), asked)["a"] == ["m0", "m1"]
-
-
 def test_extensions_of_plugins_hear_of_pods_elsewhere() -> None:
     """Counts has its numbers by node: what it says of the other node shows in the next dry run."""
     heard: list[tuple[str, str, int]] = []
@@ -241,45 +135,6 @@ def test_extensions_of_plugins_hear_of_pods_elsewhere() -> None:
 
 
 # ---- importance and choice ---------------------------------------------------------------------------------
-
-
-def test_groups_before_pods_large_before_small_old_before_young() -> None:
-    young, old = victim("y"), victim("o", start="2026-03-11T09:00:00Z")
-    units = {
-        "pod": Unit((old,), 1),
-        "young pod": Unit((young,), 1),
-        "high": Unit((young,), 2),
-        "small": Unit((old,), 1, True),
-        "large": Unit((young, young), 1, True),
-        "large and old": Unit((young, old), 1, True),
-    }
-    names = {id(unit): name for name, unit in units.items()}
-    ordered = [names[id(unit)] for unit in units_by_importance(units.values())]
-    assert ordered == ["high", "large and old", "large", "small", "pod", "young pod"]
-
-
-def test_budgets_are_used_up_unit_by_unit() -> None:
-    pods = [victim(name, labels=LABELS) for name in "wxyz"]
-    units = [
-        Unit((pods[0], pods[1]), 0, True),
-        Unit((pods[2],), 0),
-        Unit((victim("plain"), pods[3]), 0, True),
-    ]
-    assert violations(units, [budget(1, LABELS)]) == [1, 1, 1]
-    assert violations(units, [budget(2, LABELS)]) == [0, 1, 1]
-    assert violations(units, [budget(0, LABELS)]) == [2, 1, 1]
-
-
-def test_every_victim_counts_in_the_choice() -> None:
-    pods = [member("m0", cpu=4), member("m1", "b"), victim("v", "c", cpu=2), victim("w", "c", cpu=2)]
-    one = world(*pods, victim("high", "b", cpu=3, priority=99))
-    choice = pick_one_node(find(one, preemptor(3)).candidates)
-    assert choice is not None
-    assert (choice.candidate.name, choice.criterion) == ("a", "order"), "two victims here and there"
-    one = world(*pods, member("m2", "b", cpu="1m"), victim("high", "b", cpu=2, priority=99))
-    choice = pick_one_node(find(one, preemptor(3)).candidates)
-    assert choice is not None
-    assert (choice.candidate.name, choice.criterion) == ("c", "sum of priorities")
 
 
 def test_a_pod_waits_for_victims_by_their_group_s_priority() -> None:

@@ -4,37 +4,13 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
-from tests.doors.engine import Unit, by_importance, start_time, violations
+from tests.doors.engine import Unit, start_time, violations
 from tests.preemption.world import budget, victim
 
 from moorage.errors import InputError
 from moorage.objects import LabelSelector, LabelSelectorRequirement, Pod, PodDisruptionBudgetSpec
 
 LABELS = {"app": "x"}
-
-
-def names(pods: list[Pod]) -> list[str]:
-    return [one.name for one in pods]
-
-
-def test_priority_goes_before_the_start_and_the_start_before_the_place() -> None:
-    pods = [
-        victim("young", start="2026-03-11T10:00:02Z"),
-        victim("unstarted", start=None),
-        victim("old", start="2026-03-11T10:00:01Z"),
-        victim("also unstarted", start=None),
-        victim("high", priority=1, start=None),
-        victim("also old", start="2026-03-11T11:00:01+01:00"),
-    ]
-    expected = ["high", "old", "also old", "young", "unstarted", "also unstarted"]
-    assert names(by_importance(pods)) == expected
-
-
-def test_a_pod_without_priority_has_priority_0() -> None:
-    none = replace(victim("none"), spec=replace(victim("none").spec, priority=None))
-    assert names(by_importance([victim("below", priority=-1), none, victim("above", priority=1)])) == [
-        *("above", "none", "below")
-    ]
 
 
 def test_a_start_that_is_no_time_is_an_error_that_names_the_pod() -> None:
@@ -47,19 +23,6 @@ def protected(pods: list[Pod], *budgets: object) -> list[str]:
     counts = violations([Unit((one,), 0) for one in pods], budgets)  # type: ignore[arg-type]
     assert violations([Unit(tuple(pods), 0)], budgets) == [sum(counts)]  # type: ignore[arg-type]
     return [one.name for one, count in zip(pods, counts, strict=True) if count]
-
-
-def test_a_budget_is_used_up_in_the_given_order() -> None:
-    pods = [victim(name, labels=LABELS) for name in "abc"]
-    assert protected(pods, budget(2, LABELS)) == ["c"]
-    assert protected(pods[::-1], budget(2, LABELS)) == ["a"]
-    assert protected(pods, budget(0, LABELS)) == ["a", "b", "c"]
-    assert protected(pods, budget(3, LABELS)) == []
-
-
-def test_each_budget_that_selects_a_pod_is_used_up() -> None:
-    pods = [victim("a", labels=LABELS | {"tier": "1"}), victim("b", labels=LABELS)]
-    assert protected(pods, budget(1, LABELS), budget(0, {"tier": "1"})) == ["a", "b"]
 
 
 def test_whom_a_budget_does_not_concern() -> None:

@@ -75,11 +75,45 @@ def test_extenders_are_those_of_the_handle_in_order() -> None:
 # ---- PodNominator ------------------------------------------------------------------------------------------
 
 
-def test_a_pod_is_nominated_to_the_given_node_or_to_that_of_its_status() -> None:
+@pytest.mark.parametrize(
+    ("steps", "on_a", "on_b"),
+    [
+        ("add p/a b, add q/b -", "", "p q"),  # the given node, or that of the status
+        ("add p a, add q a, add p b", "q", "p"),  # a pod is nominated to one node
+        ("add p a, add p -", "", ""),  # without any node an earlier nomination ends
+        ("add p a, delete p", "", ""),
+        ("add p a, delete p, delete p", "", ""),
+        ("add p a, add q a, update p p", "q p", ""),  # no status tells of it: it stays, at the end
+        ("add p a, update p p/b", "", "p"),  # else the new status decides
+        ("add p a, update p/a p/b", "", "p"),
+        ("add p a, update p/a p", "", ""),
+        ("add p a, update p/a p/a", "p", ""),
+        ("add p a, update p/b p", "", ""),
+        ("update p p", "", ""),
+        ("update p p/a", "p", ""),
+    ],
+)
+def test_nominations(steps: str, on_a: str, on_b: str) -> None:
+    """``p/a`` is a pod whose status says node a. Nobody asks whether the pod is there."""
     its = of(full())
-    its.add_nominated_pod(nominated(pod("p"), "a"), "b")
-    its.add_nominated_pod(nominated(pod("q"), "b"), "")
-    assert (names(its, "b"), names(its, "a"), its.nominated_pods_for_node("none")) == (["p", "q"], [], [])
+    for step in steps.split(", "):
+        verb, name, *rest = step.split()
+        one, other = (nominated(pod(each[0]), each[2:]) for each in (name, *rest, "-")[:2])
+        if verb == "add":
+            its.add_nominated_pod(one, rest[0].strip("-"))
+        elif verb == "update":
+            its.update_nominated_pod(one, other)
+        else:
+            its.delete_nominated_pod_if_exists(one)
+    assert (names(its, "a"), names(its, "b")) == (on_a.split(), on_b.split())
+
+
+def test_the_pod_of_an_update_is_the_nominated_one() -> None:
+    its, new = of(full()), pod("p", labels={"new": ""})
+    its.add_nominated_pod(pod("p"), "a")
+    its.update_nominated_pod(pod("p"), new)
+    assert its.nominated_pods_for_node("a")[0] is new
+    assert its.nominated_pods_for_node("none") == []
 
 
 def test_it_is_the_nominator_of_the_scheduler() -> None:
@@ -89,55 +123,6 @@ def test_it_is_the_nominator_of_the_scheduler() -> None:
     assert one.examine(pod("q", requests={"cpu": 2})).feasible == []
     of(one).delete_nominated_pod_if_exists(pod("n"))
     assert one.examine(pod("q", requests={"cpu": 2})).feasible == ["a"]
-
-
-def test_it_asks_nobody_whether_the_pod_is_there() -> None:
-    its = of(full())
-    its.add_nominated_pod(pod("nobody knows"), "a")
-    assert names(its, "a") == ["nobody knows"]
-
-
-def test_a_pod_is_nominated_to_one_node_by_its_uid() -> None:
-    its = of(full())
-    its.add_nominated_pod(pod("p"), "a")
-    its.add_nominated_pod(pod("q"), "a")
-    its.add_nominated_pod(pod("p"), "b")
-    assert (names(its, "a"), names(its, "b")) == (["q"], ["p"])
-
-
-def test_adding_without_any_node_erases_an_earlier_nomination() -> None:
-    its = of(full())
-    its.add_nominated_pod(pod("p"), "a")
-    its.add_nominated_pod(pod("p"), "")
-    assert names(its, "a") == []
-
-
-def test_deleting_ends_it_and_deleting_again_is_silent() -> None:
-    its = of(full())
-    its.add_nominated_pod(pod("p"), "a")
-    for _ in range(2):
-        its.delete_nominated_pod_if_exists(pod("p"))
-        assert names(its, "a") == []
-
-
-def test_an_update_keeps_a_nomination_that_no_status_tells_of_and_moves_the_pod_to_the_end() -> None:
-    its = of(full())
-    for name in "pq":
-        its.add_nominated_pod(pod(name), "a")
-    new = pod("p", labels={"new": ""})
-    its.update_nominated_pod(pod("p"), new)
-    assert names(its, "a") == ["q", "p"]
-    assert its.nominated_pods_for_node("a")[1] is new
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "left"), [("", "b", "b"), ("a", "b", "b"), ("a", "", ""), ("a", "a", "a"), ("b", "", "")]
-)
-def test_else_the_new_status_decides(old: str, new: str, left: str) -> None:
-    its = of(full())
-    its.add_nominated_pod(pod("p"), "a")
-    its.update_nominated_pod(nominated(pod("p"), old), nominated(pod("p"), new))
-    assert {node: names(its, node) for node in "ab"} == {node: ["p"] * (node == left) for node in "ab"}
 
 
 @pytest.mark.parametrize(
@@ -171,14 +156,6 @@ def test_one_nomination_takes_the_place_of_another_under_one_lock(
     change(its)
     assert set(free) == {False}
     assert (names(its, "a"), names(its, "b")) == ([], ["p"])
-
-
-def test_an_update_of_a_pod_that_is_not_nominated() -> None:
-    its = of(full())
-    its.update_nominated_pod(pod("p"), pod("p"))
-    assert names(its, "a") == []
-    its.update_nominated_pod(pod("p"), nominated(pod("p"), "a"))
-    assert names(its, "a") == ["p"]
 
 
 def test_the_list_of_a_node_is_a_copy() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.core.make import container, node, pinned, pod, port
+from tests.core.make import container, node, pod, port
 from tests.doors.engine import schedule_one
 from tests.scheduler.make import scheduler_with
 
@@ -16,18 +16,14 @@ from moorage.framework import FilterPlugin, Status
 from moorage.objects import (
     Affinity,
     Cluster,
-    LabelSelector,
     NodeAffinity,
     NodeSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,
     Pod,
     PodStatus,
-    TopologySpreadConstraint,
 )
 
-APP = LabelSelector(match_labels={"app": "x"})
-NAMES = TopologySpreadConstraint(1, "name", "DoNotSchedule", APP)
 NODES = [node(name, labels={"name": name}, cpu=cpu) for name, cpu in zip("abcd", (4, 3, 2, 1), strict=True)]
 
 
@@ -66,35 +62,6 @@ def test_each_search_in_vain_among_named_nodes_moves_the_rotation() -> None:
         assert in_calls.placer.decider.start == [schedule_one(alone.context, one).next for one in pods][-1]
 
 
-def test_runs_and_single_pods() -> None:
-    compared(
-        [
-            *equal(5, requests={"cpu": 1}),
-            pod("large", requests={"cpu": 3}),
-            pod("port", ports=[port(80)]),
-            pod("other", ports=[port(80)]),
-            *equal(9, "q", requests={"cpu": 1}),
-            pod("last"),
-        ]
-    )
-
-
-def test_the_rotation_of_pods_in_vain_among_named_nodes() -> None:
-    """A search among named nodes moves it by what was looked at, even if nothing fits."""
-    compared(
-        [*equal(3, requests={"cpu": 9}, affinity=pinned("b")), pod("p"), *equal(2, "q", requests={"cpu": 9})]
-    )
-
-
-@pytest.mark.parametrize("pods", [[], equal(1), equal(2, affinity=Affinity())])
-def test_a_batch_places_few_pods_as_single_cycles_do(pods: list[Pod]) -> None:
-    compared(pods)
-
-
-def test_a_pod_that_prefilter_rejects() -> None:
-    compared([*equal(2, affinity=pinned("nowhere")), pod("p")])
-
-
 def test_a_failure_is_told_as_things_were() -> None:
     """What a pod failed by before still holds when the next one comes, and not any more for the last one."""
     large = [pod(f"large{at}", requests={"cpu": 5}) for at in range(3)]
@@ -104,30 +71,6 @@ def test_a_failure_is_told_as_things_were() -> None:
     assert failures[0].message == before
     assert "Too many pods" not in before
     assert "Too many pods" in failures[2].message
-
-
-def test_a_batch_without_nodes_places_no_pod() -> None:
-    one = Scheduler(Cluster())
-    result = one.schedule_pods(equal(2))
-    assert result.rows.tolist() == [-1, -1]
-    assert one.placer.decider.start == 0
-    assert result.failures[1].message == "no nodes available to schedule pods"
-
-
-def test_terminating_pods_are_not_counted_by_those_after_them() -> None:
-    spread = {"topology_spread_constraints": (NAMES,), "labels": {"app": "x"}}
-    pods = equal(6, requests={"cpu": "100m"}, **spread)
-    pods[:2] = [
-        replace(one, metadata=replace(one.metadata, deletion_timestamp="2026-01-01T00:00:00Z"))
-        for one in pods[:2]
-    ]
-    compared(pods)
-
-
-def test_nominated_pods_that_wait_count() -> None:
-    waiting = replace(pod("n", requests={"cpu": 3}, priority=5), status=PodStatus(nominated_node_name="a"))
-    compared(equal(3, requests={"cpu": 2}), waiting)
-    compared([replace(one, status=waiting.status) for one in equal(2, requests={"cpu": 2})])
 
 
 @pytest.mark.parametrize("known", [True, False])

@@ -46,15 +46,6 @@ def test_the_whole_way() -> None:
     assert one.pods.pending == {}
 
 
-def test_schedule_one_goes_the_whole_way_too() -> None:
-    steps = Steps()
-    one = scheduler_with(steps, pods=[pod("p")])
-    decision = schedule_one(one.context, one.pods.pending[KEY])
-    assert (decision.node, decision.waiting, decision.error) == ("a", False, "")
-    assert one.client.get(Pod, "p", "default").spec.node_name == "a"
-    assert steps.log[-1] == "post_bind p a"
-
-
 @pytest.mark.parametrize("code", [UNSCHEDULABLE, UNRESOLVABLE, PENDING])
 @pytest.mark.parametrize("point", ["reserve", "permit"])
 def test_a_rejection_after_the_choice_speaks_for_one_node(point: str, code: Code) -> None:

@@ -14,7 +14,7 @@ from tests.core.twins.preemption_world import World, worlds
 from tests.doors.engine import examine_preemption, schedule_one
 from tests.framework.make import make
 from tests.preemption.test_eviction_units import group, of
-from tests.preemption.world import budget, nominated, preemptor, victim
+from tests.preemption.world import nominated, preemptor, victim
 from tests.scheduler.groups.gang_kit import GATES
 from tests.scheduler.make import profile_with
 
@@ -41,13 +41,6 @@ def said(one: Scheduler, done: Preemption) -> list[tuple[str, list[str]]]:
 
 
 LOW = [victim("a1", "a", 2), victim("a2", "a", 2, 1), victim("b1", "b", 3, 5)]
-
-
-def test_where_it_fits_or_where_it_costs_least() -> None:
-    one = scheduler(*LOW)
-    with one.preempt_pods([high("h1", 1), high("h2"), high("h3"), high("h4"), high("h5")]) as done:
-        assert said(one, done) == [("b", []), ("a", ["a1"]), ("a", ["a2"]), ("b", ["b1"]), ("", [])]
-        assert done.victims(1)[0].spec.node_name == "a"
 
 
 def test_all_of_it_is_taken_back() -> None:
@@ -167,15 +160,6 @@ def test_what_is_kept_is_undone_with_the_transaction_of_the_cache_around_it() ->
     assert dump(one.cache.state, before) == before
 
 
-def test_budgets_of_the_store_count() -> None:
-    labels = {"app": "x"}
-    pods = [victim("a1", "a", 4, labels=labels), victim("b1", "b", 4, 5)]
-    with scheduler(*pods, others=[budget(0, labels)]).preempt_pods([high("h1")]) as done:
-        assert [pod.name for pod in done.victims(0)] == ["b1"]
-    with scheduler(*pods).preempt_pods([high("h1")]) as done:
-        assert [pod.name for pod in done.victims(0)] == ["a1"]
-
-
 def test_nominated_pods_count_where_they_are_expected() -> None:
     pods = [victim("a1", "a", 4), victim("b1", "b", 4, 5)]
     one = scheduler(*pods, nominated(high("n"), "a"))
@@ -187,13 +171,6 @@ def test_nominated_pods_count_where_they_are_expected() -> None:
     assert said(one, done) == [("a", ["a1"])]
     done.commit()
     assert not one.handle.nominator
-
-
-def test_who_may_not_preempt_only_goes_where_it_fits() -> None:
-    one = scheduler(*LOW)
-    pods = [high("h1", 1, preemption_policy="Never"), high("h2", 2, preemption_policy="Never")]
-    with one.preempt_pods(pods) as done:
-        assert said(one, done) == [("b", []), ("", [])]
 
 
 def test_where_dry_runs_begin() -> None:

@@ -15,7 +15,7 @@ from tests.scheduler.make import events, scheduler_with
 
 import moorage as mo
 from moorage import Scheduler, default_profile
-from moorage.framework import Code, Framework, NominatingInfo
+from moorage.framework import Code, Framework
 from moorage.objects import Cluster, Pod, PodStatus
 from moorage.scheduler import Eviction, Profile
 
@@ -36,35 +36,6 @@ def high(name: str = "p", cpu: int = 2, **spec: Any) -> Pod:
 
 def stored(one: Scheduler) -> dict[str, str]:
     return {each.name: each.spec.node_name for each in one.client.list(Pod)[0]}
-
-
-def test_a_pod_that_fits_nowhere_preempts_and_is_placed_when_it_comes_again() -> None:
-    one = small(low(), high())
-    asked = one.pods.pending["default/p"]
-    decision = schedule_one(one.context, asked)
-    assert (decision.node, decision.nominating, decision.evicts) == (None, NominatingInfo("a"), True)
-    assert decision.fit_error == "0/1 nodes are available: 1 Insufficient cpu."
-    assert stored(one) == {"p": ""}, "the victim is gone, and the pod is not there yet"
-    assert not one.cache.state.has_pod(low())
-    assert one.client.get(Pod, "p", "default").status.nominated_node_name == "a"
-    again = schedule_one(one.context, one.pods.pending["default/p"])
-    assert (again.node, again.evaluated) == ("a", 1), "it tries the node that it is nominated to"
-    assert not one.handle.nominator
-
-
-def test_the_place_is_kept_from_others() -> None:
-    one = small(low(), high())
-    schedule_one(one.context, one.pods.pending["default/p"])
-    assert one.examine(high("q", cpu=3)).feasible == []
-    assert one.examine(high("q", cpu=3, priority=11)).feasible == ["a"]
-
-
-def test_without_the_plugin_nobody_is_evicted() -> None:
-    plugins = [p for p in default_profile().plugins if p.name != "DefaultPreemption"]
-    one = small(low(), high(), profile=Profile(tuple(plugins)))
-    decision = schedule_one(one.context, one.pods.pending["default/p"])
-    assert decision.fit_error == "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate"
-    assert set(stored(one)) == {"v", "p"}
 
 
 @pytest.mark.parametrize("outside", [False, True])
@@ -99,14 +70,6 @@ def test_a_victim_that_is_assumed_and_not_bound_is_deleted() -> None:
     assert (stored(one), one.cache.state.pods()) == ({"p": ""}, [])
 
 
-def test_a_plain_failure_ends_an_old_nomination() -> None:
-    one = small(replace(high(cpu=9), status=PodStatus(nominated_node_name="a")))
-    decision = schedule_one(one.context, one.pods.pending["default/p"])
-    assert decision.nominating == NominatingInfo("")
-    assert not one.handle.nominator
-    assert one.client.get(Pod, "p", "default").status.nominated_node_name == ""
-
-
 def test_all_plugins_of_a_profile_take_part() -> None:
     steps: list[str] = []
     reserve = make(mo.ReservePlugin, "R", reserve=lambda self, state, pod, name: steps.append(name))
@@ -120,33 +83,7 @@ def test_all_plugins_of_a_profile_take_part() -> None:
     assert (steps, stored(one)) == (["a"], {"p": "a"})
 
 
-def test_a_filter_in_python_has_a_say_in_who_leaves() -> None:
-    def filter(self: Any, state: Any, pod: Pod, info: Any) -> Any:
-        return status(UNSCHEDULABLE, "shy") if any(p.name == "loud" for p in info.pods) else None
-
-    one = scheduler_with(
-        make(mo.FilterPlugin, "Shy", filter=filter),
-        nodes=[node("a")],
-        pods=[low(cpu=1), low("loud", cpu=1), high()],
-    )
-    assert schedule_one(one.context, one.pods.pending["default/p"]).evicts
-    assert set(stored(one)) == {"v", "p"}
-
-
 # ---- runs --------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("plugins", [(), (make(mo.ReservePlugin, "R"),)], ids=["core", "python"])
-def test_a_run_places_preemptors_after_all_others(plugins: Any) -> None:
-    nodes = [node("a"), node("b")]
-    pods = [low(), low("w", on="b", cpu=3), high(cpu=4), pod("last", requests={"cpu": 1})]
-    one = Scheduler(Cluster(nodes=nodes, pods=pods), profile=Profile((*default_profile().plugins, *plugins)))
-    result = one.run()
-    assert list(result.placements.items()) == [("default/last", "b"), ("default/p", "a")]
-    assert result.unschedulable == {}
-    assert result.evicted == {"default/v": Eviction("a", "default/p")}
-    assert stored(one) == {"w": "b", "last": "b", "p": "a"}
-    assert one.run().evicted == {}
 
 
 def test_a_pod_that_is_evicted_in_its_own_run_is_not_bound() -> None:
@@ -199,24 +136,6 @@ def test_equal_pods_for_whom_nobody_can_leave_share_a_failure() -> None:
     assert all(failure is failures[0] for failure in failures)
     assert failures[0].message.endswith(f"{VAIN}Insufficient cpu.")
     assert set(stored(one)) >= {"v", "stays"}
-
-
-def test_pods_that_name_ports_or_nodes_preempt_in_batches_too() -> None:
-    nodes = [node("a"), node("b")]
-    there = [low("v", cpu=1, ports=[port(80)]), low("w", on="b", cpu=4)]
-    by_port, by_node = high("q", cpu=1, ports=[port(80)]), high("r", affinity=pinned("b"))
-    one = small(*there, by_port, by_node, nodes=nodes)
-    assert one.run().placements == {"default/q": "a", "default/r": "b"}
-    assert stored(one) == {"q": "a", "r": "b"}
-
-
-def test_a_template_ends_with_the_pod_for_which_others_leave() -> None:
-    one = small(low(cpu=2))
-    run = one.schedule_by_template(high("t"), 3)
-    assert len(run.rows) == 1
-    assert run.failure is not None
-    assert run.failure.nominated_node == "a"
-    assert not one.cache.state.has_pod(low())
 
 
 def test_the_examination_tells_all_and_does_nothing() -> None:

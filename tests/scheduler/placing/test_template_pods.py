@@ -114,15 +114,6 @@ def test_a_template_may_have_a_name_instead() -> None:
     assert replica(named, 3).metadata.uid == replica(named, 3).metadata.uid != replica(named, 4).metadata.uid
 
 
-def test_none_at_all() -> None:
-    run = scheduler().schedule_by_template(template(), 0)
-    assert (len(run.rows), run.failure) == (0, None)
-    empty = Scheduler(Cluster()).schedule_by_template(template(), 3)
-    assert len(empty.rows) == 0
-    assert empty.failure is not None
-    assert empty.failure.message == "no nodes available to schedule pods"
-
-
 def test_plugins_outside_the_core_are_asked_about_each_pod() -> None:
     one = scheduler(profile=profile_with(Picky()))
     run = one.schedule_by_template(template(), 30)
@@ -184,18 +175,6 @@ def test_a_profile_whose_scoring_fails() -> None:
     assert names(one, run) == ["n9"] * 4
     assert run.failure is not None
     assert "1 Insufficient cpu" in run.failure.message
-
-
-def test_nominated_pods_are_respected() -> None:
-    one = scheduler()
-    urgent = template("4", priority=10)
-    urgent = replica(replace(urgent, metadata=ObjectMeta(generate_name="urgent-", namespace="ns")), 0)
-    urgent = replace(urgent, status=replace(urgent.status, nominated_node_name="n3"))
-    one.client.create(urgent)
-    one.sync()
-    run = one.schedule_by_template(template(), 30)
-    assert len(run.rows) == 24
-    assert "n3" not in names(one, run)
 
 
 @pytest.mark.parametrize("n", [-1, 2**31, 2**63, -(2**70)])

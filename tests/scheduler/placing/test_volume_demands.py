@@ -279,9 +279,8 @@ def test_claims_for_one_pod_that_are_in_use(monkeypatch: pytest.MonkeyPatch) -> 
     assert list(one.run().placements) == ["default/p1"]
 
 
-def test_pods_without_restrictions_are_remembered_until_claims_change(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def asked_for(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the pods for which plugins are asked from now on."""
     asked, volume_needs = list[str](), Profile.volume_needs
 
     def note(self: Profile, pod: Pod, *rest: Any) -> Any:
@@ -289,6 +288,13 @@ def test_pods_without_restrictions_are_remembered_until_claims_change(
         return volume_needs(self, pod, *rest)
 
     monkeypatch.setattr(Profile, "volume_needs", note)
+    return asked
+
+
+def test_pods_without_restrictions_are_remembered_until_claims_change(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = asked_for(monkeypatch)
     batches = routed(monkeypatch)
     others = [with_capacity(one) for one in claimed("c", volume("c", ("d", "h")))]
     exclusive = [
@@ -339,13 +345,7 @@ def asked_plugins(
     monkeypatch: pytest.MonkeyPatch, others: Sequence[Object]
 ) -> tuple[Scheduler, Callable[..., list[str]]]:
     """A scheduler, and what makes a batch of pods with claims and tells for which plugins are asked."""
-    asked, volume_needs = list[str](), Profile.volume_needs
-
-    def note(self: Profile, pod: Pod, *rest: Any) -> Any:
-        asked.append(pod.name)
-        return volume_needs(self, pod, *rest)
-
-    monkeypatch.setattr(Profile, "volume_needs", note)
+    asked = asked_for(monkeypatch)
     nodes = [node("a", labels={ZONE: "y", "host": "a"}), node("b", labels={ZONE: "z", "host": "b"})]
     limits = {"d": 9, "e": 9, "pd.csi.storage.gke.io": 9}
     cluster = Cluster(nodes=nodes, others=[csi_node("a", **limits), *map(with_capacity, others)])
@@ -420,35 +420,11 @@ def test_what_fails_alike_ends_with_a_release() -> None:
     assert classes.fails_alike(decision)
 
 
-def test_a_pod_with_a_shared_volume_fits_where_its_class_fails() -> None:
-    pods = [
-        pod(f"p{at}", volumes=(uses(claim=name),)) for at, name in enumerate(["d0-0", "d0-1", "same-handle"])
-    ]
-    others = [csi_node("a", d0=1), *map(with_capacity, OBJECTS)]
-    one = Scheduler(Cluster(nodes=[node("a")], pods=pods, others=others))
-    result = one.run()
-    assert (list(result.placements), list(result.unschedulable)) == (
-        ["default/p0", "default/p2"],
-        ["default/p1"],
-    )
-
-
 def test_volumes_without_demands_are_as_none(monkeypatch: pytest.MonkeyPatch) -> None:
     batches = routed(monkeypatch)
     one = Scheduler(Cluster(nodes=[node("a")], pods=[pod("p", volumes=AZURE)], others=[]))
     assert one.run().placements == {"default/p": "a"}
     assert batches[0].route(0) == 0
-
-
-def test_limits_that_change_between_runs_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    batches = routed(monkeypatch)
-    others = [csi_node("a", d0=1), *map(with_capacity, OBJECTS)]
-    one = Scheduler(Cluster(nodes=[node("a")], pods=[], others=others))
-    for limit, name, placed in ((1, "d0-0", True), (2, "d0-1", True), (2, "d0-2", False)):
-        one.client.update(replace(csi_node("a", d0=limit), metadata=one.client.get(CSINode, "a").metadata))
-        one.client.create(pod(name, volumes=(uses(claim=name),)))
-        assert bool(one.run().placements) == placed
-        assert batches[-1].route(0) & Route.CLAIMS
 
 
 def test_no_more_drivers_than_the_core_counts() -> None:
@@ -479,11 +455,3 @@ def test_which_rows_meet_a_demand(
     if demand.rows == 4:
         with pytest.raises(IndexError):
             demand.is_met_by(np.array([4], dtype=np.int32))
-
-
-def test_volumes_are_counted_as_their_pods_are_bound() -> None:
-    others = [csi_node("a", d=2), *map(with_capacity, claimed("c", volume("c", ("d", "h"))))]
-    one = Scheduler(Cluster(nodes=[node("a")], pods=[pod("p", volumes=(uses(claim="c"),))], others=others))
-    one.run()
-    in_use = one.handle.derived(VolumesInUse.of)
-    assert (in_use.claims, in_use.attached.pods_with) == ({"default/c": 1}, {("d", "h"): {0: 1}})

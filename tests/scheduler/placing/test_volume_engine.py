@@ -48,7 +48,6 @@ from moorage.objects import (
     Volume,
     VolumeNodeAffinity,
 )
-from moorage.preemption import DefaultPreemption
 
 DISK = Volume(name="d", csi=DiskVolumeSource(driver="d"))
 REJECTED = Status(Code.UNSCHEDULABLE, ("volume pods sit there",))
@@ -95,16 +94,6 @@ def test_which_volumes_count(source: str) -> None:
     one = pod("p", volumes=(Volume(name="config"), replace(Volume(), **{source: given})))
     assert uses_volumes(one) == (source not in ("name", "image", "empty_dir", "host_path", "projected"))
     assert not uses_volumes(pod("p"))
-
-
-def test_only_pods_with_volumes_hear_of_the_plugins_about_them() -> None:
-    pods = [with_disk(f"v{at}") for at in range(4)] + [pod(f"p{at}") for at in range(6)]
-    one = scheduler(pods)
-    result = one.run()
-    assert len({result.placements[f"default/v{at}"] for at in range(3)}) == 3
-    assert set(result.unschedulable) == {"default/v3"}
-    assert "3 volume pods sit there" in result.unschedulable["default/v3"].message
-    assert len(result.placements) == 9
 
 
 def test_pods_without_volumes_stay_in_the_core() -> None:
@@ -156,27 +145,6 @@ def test_the_rotation_is_one() -> None:
     assert one.context.rotation.holder.placer.decider.start == before
 
 
-def test_preemption_by_a_pod_with_volumes_asks_its_plugins() -> None:
-    """A pod without volumes could be evicted, but that would not help; one with volumes is."""
-    bound = [with_disk("a1", on="a", priority=5), pod("a2", on="a"), with_disk("b1", on="b", priority=1)]
-    cluster = Cluster(nodes=[node(name) for name in "ab"], pods=bound)
-    one = Scheduler(cluster, profile=profile())
-    high = with_disk("high", priority=3)
-    seen = examine_preemption(one.engines["default-scheduler"], high)
-    assert [(found.name, [v.name for v in found.victims.pods]) for found in seen.found.candidates] == [
-        ("b", ["b1"])
-    ]
-    one.examine(pod("p"))  # another engine has had its turn since
-    explained = one.explain(high).preemption
-    assert explained is not None
-    assert [found.name for found in explained.found.candidates] == ["b"]
-    one.client.create(high)
-    result = one.run()
-    assert result.evicted.keys() == {"default/b1"}
-    assert result.placements["default/high"] == "b"
-    assert any(isinstance(plugin, DefaultPreemption) for plugin in one.profile.plugins)
-
-
 @pytest.mark.parametrize(("limits", "in_core"), [((), True), ((("b", 9),), False), ((("x", 9),), True)])
 def test_dry_runs_in_the_core_find_what_those_with_plugins_find(
     limits: tuple[tuple[str, int], ...], in_core: bool, monkeypatch: pytest.MonkeyPatch
@@ -215,16 +183,6 @@ def test_dry_runs_in_the_core_find_what_those_with_plugins_find(
     victims = {each.name: [v.name for v in each.victims.pods] for each in found.candidates}
     assert victims == {"a": ["a1"], "b": ["b1"]}
     assert list(found.rejected) == ["c", "d"]
-
-
-def test_nominated_pods_with_volumes_count() -> None:
-    one = scheduler()
-    nominated = with_disk("n", priority=9)
-    nominated = replace(nominated, status=replace(nominated.status, nominated_node_name="a"))
-    one.client.create(nominated)
-    one.sync()
-    assert one.examine(with_disk("v")).feasible == ["b", "c"]
-    assert one.examine(pod("p")).feasible == ["a", "b", "c"]
 
 
 AZURE = (Volume(name="d", azure_disk=DiskVolumeSource(disk_uri="disk")),)
@@ -327,6 +285,11 @@ def placed_in_turn(
     return out
 
 
+def by_plugins() -> Any:
+    """While plugins search for nodes even where the volumes fit everywhere."""
+    return patch.object(Engine, "cycle_target", lambda self, pod, target: target)
+
+
 @settings(max_examples=40, deadline=None)
 @given(
     some_pods,
@@ -338,14 +301,14 @@ def test_where_volumes_fit_everywhere_the_core_searches_as_their_plugins_do(
     bound: list[dict[str, Any]], asked: list[dict[str, Any]], limits: list[int | None], tie_break: str
 ) -> None:
     ours = placed_in_turn(bound, asked, limits, tie_break)
-    with patch.object(Engine, "cycle_target", lambda self, pod, target: target):
+    with by_plugins():
         assert ours == placed_in_turn(bound, asked, limits, tie_break)
 
 
 def test_limits_of_nodes_with_pods_whose_volumes_are_unknown() -> None:
     bound = [{"volumes": (uses(ephemeral="unknown"),)}]
     claims = claimed("b0-unknown", volume("v"))
-    with patch.object(Engine, "cycle_target", lambda self, pod, target: target):
+    with by_plugins():
         whole = placed_in_turn(bound, [{"volumes": AZURE}], [5, 5, 5], "first", others=claims)
     assert "was not created for pod default/b0" in whole[0][-1][-1][-1].note
     assert whole == placed_in_turn(bound, [{"volumes": AZURE}], [5, 5, 5], "first", others=claims)
@@ -361,7 +324,7 @@ def test_a_volume_that_is_attached_already_is_not_when_its_pod_is_evicted() -> N
     for limit, nominated in ((1, ""), (2, "a")):
         placed = placed_in_turn(bound, asked, [limit, None, None], "first")
         assert placed[0][4].nominated_node_name == nominated
-        with patch.object(Engine, "cycle_target", lambda self, pod, target: target):
+        with by_plugins():
             assert placed == placed_in_turn(bound, asked, [limit, None, None], "first")
 
 
@@ -374,7 +337,7 @@ def test_each_plugin_knows_which_volumes_fit_everywhere(volumes: tuple[Volume, .
     everywhere = [None, None, None]
     for limits in (everywhere, [None, None, 1]) if only in ((), NodeVolumeLimits.name) else (everywhere,):
         ours = placed_in_turn(bound, asked, limits, "first", without)
-        with patch.object(Engine, "cycle_target", lambda self, pod, target: target):
+        with by_plugins():
             assert ours == placed_in_turn(bound, asked, limits, "first", without)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from tests.core.make import pod
-from tests.doors.engine import schedule_one
 from tests.framework.make import WAIT, status
 from tests.scheduler.make import Clock, events, scheduler_with
 from tests.scheduler.steps import KEY, Steps, is_free
@@ -95,26 +94,10 @@ def test_timers_fire_in_their_order() -> None:
     assert list(one.advance(now=99).unschedulable) == ["default/s"]
 
 
-def test_timeouts_at_a_given_time() -> None:
-    one, _ = gang(Clock(), pods=1)
-    one.run()
-    assert list(one.advance(now=10).unschedulable) == [KEY]
-
-
 def test_no_time_to_wait_fails_at_once() -> None:
     one, _ = gang(Clock(), seconds=0, pods=1)
     text = "0/1 nodes are available: 1 rejected due to timeout after waiting 0s at plugin Steps."
     assert one.run().unschedulable[KEY].message == text
-
-
-def test_a_preempted_waiting_pod_fails_with_an_error() -> None:
-    one, _ = gang(Clock(), pods=1)
-    one.run()
-    waiting = one.handle.get_waiting_pod("p")
-    assert waiting is not None
-    waiting.preempt("D", "preempted")
-    assert one.advance().unschedulable[KEY].message == "waiting on permit for pod: preempted"
-    assert is_free(one)
 
 
 def test_a_deleted_waiting_pod_is_taken_back() -> None:
@@ -128,12 +111,6 @@ def test_a_deleted_waiting_pod_is_taken_back() -> None:
     assert steps.log[-1] == "unreserve p a"
     assert not one.cache.state.has_pod(pod("p"))
     assert one.pods.pending == {}
-
-
-def test_schedule_one_of_a_pod_that_waits() -> None:
-    one, _ = gang(Clock(), pods=1)
-    decision = schedule_one(one.context, one.pods.pending[KEY])
-    assert (decision.node, decision.waiting) == ("a", True)
 
 
 def test_a_waiting_pod_is_nominated_where_it_is_assumed_until_it_fails() -> None:

@@ -435,7 +435,6 @@ from moorage.preemption.running_preemptions import RunningPreemptions as Running
 from moorage.scheduler import loop as loop
 from moorage.scheduler import scheduler as scheduler
 from moorage.scheduler import scheduler_metrics as scheduler_metrics
-from moorage.scheduler import volume_controllers as volume_controllers
 
 # The latest time that a clock may tell.
 from moorage.scheduler.checked_clock import MOST as MOST

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from tests import make as kit
 from tests.devices.make import DRIVER, claim, device, device_class, request, resource_slice
 from tests.doors.engine import Loop, PlacedClaims, PlacedPod
 from tests.framework.make import make as make_plugin
@@ -17,14 +18,12 @@ from tests.framework.make import make as make_plugin
 from moorage import Cluster, Scheduler, default_profile
 from moorage.devices import DeviceDemands
 from moorage.framework import ReservePlugin
-from moorage.objects import Node, Object, Pod, ResourceClaim, ResourceClaimTemplate, decode_object
+from moorage.objects import Node, Object, Pod, ResourceClaim
 from moorage.scheduler import Profile
 from moorage.store import BadRequestError, ObjectStore
 
 KIND = f'device.attributes["{DRIVER}"].kind'
 Json = dict[str, Any]
-
-
 GPU = "example.com/gpu"
 CLASS = device_class(extendedResourceName=GPU)
 LIKE = "example.com/like"  # of another class with the same devices
@@ -32,54 +31,19 @@ SOME = "example.com/some"  # of a class of its own
 
 
 def node(name: str, cpu: int = 8, **allocatable: str) -> Node:
-    found = decode_object(
-        {
-            "apiVersion": "v1",
-            "kind": "Node",
-            "metadata": {"name": name, "labels": {"zone": name[0]}},
-            "status": {"allocatable": {"cpu": str(cpu), "memory": "32Gi", "pods": "20"} | allocatable},
-        }
-    )
-    assert isinstance(found, Node)
-    return found
+    return kit.node(name, labels={"zone": name[0]}, cpu=cpu, memory="32Gi", pods="20", **allocatable)
 
 
-def pod(name: str, *claims: str, template: str = "", cpu: str = "1", **resources: str) -> Pod:
+def pod(name: str, *claims: str, template: str = "", cpu: str = "1", on: str = "", **resources: str) -> Pod:
     uses = [{"name": one, "resourceClaimName": one} for one in claims]
-    if template:
-        uses.append({"name": "own", "resourceClaimTemplateName": template})
-    found = decode_object(
-        {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": name, "namespace": "default"},
-            "spec": {
-                "containers": [{"name": "c", "resources": {"requests": {"cpu": cpu} | resources}}],
-                "resourceClaims": uses,
-            },
-        }
-    )
-    assert isinstance(found, Pod)
-    return found
+    uses += [{"name": "own", "resourceClaimTemplateName": template}] if template else []
+    return kit.pod(name, on, {"cpu": cpu} | resources, resourceClaims=uses)
 
 
-def filler(name: str) -> Pod:
-    """A pod on a node."""
-    found = pod(f"on-{name}")
-    return replace(found, spec=replace(found.spec, node_name=name))
-
-
-def template(name: str, requests: Sequence[Json], constraints: Sequence[Json] = ()) -> ResourceClaimTemplate:
-    found = decode_object(
-        {
-            "apiVersion": "resource.k8s.io/v1",
-            "kind": "ResourceClaimTemplate",
-            "metadata": {"name": name, "namespace": "default"},
-            "spec": {"spec": {"devices": {"requests": list(requests), "constraints": list(constraints)}}},
-        }
-    )
-    assert isinstance(found, ResourceClaimTemplate)
-    return found
+def template(name: str, requests: Sequence[Json], constraints: Sequence[Json] = ()) -> Object:
+    devices = {"requests": list(requests), "constraints": list(constraints)}
+    made: Object = kit.make("ResourceClaimTemplate", f"default/{name}", {"spec": {"devices": devices}})
+    return made
 
 
 def make(others: Sequence[Object], pods: Sequence[Pod], nodes: int = 3, **options: Any) -> Scheduler:
@@ -237,10 +201,8 @@ def test_pods_that_share_a_spec_and_have_other_labels_keep_their_classes(
     names = of_core(monkeypatch)
     term = {"labelSelector": {"matchLabels": {"app": "a"}}, "topologyKey": "zone"}
     affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-    first = pod("p", template=OWN.name)
-    found = decode_object({"apiVersion": "v1", "kind": "Pod", "spec": {"affinity": affinity}})
-    assert isinstance(found, Pod)
-    spec = replace(first.spec, affinity=found.spec.affinity)
+    first = pod("p", template="own")
+    spec = replace(first.spec, affinity=kit.pod(affinity=affinity).spec.affinity)
     labels: list[dict[str, str]] = [{}, {}, {"app": "a"}, {"app": "a"}]
     metas = [
         replace(first.metadata, name=f"p{at}", uid=f"u{at}", labels=one) for at, one in enumerate(labels)
@@ -250,19 +212,6 @@ def test_pods_that_share_a_spec_and_have_other_labels_keep_their_classes(
     assert names == ["p0", "p1"]
     assert sorted(placements) == ["default/p0", "default/p1"]
     assert all("anti-affinity" in one for one in messages.values())
-
-
-@pytest.mark.parametrize("of_class", [True, False])
-def test_configurations_are_in_the_allocations(monkeypatch: pytest.MonkeyPatch, of_class: bool) -> None:
-    names = of_core(monkeypatch)
-    config = [{"opaque": {"driver": DRIVER, "parameters": {"mode": "fast"}}}]
-    asked = claim("c", [request()], config=() if of_class else config)
-    gpus = device_class(config=config if of_class else [])
-    claims = outcome(make([gpus, *DEVICES, asked], [pod("p", "c")]))[2]
-    assert names == ["p"]
-    (found,) = claims[0][3].allocation.devices.config
-    assert found.source == ("FromClass" if of_class else "FromClaim")
-    assert found.opaque.driver == DRIVER
 
 
 def test_pods_with_extended_resources_stay_in_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -385,15 +334,6 @@ def test_claims_are_written_before_plugins_schedule_the_next_pod() -> None:
     one = make(objects, [pod("p", "c"), last], profiles=[default_profile(), other])
     assert list(one.run().placements) == ["default/p", "default/q"]
     assert seen == [True]
-
-
-def test_pods_that_share_a_claim_follow_its_allocation(monkeypatch: pytest.MonkeyPatch) -> None:
-    names = of_core(monkeypatch)
-    pods = [pod(f"p{at}", "c") for at in range(4)]
-    placements, _, claims = outcome(make([device_class(), *DEVICES, claim("c", [request()])], pods))
-    assert names == ["p0", "p1", "p2", "p3"]
-    assert len(set(placements.values())) == 1
-    assert [one.name for one in claims[0][3].reserved_for] == names
 
 
 WIDE = resource_slice("n0", [device("w0"), device("w1")], "wide", nodeName=None, allNodes=True)
@@ -544,20 +484,9 @@ def elsewhere(device: str = "d0") -> ResourceClaim:
     return claim("c", [request()], allocation=given)
 
 
-@pytest.mark.parametrize("in_loop", [True, False])
-def test_a_pod_is_tried_again_once_its_claim_is_deallocated(
-    monkeypatch: pytest.MonkeyPatch, in_loop: bool
-) -> None:
-    if not in_loop:
-        in_single_cycles(monkeypatch)
-    pods = [filler("n0"), pod("p", "c", cpu="8")]
-    one = make([CLASS, *DEVICES, elsewhere()], pods, nodes=2)
-    assert one.run().placements == {"default/p": "n1"}
-
-
 def test_a_claim_that_is_deallocated_is_no_longer_where_it_was_for_later_pods() -> None:
     """The second pod fits where the claim is, until the first has it deallocated."""
-    pods = [filler("n0"), pod("p", "c", cpu="8"), pod("q", "c", cpu="1")]
+    pods = [pod("on-n0", on="n0"), pod("p", "c", cpu="8"), pod("q", "c", cpu="1")]
     outcomes = []
     for patch in (lambda _: None, in_single_cycles):
         with pytest.MonkeyPatch.context() as monkeypatch:
@@ -565,15 +494,3 @@ def test_a_claim_that_is_deallocated_is_no_longer_where_it_was_for_later_pods() 
             outcomes.append(outcome(make([CLASS, *DEVICES, elsewhere()], pods, nodes=2)))
     assert outcomes[0] == outcomes[1]
     assert outcomes[0][0]["default/q"]
-
-
-def test_devices_that_appear_or_are_given_up_are_used() -> None:
-    one = make([device_class(), DEVICES[0], OWN], own(3))
-    assert len(one.run().placements) == 2
-    one.client.create(DEVICES[1])
-    assert one.run().placements == {"default/p2": "n1"}
-    one.client.delete(Pod, "p0", "default")
-    one.run()
-    one.client.create(pod("late", template="own"))
-    one.client.create(pod("later", template="own"))
-    assert len(one.run().placements) == 2

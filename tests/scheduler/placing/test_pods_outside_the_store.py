@@ -2,87 +2,62 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
 from typing import Any
 
 import pytest
+from tests import make as kit
 from tests.core.inside import dump
+from tests.make import Json, claim, node, volume
 
 import moorage as mo
 from moorage.errors import MoorageError
-from moorage.objects import Pod
+from moorage.objects import Object, Pod
 
-NODE = {
-    "apiVersion": "v1",
-    "kind": "Node",
-    "metadata": {"name": "n1"},
-    "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110"}},
-}
-VOLUME: dict[str, Any] = {
-    "apiVersion": "v1",
-    "kind": "PersistentVolume",
-    "metadata": {"name": "pv"},
-    "spec": {
-        "capacity": {"storage": "1Gi"},
-        "accessModes": ["ReadWriteOnce"],
-        "storageClassName": "s",
-        "csi": {"driver": "d.x", "volumeHandle": "h"},
-        "claimRef": {"kind": "PersistentVolumeClaim", "namespace": "default", "name": "c", "uid": "u"},
-    },
-    "status": {"phase": "Bound"},
-}
-CLAIM: dict[str, Any] = {
-    "apiVersion": "v1",
-    "kind": "PersistentVolumeClaim",
-    "metadata": {
-        "name": "c",
-        "namespace": "default",
-        "uid": "u",
-        "annotations": {"pv.kubernetes.io/bind-completed": "yes"},
-    },
-    "spec": {
-        "accessModes": ["ReadWriteOnce"],
-        "storageClassName": "s",
-        "volumeName": "pv",
-        "resources": {"requests": {"storage": "1Gi"}},
-    },
-    "status": {"phase": "Bound"},
-}
-DEVICES = {
-    "apiVersion": "resource.k8s.io/v1",
-    "kind": "ResourceSlice",
-    "metadata": {"name": "s"},
-    "spec": {
-        "driver": "d.x",
-        "pool": {"name": "n1", "generation": 1, "resourceSliceCount": 1},
-        "nodeName": "n1",
-        "devices": [{"name": "d0"}],
-    },
-}
-CLASS = {
-    "apiVersion": "resource.k8s.io/v1",
-    "kind": "DeviceClass",
-    "metadata": {"name": "dc"},
-    "spec": {"extendedResourceName": "example.com/dra"},
-}
-DEVICE_CLAIM = {
-    "apiVersion": "resource.k8s.io/v1",
-    "kind": "ResourceClaim",
-    "metadata": {"name": "rc", "namespace": "default"},
-    "spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "dc"}}]}},
-}
+DRIVER = "d.x"
+BOUND = {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}}
+
+
+def bound(name: str, of: str) -> list[Object]:
+    """A claim and its volume, of the CSI driver."""
+    ref = {"kind": "PersistentVolumeClaim", "namespace": "default", "name": name, "uid": name}
+    source = {"driver": DRIVER, "volumeHandle": of}
+    return [
+        claim(name, "s", of=of, metadata=BOUND | {"uid": name}, status={"phase": "Bound"}),
+        volume(of, "s", claimRef=ref, csi=source, status={"phase": "Bound"}),
+    ]
+
+
+STORAGE = [node("n1", pods="110"), *bound("c", "pv")]
+POOL = {"name": "n1", "generation": 1, "resourceSliceCount": 1}
+REQUEST = {"name": "r", "exactly": {"deviceClassName": "dc"}}
+DEVICES = [
+    kit.make(
+        "ResourceSlice", "s", {"driver": DRIVER, "pool": POOL, "nodeName": "n1", "devices": [{"name": "d0"}]}
+    ),
+    kit.make("DeviceClass", "dc", {"extendedResourceName": "example.com/dra"}),
+    kit.make("ResourceClaim", "default/rc", {"devices": {"requests": [REQUEST]}}),
+]
+
+
+def pod(name: str = "p", cpu: int = 0, **spec: Any) -> Json:
+    """A pod as a caller writes it."""
+    container = {"name": "c", "image": "x"} | ({"resources": {"requests": {"cpu": cpu}}} if cpu else {})
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {"containers": [container]} | spec,
+    }
+
+
+def using(name: str) -> list[Json]:
+    return [{"name": "v", "persistentVolumeClaim": {"claimName": name}}]
+
+
 DRA = {"example.com/dra": "1"}
-
-
-def pod(name: str = "p", **spec: Any) -> dict[str, Any]:
-    containers = [{"name": "c", "image": "x"}]
-    meta = {"name": name}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"containers": containers, **spec}}
-
-
 PODS = {
-    "claim": pod(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]),
-    "inline CSI": pod(volumes=[{"name": "v", "csi": {"driver": "d.x"}}]),
+    "claim": pod(volumes=using("c")),
+    "inline CSI": pod(volumes=[{"name": "v", "csi": {"driver": DRIVER}}]),
     "disk": pod(volumes=[{"name": "v", "gcePersistentDisk": {"pdName": "x"}}]),
     "device": pod(resourceClaims=[{"name": "r", "resourceClaimName": "rc"}]),
     "extended": pod(containers=[{"name": "c", "image": "x", "resources": {"requests": DRA, "limits": DRA}}]),
@@ -91,7 +66,7 @@ given = pytest.mark.parametrize("asked", PODS.values(), ids=PODS)
 
 
 def scheduler() -> mo.Scheduler:
-    return mo.Scheduler(mo.load(NODE, VOLUME, CLAIM, DEVICES, CLASS, DEVICE_CLAIM))
+    return kit.scheduler(STORAGE, DEVICES)
 
 
 @given
@@ -119,7 +94,7 @@ def test_one_that_fits_nowhere_does_not_stay(asked: dict[str, Any]) -> None:
 
 
 def test_the_second_of_two_for_one_device_fits_nowhere() -> None:
-    second = {**PODS["extended"], "metadata": {"name": "q"}}
+    second = PODS["extended"] | {"metadata": {"name": "q"}}
     result = scheduler().schedule_pods([PODS["extended"], second])
     assert result.placements == {"default/p": "n1"}
     assert list(result.unschedulable) == ["default/q"]
@@ -128,21 +103,16 @@ def test_the_second_of_two_for_one_device_fits_nowhere() -> None:
 # ---- with evictions ----------------------------------------------------------------------------------------
 
 
-def asking(cpu: int) -> list[dict[str, Any]]:
-    return [{"name": "c", "image": "x", "resources": {"requests": {"cpu": cpu}}}]
-
-
-def high(asked: dict[str, Any]) -> dict[str, Any]:
+def high(asked: Json) -> Json:
     """The pod with a priority and one cpu."""
-    return pod(**asked["spec"] | {"priority": 9, "containers": asking(1)})
+    return pod(**asked["spec"] | {"priority": 9, "containers": pod(cpu=1)["spec"]["containers"]})
 
 
-def crowded(*others: dict[str, Any]) -> mo.Scheduler:
+def crowded(*others: Object) -> mo.Scheduler:
     """A node without room, with one volume of the CSI driver at most."""
-    low = pod("low", nodeName="n1", containers=asking(4))
-    driver = {"name": "d.x", "nodeID": "n1", "allocatable": {"count": 1}}
-    limits = {"apiVersion": "storage.k8s.io/v1", "kind": "CSINode", "metadata": {"name": "n1"}}
-    return mo.Scheduler(mo.load(NODE, VOLUME, CLAIM, limits | {"spec": {"drivers": [driver]}}, low, *others))
+    driver = {"name": DRIVER, "nodeID": "n1", "allocatable": {"count": 1}}
+    low = kit.pod("low", "n1", {"cpu": 4})
+    return kit.scheduler(STORAGE, kit.make("CSINode", "n1", {"drivers": [driver]}), low, others)
 
 
 @pytest.mark.parametrize("kind", ["claim", "inline CSI"])
@@ -158,22 +128,15 @@ def test_pods_whose_volumes_suit_every_node_are_placed_at_once(kind: str) -> Non
 
 
 def test_pods_whose_volumes_are_scored_are_not_placed_at_once() -> None:
-    one = mo.Scheduler(mo.load(NODE, VOLUME, CLAIM), kubernetes_version="1.37")
+    one = kit.scheduler(STORAGE, kubernetes_version="1.37")
     with pytest.raises(MoorageError, match="plugins decide node by node"):
         one.preempt_pods([PODS["claim"]])
 
 
 def test_volumes_of_pods_placed_at_once_count_for_the_next() -> None:
     """The second claim is one volume too many for the driver once the first pod is there."""
-    claim, volume = deepcopy(CLAIM), deepcopy(VOLUME)
-    claim["metadata"] |= {"name": "d", "uid": "w"}
-    claim["spec"]["volumeName"] = volume["metadata"]["name"] = "pw"
-    volume["spec"]["claimRef"] |= {"name": "d", "uid": "w"}
-    volume["spec"]["csi"]["volumeHandle"] = "i"
-    one = crowded(claim, volume)
-    first = high(PODS["claim"])
-    second = high(pod(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "d"}}]))
-    second["metadata"] = {"name": "q"}
+    one = crowded(*bound("d", "pw"))
+    first, second = high(PODS["claim"]), high(pod(volumes=using("d"))) | {"metadata": {"name": "q"}}
     before = dump(one.cache.state)
     for asked in (first, second):
         one.preempt_pods([asked]).undo()
@@ -184,7 +147,7 @@ def test_volumes_of_pods_placed_at_once_count_for_the_next() -> None:
 
 @pytest.mark.parametrize("kind", ["disk", "device"])
 def test_a_run_in_a_transaction_evicts_for_the_others(kind: str) -> None:
-    asked, one = high(PODS[kind]), crowded(DEVICES, CLASS, DEVICE_CLAIM)
+    asked, one = high(PODS[kind]), crowded(*DEVICES)
     with pytest.raises(MoorageError, match=r"create the pod in a transaction and call run\(\)"):
         one.preempt_pods([asked])
     with one.transaction():

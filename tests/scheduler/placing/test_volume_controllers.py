@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -16,12 +15,10 @@ from tests.doors.engine import (
     ExternalController,
     Options,
     SimulatedController,
-    reaches_node,
     volume_controller,
-    volume_controllers,
 )
 from tests.plugins.volume_binding_kit import LATE, MADE, asking, disk, waiting
-from tests.volume.make import ZONE, claim, storage_class, uses
+from tests.volume.make import claim, storage_class, uses
 
 from moorage import Scheduler
 from moorage.objects import (
@@ -31,8 +28,6 @@ from moorage.objects import (
     PersistentVolumeClaim,
     Pod,
     StorageClass,
-    TopologySelectorLabelRequirement,
-    TopologySelectorTerm,
     build_cluster,
 )
 from moorage.store import ObjectStore
@@ -48,11 +43,6 @@ def _no_real_time(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError(f"sleeps for {seconds} s")
 
     monkeypatch.setattr(time, "sleep", sleep)
-
-
-def allowing(one: StorageClass, *zones: str) -> StorageClass:
-    expression = TopologySelectorLabelRequirement(key=ZONE, values=zones)
-    return replace(one, allowed_topologies=(TopologySelectorTerm(match_label_expressions=(expression,)),))
 
 
 def scheduler(pods: list[Pod], *objects: Object) -> Scheduler:
@@ -107,27 +97,6 @@ def test_immediate_claims_are_bound_before_their_pods_are_tried() -> None:
     assert set(one.run().placements) == {"default/q"}
 
 
-@pytest.mark.parametrize("its_class", [AT_ONCE, MADE])
-def test_volumes_are_provisioned_in_allowed_topologies(its_class: StorageClass) -> None:
-    pods = [asking(f"p{at}", f"c{at}") for at in range(3)]
-    claims = [waiting(f"c{at}", its_class.name) for at in range(3)]
-    one = scheduler(pods, allowing(its_class, "z2", "z3"), *claims)
-    assert set(one.run().placements.values()) == {"b"}
-    if its_class is AT_ONCE:
-        for held in one.client.list(PersistentVolume)[0]:
-            assert sum(reaches_node(held, {ZONE: zone}) for zone in ("z2", "z3")) == 1
-            assert not reaches_node(held, {ZONE: "z1"})
-    nowhere = scheduler([asking("p", "c0")], allowing(its_class, "z9"), claims[0])
-    assert nowhere.run().placements == {}
-
-
-def test_a_second_pod_of_a_claim_follows_it() -> None:
-    pods = [asking("p", "c", node_name="b"), asking("q", "c")]
-    one = scheduler(pods, LATE, disk("v", on="z2"), waiting("c"))
-    assert one.run().placements == {"default/q": "b"}
-    assert bound(one) == {"c": "v"}
-
-
 def test_classes_that_come_later() -> None:
     one = scheduler(
         [asking("p", "c"), asking("q", "d")], AT_ONCE, waiting("c", "at-once"), waiting("d", "new")
@@ -147,27 +116,11 @@ def test_classes_that_come_later() -> None:
     assert all(held.status.phase != "Bound" for held in released)
 
 
-def test_the_same_provisioners_are_the_same_controller() -> None:
-    one = scheduler([asking("p", "c")], AT_ONCE, waiting("c", "at-once"))
-    one.run()
-    assert isinstance(one.volumes, SimulatedController)
-    controller = vars(one.volumes)["_controller"]
-    one.client.create(storage_class("twin", AT_ONCE.provisioner))
-    one.client.create(storage_class("none", "kubernetes.io/no-provisioner"))
-    one.client.create(waiting("d", "twin"))
-    one.run()
-    assert vars(one.volumes)["_controller"] is controller
-    assert set(bound(one)) == {"c", "d"}
-
-
-def test_no_claims_no_controller(monkeypatch: pytest.MonkeyPatch) -> None:
-    def never(*args: Any, **settings: Any) -> None:
-        raise AssertionError("a controller is made")
-
-    monkeypatch.setattr(volume_controllers, "PersistentVolumeController", never)
+def test_without_claims_nobody_works_on_volumes() -> None:
     one = scheduler([pod("p"), pod("q", volumes=(uses(csi="d"),))], AT_ONCE, disk("v"))
+    before = one.client.get(PersistentVolume, "v")
     assert set(one.run().placements) == {"default/p", "default/q"}
-    assert one.client.get(PersistentVolume, "v").status.phase == "Available"
+    assert one.client.get(PersistentVolume, "v") is before
 
 
 def test_volumes_of_the_last_claims_are_reclaimed() -> None:

@@ -11,9 +11,7 @@ from tests.devices.make import DRIVER, Json, claim, device, device_class, reques
 from tests.scheduler.groups.gang_kit import GATES, gang, gates, member, members, store_of
 
 from moorage import Cluster, Scheduler
-from moorage.errors import InputError
 from moorage.objects import (
-    Object,
     ObjectMeta,
     OwnerReference,
     Pod,
@@ -24,8 +22,6 @@ from moorage.objects import (
     ResourceClaim,
     ResourceClaimTemplate,
     ResourceClaimTemplateSpec,
-    decode_object,
-    validate,
 )
 
 ON = gates("DRAWorkloadResourceClaims")
@@ -262,36 +258,6 @@ def test_claims_of_a_group_for_a_question() -> None:
     small = asking(member("small", "g"), BY_TEMPLATE)
     assert one.capacity(small).count == 10
     assert len(claims(one)) <= 1
-
-
-def test_what_is_wrong_with_claims_of_a_group() -> None:
-    def read(*uses: dict[str, str]) -> Object:
-        spec = {"schedulingPolicy": {"basic": {}}, "resourceClaims": list(uses)}
-        return decode_object(
-            {
-                "apiVersion": "scheduling.k8s.io/v1beta1",
-                "kind": "PodGroup",
-                "metadata": {"name": "g"},
-                "spec": spec,
-                "status": {"resourceClaimStatuses": [{"name": "a", "resourceClaimName": "b"}]},
-            }
-        )
-
-    good = {"name": "a", "resourceClaimName": "c"}
-    read_back = read(good)
-    assert isinstance(read_back, PodGroup)
-    assert read_back.spec.resource_claims == (PodResourceClaim("a", "c"),)
-    assert read_back.status.resource_claim_statuses == (PodResourceClaimStatus("a", "b"),)
-    for uses, text in (
-        ([good, good], 'resourceClaims[1].name: duplicate name "a"'),
-        ([{"name": "a"}], "resourceClaims[0]: must have exactly one of"),
-        ([{**good, "resourceClaimTemplateName": "t"}], "resourceClaims[0]: must have exactly one of"),
-        ([{"resourceClaimName": "c"}], "resourceClaims[0].name: required"),
-        ([{"name": str(at), "resourceClaimName": "c"} for at in range(5)], "must have at most 4"),
-    ):
-        with pytest.raises(InputError) as caught:
-            validate(read(*uses))
-        assert text in str(caught.value)
 
 
 def test_a_group_without_any_node_fails_with_an_error() -> None:

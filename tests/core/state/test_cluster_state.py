@@ -145,3 +145,13 @@ def test_usage_is_kept_while_the_table_grows_to_many_rows() -> None:
     assert one.table.requested["cpu"].tolist() == [2000] * 100 + [0] * 100
     assert one.table.allocatable["example.com/7"].tolist()[:48] == [0] * 7 + [7] + [0] * 39 + [47]
     assert sorted(view(one)) == sorted(one.table.names)
+
+
+def test_the_last_deadline_counts() -> None:
+    one, expired = state("a"), list[list[str]]()
+    one.assume_pod(pod("p", on="a"))
+    for deadlines in ((10.0, 50.0), (15.0, 15.0)):
+        for deadline in deadlines:
+            one.finish_binding(pod("p"), deadline)
+        expired.append([held.name for held in one.expire(20.0)])
+    assert expired == [[], ["p"]]

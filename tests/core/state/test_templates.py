@@ -10,6 +10,7 @@ from tests.core.make import node, pod, replica
 from tests.doors.engine import ClusterState
 from tests.doors.engine import bulk_operations as batches
 
+from moorage.cache import SchedulerCache, Snapshot
 from moorage.errors import CacheError
 from moorage.objects import DiskVolumeSource, ObjectMeta, Pod, Volume
 
@@ -118,6 +119,18 @@ def test_free_numbers_and_memory_are_used_again() -> None:
     assert len(pod_records(one)) == 100
     members = inside(inside(inside(one.ledger)["templates"])["members"])
     assert members["state"].array("i4", 32)[31] == 128  # the end of the arena
+
+
+def test_a_snapshot_shows_them_as_they_were() -> None:
+    cache, snapshot = SchedulerCache(), Snapshot()
+    cache.state = one = state()
+    cache.update_snapshot(snapshot)
+    before = snapshot.get("a").pods
+    one.forget_pod(made(0, "a"))
+    enter(one, 3, [0, 1])
+    assert snapshot.get("a").pods == before == [made(0, "a"), made(2, "a")]
+    assert snapshot.get("b").pods == [made(1, "b")]
+    assert cache.snapshot().nodes["b"].pods == [made(1, "b"), made(4, "b")]
 
 
 # ---- by ordinals

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tests.core.inside import chunk, entries, inside
 from tests.core.make import node, pod
-from tests.core.placing import place_run
+from tests.core.placing import enter, place_run
 from tests.core.twins.state_check import check, check_columns
 from tests.core.twins.state_twin import StateTwin
 from tests.doors.engine import ClusterState, Placer, TieBreak, count_verdicts
@@ -97,6 +97,25 @@ def imaged() -> Both:
     one.set_node(node("c"))
     one.refresh()
     return one
+
+
+@pytest.mark.parametrize(("pods", "counted"), [(1, 1), (2, 2)])
+def test_the_last_placement_of_a_run_is_copied_at_the_next_cycle(
+    imaged: Both, pods: int, counted: int
+) -> None:
+    """Images change after a run. One whose last pod fitted nowhere had a cycle after the placement."""
+    for name in "bc":
+        imaged.set_node(node(name, pods=0, images=[(["i"], 7)] if name == "b" else []))
+    imaged.set_node(node("a", pods=1, images=[(["i"], 7)]))
+    state = imaged.state
+    placer = Placer(state, default_profile().compile(state), TieBreak.FIRST, 100)
+    pod_class = state.classes.intern(pod("p"))
+    rows = place_run(placer, pod_class, pods)
+    assert rows.tolist() == [state.table.find_row("a")]
+    enter(state, [pod("p", on="a")], rows)
+    imaged.set_node(node("b"))
+    state.view.refresh()
+    assert seen(imaged, "a") == {"i": counted}
 
 
 # ---- columns and the log ---------------------------------------------------------------------------------

@@ -16,14 +16,6 @@ from tests.house.source import ROOT
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 
 
-@pytest.mark.parametrize("arguments", [[], ["--help"], ["-h"]])
-def test_help_lists_the_commands(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(arguments) == 0
-    out = capsys.readouterr().out
-    assert "simulate" in out
-    assert "version" in out
-
-
 def test_help_loads_neither_the_engine_nor_a_command() -> None:
     program = (
         "import sys; from moorage.cli import main; main(['--help']); "
@@ -75,14 +67,6 @@ def test_imports_follow_the_command(command: str, rooms: set[str], tmp_path: Pat
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stderr.splitlines()[-1] == ""
-
-
-def test_the_help_of_a_group_has_whole_texts(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["plan", "--help"]) == 0
-    out = " ".join(capsys.readouterr().out.split())
-    assert (
-        "bound Find how many pending pods could be placed at most, and which resources are the limit" in out
-    )
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

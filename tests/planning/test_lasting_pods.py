@@ -9,6 +9,7 @@ import pytest
 
 import moorage as mo
 from moorage import Scheduler
+from tests.make import claim, make, node, pod, scheduler, workload
 
 GPU = "nvidia.com/gpu"
 VERBS: dict[str, Callable[[Scheduler], object]] = {
@@ -53,83 +54,59 @@ def urgent(one: Scheduler) -> mo.Pod:
     return one.client.get(mo.Pod, "urgent", "default")
 
 
-def obj(kind: str, name: str, version: str = "v1", **rest: Any) -> dict[str, Any]:
-    is_wide = kind in ("Node", "DeviceClass", "ResourceSlice")
-    meta = {"name": name} | ({} if is_wide else {"namespace": "default"})
-    return {"apiVersion": version, "kind": kind, "metadata": meta | rest.pop("metadata", {})} | rest
+def slices(node: str) -> Any:
+    pool = {"name": node, "resourceSliceCount": 1, "generation": 1}
+    spec = {"driver": "d", "nodeName": node, "pool": pool, "devices": [{"name": "card"}]}
+    return make("ResourceSlice", node, spec)
 
 
-def containers(**requests: str) -> list[dict[str, Any]]:
-    limits = {GPU: requests[GPU]} if GPU in requests else {}
-    return [{"name": "c", "image": "i", "resources": {"requests": requests, "limits": limits}}]
-
-
-def objects(meta: dict[str, Any], owner: str) -> Iterator[dict[str, Any]]:
-    for name in "abc":
-        yield obj("Node", name, status={"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "9", GPU: "4"}})
-        pool = {"name": name, "resourceSliceCount": 1, "generation": 1}
-        slices = {"driver": "d", "nodeName": name, "pool": pool, "devices": [{"name": "card"}]}
-        yield obj("ResourceSlice", name, "resource.k8s.io/v1", spec=slices)
-    yield obj("DeviceClass", "cards", "resource.k8s.io/v1", spec={})
-    yield obj("ResourceClaimTemplate", "card", "resource.k8s.io/v1", spec={"spec": ASKED})
-    template = {"metadata": {"labels": {"a": "w"}}, "spec": {"containers": containers(cpu="1")}}
-    workload = {"template": template, "selector": {"matchLabels": {"a": "w"}}}
-    if owner == "Job":
-        template["spec"]["restartPolicy"] = "Never"
-        job = {"parallelism": 2, "completions": 2, "template": template}
-        yield obj("Job", "w", "batch/v1", spec=job, metadata={"uid": "w"})
-    elif owner == "StatefulSet":
-        spec = workload | {"replicas": 2, "serviceName": "w"}
-        yield obj("StatefulSet", "w", "apps/v1", spec=spec, metadata={"uid": "w"})
-    version = "batch/v1" if owner == "Job" else "apps/v1"
+def member(at: int, node: str, meta: dict[str, Any], owner: str) -> Iterator[Any]:
+    """A pod of the owner with its claims for a volume and for a device."""
+    name, version = f"w-{at}", "batch/v1" if owner == "Job" else "apps/v1"
     reference = {"apiVersion": version, "kind": owner, "name": "w", "uid": "w", "controller": True}
-    for at, node in enumerate("ab"):
-        volume = {"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}
-        yield obj(
-            "Pod",
-            f"w-{at}",
-            metadata={"uid": f"w-{at}", "labels": {"a": "w"}, "ownerReferences": [reference] if owner else []}
-            | meta,
-            spec={
-                "nodeName": node,
-                "containers": containers(cpu="1", **{GPU: "1"}),
-                "volumes": [{"name": "v", "ephemeral": {"volumeClaimTemplate": volume}}],
-                "resourceClaims": [{"name": "r", "resourceClaimTemplateName": "card"}],
-            },
-            status={
-                "phase": "Running",
-                "resourceClaimStatuses": [{"name": "r", "resourceClaimName": f"w-{at}-r"}],
-            },
-        )
-        owned = {"apiVersion": "v1", "kind": "Pod", "name": f"w-{at}", "uid": f"w-{at}", "controller": True}
-        yield obj(
-            "PersistentVolumeClaim",
-            f"w-{at}-v",
-            metadata={"finalizers": ["kubernetes.io/pvc-protection"], "ownerReferences": [owned]},
-            spec=volume["spec"] | {"volumeName": f"v{at}", "storageClassName": "fast"},
-            status={"phase": "Bound"},
-        )
-        device = {"request": "one", "driver": "d", "pool": node, "device": "card"}
-        yield obj(
-            "ResourceClaim",
-            f"w-{at}-r",
-            "resource.k8s.io/v1",
-            metadata={
-                "finalizers": ["resource.kubernetes.io/delete-protection"],
-                "ownerReferences": [owned],
-                "annotations": {"resource.kubernetes.io/pod-claim-name": "r"},
-            },
-            spec=ASKED,
-            status={
-                "allocation": {"devices": {"results": [device]}},
-                "reservedFor": [{"resource": "pods", "name": f"w-{at}", "uid": f"w-{at}"}],
-            },
-        )
-    yield obj("Pod", "urgent", spec={"priority": 9, "containers": containers(cpu="4")})
+    volume = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    yield pod(
+        name,
+        node,
+        {"cpu": "1", GPU: "1"},
+        labels={"app": "w"},
+        metadata={"ownerReferences": [reference] if owner else []} | meta,
+        volumes=[{"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": volume}}}],
+        resourceClaims=[{"name": "r", "resourceClaimTemplateName": "card"}],
+        status={
+            "phase": "Running",
+            "resourceClaimStatuses": [{"name": "r", "resourceClaimName": f"{name}-r"}],
+        },
+    )
+    its = {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": name, "controller": True}
+    kept = {"ownerReferences": [its], "finalizers": ["kubernetes.io/pvc-protection"]}
+    yield claim(f"{name}-v", "fast", of=f"v{at}", metadata=kept, status={"phase": "Bound"})
+    device = {"request": "one", "driver": "d", "pool": node, "device": "card"}
+    status = {
+        "allocation": {"devices": {"results": [device]}},
+        "reservedFor": [{"resource": "pods", "name": name, "uid": name}],
+    }
+    kept = {"ownerReferences": [its], "finalizers": ["resource.kubernetes.io/delete-protection"]}
+    named = {"annotations": {"resource.kubernetes.io/pod-claim-name": "r"}}
+    yield make("ResourceClaim", f"default/{name}-r", ASKED, metadata=kept | named, status=status)
+
+
+def objects(meta: dict[str, Any], owner: str) -> Iterator[Any]:
+    for name in "abc":
+        yield from (node(name, pods=9, **{GPU: 4}), slices(name))
+    yield make("DeviceClass", "cards")
+    yield make("ResourceClaimTemplate", "default/card", {"spec": ASKED})
+    if owner == "Job":
+        yield workload("Job", "w", 2, {"cpu": 1}, completions=2, metadata={"uid": "w"})
+    elif owner == "StatefulSet":
+        yield workload("StatefulSet", "w", 2, {"cpu": 1}, metadata={"uid": "w"})
+    for at, name in enumerate("ab"):
+        yield from member(at, name, meta, owner)
+    yield pod("urgent", requests={"cpu": 4}, priority=9)
 
 
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("owner", OWNERS.values(), ids=OWNERS)
 @pytest.mark.parametrize("meta", KEPT.values(), ids=KEPT)
 def test_verbs_end_whatever_keeps_a_pod(meta: dict[str, Any], owner: str, verb: str) -> None:
-    VERBS[verb](Scheduler(mo.load(list(objects(meta, owner)))))
+    VERBS[verb](scheduler(objects(meta, owner)))

@@ -237,7 +237,8 @@ def test_a_proof_counts_what_an_overcommitted_node_keeps() -> None:
 
 
 def test_what_greed_does_not_find_is_not_found() -> None:
-    pods = [web("w0", "a", 3), web("w1", "b", 2), web("w2", "c", 2)]
+    """The pod asks for as much as is free on two nodes together, which is no proof."""
+    pods = [web("w0", "a", 3), web("w1", "b", "2500m"), web("w2", "c", "2500m")]
     plan = scheduler([node("a"), node("b"), node("c")], pods).drain_plan(["a"])
     assert (plan.status, plan.proof) == ("not found", "")
     assert plan.blockers[0].lasts is False

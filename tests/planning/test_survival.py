@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moorage import Scheduler
 from moorage.errors import InputError
-from moorage.objects import Cluster, Node, Pod, decode_object
+from moorage.objects import Pod
 from moorage.planning import Survival
-from tests.core.make import node, pod
-
-
-def scheduler(nodes: Iterable[Node], pods: Iterable[Pod], others: Iterable[Any] = ()) -> Scheduler:
-    return Scheduler(Cluster(nodes=list(nodes), pods=list(pods), others=list(others)))
+from tests.make import make, node, owned, pod, scheduler, workload
 
 
 def lost(survival: Survival) -> dict[str, list[str]]:
@@ -64,12 +57,7 @@ def test_a_domain_is_all_nodes_with_a_value_of_the_label() -> None:
 
 
 def test_pods_without_a_controller_are_lost_and_those_of_daemon_sets_go_with_their_node() -> None:
-    owner = {"kind": "DaemonSet", "name": "log", "uid": "u", "controller": True, "apiVersion": "apps/v1"}
-    daemon = decode_object(
-        {"kind": "Pod", "apiVersion": "v1"}
-        | {"metadata": {"name": "log", "namespace": "default", "ownerReferences": [owner]}}
-        | {"spec": {"nodeName": "a", "containers": [{"name": "c"}]}}
-    )
+    daemon = pod("log", "a", metadata=owned("DaemonSet", "log"))
     assert scheduler([node("a"), node("b")], [daemon]).survive()
     found = scheduler([node("a"), node("b")], [daemon, pod("bare", on="b")]).survive()
     assert lost(found) == {"b": ["default/bare"]}
@@ -87,11 +75,7 @@ def test_pods_that_are_evicted_for_lost_ones_are_placed_or_lost_too() -> None:
 
 
 def test_simulated_controllers_make_their_pods_again_and_ordered_ones_wait() -> None:
-    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
-    template["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "3"}}  # type: ignore[index]
-    spec = {"selector": {"matchLabels": {"a": "b"}}, "replicas": 2, "template": template}
-    db = {"kind": "StatefulSet", "apiVersion": "apps/v1", "metadata": {"name": "db", "namespace": "default"}}
-    one = scheduler([node("a"), node("b")], [], [decode_object(db | {"spec": spec | {"serviceName": "db"}})])
+    one = scheduler(node("a"), node("b"), workload("StatefulSet", "db", 2, {"cpu": 3}))
     one.run()
     found = one.survive()
     assert sorted(pods[0] for pods in lost(found).values()) == ["default/db-0", "default/db-1"]
@@ -215,17 +199,13 @@ def test_losses_by_a_label_that_no_node_had_are_new() -> None:
 
 
 def test_pods_may_be_lost_while_their_budget_holds() -> None:
-    budget = {
-        "kind": "PodDisruptionBudget",
-        "apiVersion": "policy/v1",
-        "metadata": {"name": "b", "namespace": "default"},
-    }
     pods = [
         pod(name, on=name, requests={"cpu": 4}, owner="web", labels={"app": "web"})
         for name in ("a", "b", "c")
     ]
     for least, holds in ((2, True), (3, False)):
         spec = {"selector": {"matchLabels": {"app": "web"}}, "minAvailable": least}
-        found = scheduler([node("a"), node("b"), node("c")], pods, [decode_object(budget | {"spec": spec})])
+        budget = make("PodDisruptionBudget", "default/b", spec)
+        found = scheduler(node("a"), node("b"), node("c"), pods, budget)
         assert bool(found.survive(within_budgets=True)) == holds
         assert not found.survive()

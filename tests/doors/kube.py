@@ -24,10 +24,6 @@ from moorage.cel.values import type_of_value as type_of_value
 from moorage.cel.work import MAX_WORK as MAX_WORK
 from moorage.cel.work import begin_work as begin_work
 
-# Calls of admission are counted, and its refusal is caught where pods are counted.
-from moorage.objects.admission.admission import Admission as Admission
-from moorage.objects.admission.admission import RefusedError as admission_RefusedError
-
 # How tolerations are merged, one by one.
 from moorage.objects.admission.runtime_classes import merge_tolerations as merge_tolerations
 
@@ -168,5 +164,5 @@ from moorage.releases.gate_effects import OF_OTHERS as OF_OTHERS
 from moorage.releases.gate_effects import OF_THE_SCHEDULER as OF_THE_SCHEDULER
 from moorage.releases.gate_effects import Effect as Effect
 
-# Two names of the room are the same.
-__all__ = ["admission_RefusedError", "apply_strategic_merge"]
+# The room has two functions of this name.
+__all__ = ["apply_strategic_merge"]

@@ -73,11 +73,6 @@ def test_zones_without_a_status_are_told(
     ("objects", "given", "message"),
     [
         (
-            [],
-            None,
-            "is not known: no node, subnet or pool names one; give it with --instance-types aws:REGION",
-        ),
-        (
             [node("us-east-1a"), node("us-west-2a")],
             None,
             "the region of its node class may be us-east-1, us-west-2",

@@ -282,11 +282,8 @@ from moorage.framework.plugin.amounts import readable as readable
 # Events by which tests move pods, and hints that are called once for a class.
 from moorage.framework.plugin.events import ASSIGNED_POD_ADD as ASSIGNED_POD_ADD
 from moorage.framework.plugin.events import ASSIGNED_POD_DELETE as ASSIGNED_POD_DELETE
-from moorage.framework.plugin.events import ASSIGNED_POD_UPDATE as ASSIGNED_POD_UPDATE
-from moorage.framework.plugin.events import FORCE_ACTIVATE as FORCE_ACTIVATE
 from moorage.framework.plugin.events import NODE_ADD as NODE_ADD
 from moorage.framework.plugin.events import NODE_DELETE as NODE_DELETE
-from moorage.framework.plugin.events import UNSCHEDULABLE_TIMEOUT as UNSCHEDULABLE_TIMEOUT
 from moorage.framework.plugin.events import PodEvents as PodEvents
 from moorage.framework.plugin.events import index_of as index_of
 from moorage.framework.plugin.events import indexed as indexed
@@ -320,10 +317,6 @@ from moorage.framework.plugin.nodes_view import TableNodes as TableNodes
 
 # What each plugin says of a pod in its signature.
 from moorage.framework.plugin.signing import Signer as Signer
-
-# The texts of errors.
-from moorage.framework.plugin.status import error_status as error_status
-from moorage.framework.plugin.status import message_of as message_of
 
 # Locks and threads; pods whose binding is held up.
 from moorage.framework.plugin.waiting_pods import PodInPreBind as PodInPreBind

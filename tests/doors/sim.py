@@ -33,11 +33,9 @@ from moorage.sim.replay.conditions import parse_condition as parse_condition
 # Amounts of nodes and pods, for slow twins of measures; records that a test writes.
 from moorage.sim.replay.history import allocatable_of as allocatable_of
 from moorage.sim.replay.history import requests_of as requests_of
-from moorage.sim.replay.recorder import Recorder as Recorder
 
 # The values of a summary.
 from moorage.sim.summary import Use as Use
-from moorage.sim.summary import Zone as Zone
 
 # Documented names one level below the room's own.
 from moorage.sim.sweep import Sweep as Sweep

@@ -49,6 +49,7 @@ def rejecting(name: str, *events: ClusterEventWithHint) -> Plugin:
 
 
 ADD = ActionType.ADD
+FORCE_ACTIVATE = ClusterEvent("*", ActionType.ALL, "ForceActivate")
 WANTS_NODES = rejecting("Nodes", on("Node", ADD))
 WANTS_NOTHING = rejecting("Nothing")
 GATED = (PodSchedulingGate(name="g"),)

@@ -7,7 +7,15 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from moorage.framework import ActionType, NominatingInfo, PodNominator, PreEnqueuePlugin, QueueingHint, Status
+from moorage.framework import (
+    ActionType,
+    ClusterEvent,
+    NominatingInfo,
+    PodNominator,
+    PreEnqueuePlugin,
+    QueueingHint,
+    Status,
+)
 from moorage.objects import Pod, PodSchedulingGroup
 from moorage.queue import QueuedPodInfo
 from moorage.store import DeletedFinalStateUnknown, Indexer, ObjectStore, WatchEvent
@@ -15,8 +23,6 @@ from tests.core.make import node, pod
 from tests.doors.engine import (
     ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,
-    ASSIGNED_POD_UPDATE,
-    FORCE_ACTIVATE,
     NODE_ADD,
     NODE_DELETE,
     Notice,
@@ -30,6 +36,7 @@ from tests.doors.store import with_version
 from tests.framework.make import make
 from tests.queue.make import (
     ADD,
+    FORCE_ACTIVATE,
     GATED,
     UNRESOLVABLE,
     WANTS_NODES,
@@ -395,7 +402,7 @@ def test_evictions_in_flight_are_remembered() -> None:
         for name in "pq":
             old = with_version(pod(name, on="n"), "6")
             change = WatchEvent.deferred("MODIFIED", old, 7, make, name)
-            queue.move_all(ASSIGNED_POD_UPDATE, [Notice(old, change)])
+            queue.move_all(ClusterEvent("AssignedPod", ActionType.UPDATE), [Notice(old, change)])
             queue.move_all(ASSIGNED_POD_DELETE, [Notice(change, None)])
 
     heard = list[tuple[str, str, str | None]]()

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from moorage.framework import ClusterEvent
+from moorage.framework import ActionType, ClusterEvent
 from moorage.objects import Pod, group_of
 from moorage.queue import SchedulingQueue
 from moorage.releases import DEFAULT_GATES
-from tests.doors.engine import FORCE_ACTIVATE, UNSCHEDULABLE_TIMEOUT, PodEvents
-from tests.queue.make import names
+from tests.doors.engine import PodEvents
+from tests.queue.make import FORCE_ACTIVATE, names
 
 Said = Callable[[Pod, Any, Any], bool]
 Registered = dict[str, list[tuple[ClusterEvent, Said]]]
@@ -20,6 +20,7 @@ SKIP, BACKOFF, AT_ONCE = range(3)
 SCHEDULE_ATTEMPT_FAILURE, BACKOFF_COMPLETE = "ScheduleAttemptFailure", "BackoffComplete"
 POP_FROM_BACKOFF = "PopFromBackoffQ"
 GATE = "SchedulingGates"
+UNSCHEDULABLE_TIMEOUT = ClusterEvent("*", ActionType.ALL, "UnschedulableTimeout")
 REJECTED = ("unschedulable", "gated")
 PLACES = ("active", "backoff", "error_backoff", "unschedulable", "gated")
 

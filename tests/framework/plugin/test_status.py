@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.doors.engine import error_status, message_of
 
 from moorage.errors import PluginError
 from moorage.framework import Code, Status, as_status
@@ -21,7 +20,6 @@ def test_names_and_numbers_of_codes() -> None:
 
 
 def test_none_is_success() -> None:
-    assert message_of(None) == ""
     assert as_status(None) is None
 
 
@@ -89,24 +87,6 @@ def test_a_status_with_another_plugin_is_another_status() -> None:
     one = Status(Code.ERROR, plugin="p")
     assert one.with_plugin("p") is one
     assert one.with_plugin("q").plugin == "q"
-
-
-@pytest.mark.parametrize(
-    ("inner", "text"),
-    [
-        (Status(Code.ERROR, REASONS), "running: one, two"),
-        (Status(Code.WAIT), "running: Wait"),
-        (Status(Code.SKIP, ("why",)), "running: why"),
-    ],
-)
-def test_an_error_around_a_status(inner: Status, text: str) -> None:
-    made = error_status("running", inner, "p")
-    assert (made.code, made.message(), made.plugin) == (Code.ERROR, text, "p")
-
-
-def test_an_error_around_a_status_has_its_error_as_cause() -> None:
-    err = ValueError("boom")
-    assert error_status("running", Status(Code.ERROR, err=err)) == as_status(err)
 
 
 @pytest.mark.parametrize("code", ["Unschedulable", 99, 2, None])

@@ -465,7 +465,6 @@ from moorage.scheduler.cycle.scheduled_condition import patch_pod as patch_pod
 # Handlers are called one by one, and their calls are noted.
 from moorage.scheduler.event_handlers import STORAGE as STORAGE
 from moorage.scheduler.event_handlers import NodeHandler as NodeHandler
-from moorage.scheduler.event_handlers import PodHandler as PodHandler
 
 # Limits are lowered; placements that are tried are noted.
 from moorage.scheduler.groups import group_attempt as group_attempt
@@ -475,16 +474,8 @@ from moorage.scheduler.groups import placement_memory as placement_memory
 # The way of a batch is left out, to compare it with cycles of single pods.
 from moorage.scheduler.groups.group_batch import GroupBatch as GroupBatch
 
-# What must not be called for groups that fail.
-from moorage.scheduler.groups.group_post_filter import FailedAttempt as FailedAttempt
-
 # Patches of a group's status, one by one.
 from moorage.scheduler.groups.group_status import patch_groups as patch_groups
-
-# What is ignored where gates are off, gate by gate.
-from moorage.scheduler.groups.ignored_groups import groups_without_top as groups_without_top
-from moorage.scheduler.groups.ignored_groups import ignored_groups as ignored_groups
-from moorage.scheduler.groups.ignored_groups import pods_without_group as pods_without_group
 
 # One group is placed without the queue, and compared with cycles of single pods.
 from moorage.scheduler.groups.members import Members as Members

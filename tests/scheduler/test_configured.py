@@ -6,14 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 from tests.core.make import node, pinned, pod
 from tests.doors.engine import read_configuration, schedule_one
 
 import moorage as mo
 from moorage import Scheduler
 from moorage.errors import ConfigurationError
-from moorage.objects import Cluster, Pod, ResourceRequirements, Taint, Toleration
+from moorage.objects import Cluster, Pod
 
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 NODES = [node("small", cpu=2, labels={"disk": "ssd"}), node("large", cpu=8)]
@@ -25,16 +24,6 @@ def config(*profiles: Any, **settings: Any) -> dict[str, Any]:
 
 def scheduler(configuration: Any, *pods: Pod, **settings: Any) -> Scheduler:
     return Scheduler(Cluster(nodes=NODES, pods=list(pods)), config=configuration, **settings)
-
-
-def fit(**strategy: Any) -> dict[str, Any]:
-    """A profile that scores by NodeResourcesFit alone."""
-    args = {"scoringStrategy": {"resources": [{"name": "cpu", "weight": 1}]} | strategy}
-    enabled = [{"name": "NodeResourcesFit", "weight": 1}]
-    return {
-        "pluginConfig": [{"name": "NodeResourcesFit", "args": args}],
-        "plugins": {"score": {"disabled": [{"name": "*"}], "enabled": enabled}},
-    }
 
 
 @pytest.mark.parametrize(
@@ -50,63 +39,6 @@ def test_threads_are_those_asked_for_up_to_the_cores(
     assert [engine.search.threads for engine in one.engines.values()] == [expected]
     with pytest.raises(ValueError, match=r"^threads must be at least 1, not 0$"):
         Scheduler(threads=0)
-
-
-SHAPE = [{"utilization": 0, "score": 0}, {"utilization": 50, "score": 10}, {"utilization": 100, "score": 5}]
-
-
-@pytest.mark.parametrize(
-    ("strategy", "scores"),
-    [
-        ({"type": "LeastAllocated"}, {"small": 50, "large": 87}),
-        ({"type": "MostAllocated"}, {"small": 50, "large": 12}),
-        (
-            {"type": "RequestedToCapacityRatio", "requestedToCapacityRatio": {"shape": SHAPE}},
-            {"small": 100, "large": 24},
-        ),
-    ],
-)
-def test_the_scoring_strategy_of_a_configuration_decides(strategy: Any, scores: dict[str, int]) -> None:
-    seen = scheduler(config(fit(**strategy))).examine(pod("p", requests={"cpu": 1}))
-    assert dict(zip(seen.feasible, seen.total.tolist(), strict=True)) == scores
-
-
-def test_ignored_resources_and_groups() -> None:
-    args = {"ignoredResources": ["example.com/gpu"], "ignoredResourceGroups": ["acme.org"]}
-    one = scheduler(config({"pluginConfig": [{"name": "NodeResourcesFit", "args": args}]}))
-
-    def fits(resource: str) -> bool:
-        return bool(one.examine(pod("p", requests={resource: 1})).feasible)
-
-    assert {
-        name: fits(name) for name in ("example.com/gpu", "example.com/nic", "acme.org/x", "acme.orgs/x")
-    } == {
-        "example.com/gpu": True,
-        "example.com/nic": False,
-        "acme.org/x": True,
-        "acme.orgs/x": False,
-    }
-
-
-def added(**affinity: Any) -> dict[str, Any]:
-    return config({"pluginConfig": [{"name": "NodeAffinity", "args": {"addedAffinity": affinity}}]})
-
-
-def test_added_affinity_must_be_met_by_all() -> None:
-    terms = [{"matchExpressions": [{"key": "disk", "operator": "Exists"}]}]
-    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
-    seen = scheduler(added(**required)).examine(pod("p"))
-    assert seen.feasible == ["small"]
-    assert seen.rejected["large"].reasons == ("node(s) didn't match scheduler-enforced node affinity",)
-    assert "NodeAffinity" not in seen.skipped_filter
-
-
-def test_added_affinity_may_name_a_node() -> None:
-    """It does not narrow the search, as a pod's own would."""
-    terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["large"]}]}]
-    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
-    seen = scheduler(added(**required)).examine(pod("p"))
-    assert (seen.feasible, list(seen.rejected), seen.pre_filter) == (["large"], ["small"], None)
 
 
 WITHOUT = {
@@ -140,28 +72,6 @@ def test_pods_that_name_several_nodes_are_placed_in_one_call_as_one_by_one(witho
     rows = together.schedule_pods(asked).rows.tolist()
     assert rows == [alone.schedule_pods([one]).rows.tolist()[0] for one in asked]
     assert together.context.rotation.start == alone.context.rotation.start
-
-
-def test_added_preferences_are_scored() -> None:
-    term = {"matchExpressions": [{"key": "disk", "operator": "Exists"}]}
-    preferred = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 4, "preference": term}]}
-    seen = scheduler(added(**preferred)).examine(pod("p"))
-    assert dict(zip(seen.feasible, seen.raw["NodeAffinity"].tolist(), strict=True)) == {
-        "small": 4,
-        "large": 0,
-    }
-    assert "NodeAffinity" in seen.skipped_filter
-
-
-def test_profiles_by_scheduler_name() -> None:
-    names = [
-        fit(type=kind) | {"schedulerName": name}
-        for name, kind in (("l", "LeastAllocated"), ("m", "MostAllocated"))
-    ]
-    pods = [pod(name, requests={"cpu": 1}, scheduler_name=name) for name in ("l", "m", "x")]
-    result = scheduler(config(*names), *pods).run()
-    assert result.placements == {"default/l": "large", "default/m": "small"}
-    assert result.skipped == {"default/x": "other scheduler"}
 
 
 def test_the_percentage_of_a_profile_wins() -> None:
@@ -207,22 +117,6 @@ def test_a_configuration_is_read_from_each_kind_of_source(tmp_path: Path) -> Non
 def test_unknown_gates_are_refused() -> None:
     with pytest.raises(ValueError, match=r"^unrecognized feature gate: Nonsense$"):
         scheduler(config({}), feature_gates={"Nonsense": True})
-
-
-def test_a_gate_about_tolerations() -> None:
-    tainted = node("a", taints=[Taint(key="level", value="5", effect="NoSchedule")])
-    above = pod("p", tolerations=(Toleration(key="level", operator="Gt", value="3"),))
-    for gates, feasible in (({}, []), ({"TaintTolerationComparisonOperators": True}, ["a"])):
-        assert Scheduler(Cluster(nodes=[tainted]), feature_gates=gates).examine(above).feasible == feasible
-
-
-def test_a_gate_about_resources_of_pods_that_grow() -> None:
-    held = pod("q", on="a", resources=ResourceRequirements(requests={"cpu": 1}))
-    grown = ResourceRequirements(requests={"cpu": 3})
-    held = replace(held, status=replace(held.status, resources=grown))
-    cluster = Cluster(nodes=[node("a")], pods=[held])
-    for gates, requested in (({}, 3000), ({"InPlacePodLevelResourcesVerticalScaling": False}, 1000)):
-        assert Scheduler(cluster, feature_gates=gates).table.requested["cpu"].tolist() == [requested]
 
 
 @pytest.mark.parametrize(

@@ -16,19 +16,11 @@ from tests.queue.make import Clock
 
 from moorage import Scheduler
 from moorage.errors import InputError
-from moorage.framework import NominatingInfo
 from moorage.objects import (
-    Affinity,
     Cluster,
     Condition,
-    LabelSelector,
-    Namespace,
     Node,
-    ObjectMeta,
     Pod,
-    PodAffinity,
-    PodAffinityTerm,
-    PodSchedulingGate,
 )
 from moorage.queue import QueuedPodInfo, SchedulingQueue
 from moorage.releases import DEFAULT
@@ -97,19 +89,6 @@ def test_a_node_that_is_gone_already_is_logged(one: Scheduler, caplog: pytest.Lo
     assert [level for _, level, _ in caplog.record_tuples] == [logging.ERROR]
 
 
-def test_changes_of_a_node_are_events_of_their_kinds(one: Scheduler) -> None:
-    write(one, node("n"))
-    assert seen() == [("NodeAdd", "", "n", False)]
-    write(one, node("n", labels={"a": "b"}, cpu="5"))
-    assert seen() == [
-        ("NodeUpdateNodeAllocatable", "n", "n", False),
-        ("NodeUpdateNodeLabel", "n", "n", False),
-    ]
-    one.client.delete(Node, "n")
-    one.sync()
-    assert seen() == [("NodeDelete", "n", "", False)]
-
-
 def test_new_nodes_are_added_in_one_step(one: Scheduler, monkeypatch: pytest.MonkeyPatch) -> None:
     names = [f"n{number:03}" for number in range(150)]
     expected = Scheduler(Cluster(nodes=list(map(node, names))))
@@ -144,13 +123,6 @@ def test_new_nodes_are_added_up_to_one_that_is_malformed() -> None:
     assert scheduler.context.view_order() == ["a", "b"]
 
 
-def test_a_pod_in_flight_hears_of_each_new_node(one: Scheduler) -> None:
-    one.client.create_many(map(node, "abc"))
-    one.sync()
-    assert seen() == [("NodeAdd", "", name, False) for name in "abc"]
-    assert one.context.view_order() == ["a", "b", "c"]
-
-
 def test_a_node_goes_from_the_cache_after_its_event(one: Scheduler, monkeypatch: pytest.MonkeyPatch) -> None:
     write(one, node("n"))
     there: list[list[str]] = []
@@ -162,19 +134,6 @@ def test_a_node_goes_from_the_cache_after_its_event(one: Scheduler, monkeypatch:
     one.client.delete(Node, "n")
     one.sync()
     assert (there, one.context.view_order()) == ([["n"]], [])
-
-
-def test_changes_of_an_assigned_pod_are_events_whoever_scheduled_it(one: Scheduler) -> None:
-    write(one, node("n"))
-    seen()
-    write(one, pod("p", on="n", scheduler_name="other"))
-    assert seen() == [("AssignedPodAdd", "", "p", False)]
-    write(one, pod("p", on="n", labels={"a": "b"}, scheduler_name="other"))
-    assert labels() == ["AssignedPodUpdatePodLabel"]
-    write(one, with_status(pod("p", on="n", labels={"a": "b"}, scheduler_name="other"), phase="Running"))
-    assert labels() == ["AssignedPodUpdate"]
-    write(one, with_status(pod("p", on="n", labels={"a": "b"}, scheduler_name="other"), phase="Failed"))
-    assert seen() == [("AssignedPodDelete", "p", "", False)]
 
 
 def test_evicted_pods_are_removed_in_one_step(one: Scheduler) -> None:
@@ -289,17 +248,6 @@ def test_only_pods_on_nodes_that_are_evicted_are_removed_in_one_step(one: Schedu
     assert one.pods.on_run(reported(one, [held], evict)) == (2 if how == "on a node" else 0)
 
 
-def test_a_pod_that_somebody_binds_leaves_the_queue(one: Scheduler) -> None:
-    write(one, node("n"))
-    held = write(one, pod("p"))
-    assert one.queue.get("p") is not None
-    seen()
-    one.client.bind(held, "n")
-    one.sync()
-    assert seen() == [("AssignedPodAdd", "", "p", False)]
-    assert one.queue.get("p") is None
-
-
 def bound_by_others(one: Scheduler, *names: str) -> list[Notice[Pod]]:
     """Pods that wait in the queue, as others have bound them to node n; no handler has received that."""
     held = [one.client.get(Pod, name, "default") for name in names]
@@ -361,31 +309,6 @@ def test_pods_that_others_bind_are_added_up_to_one_that_is_not(one: Scheduler, w
     assert one.pods.on_run(notices[2:]) == 1
 
 
-def test_bindings_of_its_own_are_events_too(one: Scheduler) -> None:
-    write(one, node("n"))
-    write(one, pod("p"))
-    seen()
-    assert one.run().placements == {"default/p": "n"}
-    assert seen() == [("AssignedPodAdd", "", "p", False)]
-
-
-def test_changes_of_a_waiting_pod_go_to_the_queue(one: Scheduler) -> None:
-    write(one, pod("p"))
-    write(one, pod("q", scheduler_name="other"))
-    write(one, pod("p", labels={"a": "b"}))
-    write(one, pod("q", labels={"a": "b"}, scheduler_name="other"))
-    assert seen() == []
-    info = one.queue.get("p")
-    assert info is not None
-    assert info.pod.metadata.labels == {"a": "b"}
-    assert one.queue.get("q") is None
-    assert list(one.pods.pending) == ["default/p", "default/flying", "default/q"]
-    for name in "pq":
-        one.client.delete(Pod, name, "default")
-    one.sync()
-    assert (seen(), list(one.pods.pending)) == ([], ["default/flying"])
-
-
 def test_the_end_of_a_nomination_is_for_pods_of_no_higher_priority(one: Scheduler) -> None:
     waiting = [pod("low"), pod("equal", priority=1), pod("high", priority=9)]
     for each in waiting:
@@ -437,28 +360,6 @@ def test_a_repair_adds_the_pods_that_the_queue_has_lost(one: Scheduler) -> None:
     assert one.queue.get("there") is before
 
 
-def test_the_labels_of_namespaces_follow_the_store() -> None:
-    """A term of pod anti-affinity selects the pods of namespaces by labels."""
-    term = PodAffinityTerm(
-        topology_key="host",
-        label_selector=LabelSelector(match_labels={"app": "x"}),
-        namespace_selector=LabelSelector(match_labels={"team": "a"}),
-    )
-    asked = pod("asked", affinity=Affinity(pod_anti_affinity=PodAffinity(required=(term,))))
-    there = with_meta(pod("there", on="n", labels={"app": "x"}), namespace="far")
-    scheduler = Scheduler(config=None)
-    write(scheduler, node("n", labels={"host": "n"}))
-    space = Namespace(metadata=ObjectMeta(name="far"))
-    write(scheduler, space)
-    write(scheduler, there)
-    assert scheduler.can_schedule_pod(asked)
-    write(scheduler, replace(space, metadata=replace(space.metadata, labels={"team": "a"})))
-    assert not scheduler.can_schedule_pod(asked)
-    scheduler.client.delete(Namespace, "far")
-    scheduler.sync()
-    assert scheduler.can_schedule_pod(asked)
-
-
 @pytest.mark.parametrize("ends_at", ["", "n"])
 def test_a_nomination_that_changes_while_its_pod_is_in_flight(one: Scheduler, ends_at: str) -> None:
     """handleSchedulingFailure goes by the pod that informers have."""
@@ -476,22 +377,6 @@ def test_a_deletion_of_unknown_state_is_one_of_an_assigned_pod_too(one: Schedule
     one.pods.on_delete(DeletedFinalStateUnknown("default/p", gone))
     assert seen() == [("AssignedPodDelete", "p", "", False)]
     assert one.queue.get("p") is None
-
-
-def test_an_assumed_pod_is_not_queued_again(one: Scheduler) -> None:
-    write(one, node("n"))
-    held = write(one, pod("p"))
-    schedule_one(one.context, held)
-    seen()
-    (info,) = one.queue.pop()
-    assert info is not None
-    one.queue.done([info])
-    write(one, pod("p", labels={"a": "b"}))
-    assert one.queue.get("p") is None
-    one.client.delete(Pod, "p", "default")
-    one.sync()
-    assert seen() == [("AssignedPodDelete", "p", "", False)]
-    assert not one.cache.state.has_pod(held)
 
 
 @pytest.mark.parametrize("one", ["1.34", "1.35", "1.36"], indirect=True)
@@ -563,36 +448,6 @@ def flying(scheduler: Scheduler) -> Any:
     return info
 
 
-def test_a_failed_pod_comes_back_as_it_is_now(one: Scheduler) -> None:
-    info = flying(one)
-    write(one, pod("flying", labels={"a": "b"}))
-    info.gating_plugin = "Old"
-    give_back(one, info, Rejectors(frozenset({"A", "B"}), frozenset({"B"})))
-    assert info.pod.metadata.labels == {"a": "b"}
-    assert (info.unschedulable_plugins, info.pending_plugins, info.gating_plugin) == ({"A", "B"}, {"B"}, "")
-    assert one.queue.get("flying") is info
-    assert one.queue.in_flight() == []
-
-
-@pytest.mark.parametrize("end", ["deleted", "bound", "replaced", "finished"])
-def test_a_failed_pod_that_is_gone_does_not_come_back(one: Scheduler, end: str) -> None:
-    info = flying(one)
-    if end == "bound":
-        write(one, node("n"))
-        one.client.bind(info.pod, "n")
-    elif end == "finished":
-        one.client.update(with_status(one.client.get(Pod, "flying", "default"), phase="Succeeded"))
-    else:
-        one.client.delete(Pod, "flying", "default")
-        if end == "replaced":
-            other = pod("flying")
-            one.client.create(replace(other, metadata=replace(other.metadata, uid="other")))
-    one.sync()
-    give_back(one, info, Rejectors())
-    assert one.queue.get("flying") is None
-    assert one.queue.in_flight() == []
-
-
 def test_a_failed_pod_that_is_there_already_is_logged(
     one: Scheduler, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -603,34 +458,6 @@ def test_a_failed_pod_that_is_there_already_is_logged(
 
 
 # ---- runs --------------------------------------------------------------------------------------------------
-
-
-def test_a_run_tries_each_pod_once_and_leaves_the_queue_in_order() -> None:
-    scheduler = Scheduler()
-    gated = pod("gated", scheduling_gates=(PodSchedulingGate(name="g"),))
-    scheduler.client.create_many([node("n", cpu="1"), gated, pod("other", scheduler_name="x")])
-    scheduler.client.create_many([pod(name, requests={"cpu": "1"}) for name in "abc"])
-    result = scheduler.run()
-    assert (result.placements, list(result.unschedulable)) == ({"default/a": "n"}, ["default/b", "default/c"])
-    assert result.skipped == {"default/gated": "gated", "default/other": "other scheduler"}
-    assert list(scheduler.pods.pending) == ["default/b", "default/c", "default/gated", "default/other"]
-    info = scheduler.queue.get("b")
-    assert info is not None
-    assert (info.attempts, info.unschedulable_plugins) == (1, {"NodeResourcesFit"})
-    assert scheduler.queue.in_flight() == []
-    assert list(scheduler.run().unschedulable) == ["default/b", "default/c"]
-    assert info.attempts == 2
-
-
-def test_pods_come_when_they_were_created() -> None:
-    scheduler = Scheduler()
-    for name, year in (("young", 2026), ("old", 2024), ("middle", 2025)):
-        created = f"{year}-01-01T00:00:00Z"
-        scheduler.client.create(
-            replace(pod(name), metadata=replace(pod(name).metadata, creation_timestamp=created))
-        )
-        scheduler.sync()
-    assert list(scheduler.pods.pending) == ["default/old", "default/middle", "default/young"]
 
 
 def test_settings_reach_the_queue() -> None:
@@ -650,11 +477,3 @@ def test_settings_reach_the_queue() -> None:
         info = scheduler.queue.get("p")
         assert info is not None
         assert scheduler.queue.backoff_until(info) == until
-
-
-def test_a_nomination_ends_when_its_pod_goes(one: Scheduler) -> None:
-    held = write(one, pod("p"))
-    one.handle.nominator.add_nominated_pod(held, NominatingInfo("n"))
-    one.client.delete(Pod, "p", "default")
-    one.sync()
-    assert one.handle.nominator.nominated_node(held) is None

@@ -24,7 +24,6 @@ from moorage.objects import (
     Pod,
     PodAffinity,
     PodAffinityTerm,
-    PodSchedulingGate,
 )
 from moorage.queue import QueuedPodInfo
 from moorage.scheduler import Failure, ScheduleResult
@@ -60,13 +59,6 @@ def test_a_pod_that_waits_for_another_comes_again_when_that_is_bound() -> None:
     assert (places(one), one.queue.in_flight()) == ({}, [])
 
 
-def test_it_comes_again_too_where_pods_are_bound_one_by_one() -> None:
-    pods = [beside("late", app="db"), pod("db", labels={"app": "db"})]
-    one = scheduler_with(make(mo.ReservePlugin, "R"), nodes=[named("a"), named("b")], pods=pods)
-    assert list(one.run().placements) == ["default/db", "default/late"]
-    assert (places(one), one.queue.in_flight()) == ({}, [])
-
-
 def test_pods_that_nothing_has_helped_are_tried_once_in_a_run() -> None:
     one = Scheduler(Cluster(nodes=[named("a")], pods=[pod("big", requests={"cpu": 9}), pod("small")]))
     assert one.run().placements == {"default/small": "a"}
@@ -76,17 +68,6 @@ def test_pods_that_nothing_has_helped_are_tried_once_in_a_run() -> None:
     assert one.queue.pending_pods().unschedulable[0].attempts == 2
     one.client.create(named("c", cpu=16))
     assert one.run().placements == {"default/big": "c"}
-
-
-def test_gated_pods_and_those_of_others_are_left_alone() -> None:
-    gated = pod("gated", scheduling_gates=(PodSchedulingGate("wait"),))
-    one = Scheduler(Cluster(nodes=[named("a")], pods=[gated, pod("other", scheduler_name="else")]))
-    result = one.run()
-    assert (result.placements, result.unschedulable) == ({}, {})
-    assert result.skipped == {"default/gated": "gated", "default/other": "other scheduler"}
-    held = one.client.get(Pod, "gated", "default")
-    one.client.update(replace(held, spec=replace(held.spec, scheduling_gates=())))
-    assert one.run().placements == {"default/gated": "a"}
 
 
 def test_what_is_behind_a_preemptor_waits_again_in_its_place() -> None:
@@ -272,11 +253,6 @@ def bound(run: Loop) -> list[str]:
     stored = {one.name for one in scheduler.client.list(Pod)[0] if one.spec.node_name}
     assert stored == {one.name for one in scheduler.cache.node_info("a").pods}
     return [key.removeprefix("default/") for key in run.result.placements]
-
-
-def test_all_placed_pods_are_bound() -> None:
-    run, _ = placed(*"pqr")
-    assert bound(run) == ["p", "q", "r"]
 
 
 def test_deleted_bound_and_evicted_pods_are_not_bound_again() -> None:

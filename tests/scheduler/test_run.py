@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.core.make import node, pinned, pod, port
+from tests.core.make import node, pod
 from tests.doors.engine import schedule_one
 from tests.scheduler.make import searched
 
@@ -18,15 +18,10 @@ from moorage.objects import (
     Affinity,
     Cluster,
     Node,
-    ObjectMeta,
-    PersistentVolumeClaim,
-    PersistentVolumeClaimSpec,
-    PersistentVolumeClaimVolumeSource,
     Pod,
     PodAffinity,
     PodSchedulingGate,
     PodStatus,
-    StorageClass,
     Volume,
     build_cluster,
 )
@@ -58,16 +53,6 @@ def order(*pods: Pod) -> list[str]:
     return [key.removeprefix("default/") for key in result.placements]
 
 
-def test_higher_priority_goes_first() -> None:
-    priorities = {"low": -5, "none": None, "high": 1000, "zero": 0}
-    assert order(*(pod(name, priority=value) for name, value in priorities.items())) == [
-        "high",
-        "none",
-        "zero",
-        "low",
-    ]
-
-
 def test_then_the_older_pod() -> None:
     times = {
         "youngest": "2026-01-02T00:00:00Z",
@@ -77,19 +62,6 @@ def test_then_the_older_pod() -> None:
     pods = [created(pod(name), at) for name, at in times.items()]
     urgent = created(pod("urgent", priority=1), "2027-01-01T00:00:00Z")
     assert order(pod("untimed"), *pods, urgent) == ["urgent", "oldest", "middle", "youngest", "untimed"]
-
-
-def test_equals_keep_their_order() -> None:
-    names = ["c", "a", "d", "b"]
-    assert order(*(created(pod(name), "2026-01-01T00:00:00Z") for name in names)) == names
-    assert order(*(pod(name, requests={"cpu": f"{at % 2}m"}) for at, name in enumerate(names))) == names
-
-
-def test_the_first_in_the_queue_gets_the_last_room() -> None:
-    pods = [pod("low", requests={"cpu": 3}), pod("high", requests={"cpu": 3}, priority=1)]
-    result = scheduler([node("a")], pods).run()
-    assert result.placements == {"default/high": "a"}
-    assert list(result.unschedulable) == ["default/low"]
 
 
 # ---- who takes part --------------------------------------------------------------------------------------
@@ -117,48 +89,6 @@ def test_skipped_pods_and_why() -> None:
         "default/gated": "gated",
     }
     assert result.unschedulable == {}
-
-
-def test_bound_pods_hold_their_requests_and_finished_ones_do_not() -> None:
-    pods = [
-        pod("bound", on="a", requests={"cpu": 1}),
-        with_status(pod("done", on="a", requests={"cpu": 1}), phase="Succeeded"),
-        pod("elsewhere", on="unknown", requests={"cpu": 1}),
-    ]
-    one = scheduler([node("a")], pods)
-    assert dict(zip(one.table.names, one.table.requested["cpu"].tolist(), strict=True)) == {
-        "a": 1000,
-        "unknown": 1000,
-    }
-    assert one.context.view_order() == ["a"]
-
-
-def test_placed_pods_are_bound_in_the_store_and_added_to_the_cache() -> None:
-    waiting = pod("p", requests={"cpu": 1})
-    one = scheduler([node("a")], [waiting])
-    assert list(one.pods.pending) == ["default/p"]
-    one.run()
-    assert one.client.get(Pod, "p", "default").spec.node_name == "a"
-    assert one.cache.get_pod(waiting).spec.node_name == "a"
-    assert not one.cache.is_assumed_pod(waiting)
-    assert one.pods.pending == {}
-    assert one.table.requested["cpu"].tolist() == [1000]
-
-
-def test_runs_of_equal_pods_come_to_what_single_cycles_come_to() -> None:
-    nodes = [node(f"n{at}", zone=f"z{at % 3}", cpu=1 + at % 4, memory=f"{1 + at % 3}Gi") for at in range(30)]
-    sizes = ["250m", "250m", "1", "250m", "2"]
-    pods = [
-        pod(f"p{at}", requests={"cpu": sizes[at // 9 % 5]}, ports=[port(80)] * (at % 9 == 8))
-        for at in range(90)
-    ]
-    for tie_break in ("first", "random", "go-heap"):
-        batch = scheduler(nodes, pods, tie_break=tie_break, seed=7).run()
-        single = scheduler(nodes, [], tie_break=tie_break, seed=7)
-        decisions = {one.key: schedule_one(single.context, one).node for one in pods}
-        assert {key: node for key, node in decisions.items() if node} == batch.placements
-        assert [key for key, node in decisions.items() if not node] == list(batch.unschedulable)
-        assert batch.unschedulable
 
 
 def test_ties_are_broken_as_kube_scheduler_breaks_them_unless_told_otherwise() -> None:
@@ -190,13 +120,6 @@ def test_pods_of_one_class_that_fail_alike_share_one_failure() -> None:
     late = [result.unschedulable[f"default/q{at}"] for at in (0, 1)]
     assert late[0] is late[1]
     assert late[0].message == first.message
-
-
-def test_a_failure_holds_until_something_changes() -> None:
-    pods = [pod("p", requests={"cpu": 9}), pod("other", requests={"cpu": 8}), pod("q", requests={"cpu": 9})]
-    result = scheduler([node("a")], pods).run()
-    assert result.unschedulable["default/p"] is result.unschedulable["default/q"]
-    assert result.unschedulable["default/p"] is not result.unschedulable["default/other"]
 
 
 @pytest.mark.parametrize("order", ["abx", "xab", "axb", "xza", "axzb"])
@@ -247,18 +170,6 @@ def test_a_given_pod_that_cannot_be_read_is_named() -> None:
         assert not list(one.cache.state.pods())
 
 
-def test_daemon_set_pods_of_one_class_fail_for_themselves() -> None:
-    pods = [pod(f"p-{name}", affinity=pinned(name), requests={"cpu": 3}) for name in ("a", "b", "none")]
-    result = scheduler([node("a", cpu=1), node("b")], pods).run()
-    assert result.placements == {"default/p-b": "b"}
-    messages = {key: searched(failure.message) for key, failure in result.unschedulable.items()}
-    left_out = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
-    assert messages == {
-        "default/p-a": f"0/2 nodes are available: 1 Insufficient cpu, 1 {left_out}.",
-        "default/p-none": f"0/2 nodes are available: 2 {left_out}.",
-    }
-
-
 def test_a_run_without_nodes_places_no_pod() -> None:
     result = scheduler([], [pod("p"), pod("q")]).run()
     assert {searched(failure.message) for failure in result.unschedulable.values()} == {
@@ -272,17 +183,6 @@ def test_an_empty_cluster() -> None:
 
 
 # ---- features without their plugin -----------------------------------------------------------------------
-
-CLAIM = Volume(persistent_volume_claim=PersistentVolumeClaimVolumeSource(claim_name="c"))
-
-
-WAITING = [
-    PersistentVolumeClaim(
-        metadata=ObjectMeta(name="c", namespace="default"),
-        spec=PersistentVolumeClaimSpec(storage_class_name="late"),
-    ),
-    StorageClass(metadata=ObjectMeta(name="late"), volume_binding_mode="WaitForFirstConsumer"),
-]
 
 
 def test_empty_forms_are_not_uses() -> None:
@@ -343,17 +243,6 @@ def test_the_random_tie_break_follows_its_seed() -> None:
 
     assert placed(1) == placed(1)
     assert len({tuple(placed(seed)) for seed in range(5)}) == 5
-
-
-def test_the_search_is_sampled_and_rotates() -> None:
-    nodes = [node(f"n{at:03}", memory=f"{at + 1}Gi") for at in range(200)]
-    one = scheduler(nodes, [], percentage_of_nodes_to_score=50)
-    decision = schedule_one(one.context, pod("p", requests={"cpu": 1}))
-    assert (decision.start, decision.next, decision.evaluated, len(decision.feasible)) == (0, 100, 100, 100)
-    again = schedule_one(one.context, pod("q", requests={"cpu": 1}))
-    assert (again.start, again.next, again.feasible[0]) == (100, 0, 100)
-    everywhere = schedule_one(scheduler(nodes, [], percentage_of_nodes_to_score=100).context, pod("p"))
-    assert everywhere.evaluated == 200
 
 
 # ---- the cache's lock --------------------------------------------------------------------------------------

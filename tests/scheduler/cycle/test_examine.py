@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.core.make import node, pinned, pod, port
+from tests.core.make import node, pod
 from tests.doors.engine import schedule_one
-from tests.scheduler.make import searched
 
 from moorage import Scheduler, default_profile
 from moorage.errors import CacheError
@@ -26,8 +25,6 @@ from moorage.objects import (
     Taint,
 )
 from moorage.scheduler import Profile
-
-LEFT_OUT = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
 
 
 def scheduler(*nodes: Node, **settings: Any) -> Scheduler:
@@ -91,35 +88,6 @@ def test_totals_are_weighted_sums_of_the_normalized_scores() -> None:
     assert seen.normalized.keys() | set(seen.skipped_score) == weights.keys()
 
 
-def test_the_first_rejecting_filter_speaks() -> None:
-    one = scheduler(
-        node("a", cpu=1, unschedulable=True),
-        node("b", cpu=1, taints=[Taint(key="t", effect="NoSchedule")]),
-        node("c", cpu=1),
-        node("d"),
-    )
-    one.cache.add_pod(pod("web", on="d", ports=[port(80)]))
-    seen = one.examine(pod("p", requests={"cpu": 2}, ports=[port(80)]))
-    assert {name: (status.plugin, status.code) for name, status in seen.rejected.items()} == {
-        "a": ("NodeUnschedulable", Code.UNSCHEDULABLE_AND_UNRESOLVABLE),
-        "b": ("TaintToleration", Code.UNSCHEDULABLE_AND_UNRESOLVABLE),
-        "c": ("NodeResourcesFit", Code.UNSCHEDULABLE_AND_UNRESOLVABLE),
-        "d": ("NodePorts", Code.UNSCHEDULABLE),
-    }
-    assert (seen.feasible, seen.best, seen.total.tolist()) == ([], [], [])
-    assert seen.fit_error == (
-        "0/4 nodes are available: 1 Insufficient cpu, "
-        "1 node(s) didn't have free ports for the requested pod ports, "
-        "1 node(s) had untolerated taint(s), 1 node(s) were unschedulable."
-    )
-
-
-def test_counts_are_sorted_as_text() -> None:
-    nodes = [node(f"n{at}", cpu=1) for at in range(10)] + [node(f"m{at}", memory=1) for at in range(2)]
-    seen = scheduler(*nodes).examine(pod("p", requests={"cpu": 2, "memory": 5}))
-    assert seen.fit_error == "0/12 nodes are available: 10 Insufficient cpu, 2 Insufficient memory."
-
-
 def test_a_cluster_without_nodes_is_an_error_of_its_own() -> None:
     one = scheduler()
     seen = one.examine(pod("p"))
@@ -130,52 +98,6 @@ def test_a_cluster_without_nodes_is_an_error_of_its_own() -> None:
         "no nodes available to schedule pods",
         "",
     )
-
-
-# ---- PreFilter -------------------------------------------------------------------------------------------
-
-
-def test_a_pinned_pod_searches_one_node() -> None:
-    one = scheduler(node("a"), node("b"))
-    seen = one.examine(pod("p", affinity=pinned("b")))
-    assert seen.pre_filter is not None
-    assert (seen.pre_filter.node_names, seen.pre_filter.plugins) == (["b"], ["NodeAffinity"])
-    assert (seen.feasible, seen.rejected) == (["b"], {})
-    failed = one.examine(pod("p", affinity=pinned("b"), requests={"cpu": 9}))
-    assert failed.fit_error == f"0/2 nodes are available: 1 Insufficient cpu, 1 {LEFT_OUT}."
-
-
-def test_narrowed_searches_keep_list_order() -> None:
-    one = scheduler(node("a"), node("b"), node("c"))
-    seen = one.examine(pod("p", affinity=named(("c",), ("a",), ("none",))))
-    assert seen.pre_filter is not None
-    assert (seen.pre_filter.node_names, seen.feasible) == (["a", "c", "none"], ["a", "c"])
-    assert schedule_one(one.context, pod("p", affinity=named(("c",), ("b",)))).node == "b"
-
-
-def test_a_search_narrowed_to_nothing() -> None:
-    one = scheduler(node("a"), node("b"))
-    gone = pod("p", affinity=pinned("none"))
-    assert one.examine(gone).fit_error == f"0/2 nodes are available: 2 {LEFT_OUT}."
-    decision = schedule_one(one.context, gone)
-    assert (decision.node, decision.evaluated) == (None, 0)
-    assert searched(decision.fit_error) == f"0/2 nodes are available: 2 {LEFT_OUT}."
-
-
-def test_names_that_conflict_reject_at_once() -> None:
-    one = scheduler(node("a"), node("b"))
-    torn = pod("p", affinity=named(("a", "b")))
-    seen = one.examine(torn)
-    assert seen.pre_filter is not None
-    assert (seen.pre_filter.plugin, seen.pre_filter.code) == (
-        "NodeAffinity",
-        Code.UNSCHEDULABLE_AND_UNRESOLVABLE,
-    )
-    assert seen.fit_error == "0/2 nodes are available: pod affinity terms conflict."
-    decision = schedule_one(one.context, torn)
-    assert (decision.fit_error, decision.evaluated) == (f"{seen.fit_error} not found", 0)
-    assert decision.diagnosis is not None
-    assert decision.diagnosis.reasons() == {"pod affinity terms conflict": 2}
 
 
 # ---- PreScore --------------------------------------------------------------------------------------------
@@ -210,24 +132,6 @@ def test_a_cycle_assumes_the_pod() -> None:
     assert one.cache.get_pod(pod("p")).spec.node_name == "a"
     with pytest.raises(CacheError, match="is in the cache, so can't be assumed"):
         schedule_one(one.context, pod("p", requests={"cpu": 1}))
-
-
-def test_a_single_feasible_node_is_not_scored() -> None:
-    decision = schedule_one(scheduler(node("a"), node("b", cpu=1)).context, pod("p", requests={"cpu": 2}))
-    assert (decision.node, decision.evaluated, decision.totals) == ("a", 2, None)
-
-
-def test_a_failed_cycle_says_why() -> None:
-    one = scheduler(node("a"), node("b"))
-    decision = schedule_one(one.context, pod("p", requests={"cpu": 5}))
-    assert (decision.node, decision.evaluated, decision.feasible.tolist()) == (None, 2, [])
-    assert searched(decision.fit_error) == "0/2 nodes are available: 2 Insufficient cpu."
-
-
-def test_the_list_of_a_decision() -> None:
-    one = scheduler(node("a", zone="z1"), node("b", zone="z1"), node("c", zone="z2"))
-    assert schedule_one(one.context, pod("p")).order() == ["a", "c", "b"] == one.context.view_order()
-    assert [one.table.names[row] for row in one.context.view_rows()] == ["a", "c", "b"]
 
 
 def test_whether_a_pod_can_be_scheduled() -> None:

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,7 +21,7 @@ from tests.scheduler.make import events
 import moorage as mo
 from moorage import Scheduler
 from moorage.errors import ExtenderError
-from moorage.objects import Node, Pod, PodStatus, Taint, decode_object
+from moorage.objects import Node, Pod, PodStatus, decode_object
 
 # ---- Filter
 
@@ -52,22 +51,6 @@ def test_what_the_decision_tells() -> None:
     assert decision.feasible.tolist() == [2, 0]  # in the extender's order
     assert decision.totals is not None
     assert decision.totals.tolist() == [totals["c"], totals["a"] + 9 * 2 * 10]
-
-
-def test_each_extender_is_asked_about_what_those_before_left() -> None:
-    with ExtenderServer(x=only("a", "b"), y=only("b", "c"), z=only("a")) as server:
-        chain = [of(server.url, filterVerb=verb) for verb in ("x", "y", "z")]
-        decision = decide(scheduler(*chain), pod("p"))
-        assert [request.message["NodeNames"] for request in server.requests] == [
-            ["a", "b", "c"],
-            ["a", "b"],
-            ["b"],
-        ]
-        assert why(decision) == "0/3 nodes are available:"
-        server.requests.clear()
-        server.replies["x"] = only()
-        decide(scheduler(*chain), pod("p"))
-        assert server.verbs == ["x"]
 
 
 def test_a_plugin_that_named_nodes_rejects_a_pod_beside_an_extender() -> None:
@@ -121,24 +104,6 @@ def test_why_a_pod_fits_nowhere() -> None:
     assert list(Notes.seen) == ["a", "b", "c", "d", "e"]
     condition = one.client.get(Pod, "p", "default").status.conditions[0]
     assert (condition.reason, condition.message) == ("Unschedulable", decision.fit_error)
-
-
-def test_a_pod_that_extenders_never_hear_of() -> None:
-    with ExtenderServer(filter=only()) as server:
-        decision = decide(scheduler(of(server.url, "filter")), pod("p", requests={"cpu": 100}))
-    assert server.requests == []
-    assert why(decision) == "0/3 nodes are available: 3 Insufficient cpu."
-    assert decision.diagnosis is not None
-    assert not decision.diagnosis.extender_rejected
-
-
-def test_a_node_that_a_filter_rejects_and_an_extender_names() -> None:
-    """It has one status: the extender's."""
-    result = {"FailedNodes": {"a": "no", "b": "no", "d": "no"}}
-    with ExtenderServer(filter=result) as server:
-        one = scheduler(of(server.url, "filter"), nodes=[*ABC[:2], node("d", cpu=1)])
-        decision = decide(one, pod("p", requests={"cpu": 2}))
-    assert why(decision) == "0/3 nodes are available: 3 no."
 
 
 def many(n: int, cpu: int = 4) -> list[Node]:
@@ -227,15 +192,6 @@ def test_where_pre_score_fails_nobody_scores() -> None:
 
 
 # ---- Score
-
-
-def test_weighted_scores_are_added() -> None:
-    with ExtenderServer(x=scores(a=1, b=2), y=scores(b=-3)) as server:
-        extenders = of(server.url, prioritizeVerb="x", weight=3), of(server.url, prioritizeVerb="y", weight=7)
-        decision = decide(scheduler(*extenders), pod("p"))
-    plain = scheduler(config=configured()).examine(pod("p")).total
-    assert decision.totals is not None
-    assert (decision.totals - plain).tolist() == [1 * 3 * 10, 2 * 3 * 10 - 3 * 7 * 10, 0]
 
 
 @pytest.mark.parametrize(("by_name", "node"), [(True, "b"), (False, "a")])
@@ -356,16 +312,3 @@ def decided(one: Scheduler, waiting: Pod) -> tuple[Any, ...]:
     totals = None if decision.totals is None else decision.totals.tolist()
     place = decision.node, decision.start, decision.next, decision.evaluated
     return *place, decision.feasible.tolist(), totals, decision.fit_error, decision.error
-
-
-def test_a_subset_is_scored_as_if_it_were_all() -> None:
-    """Normalized scores depend on the others that are left."""
-    taint = Taint(key="k", effect="PreferNoSchedule")
-    nodes = [node("a", taints=[taint, replace(taint, key="l")]), node("b", taints=[taint]), node("c")]
-    with ExtenderServer(filter=only("c", "b")) as server:
-        decision = decide(scheduler(of(server.url, "filter"), nodes=nodes), pod("p"))
-    alone = scheduler(nodes=nodes[1:], config=configured()).examine(pod("p")).total
-    assert decision.totals is not None
-    assert decision.totals.tolist() == alone[::-1].tolist()
-    whole = scheduler(nodes=nodes, config=configured()).examine(pod("p")).total
-    assert not np.array_equal(alone, whole[1:])

@@ -19,10 +19,8 @@ from moorage.framework import Code, FilterPlugin, ReservePlugin, SignPlugin, Sta
 from moorage.objects import (
     Cluster,
     EmptyDirVolumeSource,
-    LabelSelector,
     Pod,
     PodStatus,
-    TopologySpreadConstraint,
     Volume,
 )
 from moorage.scheduler import Decision, Profile, ScheduleResult
@@ -61,57 +59,6 @@ def outcomes(one: Scheduler, *pods: Pod) -> list[tuple[str | None, bool]]:
     return [(d.node, d.hinted) for d in decisions]
 
 
-def test_equal_pods_that_follow_get_the_next_best_nodes() -> None:
-    one = scheduler()
-    assert outcomes(one, *(large(f"p{at}") for at in range(5))) == [
-        ("d", False),
-        ("c", True),
-        ("b", True),
-        ("a", True),
-        (None, False),
-    ]
-
-
-def test_a_hint_that_fits_is_all_that_is_looked_at() -> None:
-    one = scheduler()
-    first, second = (
-        schedule_one(one.context, large("p")),
-        schedule_one(one.context, large("q")),
-    )
-    assert (first.evaluated, first.hinted, len(first.feasible)) == (4, False, 4)
-    assert (second.evaluated, second.hinted, second.feasible.tolist(), second.totals) == (1, True, [2], None)
-    assert (second.start, second.next) == (first.next, first.next)
-
-
-def test_the_node_that_still_fits_drops_the_list() -> None:
-    """It might be the best once more: nobody knows without another search."""
-    one = scheduler()
-    small = [pod(f"p{at}", requests={"cpu": 1}) for at in range(3)]
-    assert not any(hinted for _, hinted in outcomes(one, *small))
-
-
-def test_other_pods_in_between_drop_the_list() -> None:
-    one = scheduler()
-    assert outcomes(one, large("p"), pod("small"), large("q"))[2] == ("b", False)
-    assert outcomes(one, large("r", labels={"a": "x"})) == [("a", False)], "labels are signed"
-
-
-def test_a_pod_that_fits_nowhere_drops_the_list() -> None:
-    one = scheduler()
-    assert outcomes(one, large("p"), pod("huge", requests={"cpu": 9}), large("q")) == [
-        ("d", False),
-        (None, False),
-        ("c", False),
-    ]
-
-
-def test_a_run_in_the_core_drops_the_list() -> None:
-    spread = TopologySpreadConstraint(1, "zone", "ScheduleAnyway", LabelSelector())
-    one = scheduler()
-    one.schedule_pods([large("p"), pod("unsigned", topology_spread_constraints=(spread,))])
-    assert outcomes(one, large("q")) == [("b", False)]
-
-
 @pytest.mark.parametrize(("seconds", "hinted"), [(0.0, True), (0.5, True), (0.51, False)])
 def test_a_list_is_good_for_half_a_second_after_its_search(seconds: float, hinted: bool) -> None:
     clock = Clock(7.0)
@@ -128,77 +75,6 @@ def test_without_a_clock_no_time_passes(monkeypatch: pytest.MonkeyPatch) -> None
     assert outcomes(scheduler(), large("p"), large("q")) == [("d", False), ("c", True)]
 
 
-def test_a_hint_that_does_not_fit_leads_to_a_search_that_counts_it() -> None:
-    one = scheduler()
-    schedule_one(one.context, large("p"))
-    one.client.create(large("other", on="c"))
-    one.sync()
-    decision = schedule_one(one.context, large("q"))
-    assert (decision.node, decision.hinted, decision.evaluated) == ("b", False, 4)
-    assert outcomes(one, large("r")) == [("a", True)], "that search left a list of its own"
-
-
-def test_a_hint_that_is_gone_leads_to_a_search() -> None:
-    one = scheduler()
-    schedule_one(one.context, large("p"))
-    one.client.delete("Node", "c")
-    one.client.delete("Pod", "on-c", "default")
-    one.client.create(node("new", cpu=1))  # may get the row of the other
-    one.sync()
-    assert outcomes(one, large("q")) == [("b", False)]
-
-
-def test_the_last_node_that_is_gone_drops_the_list() -> None:
-    one = scheduler()
-    schedule_one(one.context, large("p"))
-    one.client.delete("Node", "d")
-    one.sync()
-    assert outcomes(one, large("q")) == [("c", False)]
-
-
-@pytest.mark.parametrize(("full", "second"), [("d", "c"), ("c", "b")])
-def test_nominated_pods_do_not_make_the_last_node_full(full: str, second: str) -> None:
-    """For a hint only what is on the node counts (RunFilterPlugins); the search counts nominated pods too."""
-    one = scheduler(nominated("n", full, requests={"cpu": 3}, priority=5))
-    small = {"requests": {"cpu": 1}}
-    assert outcomes(one, pod("p", priority=9, **small)) == [("d", False)]
-    assert outcomes(one, pod("q", priority=1, **small)) == [(second, False)]
-
-
-def test_nodes_are_known_by_name_not_by_place() -> None:
-    """The list takes zones in turns, and a row may go to another node."""
-    zones = dict(zip("abcd", "xxyy", strict=True))
-    cluster = Cluster(nodes=[node(name, zone=zone) for name, zone in zones.items()])
-    one = Scheduler(cluster, profile=unspread())
-    assert one.context.view_order() == ["a", "c", "b", "d"]
-    assert outcomes(one, large("p"), large("q"), large("r")) == [("a", False), ("d", True), ("b", True)]
-
-
-# ---- with a nominated node of its own
-
-
-def test_a_nominated_node_is_tried_in_place_of_the_hint() -> None:
-    one = scheduler()
-    schedule_one(one.context, large("p"))
-    decision = schedule_one(one.context, nominated("q", "a", requests=LARGE))
-    assert (decision.node, decision.hinted, decision.evaluated) == ("a", False, 1)
-    assert outcomes(one, large("r")) == [("c", False)], "nothing was scored: no list"
-
-
-def test_a_nominated_node_that_was_proposed_uses_the_hint() -> None:
-    one = scheduler()
-    schedule_one(one.context, large("p"))
-    assert outcomes(one, nominated("q", "c", requests=LARGE), large("r")) == [("c", True), ("b", True)]
-
-
-def test_a_search_that_comes_to_the_proposed_node_keeps_the_list() -> None:
-    one = scheduler()
-    schedule_one(one.context, large("p"))
-    decision = schedule_one(one.context, nominated("q", "d", requests=LARGE))
-    assert (decision.node, decision.hinted, decision.evaluated) == ("c", True, 4)
-    assert outcomes(one, large("r")) == [("b", True)]
-
-
 # ---- when it is off
 
 
@@ -212,17 +88,6 @@ def test_a_search_that_comes_to_the_proposed_node_keeps_the_list() -> None:
 )
 def test_without_batching_pods_take_no_hint(settings: dict[str, Any]) -> None:
     assert outcomes(scheduler(**settings), large("p"), large("q")) == [("d", False), ("c", False)]
-
-
-@pytest.mark.parametrize("gate", [True, False])
-def test_the_gate_of_a_configuration(gate: bool) -> None:
-    config = {
-        "apiVersion": "kubescheduler.config.k8s.io/v1",
-        "kind": "KubeSchedulerConfiguration",
-        "profiles": [{"pluginConfig": [{"name": "PodTopologySpread", "args": LISTED}]}],
-    }
-    one = scheduler(profile=None, config=config, feature_gates={"OpportunisticBatching": gate})
-    assert outcomes(one, large("p"), large("q")) == [("d", False), ("c", gate)]
 
 
 def test_extenders_sign_no_pod() -> None:
@@ -346,28 +211,6 @@ def test_a_rollback_takes_the_list_back() -> None:
     assert outcomes(one, large("r")) == [("b", True)]
 
 
-@pytest.mark.parametrize("batch", ["run", "schedule"])
-def test_a_batch_decides_as_single_cycles_do(batch: str) -> None:
-    """Among equal nodes the heap of the first search has another order than heaps of later ones."""
-    cluster = Cluster(nodes=[node(name) for name in "abcdefg"])
-    pods = [*(large(f"p{at}") for at in range(4)), pod("small", requests={"cpu": 2}), large("last")]
-
-    def one(pods: list[Pod], gate: bool = True) -> Scheduler:
-        gates = {"OpportunisticBatching": gate}
-        whole = Cluster(nodes=cluster.nodes, pods=pods)
-        return Scheduler(whole, profile=unspread(), tie_break="go-heap", feature_gates=gates)
-
-    expected = [node for node, _ in outcomes(one([]), *pods)]
-    assert expected != [node for node, _ in outcomes(one([], gate=False), *pods)]
-    if batch == "run":
-        placements = one(pods).run().placements
-        assert [placements[each.key] for each in pods] == expected
-    else:
-        scheduler = one([])
-        rows = scheduler.schedule_pods(pods).rows.tolist()
-        assert [scheduler.table.row_name(row) for row in rows] == expected
-
-
 def cycles(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The indexes of the pods that have a cycle of their own in a batch from now on."""
     out, cycle = list[int](), Placing.cycle
@@ -480,12 +323,3 @@ def test_batches_of_any_pods_decide_as_single_cycles_do(
     ]
     assert kept[0] == kept[1]
     assert together.placer.decider.start == single.placer.decider.start
-
-
-@pytest.mark.parametrize(("gate", "second"), [(True, "c"), (False, "a")])
-def test_a_list_does_not_know_what_has_changed_since(gate: bool, second: str) -> None:
-    one = scheduler(feature_gates={"OpportunisticBatching": gate})
-    schedule_one(one.context, large("p"))
-    one.client.delete("Pod", "on-a", "default")
-    one.sync()
-    assert outcomes(one, large("q")) == [(second, gate)]

@@ -39,12 +39,6 @@ def test_each_pod_is_decided_by_the_profile_that_it_names() -> None:
     assert one.pods.pending.keys() == {"default/r"}
 
 
-def test_examining_follows_the_profile() -> None:
-    one = Scheduler(mo.Cluster(nodes=[node(name) for name in "ab"]), profiles=profiles())
-    assert one.examine(pod("p")).feasible == ["a", "b"]
-    assert one.examine(pod("p", scheduler_name="picky")).feasible == ["b"]
-
-
 def test_the_rotation_is_shared_and_a_transaction_takes_it_back() -> None:
     nodes = [node(f"n{at}", zone=f"z{at % 3}") for at in range(300)]
     two = [default_profile(), Profile(default_profile().plugins, scheduler_name="two")]
@@ -62,14 +56,6 @@ def test_the_rotation_is_shared_and_a_transaction_takes_it_back() -> None:
 def test_profiles_must_agree_on_the_queue() -> None:
     with pytest.raises(InputError, match=r'^duplicate profile with scheduler name "default-scheduler"$'):
         Scheduler(profiles=[default_profile(), default_profile()])
-
-
-def test_waiting_pods_and_nominations_are_shared() -> None:
-    one = Scheduler(profiles=profiles())
-    handles = [engine.handle for engine in one.engines.values()]
-    assert handles[0].waiting_pods is handles[1].waiting_pods is one.handle.waiting_pods
-    assert handles[0].nominator is handles[1].nominator
-    assert handles[0].framework is not handles[1].framework
 
 
 # ---- whose a plugin is -------------------------------------------------------------------------------------
@@ -100,15 +86,6 @@ def test_in_tree_plugins_of_another_scheduler_bind_in_the_store_of_their_own() -
     second = Scheduler(three("q"), profile=Profile((*in_tree, passing())))
     assert second.run().placements.keys() == {"default/q"}
     assert (bound_in(first), bound_in(second).keys()) == ({}, {"q"})
-
-
-def test_a_plugin_without_state_serves_several_schedulers() -> None:
-    profile = Profile((*default_profile().plugins, passing()))
-    first, second = Scheduler(three("p"), profile=profile), Scheduler(three("q"), profile=profile)
-    second.run()
-    assert (bound_in(first), bound_in(second).keys()) == ({}, {"q"})
-    plugins = [one.profile.plugins[-1] for one in (first, second)]
-    assert [plugin.handle.client for plugin in plugins if plugin.handle] == [first.client, second.client]
 
 
 class Counting(mo.FilterPlugin):
@@ -164,13 +141,3 @@ def test_an_engine_that_could_not_be_made_keeps_no_plugin() -> None:
     with pytest.raises(ValueError, match=r"percentage_of_nodes_to_score must be from 0 .* not 101"):
         Scheduler(profiles=[Profile(plugins), two])
     assert Scheduler(three("p"), profile=Profile(plugins)).run().placements.keys() == {"default/p"}
-
-
-def test_profiles_of_one_scheduler_may_share_a_plugin() -> None:
-    shared = Counting()
-    two = [
-        Profile((*default_profile().plugins, shared)),
-        Profile((*default_profile().plugins, shared), scheduler_name="two"),
-    ]
-    cluster = mo.Cluster(nodes=[node("a")], pods=[pod("p"), pod("q", scheduler_name="two")])
-    assert Scheduler(cluster, profiles=two).run().placements.keys() == {"default/p", "default/q"}

@@ -13,9 +13,7 @@ from tests.core.decide.test_scored_nodes import sift_down
 from tests.core.make import ZONE, container, node, pod
 from tests.doors.engine import RowPlugin, schedule_one
 from tests.scheduler.cycle.test_opportunistic_batching import (
-    LARGE,
     cycles,
-    large,
     nominated,
     outcomes,
     scheduler,
@@ -70,35 +68,6 @@ def by_name(found: list[tuple[str | None, bool]]) -> str:
     return "".join((name or "-").upper() if hinted else name or "-" for name, hinted in found)
 
 
-def test_the_node_chosen_last_competes_with_the_others() -> None:
-    """c is the emptiest; with each pod it has less than the others, and comes back when they have as many."""
-    pods = [small(f"p{at}") for at in range(8)]
-    assert by_name(outcomes(scheduler(nodes=3, **NEW), *pods[:4])) == "cBAC"
-    assert by_name(outcomes(scheduler(nodes=3), *pods[:4])) == "cbac"
-
-
-def test_a_pod_with_a_nominated_node_does_not_use_the_list() -> None:
-    one = scheduler(**NEW)
-    pods = large("p"), nominated("q", "c", requests=LARGE), large("r")
-    assert outcomes(one, *pods) == [("d", False), ("c", False), ("b", False)]
-
-
-def test_a_list_that_has_no_node_left_is_not_scored_again() -> None:
-    """Of two nodes one was taken, and the other is too small for the next pod: what is left is nothing."""
-    one = scheduler(nodes=2, **NEW)
-    assert by_name(outcomes(one, *(pod(f"p{at}", requests={"cpu": 1.5}) for at in range(3)))) == "bAB"
-    one = scheduler(nodes=1, **NEW)
-    assert by_name(outcomes(one, small("p"), small("q"))) == "aa"
-
-
-def test_a_node_of_the_list_that_is_gone_drops_it() -> None:
-    one = scheduler(**NEW)
-    schedule_one(one.context, small("p"))
-    one.client.delete("Node", "a")
-    one.sync()
-    assert outcomes(one, small("q")) == [("c", False)]
-
-
 def test_the_age_of_a_list_counts_from_its_search() -> None:
     clock = Clock(7.0)
     one = scheduler(clock=clock, **NEW)
@@ -107,15 +76,6 @@ def test_the_age_of_a_list_counts_from_its_search() -> None:
         found += outcomes(one, small(f"p{at}"))
         clock.now += 0.2
     assert [hinted for _, hinted in found] == [False, True, True, False]
-
-
-def test_nodes_that_were_not_chosen_keep_their_scores() -> None:
-    """b becomes as good as new after it was scored, which nobody sees before the next search."""
-    one = scheduler(nodes=3, **NEW)
-    schedule_one(one.context, small("p"))
-    one.client.delete("Pod", "on-a", "default")
-    one.sync()
-    assert by_name(outcomes(one, small("q"), small("r"))) == "BA"
 
 
 @pytest.mark.parametrize(("version", "cpu"), [("1.36", 3), ("1.37", 3), ("1.37", 1.5)])
@@ -131,21 +91,6 @@ def test_a_batch_searches_where_the_proposed_node_is_full(version: str, cpu: flo
     assert expected[0] == "b"
     assert together.schedule_pods(pods[1:]).nodes == expected
     assert (together.table.requested["cpu"] <= together.table.allocatable["cpu"]).all()
-
-
-def test_a_node_that_was_scored_without_a_plugin_has_none_of_its_score_later() -> None:
-    """InterPodAffinity skips while no pod has a preference; a scored node keeps nothing of before."""
-    near = pod("near", on="b", affinity=preferring_pods("a", 100))
-    nodes = [node(name, zone=name, cpu=cpu) for name, cpu in (("a", 10), ("b", 8))]
-    one = Scheduler(Cluster(nodes=nodes, pods=[near]), profile=unspread(), **NEW)
-    pods = [pod(f"p{at}", labels={"app": "a"}, requests={"cpu": 1}) for at in range(4)]
-    assert by_name(outcomes(one, pods[0])) == "b"
-    one.client.delete("Pod", "near", "default")
-    one.sync()
-    assert by_name(outcomes(one, pods[1])) == "A"
-    one.client.create(near)
-    one.sync()
-    assert by_name(outcomes(one, pods[2])) == "A", "b was scored when there was no preference"
 
 
 def test_a_rollback_takes_scores_back() -> None:

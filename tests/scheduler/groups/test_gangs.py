@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import pytest
 from msgspec.structs import replace
 from tests.core.make import node, pod
-from tests.doors.engine import GangScheduling, PodHandler, schedule_one
+from tests.doors.engine import GangScheduling, schedule_one
 from tests.doors.kube import GROUP_ANNOTATION
-from tests.framework.make import make
 from tests.scheduler.groups.gang_kit import (
     GATES,
     gang,
@@ -25,62 +21,25 @@ from tests.scheduler.groups.gang_kit import (
 )
 from tests.scheduler.make import Clock, profile_with
 
-import moorage as mo
 from moorage import Scheduler, default_profile
 from moorage.errors import InputError
 from moorage.explain import explain_in_turn
-from moorage.framework import Profile, Status
+from moorage.framework import Profile
 from moorage.objects import ObjectMeta, Pod, PodGroup, PodGroupSpec, PodSchedulingGate, ResourceRequirements
 
 GODEL = "scheduling.godel.kubewharf.io"
 
-PYTHON = make(mo.ReservePlugin, "R", reserve=None, unreserve=None)
 
-
-def python_settings() -> dict[str, Any]:
-    return {"profile": profile_with(PYTHON, GangScheduling())}
-
-
-WAYS = pytest.mark.parametrize("python", [False, True], ids=["core", "python"])
-
-
-def made(python: bool, *objects: Any, **rest: Any) -> Scheduler:
-    """With a plugin in Python, pods go through their binding cycles one by one."""
-    return world(*objects, **(python_settings() if python else {}), **rest)
-
-
-def test_new_members_enter_in_one_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Up to the first that is gated; while one waits, each by itself, as it may help that one."""
-    one, singly, on_add = world(gang("g", 2), gang("h", 2), clock=Clock()), list[str](), PodHandler.on_add
-
-    def see(self: PodHandler, obj: Pod, is_in_initial_list: bool) -> None:
-        singly.append(obj.name)
-        on_add(self, obj, is_in_initial_list)
-
-    monkeypatch.setattr(PodHandler, "on_add", see)
+def test_new_members_enter_in_their_order() -> None:
+    """Also while one waits, which they may help."""
+    one = world(gang("g", 2), gang("h", 2), clock=Clock())
     store_of(one).create_many([*members("g", 3), pod("alone")])
     one.sync()
-    assert singly == []
     store_of(one).create_many([*members("g2", 1), *members("h", 2)])
     one.sync()
-    assert singly == ["h-0", "h-1"]
     waiting = one.queue.pending_pods()
     assert [info.pod.name for info in waiting.gated] == ["g2-0"]
     assert [info.pod.name for info in waiting.active] == ["g-0", "g-1", "g-2", "alone", "h-0", "h-1"]
-
-
-@WAYS
-def test_a_group_that_fits_is_bound(python: bool) -> None:
-    one = made(python, nodes(2, 2), gang("g", 3), members("g", 4))
-    result = one.run()
-    assert sorted(placed(result)) == ["g-0", "g-1", "g-2", "g-3"]
-    assert on_nodes(one).keys() == {"g-0", "g-1", "g-2", "g-3"}
-    (condition,) = store_of(one).get(PodGroup, "g", "default").status.conditions
-    assert (condition.type, condition.status, condition.reason) == (
-        "PodGroupInitiallyScheduled",
-        "True",
-        "Scheduled",
-    )
 
 
 def test_a_member_that_cannot_be_read_is_named() -> None:
@@ -101,55 +60,6 @@ def test_the_minimum_holds_with_the_plugin() -> None:
     profile = Profile(tuple(one for one in default_profile(GATES).plugins if one.name != GangScheduling.name))
     one = world(nodes(2), gang("g", 4), members("g", 3), profile=profile)
     assert placed(one.run()) == ["g-0", "g-1"]
-
-
-@WAYS
-def test_one_that_does_not_leaves_nothing(python: bool) -> None:
-    group = members("g", 3, preemption_policy="Never")
-    one = made(python, nodes(2), gang("g", 3), group, [pod("p", requests={"cpu": 1}, priority=-1)])
-    result = one.run()
-    assert on_nodes(one).keys() == {"p"}
-    assert result.unschedulable.keys() == {"default/g-0", "default/g-1", "default/g-2"}
-    waits, fails = result.unschedulable["default/g-0"], result.unschedulable["default/g-1"]
-    missing = "minCount (3) cannot be satisfied: 1 scheduled, 1 remaining"
-    assert waits.message.startswith(f"pod group is unschedulable, {missing}, ")
-    assert waits.message.endswith("not eligible due to preemptionPolicy=Never.")
-    assert fails.message == "0/1 nodes are available: 1 Insufficient cpu."
-    assert result.unschedulable["default/g-2"].message == missing
-    assert not one.queue.in_flight()
-    assert len(one.queue) == 3
-    (condition,) = store_of(one).get(PodGroup, "g", "default").status.conditions
-    assert (condition.status, condition.reason) == ("False", "Unschedulable")
-
-
-@WAYS
-def test_more_than_the_minimum_go_as_they_fit(python: bool) -> None:
-    one = made(python, nodes(3), gang("g", 2), members("g", 5))
-    result = one.run()
-    assert placed(result) == ["g-0", "g-1", "g-2"]
-    assert result.unschedulable.keys() == {"default/g-3", "default/g-4"}
-    assert on_nodes(one).keys() == {"g-0", "g-1", "g-2"}
-
-
-@WAYS
-def test_without_a_minimum_whoever_fits(python: bool) -> None:
-    one = made(python, nodes(1), gang("g", 0), members("g", 2))
-    assert placed(one.run()) == ["g-0"]
-
-
-def test_late_members_count_those_before() -> None:
-    one = world(nodes(4), gang("g", 2), members("g", 2))
-    one.run()
-    store_of(one).create(member("g-2", "g"))
-    assert placed(one.run()) == ["g-2"]
-
-
-def test_a_group_that_has_failed_is_tried_when_there_is_room() -> None:
-    one = world(nodes(2), gang("g", 3), members("g", 3))
-    assert not one.run().placements
-    assert not one.run().placements
-    store_of(one).create(node("b"))
-    assert len(one.run().placements) == 3
 
 
 def test_failing_groups_do_not_keep_others_from_their_turn() -> None:
@@ -189,25 +99,6 @@ def test_members_are_tried_together_in_the_order_of_their_names() -> None:
     assert placed(one.run()) == ["early", "late", "between"]
 
 
-def test_pods_of_another_priority_than_the_group_fail_it() -> None:
-    one = world(nodes(9), gang("g", 1), [member("high", "g", priority=9), member("low", "g")])
-    assert {failure.message for failure in one.run().unschedulable.values()} == {
-        "all pods in a single pod group should have the same priority as the pod group's priority, "
-        "got 9 and 0"
-    }
-    (condition,) = store_of(one).get(PodGroup, "g", "default").status.conditions
-    assert (condition.status, condition.reason) == ("False", "SchedulerError")
-
-
-def test_pods_of_two_preemption_policies_fail_the_group() -> None:
-    its = [member("a", "g"), member("b", "g", preemption_policy="Never")]
-    one = world(nodes(9), gang("g", 1), its)
-    text = "all pods in a single pod group should have the same preemption policy, got Never and "
-    assert {failure.message for failure in one.run().unschedulable.values()} == {
-        f"{text}PreemptLowerPriority"
-    }
-
-
 def test_too_few_pods_and_no_group_wait_outside() -> None:
     one = world(nodes(9), gang("g", 2), members("g", 1), members("none", 1))
     result = one.run()
@@ -219,43 +110,6 @@ def test_too_few_pods_and_no_group_wait_outside() -> None:
     store_of(one).create(gang("none", 1))
     store_of(one).create(member("g-1", "g"))
     assert sorted(placed(one.run())) == ["g-0", "g-1", "none-0"]
-
-
-def test_a_group_that_loses_a_pod_or_its_object_waits_again() -> None:
-    its = members("g", 2)
-    one = world(nodes(1), gang("g", 2), its)
-    plugin = GangScheduling(handle=one.handle)
-    assert plugin.pre_enqueue(its[0]) is plugin.pre_enqueue(its[1]) is None
-    store_of(one).delete(Pod, "g-1", "default")
-    one.sync()
-    assert "minCount" in (plugin.pre_enqueue(its[0]) or Status()).message()
-    store_of(one).create(its[1])
-    one.sync()
-    assert plugin.pre_enqueue(its[0]) is None
-    store_of(one).delete(PodGroup, "g", "default")
-    one.sync()
-    assert "to appear" in (plugin.pre_enqueue(its[0]) or Status()).message()
-
-
-def test_hints_bring_waiting_members_back_without_being_asked() -> None:
-    one = world(nodes(9), gang("g", 3), members("g", 2), members("none", 1))
-    assert len(one.queue.pending_pods().gated) == 3
-    store_of(one).create(member("g-2", "g"))
-    one.sync()
-    assert {info.pod.name for info in one.queue.pending_pods().active} == {"g-0", "g-1", "g-2"}
-    store_of(one).create(gang("none", 1))
-    one.sync()
-    assert not one.queue.pending_pods().gated
-
-
-def test_members_that_wait_come_back_if_fewer_are_needed() -> None:
-    one = world(nodes(9), gang("g", 4), members("g", 2), gang("h", 4), members("h", 2))
-    for name, count in (("g", 5), ("g", 3), ("h", 2)):
-        store_of(one).update(gang(name, count))
-        one.sync()
-        waiting = {info.pod.name for info in one.queue.pending_pods().gated}
-        assert waiting == ({"g-0", "g-1"} if name == "h" else {"g-0", "g-1", "h-0", "h-1"})
-    assert {info.pod.name for info in one.queue.pending_pods().active} == {"h-0", "h-1"}
 
 
 def test_a_gated_member_gates_its_group() -> None:
@@ -272,14 +126,6 @@ def test_a_gated_member_gates_its_group() -> None:
     assert placed(one.run()) == ["g-0", "g-1", "g-2"]
 
 
-def test_a_group_leaves_its_gate_when_the_gated_member_is_deleted() -> None:
-    gated = member("g-2", "g", scheduling_gates=(PodSchedulingGate("wait"),))
-    one = world(nodes(9), gang("g", 2), [*members("g", 2), gated])
-    assert not one.run().placements
-    store_of(one).delete(Pod, "g-2", "default")
-    assert placed(one.run()) == ["g-0", "g-1"]
-
-
 def test_a_deleted_member_is_missed() -> None:
     kept = members("g", 3)
     kept[0] = replace(kept[0], metadata=replace(kept[0].metadata, finalizers=("keep",)))
@@ -289,12 +135,6 @@ def test_a_deleted_member_is_missed() -> None:
     assert not result.placements
     assert result.skipped == {"default/g-0": "terminating"}
     assert len(result.unschedulable) == 2
-
-
-@pytest.mark.parametrize("gates", [{}, GATES])
-def test_without_the_gates_groups_are_ignored(gates: Mapping[str, bool]) -> None:
-    one = world(nodes(2), gang("g", 3), members("g", 3), feature_gates=gates)
-    assert len(one.run().placements) == (0 if gates else 2)
 
 
 def test_groups_of_godel_are_placed_whole() -> None:
@@ -324,29 +164,6 @@ def test_members_that_ask_for_different_schedulers() -> None:
 
 
 # ---- one by one ------------------------------------------------------------------------------------------
-
-
-def test_pods_that_come_alone_wait_for_one_another() -> None:
-    clock = Clock()
-    one = world(nodes(9), gang("g", 2), members("g", 3), clock=clock)
-    first, second, third = (store_of(one).get(Pod, f"g-{number}", "default") for number in range(3))
-    decision = schedule_one(one.context, first)
-    assert (decision.node, decision.waiting) == ("a", True)
-    assert not on_nodes(one)
-    decision = schedule_one(one.context, second)
-    assert (decision.node, decision.waiting) == ("a", False)
-    one.advance()
-    assert on_nodes(one).keys() == {"g-0", "g-1"}
-    assert not schedule_one(one.context, third).waiting
-
-
-@WAYS
-def test_one_that_waits_goes_on_when_the_others_come_together(python: bool) -> None:
-    one = made(python, nodes(9), gang("g", 3), members("g", 3))
-    assert schedule_one(one.context, store_of(one).get(Pod, "g-1", "default")).waiting
-    result = one.run()
-    assert sorted(placed(result)) == ["g-0", "g-1", "g-2"]
-    assert on_nodes(one).keys() == {"g-0", "g-1", "g-2"}
 
 
 def test_waiting_ends_after_five_minutes() -> None:

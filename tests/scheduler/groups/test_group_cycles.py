@@ -23,7 +23,6 @@ from moorage.objects import (
     Pod,
     PodAffinity,
     PodAffinityTerm,
-    PodGroup,
     WeightedPodAffinityTerm,
 )
 
@@ -39,36 +38,7 @@ def likes(app: str, weight: int = 100, key: str = HOST) -> PodAffinity:
     return PodAffinity(preferred=(WeightedPodAffinityTerm(weight, term(app, key)),))
 
 
-def avoiding(name: str, other: str, **rest: Any) -> Pod:
-    """A pod that shares its node with no pod of another app."""
-    affinity = Affinity(pod_anti_affinity=PodAffinity(required=(term(other),)))
-    return member(name, "g", labels={"app": name}, affinity=affinity, **rest)
-
-
-def hosts(*cpus: int) -> list[Any]:
-    return [node(name, cpu=cpu, labels={HOST: name}) for name, cpu in zip("abcdef", cpus, strict=False)]
-
-
 # ---- terms of pods placed earlier --------------------------------------------------------------------------
-
-
-def test_anti_affinity_of_a_mate_counts() -> None:
-    pods = [avoiding("x", "y"), member("y", "g", labels={"app": "y"})]
-    assert place(world(hosts(9)), gang("g", 1), pods).rows.tolist() == [0, -1]
-
-
-def test_after_the_cycle_all_terms_count() -> None:
-    one = world(hosts(9))
-    assert place(one, gang("g", 1), [avoiding("x", "y")] * 1).succeeded
-    assert place(one, gang("g", 2), [avoiding("v", "y"), avoiding("w", "nobody")]).succeeded
-    assert one.schedule_pods([pod("late", labels={"app": "y"})]).rows.tolist() == [-1]
-
-
-def test_preferences_of_a_mate_count() -> None:
-    liking = member("x", "g", labels={"app": "x"}, affinity=Affinity(pod_affinity=likes("y")))
-    late = member("y", "g", labels={"app": "y"})
-    rows = place(world(hosts(9, 10)), gang("g", 1), [liking, late]).rows.tolist()
-    assert rows[0] == rows[1]
 
 
 def made(random: Random, name: str, **rest: Any) -> Pod:
@@ -121,12 +91,6 @@ def test_a_group_is_placed_as_pods_one_after_the_other(seed: int, count: int, ma
 
 
 # ---- what a cycle leaves -----------------------------------------------------------------------------------
-
-
-def test_a_group_that_fails_advances_the_rotation() -> None:
-    one = world([node(f"n{at:03}", cpu=4) for at in range(150)])
-    assert not place(one, gang("g", 2), [*members("g", 1), *members("h", 1, cpu=9)]).succeeded
-    assert one.context.rotation.start == 100
 
 
 def test_image_counts_are_taken_over_by_the_next_cycle() -> None:
@@ -184,38 +148,6 @@ def test_a_mate_on_a_node_changes_no_image_count_within_the_cycle() -> None:
 
 
 # ---- who is evicted in it ----------------------------------------------------------------------------------
-
-
-def test_pods_are_evicted_for_a_group_and_it_waits() -> None:
-    there = [victim("v", "a", cpu=4), victim("w", "b", cpu=4, priority=99)]
-    asking, its = gang("g", 2, priority=10), members("g", 2, cpu=3, priority=10)
-    one = world(nodes(4, 4, 4), there, asking, its)
-    result = place(one, asking, its, evicts=True)
-    assert not result.succeeded
-    assert result.message == (
-        "minCount (2) cannot be satisfied: 1 scheduled, 0 remaining, "
-        "pod group preemption: found a placement for podgroup, preempting 1 victims"
-    )
-    assert {at: why.nominated_node for at, why in result.failures.items()} == {0: "a", 1: "c"}
-    assert result.failures[0].message == result.message
-    assert result.failures[1].message == "0/3 nodes are available: 3 Insufficient cpu."
-    one.sync()
-    assert sorted(one.run().placements.values()) == ["a", "c"]
-
-
-def test_nobody_is_evicted_for_a_group_that_fails_all_the_same() -> None:
-    group = members("g", 2, cpu=3, priority=10)
-    one = world(nodes(4), [victim("v", "a", cpu=4)], gang("g", 2, priority=10), group)
-    result = one.run()
-    assert not result.evicted
-    assert not result.placements
-    assert not any(each.status.nominated_node_name for each in store_of(one).list(Pod)[0])
-    (condition,) = store_of(one).get(PodGroup, "g", "default").status.conditions
-    missing = "minCount (2) cannot be satisfied"
-    assert condition.message == (
-        f"{missing}: 0 scheduled, 1 remaining, deallocation and deletion of ResourceClaims completed, "
-        f"pod group preemption: {missing}: 1 scheduled, 0 remaining"
-    )
 
 
 @pytest.mark.parametrize(("at", "stays"), [(0, ""), (1, "a")])

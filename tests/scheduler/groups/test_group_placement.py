@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.make import ZONE, node
-from tests.doors.engine import PlacementMemory, most_allocated
+from tests.doors.engine import most_allocated
 from tests.scheduler.groups.gang_kit import TOPOLOGY
 from tests.scheduler.groups.group_world import RACK, gang, made_up, members, note_searches, racks
 from tests.scheduler.groups.test_group_batch import Groups, leftovers, place_each, place_in_batch
@@ -121,21 +121,6 @@ def test_only_placements_that_have_changed_are_searched_again(searched: list[str
     assert rows == place_each(over_racks("4", "4", "4"), groups)
 
 
-def test_full_placements_are_remembered_too(searched: list[str]) -> None:
-    scheduler, groups = over_racks("1", "4"), bound_groups(2, 2, 2, 2, 2, 2)
-    rows, alone = place_in_batch(scheduler, groups)
-    assert (alone, searched) == (1, [f"r{at}" for at in (0, 1, 0, 1, 1, 1, 1)])
-    assert rows == place_each(over_racks("1", "4"), groups)
-
-
-def test_where_some_pods_are_enough_for_a_placement() -> None:
-    for cpus, cycles in ((("1", "4"), 0), (("1", "1"), 1)):
-        groups = bound_groups(3, minimum=1)
-        rows, alone = place_in_batch(over_racks(*cpus), groups)
-        assert alone == cycles
-        assert rows == place_each(over_racks(*cpus), groups)
-
-
 def test_where_the_rotation_moves() -> None:
     """In placements of 100 nodes and more, a search ends before it has seen all of them."""
     outcomes = []
@@ -151,17 +136,6 @@ def test_where_the_rotation_moves() -> None:
                 scheduler.cache.forget_pod(one)
         outcomes.append([found, leftovers(scheduler)])
     assert outcomes[0] == outcomes[1]
-
-
-def test_a_new_node_is_in_its_placement() -> None:
-    scheduler = over_racks("1", "1")
-    memory = scheduler.handle.derived(PlacementMemory)
-    assert place_in_batch(scheduler, bound_groups(1)) == ([[0]], 0)
-    scheduler.cache.state.set_node(node("new", labels={RACK: "r0"}, cpu=9))
-    scheduler.cache.state.view.refresh()
-    assert memory.all_nodes().rows.tolist() == [0, 1, 2, 3, 4]
-    assert memory.all_nodes() is memory.all_nodes()
-    assert place_in_batch(scheduler, [(gang(4, RACK), members(4, "1", 5))])[1] == 0
 
 
 def wrapped(value: int) -> int:

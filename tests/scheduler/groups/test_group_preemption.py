@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from tests.core.inside import dump
 from tests.core.make import ZONE, node, pod, port
 from tests.doors.engine import (
-    FailedAttempt,
     GangScheduling,
     Unit,
     default_preemption,
@@ -49,14 +48,11 @@ from moorage.objects import (
     PodAffinity,
     PodAffinityTerm,
     PodGroup,
-    PodGroupSchedulingConstraints,
-    TopologyConstraint,
     UnitKey,
 )
 from moorage.scheduler import Eviction, ScheduleResult
 
 PYTHON = make(mo.FilterPlugin, "P", filter=lambda *rest: None)
-WAYS = pytest.mark.parametrize("python", [False, True], ids=["core", "python"])
 
 
 def asking(minimum: int = 3, priority: int = 10, **spec: Any) -> PodGroup:
@@ -79,14 +75,13 @@ def evicted(result: ScheduleResult) -> list[str]:
     return sorted(key.removeprefix("default/") for key in result.evicted)
 
 
-@WAYS
-def test_pods_leave_on_several_nodes_and_the_group_is_placed(python: bool) -> None:
+def test_pods_leave_on_several_nodes_and_the_group_is_placed() -> None:
     there = [
         victim("v", "a", cpu=4, priority=1),
         victim("w", "b", cpu=4),
         victim("x", "c", cpu=4, priority=2),
     ]
-    one = full(nodes(4, 4, 4), there, asking(2), its(2, cpu=3), python=python)
+    one = full(nodes(4, 4, 4), there, asking(2), its(2, cpu=3))
     result = one.run()
     assert result.evicted == {
         key: Eviction(at, "default/p") for key, at in [("default/v", "a"), ("default/w", "b")]
@@ -97,15 +92,14 @@ def test_pods_leave_on_several_nodes_and_the_group_is_placed(python: bool) -> No
     assert notes == {"Preempted by podgroup group-p on node cluster"}
 
 
-@WAYS
-def test_a_group_that_is_nominated_without_evictions_goes_to_its_nodes(python: bool) -> None:
+def test_a_group_that_is_nominated_without_evictions_goes_to_its_nodes() -> None:
     """While v counts, p-0 and p-1 spread, and p-2 wants a node without them. In the search without v they are
     on one node, where v fits as well."""
     two = [node(name, cpu=8, labels={HOST: name}) for name in "ab"]
     term = PodAffinityTerm(label_selector=LabelSelector(match_labels=LABELS), topology_key=HOST)
     alone = its(3, affinity=Affinity(pod_anti_affinity=PodAffinity(required=(term,))))[2]
     there = [victim("v", cpu=4), victim("k", "b", cpu=4, priority=10)]
-    one = full(two, there, asking(), [*its(2, labels=LABELS), alone], python=python)
+    one = full(two, there, asking(), [*its(2, labels=LABELS), alone])
     result = one.run()
     assert not result.evicted
     assert on_nodes(one) == {"v": "a", "k": "b", "p-0": "a", "p-1": "a", "p-2": "b"}
@@ -127,13 +121,6 @@ def test_nominations_that_come_and_go_end_the_run(monkeypatch: pytest.MonkeyPatc
     result = full(nodes(1), asking(2), [its(1)[0], its(2, cpu=2)[1]]).run()
     assert {*result.unschedulable} == {"default/p-0", "default/p-1"}
     assert 2 < len(asked) < 20
-
-
-def test_pods_of_other_groups_leave_by_the_priority_of_theirs() -> None:
-    there = [member("low", cpu=2, to="l", priority=50), member("high", cpu=2, to="h")]
-    groups = [group("l", 5, SINGLE), group("h", 10, SINGLE)]
-    one = full(nodes(4), groups, there, asking(1), its(1, cpu=2))
-    assert evicted(one.run()) == ["low"]
 
 
 def test_a_group_with_a_pod_on_a_node_that_is_gone_is_an_error() -> None:
@@ -178,40 +165,6 @@ def test_an_error_of_the_search_is_that_of_the_group() -> None:
     assert (condition.reason, condition.message) == ("SchedulerError", error)
 
 
-def test_those_that_need_not_leave_stay_the_more_important_ones_first() -> None:
-    there = [victim(name, cpu=2, priority=at) for at, name in enumerate("stuv")]
-    one = full(nodes(8), there, asking(2), its(2, cpu=2))
-    assert evicted(one.run()) == ["s", "t"]
-
-
-def test_a_whole_group_leaves_or_stays() -> None:
-    there = [member("m0", cpu=2), member("m1", "b", cpu=2), victim("v", "b", cpu=2)]
-    one = full(nodes(4, 4), group(), there, asking(2), its(2, cpu=2))
-    assert evicted(one.run()) == ["v"], "a group is more important"
-    one = full(nodes(4, 4), group(), there, asking(3), its(3, cpu=2))
-    assert evicted(one.run()) == ["m0", "m1"], "two of three pods go to m0's node"
-    one = full(nodes(4, 4), group(), there, asking(2), its(2, cpu=4))
-    assert evicted(one.run()) == ["m0", "m1", "v"]
-    one = full(nodes(4, 4), group(priority=10), there, asking(2), its(2, cpu=4))
-    assert not one.run().evicted
-
-
-def test_a_group_of_which_only_the_minimum_fits_takes_no_more() -> None:
-    there = [victim("v", cpu=4), victim("w", "b", cpu=4, priority=99)]
-    one = full(nodes(4, 4), there, asking(1), its(2, cpu=4))
-    result = one.run()
-    assert evicted(result) == ["v"]
-    assert sorted(on_nodes(one).values()) == ["a", "b"]
-
-
-def test_victims_of_a_group_respect_budgets() -> None:
-    there = [victim("v", cpu=2, priority=1), victim("w", cpu=2, labels=LABELS)]
-    one = full(nodes(4), there, asking(1), its(1, cpu=2))
-    assert evicted(one.run()) == ["w"]
-    one = full(nodes(4), there, budget(0, LABELS), asking(1), its(1, cpu=2))
-    assert evicted(one.run()) == ["v"]
-
-
 def test_counters_of_other_nodes_decide_too() -> None:
     """The labelled pod leaves for the spread over zones, though it is on another node."""
     zones = [node("a", zone="z"), node("b", zone="z", cpu=1), node("c", zone="y", cpu="1m")]
@@ -243,46 +196,15 @@ def test_why_nobody_leaves() -> None:
     assert message(full(nodes(4), [low], asking(1), its(1, cpu=3), profile=none)) == ""
 
 
-def test_pods_leave_for_a_group_in_the_placement_that_takes_it() -> None:
-    racks = [node("a", cpu=4, labels={"rack": "r"}), node("b", cpu=2, labels={"rack": "s"})]
-    topology = PodGroupSchedulingConstraints((TopologyConstraint("rack"),))
-    there = [victim("v", cpu=4), victim("w", "b", cpu=2)]
-    bound = asking(2, scheduling_constraints=topology)
-    one = full(racks, there, bound, its(2, cpu=2), feature_gates=TOPOLOGY)
-    assert evicted(one.run()) == ["v"]
-    assert on_nodes(one) == {"w": "b", "p-0": "a", "p-1": "a"}
-
-
 def test_a_preemption_that_goes_on_is_waited_for() -> None:
     going = terminating(victim("v", cpu=4), LEAVING)
     waiting = [nominated(one, "a") for one in its(1, cpu=3)]
     assert message(full(nodes(4), [going], asking(1), waiting)) == "ongoing preemption on nominated nodes"
 
 
-@WAYS
-def test_a_host_port_of_the_group_keeps_units_away(python: bool) -> None:
-    """Pods of two kinds go to one node: v holds the port of the second, w leaves its cpu."""
-    ports = (port(80),)
-    there = [victim("u", cpu=1), victim("v", cpu=1, priority=2), victim("w", cpu=2, priority=1)]
-    there[1] = with_ports(there[1], ports)
-    pods = its(2, cpu=1)
-    one = full(nodes(4), there, asking(2), [pods[0], with_ports(pods[1], ports)], python=python)
-    assert evicted(one.run()) == ["u", "v"]
-    assert sorted(on_nodes(one)) == ["p-0", "p-1", "w"]
-
-
 def with_ports(one: Pod, ports: Any) -> Pod:
     container = replace(one.spec.containers[0], ports=ports)
     return replace(one, spec=replace(one.spec, containers=(container,)))
-
-
-def test_without_plugins_outside_the_core_units_return_in_the_core(monkeypatch: pytest.MonkeyPatch) -> None:
-    def never(*_: object) -> bool:
-        raise AssertionError("a unit returns in Python")
-
-    monkeypatch.setattr(FailedAttempt, "readmit", never)
-    there = [victim(name, cpu=2, priority=at) for at, name in enumerate("stuv")]
-    assert evicted(full(nodes(8), there, asking(2), its(2, cpu=2)).run()) == ["s", "t"]
 
 
 @pytest.mark.parametrize(("node", "leaves"), [("", "w"), ("a", "v")], ids=["plain", "nominated"])

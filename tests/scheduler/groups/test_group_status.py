@@ -23,21 +23,6 @@ def written(group: PodGroup, *messages: str) -> list[PodGroup]:
     return found
 
 
-def test_the_condition_of_a_group_says_what_became_of_it() -> None:
-    failed, again, scheduled, late = written(gang("g", 2), "too few", "too few", "", "late ones")
-    (condition,) = failed.status.conditions
-    assert (condition.type, condition.status, condition.reason, condition.message) == (
-        "PodGroupInitiallyScheduled",
-        "False",
-        "Unschedulable",
-        "too few",
-    )
-    assert again.metadata.resource_version == failed.metadata.resource_version
-    (condition,) = scheduled.status.conditions
-    assert (condition.status, condition.reason, condition.message) == ("True", "Scheduled", "")
-    assert late == scheduled
-
-
 def test_a_condition_has_the_generation_that_was_tried() -> None:
     """Also where nothing else changes; once the group is scheduled, it stays."""
     group, store = gang("g", 2), ObjectStore()

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from tests.core.make import node, pod
+from tests.core.make import pod
 from tests.doors.engine import schedule_one
 from tests.scheduler.groups.gang_kit import TOPOLOGY
 from tests.scheduler.groups.group_world import RACK, gang, made_up, members, place, racks
@@ -25,48 +25,6 @@ def bound_to_racks(*cpus: str, size: int = 2, **settings: Any) -> Scheduler:
 
 def names(scheduler: Scheduler, rows: Sequence[int]) -> list[str]:
     return ["" if row < 0 else scheduler.table.row_name(row) for row in rows]
-
-
-def test_all_pods_go_to_the_one_rack_that_has_room() -> None:
-    scheduler = bound_to_racks("1", "2", "1")
-    result = place(scheduler, gang(4, RACK), members(4))
-    assert names(scheduler, result.rows.tolist()) == ["n1-0", "n1-1", "n1-0", "n1-1"]
-    assert all(map(scheduler.cache.is_assumed_pod, members(4)))
-
-
-def test_without_the_feature_the_constraint_says_nothing() -> None:
-    scheduler = Scheduler(Cluster(nodes=racks("1", "1")))
-    assert place(scheduler, gang(4, RACK), members(4)).succeeded
-
-
-def test_no_rack_has_room() -> None:
-    scheduler = bound_to_racks("1", "2")
-    result = place(scheduler, gang(5, RACK), members(5))
-    assert result.rows.tolist() == [-1] * 5
-    assert result.message == (
-        "pod group is unschedulable, 0/2 placements are available, first placement status: "
-        "minCount (5) cannot be satisfied: 2 scheduled, 2 remaining"
-    )
-    assert result.failures[2].message == "0/2 nodes are available: 2 Insufficient cpu."
-    assert scheduler.context.rotation.start == 0
-    assert not scheduler.table.requested["cpu"].any()
-    assert len(scheduler.schedule_pods(members(1)).rows) == 1  # the search is over all nodes again
-
-
-def test_nodes_without_the_label_are_in_no_placement() -> None:
-    scheduler = Scheduler(Cluster(nodes=[node("bare")]), feature_gates=TOPOLOGY)
-    result = place(scheduler, gang(1, RACK), members(1))
-    assert result.message == result.failures[0].message == "no feasible placements found"
-
-
-def test_a_group_that_is_bound_to_nothing_has_one_placement() -> None:
-    scheduler = bound_to_racks("1", "2")
-    assert place(scheduler, gang(5), members(6)).rows.tolist().count(-1) == 0
-    result = place(scheduler, gang(5), members(5, first=6))
-    assert result.message == (
-        "pod group is unschedulable, 0/1 placements are available, first placement status: "
-        "minCount (5) cannot be satisfied: 0 scheduled, 4 remaining"
-    )
 
 
 def test_members_with_a_node_leave_their_rack_alone() -> None:
@@ -85,14 +43,6 @@ def test_members_in_two_racks_are_an_error() -> None:
     assert result.message == (
         "cannot determine domain for already scheduled pods: more than 1 domain found for pod group: r0, r1"
     )
-
-
-def test_the_fuller_rack_is_preferred() -> None:
-    """Both racks take all pods: NodeResourcesFit wants to leave the emptier one whole."""
-    scheduler = bound_to_racks("4", "4")
-    scheduler.schedule_pods([pod("there", requests={"cpu": "3"}, affinity=None, node_selector={RACK: "r1"})])
-    result = place(scheduler, gang(2, RACK), members(2))
-    assert {name[:2] for name in names(scheduler, result.rows.tolist())} == {"n1"}
 
 
 def test_the_rack_that_takes_more_pods_is_preferred() -> None:
@@ -140,12 +90,6 @@ def test_a_score_out_of_range_fails_the_group() -> None:
     assert "invalid score 101" in result.failures[0].error
     assert not scheduler.cache.state.assumed_pods()
     assert scheduler.context.rotation.start == 0
-
-
-def test_all_placements_are_tried() -> None:
-    scheduler, plugin = liking(dict.fromkeys(("r0", "r1", "r2", "r3"), 0), *["4"] * 4)
-    assert place(scheduler, gang(2, RACK), members(2)).succeeded
-    assert plugin.seen == ["r0", "r1", "r2", "r3"]
 
 
 def test_random_ties_follow_the_seed() -> None:

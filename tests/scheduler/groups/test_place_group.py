@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from tests.core.make import node, pod
+from tests.core.make import node
 from tests.scheduler.groups.group_world import basic, gang, made_up, members, over, place, twin
 from tests.scheduler.make import scheduler_with
 
 from moorage import Cluster, Scheduler, default_profile, synthetic
 from moorage.errors import CacheError, MoorageError
 from moorage.framework import Code, CycleState, PermitPlugin, ReservePlugin, Status
-from moorage.objects import ContainerPort, Pod
+from moorage.objects import Pod
 from moorage.scheduler import Profile
 
 
@@ -31,34 +31,6 @@ def nominated(scheduler: Scheduler, pods: list[Pod], *nodes: str) -> list[Pod]:
     return [*changed, *pods[len(nodes) :]]
 
 
-def test_a_gang_that_fits_is_assumed() -> None:
-    scheduler = over("2", "2")
-    result = place(scheduler, gang(3), members(3))
-    assert result.succeeded
-    assert not result.failures
-    assert np.all(result.rows >= 0)
-    assert all(map(scheduler.cache.is_assumed_pod, members(3)))
-
-
-def test_a_gang_without_enough_room_leaves_nothing() -> None:
-    scheduler = over("2")
-    result = place(scheduler, gang(3), members(3))
-    assert not result.succeeded
-    assert result.rows.tolist() == [-1, -1, -1]
-    assert not any(map(scheduler.cache.state.has_pod, members(3)))
-    assert result.message == "minCount (3) cannot be satisfied: 2 scheduled, 0 remaining"
-    assert result.failures[0].message == f"pod group is unschedulable, {result.message}"
-    assert result.failures[2].message == "0/1 nodes are available: 1 Insufficient cpu."
-    assert scheduler.table.requested["cpu"].tolist() == [0]
-
-
-def test_more_members_than_the_minimum_may_fail() -> None:
-    result = place(over("2"), gang(2), members(3))
-    assert result.succeeded
-    assert result.rows.tolist() == [0, 0, -1]
-    assert list(result.failures) == [2]
-
-
 def test_late_members_join_those_with_a_node() -> None:
     scheduler = over("3")
     scheduler.schedule_pods(members(2))
@@ -67,26 +39,6 @@ def test_late_members_join_those_with_a_node() -> None:
     result = place(scheduler, gang(3), members(2, first=2), scheduled=members(2))
     assert result.succeeded
     assert result.rows.tolist() == [0, -1]
-
-
-def test_a_group_without_a_minimum_takes_what_fits() -> None:
-    result = place(over("2"), basic(), members(3))
-    assert result.succeeded
-    assert result.rows.tolist() == [0, 0, -1]
-    assert not place(over("1"), basic(), members(1, "2")).succeeded
-
-
-def test_a_group_ends_when_too_few_are_left() -> None:
-    result = place(over("2"), gang(3), [*members(1), *members(2, "9", first=1), *members(1, first=3)])
-    assert result.message == "minCount (3) cannot be satisfied: 1 scheduled, 1 remaining"
-    assert result.failures[2].message == "0/1 nodes are available: 1 Insufficient cpu."
-    assert result.failures[3].message == result.message
-    few = place(over("9"), gang(3), members(2))
-    assert (
-        few.message
-        == "pod group is unschedulable, minCount (3) cannot be satisfied: 0 scheduled, 2 remaining"
-    )
-    assert {failure.message for failure in few.failures.values()} == {few.message}
 
 
 def test_a_failed_gang_takes_no_nomination_away() -> None:
@@ -158,14 +110,6 @@ def test_a_group_is_placed_as_by_single_cycles_or_not_at_all(
     assert {at: f.message for at, f in told.failures.items()} == {
         at: f.message for at, f in expected.failures.items()
     }
-
-
-def test_host_ports_are_taken_once() -> None:
-    ports = (ContainerPort(host_port=80),)
-    pods = [pod(f"m{at}", ports=ports) for at in range(3)]
-    scheduler = over("4", "4")
-    assert not place(scheduler, gang(3), pods).succeeded
-    assert place(scheduler, gang(2), pods[:2]).rows.tolist() == [0, 1]
 
 
 # ---- plugins outside the core ------------------------------------------------------------------------------
@@ -274,15 +218,6 @@ def test_a_workload_in_a_transaction_leaves_nothing() -> None:
 
 def test_a_workload_without_pods() -> None:
     assert len(over("1").schedule_workload(gang(1)).rows) == 0
-
-
-def test_a_pod_without_a_preemption_policy_has_the_default_one() -> None:
-    """Beside one that says PreemptLowerPriority it forms a group; Never is another policy."""
-    one, other = members(2)
-    for policy, error in (("PreemptLowerPriority", ""), ("Never", "should have the same preemption policy")):
-        pods = [one, replace(other, spec=replace(other.spec, preemption_policy=policy))]
-        result = place(over("2"), gang(2), pods)
-        assert (result.succeeded, error in result.message) == (not error, True)
 
 
 def test_a_workload_has_one_scheduler() -> None:

@@ -3,36 +3,15 @@
 from __future__ import annotations
 
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 from msgspec.structs import replace
 from tests.core.make import node
 from tests.devices.make import claim, device, device_class, request, resource_slice
-from tests.doors.engine import Policy
 from tests.scheduler.groups.gang_kit import gang, members, world
 
-from moorage import Scheduler, default_profile
-from moorage.devices import DeviceState
-from moorage.framework import PostBindPlugin
+from moorage import Scheduler
 from moorage.objects import Pod, PodResourceClaim, ResourceClaim
-from moorage.scheduler import Failure, Profile
-
-ELSEWHERE = "claim default/c got allocated elsewhere in the meantime"
-
-
-class Pending(PostBindPlugin):
-    """Notes the pods that are bound while the allocation is in flight, although it is written."""
-
-    name = "Pending"
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.after_binding: list[str] = []
-
-    def post_bind(self, state: Any, pod: Pod, node_name: str) -> None:
-        if self.required_handle().shared(DeviceState.of).claim_cache.is_pending("uid-c"):
-            self.after_binding.append(pod.name)
 
 
 def asking(pod: Pod, *claims: str) -> Pod:
@@ -52,27 +31,6 @@ def cluster(
 def users(one: Scheduler, name: str) -> list[str]:
     held: ResourceClaim = one.client.get(ResourceClaim, name, "default")
     return sorted(user.name for user in held.status.reserved_for)
-
-
-def test_a_gang_shares_a_claim() -> None:
-    """The first pod takes all devices and writes the allocation; the others find it written, and are tried
-    again at once, as upstream."""
-    pods = [asking(pod, "c") for pod in members("g", 3)]
-    seen = Pending()
-    profile = Profile((*default_profile().plugins, seen))
-    one = cluster(pods, claim("c", [request("r", 4)]), having="a", profile=profile)
-    texts = set[str]()
-
-    def note(policy: Policy, infos: list[Any], failures: list[Failure]) -> None:
-        texts.update(failure.message for failure in failures)
-
-    with patch.object(Policy, "on_failed", note):
-        placements = one.run().placements
-    assert texts == {f'running PreBind plugin "DynamicResources": {ELSEWHERE}'}
-    assert not seen.after_binding
-    assert list(placements) == ["default/g-0", "default/g-1", "default/g-2"]
-    assert len(set(placements.values())) == 1
-    assert users(one, "c") == ["g-0", "g-1", "g-2"]
 
 
 def test_a_gang_that_fails_gives_the_claim_back() -> None:

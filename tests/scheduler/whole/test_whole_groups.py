@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -28,19 +27,16 @@ from moorage.objects import Pod, PodGroup
 from moorage.scheduler import Eviction
 
 PYTHON = make(mo.FilterPlugin, "P", filter=lambda *rest: None)
-WAYS = pytest.mark.parametrize("python", [False, True], ids=["core", "python"])
 
 
-def full(*pods: Pod, python: bool = False, **rest: Any) -> Scheduler:
+def full(*pods: Pod, **rest: Any) -> Scheduler:
     """Nodes a, b and c of 4 cpus, and a group of low priority with pods on the first two."""
     there = [member("m0", cpu=4), member("m1", "b", cpu=2), victim("v", "c", cpu=3, priority=99)]
-    plugins = {"profile": profile_with(PYTHON)} if python else {}
-    return world(nodes(4, 4, 4), rest.pop("group", group()), [*there, *pods], **plugins, **rest)
+    return world(nodes(4, 4, 4), rest.pop("group", group()), [*there, *pods], **rest)
 
 
-@WAYS
-def test_the_whole_group_leaves_and_the_pod_is_placed(python: bool) -> None:
-    one = full(preemptor(3), python=python)
+def test_the_whole_group_leaves_and_the_pod_is_placed() -> None:
+    one = full(preemptor(3))
     result = one.run()
     assert result.placements == {"default/p": "a"}, "the first of two that are equal"
     assert result.evicted == {
@@ -60,22 +56,10 @@ def test_a_single_pod_leaves_where_the_group_does_not_mind() -> None:
     assert one.run().evicted == {"default/m0": Eviction("a", "default/p")}
 
 
-def test_a_group_of_higher_priority_stays() -> None:
-    one = full(preemptor(3), group=group(priority=11))
-    result = one.run()
-    assert not result.evicted
-    assert result.unschedulable["default/p"].message == (
-        "0/3 nodes are available: 3 Insufficient cpu. preemption: "
-        "0/3 nodes are available: 3 No preemption victims found for incoming pod."
-    )
-
-
-@WAYS
-def test_pods_of_higher_priority_leave_with_a_group_of_lower(python: bool) -> None:
+def test_pods_of_higher_priority_leave_with_a_group_of_lower() -> None:
     """The priority of the group counts, though no pod of the cluster has a lower one."""
     there = [member("m0", cpu=4, priority=99), member("m1", "b", cpu=4, priority=99)]
-    plugins = {"profile": profile_with(PYTHON)} if python else {}
-    one = world(nodes(4, 4), group(), there, preemptor(3), **plugins)
+    one = world(nodes(4, 4), group(), there, preemptor(3))
     assert one.run().evicted.keys() == {"default/m0", "default/m1"}
 
 

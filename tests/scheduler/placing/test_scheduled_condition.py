@@ -17,8 +17,8 @@ FAILED = not_scheduled("Unschedulable", "no room")
 OTHER = Condition(type="Ready", status="True")
 
 
-def store(**status: Any) -> ObjectStore:
-    out = ObjectStore()
+def store(kind: type[ObjectStore] = ObjectStore, **status: Any) -> ObjectStore:
+    out = kind()
     out.create(replace(pod("p"), status=PodStatus(**status)))
     return out
 
@@ -73,16 +73,13 @@ def test_a_pod_that_is_gone_is_nothing_to_speak_of(caplog: pytest.LogCaptureFixt
     assert caplog.records == []
 
 
-def test_a_store_that_refuses_is_logged(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    one = store()
-
-    def refuse(*arguments: Any, **options: Any) -> Any:
+class Refusing(ObjectStore):
+    def patch_pod_status(self, *arguments: Any, **options: Any) -> Any:
         raise ForbiddenError("too late")
 
-    monkeypatch.setattr(one, "patch_pod_status", refuse)
-    patch_pod(one, pod("p"), FAILED, None)
+
+def test_a_store_that_refuses_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    patch_pod(store(Refusing), pod("p"), FAILED, None)
     text = "write has failed: what=pod_status_patch object=default/p error=too late"
     assert [record.getMessage() for record in caplog.records] == [text]
 

@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-from tests.core.make import ZONE, node, pod
 from tests.doors.engine import dependents_off
+from tests.make import ZONE, node, pod
 from tests.scheduler.make import Clock
 
 from moorage import Scheduler
-from moorage.objects import Cluster, LabelSelector, Pod, TopologySpreadConstraint
+from moorage.objects import Cluster, Pod
 
 KEY = "default/p"
 
 
 def spreading(**gates: bool) -> Scheduler:
     """Pod p, of revision 2, beside one of revision 1 in the only zone that has room."""
-    selector = LabelSelector(match_labels={"app": "x"})
-    spread = TopologySpreadConstraint(
-        max_skew=1,
-        topology_key=ZONE,
-        when_unsatisfiable="DoNotSchedule",
-        label_selector=selector,
-        match_label_keys=("rev",),
-    )
-    asked = pod(
-        "p", requests={"cpu": 1}, labels={"app": "x", "rev": "2"}, topology_spread_constraints=(spread,)
-    )
-    before = pod("x", "a", labels={"app": "x", "rev": "1"})
-    nodes = [node("a", labels={ZONE: "za"}), node("b", labels={ZONE: "zb"}, cpu=0)]
+    spread = {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule"}
+    spread |= {"labelSelector": {"matchLabels": {"app": "x"}}, "matchLabelKeys": ["rev"]}
+    labels = {"app": "x", "rev": "2"}
+    asked = pod("p", requests={"cpu": 1}, labels=labels, topologySpreadConstraints=[spread])
+    before = pod("x", "a", labels=labels | {"rev": "1"})
+    nodes = [node("a", zone="za"), node("b", zone="zb", cpu=0)]
     return Scheduler(Cluster(nodes=nodes, pods=[before, asked]), clock=Clock(), feature_gates=gates)
 
 

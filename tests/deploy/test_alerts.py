@@ -12,13 +12,13 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.deploy.test_manifests import expressions
 from tests.doors.live import ApiClient
-from tests.serve.test_live_scheduler import Clock, Hang, full_nodes, node, pod, until
+from tests.serve.test_live_scheduler import Clock, Hang, asking, full_nodes, machine, until
 from tests.store.api.conftest import client as client
 from tests.store.api.conftest import server as server
 from tests.store.api.conftest import slept as slept
 from tests.store.api.conftest import store as store
 from tests.store.api.test_api_client import answers
-from tests.store.api.test_engine_over_wire import LIMIT, fill
+from tests.store.api.test_engine_over_wire import LIMIT
 from tests.store.api.wire_server import WireServer
 
 from moorage.serve import LiveScheduler
@@ -91,7 +91,7 @@ def clock(client: ApiClient) -> Clock:
 
 @pytest.fixture
 def live(client: ApiClient, store: ObjectStore, clock: Clock) -> Iterator[LiveScheduler]:
-    fill(store, [node("n0"), node("n1")])
+    store.create_many([machine("n0"), machine("n1")])
     live = LiveScheduler(client, client.connection, clock=clock)
     live.await_cluster(Event())
     yield live
@@ -107,7 +107,7 @@ def failing(live: LiveScheduler) -> set[str]:
 
 def test_nothing_fires_while_pods_are_scheduled(live: LiveScheduler, store: ObjectStore) -> None:
     prometheus = Prometheus(live.run.metrics.text)
-    fill(store, [pod("a"), pod("big", "99")])
+    store.create_many([asking("a"), asking("big", "99")])
     until(live, lambda: live.run.bound == 1 and not live.run.writer)
     assert prometheus.firing() == set()
     assert failing(live) == set()
@@ -130,7 +130,7 @@ def test_a_kind_that_cannot_be_read(
     server.faults.append(cannot_read)
     server.cut()
     until(live, lambda: any(one.unreadable_since is not None for one in live.client.reflectors))
-    fill(store, [pod("a"), pod("big", "99")])
+    store.create_many([asking("a"), asking("big", "99")])
     until(live, lambda: live.run.bound == 1 and not live.run.writer)
     live.recorder.flush()
     clock.now += 61.0
@@ -153,7 +153,7 @@ def test_writes_that_hang(
     if what == "pod_eviction":
         full_nodes(store)
     else:
-        fill(store, [pod("a")])
+        store.create_many([asking("a")])
     until(live, hang.begun.is_set)
     clock.now += 61.0
     live.metrics.has_stepped()
@@ -192,7 +192,7 @@ def test_steps_that_fail(
 def test_a_step_that_hangs(live: LiveScheduler, store: ObjectStore, clock: Clock) -> None:
     prometheus = Prometheus(live.run.metrics.text)
     clock.now += 61.0
-    fill(store, [pod("a")])
+    store.create_many([asking("a")])
     while not live.scheduler.queue.pending_pods().active:
         live.scheduler.sync()
     assert prometheus.firing() == {"MoorageSchedulerStepsFail", "MoorageSchedulerStandsStill"}

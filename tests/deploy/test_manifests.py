@@ -19,12 +19,12 @@ from tests.doors.engine import read_configuration
 from tests.doors.kube import plural
 from tests.doors.live import END, GAUGES, HEALTH, QUESTIONS, ApiClient, kinds_of_clusters, read_questions
 from tests.house.source import ROOT
-from tests.serve.test_live_scheduler import Clock, node, pod, until
+from tests.serve.test_live_scheduler import Clock, asking, machine, until
 from tests.store.api.conftest import client as client
 from tests.store.api.conftest import server as server
 from tests.store.api.conftest import slept as slept
 from tests.store.api.conftest import store as store
-from tests.store.api.test_engine_over_wire import LIMIT, fill
+from tests.store.api.test_engine_over_wire import LIMIT
 from tests.store.api.wire_server import WireServer
 
 from building.environment import pins, wanted
@@ -116,7 +116,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def live(client: ApiClient, store: ObjectStore, clock: Clock) -> Iterator[LiveScheduler]:
-    fill(store, [node("n0")])
+    store.create_many([machine("n0")])
     live = LiveScheduler(client, client.connection, clock=clock)
     yield live
     live.run.finish(LIMIT)
@@ -126,7 +126,7 @@ def live(client: ApiClient, store: ObjectStore, clock: Clock) -> Iterator[LiveSc
 def test_the_scheduler_has_the_rights_that_it_needs_and_no_more(
     live: LiveScheduler, store: ObjectStore, server: WireServer, clock: Clock
 ) -> None:
-    fill(store, [pod("low", "4", nodeName="n0"), pod("high", "4", priority=10)])
+    store.create_many([asking("low", "4", on="n0"), asking("high", "4", priority=10)])
     until(live, lambda: "low" not in {one.name for one in store.list("Pod")[0]})
     clock.now += 60.0
     until(live, lambda: live.run.bound == 1)

@@ -30,7 +30,7 @@ from moorage.sim.replay import replayer as replayer
 # The texts of errors.
 from moorage.sim.replay.conditions import parse_condition as parse_condition
 
-# Amounts of nodes and pods, for slow twins of measures; records that a test writes.
+# Amounts of nodes and pods, for slow twins of measures.
 from moorage.sim.replay.history import allocatable_of as allocatable_of
 from moorage.sim.replay.history import requests_of as requests_of
 

@@ -3,89 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from threading import Event
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from tests.devices.make import claim as device_claim
+from tests.devices.make import device, device_class, request, resource_slice
 from tests.doors.engine import NODE_ADD, RETRY, Notice, RunningPreemptions
 from tests.doors.live import THREADS, ApiClient, Connection, Election, LostLeaseError, RateLimit, Session
+from tests.make import claim, make, node, pod, storage_class, volume
 from tests.scheduler.groups.gang_kit import GATES
 from tests.store.api.test_api_client import answers, cuts
-from tests.store.api.test_engine_over_wire import LIMIT, fill, nodes_of
+from tests.store.api.test_engine_over_wire import LIMIT, nodes_of
 from tests.store.api.wire_server import WireServer
 
-from moorage.objects import Pod, PodGroup
+from moorage.objects import Object, Pod, PodGroup
 from moorage.serve import LeaderLease, LiveScheduler
 from moorage.store import ObjectStore
 
 ATTEMPTS = "scheduler_schedule_attempts_total"
 
-GROUPS = "scheduling.k8s.io/v1beta1"
-SIZE = {"cpu": "4", "memory": "8Gi", "pods": "10"}
+
+def machine(name: str, cpu: str = "4") -> Object:
+    return node(name, labels={"kubernetes.io/hostname": name}, cpu=cpu)
 
 
-def node(name: str) -> dict[str, Any]:
-    status = {"capacity": SIZE, "allocatable": SIZE}
-    return {
-        "kind": "Node",
-        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
-        "status": status,
-    }
+def asking(name: str, cpu: str = "1", on: str = "", **spec: Any) -> Pod:
+    return pod(name, on, {"cpu": cpu}, **spec)
 
 
-def pod(name: str, cpu: str = "1", **spec: Any) -> dict[str, Any]:
-    container = {"name": "c", "resources": {"requests": {"cpu": cpu}}}
-    meta = {"name": name, "namespace": "default"}
-    return {"kind": "Pod", "metadata": meta, "spec": {"containers": [container], **spec}}
-
-
-CLAIM = {"accessModes": ["ReadWriteOnce"], "storageClassName": "s"}
-STORAGE = "storage.k8s.io/v1"
-LATE = {"provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "WaitForFirstConsumer"}
-VOLUME: list[dict[str, Any]] = [
-    {"apiVersion": STORAGE, "kind": "StorageClass", "metadata": {"name": "s"}, **LATE},
-    {
-        "kind": "PersistentVolume",
-        "metadata": {"name": "pv"},
-        "spec": {**CLAIM, "capacity": {"storage": "1Gi"}, "hostPath": {"path": "/x"}},
-        "status": {"phase": "Available"},
-    },
-    {
-        "kind": "PersistentVolumeClaim",
-        "metadata": {"name": "c", "namespace": "default"},
-        "spec": {**CLAIM, "resources": {"requests": {"storage": "1Gi"}}},
-    },
-]
+AVAILABLE = {"phase": "Available"}
+VOLUME = (storage_class("s"), volume("pv", "s", hostPath={"path": "/x"}, status=AVAILABLE), claim("c", "s"))
 """A claim that is bound with its first pod, and its volume."""
-RESOURCE = "resource.k8s.io/v1"
-REQUEST = {"name": "r", "exactly": {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}}
-POOL = {"name": "n0", "generation": 1, "resourceSliceCount": 1}
-DEVICE: list[dict[str, Any]] = [
-    {"apiVersion": RESOURCE, "kind": "DeviceClass", "metadata": {"name": "gpu"}},
-    {
-        "apiVersion": RESOURCE,
-        "kind": "ResourceSlice",
-        "metadata": {"name": "s"},
-        "spec": {"driver": "d", "nodeName": "n0", "pool": POOL, "devices": [{"name": "g0"}]},
-    },
-    {
-        "apiVersion": RESOURCE,
-        "kind": "ResourceClaim",
-        "metadata": {"name": "c", "namespace": "default"},
-        "spec": {"devices": {"requests": [REQUEST]}},
-    },
-]
+DEVICE = (device_class(), resource_slice("n0", [device("g0")]), device_claim("c", [request()]))
 """A claim of a device, and the device."""
 
 
-def first_pod(write: str) -> dict[str, Any]:
+def first_pod(write: str) -> Pod:
     """A pod for which something is written before it is bound."""
     if write == "volume":
-        return pod("first", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}])
+        return asking("first", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}])
     if write == "claim":
-        return pod("first", resourceClaims=[{"name": "g", "resourceClaimName": "c"}])
-    return pod("first", "99")
+        return asking("first", resourceClaims=[{"name": "g", "resourceClaimName": "c"}])
+    return asking("first", "99")
 
 
 class Clock:
@@ -105,7 +67,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def live(client: ApiClient, store: ObjectStore, clock: Clock) -> Iterator[LiveScheduler]:
-    fill(store, [node("n0"), node("n1")])
+    store.create_many([machine("n0"), machine("n1")])
     live = LiveScheduler(client, client.connection, clock=clock)
     yield live
     live.run.finish(LIMIT)
@@ -128,9 +90,9 @@ def events(server: WireServer) -> list[dict[str, Any]]:
 
 
 def test_pods_are_bound_as_they_come(live: LiveScheduler, store: ObjectStore, server: WireServer) -> None:
-    fill(store, [pod("a"), pod("b")])
+    store.create_many([asking("a"), asking("b")])
     until(live, lambda: all(nodes_of(store).values()))
-    fill(store, [pod("c")])
+    store.create_many([asking("c")])
     until(live, lambda: all(nodes_of(store).values()) and live.run.bound == 3)
     assert (
         live.run.metrics.registry.get_sample_value(
@@ -154,7 +116,7 @@ def test_pods_are_bound_as_they_come(live: LiveScheduler, store: ObjectStore, se
 def test_a_pod_that_does_not_fit_waits_for_a_node(
     live: LiveScheduler, store: ObjectStore, server: WireServer, clock: Clock
 ) -> None:
-    fill(store, [pod("big", "5")])
+    store.create_many([asking("big", "5")])
     until(live, lambda: bool(store.get(Pod, "big", "default").status.conditions))
     text = live.run.metrics.text().decode()
     counted = 'scheduler_schedule_attempts_total{profile="default-scheduler",result="unschedulable"} 1.0'
@@ -165,9 +127,7 @@ def test_a_pod_that_does_not_fit_waits_for_a_node(
     assert (condition.type, condition.status, condition.reason) == ("PodScheduled", "False", "Unschedulable")
     assert condition.message.startswith("0/2 nodes are available: 2 Insufficient cpu.")
     assert condition.last_transition_time
-    large = node("large")
-    large["status"] = {name: {**SIZE, "cpu": "8"} for name in ("capacity", "allocatable")}
-    fill(store, [large])
+    store.create(machine("large", "8"))
     clock.now += 60.0  # over the backoff
     until(live, lambda: nodes_of(store)["big"] == "large")
     until(live, lambda: live.run.bound == 1)
@@ -176,7 +136,9 @@ def test_a_pod_that_does_not_fit_waits_for_a_node(
 
 
 def test_gauges_of_the_cache_and_of_events(live: LiveScheduler, store: ObjectStore) -> None:
-    fill(store, [pod("there", nodeName="n0"), pod("a"), pod("gated", schedulingGates=[{"name": "g"}])])
+    store.create_many(
+        [asking("there", on="n0"), asking("a"), asking("gated", schedulingGates=[{"name": "g"}])]
+    )
     scheduler = live.scheduler
 
     def known() -> tuple[int, int, int]:
@@ -206,7 +168,7 @@ def test_backoff_is_waited_for(
     server.faults.append(
         lambda handler: handler.path.endswith("/binding") and answers(500, "x", "no")(handler)
     )
-    fill(store, [pod("a")])
+    store.create_many([asking("a")])
     until(live, lambda: live.run.failed == 1)
     assert (
         live.run.metrics.registry.get_sample_value(
@@ -243,7 +205,7 @@ def test_faults_bind_no_pod_twice_and_lose_none(
         on_bindings(answers(409, "Conflict", "modified")),
         on_bindings(bound_but_unanswered),
     ]
-    fill(store, [pod(f"p{at}", "500m") for at in range(12)])
+    store.create_many([asking(f"p{at}", "500m") for at in range(12)])
 
     def everything() -> bool:
         clock.now += 1.0
@@ -280,9 +242,9 @@ def test_bindings_that_hang_hold_up_no_others(
     live: LiveScheduler, store: ObjectStore, server: WireServer
 ) -> None:
     hang = Hang(server, live.client, "/slow")
-    fill(store, [pod(f"slow{at}", "10m") for at in range(THREADS + 1)])
+    store.create_many([asking(f"slow{at}", "10m") for at in range(THREADS + 1)])
     until(live, lambda: len(live.run.writer) == THREADS + 1)
-    fill(store, [pod("other")])
+    store.create_many([asking("other")])
     until(live, lambda: live.run.bound == 1)
     assert {name for name, where in nodes_of(store).items() if where} == {"other"}
     assert not hang.was_awaited
@@ -296,11 +258,11 @@ def test_no_other_write_that_hangs_holds_up_a_pod(
 ) -> None:
     paths = {"status": "/first/status", "event": "/events", "volume": "/pv", "claim": "/resourceclaims/c"}
     hang = Hang(server, client, paths[write])
-    fill(store, [node("n0"), *VOLUME, *DEVICE, first_pod(write)])
+    store.create_many([machine("n0"), *VOLUME, *DEVICE, first_pod(write)])
     live = LiveScheduler(client, client.connection, clock=clock)
     try:
         until(live, hang.begun.is_set)
-        fill(store, [pod("other")])
+        store.create_many([asking("other")])
         until(live, lambda: live.run.bound == 1)
         assert nodes_of(store) == {"first": "", "other": "n0"}
         assert not hang.was_awaited
@@ -316,7 +278,7 @@ def test_a_refused_binding_is_told_as_kube_scheduler_tells_it(
     """A policy refuses it, for example."""
     refuse = answers(403, "Forbidden", "not this one")
     server.faults.append(lambda handler: handler.path.endswith("/binding") and refuse(handler))
-    fill(store, [pod("a")])
+    store.create_many([asking("a")])
     until(live, lambda: bool(store.get(Pod, "a", "default").status.conditions))
     (condition,) = store.get(Pod, "a", "default").status.conditions
     text = 'running Bind plugin "DefaultBinder": not this one'
@@ -328,9 +290,8 @@ def test_a_refused_binding_is_told_as_kube_scheduler_tells_it(
 def test_preemption_deletes_and_nominates(
     live: LiveScheduler, store: ObjectStore, server: WireServer, clock: Clock
 ) -> None:
-    fill(
-        store,
-        [pod("low0", "4", nodeName="n0"), pod("low1", "4", nodeName="n1"), pod("high", "4", priority=10)],
+    store.create_many(
+        [asking("low0", "4", on="n0"), asking("low1", "4", on="n1"), asking("high", "4", priority=10)],
     )
     until(live, lambda: len(nodes_of(store)) == 2)
     clock.now += 60.0
@@ -352,10 +313,10 @@ def test_preemption_deletes_and_nominates(
     )
 
 
-def full_nodes(store: ObjectStore, high: dict[str, Any] | None = None) -> None:
+def full_nodes(store: ObjectStore) -> None:
     """Pods of low priority fill both nodes, and one of high priority comes."""
-    lows = [pod(f"low{at}", "4", nodeName=f"n{at}") for at in range(2)]
-    fill(store, [*lows, high or pod("high", "4", priority=10)])
+    lows = [asking(f"low{at}", "4", on=f"n{at}") for at in range(2)]
+    store.create_many([*lows, asking("high", "4", priority=10)])
 
 
 def evictions(server: WireServer) -> list[str]:
@@ -372,7 +333,7 @@ def test_victims_whose_deletion_hangs_hold_up_their_preemptor_alone(
     hang = Hang(server, live.client, "DELETE ")
     full_nodes(store)
     until(live, hang.begun.is_set)
-    fill(store, [node("n2"), pod("other")])
+    store.create_many([machine("n2"), asking("other")])
     until(live, lambda: live.run.bound == 1)
     assert nodes_of(store) == {"low0": "n0", "low1": "n1", "high": "", "other": "n2"}
     assert gated(live) == ["high"]  # although it would fit on another node by evictions
@@ -403,7 +364,7 @@ def test_a_preemptor_waits_for_the_news_that_its_victims_leave(
     full_nodes(store)
     until(live, lambda: answered.is_set() and not live.run.writer)
     clock.now += 30.0
-    fill(store, [node("n2"), pod("other", "4")])
+    store.create_many([machine("n2"), asking("other", "4")])
     until(live, lambda: live.run.bound == 1)
     (victim,) = evictions(server)
     assert gated(live) == ["high"]
@@ -418,13 +379,12 @@ def test_a_preemptor_whose_nomination_is_not_written_waits_for_its_victims(
 ) -> None:
     """Its victims terminate on its node, and its own status does not tell which node that is."""
     hang = Hang(server, live.client, "PATCH /api/v1/namespaces/default/pods/high")
-    lows = [pod(f"low{at}", "4", nodeName=f"n{at}") for at in range(2)]
-    for low in lows:
-        low["metadata"]["finalizers"] = ["example.com/slow"]
-    fill(store, [*lows, pod("high", "4", priority=10)])
+    slow = {"finalizers": ["example.com/slow"]}
+    lows = [asking(f"low{at}", "4", on=f"n{at}", metadata=slow) for at in range(2)]
+    store.create_many([*lows, asking("high", "4", priority=10)])
     held = live.scheduler.handle.shared(RunningPreemptions).held
     until(live, lambda: len(evictions(server)) == 1 and hang.begun.is_set() and not held)
-    fill(store, [pod("lower", "4", nodeName="n2", priority=-10), node("n2")])  # a better victim
+    store.create_many([asking("lower", "4", on="n2", priority=-10), machine("n2")])  # a better victim
     until(live, lambda: live.scheduler.cache.state.table.find_row("n2") is not None)
     live.scheduler.queue.activate([store.get(Pod, "high", "default")])
     live.run.step()
@@ -453,7 +413,7 @@ def test_a_victim_that_cannot_be_deleted_has_its_preemptor_tried_again(
 def test_the_end_waits_for_bindings_and_events(
     client: ApiClient, store: ObjectStore, server: WireServer, clock: Clock
 ) -> None:
-    fill(store, [node("n0"), pod("a")])
+    store.create_many([machine("n0"), asking("a")])
     live, stop = LiveScheduler(client, client.connection, clock=clock), Event()
     gate = Event()
 
@@ -478,7 +438,9 @@ def test_the_end_waits_for_bindings_and_events(
 
 
 def test_pods_of_others_are_left_alone(live: LiveScheduler, store: ObjectStore, server: WireServer) -> None:
-    fill(store, [pod("other", schedulerName="x"), pod("gated", schedulingGates=[{"name": "g"}]), pod("a")])
+    store.create_many(
+        [asking("other", schedulerName="x"), asking("gated", schedulingGates=[{"name": "g"}]), asking("a")]
+    )
     until(live, lambda: live.run.bound == 1)
     assert {name for name, where in nodes_of(store).items() if where} == {"a"}
     writes = [path for method, path, _ in server.requests if method != "GET" and "/pods/" in path]
@@ -497,7 +459,7 @@ def test_a_condition_tells_the_generation_of_the_pod(
         return False
 
     server.faults.append(note)
-    fill(store, [pod("big", "5")])
+    store.create_many([asking("big", "5")])
     until(live, lambda: bool(store.get(Pod, "big", "default").status.conditions))
     (condition,) = bodies[0]["status"]["conditions"]
     assert condition["observedGeneration"] == 3
@@ -507,12 +469,10 @@ def test_a_condition_tells_the_generation_of_the_pod(
 def test_pods_of_a_failed_group_get_conditions(
     client: ApiClient, store: ObjectStore, server: WireServer, clock: Clock
 ) -> None:
-    fill(store, [node("n0")])
-    group = {"name": "g", "namespace": "default"}
-    policy = {"schedulingPolicy": {"gang": {"minCount": 2}}}
-    fill(store, [{"apiVersion": GROUPS, "kind": "PodGroup", "metadata": group, "spec": policy}])
-    member = {"schedulingGroup": {"podGroupName": "g"}}
-    fill(store, [pod("a", "3", **member), pod("b", "3", **member)])
+    store.create_many([machine("n0")])
+    store.create(make("PodGroup", "default/g", {"schedulingPolicy": {"gang": {"minCount": 2}}}))
+    member: Any = {"schedulingGroup": {"podGroupName": "g"}}
+    store.create_many([asking("a", "3", **member), asking("b", "3", **member)])
     live = LiveScheduler(client, client.connection, clock=clock, feature_gates=GATES)
     try:
         until(live, lambda: all(one.status.conditions for one in store.list(Pod)[0]))
@@ -532,20 +492,29 @@ def test_pods_of_a_failed_group_get_conditions(
         live.recorder.close()
 
 
-def of_its_own(server: WireServer) -> Connection:
-    """The connection of a Lease."""
-    return Connection(Session(server.url), sleep=lambda _: None)
+@contextmanager
+def electing(
+    client: ApiClient, server: WireServer, clock: Callable[[], float], every: float = 0.0
+) -> Iterator[tuple[LeaderLease, Election, LiveScheduler]]:
+    """A live scheduler with a Lease, which has a connection of its own."""
+    connection = Connection(Session(server.url), sleep=lambda _: None)
+    lease = LeaderLease(connection, "one", clock=clock, now=clock)
+    election = Election(lease, 10.0, every, clock)
+    live = LiveScheduler(client, client.connection, election=election, clock=clock)
+    try:
+        yield lease, election, live
+    finally:
+        live.run.finish(LIMIT)
+        live.recorder.close()
+        connection.close()
 
 
 def test_nothing_is_written_without_the_lease(
     client: ApiClient, store: ObjectStore, server: WireServer, clock: Clock
 ) -> None:
     """The Lease runs out while the pods are tried: bindings that were not yet sent are not, nor reports."""
-    lease = LeaderLease(of_its_own(server), "one", clock=clock, now=clock)
-    election = Election(lease, 10.0, 2.0, clock)
-    fill(store, [node("n0"), pod("a")])
-    live = LiveScheduler(client, client.connection, election=election, clock=clock)
-    try:
+    store.create_many([machine("n0"), asking("a")])
+    with electing(client, server, clock, 2.0) as (_, election, live):
         election.step()
         clock.now += 10.0
         until(live, lambda: live.run.failed == 1)
@@ -555,10 +524,6 @@ def test_nothing_is_written_without_the_lease(
         assert [path.rpartition("/")[2] for path in writes] == ["leases"]
         with pytest.raises(LostLeaseError):
             live.step(Event())
-    finally:
-        live.run.finish(LIMIT)
-        live.recorder.close()
-        lease.connection.close()
 
 
 @pytest.mark.parametrize("wait", ["rate limit", "Retry-After"])
@@ -566,105 +531,85 @@ def test_the_lease_is_asked_for_after_each_wait(
     client: ApiClient, store: ObjectStore, server: WireServer, clock: Clock, wait: str
 ) -> None:
     """A binding that has to wait is not sent once the Lease has run out meanwhile."""
-    lease = LeaderLease(of_its_own(server), "one", clock=clock, now=clock)
-    election = Election(lease, 10.0, 2.0, clock)
-    fill(store, [node("n0"), pod("a")])
-    live = LiveScheduler(client, client.connection, election=election, clock=clock)
+    store.create_many([machine("n0"), asking("a")])
 
     def pass_by(seconds: float) -> None:
         clock.now += seconds
 
-    client.connection.sleep = pass_by
-    election.step()
-    if wait == "rate limit":
-        client.connection.limit = RateLimit(0.01, 1, clock)
-        client.connection.limit.delay()
-    else:
-        later = answers(429, "TooManyRequests", "later", {"Retry-After": "12"})
-        server.faults.append(lambda handler: handler.path.endswith("/binding") and later(handler))
-    try:
+    with electing(client, server, clock, 2.0) as (_, election, live):
+        client.connection.sleep = pass_by
+        election.step()
+        if wait == "rate limit":
+            client.connection.limit = RateLimit(0.01, 1, clock)
+            client.connection.limit.delay()
+        else:
+            later = answers(429, "TooManyRequests", "later", {"Retry-After": "12"})
+            server.faults.append(lambda handler: handler.path.endswith("/binding") and later(handler))
         until(live, lambda: live.run.failed == 1)
         sent = [path for _, path, _ in server.requests if path.endswith("/binding")]
         assert len(sent) == (1 if wait == "Retry-After" else 0)
         assert nodes_of(store) == {"a": ""}
-    finally:
-        live.run.finish(LIMIT)
-        live.recorder.close()
-        lease.connection.close()
 
 
-def test_the_end_without_the_lease_waits_for_nothing(client: ApiClient, server: WireServer) -> None:
+def test_the_end_without_the_lease_waits_for_nothing(
+    client: ApiClient, server: WireServer, clock: Clock
+) -> None:
     """The thread that renews tells at once, while the loop waits for something."""
-    now, lost = [0.0], Event()
-    lease = LeaderLease(of_its_own(server), "one", clock=lambda: now[0], now=lambda: now[0])
-    election = Election(lease, 10.0, 0.0, lambda: now[0])
-    live = LiveScheduler(client, client.connection, election=election, clock=lambda: now[0])
-    live.on_lost = lost.set
-    finished: list[bool] = []
-    live._finish = lambda: finished.append(True)  # type: ignore[method-assign,assignment]
+    with electing(client, server, clock) as (lease, election, live):
+        lost, finished = Event(), list[bool]()
+        live.on_lost = lost.set
+        live._finish = lambda: finished.append(True)  # type: ignore[method-assign,assignment]
 
-    def hang(_: Event) -> None:
-        now[0] = 10.0
-        assert lost.wait(LIMIT)
-        election.check()
+        def hang(_: Event) -> None:
+            clock.now += 10.0
+            assert lost.wait(LIMIT)
+            election.check()
 
-    live.step = hang  # type: ignore[method-assign,assignment]
-    election.step()
-    lease.try_to_hold = lambda: False  # type: ignore[method-assign]
-    with pytest.raises(LostLeaseError):
-        live.work(Event())
-    assert not finished
-    live.recorder.close()
-    lease.connection.close()
+        live.step = hang  # type: ignore[method-assign,assignment]
+        election.step()
+        lease.try_to_hold = lambda: False  # type: ignore[method-assign]
+        with pytest.raises(LostLeaseError):
+            live.work(Event())
+        assert not finished
 
 
 def test_the_end_does_not_wait_for_a_release_that_hangs(
-    client: ApiClient, server: WireServer, monkeypatch: pytest.MonkeyPatch
+    client: ApiClient, server: WireServer, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("moorage.serve.live_scheduler.RELEASE", 0.0)
-    lease = LeaderLease(of_its_own(server), "one", clock=lambda: 0.0, now=lambda: 0.0)
-    election = Election(lease, 10.0, 0.0, lambda: 0.0)
-    live = LiveScheduler(client, client.connection, election=election)
     began, answer, stop, released = Event(), Event(), Event(), list[bool]()
 
     def release() -> None:
         began.set()
         released.append(answer.wait(LIMIT))
 
-    lease.release = release  # type: ignore[method-assign]
-    live.step = lambda _: stop.set()  # type: ignore[method-assign,assignment]
-    election.step()
-    live.work(stop)
-    assert began.wait(LIMIT)
-    assert not released
-    answer.set()
-    lease.connection.close()
+    with electing(client, server, clock) as (lease, election, live):
+        lease.release = release  # type: ignore[method-assign]
+        live.step = lambda _: stop.set()  # type: ignore[method-assign,assignment]
+        election.step()
+        live.work(stop)
+        assert began.wait(LIMIT)
+        assert not released
+        answer.set()
 
 
-def test_a_lease_whose_thread_fails_is_lost(client: ApiClient, server: WireServer) -> None:
-    lease = LeaderLease(of_its_own(server), "one", clock=lambda: 0.0, now=lambda: 0.0)
-    election = Election(lease, 10.0, 0.0, lambda: 0.0)
-    live = LiveScheduler(client, client.connection, election=election)
-
+def test_a_lease_whose_thread_fails_is_lost(client: ApiClient, server: WireServer, clock: Clock) -> None:
     def fail() -> bool:
         raise TypeError("a defect")
 
-    lease.try_to_hold = fail  # type: ignore[method-assign]
-    assert live.health["leaderElection"]()
-    with pytest.raises(LostLeaseError):
-        live.work(Event())
-    assert not live.health["leaderElection"]()
-    assert not election.holds()
-    live.recorder.close()
-    lease.connection.close()
+    with electing(client, server, clock) as (lease, election, live):
+        lease.try_to_hold = fail  # type: ignore[method-assign]
+        assert live.health["leaderElection"]()
+        with pytest.raises(LostLeaseError):
+            live.work(Event())
+        assert not live.health["leaderElection"]()
+        assert not election.holds()
 
 
 def test_an_attempt_that_took_long_is_repeated_at_once(
     client: ApiClient, server: WireServer, clock: Clock
 ) -> None:
     """Attempts begin 2 s apart, so that one that hangs for 5 s leaves time for more before the deadline."""
-    lease = LeaderLease(of_its_own(server), "one", clock=clock, now=clock)
-    live = LiveScheduler(client, client.connection, election=Election(lease, 10.0, 2.0, clock), clock=clock)
     began, lasts = list[float](), [0.0, 5.0, 0.5, 0.0]
     ended = Event()
 
@@ -679,42 +624,32 @@ def test_an_attempt_that_took_long_is_repeated_at_once(
         clock.now += seconds
         return ended.is_set()
 
-    lease.try_to_hold = attempt  # type: ignore[method-assign]
-    live._ended.wait, live._ended.is_set = wait, ended.is_set  # type: ignore[assignment,method-assign]
-    first = clock.now
-    live._renew()
-    assert [moment - first for moment in began] == [0.0, 2.0, 7.0, 9.0]
-    live.recorder.close()
-    lease.connection.close()
+    with electing(client, server, clock, 2.0) as (lease, _, live):
+        lease.try_to_hold = attempt  # type: ignore[method-assign]
+        live._ended.wait, live._ended.is_set = wait, ended.is_set  # type: ignore[assignment,method-assign]
+        first = clock.now
+        live._renew()
+        assert [moment - first for moment in began] == [0.0, 2.0, 7.0, 9.0]
 
 
 def test_the_lease_is_renewed_while_a_step_takes_long(
-    client: ApiClient, store: ObjectStore, server: WireServer
+    client: ApiClient, server: WireServer, clock: Clock
 ) -> None:
-    now = [0.0]
-    lease = LeaderLease(of_its_own(server), "one", clock=lambda: now[0], now=lambda: now[0])
-    live = LiveScheduler(
-        client, client.connection, election=Election(lease, 10.0, 0.0, lambda: now[0]), clock=lambda: now[0]
-    )
-    stop, renewed = Event(), Event()
+    stop, renewed, begin = Event(), Event(), clock.now
 
     def note(handler: Any) -> bool:
-        if handler.command == "PUT" and handler.path.endswith("/kube-scheduler") and now[0]:
+        if handler.command == "PUT" and handler.path.endswith("/kube-scheduler") and clock.now > begin:
             renewed.set()
         return False
 
     def long(_: Event) -> None:
-        now[0] = 5.0
+        clock.now += 5.0
         assert renewed.wait(LIMIT)
         stop.set()
 
     server.faults.append(note)
-    live.step = long  # type: ignore[method-assign,assignment]
-    live.work(stop)
-    assert (
-        server.raw["apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler"]["spec"][
-            "holderIdentity"
-        ]
-        == ""
-    )
-    lease.connection.close()
+    with electing(client, server, clock) as (_, _, live):
+        live.step = long  # type: ignore[method-assign,assignment]
+        live.work(stop)
+        (lease,) = (value for path, value in server.raw.items() if path.endswith("/kube-scheduler"))
+        assert lease["spec"]["holderIdentity"] == ""

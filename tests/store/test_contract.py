@@ -12,19 +12,16 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from tests import make
 from tests.doors.live import ApiClient, Connection, Session
 from tests.store.api.wire_server import WireServer
 
 from moorage.objects import (
     Condition,
-    Container,
     Node,
     Object,
-    ObjectMeta,
     Pod,
     PodDisruptionBudget,
-    PodSchedulingGate,
-    PodSpec,
     PodStatus,
     PriorityClass,
     parse_selector,
@@ -82,13 +79,17 @@ def client(request: pytest.FixtureRequest) -> Iterator[ObjectClient]:
     server.close()
 
 
+CONTAINERS = [{"name": "c", "image": "i"}]
+
+
 def pod(name: str = "a", namespace: str = "default", meta: Any = None, **spec: Any) -> Pod:
-    parts = PodSpec(**{"containers": (Container(name="c", image="i"),), **spec})
-    return Pod(metadata=ObjectMeta(name=name, namespace=namespace, **(meta or {})), spec=parts)
+    metadata = {"uid": ""} | (meta or {})
+    return make.pod(f"{namespace}/{name}", metadata=metadata, containers=CONTAINERS, **spec)
 
 
 def budget(name: str = "a", namespace: str = "default") -> PodDisruptionBudget:
-    return PodDisruptionBudget(metadata=ObjectMeta(name=name, namespace=namespace))
+    made: PodDisruptionBudget = make.make("PodDisruptionBudget", f"{namespace}/{name}")
+    return made
 
 
 def with_meta(obj: Any, **changes: Any) -> Any:
@@ -143,7 +144,7 @@ def test_what_is_created_is_read_again(client: ObjectClient) -> None:
     assert meta.creation_timestamp.endswith("Z")  # type: ignore[union-attr]
     assert meta.resource_version.isdigit()
     assert created == stored(client) == client.get("Pod", "a", "default")
-    node = client.create(Node(metadata=ObjectMeta(name="n")))
+    node = client.create(make.make("Node", "n"))
     assert node == client.get(Node, "n") == client.list(Node)[0][0]
     client.delete(Pod, "a", "default")
     assert client.create(pod()).metadata.uid != meta.uid
@@ -164,14 +165,14 @@ def test_names_are_generated(client: ObjectClient, base: str) -> None:
     ("obj", "what", "kind"),
     [
         (pod(), "pods", "Pod"),
-        (Node(metadata=ObjectMeta(name="a")), "nodes", "Node"),
+        (make.make("Node", "a"), "nodes", "Node"),
         (
             budget(),
             "poddisruptionbudgets.policy",
             "PodDisruptionBudget.policy",
         ),
         (
-            PriorityClass(metadata=ObjectMeta(name="a")),
+            make.make("PriorityClass", "a"),
             "priorityclasses.scheduling.k8s.io",
             "PriorityClass.scheduling.k8s.io",
         ),
@@ -243,7 +244,7 @@ def test_an_object_without_a_name_is_refused(client: ObjectClient) -> None:
 
 
 def test_a_namespace_where_the_kind_has_none(client: ObjectClient) -> None:
-    node = client.create(Node(metadata=ObjectMeta(name="a", namespace="default")))
+    node = client.create(make.make("Node", "default/a"))
     assert node.namespace == ""
 
 
@@ -391,7 +392,7 @@ def test_a_watcher_has_the_objects_and_then_the_events(client: ObjectClient) -> 
     ],
 )
 def test_a_watcher_with_a_selector(client: ObjectClient, selector: Any, begins: Any, ceases: Any) -> None:
-    client.create(Node(metadata=ObjectMeta(name="a")))
+    client.create(make.make("Node", "a"))
     watcher = client.follow(Node, **selector)
     assert news(watcher, 1) == [("LISTED", "")]
     for change in (begins, ceases, begins, {"metadata": {"annotations": {"x": "y"}}}):
@@ -454,7 +455,7 @@ def test_conditions_are_merged_by_their_type(client: ObjectClient) -> None:
 
 @pytest.mark.parametrize(("kind", "subresource"), [(PriorityClass, "status"), (Pod, "scale"), (Pod, "spec")])
 def test_subresources_that_are_not_there(client: ObjectClient, kind: Any, subresource: str) -> None:
-    obj = client.create(pod() if kind is Pod else kind(metadata=ObjectMeta(name="a")))
+    obj = client.create(pod() if kind is Pod else make.make(kind.__name__, "a"))
     with refused(NotFoundError, "the server could not find the requested resource"):
         client.patch(kind, "a", obj.namespace, {}, subresource=subresource)
 
@@ -569,7 +570,7 @@ def test_finalizers_and_a_grace_period_both_have_to_go(client: ObjectClient, is_
 @pytest.mark.parametrize("what", ["a pod without a node", "a pod that has ended", "a node", "a budget"])
 def test_what_runs_nowhere_has_no_grace_period(client: ObjectClient, what: str) -> None:
     kinds: dict[str, Object] = {
-        "a node": Node(metadata=ObjectMeta(name="a")),
+        "a node": make.make("Node", "a"),
         "a budget": budget(),
     }
     obj = kinds.get(what, pod(node_name="n" if what == "a pod that has ended" else ""))
@@ -600,7 +601,7 @@ def test_a_binding_that_is_refused_changes_nothing(client: ObjectClient) -> None
     client.create(pod("bound", node_name="m"))
     client.create(pod("going", meta={"finalizers": ("x/y",)}))
     client.delete(Pod, "going", "default")
-    client.create(pod("gated", scheduling_gates=(PodSchedulingGate(name="x/g"),)))
+    client.create(pod("gated", scheduling_gates=[{"name": "x/g"}]))
     before = client.list(Pod, "default")[0]
     for name, why in [
         ("bound", 'is already assigned to node "m"'),

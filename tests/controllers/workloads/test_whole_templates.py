@@ -8,15 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import make
+from tests.make import manifest
 
 import moorage as mo
 
-NODE: dict[str, Any] = {
-    "apiVersion": "v1",
-    "kind": "Node",
-    "metadata": {"name": "n1", "uid": "n1", "resourceVersion": "1"},
-    "status": {"allocatable": {"cpu": "8", "memory": "8Gi", "pods": "20"}},
-}
+NODE = manifest(make.node("n1", cpu="8", pods="20", metadata={"uid": "n1", "resourceVersion": "1"}))
 FIELDS: list[dict[str, Any]] = [
     {"env": [{"name": "A", "value": "2"}]},
     {"args": ["--verbose"]},
@@ -28,11 +25,7 @@ FIELDS: list[dict[str, Any]] = [
 
 def meta(name: str, owner: tuple[str, str] | None = None, **more: Any) -> dict[str, Any]:
     found = {"name": name, "namespace": "shop", "uid": f"u-{name}", "resourceVersion": "5", **more}
-    if owner:
-        kind, of = owner
-        reference = {"apiVersion": "apps/v1", "kind": kind, "name": of, "uid": f"u-{of}", "controller": True}
-        found["ownerReferences"] = [reference]
-    return found
+    return found | (make.owned(*owner, f"u-{owner[1]}") if owner else {})
 
 
 def template(container: dict[str, Any], **labels: str) -> dict[str, Any]:

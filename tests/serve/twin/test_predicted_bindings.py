@@ -12,17 +12,16 @@ from tests.serve.conftest import client as client
 from tests.serve.conftest import server as server
 from tests.serve.conftest import slept as slept
 from tests.serve.conftest import store as store
-from tests.serve.test_live_scheduler import Clock, node, pod
-from tests.store.api.test_engine_over_wire import fill
+from tests.serve.test_live_scheduler import Clock, asking, machine
 
 from moorage import Scheduler
 from moorage.objects import Node, Pod
 from moorage.store import ObjectStore
 
 
-def ours(name: str, cpu: str = "1") -> dict[str, Any]:
+def ours(name: str, cpu: str = "1") -> Pod:
     """A pod, as an API server has set its defaults."""
-    return pod(name, cpu, schedulerName="default-scheduler")
+    return asking(name, cpu, schedulerName="default-scheduler")
 
 
 @pytest.fixture
@@ -32,9 +31,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def cluster(client: ApiClient, store: ObjectStore, clock: Clock) -> FollowedCluster:
-    size = {"cpu": "1", "memory": "8Gi", "pods": "9"}
-    small = {**node("small"), "status": {"capacity": size, "allocatable": size}}
-    fill(store, [node("n0"), node("n1"), small])
+    store.create_many([machine("n0"), machine("n1"), machine("small", "1")])
     scheduler = Scheduler(client, clock=clock, synced=False)
     cluster = FollowedCluster(client, PredictedBindings(scheduler, clock, lambda: 0.0))
     seen(cluster, lambda: cluster.is_listed())
@@ -59,7 +56,7 @@ def bound(
 ) -> Any:
     """Create a pod and bind it; both may arrive at once. Return the counts."""
     clock.now += 60.0
-    fill(store, [ours(name, cpu)])
+    store.create_many([ours(name, cpu)])
     store.bind(store.get("Pod", name, "default"), node)
     return settled(cluster, clock, name)
 
@@ -108,7 +105,7 @@ def test_another_order_of_changes_may_explain_a_binding(
     cluster: FollowedCluster, store: ObjectStore, clock: Clock
 ) -> None:
     def create(*names: str) -> None:
-        fill(store, [ours(name, "2" if name == "big" else "1") for name in names])
+        store.create_many([ours(name, "2" if name == "big" else "1") for name in names])
 
     def bind(name: str, node: str) -> None:
         store.bind(store.get("Pod", name, "default"), node)
@@ -151,7 +148,7 @@ def test_another_order_of_changes_may_explain_a_binding(
 def test_pods_of_other_schedulers_are_not_predicted(
     cluster: FollowedCluster, store: ObjectStore, clock: Clock
 ) -> None:
-    fill(store, [pod("theirs", "1", schedulerName="other")])
+    store.create_many([asking("theirs", "1", schedulerName="other")])
     store.bind(store.get("Pod", "theirs", "default"), "n0")
     assert bound(cluster, store, clock, "a", "n1") == {"same": 1}
 
@@ -165,7 +162,7 @@ def test_predictions_take_a_share_of_the_processor(
     spent = iter(range(0, 1000, 100))
     bindings._work = lambda: float(next(spent))
     bound(cluster, store, clock, "a", "n0")
-    fill(store, [ours("b")])
+    store.create_many([ours("b")])
     store.bind(store.get("Pod", "b", "default"), "n1")
     registry = CollectorRegistry()
     registry.register(bindings)

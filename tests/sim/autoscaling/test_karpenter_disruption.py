@@ -9,6 +9,7 @@ import pytest
 import moorage as mo
 from moorage import Timeline
 from moorage.objects import Cluster, Node, NodeClaim, Object, Pod, decode_object
+from tests import make as kit
 from tests.doors.sim import Disrupter, evaluate
 from tests.sim.autoscaling.made import budget, deployment, scalings
 from tests.sim.autoscaling.test_karpenter_scaler import spec
@@ -35,8 +36,7 @@ def node(name: str, kind: str = "m5.xlarge", cpu: str = "3900m", **labels: str) 
         "kubernetes.io/hostname": name,
     }
     room = {"cpu": cpu, "memory": "7Gi", "pods": "32"}
-    head = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
-    return decode_object(head | {"status": {"capacity": room, "allocatable": room}})
+    return kit.node(name, labels=labels, status={"capacity": room}, **room)
 
 
 def timeline(*nodes: Any, objects: tuple[Any, ...], end: float = 2 * HOUR, **fields: Any) -> Timeline:

@@ -10,33 +10,20 @@ import numpy as np
 import pytest
 
 import moorage as mo
+from tests import make
 from tests.doors.sim import RESOURCE, GpuShare, policies
+from tests.make import manifest
 
 MODEL_LABEL = "alibabacloud.com/gpu-card-model"
 
 
 def node(name: str, gpus: int, model: str = "T4", cpu: int = 64) -> dict[str, Any]:
     amounts = {"cpu": str(cpu), "memory": "256Gi", "pods": "110", RESOURCE: str(1000 * gpus)}
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name, "labels": {MODEL_LABEL: model}},
-        "status": {"capacity": amounts, "allocatable": amounts},
-    }
+    return manifest(make.node(name, labels={MODEL_LABEL: model}, status={"capacity": amounts}, **amounts))
 
 
 def pod(name: str, milli: int, cpu: str = "1", on: str = "") -> dict[str, Any]:
-    requests = {"cpu": cpu} | ({RESOURCE: str(milli)} if milli else {})
-    limits = {RESOURCE: str(milli)} if milli else {}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": "default", "uid": name},
-        "spec": {
-            "containers": [{"name": "c", "resources": {"requests": requests, "limits": limits}}],
-            **({"nodeName": on} if on else {}),
-        },
-    }
+    return manifest(make.pod(name, on, {"cpu": cpu} | ({RESOURCE: str(milli)} if milli else {})))
 
 
 def configuration(policy: str = "", args: dict[str, Any] | None = None, **share: Any) -> dict[str, Any]:

@@ -375,7 +375,7 @@ def test_a_history_is_written_in_pieces(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_parquet_needs_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("moorage.sim.replay.history_files.find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
     history = mo.replay(timeline_of(node("a")))
     with pytest.raises(mo.MoorageError, match="pyarrow is missing: pip install pyarrow"):
         history.write(tmp_path, "parquet")
@@ -399,10 +399,10 @@ def test_parquet_is_written_in_pieces_of_one_schema(tmp_path: Path, monkeypatch:
         return type("Part", (), {"schema": [*part.to_dict()], "__len__": lambda self: len(part)})()
 
     parquet = SimpleNamespace(ParquetWriter=Writer)
-    modules = {"pyarrow": SimpleNamespace(table=table, parquet=parquet), "pyarrow.parquet": parquet}
+    arrow = SimpleNamespace(table=table, parquet=parquet, __spec__=True)
+    modules = {"pyarrow": arrow, "pyarrow.parquet": parquet}
     for name, module in modules.items():
         monkeypatch.setitem(sys.modules, name, module)
-    monkeypatch.setattr("moorage.sim.replay.history_files.find_spec", lambda name: name)
     monkeypatch.setattr("moorage.sim.replay.history_files.ROWS", 7)
     timeline = timeline_of(node("a"))
     timeline.add_pods(pod("x"), np.arange(20), np.full(20, 3))

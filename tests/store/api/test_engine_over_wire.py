@@ -6,45 +6,48 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from tests.devices.make import claim as device_claim
+from tests.devices.make import device, device_class, request, resource_slice
 from tests.doors.controllers import ControllerParameters, PersistentVolumeController
 from tests.doors.live import ApiClient
+from tests.make import claim, node, pod, storage_class, volume
 from tests.store.api.test_api_client import answers, cuts
 from tests.store.api.wire_server import WireServer
 
 from moorage import Scheduler
-from moorage.objects import Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass, decode_object
+from moorage.objects import (
+    Node,
+    Object,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    ResourceClaim,
+    StorageClass,
+)
 from moorage.store import InformerFactory, ObjectStore
 
 LIMIT = 30.0
 
 
-def objects() -> Iterator[dict[str, Any]]:
+def machine(name: str, **amounts: str) -> Node:
+    return node(name, labels={"kubernetes.io/hostname": name}, **amounts)
+
+
+def objects() -> Iterator[Object]:
     """Six nodes in two zones, and pods with requests, spread, affinity, priorities and too much to ask."""
     for at in range(6):
-        labels = {"kubernetes.io/hostname": f"n{at}", "topology.kubernetes.io/zone": f"z{at % 2}"}
-        size = {"cpu": "4", "memory": "8Gi", "pods": "10"}
-        status = {"capacity": size, "allocatable": size}
-        yield {"kind": "Node", "metadata": {"name": f"n{at}", "labels": labels}, "status": status}
+        yield node(f"n{at}", f"z{at % 2}", {"kubernetes.io/hostname": f"n{at}"})
+    spread = {
+        "maxSkew": 1,
+        "topologyKey": "topology.kubernetes.io/zone",
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "a"}},
+    }
     for at in range(24):
-        spread = {
-            "maxSkew": 1,
-            "topologyKey": "topology.kubernetes.io/zone",
-            "whenUnsatisfiable": "DoNotSchedule",
-            "labelSelector": {"matchLabels": {"app": "a"}},
-        }
+        own: dict[str, Any] = {"topologySpreadConstraints": [spread]} if at % 4 == 0 else {}
+        own |= {"metadata": {"creationTimestamp": f"2026-01-01T00:00:{at:02}Z"}, "priority": at % 2}
         cpu = "100" if at == 23 else f"{1 + at % 3}00m"
-        container = {"name": "c", "resources": {"requests": {"cpu": cpu}}}
-        spec: dict[str, Any] = {"containers": [container], "priority": at % 2}
-        if at % 4 == 0:
-            spec["topologySpreadConstraints"] = [spread]
-        stamp = f"2026-01-01T00:00:{at:02}Z"
-        meta = {"name": f"p{at}", "namespace": "default", "labels": {"app": "ab"[at % 2]}}
-        yield {"kind": "Pod", "metadata": {**meta, "creationTimestamp": stamp}, "spec": spec}
-
-
-def fill(store: ObjectStore, values: Any) -> None:
-    for value in values:
-        store.create(decode_object(value))
+        yield pod(f"p{at}", requests={"cpu": cpu}, labels={"app": "ab"[at % 2]}, **own)
 
 
 def nodes_of(store: ObjectStore) -> dict[str, str]:
@@ -68,7 +71,7 @@ def test_a_run_places_the_same_pods_on_the_same_nodes(
 ) -> None:
     local = ObjectStore(lambda: 1000.0)
     for one in (store, local):
-        fill(one, objects())
+        one.create_many(list(objects()))
     expected = Scheduler(local).run()
     result = Scheduler(client).run()
     assert result.placements == expected.placements
@@ -81,7 +84,7 @@ def test_a_run_places_the_same_pods_on_the_same_nodes(
 def test_faults_in_mid_run_bind_no_pod_twice_and_lose_none(
     client: ApiClient, store: ObjectStore, server: WireServer
 ) -> None:
-    fill(store, objects())
+    store.create_many(list(objects()))
     scheduler = Scheduler(client)
     later = {"Retry-After": "1"}
 
@@ -115,13 +118,14 @@ def test_faults_in_mid_run_bind_no_pod_twice_and_lose_none(
 def test_preemption_patches_and_deletes_through_the_server(
     client: ApiClient, store: ObjectStore, server: WireServer
 ) -> None:
-    size = {"cpu": "1", "memory": "1Gi", "pods": "10"}
-    node = {"kind": "Node", "metadata": {"name": "n"}, "status": {"capacity": size, "allocatable": size}}
-    container = {"name": "c", "resources": {"requests": {"cpu": "1"}}}
-    low = {"containers": [container], "priority": 0, "nodeName": "n"}
-    fill(store, [node, {"kind": "Pod", "metadata": {"name": "low", "namespace": "default"}, "spec": low}])
-    high = {"containers": [container], "priority": 10}
-    fill(store, [{"kind": "Pod", "metadata": {"name": "high", "namespace": "default"}, "spec": high}])
+    full = {"cpu": "1"}
+    store.create_many(
+        [
+            machine("n", cpu="1"),
+            pod("low", "n", full, priority=0),
+            pod("high", requests=full, priority=10),
+        ]
+    )
     scheduler = Scheduler(client)
     scheduler.run()
     settled(client, store, scheduler)
@@ -155,35 +159,9 @@ def volume_controller(client: ApiClient) -> PersistentVolumeController:
 
 
 def test_volumes_are_bound_by_the_controller_over_the_wire(client: ApiClient, store: ObjectStore) -> None:
-    size = {"cpu": "1", "memory": "1Gi", "pods": "10"}
-    claim = {"accessModes": ["ReadWriteOnce"], "storageClassName": "s"}
-    requests = {"resources": {"requests": {"storage": "1Gi"}}}
-    volume = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "storageClassName": "s"}
-    use = {"name": "v", "persistentVolumeClaim": {"claimName": "c"}}
-    meta = {"name": "c", "namespace": "default"}
-    fill(
-        store,
-        [
-            {"kind": "Node", "metadata": {"name": "n"}, "status": {"capacity": size, "allocatable": size}},
-            {
-                "kind": "StorageClass",
-                "metadata": {"name": "s"},
-                "provisioner": "kubernetes.io/no-provisioner",
-                "volumeBindingMode": "WaitForFirstConsumer",
-            },
-            {
-                "kind": "PersistentVolume",
-                "metadata": {"name": "v"},
-                "spec": {**volume, "hostPath": {"path": "/x"}},
-            },
-            {"kind": "PersistentVolumeClaim", "metadata": meta, "spec": claim | requests},
-            {
-                "kind": "Pod",
-                "metadata": {"name": "p", "namespace": "default"},
-                "spec": {"containers": [{"name": "c"}], "volumes": [use]},
-            },
-        ],
-    )
+    uses: Any = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}
+    there = [node("n"), storage_class("s"), volume("v", "s", hostPath={"path": "/x"}), claim("c", "s")]
+    store.create_many([*there, pod("p", **uses)])
     controller = volume_controller(client)
     now = [0.0]
 
@@ -207,39 +185,13 @@ def test_volumes_are_bound_by_the_controller_over_the_wire(client: ApiClient, st
 def test_device_claims_are_allocated_over_the_wire(
     client: ApiClient, store: ObjectStore, server: WireServer, streams: bool
 ) -> None:
-    from moorage.objects import ResourceClaim
-
     server.streams_lists = streams
-    size = {"cpu": "4", "memory": "1Gi", "pods": "10"}
-    pool = {"name": "n", "generation": 1, "resourceSliceCount": 1}
-    request = {"name": "r", "exactly": {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}}
-    gpu = {"kind": "DeviceClass", "metadata": {"name": "gpu"}}
-    fill(
-        store,
+    wants: Any = {"resourceClaims": [{"name": "g", "resourceClaimName": "c"}]}
+    store.create_many(
         [
-            {"kind": "Node", "metadata": {"name": "n"}, "status": {"capacity": size, "allocatable": size}},
-            {**gpu, "apiVersion": "resource.k8s.io/v1"},
-            {
-                "apiVersion": "resource.k8s.io/v1",
-                "kind": "ResourceSlice",
-                "metadata": {"name": "s"},
-                "spec": {"driver": "d", "nodeName": "n", "pool": pool, "devices": [{"name": "g0"}]},
-            },
-            {
-                "apiVersion": "resource.k8s.io/v1",
-                "kind": "ResourceClaim",
-                "metadata": {"name": "c", "namespace": "default"},
-                "spec": {"devices": {"requests": [request]}},
-            },
-            {
-                "kind": "Pod",
-                "metadata": {"name": "p", "namespace": "default"},
-                "spec": {
-                    "containers": [{"name": "c", "resources": {"claims": [{"name": "g"}]}}],
-                    "resourceClaims": [{"name": "g", "resourceClaimName": "c"}],
-                },
-            },
-        ],
+            *(node("n"), device_class(), resource_slice("n", [device("g0")])),
+            *(device_claim("c", [request()]), pod("p", **wants)),
+        ]
     )
     Scheduler(client).run()
     assert nodes_of(store) == {"p": "n"}

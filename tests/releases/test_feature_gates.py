@@ -11,20 +11,21 @@ from moorage.releases import DEFAULT_GATES, RELEASES, dependents_off, feature_ga
 
 BUILT = sorted(name for name, gate in GATES.items() if gate.effect is Effect.BUILT and not gate.is_locked)
 FEATURES = "devices/test_features.py::"
+SWITCHED_OFF = FEATURES + "test_each_gate_switches_its_rule_off"
+CASE = "cases/engine/gates_and_configuration.md"
 BEHAVIOUR = {
-    "DRAConsumableCapacity": FEATURES + "test_shared_capacity_needs_its_gate",
-    "DRADeviceBindingConditions": FEATURES + "test_devices_with_binding_conditions_need_their_gates",
+    "DRAConsumableCapacity": SWITCHED_OFF,
+    "DRADeviceBindingConditions": SWITCHED_OFF,
     "DRADeviceTaintRules": FEATURES + "test_taint_rules_count_with_their_gate",
-    "DRADeviceTaints": FEATURES + "test_device_taints_count_unless_their_gate_is_off",
+    "DRADeviceTaints": SWITCHED_OFF,
     "DRAExtendedResource": FEATURES + "test_extended_resources_of_devices_need_their_gate",
     "DRAListTypeAttributes": FEATURES + "test_attributes_that_are_lists",
     "DRANodeAllocatableResources": "devices/claims/test_node_resources.py::test_devices_take_cpu_of_the_node",
-    "DRAPartitionableDevices": FEATURES + "test_partitionable_devices_need_their_gate",
-    "DRAPrioritizedList": FEATURES + "test_alternatives_need_their_gate",
-    "DRAResourceClaimDeviceStatus": FEATURES + "test_devices_with_binding_conditions_need_their_gates",
+    "DRAPartitionableDevices": SWITCHED_OFF,
+    "DRAPrioritizedList": SWITCHED_OFF,
+    "DRAResourceClaimDeviceStatus": SWITCHED_OFF,
     "DRASchedulerFilterTimeout": FEATURES + "test_a_search_has_no_limit_without_the_gate",
-    "InPlacePodLevelResourcesVerticalScaling": "scheduler/test_configured.py::"
-    "test_a_gate_about_resources_of_pods_that_grow",
+    "InPlacePodLevelResourcesVerticalScaling": CASE,
     "MatchLabelKeysInPodTopologySpread": "scheduler/placing/test_spread_gate.py::"
     "test_without_the_gate_they_count",
     "MaxUnavailableStatefulSet": "controllers/workloads/test_stateful_sets.py::"
@@ -33,15 +34,15 @@ BEHAVIOUR = {
     "NominatedNodeNameForExpectation": "scheduler/placing/test_waiting.py::"
     "test_a_waiting_pod_is_not_nominated_without_the_gate",
     "OpportunisticBatching": "scheduler/cycle/test_opportunistic_batching.py::"
-    "test_the_gate_of_a_configuration",
+    "test_without_batching_pods_take_no_hint",
     "PodLevelResources": "benchmarks/scheduler_perf/test_workloads.py::test_a_gate_changes_what_counts",
     "SchedulerPopFromBackoffQ": "sim/replay/test_replay.py::test_a_failed_pod_backs_off_in_virtual_time",
     "StorageCapacityScoring": "plugins/test_volume_binding_cycle.py::test_scores_by_the_gate_alone",
-    "TaintTolerationComparisonOperators": "scheduler/test_configured.py::test_a_gate_about_tolerations",
+    "TaintTolerationComparisonOperators": CASE,
     "VolumeLimitScaling": "scheduler/placing/test_volume_engine.py::"
     "test_pods_wait_for_a_node_with_their_driver",
 }
-"""By gate that is built and can be set, a test that fails where the gate stays at its default.
+"""By gate that is built and can be set, a test or case that fails where the gate stays at its default.
 
 DRAResourceClaimDeviceStatus acts through DRADeviceBindingConditions, which needs it.
 """
@@ -50,7 +51,10 @@ DRAResourceClaimDeviceStatus acts through DRADeviceBindingConditions, which need
 def test_each_gate_that_is_built_has_a_test_of_what_it_changes() -> None:
     """All others that can be set have no effect, and docs/gates.md says why."""
     assert sorted(BEHAVIOUR) == BUILT
-    assert [test for test in BEHAVIOUR.values() if not is_test(test)] == []
+    tests = {gate: test for gate, test in BEHAVIOUR.items() if test != CASE}
+    assert [test for test in tests.values() if not is_test(test)] == []
+    case = (ROOT / "tests" / CASE).read_text()
+    assert [gate for gate in BEHAVIOUR.keys() - tests if gate not in case] == []
     others = {gate.name for gate in GATES.values() if not gate.is_locked} - BEHAVIOUR.keys()
     assert {GATES[name].effect for name in others} == {Effect.NONE, Effect.NOT_BUILT}
 

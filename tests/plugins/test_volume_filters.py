@@ -86,6 +86,14 @@ def test_who_has_a_disk_that_cannot_be_mounted_twice() -> None:
     assert [fact.facts() | {"name": fact.name} for fact in group.evidence] == [{"name": "default/user"}]
 
 
+def test_who_uses_a_claim_for_one_pod_can_be_evicted() -> None:
+    held = [with_volumes("q", uses(claim="once"), on="a"), pod("r", on="b", priority=-1)]
+    one = scheduler([node("a"), node("b")], held, [claim("once", modes=ONCE_POD)], "VolumeRestrictions")
+    one.client.create(with_volumes("p", uses(claim="once"), priority=5))
+    result = one.run()
+    assert (set(result.evicted), result.placements["default/p"]) == ({"default/q"}, "a")
+
+
 def test_restrictions_without_their_pre_filter() -> None:
     one = scheduler([node("a")], [], [], "VolumeRestrictions")
     plugin = at_work(one)

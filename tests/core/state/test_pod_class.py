@@ -277,6 +277,21 @@ def test_by_sums_an_infeasible_resize_counts_by_what_the_status_says(held: Pod, 
     assert one.table.nonzero["cpu"][row] == (cpu or 100)
 
 
+def test_a_resize_of_the_whole_pod_counts_for_what_its_spec_requests() -> None:
+    """Containers still say how much of the other resources the pod takes."""
+    held = pod(
+        "p", containers=(container("c", C),), resources=ResourceRequirements(requests={"memory": "6Mi"})
+    )
+    larger = ResourceRequirements(requests={"cpu": "2", "memory": "7Mi"})
+    infeasible = (Condition(type="PodResizePending", reason="Infeasible"),)
+    for status, memory in (
+        (PodStatus(resources=larger, allocated_resources={"cpu": "3"}), 7 << 20),
+        (PodStatus(resources=ResourceRequirements(requests={"cpu": "2"}), conditions=infeasible), 0),
+    ):
+        classes = ClusterState().classes
+        assert classes.shape_of(classes.intern(replace(held, status=status))).requests == (100, memory)
+
+
 def test_pods_of_one_template_are_read_once_though_their_statuses_differ(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

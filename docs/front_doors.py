@@ -129,12 +129,12 @@ def reference(module_name: str) -> Iterator[str]:
         yield f"| {_link(name, f'{module_name}.{name}')} | {_summary(values[name])} |"
     for name in own:
         yield from ("", f"### {module_name}.{name}", "")
-        yield from _of_object(name, values[name])
+        yield from of_object(name, values[name])
     if constants := [name for name in names if name not in places]:
         yield from ("", "**Constants:** " + ", ".join(f"`{name}`" for name in constants) + ".")
 
 
-def _of_object(name: str, value: Any) -> Iterator[str]:
+def of_object(name: str, value: Any) -> Iterator[str]:
     """Iterate over the lines of a class with its members, or of a function."""
     yield from _signature(f"class {name}" if inspect.isclass(value) else name, value)
     yield from _markdown(_doc(value))
@@ -272,16 +272,16 @@ def undocumented(module_name: str) -> Iterator[str]:
         if not getattr(value, "__module__", "").startswith("moorage"):  # a constant, or a type of Python
             continue
         if inspect.isclass(value):
-            yield from _of_class(f"{module_name}.{name}", value)
+            yield from of_class(f"{module_name}.{name}", value)
         elif inspect.isroutine(value):
-            yield from _of_routine(f"{module_name}.{name}", value, inspect.getdoc(value) or "")
+            yield from of_routine(f"{module_name}.{name}", value, inspect.getdoc(value) or "")
 
 
-def _of_class(name: str, kind: type[Any]) -> Iterator[str]:
+def of_class(name: str, kind: type[Any]) -> Iterator[str]:
     text = inspect.getdoc(kind) or ""
     if not text:
         yield name
-    yield from _without_unit(name, text)
+    yield from without_unit(name, text)
     for base in kind.__mro__:  # the reference shows inherited members, too
         if base.__module__.startswith("moorage"):
             yield from _of_members(name, kind, base)
@@ -300,14 +300,14 @@ def _of_members(name: str, kind: type[Any], base: type[Any]) -> Iterator[str]:
         ):
             continue
         if inspect.isroutine(function):
-            yield from _of_routine(f"{name}.{key}", function, inspect.getdoc(getattr(kind, key)) or "")
+            yield from of_routine(f"{name}.{key}", function, inspect.getdoc(getattr(kind, key)) or "")
             continue
         is_attribute = isinstance(function, property) or inspect.isgetsetdescriptor(function)
         if is_attribute and not function.__doc__ and not _has(text, "Parameters", key):
             yield f"{name}.{key}"
 
 
-def _of_routine(name: str, function: Any, text: str) -> Iterator[str]:
+def of_routine(name: str, function: Any, text: str) -> Iterator[str]:
     if not text:
         yield name
         return
@@ -322,7 +322,7 @@ def _of_routine(name: str, function: Any, text: str) -> Iterator[str]:
             parameter, parameters[parameter].annotation
         ):
             yield f"{name}: {parameter}"
-    yield from _without_unit(name, text)
+    yield from without_unit(name, text)
     for error in _raised(inspect.unwrap(function)):
         if not _has(text, "Raises", error):
             yield f"{name}: when it raises {error}"
@@ -371,7 +371,7 @@ def _compiled_body(function: Any) -> str:
     return re.split(rf"^ {{0,{len(found[1])}}}\S", rest, maxsplit=1, flags=re.MULTILINE)[0]
 
 
-def _without_unit(name: str, text: str) -> Iterator[str]:
+def without_unit(name: str, text: str) -> Iterator[str]:
     """Iterate over the floats of a docstring of which no word tells what they count or measure."""
     listed = re.findall(r"^(\w[^\n]*?)(?: : |\n)([^\n]*\n?(?: {4}[^\n]*\n?)*)", text, re.MULTILINE)
     explained = {one for one, rest in listed if UNIT.search(one + rest)}

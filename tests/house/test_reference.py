@@ -110,15 +110,15 @@ class Undocumented:
 
 
 def test_what_a_docstring_lacks_is_seen(doors: ModuleType) -> None:
-    assert list(doors._of_routine("f", documented, NUMPY)) == []
-    assert list(doors._of_routine("f", undocumented, NUMPY)) == ["f: three"]
-    assert list(doors._of_routine("f", undocumented, "")) == ["f"]
-    assert list(doors._of_routine("f", documented, NUMPY.partition("Returns")[0])) == ["f: what it returns"]
-    assert list(doors._of_routine("f", untyped, "One line.")) == ["f: one"]
-    assert list(doors._of_routine("f", typed, "One line.")) == []
-    assert list(doors._of_routine("f", failing, NUMPY)) == ["f: when it raises ValueError"]
+    assert list(doors.of_routine("f", documented, NUMPY)) == []
+    assert list(doors.of_routine("f", undocumented, NUMPY)) == ["f: three"]
+    assert list(doors.of_routine("f", undocumented, "")) == ["f"]
+    assert list(doors.of_routine("f", documented, NUMPY.partition("Returns")[0])) == ["f: what it returns"]
+    assert list(doors.of_routine("f", untyped, "One line.")) == ["f: one"]
+    assert list(doors.of_routine("f", typed, "One line.")) == []
+    assert list(doors.of_routine("f", failing, NUMPY)) == ["f: when it raises ValueError"]
     raises = f"{NUMPY}\nRaises\n------\nValueError\n    Of two.\n"
-    assert list(doors._of_routine("f", failing, raises)) == []
+    assert list(doors.of_routine("f", failing, raises)) == []
 
 
 @pytest.mark.parametrize(
@@ -132,16 +132,16 @@ def test_what_a_docstring_lacks_is_seen(doors: ModuleType) -> None:
     ],
 )
 def test_a_float_without_a_unit_is_seen(doors: ModuleType, text: str, gaps: list[str]) -> None:
-    assert list(doors._without_unit("f", f"One line.\n\nParameters\n----------\n{text}\n")) == gaps
+    assert list(doors.without_unit("f", f"One line.\n\nParameters\n----------\n{text}\n")) == gaps
 
 
 def test_what_compiled_code_lacks_is_seen(doors: ModuleType) -> None:
     text = str(IndexedObjects.define.__doc__)
     without = text.partition("Raises")[0]
-    assert list(doors._of_routine("f", IndexedObjects.define, inspect.cleandoc(without))) == [
+    assert list(doors.of_routine("f", IndexedObjects.define, inspect.cleandoc(without))) == [
         "f: when it raises ValueError"
     ]
-    assert list(doors._of_routine("f", IndexedObjects.define, inspect.cleandoc(text))) == []
+    assert list(doors.of_routine("f", IndexedObjects.define, inspect.cleandoc(text))) == []
 
 
 def test_what_is_inherited_counts(doors: ModuleType) -> None:
@@ -149,7 +149,7 @@ def test_what_is_inherited_counts(doors: ModuleType) -> None:
         """A class whose base is no front door."""
 
     Door.__module__ = Undocumented.__module__ = "moorage.door"
-    assert list(doors._of_class("Door", Door)) == ["Door.ask"]
+    assert list(doors.of_class("Door", Door)) == ["Door.ask"]
 
 
 def test_every_schema_is_shown_with_its_fields(doors: ModuleType) -> None:
@@ -192,7 +192,7 @@ def test_a_signature_shows_types_and_simple_defaults(doors: ModuleType) -> None:
         """
         return Path(name)
 
-    assert list(doors._of_object("ask", ask)) == [
+    assert list(doors.of_object("ask", ask)) == [
         "```python",
         "ask(name: str = '', *, size: float = 1.0, by: object = ...) -> Path",
         "```",

@@ -12,7 +12,16 @@ from msgspec.structs import replace
 from tests.devices.make import claim as device_claim
 from tests.devices.make import device, device_class, request, resource_slice
 from tests.doors.engine import NODE_ADD, RETRY, Notice, RunningPreemptions
-from tests.doors.live import THREADS, ApiClient, Connection, Election, LostLeaseError, RateLimit, Session
+from tests.doors.live import (
+    THREADS,
+    ApiClient,
+    Connection,
+    Election,
+    LostLeaseError,
+    RateLimit,
+    Session,
+    event_broadcaster,
+)
 from tests.make import claim, make, node, pod, storage_class, volume
 from tests.scheduler.groups.gang_kit import GATES
 from tests.store.api.test_api_client import answers, cuts
@@ -58,6 +67,11 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
+
+
+@pytest.fixture(autouse=True)
+def _events_are_tried_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_broadcaster, "RETRY_SECONDS", 0.0)
 
 
 @pytest.fixture

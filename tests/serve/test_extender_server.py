@@ -257,8 +257,9 @@ def test_a_request_beyond_the_share_of_its_client_is_refused(
         assert status == 503
         raw.sendall(b" ")
         assert raw.recv(12) == b"HTTP/1.1 200"
-    assert ask(server, "filter", b" " * 100_000)[0] == 200
-    assert server.memory.free == 200_000
+    # The server gives the memory back after it has sent the answer.
+    assert any(ask(server, "filter", b" " * 100_000)[0] == 200 for _ in range(1000))
+    assert any(server.memory.free == 200_000 for _ in range(1_000_000))
     assert not caplog.records
 
 

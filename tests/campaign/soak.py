@@ -25,8 +25,8 @@ from moorage.cache import SchedulerCache, Snapshot
 from moorage.objects import Pod
 from moorage.store import ObjectStore
 from tests.conformance.modes import Mode
-from tests.core.make import node, pod
 from tests.doors.compat import BinderCache, CacheHandler, CachePodInfo
+from tests.make import node, pod
 
 Round = Callable[[], None]
 NAMES = [f"n{number}" for number in range(20)]

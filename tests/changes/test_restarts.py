@@ -6,9 +6,9 @@ from pathlib import Path
 
 from msgspec.structs import replace
 from tests.controllers.workloads.make import daemons, job, machine, pods, replicas, scheduler
-from tests.core.make import pod
 from tests.doors.cluster import still_suspended
 from tests.doors.kube import Suspended
+from tests.make import pod
 
 from moorage import Scheduler
 from moorage.objects import Deployment, OwnerReference, load

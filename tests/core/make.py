@@ -1,14 +1,10 @@
-"""What tests of the core need beside `tests.make`; its names are here too until nobody asks here for them."""
+"""What tests of the core need beside `tests.make`."""
 
 from __future__ import annotations
 
 from msgspec.structs import force_setattr, replace
 from tests.doors.engine import ClusterState
-from tests.make import ZONE as ZONE
-from tests.make import container as container
-from tests.make import node as node
-from tests.make import pod as pod
-from tests.make import port as port
+from tests.make import pod
 
 from moorage.objects import (
     Affinity,

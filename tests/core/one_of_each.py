@@ -14,11 +14,11 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
-from tests.core.make import node, pod
 from tests.devices.make import device, device_class, request, resource_slice
 from tests.doors.compat import BinderCache, CacheHandler
 from tests.doors.engine import Preemptor, VolumesOfBatch, groups_of
 from tests.framework.runtime.compiled import compiled
+from tests.make import node, pod
 from tests.scheduler.placing.test_volume_engine import claimed
 from tests.volume.make import uses, volume
 

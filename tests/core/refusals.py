@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from tests.core.inside import dump
-from tests.core.make import pod
 from tests.doors.engine import ClusterState
+from tests.make import pod
 
 from moorage.cache import SchedulerCache
 

@@ -9,8 +9,8 @@ from threading import Event, RLock, Thread
 from typing import Any
 
 from fastrlock.rlock import FastRLock
-from tests.core.make import pod
 from tests.doors.engine import ClusterState
+from tests.make import pod
 
 LIMIT = 60.0
 MEANWHILE = 0.2

@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 from tests.conftest import NIGHTLY
 from tests.core.child import limited, outcome_of
-from tests.core.make import node, pod
 from tests.core.one_of_each import instances, kinds, modules
 from tests.core.placing import place_run
+from tests.make import node, pod
 
 from moorage import Scheduler
 from moorage.errors import CacheError

@@ -7,9 +7,10 @@ from typing import Any
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.inside import free_numbers, inside, numbers
-from tests.core.make import node, pinned, pod, port, replica
+from tests.core.make import pinned, replica
 from tests.core.placing import enter, place_run
 from tests.doors.engine import Placer, TieBreak
+from tests.make import node, pod, port
 
 from moorage import default_profile
 from moorage.cache import NodeInfo, SchedulerCache, Snapshot

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.core.make import node
 from tests.devices.make import DRIVER, device, device_class, resource_slice
 from tests.doors.engine import AllocatedDevices, DeviceCounts, Features
+from tests.make import node
 
 from moorage.devices import DeviceSlices
 from moorage.objects import ResourceSlice

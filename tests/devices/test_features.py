@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.core.make import pod
 from tests.devices.make import DRIVER, claim, device, device_class, request, resource_slice
 from tests.doors.engine import dependents_off, dynamic_resources
+from tests.make import pod
 from tests.plugins.test_dynamic_resources import asking, cluster
 
 from moorage import Scheduler

@@ -7,9 +7,9 @@ from random import Random
 from typing import Any
 
 from msgspec.structs import replace
-from tests.core.make import ZONE, container, node, pod, port
 from tests.doors.answers import effective
 from tests.doors.engine import PodGates
+from tests.make import ZONE, container, node, pod, port
 
 from moorage import Scheduler
 from moorage.explain import Change

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.core.make import node, pod
 from tests.explain.test_explain_pod import scheduler
+from tests.make import node, pod
 
 from moorage import Scheduler
 from moorage.objects import (

@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.conftest import NIGHTLY, SHARE
-from tests.core.make import container, declaring, node, pod
+from tests.core.make import declaring
 from tests.explain.explain_world import World
+from tests.make import container, node, pod
 from tests.objects.make import make
 
 from moorage.explain import Explanation

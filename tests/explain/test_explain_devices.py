@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.conftest import NIGHTLY, SHARE
-from tests.core.make import node, pod
 from tests.devices.make import DRIVER, claim, device, device_class, request, resource_slice
 from tests.devices.test_request_survey import consuming, holding
 from tests.doors.answers import device_changes, lacking_requests
 from tests.house.source import ROOT
+from tests.make import node, pod
 
 import moorage as mo
 from moorage import Scheduler

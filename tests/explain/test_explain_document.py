@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from tests.core.make import container, node, pinned, pod
+from tests.core.make import pinned
 from tests.doors.answers import document
+from tests.make import container, node, pod
 from tests.scheduler.cycle.test_examine import named, scheduler
 
 from moorage.objects import Taint

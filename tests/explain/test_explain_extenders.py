@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.core.make import node, pod
 from tests.doors.answers import document
 from tests.extenders.extended import of, only, scheduler, scores
 from tests.extenders.extender_server import ExtenderServer, HangUp
+from tests.make import node, pod
 
 BUSY = [node("idle"), node("busy", memory="64Gi")]
 

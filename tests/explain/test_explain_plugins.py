@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.core.make import node, pod
+from tests.make import node, pod
 
 import moorage as mo
 from moorage import Scheduler, default_profile

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.conftest import NIGHTLY
-from tests.core.make import container, node, pod
 from tests.doors.answers import drop_request, effective, lower
 from tests.doors.engine import PodGates
 from tests.explain.explain_world import random_pod
+from tests.make import container, node, pod
 
 from moorage import Scheduler
 from moorage.objects import Cluster, Container, ContainerStatus, Pod, ResourceRequirements

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.conftest import NIGHTLY
-from tests.core.make import container, node, pod
 from tests.explain.explain_world import World, random_pod, random_requests, random_world
+from tests.make import container, node, pod
 
 from moorage.explain import Explanation
 from moorage.objects import (

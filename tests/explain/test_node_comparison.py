@@ -5,9 +5,9 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from tests.core.make import node, pod
 from tests.doors.answers import document
 from tests.explain.explain_world import random_pod, random_world
+from tests.make import node, pod
 
 from moorage import Scheduler, default_profile
 from moorage.explain import explain_in_turn

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from tests.conftest import NIGHTLY
-from tests.core.make import ZONE, node, pod
 from tests.doors.answers import Turns, document
+from tests.make import ZONE, node, pod
 
 from moorage import Scheduler
 from moorage.errors import InputError

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from tests.core.make import node
 from tests.doors.engine import schedule_one
+from tests.make import node
 
 from moorage import Scheduler
 from moorage.objects import Cluster, Node, Pod

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.core.make import pod
 from tests.doors.engine import Victims
 from tests.extenders.extender_server import ExtenderServer
 from tests.extenders.test_http_extender import NODES, POD, P, extender, failure
+from tests.make import pod
 
 from moorage.cache import SchedulerCache
 

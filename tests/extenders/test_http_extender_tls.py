@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.core.make import pod
 from tests.doors.engine import HTTPExtender, build_extenders, effective, make_extenders
 from tests.extenders.extender_server import CERTIFICATE, KEY, ExtenderServer
 from tests.extenders.test_http_extender import configured, failure, nothing
+from tests.make import pod
 
 from moorage.errors import ConfigurationError
 

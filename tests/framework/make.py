@@ -9,7 +9,7 @@ from moorage.cache import SchedulerCache
 from moorage.framework import Code, Framework, FrameworkHandle, Plugin, Profile, Status
 from moorage.objects import Node, Pod
 from moorage.releases import DEFAULT_GATES, FeatureGates
-from tests.core.make import node
+from tests.make import node
 
 ERROR, UNSCHEDULABLE, UNRESOLVABLE = Code.ERROR, Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE
 PENDING, WAIT, SKIPPED = Code.PENDING, Code.WAIT, Code.SKIP

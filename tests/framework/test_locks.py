@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from moorage.framework import NominatingInfo, PodNominator, WaitingPod
 from moorage.objects import Pod
-from tests.core.make import pod
 from tests.doors.engine import PodInPreBind, WaitingPods
 from tests.locks import check_locked, is_held
+from tests.make import pod
 
 
 def test_nominations_hold_their_lock_in_every_operation() -> None:

@@ -31,11 +31,11 @@ from moorage.objects import (
     PodTemplateSpec,
     Toleration,
 )
-from tests.core.make import node, port
-from tests.core.make import pod as pod_of
 from tests.doors.engine import bound
 from tests.doors.sim import RESOURCE, AutoscalerSpec, KarpenterTimes, policies
 from tests.house.source import ROOT
+from tests.make import node, port
+from tests.make import pod as pod_of
 from tests.sim.policies.test_gpu_share import configuration
 from tests.volume.make import uses
 

@@ -24,9 +24,9 @@ from moorage.objects import (
     ResourceClaimTemplateSpec,
     ResourceSlice,
 )
-from tests.core.make import node, pod
 from tests.devices.make import DRIVER, claim, device, device_class, request, resource_slice
 from tests.house.source import ROOT
+from tests.make import node, pod
 
 EXTENDED = "example.com/gpu"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from moorage import Scheduler
 from moorage.objects import Cluster
-from tests.core.make import node, pod
+from tests.make import node, pod
 
 
 def test_a_node_that_is_overcommitted_takes_no_room_of_the_others() -> None:

@@ -27,7 +27,8 @@ from moorage.objects import (
     Toleration,
     TopologySpreadConstraint,
 )
-from tests.core.make import ZONE, node, pinned, pod, port
+from tests.core.make import pinned
+from tests.make import ZONE, node, pod, port
 
 
 def scheduler(nodes: Any, pods: Any = (), **settings: Any) -> Scheduler:

@@ -24,7 +24,8 @@ from moorage.objects import (
     load,
 )
 from tests.conftest import NIGHTLY, SHARE
-from tests.core.make import ZONE, node, pinned, pod, port
+from tests.core.make import pinned
+from tests.make import ZONE, node, pod, port
 
 ORDERS = 3
 EXAMPLES = settings(max_examples=2000 if NIGHTLY else 20 * SHARE)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from tests.core.make import node, pod
 from tests.doors.engine import UNBOUND_IMMEDIATE
+from tests.make import node, pod
 from tests.plugins.volume_binding_kit import (
     LATE,
     MADE,

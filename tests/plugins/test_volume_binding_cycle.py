@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.core.make import pod
 from tests.doors.engine import BIND_COMPLETED, BIND_CONFLICT, SELECTED_NODE
+from tests.make import pod
 from tests.plugins.volume_binding_kit import (
     LATE,
     MADE,

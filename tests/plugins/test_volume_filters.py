@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from tests.core.make import node, pod
 from tests.doors.engine import BIND_COMPLETED, MIGRATED_PLUGINS, TOPOLOGY_LABELS, Bridge
+from tests.make import node, pod
 from tests.volume.make import claim, csi_node, storage_class, uses, volume
 
 from moorage import Scheduler, default_profile

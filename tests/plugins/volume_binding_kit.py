@@ -6,8 +6,8 @@ from collections.abc import Generator
 from typing import Any
 
 from msgspec.structs import replace
-from tests.core.make import node, pod
 from tests.doors.engine import BIND_COMPLETED, SELECTED_NODE, VolumeBinding, take_all
+from tests.make import node, pod
 from tests.volume.binding.test_volume_topology import term, wants
 from tests.volume.make import ZONE, claim, storage_class, uses
 

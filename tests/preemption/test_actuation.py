@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.core.make import pod
 from tests.doors.engine import PodInPreBind, clear_nominated_node_name, evict_victims, make_room
+from tests.make import pod
 from tests.preemption.world import cycle, full, handle, nominated, preemptor, victim
 from tests.scheduler.make import events, scheduler_with
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from tests.core.make import node
-from tests.core.make import pod as make_pod
 from tests.core.twins import preemption_world
 from tests.core.twins.preemption_world import LABELS_OF_NAMESPACES, World
 from tests.doors.engine import default_preemption, dry_run, schedule_one
+from tests.make import node
+from tests.make import pod as make_pod
 from tests.preemption.test_eviction_units import SINGLE, group
 from tests.preemption.world import full, preemptor, victim
 from tests.scheduler.groups.gang_kit import GATES

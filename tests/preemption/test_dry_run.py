@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 from hypothesis import strategies as st
-from tests.core.make import ZONE, node, pod, port
 from tests.doors.engine import PreemptionDryRuns
 from tests.framework.make import UNSCHEDULABLE, make, status
+from tests.make import ZONE, node, pod, port
 from tests.preemption.twin import Twin
 from tests.preemption.world import (
     HOST,

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from tests.core.make import node, pod
 from tests.doors.engine import NodeResourcesFit, of_class
 from tests.doors.store import Binding
+from tests.make import node, pod
 from tests.objects.make import workload as replica_set
 from tests.preemption.world import budget
 from tests.scheduler.make import Clock, events

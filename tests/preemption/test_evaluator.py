@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from tests.core.make import node
 from tests.doors.engine import (
     Extender,
     PreemptionDryRuns,
@@ -16,6 +15,7 @@ from tests.doors.engine import (
     random_offset,
     schedule_one,
 )
+from tests.make import node
 from tests.preemption.world import LEAVING, cycle, find, full, nominated, preemptor, terminating, victim
 
 from moorage import Scheduler

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.inside import dump
-from tests.core.make import node
 from tests.doors.engine import PodGroups, PreemptionDryRuns
+from tests.make import node
 from tests.preemption.test_dry_run import clusters, counting
 from tests.preemption.twin import Twin, priority
 from tests.preemption.world import LEAVING, find, full, nominated, preemptor, terminating, victim, victims

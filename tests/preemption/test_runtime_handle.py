@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 from tests.cache.threads import running
-from tests.core.make import node, pod, port
 from tests.doors.engine import preempt_handle, schedule_one
 from tests.framework.make import ERROR, UNRESOLVABLE, UNSCHEDULABLE, WAIT, make, said, status
+from tests.make import node, pod, port
 from tests.preemption.world import full, handle, nominated, preemptor, victim
 from tests.scheduler.make import scheduler_with
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from msgspec.structs import replace
-from tests.core.make import node, pod
 from tests.doors.engine import Unit, Victims, schedule_one, violations
 from tests.doors.engine import preempt_handle as built
 from tests.framework.make import make, status
+from tests.make import node, pod
 from tests.preemption.test_dry_run import clusters
 from tests.preemption.twin import Twin
 from tests.preemption.world import budget, full, handle, nominated, preemptor, victim

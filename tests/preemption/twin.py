@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from tests.core.make import ZONE
+from tests.make import ZONE
 
 from moorage.objects import Node, Pod, PodDisruptionBudget
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from msgspec.structs import replace
-from tests.core.make import node, pod
 from tests.doors.engine import FoundCandidates
+from tests.make import node, pod
 
 from moorage import Scheduler
 from moorage.framework import CycleState, FrameworkHandle, PreemptHandle, Status

@@ -22,9 +22,9 @@ from moorage.framework import (
 from moorage.objects import Pod, PodSchedulingGate
 from moorage.queue import QueuedPodInfo, QueueSettings, SchedulingQueue
 from moorage.releases import DEFAULT, RELEASES, default_gates
-from tests.core.make import pod
 from tests.doors.engine import Notice, PrioritySort, on
 from tests.framework.make import framework
+from tests.make import pod
 
 UNRESOLVABLE = Code.UNSCHEDULABLE_AND_UNRESOLVABLE
 

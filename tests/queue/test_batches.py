@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from moorage.framework import ActionType, NominatingInfo
 from moorage.objects import Node, Pod, PodSchedulingGroup
 from moorage.queue import QueuedPodInfo, SchedulingQueue
-from tests.core.make import node
 from tests.doors.engine import NODE_ADD, Notice, on
+from tests.make import node
 from tests.queue.make import (
     Clock,
     fail,

@@ -9,7 +9,6 @@ import pytest
 from moorage.framework import ActionType, EnqueueExtensions, FilterPlugin, Plugin, QueueingHint
 from moorage.objects import Pod
 from moorage.queue import SchedulingQueue
-from tests.core.make import pod
 from tests.doors.engine import (
     ASSIGNED_POD_ADD,
     index_of,
@@ -20,6 +19,7 @@ from tests.doors.engine import (
     queue_if,
     unschedulable_pods,
 )
+from tests.make import pod
 from tests.queue.make import fail, make_queue, move, places, queued
 from tests.scheduler.test_calls import calls
 

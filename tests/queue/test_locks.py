@@ -6,9 +6,9 @@ from functools import partial
 
 from moorage.objects import PodSchedulingGroup
 from moorage.queue import QueuedPodInfo
-from tests.core.make import pod
 from tests.doors.engine import NODE_ADD, Notice
 from tests.locks import check_locked
+from tests.make import pod
 from tests.queue.make import make_queue, reject
 
 

@@ -13,7 +13,6 @@ from msgspec.structs import replace
 
 from moorage.framework import ActionType, ClusterEvent, QueueingHint
 from moorage.objects import Pod, PodSchedulingGate, PodSchedulingGroup, group_of
-from tests.core.make import node, pod
 from tests.doors.engine import (
     ASSIGNED_POD_ADD,
     NODE_ADD,
@@ -24,6 +23,7 @@ from tests.doors.engine import (
     unschedulable_pods,
 )
 from tests.doors.kube import GROUP_ANNOTATION
+from tests.make import node, pod
 from tests.queue.make import Clock, make_queue, move, rejecting
 from tests.queue.twin import GATE, Registered, Twin, assert_same_places
 

@@ -19,7 +19,6 @@ from moorage.framework import (
 from moorage.objects import Pod, PodSchedulingGroup
 from moorage.queue import QueuedPodInfo
 from moorage.store import DeletedFinalStateUnknown, Indexer, ObjectStore, WatchEvent
-from tests.core.make import node, pod
 from tests.doors.engine import (
     ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,
@@ -34,6 +33,7 @@ from tests.doors.engine import (
 )
 from tests.doors.store import with_version
 from tests.framework.make import make
+from tests.make import node, pod
 from tests.queue.make import (
     ADD,
     FORCE_ACTIVATE,

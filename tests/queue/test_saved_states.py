@@ -11,8 +11,8 @@ import pytest
 from moorage.framework import ClusterEventWithHint
 from moorage.objects import PodSchedulingGroup
 from moorage.queue import Place, QueuedPodInfo, SchedulingQueue
-from tests.core.make import node, pod
 from tests.doors.engine import NODE_ADD
+from tests.make import node, pod
 from tests.queue.make import Clock, fail, gating, make_queue, move, rejecting
 
 OPERATIONS: dict[str, Callable[[Any], object]] = {

@@ -11,9 +11,9 @@ from moorage.framework import ActionType, ClusterEvent, QueueSortPlugin
 from moorage.objects import ObjectMeta, Pod, PodGroup, PodSchedulingGroup, group_of
 from moorage.queue import QueuedPodInfo
 from moorage.releases import DEFAULT_GATES
-from tests.core.make import pod
 from tests.doors.engine import ASSIGNED_POD_ADD, PodEvents, on, queue_if
 from tests.framework.make import make
+from tests.make import pod
 from tests.queue.make import Clock, gating, make_queue, move, names, places, queued, reject
 
 POD_EVENTS = PodEvents(DEFAULT_GATES)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.core.make import node
+from tests.make import node
 
 from moorage import Scheduler, default_profile
 from moorage.framework import Plugin

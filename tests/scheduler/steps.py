@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.core.make import pod
+from tests.make import pod
 
 import moorage as mo
 from moorage import Scheduler

@@ -10,8 +10,8 @@ from pathlib import Path
 from types import FrameType
 
 import pytest
-from tests.core.make import node, pod
 from tests.doors.controllers import disruption_controller
+from tests.make import node, pod
 from tests.scheduler.groups.gang_kit import gang, members, world
 
 import moorage

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.core.make import node, pod
 from tests.doors.engine import MOST
 from tests.framework.make import make
+from tests.make import node, pod
 from tests.scheduler.make import Clock, profile_with
 from tests.scheduler.transactions.interrupts import check_settled, check_usage
 

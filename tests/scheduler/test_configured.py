@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.core.make import node, pinned, pod
+from tests.core.make import pinned
 from tests.doors.engine import read_configuration, schedule_one
+from tests.make import node, pod
 
 import moorage as mo
 from moorage import Scheduler

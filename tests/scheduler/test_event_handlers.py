@@ -8,9 +8,9 @@ from typing import Any, cast
 
 import pytest
 from msgspec.structs import replace
-from tests.core.make import node, pod
 from tests.doors.engine import IndexedObjects, NodeHandler, Notice, Rejectors, schedule_one
 from tests.doors.store import store
+from tests.make import node, pod
 from tests.queue.ask import thing
 from tests.queue.make import Clock
 

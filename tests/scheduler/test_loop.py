@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from tests.core.make import node, pod, port
 from tests.doors.engine import Loop, evict_victims, loop
 from tests.doors.store import Binding
 from tests.framework.make import make
+from tests.make import node, pod, port
 from tests.scheduler.make import Clock, scheduler_with
 
 import moorage as mo

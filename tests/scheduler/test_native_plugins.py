@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from tests.core.make import node, pod
 from tests.doors.engine import schedule_one
 from tests.framework.runtime.compiled import compiled
 from tests.house.source import ROOT
+from tests.make import node, pod
 from tests.scheduler.make import scheduler_with, searched
 
 import moorage as mo

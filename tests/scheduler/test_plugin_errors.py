@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.core.make import node, pod
 from tests.doors.engine import schedule_one
 from tests.framework.make import make
+from tests.make import node, pod
 from tests.scheduler.make import scheduler_with
 
 import moorage as mo

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 from msgspec.structs import replace
-from tests.core.make import node, pod
 from tests.doors.engine import schedule_one
 from tests.framework.make import make, status
+from tests.make import node, pod
 from tests.scheduler.make import scheduler_with, searched
 
 import moorage as mo

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
-from tests.core.make import pod
 from tests.doors.controllers import seconds
 from tests.doors.engine import time_of
+from tests.make import pod
 
 from moorage.objects import Cluster
 

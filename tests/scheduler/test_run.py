@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.core.make import node, pod
 from tests.doors.engine import schedule_one
+from tests.make import node, pod
 from tests.scheduler.make import searched
 
 from moorage import Scheduler, default_profile

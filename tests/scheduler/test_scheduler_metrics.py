@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from prometheus_client import Histogram
 from prometheus_client.parser import text_string_to_metric_families
-from tests.core.make import node, pod
 from tests.doors.engine import SAMPLED, SchedulerMetrics, exponential_buckets, scheduler_metrics
+from tests.make import node, pod
 from tests.scheduler.groups.gang_kit import gang, members
 from tests.scheduler.make import Clock, scheduler_with
 

@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from msgspec.structs import replace
-from tests.core.make import node, pod
 from tests.core.twins.state_check import requests
 from tests.doors.engine import schedule_one
+from tests.make import node, pod
 
 from moorage import Scheduler
 from moorage.objects import Cluster, Node, Pod

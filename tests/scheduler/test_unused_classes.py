@@ -6,8 +6,8 @@ import random
 from typing import Any
 
 import pytest
-from tests.core.make import node
 from tests.doors.engine import scheduler as module
+from tests.make import node
 
 from moorage import Scheduler
 from moorage.objects import Pod, PodDisruptionBudget, decode_object

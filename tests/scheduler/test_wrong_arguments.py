@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.core.make import node, pod
+from tests.make import node, pod
 from tests.scheduler.transactions.test_transactions import everything, world
 
 import moorage as mo

@@ -7,9 +7,9 @@ from threading import Event, Semaphore
 from typing import Any, cast
 
 import pytest
-from tests.core.make import pod
 from tests.doors.live import MAX_TRIES, Connection, event_broadcaster
 from tests.doors.store import NotSentError
+from tests.make import pod
 
 from moorage.serve import EventBroadcaster
 from moorage.store import AlreadyExistsError, ApiError, ForbiddenError, UnreachableError

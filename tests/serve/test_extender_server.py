@@ -16,11 +16,11 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from tests.core.make import node, pod
 from tests.doors.engine import HTTPExtender, Victims, build_extenders
 from tests.doors.live import Arrivals
 from tests.extenders.test_http_extender import configured
 from tests.live.kit.certificates import Authority
+from tests.make import node, pod
 from tests.scheduler.make import scheduler_with
 
 from moorage import Scheduler

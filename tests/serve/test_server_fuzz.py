@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from tests.core.make import node
 from tests.doors.live import Reply, TwinServer, WebServer
+from tests.make import node
 
 from moorage import Scheduler
 from moorage.objects import Cluster

@@ -9,7 +9,7 @@ from threading import Barrier, Event, Semaphore, get_ident
 from typing import Any
 
 import pytest
-from tests.core.make import pod
+from tests.make import pod
 
 from moorage.serve import Writer
 from moorage.store import UnreachableError

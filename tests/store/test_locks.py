@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.core.make import pod
 from tests.locks import check_locked, guard
+from tests.make import pod
 from tests.store.informers.handlers import Recorder
 
 from moorage.objects import Condition, Pod

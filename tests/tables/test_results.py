@@ -13,7 +13,7 @@ import moorage as mo
 from moorage import Scheduler
 from moorage.objects import Cluster, Pod, Toleration, decode_object
 from moorage.tables import Tabular
-from tests.core.make import node, pod
+from tests.make import node, pod
 
 
 def make() -> Scheduler:

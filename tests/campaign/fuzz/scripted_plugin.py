@@ -10,9 +10,9 @@ from functools import cache
 from pathlib import Path
 
 from moorage.errors import InputError
-from tests.core.make import node, pod
 from tests.doors.engine import from_address, schedule_one
 from tests.framework.runtime.compiled import compiled
+from tests.make import node, pod
 from tests.scheduler.make import scheduler_with
 
 NODES = ("a", "b", "c")

@@ -30,9 +30,9 @@ from moorage.objects import (
     TopologySpreadConstraint,
     WeightedPodAffinityTerm,
 )
-from tests.core.make import ZONE, container, node, pod, port
 from tests.core.placing import place_run
 from tests.doors.engine import ClusterState, Placer, TieBreak
+from tests.make import ZONE, container, node, pod, port
 
 NODES = [f"n{number}" for number in range(8)]
 ZONES = ["x", "y", ""]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.core.make import node, pod
 from tests.doors.cli import Target, merge_alike
 from tests.doors.controllers import Workload
+from tests.make import node, pod
 
 from moorage import Scheduler
 from moorage.explain import Explanation

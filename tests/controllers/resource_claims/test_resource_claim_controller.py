@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from msgspec.structs import replace
-from tests.core.make import node, pod
 from tests.devices.make import claim, device, device_class, request, resource_slice
 from tests.doors.controllers import ResourceClaimController
+from tests.make import node, pod
 
 import moorage as mo
 from moorage import Scheduler

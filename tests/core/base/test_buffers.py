@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.core.inside import dump, entries, inside
-from tests.core.make import node, pod
 from tests.doors.engine import Buffer, ClusterState, Journal
+from tests.make import node, pod
 
 from moorage.objects import Pod
 

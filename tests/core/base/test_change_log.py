@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from tests.core.inside import entries
-from tests.core.make import node, pod
 from tests.doors.engine import ChangeLog, ClusterState, Journal, Kind
+from tests.make import node, pod
 
 ROW, STATIC, ORDER = Kind.LOG_ROW, Kind.LOG_STATIC, Kind.LOG_ORDER
 

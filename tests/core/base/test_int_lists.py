@@ -5,8 +5,8 @@ from __future__ import annotations
 from random import Random
 
 from tests.core.inside import chunk, inside
-from tests.core.make import node
 from tests.doors.engine import ClusterState
+from tests.make import node
 
 END = 31  # in `state`: the end of the arena
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from tests.core.make import pod
 from tests.doors.engine import Cause, IndexedObjects, Notice, ObjectMap, of_dependents
 from tests.doors.kube import with_condition
 from tests.doors.store import _last_state, _with_condition, with_version
+from tests.make import pod
 
 from moorage.objects import Condition, OwnerReference, Pod, Volume
 from moorage.store import DeletedFinalStateUnknown, WatchEvent

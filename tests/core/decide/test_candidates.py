@@ -12,8 +12,8 @@ from tests.core._kernels import ffi, lib
 from tests.core.candidates_world import KINDS, PREFERRED, WHOLE, Kept
 from tests.core.decide.test_scan import make_search
 from tests.core.kernel_world import World
-from tests.core.make import node, pod
 from tests.core.twins.kernel_twins import Row, Shape
+from tests.make import node, pod
 
 from moorage import Scheduler
 from moorage.objects import (

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
-from tests.core.make import node, pod, pod_of
+from tests.core.make import pod_of
 from tests.core.placing import place_run
 from tests.doors.engine import ClassState, ClassStates, ClusterState, Placements, Placer, PodBatch, TieBreak
+from tests.make import node, pod
 
 from moorage import default_profile
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.core.make import node, pod, port
 from tests.doors.engine import PodBatch, account_copies, filters_rows_alone
+from tests.make import node, pod, port
 
 from moorage import Scheduler
 from moorage.objects import Cluster

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.core.make import node, pod
 from tests.core.placing import place_run
 from tests.doors.engine import (
     REASONS,
@@ -19,6 +18,7 @@ from tests.doors.engine import (
     PythonExternal,
     TieBreak,
 )
+from tests.make import node, pod
 
 FIT: Any = [("cpu", 1), ("memory", 1)]
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.core.made_up import make_node, make_pod, make_spec
-from tests.core.make import node, pod
 from tests.doors.engine import Placer, group_by_verdict
+from tests.make import node, pod
 
 from moorage import Scheduler
 from moorage.objects import Cluster, decode_object

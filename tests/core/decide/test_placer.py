@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.made_up import decoded, make_node, make_pod, make_spec
-from tests.core.make import node, pinned, pod, port
+from tests.core.make import pinned
 from tests.doors.engine import (
     LedgerSink,
     Placements,
@@ -28,6 +28,7 @@ from tests.doors.engine import (
     count_verdicts,
     schedule_one,
 )
+from tests.make import node, pod, port
 
 from moorage import Cluster, Scheduler
 from moorage.objects import Pod, Taint, Toleration, decode_object

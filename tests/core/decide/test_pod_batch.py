@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from tests.core.make import node, pinned, pod, port
+from tests.core.make import pinned
 from tests.doors.engine import (
     BoundSink,
     ClusterState,
@@ -22,6 +22,7 @@ from tests.doors.engine import (
     Sink,
     bound,
 )
+from tests.make import node, pod, port
 
 from moorage.errors import CacheError
 from moorage.objects import PersistentVolumeClaimVolumeSource, Pod, PodStatus, Volume

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.core.make import node, pod
 from tests.doors.engine import ClusterState, Placements, Placer, Plan, PythonExternal, ScoredNodes, TieBreak
+from tests.make import node, pod
 
 from moorage import Scheduler
 from moorage.objects import Cluster

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.inside import dump
-from tests.core.make import ZONE, node, pod, port
 from tests.doors.engine import ClusterState, Placer, Plan, TieBreak, bound
+from tests.make import ZONE, node, pod, port
 
 from moorage.objects import (
     Affinity,

@@ -6,7 +6,6 @@ from typing import cast
 
 import pytest
 from msgspec.structs import replace
-from tests.core.make import pod
 from tests.devices.make import claim, request
 from tests.doors.engine import (
     AskingClaim,
@@ -17,6 +16,7 @@ from tests.doors.engine import (
     VolumesOfBatch,
     reserved,
 )
+from tests.make import pod
 
 from moorage.objects import (
     AllocationResult,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
-from tests.core.make import pod
 from tests.doors.engine import BoundPods, held_of, nodes_of, not_terminating, selected
+from tests.make import pod
 
 from moorage.objects import Pod
 from moorage.store import WatchEvent

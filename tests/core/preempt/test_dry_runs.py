@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from msgspec.structs import replace
-from tests.core.make import node as make_node
-from tests.core.make import pod as make_pod
 from tests.core.twins.preemption_twin import Evictions, Rejection
 from tests.core.twins.preemption_world import World, on, worlds, worlds_of_groups
 from tests.doors.engine import NO_VICTIMS, UNRESOLVABLE, DryRun, DryRuns, explain_verdict
+from tests.make import node as make_node
+from tests.make import pod as make_pod
 
 from moorage.errors import InputError
 from moorage.objects import (

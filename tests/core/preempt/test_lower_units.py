@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.core.inside import dump
-from tests.core.make import node, port
 from tests.doors.engine import ClusterState, LowerUnits, groups_of
+from tests.make import node, port
 from tests.preemption.test_eviction_units import SINGLE, group, member
 from tests.preemption.world import terminating, victim
 from tests.scheduler.groups.gang_kit import world

@@ -11,8 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 from msgspec.structs import replace
-from tests.core.make import node as make_node
-from tests.core.make import pod as make_pod
 from tests.core.placing import place_run
 from tests.core.twins.preemption_world import (
     GPU,
@@ -32,6 +30,8 @@ from tests.core.twins.preemption_world import (
 from tests.core.twins.preemptor_twin import Placed, evict, place_each
 from tests.core.twins.topology_twin import HOSTNAME
 from tests.doors.engine import ClusterState, Evictions, Placer, Preemptor, TieBreak
+from tests.make import node as make_node
+from tests.make import pod as make_pod
 
 from moorage import default_profile
 from moorage.objects import (

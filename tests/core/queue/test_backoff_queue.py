@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.core.make import pod
 from tests.doors.engine import BackoffQueue, pods_of
+from tests.make import pod
 
 from moorage.queue import Place, QueuedPodInfo
 

@@ -11,9 +11,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from msgspec.structs import replace
-from tests.core.make import pod
 from tests.doors.controllers import seconds
 from tests.doors.engine import ClusterState, CreationClock, KeyedHeap, PriorityLanes, unschedulable_pods
+from tests.make import pod
 
 from moorage.objects import Pod
 from moorage.queue import Place, QueuedPodInfo

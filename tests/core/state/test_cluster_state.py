@@ -7,10 +7,10 @@ from types import SimpleNamespace
 import pytest
 from msgspec import convert, to_builtins
 from tests.core.inside import dump
-from tests.core.make import node, pod
 from tests.core.refusals import ADDED, ASSUMED, assert_refused
 from tests.doors.engine import ClusterState
 from tests.doors.engine import bulk_operations as batches
+from tests.make import node, pod
 
 from moorage.errors import CacheError
 from moorage.objects import Pod

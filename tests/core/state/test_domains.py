@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.core.make import node, pod
 from tests.doors.engine import ClusterState, Placer, TieBreak
 from tests.doors.engine import terms as core_terms
+from tests.make import node, pod
 
 from moorage import Scheduler, default_profile
 from moorage.objects import (

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tests.core.inside import label_columns
-from tests.core.make import node, pod
 from tests.doors.engine import ClusterState
+from tests.make import node, pod
 
 GPU = "example.com/gpu"
 LIMIT = 2**53

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.core.make import container, node, pinned, pod, port
+from tests.core.make import pinned
 from tests.doors.engine import ClusterState, PodGates, Shape, spec_key
+from tests.make import container, node, pod, port
 
 from moorage.objects import (
     Affinity,

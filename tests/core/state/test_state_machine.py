@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from msgspec.structs import replace
 from tests.core.inside import assert_labels_follow_nodes, dump
-from tests.core.make import node, pinned, pod, port
+from tests.core.make import pinned
 from tests.core.twins.state_check import check, check_columns
 from tests.core.twins.state_twin import StateTwin
 from tests.doors.engine import ClusterState, Placer, TieBreak
+from tests.make import node, pod, port
 
 from moorage import default_profile
 from moorage.errors import CacheError

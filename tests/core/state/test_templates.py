@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 from tests.core.inside import dump, inside, numbers, pod_records
-from tests.core.make import node, pod, replica
+from tests.core.make import replica
 from tests.doors.engine import ClusterState
 from tests.doors.engine import bulk_operations as batches
+from tests.make import node, pod
 
 from moorage.cache import SchedulerCache, Snapshot
 from moorage.errors import CacheError

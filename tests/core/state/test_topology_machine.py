@@ -9,12 +9,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from msgspec.structs import replace
-from tests.core.make import node as make_node
 from tests.core.make import pinned
-from tests.core.make import pod as make_pod
 from tests.core.placing import enter, place_run
 from tests.core.twins.topology_twin import AFFINITY, ANTI, EXISTING, HOSTNAME, MISSING, SKEW, Topology
 from tests.doors.engine import ClusterState, Placer, TieBreak
+from tests.make import node as make_node
+from tests.make import pod as make_pod
 
 from moorage import default_profile
 from moorage.objects import (

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.core.inside import chunk, entries, inside
-from tests.core.make import node, pod
 from tests.core.placing import enter, place_run
 from tests.core.twins.state_check import check, check_columns
 from tests.core.twins.state_twin import StateTwin
 from tests.doors.engine import ClusterState, Placer, TieBreak, count_verdicts
+from tests.make import node, pod
 
 from moorage import default_profile
 from moorage.objects import Container, Node, Taint

@@ -8,12 +8,13 @@ from typing import Any
 
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from tests.core.make import declaring, pinned, port
-from tests.core.make import node as make_node
-from tests.core.make import pod as make_pod
+from tests.core.make import declaring, pinned
 from tests.core.twins.preemption_twin import Twin, priority
 from tests.core.twins.topology_twin import HOSTNAME, Topology
 from tests.doors.engine import ClusterState, Placer, TieBreak
+from tests.make import node as make_node
+from tests.make import pod as make_pod
+from tests.make import port
 
 from moorage import default_profile
 from moorage.objects import (

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.core.make import pod
 from tests.devices.make import claim, request
 from tests.doors.engine import POD_RETRIES, RETRIES, ClaimWriteError, ClaimWriter
+from tests.make import pod
 
 from moorage.objects import (
     ContainerExtendedResourceRequest,

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from tests.core.make import ZONE, node
 from tests.doors.answers import effective, explain_group, lower
+from tests.make import ZONE, node
 from tests.scheduler.groups.gang_kit import (
     GATES,
     TOPOLOGY,

@@ -6,9 +6,9 @@ import threading
 from dataclasses import replace
 
 import pytest
-from tests.core.make import pod
 from tests.doors.engine import EventRecorder, Parallelizer, PodInPreBind
 from tests.framework.make import NoClient
+from tests.make import pod
 
 from moorage.cache import SchedulerCache
 from moorage.framework import FrameworkHandle

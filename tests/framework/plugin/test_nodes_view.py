@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.core.make import node, pod
 from tests.doors.engine import CycleColumns, InfoNodes, TableNodes
+from tests.make import node, pod
 
 from moorage.cache import SchedulerCache
 from moorage.framework import NodesView

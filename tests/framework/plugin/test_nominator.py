@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from msgspec.structs import replace
-from tests.core.make import pod
+from tests.make import pod
 
 from moorage.framework import NominatingInfo, PodNominator
 from moorage.objects import Pod, PodStatus

@@ -6,9 +6,9 @@ import threading
 from itertools import chain, repeat
 
 import pytest
-from tests.core.make import pod
 from tests.doors.engine import WaitingPods
 from tests.framework.make import ERROR, UNSCHEDULABLE, said
+from tests.make import pod
 
 from moorage.framework import Code, Status, WaitingPod
 

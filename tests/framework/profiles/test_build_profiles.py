@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.core.make import node, pod
 from tests.doors.engine import (
     KubeSchedulerConfiguration,
     check_profiles,
@@ -14,6 +13,7 @@ from tests.doors.engine import (
     read_configuration,
 )
 from tests.framework.make import UNSCHEDULABLE, framework, make, status
+from tests.make import node, pod
 
 from moorage import Scheduler
 from moorage.errors import ConfigurationError, InputError, MoorageError

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.core.make import container, node, pod
 from tests.doors.engine import from_address, from_capsule, include_dir, schedule_one
 from tests.framework.runtime.compiled import compiled
+from tests.make import container, node, pod
 from tests.scheduler.make import scheduler_with
 
 from moorage import Scheduler, load_native_plugin

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.core.make import pod
 from tests.framework.make import (
     ERROR,
     PENDING,
@@ -18,6 +17,7 @@ from tests.framework.make import (
     said,
     status,
 )
+from tests.make import pod
 
 import moorage.framework as fwk
 from moorage.framework import Code, CycleState, Status

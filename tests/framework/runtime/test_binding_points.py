@@ -6,7 +6,6 @@ import threading
 from typing import Any
 
 import pytest
-from tests.core.make import pod
 from tests.doors.engine import Parallelizer, pre_bind_groups
 from tests.framework.make import (
     ERROR,
@@ -18,6 +17,7 @@ from tests.framework.make import (
     said,
     status,
 )
+from tests.make import pod
 
 from moorage.framework import (
     BindPlugin,

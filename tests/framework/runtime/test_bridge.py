@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.core.make import node, pod
 from tests.doors.engine import REASONS, VERDICT_SHIFT, Bridge
 from tests.doors.engine import UNRESOLVABLE as UNRESOLVABLE_BIT
 from tests.framework.make import ERROR, SKIPPED, UNRESOLVABLE, UNSCHEDULABLE, framework, make, status
+from tests.make import node, pod
 
 from moorage.framework import (
     Answers,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.core.make import node, pod
 from tests.framework.make import (
     ERROR,
     PENDING,
@@ -17,6 +16,7 @@ from tests.framework.make import (
     said,
     status,
 )
+from tests.make import node, pod
 
 from moorage.errors import PluginError
 from moorage.framework import (

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.core.make import node, pinned, pod
+from tests.core.make import pinned
 from tests.framework.make import UNSCHEDULABLE, make, said, status
+from tests.make import node, pod
 from tests.scheduler.make import scheduler_with
 
 import moorage as mo

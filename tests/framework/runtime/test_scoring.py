@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.core.make import pod
 from tests.doors.engine import NodePluginScores
 from tests.framework.make import ERROR, SKIPPED, UNSCHEDULABLE, framework, make, status
+from tests.make import pod
 
 from moorage.framework import CycleState, PreScorePlugin, ScorePlugin, Status
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.core.make import pod
 from tests.doors.kube import refuse_comparisons
+from tests.make import pod
 
 from moorage.errors import InputError
 from moorage.objects import ObjectMeta, Pod, Toleration, decode_object

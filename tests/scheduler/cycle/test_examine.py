@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.core.make import node, pod
 from tests.doors.engine import schedule_one
+from tests.make import node, pod
 
 from moorage import Scheduler, default_profile
 from moorage.errors import CacheError

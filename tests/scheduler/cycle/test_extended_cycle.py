@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.core.make import node, pod
 from tests.extenders.extended import ABC, GPU, HEAD, decide, of, only, scheduler, scores, why
 from tests.extenders.extender_server import Answer, ExtenderServer, Reply
+from tests.make import node, pod
 
 from moorage import Scheduler, default_profile
 from moorage.cli import main

@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from tests.core.make import node, pinned, pod
+from tests.core.make import pinned
 from tests.doors.engine import Victims, schedule_one, schedule_pod
 from tests.extenders.extended import ABC, GPU, configured, decide, of, only, scheduler, scores, why
 from tests.extenders.extender_server import Answer, ExtenderServer
+from tests.make import node, pod
 from tests.scheduler.cycle.test_modes import World
 from tests.scheduler.make import events
 

@@ -13,8 +13,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.conformance.modes import Mode, every_mode
 from tests.core.made_up import Manifest, make_node, make_pod, make_spec
-from tests.core.make import ZONE, container, node, pinned, pod, port
+from tests.core.make import pinned
 from tests.doors.engine import PodTopologySpread, schedule_one
+from tests.make import ZONE, container, node, pod, port
 
 from moorage import Scheduler, default_profile
 from moorage.objects import (

@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.inside import dump
-from tests.core.make import node, pinned, pod
-from tests.core.make import port as host_port
+from tests.core.make import pinned
 from tests.doors.engine import Engine, Placing, place, schedule_one, schedule_pod
+from tests.make import node, pod
+from tests.make import port as host_port
 from tests.scheduler.groups.gang_kit import GATES, gang
 
 from moorage import Scheduler

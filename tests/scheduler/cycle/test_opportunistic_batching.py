@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from tests.core.make import node, pod, port
 from tests.doors.engine import Placing, PodTopologySpread, Route, place_listed, schedule_one
+from tests.make import node, pod, port
 from tests.scheduler.make import Clock
 
 from moorage import Scheduler, default_profile

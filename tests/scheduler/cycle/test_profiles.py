@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.core.make import node, pod
 from tests.doors.engine import schedule_one
 from tests.framework.make import make, status
+from tests.make import node, pod
 
 import moorage as mo
 from moorage import Scheduler, default_profile

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.core.make import node, pinned, pod
+from tests.core.make import pinned
 from tests.framework.make import PENDING, UNRESOLVABLE, UNSCHEDULABLE, make, status
+from tests.make import node, pod
 
 from moorage import Scheduler, default_profile
 from moorage.framework import FilterPlugin, PermitPlugin, PreFilterPlugin, PreFilterResult

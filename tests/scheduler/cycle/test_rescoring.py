@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.decide.test_scored_nodes import sift_down
-from tests.core.make import ZONE, container, node, pod
 from tests.doors.engine import RowPlugin, schedule_one
+from tests.make import ZONE, container, node, pod
 from tests.scheduler.cycle.test_opportunistic_batching import (
     cycles,
     nominated,

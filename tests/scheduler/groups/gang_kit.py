@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from msgspec.structs import replace
-from tests.core.make import pod
+from tests.make import pod
 
 from moorage import Scheduler
 from moorage.objects import (
@@ -114,6 +114,6 @@ def ungated(one: Pod) -> Pod:
 
 def nodes(*cpus: int) -> list[Node]:
     """Nodes a, b and so on."""
-    from tests.core.make import node
+    from tests.make import node
 
     return [node(name, cpu=cpu, pods=100) for name, cpu in zip("abcdef", cpus, strict=False)]

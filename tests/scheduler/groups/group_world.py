@@ -10,8 +10,8 @@ import numpy.typing as npt
 import pytest
 from msgspec.structs import replace
 from tests.core.made_up import Manifest, make_node, make_pod, make_spec
-from tests.core.make import node, pod
 from tests.doors.engine import GroupBatch, Members, group_attempt, place_group, schedule_one
+from tests.make import node, pod
 
 from moorage import Cluster, Scheduler
 from moorage.framework import Placement

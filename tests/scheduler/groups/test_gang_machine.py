@@ -18,9 +18,9 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from tests.core.make import node
 from tests.doors.engine import GangScheduling, schedule_pods
 from tests.framework.make import make
+from tests.make import node
 from tests.queue.make import Clock
 from tests.scheduler.groups.gang_kit import GATES, gang, member, on_nodes, ungated
 from tests.scheduler.make import profile_with

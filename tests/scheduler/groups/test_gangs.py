@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
-from tests.core.make import node, pod
 from tests.doors.engine import GangScheduling, schedule_one
 from tests.doors.kube import GROUP_ANNOTATION
+from tests.make import node, pod
 from tests.scheduler.groups.gang_kit import (
     GATES,
     gang,

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from tests.core.make import node, pod
 from tests.doors.engine import GroupBatch, group_batch
+from tests.make import node, pod
 from tests.scheduler.groups.group_world import basic, gang, made_up, members, over, place
 
 from moorage import Cluster, Scheduler

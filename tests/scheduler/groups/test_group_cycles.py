@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from tests.core.make import node, pod
+from tests.make import node, pod
 from tests.preemption.world import victim
 from tests.scheduler.groups.gang_kit import gang, member, members, nodes, on_nodes, store_of, world
 from tests.scheduler.groups.group_world import place

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from tests.core.make import ZONE, node
 from tests.doors.engine import most_allocated
+from tests.make import ZONE, node
 from tests.scheduler.groups.gang_kit import TOPOLOGY
 from tests.scheduler.groups.group_world import RACK, gang, made_up, members, note_searches, racks
 from tests.scheduler.groups.test_group_batch import Groups, leftovers, place_each, place_in_batch

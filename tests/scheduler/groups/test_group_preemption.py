@@ -11,7 +11,6 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.core.inside import dump
-from tests.core.make import ZONE, node, pod, port
 from tests.doors.engine import (
     GangScheduling,
     Unit,
@@ -21,6 +20,7 @@ from tests.doors.engine import (
     violations,
 )
 from tests.framework.make import make
+from tests.make import ZONE, node, pod, port
 from tests.preemption.test_dry_run import LABELS, spread
 from tests.preemption.test_eviction_units import SINGLE, group, member
 from tests.preemption.twin import priority

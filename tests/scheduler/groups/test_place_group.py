@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from tests.core.make import node
+from tests.make import node
 from tests.scheduler.groups.group_world import basic, gang, made_up, members, over, place, twin
 from tests.scheduler.make import scheduler_with
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.core.make import node, pod
 from tests.doors.engine import PlacementMemory, placement_memory
+from tests.make import node, pod
 from tests.scheduler.groups.gang_kit import TOPOLOGY, world
 
 from moorage import Scheduler

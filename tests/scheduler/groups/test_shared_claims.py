@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.core.make import node
 from tests.devices.make import claim, device, device_class, request, resource_slice
+from tests.make import node
 from tests.scheduler.groups.gang_kit import gang, members, world
 
 from moorage import Scheduler

@@ -7,10 +7,10 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 import pytest
-from tests.core.make import node, pod
 from tests.doors.controllers import ControllerParameters, PersistentVolumeController, new_controller
 from tests.doors.engine import THREADS, schedule_one, threads_for
 from tests.framework.make import UNSCHEDULABLE, make, status
+from tests.make import node, pod
 from tests.plugins.volume_binding_kit import LATE, asking, disk, waiting
 from tests.scheduler.groups.gang_kit import GATES, gang
 from tests.scheduler.make import Clock, profile_with

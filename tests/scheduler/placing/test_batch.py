@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.core.make import container, node, pod, port
 from tests.doors.engine import schedule_one
+from tests.make import container, node, pod, port
 from tests.scheduler.make import scheduler_with
 
 from moorage import Scheduler

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.core.make import node, pod
 from tests.doors.engine import schedule_one
 from tests.framework.make import PENDING, SKIPPED, UNRESOLVABLE, UNSCHEDULABLE, make, status
+from tests.make import node, pod
 from tests.scheduler.make import events, scheduler_with
 from tests.scheduler.steps import KEY, Steps, is_free
 

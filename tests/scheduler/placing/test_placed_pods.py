@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tests.core.inside import dump
-from tests.core.make import node, pod
+from tests.make import node, pod
 
 import moorage as mo
 from moorage.errors import CacheError

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from msgspec.structs import replace
 from tests.core.inside import dump
-from tests.core.make import node, pod
 from tests.core.twins.preemption_world import World, worlds
 from tests.doors.engine import examine_preemption, schedule_one
 from tests.framework.make import make
+from tests.make import node, pod
 from tests.preemption.test_eviction_units import group, of
 from tests.preemption.world import nominated, preemptor, victim
 from tests.scheduler.groups.gang_kit import GATES

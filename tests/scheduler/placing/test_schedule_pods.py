@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.core.make import node, pod
+from tests.make import node, pod
 from tests.scheduler.make import profile_with
 from tests.scheduler.transactions.test_transactions import everything
 

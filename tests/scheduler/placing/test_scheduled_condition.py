@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.core.make import pod
 from tests.doors.engine import StatusPatch, not_scheduled, patch_pod
+from tests.make import pod
 
 from moorage.framework import NominatingInfo
 from moorage.objects import Condition, Pod, PodStatus

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.core.child import limited, outcome_of
-from tests.core.make import ZONE, node
 from tests.doors.engine import replica, schedule_one
+from tests.make import ZONE, node
 from tests.scheduler.make import profile_with
 
 from moorage import Code, FilterPlugin, Scheduler, Status

@@ -6,7 +6,6 @@ import time
 
 import pytest
 from msgspec.structs import replace
-from tests.core.make import node, pod
 from tests.doors.controllers import seconds
 from tests.doors.engine import (
     BIND_CONFLICT,
@@ -17,6 +16,7 @@ from tests.doors.engine import (
     SimulatedController,
     volume_controller,
 )
+from tests.make import node, pod
 from tests.plugins.volume_binding_kit import LATE, MADE, asking, disk, waiting
 from tests.volume.make import claim, storage_class, uses
 

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from tests.core.make import node, pod, port
 from tests.doors.engine import (
     Engine,
     Loop,
@@ -24,6 +23,7 @@ from tests.doors.engine import (
     sources_of,
     terms,
 )
+from tests.make import node, pod, port
 from tests.scheduler.placing.test_volume_engine import AZURE, claimed, local
 from tests.volume.make import ZONE, attachment, csi_node, storage_class, uses, volume
 

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import fields, replace
-from tests.core.make import node, pod
 from tests.doors.engine import (
     BIND_COMPLETED,
     Engine,
@@ -23,6 +22,7 @@ from tests.doors.engine import (
     sources_of,
     uses_volumes,
 )
+from tests.make import node, pod
 from tests.volume.make import claim, csi_node, storage_class, uses, volume
 
 import moorage as mo

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.core.make import pod
 from tests.framework.make import WAIT, status
+from tests.make import pod
 from tests.scheduler.make import Clock, events, scheduler_with
 from tests.scheduler.steps import KEY, Steps, is_free
 

@@ -11,7 +11,6 @@ from types import BuiltinFunctionType, FunctionType, ModuleType
 
 import pytest
 from tests.conftest import NIGHTLY
-from tests.core.make import node, pod
 from tests.doors.engine import (
     AT_ONCE,
     AlikeEvents,
@@ -24,6 +23,7 @@ from tests.doors.engine import (
     Symbols,
     TaintSets,
 )
+from tests.make import node, pod
 from tests.plugins.volume_binding_kit import LATE, MADE, asking, disk, waiting
 from tests.preemption.world import budget
 from tests.scheduler.groups.gang_kit import GATES, gang

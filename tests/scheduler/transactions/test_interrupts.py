@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.core.make import node, pod
 from tests.doors.engine import schedule_pods
 from tests.framework.make import make
+from tests.make import node, pod
 from tests.scheduler.groups import gang_kit
 from tests.scheduler.groups.gang_kit import composite, gang, members, topology
 from tests.scheduler.make import Clock, profile_with, scheduler_with

@@ -9,8 +9,8 @@ from threading import Barrier, Event, Thread
 
 import pytest
 from msgspec.structs import replace
-from tests.core.make import pod
 from tests.framework.make import make
+from tests.make import pod
 from tests.scheduler.make import profile_with
 from tests.scheduler.transactions.interrupts import check_usage
 from tests.scheduler.transactions.test_transactions import world

@@ -9,8 +9,8 @@ from contextlib import suppress
 import pytest
 from msgspec.structs import replace
 from tests.controllers.workloads.make import daemons, replicas
-from tests.core.make import node, pod
 from tests.doors.engine import schedule_pods
+from tests.make import node, pod
 from tests.plugins.volume_binding_kit import LATE, MADE, disk, waiting
 from tests.preemption.world import budget
 from tests.scheduler.groups.gang_kit import GATES, gang

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 from tests.controllers.workloads.make import replicas
-from tests.core.make import node, pod
 from tests.doors.engine import SELECTED_NODE, SimulatedController, schedule_pods, sources_of
 from tests.framework.make import make
+from tests.make import node, pod
 from tests.plugins.volume_binding_kit import LATE, MADE, asking, disk, waiting
 from tests.scheduler.make import profile_with
 from tests.scheduler.placing.test_background_binding import World, two

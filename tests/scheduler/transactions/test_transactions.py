@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from tests.core.make import node, pod
 from tests.doors.engine import schedule_pods
 from tests.framework.make import make
+from tests.make import node, pod
 from tests.scheduler.make import Clock, profile_with
 from tests.scheduler.transactions.interrupts import check_settled
 

@@ -7,9 +7,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from tests.core.make import node, pod
 from tests.doors.engine import schedule_one
 from tests.framework.make import make
+from tests.make import node, pod
 from tests.preemption.test_eviction_units import SINGLE, group, member
 from tests.preemption.world import preemptor, victim
 from tests.scheduler.groups.gang_kit import (

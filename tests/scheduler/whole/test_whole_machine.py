@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from msgspec.structs import replace
-from tests.core.make import node, pod
 from tests.doors.engine import Loop, schedule_pods
 from tests.framework.make import make
+from tests.make import node, pod
 from tests.queue.make import Clock
 from tests.queue.twin import assert_same_places
 from tests.scheduler.cycle.plain_filter import host_ports, refusal

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from hypothesis import strategies as st
-from tests.core.make import ZONE, pinned, port
+from tests.core.make import pinned
+from tests.make import ZONE, port
 from tests.scheduler.whole.whole_twin import FINISHED
 
 from moorage.objects import (

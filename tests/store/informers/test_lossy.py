@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 from msgspec.structs import replace
-from tests.core.make import node, pod
+from tests.make import node, pod
 from tests.scheduler.test_store_feed import NODE_NAMES, Writes, assert_cache_follows, fresh_uid
 from tests.store.informers.lossy import LossyClient
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.conftest import NIGHTLY
-from tests.core.make import node
+from tests.make import node
 from tests.scheduler.groups.gang_kit import (
     TREES,
     composite,

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.core.make import node
 from tests.doors.engine import GroupTree, PodGroups, place_group
 from tests.doors.store import store as store_module
+from tests.make import node
 from tests.preemption.world import nominated
 from tests.scheduler.groups.gang_kit import (
     TREES,

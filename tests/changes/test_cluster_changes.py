@@ -16,7 +16,8 @@ from tests.controllers.workloads.make import (
     scheduler,
     template,
 )
-from tests.objects.make import make, owned, pod, workload
+from tests.make import make
+from tests.objects.make import owned, pod, workload
 
 import moorage as mo
 from moorage import Scheduler, expanded

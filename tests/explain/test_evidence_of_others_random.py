@@ -16,8 +16,7 @@ from msgspec.structs import replace
 from tests.conftest import NIGHTLY, SHARE
 from tests.core.make import declaring
 from tests.explain.explain_world import World
-from tests.make import container, node, pod
-from tests.objects.make import make
+from tests.make import container, make, node, pod
 
 from moorage.explain import Explanation
 from moorage.framework import Fact

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from msgspec.structs import replace
@@ -19,37 +19,30 @@ from tests.controllers.persistent_volume.controller_kit import (
 )
 from tests.doors.controllers import VolumeInUseError
 from tests.make import node, pod
+from tests.text_rows import rows
 from tests.volume.make import uses
 
 from moorage.errors import MoorageError
 from moorage.objects import Pod, StorageClass
 
+TABLE = Path(__file__).with_name("tables.txt")
 
-@dataclass
-class Row:
-    """Lines of `tables.txt`: which call, and by the signs of the lines what they say."""
 
-    name: str
+class Case(NamedTuple):
+    """Which call, what there is before, and what the lines below say, by their signs."""
+
     call: str
     before: str
-    lines: dict[str, list[str]] = field(default_factory=lambda: {"=": [], "!": [], "error": [], "with": []})
-
-    def __str__(self) -> str:
-        return self.name
+    lines: dict[str, list[str]]
 
 
-def rows() -> list[Row]:
-    read: list[Row] = []
-    for section in Path(__file__).with_name("tables.txt").read_text().split("\n# ")[1:]:
-        title, *lines = filter(None, section.splitlines())
-        for line in lines:
-            if line.startswith("  "):
-                sign, _, rest = line.strip().partition(" ")
-                read[-1].lines[sign].append(rest)
-            else:
-                name, _, before = line.partition(": ")
-                read.append(Row(name, title.partition(",")[0], before))
-    return read
+def cases() -> Iterator[Any]:
+    for row in rows(TABLE):
+        lines: dict[str, list[str]] = {"=": [], "!": [], "error": [], "with": []}
+        for line in row.below:
+            sign, _, rest = line.partition(" ")
+            lines[sign].append(rest)
+        yield pytest.param(Case(row.title.partition(",")[0], row.text, lines), id=row.name)
 
 
 def default_class(name: str, *words: str) -> StorageClass:
@@ -75,10 +68,10 @@ def user(name: str, *words: str) -> Pod:
     return replace(plain, status=replace(plain.status, phase=phase))
 
 
-def world_of(row: Row) -> World:
+def world_of(case: Case) -> World:
     """The world that a row describes; its controller knows what there is, but for claims that come late."""
     plugin, settings, there, late = ScriptedProvisioner(), dict[str, Any](), list[Any](), list[Any]()
-    for option in "; ".join(row.lines["with"]).split("; "):
+    for option in "; ".join(case.lines["with"]).split("; "):
         match option.split():
             case ["fail", call, *text]:
                 plugin.fail(call, " ".join(text))
@@ -106,8 +99,8 @@ def world_of(row: Row) -> World:
                 late.append((how, pvc(" ".join(words))))
             case other:
                 assert other == [], option
-    world = World(row.before, *there, **{"plugins": [plugin]} | settings)
-    if row.call != "settle":
+    world = World(case.before, *there, **{"plugins": [plugin]} | settings)
+    if case.call != "settle":
         world.begin()
     for how, each in late:
         world.store.create(each)
@@ -126,23 +119,23 @@ def synchronize(world: World, call: str) -> None:
         world.settle(15.0)
 
 
-@pytest.mark.parametrize("row", rows(), ids=str)
-def test_claims_and_volumes_become_what_a_row_says(row: Row) -> None:
-    world = world_of(row)
-    if row.lines["error"]:
+@pytest.mark.parametrize("case", [*cases()])
+def test_claims_and_volumes_become_what_a_row_says(case: Case) -> None:
+    world = world_of(case)
+    if case.lines["error"]:
         with pytest.raises(MoorageError) as raised:
-            synchronize(world, row.call)
-        assert str(raised.value).startswith(row.lines["error"][0])
+            synchronize(world, case.call)
+        assert str(raised.value).startswith(case.lines["error"][0])
     else:
-        synchronize(world, row.call)
-    changed = "; ".join(row.lines["="]).split("; ")
-    after = {each.name: each for each in objects(row.before)}
+        synchronize(world, case.call)
+    changed = "; ".join(case.lines["="]).split("; ")
+    after = {each.name: each for each in objects(case.before)}
     for text in filter(None, changed):
         if text.startswith("-"):
             del after[text[1:]]
         else:
             after |= {each.name: each for each in objects(text)}
     world.check(list(after.values()))
-    events, wanted = world.events(), row.lines["!"]
+    events, wanted = world.events(), case.lines["!"]
     assert len(events) == len(wanted), events
     assert [event[: len(text)] for event, text in zip(events, wanted, strict=True)] == wanted

@@ -11,8 +11,8 @@ from tests import make as kit
 from tests.conftest import NIGHTLY
 from tests.controllers.workloads.make import machine, scheduler, template
 from tests.doors.controllers import is_healthy
-from tests.make import claim, manifest, storage_class, volume
-from tests.objects.make import make, owned, pod, workload
+from tests.make import claim, make, manifest, storage_class, volume
+from tests.objects.make import owned, pod, workload
 
 from moorage import Scheduler, edit
 from moorage.objects import CSINode, Object, PersistentVolumeClaim, Pod, VolumeAttachment

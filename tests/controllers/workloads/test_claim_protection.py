@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.controllers.workloads.make import machine, pods, scheduler, template
-from tests.make import node
-from tests.objects.make import make, owned, pod, workload
+from tests.make import make, node
+from tests.objects.make import owned, pod, workload
 from tests.scheduler.groups.gang_kit import gang, members
 
 from moorage import Scheduler

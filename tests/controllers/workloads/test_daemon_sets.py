@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 from tests.controllers.workloads.make import machine, scheduler, template
-from tests.objects.make import make, pod, workload
+from tests.make import make
+from tests.objects.make import pod, workload
 
 import moorage as mo
 from moorage import Scheduler

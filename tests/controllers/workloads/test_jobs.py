@@ -17,7 +17,8 @@ from tests.controllers.workloads.make import (
     scheduler,
     template,
 )
-from tests.objects.make import make, owned, pod, workload
+from tests.make import make
+from tests.objects.make import owned, pod, workload
 
 from moorage import Scheduler
 from moorage.objects import Job, Object, Pod

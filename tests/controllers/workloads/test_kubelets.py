@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.controllers.workloads.make import all_pods, machine, pods, replicas, scheduler, template
-from tests.make import storage_class, volume
-from tests.objects.make import make, owned, pod, workload
+from tests.make import make, storage_class, volume
+from tests.objects.make import owned, pod, workload
 
 import moorage as mo
 from moorage.objects import Node, Object, PersistentVolume, Pod, ReplicaSet, build_cluster

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tests.controllers.workloads.make import machine, pods, scheduler
-from tests.objects.make import make
+from tests.make import make
 
 from moorage import Scheduler
 from moorage.objects import Object, Pod

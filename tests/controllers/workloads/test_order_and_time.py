@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.controllers.workloads.make import all_pods, pods, template
-from tests.objects.make import accepted
+from tests.make import accepted
 
 import moorage as mo
 from moorage import Scheduler

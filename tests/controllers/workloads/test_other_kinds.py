@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.controllers.workloads.make import machine, pods, scheduler, template
-from tests.objects.make import make
+from tests.make import make
 
 import moorage as mo
 from moorage import Scheduler

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 from tests.controllers.workloads.make import at_most, machine, nodes, pods, replicas, scheduler, template
-from tests.objects.make import make, workload
+from tests.make import make
+from tests.objects.make import workload
 
 import moorage as mo
 from moorage import Scheduler

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.controllers.workloads.make import all_pods, machine, pods, replicas, scheduler, template
-from tests.objects.make import make, owned, pod
+from tests.make import make
+from tests.objects.make import owned, pod
 
 import moorage as mo
 from moorage import Scheduler

@@ -17,24 +17,13 @@ from tests.doors.kube import (
 )
 from tests.make import node
 from tests.multi.binder_cache.binder_kit import GANG, TAKES, WANTS, Kit, cnr, pod, reservation
+from tests.text_rows import rows
 
 from moorage.errors import MoorageError
 from moorage.objects import Pod
 
+TABLE = Path(__file__).with_name("steps.txt")
 NOT_FOUND = "reservation info i/default/a-placeholder/n not found"
-
-
-def rows() -> list[tuple[str, str, list[str]]]:
-    """Settings, name and steps of each row."""
-    read: list[tuple[str, str, list[str]]] = []
-    for section in Path(__file__).with_name("steps.txt").read_text().split("\n# ")[1:]:
-        settings, *lines = filter(None, section.splitlines())
-        for line in lines:
-            if not line.startswith("  "):
-                name, _, line = line.partition(": ")
-                read.append((settings, name, []))
-            read[-1][2].extend(filter(None, line.strip().split("; ")))
-    return read
 
 
 def pod_of(text: str) -> tuple[Pod, dict[str, str]]:
@@ -156,12 +145,13 @@ def do(kit: Kit, step: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "steps"), [pytest.param(settings, steps, id=name) for settings, name, steps in rows()]
+    ("settings", "lines"),
+    [pytest.param(row.title, [row.text, *row.below], id=row.name) for row in rows(TABLE)],
 )
-def test_a_binder_cache_does_what_a_row_says(settings: str, steps: list[str]) -> None:
+def test_a_binder_cache_does_what_a_row_says(settings: str, lines: list[str]) -> None:
     words = (word.partition("=") for word in settings.split())
     kit = Kit(**{key: int(value) for key, _, value in words if value})
-    for step in steps:
+    for step in filter(None, "; ".join(lines).split("; ")):
         step, _, refusal = step.partition(" ! ")
         if refusal:
             with pytest.raises(MoorageError) as raised:

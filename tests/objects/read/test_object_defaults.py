@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.objects.make import CONTAINERS, make, node, pod, workload
+from tests.make import make
+from tests.objects.make import CONTAINERS, node, pod, workload
 
 from moorage.errors import InputError
 from moorage.objects import (

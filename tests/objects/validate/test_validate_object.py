@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.objects.make import make, node, pod, workload
+from tests.make import make
+from tests.objects.make import node, pod, workload
 
 from moorage.errors import InputError, shorten
 from moorage.objects import Cluster, Container, ObjectMeta, Pod, PodSpec, build_cluster, defaults, validate

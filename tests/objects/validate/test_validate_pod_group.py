@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.doors.engine import disrupted_whole
-from tests.objects.make import cluster, make, pod
+from tests.make import cluster, make
+from tests.objects.make import pod
 
 from moorage.objects import (
     Cluster,

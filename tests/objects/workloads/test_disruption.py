@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.doors.kube import NO_STATUS
-from tests.objects.make import cluster, make, owned, pod, workload
+from tests.make import cluster, make
+from tests.objects.make import owned, pod, workload
 
 from moorage.objects import (
     Cluster,

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 from tests.doors.kube import MAX_PODS
-from tests.objects.make import CONTAINERS, expand, make, owned, pod, workload
+from tests.make import make
+from tests.objects.make import CONTAINERS, expand, owned, pod, workload
 
 from moorage.errors import InputError
 from moorage.objects import Cluster, Object, Pod, ReplicaSet

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 from tests.doors.controllers import ephemeral_claims
-from tests.objects.make import CONTAINERS, expand, make, node, pod
+from tests.make import make
+from tests.objects.make import CONTAINERS, expand, node, pod
 
 from moorage import Scheduler
 from moorage.objects import Cluster, Object, PersistentVolumeClaim, StorageClass

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.controllers.workloads.make import machine, pods, replicas
-from tests.objects.make import make
+from tests.make import make
 
 import moorage as mo
 from moorage import Scheduler

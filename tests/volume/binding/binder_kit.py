@@ -9,6 +9,7 @@ from typing import Any, TypeVar, cast
 from msgspec.structs import replace
 from tests import make as kit
 from tests.doors.engine import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE, with_annotations
+from tests.text_rows import rows
 
 from moorage.compat import CachingVolumeBinder, PodBindingCache
 from moorage.objects import (
@@ -117,17 +118,18 @@ def at(obj: T, version: int | str) -> T:
     return replace(obj, metadata=replace(obj.metadata, resource_version=str(version)))
 
 
-def rows(title: str) -> list[tuple[str, str]]:
+TABLE = rows(Path(__file__).with_name("tables.txt"))
+
+
+def section(title: str) -> list[tuple[str, str]]:
     """The names and the rest of the lines of a section of `tables.txt`."""
-    sections = Path(__file__).with_name("tables.txt").read_text().split("\n# ")
-    (lines,) = [section.splitlines()[2:] for section in sections if section.startswith(f"{title}: ")]
-    return [(name, rest) for name, _, rest in (line.partition(": ") for line in lines if line)]
+    return [(row.name, row.text) for row in TABLE if row.title.partition(":")[0] == title]
 
 
 def named() -> dict[str, Any]:
     """Claims and volumes by their names in `tables.txt`."""
     read: dict[str, Any] = {}
-    for name, rest in rows("objects"):
+    for name, rest in section("objects"):
         kind, own, size, its_class, *words = rest.split()
         fields = dict(word.split("=") for word in words if "=" in word)
         on_node = fields.get("on", "")

@@ -13,7 +13,17 @@ from tests.doors.engine import (
     VOLUME_SCHEDULING_STAGE_FAILED,
     with_annotations,
 )
-from tests.volume.binding.binder_kit import NAMED, NODE1, Kit, at, pod, pod_volumes, put, rows, storage_class
+from tests.volume.binding.binder_kit import (
+    NAMED,
+    NODE1,
+    Kit,
+    at,
+    pod,
+    pod_volumes,
+    put,
+    section,
+    storage_class,
+)
 from tests.volume.samples import value
 
 from moorage.errors import MoorageError
@@ -25,7 +35,7 @@ Row = list[str]
 
 def table(title: str) -> pytest.MarkDecorator:
     """The rows of a section, each a list of its columns."""
-    cells = {name: [cell.strip() for cell in f"{rest} ".split("|")] for name, rest in rows(title)}
+    cells = {name: [cell.strip() for cell in f"{rest} ".split("|")] for name, rest in section(title)}
     return pytest.mark.parametrize("row", cells.values(), ids=cells)
 
 

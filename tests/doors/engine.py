@@ -432,6 +432,9 @@ from moorage.scheduler import scheduler_metrics as scheduler_metrics
 # The latest time that a clock may tell.
 from moorage.scheduler.checked_clock import MOST as MOST
 
+# Which controller of volumes options ask for.
+from moorage.scheduler.cluster_options import ClusterOptions as ClusterOptions
+
 # Steps of a cycle, one by one, as vectors have them; threads for bindings.
 from moorage.scheduler.cycle.binding_cycle import THREADS as THREADS
 from moorage.scheduler.cycle.binding_cycle import Started as Started
@@ -487,9 +490,6 @@ from moorage.scheduler.groups.placement_memory import PlacementMemory as Placeme
 # Single steps of a run, interrupted or compared with twins.
 from moorage.scheduler.loop import Loop as Loop
 from moorage.scheduler.loop import Policy as Policy
-
-# Which controller of volumes options ask for.
-from moorage.scheduler.options import Options as Options
 
 # Single cycles are replaced by errors, to see that they are not needed.
 from moorage.scheduler.placing import place as place

@@ -25,7 +25,6 @@ from moorage.objects.validate.gated_operators import GATE, refuse_comparisons
 from moorage.objects.workloads.jobs.cron_runs import next_run, runs_under_way
 from moorage.scheduler.check_arguments import node_like
 from moorage.scheduler.scheduler import PodScheduler
-from moorage.scheduler.scheduler_parts import SchedulerParts
 from moorage.store import ApiError, ObjectClient, kind_named, parse_reference
 
 from . import apply_objects, node_changes, requested_resources
@@ -43,7 +42,7 @@ _PERMANENT = ("default", "kube-system", "kube-public")
 
 
 @contextmanager
-def _changing(scheduler: SchedulerParts) -> Iterator[ObjectClient]:
+def _changing(scheduler: PodScheduler) -> Iterator[ObjectClient]:
     """Make the writes of the block whole or not at all, with all events processed before and after."""
     scheduler.context.enlist()
     scheduler.sync()
@@ -59,7 +58,7 @@ def _changing(scheduler: SchedulerParts) -> Iterator[ObjectClient]:
     scheduler.sync()
 
 
-def _pods_on(scheduler: SchedulerParts, nodes: Iterable[Node]) -> dict[str, list[Pod]]:
+def _pods_on(scheduler: PodScheduler, nodes: Iterable[Node]) -> dict[str, list[Pod]]:
     """Return the pods on nodes, by node, with the finished ones, which the cache does not have."""
     infos = {node.name: scheduler.cache.node_info(node.name) for node in nodes}
     pods = {name: [] if info is None else info.pods for name, info in infos.items()}
@@ -69,7 +68,7 @@ def _pods_on(scheduler: SchedulerParts, nodes: Iterable[Node]) -> dict[str, list
     return pods
 
 
-def apply(scheduler: SchedulerParts, what: Source | Iterable[Source]) -> Change:
+def apply(scheduler: PodScheduler, what: Source | Iterable[Source]) -> Change:
     """Create or change objects."""
     check = None if scheduler.handle.feature_gates[GATE] else refuse_comparisons
     with _changing(scheduler) as client:
@@ -78,7 +77,7 @@ def apply(scheduler: SchedulerParts, what: Source | Iterable[Source]) -> Change:
 
 
 def delete(
-    scheduler: SchedulerParts,
+    scheduler: PodScheduler,
     references: Sequence[str],
     kind: str = "",
     selector: str = "",
@@ -104,7 +103,7 @@ def delete(
         return Change(deleted=tuple(dict.fromkeys(map(full_name, objects))))
 
 
-def scale(scheduler: SchedulerParts, reference: str, replicas: int) -> Change:
+def scale(scheduler: PodScheduler, reference: str, replicas: int) -> Change:
     """Set the number of replicas of a workload."""
     if not 0 <= replicas <= MAX_PODS:
         raise InputError(f"must be between 0 and {MAX_PODS}, not {replicas}", obj=reference, path="replicas")
@@ -113,7 +112,7 @@ def scale(scheduler: SchedulerParts, reference: str, replicas: int) -> Change:
         return _updated(client, obj, replace(obj, spec=replace(obj.spec, replicas=replicas)))
 
 
-def restart(scheduler: SchedulerParts, reference: str) -> Change:
+def restart(scheduler: PodScheduler, reference: str) -> Change:
     """Roll a workload out anew."""
     with _changing(scheduler) as client:
         obj = workload_named(client, reference, RESTARTABLE, "cannot be restarted")
@@ -131,7 +130,7 @@ def restart_all(scheduler: PodScheduler) -> Change:
     return Change(changed=tuple(changed), deleted=tuple(preempted), preempted=preempted)
 
 
-def autoscale_to(scheduler: SchedulerParts, bound: Bound) -> Change:
+def autoscale_to(scheduler: PodScheduler, bound: Bound) -> Change:
     """Give the targets of autoscalers their least or most replicas."""
     if bound not in ("min", "max"):
         raise ValueError(f"must be min or max, not {bound!r}")
@@ -139,7 +138,7 @@ def autoscale_to(scheduler: SchedulerParts, bound: Bound) -> Change:
         return scale_to(client, bound)
 
 
-def run_cron_jobs(scheduler: SchedulerParts) -> Change:
+def run_cron_jobs(scheduler: PodScheduler) -> Change:
     """Let each CronJob create its next Job."""
     with _changing(scheduler) as client:
         jobs: list[Job] = client.list(Job)[0]
@@ -160,14 +159,14 @@ def run_cron_jobs(scheduler: SchedulerParts) -> Change:
         return replace(made, deleted=tuple(map(full_name, replaced)), kept=made.kept | kept)
 
 
-def set_requests(scheduler: SchedulerParts, what: str | Iterable[ResourceRequest]) -> Change:
+def set_requests(scheduler: PodScheduler, what: str | Iterable[ResourceRequest]) -> Change:
     """Give containers of workloads other requests."""
     found = read_requests(what) if isinstance(what, str) else RequestFile(list(what), {})
     with _changing(scheduler) as client, located(source=found.source):
         return requested_resources.set_requests(client, found)
 
 
-def unsuspend(scheduler: SchedulerParts) -> Change:
+def unsuspend(scheduler: PodScheduler) -> Change:
     """Let all suspended workloads make their pods."""
     changed: list[str] = []
     with _changing(scheduler) as client:
@@ -189,7 +188,7 @@ def unsuspend(scheduler: SchedulerParts) -> Change:
     return Change(created=created, changed=tuple(changed), kept=kept)
 
 
-def label(scheduler: SchedulerParts, reference: str, labels: Sequence[str]) -> Change:
+def label(scheduler: PodScheduler, reference: str, labels: Sequence[str]) -> Change:
     """Set or remove labels of an object."""
     struct, namespace, name = parse_reference(reference)
     with _changing(scheduler) as client:
@@ -197,7 +196,7 @@ def label(scheduler: SchedulerParts, reference: str, labels: Sequence[str]) -> C
         return _updated(client, obj, node_changes.labelled(obj, labels))
 
 
-def add_nodes(scheduler: SchedulerParts, count: int, like: Source, labels: Mapping[str, str] = {}) -> Change:
+def add_nodes(scheduler: PodScheduler, count: int, like: Source, labels: Mapping[str, str] = {}) -> Change:
     """Add nodes like another one."""
     named, given = node_like(like), dict(labels)
     is_template = not isinstance(named, str)
@@ -209,7 +208,7 @@ def add_nodes(scheduler: SchedulerParts, count: int, like: Source, labels: Mappi
         return node_changes.add_nodes(client, count, node, given, is_template)
 
 
-def remove_nodes(scheduler: SchedulerParts, nodes: str | Sequence[str]) -> Change:
+def remove_nodes(scheduler: PodScheduler, nodes: str | Sequence[str]) -> Change:
     """Remove nodes with the pods on them."""
     with _changing(scheduler) as client:
         found = select_nodes(client, nodes)
@@ -217,7 +216,7 @@ def remove_nodes(scheduler: SchedulerParts, nodes: str | Sequence[str]) -> Chang
         return node_changes.remove_nodes(client, found, pods)
 
 
-def fail_zone(scheduler: SchedulerParts, zone: str) -> Change:
+def fail_zone(scheduler: PodScheduler, zone: str) -> Change:
     """Remove all nodes of a zone, with the pods on them."""
     client = scheduler.client
     nodes: list[Node] = client.list(Node)[0]
@@ -227,14 +226,14 @@ def fail_zone(scheduler: SchedulerParts, zone: str) -> Change:
     return remove_nodes(scheduler, names)
 
 
-def set_unschedulable(scheduler: SchedulerParts, nodes: str | Sequence[str], value: bool) -> Change:
+def set_unschedulable(scheduler: PodScheduler, nodes: str | Sequence[str], value: bool) -> Change:
     """Cordon or uncordon nodes."""
     with _changing(scheduler) as client:
         return Change(changed=draining.set_unschedulable(client, select_nodes(client, nodes), value))
 
 
 def drain(
-    scheduler: SchedulerParts,
+    scheduler: PodScheduler,
     nodes: str | Sequence[str],
     why_not: Callable[[Pod], str] = draining.reason_to_stay,
     respect_budgets: bool = True,
@@ -248,7 +247,7 @@ def drain(
         return replace(draining.evict(client, pods, why_not, grace_of, respect_budgets), changed=cordoned)
 
 
-def evict(scheduler: SchedulerParts, pods: Iterable[Pod]) -> Change:
+def evict(scheduler: PodScheduler, pods: Iterable[Pod]) -> Change:
     """Evict pods as far as disruption budgets allow it now."""
     with _changing(scheduler) as client:
         stored = {pod.key: pod.metadata.uid for pod in client.list(Pod)[0]}
@@ -256,12 +255,12 @@ def evict(scheduler: SchedulerParts, pods: Iterable[Pod]) -> Change:
         return draining.evict(client, left, lambda _: "", _grace_of_evictions(scheduler))
 
 
-def _grace_of_evictions(scheduler: SchedulerParts) -> Callable[[Pod], int | None]:
+def _grace_of_evictions(scheduler: PodScheduler) -> Callable[[Pod], int | None]:
     controllers = scheduler.controllers
     return (lambda _: None) if controllers is None else controllers.kubelets.grace_of_eviction
 
 
-def taint(scheduler: SchedulerParts, nodes: str | Sequence[str], taints: Sequence[str]) -> Change:
+def taint(scheduler: PodScheduler, nodes: str | Sequence[str], taints: Sequence[str]) -> Change:
     """Set or remove taints of nodes."""
     with _changing(scheduler) as client:
         changed: list[str] = []

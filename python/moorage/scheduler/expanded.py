@@ -15,7 +15,7 @@ from moorage.objects.read.cluster_builder import refusal_warnings
 from moorage.objects.workloads.ownership import FINISHED
 from moorage.store import ObjectClient, ObjectStore
 
-from .options import SchedulerOptions
+from .cluster_options import SchedulerOptions
 from .scheduler import PodScheduler
 
 _OTHERS_HAVE = (Node, Namespace, Pod)

@@ -111,7 +111,7 @@ class Loop:
         A pod that fails is tried again after an event that may make it schedulable.
         """
         scheduler, queue, controllers = self.scheduler, self.queue, self.scheduler.controllers
-        deletions = 0 if controllers is None else controllers.control.deletions
+        deletions = 0 if controllers is None else controllers.deletions
         with self.recording_evictions():
             scheduler.sync()
             scheduler.volumes.settle()
@@ -119,7 +119,7 @@ class Loop:
             queue.activate([info.pod for info in queue.inactive()])
             while infos := self._next():
                 self.attempt(infos)
-        if controllers is not None and controllers.control.deletions != deletions:
+        if controllers is not None and controllers.deletions != deletions:
             self._drop_deleted()
         gated = [info for info in queue.inactive() if info.gating_plugin]
         for pod in (*[info.pod for info in gated], *scheduler.pods.others.values()):

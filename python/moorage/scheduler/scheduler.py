@@ -27,6 +27,7 @@ from moorage.store import InformerFactory, ObjectClient, ObjectStore
 
 from .check_arguments import check_readable, group_like, pod_of, pods_of
 from .checked_clock import checked
+from .cluster_options import ClusterOptions, SchedulerOptions, check_names
 from .cycle.binding_cycle import BindingCycles, threads_for
 from .cycle.engines import (
     TIE_BREAKS,
@@ -49,7 +50,6 @@ from .groups.ignored_groups import group_warnings
 from .groups.place_group import schedule_workload
 from .kind_handlers import watch_taint_rules
 from .loop import Loop
-from .options import Options, SchedulerOptions, check_names
 from .placing.placed_pods import bind_pods, release_pods
 from .placing.preempt_pods import Preemption, preempt_pods
 from .placing.schedule_pods import schedule_by_template, schedule_one, schedule_pods
@@ -73,6 +73,9 @@ class PodScheduler(SchedulerParts):
 
     Its parameters and attributes are those of `Scheduler`, which adds what rooms above this one do.
     """
+
+    controllers: ClusterControllers | None
+    options: ClusterOptions
 
     def __init__(
         self, cluster: Cluster | ObjectClient = NOTHING, **options: Unpack[SchedulerOptions]
@@ -144,7 +147,7 @@ class PodScheduler(SchedulerParts):
         """Have informers report to the cache and the queue; write a Cluster to the scheduler's own store."""
         self.sync()
         if isinstance(cluster, Cluster) and self.store is not None:
-            write_cluster(self, self.store, cluster)
+            write_cluster(self, self.store, self.controllers, cluster)
 
     def transaction(self) -> Bracket[Transaction]:
         """Undo the changes of the block at its end, unless the transaction is committed and no exception was
@@ -587,7 +590,7 @@ class PodScheduler(SchedulerParts):
         return loop.result.end_run()
 
 
-def _options_of(cluster: Cluster | ObjectClient, given: SchedulerOptions) -> Options:
+def _options_of(cluster: Cluster | ObjectClient, given: SchedulerOptions) -> ClusterOptions:
     """Return the options of a scheduler from its keyword arguments.
 
     Raises
@@ -605,7 +608,7 @@ def _options_of(cluster: Cluster | ObjectClient, given: SchedulerOptions) -> Opt
     gates, wait = all_gates(given.get("feature_gates"), release), given.get("wait")
     clock = given.get("clock")
     clock = clock and checked(clock)
-    return Options(
+    return ClusterOptions(
         configuration=None if config is None else read_configuration(config, gates),
         registry=given.get("registry"),
         gates=gates,

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from moorage._core.base.watch_events import Notice
 from moorage._core.state.node_table import NodeTable
 from moorage.cache import SchedulerCache
-from moorage.controllers.workloads import ClusterControllers
 from moorage.framework.plugin.events import ASSIGNED_POD_DELETE
 from moorage.framework.plugin.group_index import PodGroups
 from moorage.framework.plugin.handle import FrameworkHandle
@@ -22,12 +21,12 @@ from moorage.queue import SchedulingQueue
 from moorage.store import InformerFactory, ObjectClient, ObjectStore
 
 from .check_arguments import check_readable
+from .controllers import ClaimControllers, WorkloadControllers
 from .cycle.binding_cycle import BindingCycles
 from .cycle.engine import Engine
 from .event_handlers import PodHandler
 from .options import Options
 from .scheduling_context import SchedulingContext
-from .volume_controllers import ExternalController, SimulatedController
 
 if TYPE_CHECKING:
     from .scheduler_metrics import SchedulerMetrics
@@ -66,9 +65,9 @@ class SchedulerParts:
         The pods that wait on Permit or are being bound.
     context : SchedulingContext
         The state that scheduling cycles share.
-    volumes : SimulatedController or ExternalController
+    volumes : ClaimControllers
         Binds claims, and lets time pass.
-    controllers : ClusterControllers or None
+    controllers : WorkloadControllers or None
         The simulated controllers of workloads, if there are any.
     metrics : SchedulerMetrics or None
         None unless runs are measured.
@@ -86,8 +85,8 @@ class SchedulerParts:
     engines: dict[str, Engine]
     bindings: BindingCycles
     context: SchedulingContext
-    volumes: SimulatedController | ExternalController
-    controllers: ClusterControllers | None
+    volumes: ClaimControllers
+    controllers: WorkloadControllers | None
     metrics: SchedulerMetrics | None
     options: Options
 
@@ -216,7 +215,7 @@ class SchedulerParts:
         controllers = self.controllers
         if controllers is not None and self.options.clock is None:
             self.context.enlist()
-            while (when := controllers.kubelets.next_time()) < math.inf:
+            while (when := controllers.next_stop()) < math.inf:
                 self._reach(when)
 
     def _reach(self, when: float) -> None:

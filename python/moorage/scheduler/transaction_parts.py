@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from moorage.cache.cluster_cache import end_each
 from moorage.devices.extended_resources import ResourceClasses
@@ -11,22 +11,13 @@ from moorage.framework import FrameworkHandle
 from moorage.store import ObjectStore
 from moorage.volume.usage.lost_uses import LostUses
 
+from .controllers import Undoable
 from .scheduler_parts import SchedulerParts
 
 FOREIGN = "a transaction cannot take back what is written to {}: only to an ObjectStore of this process"
 RUNNING = "a transaction cannot begin while pods are being bound"
 NO_COPY = "a scheduler over {} cannot be forked: only one over an ObjectStore of this process"
 NO_FORK = "a scheduler cannot be forked while pods are being bound"
-
-
-class Undoable(Protocol):
-    """State that can be saved, and restored any number of times."""
-
-    def save(self) -> object:
-        """Return the state, for `undo`."""
-
-    def undo(self, saved: Any) -> None:
-        """Restore the state of `save`."""
 
 
 class SharedPluginData:

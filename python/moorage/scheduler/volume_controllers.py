@@ -20,7 +20,9 @@ from moorage.objects.workloads.ages import seconds
 from moorage.store import InformerFactory, ObjectClient, ObjectStore
 from moorage.volume.constants import NO_PROVISIONER
 
-from .options import Options, Wait
+from .cluster_options import ClusterOptions
+from .controllers import ClaimControllers
+from .options import Wait
 
 SYNC_PERIOD = 15.0  # seconds between two resyncs of the controller, as in kube-controller-manager
 _RESYNCED = frozenset({PersistentVolume, PersistentVolumeClaim, StorageClass})
@@ -249,8 +251,8 @@ class ExternalController:
 
 
 def volume_controller(
-    client: ObjectClient, sync: Callable[[], object], options: Options, own_time: CreationClock
-) -> SimulatedController | ExternalController:
+    client: ObjectClient, sync: Callable[[], object], options: ClusterOptions, own_time: CreationClock
+) -> ClaimControllers:
     """Return the controller for the store of a scheduler: simulated where nobody else writes to it, and the
     caller lets no time pass.
 

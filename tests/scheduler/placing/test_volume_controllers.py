@@ -10,9 +10,9 @@ from tests.doors.controllers import seconds
 from tests.doors.engine import (
     BIND_CONFLICT,
     UNBOUND_IMMEDIATE,
+    ClusterOptions,
     CreationClock,
     ExternalController,
-    Options,
     SimulatedController,
     volume_controller,
 )
@@ -170,10 +170,10 @@ def test_who_sees_to_the_volumes() -> None:
     def sync() -> None:
         heard.append(f"after {len(waits)}")
 
-    own = volume_controller(store, sync, Options(owns_store=True), CreationClock(seconds))
+    own = volume_controller(store, sync, ClusterOptions(owns_store=True), CreationClock(seconds))
     assert isinstance(own, SimulatedController)
     for owns_store in (True, False):
-        options = Options(owns_store=owns_store, wait=waits.append)
+        options = ClusterOptions(owns_store=owns_store, wait=waits.append)
         others = volume_controller(store, sync, options, CreationClock(seconds))
         assert isinstance(others, ExternalController)
         others.settle()
@@ -187,7 +187,7 @@ def test_who_sees_to_the_volumes() -> None:
 def test_time_passes_over_somebody_elses_store(monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
     monkeypatch.setattr(time, "sleep", slept.append)
-    others = volume_controller(ObjectStore(), lambda: None, Options(), CreationClock(seconds))
+    others = volume_controller(ObjectStore(), lambda: None, ClusterOptions(), CreationClock(seconds))
     others.wait(2.0)
     assert slept == [2.0]
 

@@ -143,7 +143,7 @@ class Beginning:
         unsettled = self._written_workloads(self.scheduler, str(FIRST_VERSION + written))
         if unsettled is None or any((one.kind, one.key) in unsettled for one in joined.objects):
             return False
-        join_cluster(self.scheduler, cluster)
+        join_cluster(self.scheduler, self.scheduler.controllers, cluster)
         events = _events(self.scheduler, Pod, self._version)
         if events is None:
             return False

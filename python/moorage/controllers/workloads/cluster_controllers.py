@@ -613,6 +613,15 @@ class ClusterControllers:
         a grace period ends; infinite if nothing will."""
         return min(self.kubelets.next_time(), *self.availability.waiting.values(), inf)
 
+    def next_stop(self) -> float:
+        """Return the time at which the next pod is gone that was deleted; infinity for never."""
+        return self.kubelets.next_time()
+
+    @property
+    def deletions(self) -> int:
+        """Number of pods that the controllers have deleted so far."""
+        return self.control.deletions
+
     def end_back_off(self) -> bool:
         """Look in the next round at the workloads that were refused before the present change, as nobody else
         wants a pod; return whether there are any that may get one."""

@@ -27,7 +27,7 @@ from moorage.framework.plugin.writes import AT_ONCE
 from moorage.framework.runtime.steps import Ended, StatusSteps
 from moorage.objects.model.cluster import Cluster
 from moorage.objects.model.pod import Pod
-from moorage.scheduler.volume_controllers import ExternalController, SimulatedController
+from moorage.scheduler.controllers import ClaimControllers
 from moorage.store import ObjectClient, ObjectStore
 from moorage.store.clock import timestamp
 
@@ -181,7 +181,7 @@ class BindingCycles:
         The client if it is a store of this process.
     clock : callable
         Returns seconds; for the timeouts of Permit.
-    time : SimulatedController or ExternalController
+    time : ClaimControllers
         The time that passes while pods are being bound.
     threads : int, optional
         Number of threads that run steps of binding cycles beside the scheduling cycles; 0 for none.
@@ -207,7 +207,7 @@ class BindingCycles:
         client: ObjectClient,
         store: ObjectStore | None,
         clock: Callable[[], float],
-        time: SimulatedController | ExternalController,
+        time: ClaimControllers,
         threads: int = 0,
         nominates: bool = True,
     ) -> None:

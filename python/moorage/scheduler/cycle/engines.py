@@ -22,8 +22,8 @@ from moorage.framework.profiles.build_profiles import check_profiles, make_profi
 from moorage.framework.profiles.profile import Profile
 from moorage.plugins.registry import IN_TREE_CLASSES, all_plugins
 from moorage.preemption.evaluator import set_up_preemption
+from moorage.scheduler.controllers import ClaimControllers
 from moorage.scheduler.options import Options
-from moorage.scheduler.volume_controllers import ExternalController, SimulatedController
 from moorage.store import InformerFactory, ObjectClient
 
 from .engine import Engine
@@ -40,7 +40,7 @@ def make_handle(
     informers: InformerFactory,
     nominator: PodNominator,
     options: Options,
-    time: SimulatedController | ExternalController,
+    time: ClaimControllers,
 ) -> FrameworkHandle:
     """Make the handle that plugins use, with the extenders of a configuration.
 
@@ -50,7 +50,7 @@ def make_handle(
         Where plugins read and write objects.
     options : Options
         With the random tie-break, preemption draws its offsets from the seed.
-    time : SimulatedController or ExternalController
+    time : ClaimControllers
         The clock, in seconds, and the wait of plugins.
     """
     gates = options.gates

@@ -90,12 +90,9 @@ from moorage.objects.model.workload import MAX_PODS as MAX_PODS
 from moorage.objects.plain import plain as plain
 
 # Readers by themselves; limits are lowered, and what must not be called is replaced.
-from moorage.objects.read import archives as archives
-from moorage.objects.read import files as files
 from moorage.objects.read import load as load
 from moorage.objects.read import unpacking as unpacking
 from moorage.objects.read import yaml_events as yaml_events
-from moorage.objects.read import yaml_reader as yaml_reader
 
 # Two readers of YAML, which have to be alike.
 from moorage.objects.read.block_yaml import read_block_style as read_block_style

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import signal
+import sys
 
 import pytest
 from tests.doors.cli import process
@@ -19,7 +20,7 @@ def test_the_first_ends_gracefully_and_the_second_at_once(
     number: signal.Signals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls, codes, before = list[str](), list[int](), signal.getsignal(number)
-    monkeypatch.setattr(process.os, "_exit", codes.append)
+    monkeypatch.setattr(os, "_exit", codes.append)
     with process.ending_on_signals(lambda: calls.append("end")):
         send(number)
         assert (calls, codes) == (["end"], [])
@@ -45,7 +46,7 @@ def test_stacks_are_written(capfd: pytest.CaptureFixture[str]) -> None:
 
 
 def test_stderr_may_be_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process.sys, "__stderr__", None)
+    monkeypatch.setattr(sys, "__stderr__", None)
     with process.ending_on_signals(lambda: None):
         assert signal.getsignal(signal.SIGUSR2) is signal.SIG_IGN
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import pytest
@@ -101,42 +102,45 @@ def text(objects: Any) -> bytes:
     return json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}).encode()
 
 
-def both(first: bytes, then: bytes, monkeypatch: pytest.MonkeyPatch) -> tuple[Cluster, Cluster]:
+@contextmanager
+def without_joining() -> Iterator[None]:
+    """All files are looked at together."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reading, "join", lambda *_, **__: None)
+        yield
+
+
+def both(first: bytes, then: bytes) -> tuple[Cluster, Cluster]:
     """The cluster of two files, joined if possible, and looked at together."""
     joined = reading.load_before_and_after(first, then)[1]
-    with monkeypatch.context() as patch:
-        patch.setattr(reading, "join", lambda *_, **__: None)
+    with without_joining():
         return joined, reading.load_before_and_after(first, then)[1]
 
 
 @pytest.mark.parametrize("name", FURTHER)
-def test_a_joined_cluster_is_that_of_all_files(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    joined, whole = both(text(dump()), text(FURTHER[name]), monkeypatch)
+def test_a_joined_cluster_is_that_of_all_files(name: str) -> None:
+    joined, whole = both(text(dump()), text(FURTHER[name]))
     assert (joined.joined is not None, whole.joined) == (True, None)
     assert joined == whole
     assert joined.turns == whole.turns
 
 
 @pytest.mark.parametrize("name", APART)
-def test_what_depends_on_other_objects_is_looked_at_with_them(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_depends_on_other_objects_is_looked_at_with_them(name: str) -> None:
     then = text([*FURTHER["new"], POD])
-    joined, whole = both(text(dump(objects=APART[name])), then, monkeypatch)
+    joined, whole = both(text(dump(objects=APART[name])), then)
     assert joined.joined is None
     assert joined == whole
 
 
 @pytest.mark.parametrize("name", FURTHER)
-def test_commands_answer_alike(
-    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Any
-) -> None:
+def test_commands_answer_alike(name: str, capsys: pytest.CaptureFixture[str], tmp_path: Any) -> None:
     for file, objects in (("all.json", dump()), ("new.json", FURTHER[name])):
         (tmp_path / file).write_bytes(text(objects))
     files = ("-f", f"{tmp_path}/all.json", "-f", f"{tmp_path}/new.json")
     answers = []
-    for join in (reading.join, lambda *_, **__: None):
-        monkeypatch.setattr(reading, "join", join)
-        code = main(["check", *files, "--drain", "n0", "-o", "wide"])
+    for way in (nullcontext(), without_joining()):
+        with way:
+            code = main(["check", *files, "--drain", "n0", "-o", "wide"])
         answers.append((code, RANDOM.sub("-x", capsys.readouterr().out)))
     assert answers[0] == answers[1]

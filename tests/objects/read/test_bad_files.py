@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.doors.kube import files, unpacking
+from tests.doors.kube import unpacking
+from tests.objects.read.limits import lower_limits
 from tests.objects.refusal import refusal
 
 from moorage.errors import InputError
@@ -183,8 +184,7 @@ def test_a_pipe_is_read_to_its_end(tmp_path: Path) -> None:
 
 
 def test_what_has_no_end_is_read_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (files, unpacking):
-        monkeypatch.setattr(module, "MAX_SIZE", 1000)
+    lower_limits(monkeypatch, 1000, "files.MAX_SIZE", "unpacking.MAX_SIZE")
     with open("/dev/zero") as zeros:
         monkeypatch.setattr(sys, "stdin", zeros)
         with pytest.raises(InputError, match=r"^stdin: more than 1000 bytes; write JSON without"):

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from tests.doors.kube import unpacking
+from tests.objects.read.limits import lower_limits
 from tests.objects.read.test_inputs import pack
 from tests.objects.refusal import refusal
 
@@ -70,9 +70,9 @@ def test_errors_inside_name_file_and_line(tmp_path: Path) -> None:
 
 def test_a_file_that_unpacks_to_too_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "f.gz").write_bytes(gzip.compress(POD))
-    monkeypatch.setattr(unpacking, "MAX_SIZE", len(POD))
+    lower_limits(monkeypatch, len(POD), "unpacking.MAX_SIZE")
     assert len(load(tmp_path / "f.gz").pods) == 1
-    monkeypatch.setattr(unpacking, "MAX_SIZE", len(POD) - 1)
+    lower_limits(monkeypatch, len(POD) - 1, "unpacking.MAX_SIZE")
     assert refusal(tmp_path / "f.gz") == f"f.gz: more than {len(POD) - 1} bytes; {WAY_OUT}"
 
 
@@ -80,7 +80,7 @@ PACKERS = {"bz2": bz2.compress, "xz": lzma.compress}
 
 
 @pytest.mark.parametrize("form", PACKERS)
-def test_other_forms_of_compression(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_forms_of_compression(form: str, tmp_path: Path) -> None:
     """They are known by their first bytes, in archives, directories and alone."""
     packed = PACKERS[form](LIST)
     for name in (f"f.json.{form}", "f"):
@@ -97,18 +97,14 @@ def test_other_forms_of_compression(form: str, tmp_path: Path, monkeypatch: pyte
     assert (len(cluster.nodes), len(cluster.pods)) == (1, 1)
     (tmp_path / "f").write_bytes(packed[:-12])
     assert refusal(tmp_path / "f") == f"f: broken {'bzip2' if form == 'bz2' else form} data"
-    monkeypatch.setattr(unpacking, "ALWAYS_UNPACKED", 1 << 20)
-    (tmp_path / "f").write_bytes(PACKERS[form](bytes(8 << 20)))
+    (tmp_path / "f").write_bytes(PACKERS[form](bytes(17 << 20)))
     assert refusal(tmp_path / "f").startswith("f: unpacks to more than ")
 
 
 def test_a_form_that_this_python_does_not_read_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def import_module(name: str) -> object:
-        raise ImportError(name)
-
-    monkeypatch.setattr(unpacking, "import_module", import_module)
+    monkeypatch.setitem(sys.modules, "compression.zstd", None)  # type: ignore[arg-type]
     for name in ("f.json.zst", "a.tar.zst"):
         (tmp_path / name).write_bytes(b"\x28\xb5\x2f\xfd" + bytes(600))
         message = "compressed with zstd, which Python before 3.14 does not read; unpack it: unzstd"

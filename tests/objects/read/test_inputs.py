@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.doors.kube import archives, unpacking
+from tests.objects.read.limits import lower_limits
 from tests.objects.refusal import refusal
 
 from moorage.objects import Cluster, load
@@ -340,11 +340,10 @@ def test_an_archive_that_unpacks_to_too_much_is_refused(name: str, tmp_path: Pat
 @pytest.mark.parametrize("name", ["a.tar", "a.zip"])
 def test_limits_of_members(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     packed = pack(tmp_path / name, {f"{at}.json": json.dumps(NODE).encode() for at in range(3)})
-    monkeypatch.setattr(archives, "MAX_MEMBERS", 2)
+    lower_limits(monkeypatch, 2, "archives.MAX_MEMBERS")
     assert refusal(packed) == f"{name}: more than 2 files"
-    monkeypatch.setattr(archives, "MAX_MEMBERS", 3)
-    for module in (archives, unpacking):
-        monkeypatch.setattr(module, "MAX_SIZE", 10)
+    lower_limits(monkeypatch, 3, "archives.MAX_MEMBERS")
+    lower_limits(monkeypatch, 10, "archives.MAX_SIZE", "unpacking.MAX_SIZE")
     assert refusal(packed).startswith(f"{name}: more than 10 bytes; write JSON without")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,9 @@ from bench import kubectl_dump
 from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec import Raw
-from tests.doors.kube import PartsReader, decode_kind, yaml_reader
+from tests.doors.kube import PartsReader, decode_kind
 from tests.doors.kube import load as load_module
+from tests.objects.read.limits import lower_limits
 from tests.objects.refusal import refusal
 
 from moorage.errors import InputError
@@ -173,31 +175,38 @@ def test_nodes_share_resources_images_and_the_texts_of_conditions(dump: Path) ->
 
 def test_shared_texts_are_limited(dump: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = load(dump)
-    monkeypatch.setattr("moorage.objects.read.parts_reader._MAX_TEXT", 100)
-    monkeypatch.setattr("moorage.objects.read.parts_reader._MAX_TEXTS", 3)
+    lower_limits(monkeypatch, 100, "parts_reader._MAX_TEXT")
+    lower_limits(monkeypatch, 3, "parts_reader._MAX_TEXTS")
     assert load(dump) == expected
 
 
-@pytest.mark.parametrize("piece", [1, 5000, 1 << 20])
-def test_lines_are_read_in_pieces(piece: int, dump: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(load_module, "_PIECE", piece)
+PIECE = 1 << 20
+"""In bytes; files are read in pieces of this size."""
+
+
+@pytest.mark.parametrize("padding", [0, PIECE // 7, 3 * PIECE])
+def test_lines_are_read_in_pieces(padding: int, dump: Path) -> None:
+    """Some lines in one piece, lines that end in the next one, and lines of several pieces."""
     lines = dump.with_name("lines.json")
     kubectl_dump.write_lines(lines, nodes=3, pods=20)
+    lines.write_text(lines.read_text().replace("\n", f"{' ' * padding}\n"))
     with lines.open("a") as file:
         file.write(f"\n{json.dumps({'kind': 'ConfigMap'})}\n  ")
-    expected = load(dump)
-    assert load(lines).pods == expected.pods
-    assert load(lines).nodes == expected.nodes
-    assert load(lines).skipped == {"ConfigMap": 1}
+    expected, read_lines = load(dump), load(lines)
+    assert read_lines.pods == expected.pods
+    assert read_lines.nodes == expected.nodes
+    assert read_lines.skipped == {"ConfigMap": 1}
 
 
-def test_lines_are_never_in_memory_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kubectl_dump.write_lines(tmp_path / "f.json", nodes=2, pods=9)
-    expected = load(tmp_path / "f.json")
-    monkeypatch.setattr(load_module, "_PIECE", 5000)
-    monkeypatch.setattr(load_module, "read_file", None)
-    monkeypatch.setattr(yaml_reader, "read_yaml", None)
-    assert load(tmp_path / "f.json") == expected
+def test_lines_are_never_in_memory_as_a_whole(tmp_path: Path) -> None:
+    line = json.dumps({"kind": "ConfigMap", "data": {"text": " " * (PIECE // 2)}}) + "\n"
+    (tmp_path / "f.json").write_text(GOOD + "\n" + line * 64)
+    tracemalloc.start()
+    try:
+        assert load(tmp_path / "f.json").skipped == {"ConfigMap": 64}
+        assert tracemalloc.get_traced_memory()[1] < 16 * PIECE
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_file_that_cannot_be_read_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,9 +241,10 @@ def test_a_wrong_document_is_counted(tmp_path: Path) -> None:
     assert refusal(tmp_path / "f.json") == "f.json: document 3: no kind"
 
 
-def test_an_error_of_the_syntax_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(load_module, "_PIECE", len(GOOD) + 1)
-    (tmp_path / "f.json").write_text(f'{GOOD}\n{{"kind": 7}}\n{GOOD}\n{{"kind": }}\n')
+def test_an_error_of_the_syntax_comes_first(tmp_path: Path) -> None:
+    """Though it stands in a later piece of the file than the wrong object."""
+    wrong = GOOD.replace('"c"', "7")
+    (tmp_path / "f.json").write_text(f'{GOOD}\n{wrong}\n{GOOD}{" " * PIECE}\n{{"kind": }}\n')
     assert refusal(tmp_path / "f.json") == "f.json:4: invalid JSON: invalid character"
 
 

@@ -212,10 +212,6 @@ from moorage.devices.claims.claim_writer import ClaimWriter as ClaimWriter
 # What a pod was given in a cycle, which vectors compare.
 from moorage.devices.claims.claims_of_cycle import DeviceCycleState as DeviceCycleState
 
-# Writes after the loop are noted, to know that it placed the pods.
-from moorage.devices.claims.placed_claims import PlacedClaims as PlacedClaims
-from moorage.devices.claims.placed_claims import PlacedPod as PlacedPod
-
 # Calls of a hint are counted: one for each class of pods.
 from moorage.devices.claims.pod_resource_claims import may_be_of as may_be_of
 

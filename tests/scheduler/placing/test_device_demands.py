@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Sequence
 from operator import itemgetter
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -12,12 +13,12 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests import make as kit
 from tests.devices.make import DRIVER, claim, device, device_class, request, resource_slice
-from tests.doors.engine import Loop, PlacedClaims, PlacedPod
+from tests.doors.engine import DynamicResources, Loop, Policy
 from tests.framework.make import make as make_plugin
+from tests.scheduler.make import profile_with
 
 from moorage import Cluster, Scheduler, default_profile
-from moorage.devices import DeviceDemands
-from moorage.framework import ReservePlugin
+from moorage.framework import ReservePlugin, Status
 from moorage.objects import Node, Object, Pod, ResourceClaim
 from moorage.scheduler import Profile
 from moorage.store import BadRequestError, ObjectStore
@@ -46,11 +47,47 @@ def template(name: str, requests: Sequence[Json], constraints: Sequence[Json] = 
     return made
 
 
-def make(others: Sequence[Object], pods: Sequence[Pod], nodes: int = 3, **options: Any) -> Scheduler:
+def make(
+    others: Sequence[Object],
+    pods: Sequence[Pod],
+    nodes: int = 3,
+    store: ObjectStore | None = None,
+    **options: Any,
+) -> Scheduler:
+    """A scheduler over a store of its own, or this one."""
     there = [node(f"n{at}") for at in range(nodes)] + [one for one in others if isinstance(one, Node)]
     rest = [one for one in others if not isinstance(one, Node)]
-    cluster = Cluster(nodes=there, others=rest, pods=list(pods))
-    return Scheduler(cluster, clock=lambda: 0.0, **options)
+    if store is None:
+        cluster = Cluster(nodes=there, others=rest, pods=list(pods))
+        return Scheduler(cluster, clock=lambda: 0.0, **options)
+    store.create_many([*there, *rest, *pods])
+    return Scheduler(store, clock=lambda: 0.0, **options)
+
+
+class Refusing(ObjectStore):
+    """Refuses updates of a kind; those of several objects, and by default those of one."""
+
+    def __init__(self, kind: type[Object], of_one: bool = True) -> None:
+        super().__init__()
+        self.kind: type[Object] | None = kind
+        self.of_one = of_one
+        self.refused = list[str]()
+
+    def _refuse(self, objects: Iterable[Object]) -> None:
+        names = [one.name for one in objects if self.kind is not None and isinstance(one, self.kind)]
+        self.refused += names
+        if names:
+            raise BadRequestError("no")
+
+    def update(self, obj: Object) -> Any:
+        if self.of_one:
+            self._refuse([obj])
+        return super().update(obj)
+
+    def update_many(self, objects: Iterable[Any]) -> None:
+        given = list(objects)
+        self._refuse(given)
+        super().update_many(given)
 
 
 def requested(one: Scheduler) -> dict[str, Any]:
@@ -79,9 +116,38 @@ def outcome(one: Scheduler) -> tuple[dict[str, str], dict[str, str], list[Any]]:
     return result.placements, messages, states
 
 
-def in_single_cycles(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have plugins schedule all pods with claims."""
-    monkeypatch.setattr(DeviceDemands, "needs_of", lambda self, *rest: None)
+def in_single_cycles() -> Profile:
+    """A profile whose plugins schedule all pods, as a plugin that does nothing is not in the core."""
+    return profile_with(make_plugin(ReservePlugin, "Nothing", reserve=None, unreserve=None))
+
+
+class Counting(ObjectStore):
+    """Counts updates of one object."""
+
+    updates = 0
+
+    def update(self, obj: Object) -> Any:
+        self.updates += 1
+        return super().update(obj)
+
+
+class Noting(DynamicResources):
+    """Notes the pods of which claims are written after the core's loop, of each call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = list[list[str]]()
+        default = default_profile()
+        plugins = [self if one.name == self.name else one for one in default.plugins]
+        self.profile = dataclasses.replace(default, plugins=plugins)
+
+    @property
+    def names(self) -> list[str]:
+        return [name for names in self.written for name in names]
+
+    def bind_claims(self, pods: Sequence[tuple[Pod, Any]]) -> dict[int, Status]:
+        self.written.append([one.name for one, _ in pods])
+        return super().bind_claims(pods)
 
 
 kinds = st.integers(0, 2)
@@ -151,28 +217,13 @@ def clusters(draw: st.DrawFn) -> tuple[list[Object], list[Pod]]:
 @settings(max_examples=60, deadline=None)
 @given(clusters(), st.sampled_from(("first", "go-heap")))
 def test_decisions_are_those_of_single_cycles(made: tuple[list[Object], list[Pod]], tie_break: str) -> None:
-    together, alone = make(*made, tie_break=tie_break), make(*made, tie_break=tie_break)
-    found = outcome(together)
-    with pytest.MonkeyPatch.context() as patch:
-        in_single_cycles(patch)
-        assert found == outcome(alone)
+    together = make(*made, tie_break=tie_break)
+    alone = make(*made, tie_break=tie_break, profile=in_single_cycles())
+    assert outcome(together) == outcome(alone)
     assert requested(together) == requested(alone)
 
 
 # ---- single rules ------------------------------------------------------------------------------------------
-
-
-def of_core(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The pods whose claims are written after the core's loop, as they are written."""
-    names: list[str] = []
-    bind = PlacedClaims.bind
-
-    def note(self: PlacedClaims, pods: Sequence[tuple[Pod, PlacedPod]]) -> dict[int, str]:
-        names.extend([one.name for one, _ in pods])
-        return bind(self, pods)
-
-    monkeypatch.setattr(PlacedClaims, "bind", note)
-    return names
 
 
 DEVICES = [resource_slice(f"n{at}", [device("d0"), device("d1")]) for at in range(3)]
@@ -183,22 +234,22 @@ def own(count: int) -> list[Pod]:
     return [pod(f"p{at}", template="own") for at in range(count)]
 
 
-def test_pods_with_claims_stay_in_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    names = of_core(monkeypatch)
-    placements, messages, claims = outcome(make([device_class(), *DEVICES, OWN], own(7)))
+def test_pods_with_claims_stay_in_the_loop() -> None:
+    noting = Noting()
+    placements, messages, claims = outcome(
+        make([device_class(), *DEVICES, OWN], own(7), profile=noting.profile)
+    )
     assert len(placements) == 6
-    assert names == [f"p{at}" for at in range(6)]
+    assert noting.names == [f"p{at}" for at in range(6)]
     assert list(messages) == ["default/p6"]
     assert "3 cannot allocate all claims" in messages["default/p6"]
     taken = [one[3].allocation.devices.results[0] for one in claims if one[3].allocation is not None]
     assert len({(one.pool, one.device) for one in taken}) == 6
 
 
-def test_pods_that_share_a_spec_and_have_other_labels_keep_their_classes(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_pods_that_share_a_spec_and_have_other_labels_keep_their_classes() -> None:
     """The needs of a pod that shares spec and template with the one before are not looked up again."""
-    names = of_core(monkeypatch)
+    noting = Noting()
     term = {"labelSelector": {"matchLabels": {"app": "a"}}, "topologyKey": "zone"}
     affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     first = pod("p", template="own")
@@ -208,64 +259,51 @@ def test_pods_that_share_a_spec_and_have_other_labels_keep_their_classes(
         replace(first.metadata, name=f"p{at}", uid=f"u{at}", labels=one) for at, one in enumerate(labels)
     ]
     pods = [replace(first, metadata=meta, spec=spec) for meta in metas]
-    placements, messages, _ = outcome(make([device_class(), *DEVICES, OWN], pods))
-    assert names == ["p0", "p1"]
+    placements, messages, _ = outcome(make([device_class(), *DEVICES, OWN], pods, profile=noting.profile))
+    assert noting.names == ["p0", "p1"]
     assert sorted(placements) == ["default/p0", "default/p1"]
     assert all("anti-affinity" in one for one in messages.values())
 
 
-def test_pods_with_extended_resources_stay_in_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    names = of_core(monkeypatch)
+def test_pods_with_extended_resources_stay_in_the_loop() -> None:
+    noting = Noting()
     pods = [pod(f"p{at}", **{GPU: "1"}) for at in range(4)]
-    placements, messages, claims = outcome(make([CLASS, *DEVICES[:2]], [*pods, pod("last", **{GPU: "2"})]))
+    placements, messages, claims = outcome(
+        make([CLASS, *DEVICES[:2]], [*pods, pod("last", **{GPU: "2"})], profile=noting.profile)
+    )
+    names = noting.names
     assert names == list(map("p{}".format, range(4)))
     assert list(placements) == [f"default/{name}" for name in names]
     assert "3 cannot allocate all claims" in messages["default/last"]
     assert [claim[0] for claim in claims] == names
-    one = make([CLASS, *DEVICES[:2], node("own", **{GPU: "1"})], pods)
+    noting = Noting()
+    one = make([CLASS, *DEVICES[:2], node("own", **{GPU: "1"})], pods, profile=noting.profile)
     assert len(outcome(one)[0]) == 4
-    assert names == list(map("p{}".format, range(4))), "a node has the resource itself: plugins decide"
+    assert noting.names == [], "a node has the resource itself: plugins decide"
 
 
-def test_pods_with_different_extended_resources_are_one_class(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pods_with_different_extended_resources_are_one_class() -> None:
     kinds = [device_class(f"gpu-{at}", extendedResourceName=f"{GPU}-{at}") for at in range(4)]
     pods = [pod(f"p{at}", **{f"{GPU}-{at}": "1"}) for at in range(4)]
-    found = [make([*kinds, *DEVICES[:2]], pods) for _ in range(2)]
-    outcomes = [outcome(found[0])]
+    profiles = default_profile(), in_single_cycles()
+    found = [make([*kinds, *DEVICES[:2]], pods, profile=profile) for profile in profiles]
+    outcomes = [outcome(one) for one in found]
     (engine,) = found[0].context.rotation.engines
     assert len(engine.search.states.volume_demands) == 1
-    in_single_cycles(monkeypatch)
-    outcomes.append(outcome(found[1]))
     assert outcomes[0] == outcomes[1]
     counted = [requested(one) for one in found]
     assert counted[0] == counted[1]
     assert sum(len(amounts.scalar_resources) for amounts in counted[0].values()) == 4
 
 
-def test_a_pod_that_cannot_be_told_of_its_claim_returns_its_devices(monkeypatch: pytest.MonkeyPatch) -> None:
-    one = make([CLASS, resource_slice("n0", [device("d0")])], [pod("p", **{GPU: "1"})])
-    update = one.client.update
-
-    def refuse(obj: Object) -> Object:
-        if isinstance(obj, Pod):
-            raise BadRequestError("no")
-        return update(obj)
-
-    update_many = cast(ObjectStore, one.client).update_many
-
-    def refuse_pods(objects: Iterable[Object]) -> None:
-        new = list(objects)
-        if any(isinstance(obj, Pod) for obj in new):
-            raise BadRequestError("no")
-        update_many(new)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(one.client, "update", refuse)
-        patch.setattr(one.client, "update_many", refuse_pods)
-        _, messages, claims = outcome(one)
+def test_a_pod_that_cannot_be_told_of_its_claim_returns_its_devices() -> None:
+    store = Refusing(Pod)
+    one = make([CLASS, resource_slice("n0", [device("d0")])], [pod("p", **{GPU: "1"})], store=store)
+    _, messages, claims = outcome(one)
     assert messages == {"default/p": messages["default/p"]}
     assert "update pod default/p ExtendedResourceClaimStatus: no" in messages["default/p"]
     assert not claims
+    store.kind = None
     one.queue.activate([one.client.get(Pod, "p", "default")])
     assert one.run().placements == {"default/p": "n0"}
     assert len(one.client.list(ResourceClaim)[0]) == 1
@@ -287,38 +325,33 @@ def test_a_claim_for_extended_resources_that_no_container_requests_refuses_the_p
     assert [(key, status.reserved_for) for key, _, _, status, _ in claims] == [("default/c", ())]
 
 
-def test_pods_are_told_of_their_claims_as_one_write(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pods_are_told_of_their_claims_as_one_write() -> None:
     pods = [pod(f"p{at}", **{GPU: "1"}) for at in range(4)]
-    one = make([CLASS, *DEVICES[:2]], pods)
-    with monkeypatch.context() as patch:
-        patch.setattr(one.client, "update", None)
-        placements, _, claims = outcome(one)
+    store = Counting()
+    placements, _, claims = outcome(make([CLASS, *DEVICES[:2]], pods, store=store))
+    assert store.updates == 0
     assert [f"default/{claim[0]}" for claim in claims] == list(placements) == [one.key for one in pods]
-    one = make([CLASS, *DEVICES[:2]], pods)
-
-    def refuse(objects: Iterable[Object]) -> None:
-        if any(isinstance(obj, Pod) for obj in list(objects)):
-            raise BadRequestError("no")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(one.client, "update_many", refuse)
-        assert outcome(one)[::2] == (placements, claims), "each is told by itself"
+    store = Refusing(Pod, of_one=False)
+    found = outcome(make([CLASS, *DEVICES[:2]], pods, store=store))
+    assert store.refused == [one.name for one in pods]
+    assert found[::2] == (placements, claims), "each is told by itself"
 
 
-def test_an_interrupted_run_writes_no_claims_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(self: Loop) -> None:
-        raise KeyboardInterrupt
+def test_an_interrupted_run_writes_no_claims_later() -> None:
+    class Interrupting(Policy):
+        def on_tried(self, number: int) -> None:
+            run.policy = Policy()
+            raise KeyboardInterrupt
 
     one = make([device_class(), *DEVICES, claim("c", [request()])], [pod("p", "c")])
-    run = Loop(one)
-    with monkeypatch.context() as patch:
-        patch.setattr(Loop, "_write_claims", interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            run.all()
+    run = Loop(one, Interrupting())
+    with pytest.raises(KeyboardInterrupt):
+        run.all()
+    version = one.client.get(ResourceClaim, "c", "default").metadata.resource_version
     one.client.delete(Pod, "p", "default")
     one.client.create(pod("q"))
     assert run.all().placements["default/q"]
-    assert one.client.get(ResourceClaim, "c", "default").status.allocation is None
+    assert one.client.get(ResourceClaim, "c", "default").metadata.resource_version == version
 
 
 def test_claims_are_written_before_plugins_schedule_the_next_pod() -> None:
@@ -355,45 +388,31 @@ WIDE = resource_slice("n0", [device("w0"), device("w1")], "wide", nodeName=None,
     ],
 )
 def test_pods_that_share_a_claim_are_placed_in_one_batch(
-    monkeypatch: pytest.MonkeyPatch, others: list[Object], pods: list[Pod], writes: int
+    others: list[Object], pods: list[Pod], writes: int
 ) -> None:
     """Other nodes than that of the first pod, and a first pod without a node, are left to plugins."""
     there = [device_class(), *others, *[claim(f"c{at}", [request()]) for at in range(3)]]
-    with monkeypatch.context() as patch:
-        in_single_cycles(patch)
-        alone = outcome(make(there, pods))
-    written: list[int] = []
-    bind = PlacedClaims.bind
-
-    def note(self: PlacedClaims, placed: Sequence[tuple[Pod, PlacedPod]]) -> dict[int, str]:
-        written.append(len(placed))
-        return bind(self, placed)
-
-    monkeypatch.setattr(PlacedClaims, "bind", note)
-    assert outcome(make(there, pods)) == alone
-    assert len(written) == writes, written
+    noting = Noting()
+    alone = outcome(make(there, pods, profile=in_single_cycles()))
+    assert outcome(make(there, pods, profile=noting.profile)) == alone
+    assert len(noting.written) == writes, noting.written
 
 
-def test_pods_that_share_a_claim_that_cannot_be_written_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    one = make([device_class(), *DEVICES, claim("c", [request()])], [pod(f"p{at}", "c") for at in range(3)])
-
-    def refuse(objects: object) -> None:
-        raise BadRequestError("no")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(one.client, "update_many", refuse)
-        patch.setattr(one.client, "update", refuse)
-        placements, messages, _ = outcome(one)
+def test_pods_that_share_a_claim_that_cannot_be_written_are_refused() -> None:
+    store, pods = Refusing(ResourceClaim), [pod(f"p{at}", "c") for at in range(3)]
+    one = make([device_class(), *DEVICES, claim("c", [request()])], pods, store=store)
+    placements, messages, _ = outcome(one)
     assert placements == {}
     assert "no" in messages["default/p0"]
     assert "deallocated elsewhere" in messages["default/p1"]
+    store.kind = None
     one.queue.activate(one.client.list(Pod)[0])
     assert len(set(one.run().placements.values())) == 1
 
 
-def test_counters_of_a_pool_that_some_nodes_cannot_use_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counters_of_a_pool_that_some_nodes_cannot_use_are_known() -> None:
     """Such nodes never ask what is available of them."""
-    names = of_core(monkeypatch)
+    noting = Noting()
     where = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n0"]}]}]
     half = [{"counterSet": "c", "counters": {"x": {"value": "1"}}}]
     parts = resource_slice(
@@ -403,50 +422,47 @@ def test_counters_of_a_pool_that_some_nodes_cannot_use_are_known(monkeypatch: py
         nodeSelector={"nodeSelectorTerms": where},
         sharedCounters=[{"name": "c", "counters": {"x": {"value": "2"}}}],
     )
-    placements, messages, _ = outcome(make([device_class(), parts, OWN], own(3)))
-    assert names == ["p0", "p1"]
+    placements, messages, _ = outcome(make([device_class(), parts, OWN], own(3), profile=noting.profile))
+    assert noting.names == ["p0", "p1"]
     assert placements == {"default/p0": "n0", "default/p1": "n0"}
     assert list(messages) == ["default/p2"]
 
 
-def test_alternatives_that_differ_between_nodes_are_left_to_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_alternatives_that_differ_between_nodes_are_left_to_plugins() -> None:
     """The nodes have scores then, which the core does not know."""
-    names = of_core(monkeypatch)
+    noting = Noting()
     kinds = [
         {"name": f"x{at}", "deviceClassName": "gpu", "allocationMode": "ExactCount", "count": count}
         for at, count in enumerate((2, 1))
     ]
     first = template("own", [{"name": "r", "firstAvailable": kinds}])
     slices = [resource_slice("n0", [device("d0")]), resource_slice("n1", [device("d0"), device("d1")])]
-    placements, _, _ = outcome(make([device_class(), *slices, first], own(1)))
+    placements, _, _ = outcome(make([device_class(), *slices, first], own(1), profile=noting.profile))
     assert placements == {"default/p0": "n1"}
-    assert names == []
+    assert noting.names == []
+    noting = Noting()
     alike = [resource_slice(f"n{at}", [device("d0"), device("d1")]) for at in range(2)]
-    outcome(make([device_class(), *alike, first], own(1)))
-    assert names == ["p0"]
+    outcome(make([device_class(), *alike, first], own(1), profile=noting.profile))
+    assert noting.names == ["p0"]
 
 
-def test_a_claim_that_cannot_be_written_returns_its_devices(monkeypatch: pytest.MonkeyPatch) -> None:
-    one = make([device_class(), DEVICES[0], OWN], own(2))
-    update, refusals = one.client.update, []
+def test_a_claim_that_cannot_be_written_returns_its_devices() -> None:
+    class RefusingOnce(Refusing):
+        def update(self, obj: Object) -> Any:
+            try:
+                return super().update(obj)
+            finally:
+                self.of_one = False
 
-    def refuse_once(obj: Object) -> Object:
-        if isinstance(obj, ResourceClaim) and not refusals:
-            refusals.append(obj.name)
-            raise BadRequestError("no")
-        return update(obj)
-
-    def refuse_many(objects: Iterable[Object]) -> None:
-        raise BadRequestError("no")
-
-    monkeypatch.setattr(one.client, "update", refuse_once)
-    monkeypatch.setattr(one.client, "update_many", refuse_many)
+    store, claims = RefusingOnce(ResourceClaim), [claim(f"c{at}", [request()]) for at in range(2)]
+    pods = [pod(f"p{at}", f"c{at}") for at in range(2)]
+    one = make([device_class(), DEVICES[0], *claims], pods, store=store)
     placements, messages, _ = outcome(one)
-    assert refusals
     assert placements == {"default/p1": "n0"}
     assert "add finalizer to claim" in messages["default/p0"]
     assert one.cache.state.has_pod(one.client.get(Pod, "p1", "default"))
     assert not one.cache.state.has_pod(one.client.get(Pod, "p0", "default"))
+    store.kind = None
     one.queue.activate([one.client.get(Pod, "p0", "default")])
     assert one.run().placements == {"default/p0": "n0"}
     after = one.client.list(ResourceClaim)[0]
@@ -488,9 +504,7 @@ def test_a_claim_that_is_deallocated_is_no_longer_where_it_was_for_later_pods() 
     """The second pod fits where the claim is, until the first has it deallocated."""
     pods = [pod("on-n0", on="n0"), pod("p", "c", cpu="8"), pod("q", "c", cpu="1")]
     outcomes = []
-    for patch in (lambda _: None, in_single_cycles):
-        with pytest.MonkeyPatch.context() as monkeypatch:
-            patch(monkeypatch)
-            outcomes.append(outcome(make([CLASS, *DEVICES, elsewhere()], pods, nodes=2)))
+    for profile in default_profile(), in_single_cycles():
+        outcomes.append(outcome(make([CLASS, *DEVICES, elsewhere()], pods, nodes=2, profile=profile)))
     assert outcomes[0] == outcomes[1]
     assert outcomes[0][0]["default/q"]

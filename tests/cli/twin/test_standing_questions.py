@@ -88,34 +88,42 @@ def test_rounds_are_asked_until_the_twin_ends(file: Path) -> None:
     assert registry.get_sample_value("moorage_survives", {"by": "node"}) == 1
 
 
-def test_no_defect_ends_the_rounds(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is no JSON, or an answer without its fields, leaves the other questions their answers."""
-    file.write_text("survive: [node, zone]\nnodesLike: [new-a]")
-    twin = AskedTwin(None, [str(SHOP)]).alone()
-    ask = twin.ask
+class Hasty(Event):
+    """Nobody waits for it."""
 
-    def odd(question: Question, max_age: float | None = None) -> Answer:
-        answer = ask(question, max_age)
+    def wait(self, timeout: float | None = None) -> bool:
+        return self.is_set()
+
+
+class Odd(AskedTwin):
+    """Answers some questions with what is no JSON, or lacks fields; its first round fails, and the second is
+    the last."""
+
+    def __init__(self, stop: Event) -> None:
+        super().__init__(None, [str(SHOP)])
+        self.rounds, self.stop = 0, stop
+
+    def ask(self, question: Question, max_age: float | None = None) -> Answer:
+        answer = super().ask(question, max_age)
         if "--survive=zone" in question.options or question.words == ("plan", "nodes"):
             text = b"a banner\n{}" if question.words == ("plan", "nodes") else b"{}"
             return answer._replace(output=answer.output._replace(stdout=text))
         return answer
 
-    monkeypatch.setattr(twin, "ask", odd)
-    stop, registry = Event(), CollectorRegistry()
-    answers = StandingAnswers(twin, read_questions(str(file)), lambda: 7.0)
+    def moment(self) -> None:
+        self.rounds += 1
+        if self.rounds == 1:
+            raise RuntimeError("a defect")
+        self.stop.set()
+
+
+def test_no_defect_ends_the_rounds(file: Path) -> None:
+    """An odd answer leaves the other questions theirs."""
+    file.write_text("survive: [node, zone]\nnodesLike: [new-a]")
+    stop, registry = Hasty(), CollectorRegistry()
+    answers = StandingAnswers(Odd(stop).alone(), read_questions(str(file)), lambda: 7.0)
     registry.register(answers)
     assert answers.age() == "no round has ended yet"
-    moments = iter((RuntimeError("a defect"), None))
-
-    def moment() -> None:
-        error = next(moments)
-        if error is not None:
-            raise error
-        stop.set()
-
-    monkeypatch.setattr(twin, "moment", moment)
-    monkeypatch.setattr(stop, "wait", lambda seconds: None)
     answers.keep_asking(stop)
     value = registry.get_sample_value
     assert value("moorage_survives", {"by": "node"}) == 1

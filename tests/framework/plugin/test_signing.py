@@ -242,13 +242,17 @@ def test_remembered_signatures_tell_volumes_apart() -> None:
     assert first != other
 
 
-def test_signatures_of_in_tree_plugins_are_remembered_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("moorage.framework.plugin.signing.LIMIT", 2)
-    one, alone = framework(), framework()
-    pods = [pod(f"p{at}", requests={"cpu": str(at % 4)}, labels={"at": str(at % 3)}) for at in range(24)]
-    assert [one.sign_pod(each) for each in pods] == [framework().sign_pod(each) for each in pods]
-    assert alone.sign_pod(pods[0]) is alone.sign_pod(pods[12])
-    assert len(one.signer._signed or ()) <= 2
+def test_signatures_of_in_tree_plugins_are_remembered_within_bounds() -> None:
+    """Bytes that are the same object are remembered ones."""
+    one, kinds = framework(), [pod("p", labels={"at": str(at)}) for at in range(5000)]
+    first = one.sign_pod(kinds[0])
+    assert one.sign_pod(kinds[1]) != first
+    assert one.sign_pod(kinds[0]) is first
+    signatures = [one.sign_pod(each) for each in kinds]
+    assert len({*signatures}) == len(kinds)
+    again = one.sign_pod(kinds[0])
+    assert again == first == framework().sign_pod(kinds[0])
+    assert again is not first
 
 
 class OfNamespace(Signs):

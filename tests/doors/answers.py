@@ -53,7 +53,6 @@ from moorage.report import page as page
 from moorage.report.node_use import NodeUse as NodeUse
 from moorage.report.node_use import group_grid as group_grid
 from moorage.report.node_use import heat_map as heat_map
-from moorage.report.node_use import history_use as history_use
 from moorage.report.node_use import node_grid as node_grid
 
 # Parts of a page, given texts that attack it.
@@ -64,9 +63,6 @@ from moorage.report.page import amount as amount
 from moorage.report.page import shortened as shortened
 from moorage.report.pending_causes import Cause as Cause
 from moorage.report.pending_causes import causes_block as causes_block
-
-# The text of a duration.
-from moorage.report.replay_page import duration as duration
 
 # A reduced series, compared with the whole one.
 from moorage.report.sampling import m4 as m4

@@ -34,6 +34,16 @@ from moorage.sim.replay.conditions import parse_condition as parse_condition
 from moorage.sim.replay.history import allocatable_of as allocatable_of
 from moorage.sim.replay.history import requests_of as requests_of
 
+# Pages and figures in Python, documented; of made documents, which no command can be given.
+from moorage.sim.report import history_page as history_page
+from moorage.sim.report import sweep_figure as sweep_figure
+from moorage.sim.report import sweep_page as sweep_page
+from moorage.sim.report import verification_page as verification_page
+
+# The text of a duration, and means over time, compared with slow sums.
+from moorage.sim.report.history_charts import duration as duration
+from moorage.sim.report.history_charts import history_use as history_use
+
 # The values of a summary.
 from moorage.sim.summary import Use as Use
 

@@ -32,10 +32,11 @@ sys.exit(code)
 """,
     "report": """
 import moorage as mo
-from moorage import report
+from moorage.report import picture
+from moorage.sim.report import history_figure
 timeline = mo.Timeline(mo.synthetic(nodes=3))
 timeline.add_pods(mo.synthetic(nodes=1, pods=1).pods[0], [1.0, 2.0], [5.0, 5.0], name="web")
-assert report.picture(report.history_figure(mo.replay(timeline)), "png").startswith(b"\\x89PNG")
+assert picture(history_figure(mo.replay(timeline)), "png").startswith(b"\\x89PNG")
 """,
     "lp": f"""{LOADED}
 limit = scheduler.bound()

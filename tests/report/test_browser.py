@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from moorage.cli import main
-from moorage.report import sweep_page
+from tests.doors.sim import sweep_page
 from tests.house.source import ROOT
 
 from .pages import COMMANDS

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import xml.etree.ElementTree as ET
 
@@ -11,15 +10,12 @@ import pytest
 
 from moorage.cli import main
 from moorage.errors import MoorageError
-from moorage.report import node_figure, picture, sweep_figure, sweep_page
+from moorage.report import node_figure
 from tests.conftest import NIGHTLY
 from tests.doors.answers import NodeUse, node_grid
 from tests.house.source import ROOT
 
 from .pages import COMMANDS
-
-MEAN = {"timeline": "t", "change": "none", "runs": 3, "least": 1.0, "greatest": 3.0, "margin": 0.5}
-OTHER = [{"configuration": name, "measure": "other", "mean": ord(name) / 50} for name in "ab"]
 
 
 @pytest.fixture(autouse=True)
@@ -51,28 +47,6 @@ def test_an_svg_has_texts_and_the_same_bytes(name: str, capfdbinary: pytest.Capt
     assert wanted[name] <= words
 
 
-def test_measures_that_are_equal_everywhere_are_left_out() -> None:
-    same = {"measure": "same", "mean": 2.0, "least": 2.0, "greatest": 2.0, "margin": 0.0}
-    means = [MEAN | {"configuration": name} | same for name in "ab"]
-    means += [MEAN | one for one in OTHER]
-    text = picture(sweep_figure({"means": means}), "svg").decode()
-    assert re.findall(">(same|other)<", text) == ["other"]
-
-
-def test_a_series_is_one_chart_with_a_line_for_each_configuration() -> None:
-    means = [
-        MEAN | {"configuration": name, "measure": f"use_at_{at}", "mean": float(at + (name == "b"))}
-        for at in (1, 2, 3)
-        for name in "ab"
-    ]
-    figure = sweep_figure({"means": [*means, *(MEAN | one for one in OTHER)]})
-    assert [axis.get_title(loc="left") for axis in figure.axes] == ["use", "other"]
-    lines = {line.get_label(): line.get_xydata().tolist() for line in figure.axes[0].lines}
-    assert lines == {"a": [[1, 1], [2, 2], [3, 3]], "b": [[1, 2], [2, 3], [3, 4]]}
-    block = next(iter(dict(sweep_page({"means": means, "runs": []}, ["4 replays"])._data()).values()))
-    assert {(row["measure"], row["at"]) for row in block} == {("use", 1.0), ("use", 2.0), ("use", 3.0)}
-
-
 def test_a_resource_of_which_nothing_is_requested_has_no_bar() -> None:
     amounts = {"cpu": np.array([1.0, 2.0]), "memory": np.zeros(2)}
     room = {name: np.full(2, 4.0) for name in amounts}
@@ -86,4 +60,4 @@ def test_a_resource_of_which_nothing_is_requested_has_no_bar() -> None:
 def test_a_missing_library_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(MoorageError, match=r"matplotlib is missing \(extra report\): pip install matplotlib"):
-        sweep_figure({"means": []})
+        node_figure(NodeUse([], {}, {}, {}, {}))

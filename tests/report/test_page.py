@@ -9,7 +9,7 @@ import re
 import numpy as np
 import pytest
 
-from moorage.report import Fact, Facts, Page, sweep_page
+from moorage.report import Fact, Facts, Page
 from tests.doors.answers import (
     Bar,
     Cause,
@@ -23,6 +23,7 @@ from tests.doors.answers import (
     shortened,
 )
 from tests.doors.answers import page as page_module
+from tests.doors.sim import sweep_page
 
 from .pages import EVIL, Read
 

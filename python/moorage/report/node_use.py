@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,12 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from moorage.errors import InputError
-from moorage.facade import Scheduler
-from moorage.framework.plugin.amounts import readable
+from moorage.framework.plugin.amounts import in_shown_order, readable
 from moorage.objects.model.node import ZONE
 from moorage.planning.node_groups import POOL_LABELS
-from moorage.sim.replay import History
-from moorage.sim.summary import FIRST
+from moorage.scheduler import PodScheduler
 
 from .page import Cell, Drawn, Grid, percent_bar, shortened
 
@@ -65,7 +63,7 @@ class NodeUse:
         return float(_percent(self.requested[resource].sum(), self.allocatable[resource].sum()))
 
 
-def current_use(scheduler: Scheduler, by: str = "") -> NodeUse:
+def current_use(scheduler: PodScheduler, by: str = "") -> NodeUse:
     """Read the use of nodes.
 
     Parameters
@@ -78,7 +76,7 @@ def current_use(scheduler: Scheduler, by: str = "") -> NodeUse:
     nodes = [table.objects[row] for row in rows]
     used = {label for node in nodes for label in node.metadata.labels}
     labels = grouping_labels(lambda label: label in used, by)
-    names = resource_names(table.allocatable)
+    names = in_shown_order(table.allocatable)
     requested = {name: np.asarray(table.requested[name][rows], np.int64) for name in names}
     allocatable = {name: np.asarray(table.allocatable[name][rows], np.int64) for name in names}
     shown = [name for name in names if requested[name].any() or allocatable[name].any()][:RESOURCES]
@@ -116,33 +114,6 @@ def grouping_labels(is_used: Callable[[str], bool], by: str = "") -> dict[str, s
     pools = [by] if by else POOL_LABELS
     labels = {"zone": ZONE, "pool": next(filter(is_used, pools), "")}
     return {name: label for name, label in labels.items() if label and is_used(label)}
-
-
-def history_use(history: History, by: str = "") -> NodeUse:
-    """Return the mean use of nodes over a history, weighted by time.
-
-    Parameters
-    ----------
-    by : str, optional
-        The label of pools.
-    """
-    labels = grouping_labels(lambda label: any(history.node_labels(label)), by)
-    table = history.scheduler.table
-    means = {name: history.mean_use(name) for name in resource_names(table.allocatable)}
-    shown = [name for name, (requested, room) in means.items() if requested.any() or room.any()][:RESOURCES]
-    return NodeUse(
-        history.node_names,
-        {name: history.node_labels(label) for name, label in labels.items()},
-        labels,
-        {name: means[name][0] for name in shown},
-        {name: means[name][1] for name in shown},
-    )
-
-
-def resource_names(known: Iterable[str]) -> list[str]:
-    """Return names of resources in the order in which they are shown."""
-    names = set(known)
-    return [name for name in FIRST if name in names] + sorted(names.difference(FIRST))
 
 
 def _percent(requested: Any, allocatable: Any) -> Array:

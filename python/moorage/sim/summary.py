@@ -10,14 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from moorage.facade import Scheduler
+from moorage.framework.plugin.amounts import in_shown_order
 from moorage.objects import Node, Pod
 from moorage.objects.model.node import ZONE
 from moorage.scheduler import ScheduleResult
 
 NO_ZONE = "(no zone)"
-
-# Resources shown first, in this order; the others follow by name.
-FIRST = ("cpu", "memory", "pods", "ephemeral-storage")
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,10 +133,8 @@ def by_count(counts: Mapping[str, int]) -> dict[str, int]:
 
 def _use(scheduler: Scheduler, rows: npt.NDArray[np.int32]) -> tuple[Use, ...]:
     table = scheduler.table
-    names = [name for name in FIRST if name in table.allocatable]
-    names += sorted(set(table.allocatable).difference(FIRST))
     uses = (
         Use(name, int(table.requested[name][rows].sum()), int(table.allocatable[name][rows].sum()))
-        for name in names
+        for name in in_shown_order(table.allocatable)
     )
     return tuple(use for use in uses if use.requested or use.allocatable)

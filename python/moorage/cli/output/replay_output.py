@@ -39,7 +39,7 @@ def write_history(
     form, show, by = options["output"], options["show"], options["by"]
     numbers = {name: value for one in measured.values() for name, value in one.numbers.items()}
     if form in PICTURES:
-        from moorage.report import history_figure
+        from moorage.sim.report import history_figure
 
         write_picture(form, history_figure(history, by))
         return
@@ -56,7 +56,7 @@ def write_history(
 
     def page() -> PageOf:
         from moorage.explain.explain_document import document
-        from moorage.report import history_page
+        from moorage.sim.report import history_page
 
         over_time = [one.over_time for one in measured.values() if one.over_time is not None]
         scheduler = history.scheduler
@@ -95,7 +95,7 @@ def write_verification(verification: Verification, options: Mapping[str, Any], n
     """Print the comparison of recorded bindings with decisions; see `write_history`."""
 
     def page() -> PageOf:
-        from moorage.report import verification_page
+        from moorage.sim.report import verification_page
 
         return verification_page(verification), _decides(options), notes
 

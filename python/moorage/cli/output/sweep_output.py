@@ -33,12 +33,12 @@ def write_sweep(form: str, result: SweepResult) -> None:
     lines = [f"{result.headline()}{_differing(document['means'])}", _note(document)]
 
     def page() -> PageOf:
-        from moorage.report import sweep_page
+        from moorage.sim.report import sweep_page
 
         return sweep_page(document, lines), [], []
 
     if form in PICTURES:
-        from moorage.report import sweep_figure
+        from moorage.sim.report import sweep_figure
 
         write_picture(form, sweep_figure(document))
     elif form == "latex":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from moorage._core.base.quantity import Quantity
 from moorage._core.base.resources import PodGates, pod_requests
 from moorage.objects.model.pod import Pod
@@ -10,6 +12,7 @@ from moorage.releases import FeatureGates
 _ZERO = Quantity("0")
 _BINARY = Quantity("1Ki")
 _MULTIPLES = "", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"
+_SHOWN_FIRST = ("cpu", "memory", "pods", "ephemeral-storage")
 
 
 def asked_by(pod: Pod, gates: PodGates) -> dict[str, Quantity]:
@@ -44,6 +47,12 @@ def gates_of_changes(gates: FeatureGates) -> PodGates:
         pod_level_resizing=gates["InPlacePodLevelResourcesVerticalScaling"],
         resizes_by_sums=gates.release.resizes_by_sums,
     )
+
+
+def in_shown_order(resources: Iterable[str]) -> list[str]:
+    """Return names of resources in the order in which summaries and pages show them."""
+    names = set(resources)
+    return [name for name in _SHOWN_FIRST if name in names] + sorted(names.difference(_SHOWN_FIRST))
 
 
 def unit(resource: str) -> str:

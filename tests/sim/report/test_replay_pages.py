@@ -9,9 +9,8 @@ import pytest
 
 import moorage as mo
 from moorage import Timeline
-from moorage.report import history_page, verification_page
 from moorage.tables import Table
-from tests.doors.answers import duration
+from tests.doors.sim import duration, history_page, verification_page
 from tests.report.pages import Read
 from tests.sim.replay.test_replay import node, pod, timeline_of
 

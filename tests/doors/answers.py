@@ -5,23 +5,9 @@ from moorage.explain.changes import with_label as with_label
 
 # Constraints are dropped one by one, to see that the conflicts of an explanation are all there are.
 from moorage.explain.constraints.conflicts import pod_constraints as pod_constraints
-from moorage.explain.constraints.conflicts import term_constraints as term_constraints
-
-# How a request is lowered: where, by how much, and that the rest of the pod stays.
-from moorage.explain.constraints.lowering import drop_request as drop_request
-from moorage.explain.constraints.lowering import effective as effective
-from moorage.explain.constraints.lowering import lower as lower
-
-# A selector is taken apart as conflicts need it.
-from moorage.explain.constraints.node_selection import finer_constraints as finer_constraints
 
 # The type of the evidence whose numbers are recomputed from objects.
-from moorage.explain.constraints.requests import RoomEvidence as RoomEvidence
-
-# Cordons and tolerations, for the recomputation and for changes that are tried.
-from moorage.explain.constraints.taints import UNSCHEDULABLE as UNSCHEDULABLE
-from moorage.explain.constraints.taints import tolerate as tolerate
-from moorage.explain.constraints.taints import toleration_of as toleration_of
+from moorage.explain.constraints.room_evidence import RoomEvidence as RoomEvidence
 
 # A limit of the search is lowered to what a test can reach.
 from moorage.explain.devices import device_changes as device_changes

@@ -420,6 +420,19 @@ from moorage.preemption.pick import CRITERIA as CRITERIA
 from moorage.preemption.running_preemptions import RETRY as RETRY
 from moorage.preemption.running_preemptions import RunningPreemptions as RunningPreemptions
 
+# How a request is lowered: where, by how much, and that the rest of the pod stays.
+from moorage.requirements.lowering import drop_request as drop_request
+from moorage.requirements.lowering import effective_request as effective_request
+from moorage.requirements.lowering import lower as lower
+
+# A selector is taken apart as conflicts need it; a pod tolerates one more taint.
+from moorage.requirements.node_selection import finer_constraints as finer_constraints
+from moorage.requirements.node_selection import tolerate as tolerate
+from moorage.requirements.node_selection import toleration_of as toleration_of
+
+# Constraints are dropped one by one, to see that the changes of an explanation are all there are.
+from moorage.requirements.terms import term_constraints as term_constraints
+
 # Limits are lowered, a clock is replaced, and what must not be made is counted or refused.
 from moorage.scheduler import loop as loop
 from moorage.scheduler import scheduler as scheduler

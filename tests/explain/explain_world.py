@@ -7,8 +7,7 @@ from random import Random
 from typing import Any
 
 from msgspec.structs import replace
-from tests.doors.answers import effective
-from tests.doors.engine import PodGates
+from tests.doors.engine import PodGates, effective_request
 from tests.make import ZONE, container, node, pod, port
 
 from moorage import Scheduler
@@ -168,7 +167,7 @@ def random_pod(random: Random) -> Pod:
         spec["affinity"] = replace(spec.get("affinity") or Affinity(), **{side: pod_terms(random)})
     made = pod("p", labels={"app": "web"}, **spec)
     if random.random() < 0.15:  # not below what the containers add up to, which an API server refuses
-        least = effective(made, "cpu", PodGates())
+        least = effective_request(made, "cpu", PodGates())
         own = ResourceRequirements(requests={"cpu": f"{least + random.randint(0, 900)}m"})
         made = replace(made, spec=replace(made.spec, resources=own))
     return made

@@ -11,6 +11,7 @@ from moorage import Scheduler
 from moorage.objects import (
     Node,
     Pod,
+    Taint,
     build_cluster,
     decode_object,
 )
@@ -130,3 +131,9 @@ def test_three_conflicts_have_no_pair() -> None:
     one = scheduler(node("a", cpu=1, memory="1Gi"))
     asked = pod("p", requests={"cpu": 3, "memory": "6Gi"}, node_selector={"disk": "ssd"})
     assert pairs(one, asked) == []
+
+
+def test_a_taint_and_a_request_are_a_pair_without_a_drop_of_the_taint() -> None:
+    one = scheduler(node("a", cpu=2, taints=[Taint(key="team", value="x", effect="NoSchedule")]))
+    lowered = "lower the cpu request of container c from 3 to 2"
+    assert pairs(one, pod("p", requests={"cpu": 3})) == [f"{lowered}, and tolerate team=x:NoSchedule"]

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.conftest import NIGHTLY, SHARE
-from tests.doors.answers import UNSCHEDULABLE, RoomEvidence
+from tests.doors.answers import RoomEvidence
+from tests.doors.engine import UNSCHEDULABLE
 from tests.explain.explain_world import World, random_pod, random_world
 
 from moorage.explain import Explanation

@@ -8,20 +8,19 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.conftest import NIGHTLY
-from tests.doors.answers import (
-    Probe,
+from tests.doors.answers import Probe, pod_constraints, with_label
+from tests.doors.cluster import with_cordon
+from tests.doors.engine import (
+    NativePlugin,
+    PodGates,
     drop_request,
-    effective,
+    effective_request,
     finer_constraints,
     lower,
-    pod_constraints,
     term_constraints,
     tolerate,
     toleration_of,
-    with_label,
 )
-from tests.doors.cluster import with_cordon
-from tests.doors.engine import NativePlugin, PodGates
 from tests.explain.explain_world import World, random_pod, random_world, renamed
 
 from moorage import default_profile
@@ -61,10 +60,10 @@ def test_a_smaller_reduction_does_not_suffice(case: Case) -> None:
     world, pending, explanation = case
     for change in explanation.changes:
         if change.kind == "lower-request":
-            request = effective(change.pod, change.values["resource"], GATES)
+            request = effective_request(change.pod, change.values["resource"], GATES)
             lowered = lower(pending, change.values["resource"], request + 1, GATES)
             assert lowered is not None
-            assert effective(lowered[0], change.values["resource"], GATES) == request + 1
+            assert effective_request(lowered[0], change.values["resource"], GATES) == request + 1
             assert world.fits(lowered[0]) == []
 
 
@@ -112,7 +111,7 @@ def test_no_kind_of_change_is_missed(case: Case) -> None:
         return
     found = {change.kind for change in explanation.changes}
     least = (
-        lower(pending, each, effective(drop_request(pending, each), each, GATES) + 1, GATES)
+        lower(pending, each, effective_request(drop_request(pending, each), each, GATES) + 1, GATES)
         for each in ("cpu", "memory", "nvidia.com/gpu")
     )
     assert ("lower-request" in found) == any(world.fits(one[0]) for one in least if one is not None)

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.conftest import NIGHTLY
-from tests.doors.answers import drop_request, effective, lower
-from tests.doors.engine import PodGates
+from tests.doors.engine import PodGates, drop_request, effective_request, lower
 from tests.explain.explain_world import random_pod
 from tests.make import container, node, pod
 
@@ -22,7 +21,7 @@ GATES = PodGates()
 def edits(asked: Pod, target: int, resource: str = "cpu") -> list[tuple[str, str, str]]:
     lowered = lower(asked, resource, target, GATES)
     assert lowered is not None
-    assert effective(lowered[0], resource, GATES) == target
+    assert effective_request(lowered[0], resource, GATES) == target
     return [(edit.path, edit.before, edit.after) for edit in lowered[1]]
 
 
@@ -47,7 +46,7 @@ def test_a_sidecar_counts_beside_both() -> None:
     beside = with_containers(
         container("a", {"memory": "1Gi"}), init_containers=(sidecar, container("i", {"memory": "1Gi"}))
     )
-    assert effective(beside, "memory", GATES) == 3 << 30
+    assert effective_request(beside, "memory", GATES) == 3 << 30
     assert edits(beside, 2 << 30, "memory") == [
         ("spec.initContainers[0].resources.requests[memory]", "2Gi", "1Gi")
     ]
@@ -74,7 +73,7 @@ def test_the_requests_of_a_whole_pod() -> None:
 def test_the_requests_of_a_whole_pod_do_not_count_without_their_gate() -> None:
     own = ResourceRequirements(requests={"cpu": "4"})
     whole, off = with_containers(container("a", {"cpu": "2"}), resources=own), PodGates(False)
-    assert (effective(whole, "cpu", GATES), effective(whole, "cpu", off)) == (4000, 2000)
+    assert (effective_request(whole, "cpu", GATES), effective_request(whole, "cpu", off)) == (4000, 2000)
     lowered = lower(whole, "cpu", 1000, off)
     assert lowered is not None
     (edit,) = lowered[1]
@@ -109,7 +108,7 @@ def test_lowering_leaves_the_overhead_as_it_is() -> None:
     sandboxed = with_containers(container("a", {"cpu": "1"}), overhead={"cpu": "200m"})
     assert edits(sandboxed, 700) == [("spec.containers[0].resources.requests[cpu]", "1", "500m")]
     assert lower(sandboxed, "cpu", 100, GATES) is None
-    assert effective(drop_request(sandboxed, "cpu"), "cpu", GATES) == 200
+    assert effective_request(drop_request(sandboxed, "cpu"), "cpu", GATES) == 200
 
 
 def test_a_pod_that_asks_for_nothing_is_no_advice() -> None:
@@ -141,7 +140,7 @@ def effective_of(resource: str) -> int:
 
 def test_fractions_of_a_unit_stay_exact() -> None:
     fine = with_containers(container("a", {"cpu": "1500.5m"}), container("b", {"cpu": "0.3m"}))
-    assert effective(fine, "cpu", GATES) == 1501
+    assert effective_request(fine, "cpu", GATES) == 1501
     assert edits(fine, 1000) == [("spec.containers[0].resources.requests[cpu]", "1500500u", "999700u")]
 
 
@@ -151,15 +150,15 @@ def test_any_target_is_met_exactly_and_at_one_place_if_possible(seed: int) -> No
     asked = random_pod(random)
     for resource in ("cpu", "memory"):
         least, most = (
-            effective(drop_request(asked, resource), resource, GATES),
-            effective(asked, resource, GATES),
+            effective_request(drop_request(asked, resource), resource, GATES),
+            effective_request(asked, resource, GATES),
         )
         for target in {least + 1, most - 1, random.randint(least + 1, max(most - 1, least + 1))}:
             if not least < target < most:
                 continue
             lowered = lower(asked, resource, target, GATES)
             assert lowered is not None
-            assert effective(lowered[0], resource, GATES) == target
+            assert effective_request(lowered[0], resource, GATES) == target
             if len(lowered[1]) > 1:
                 assert not any(one_place_is_enough(asked, resource, target))
 
@@ -175,5 +174,5 @@ def one_place_is_enough(asked: Pod, resource: str, target: int) -> list[bool]:
             bare = replace(one, resources=ResourceRequirements(requests=requests))
             others = getattr(spec, name)
             changed = replace(spec, **{name: (*others[:at], bare, *others[at + 1 :])})
-            found.append(effective(replace(asked, spec=changed), resource, GATES) < target)
+            found.append(effective_request(replace(asked, spec=changed), resource, GATES) < target)
     return found

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import structs
 
-from moorage.explain.constraints.lowering import whole
 from moorage.framework.plugin.amounts import asked_by
 from moorage.objects import PersistentVolume, PersistentVolumeClaim, Pod, Quantity
 from moorage.objects.model.node import ZONE
+from moorage.requirements.lowering import whole
 from moorage.scheduler import PodScheduler
 
 from .cluster_autoscaler import ScaleUpResult

@@ -13,10 +13,10 @@ from msgspec import structs
 
 from moorage.autoscaling.instance_types.labels import POOL
 from moorage.errors import InputError, first_of
-from moorage.explain.constraints.constraint import changed_field
 from moorage.objects import Node, NodePool, Object, Pod, PodDisruptionBudget
 from moorage.objects.model.karpenter import Budget
 from moorage.objects.time_spans import parse_moment
+from moorage.requirements.constraint import changed_field
 from moorage.scheduler import PodScheduler
 from moorage.store.clock import timestamp
 

@@ -8,9 +8,9 @@ from functools import cached_property
 from msgspec import structs
 
 from moorage.errors import either, shorten
-from moorage.explain.constraints.lowering import whole
 from moorage.framework.plugin.amounts import offered
 from moorage.objects import DaemonSet, Node, NodePool, Pod, Quantity
+from moorage.requirements.lowering import whole
 from moorage.scheduler import PodScheduler
 
 from .instance_types.labels import POOL, ZONE

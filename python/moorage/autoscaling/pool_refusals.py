@@ -8,15 +8,14 @@ from typing import NamedTuple
 
 from moorage._core.base.resources import PodGates
 from moorage._core.base.selectors import tolerates
-from moorage.explain.constraints.conflicts import term_constraints
-from moorage.explain.constraints.constraint import changed_field
-from moorage.explain.constraints.lowering import drop_request, effective, lower, whole
-from moorage.explain.constraints.node_selection import finer_constraints
-from moorage.explain.constraints.taints import tolerate, toleration_of
 from moorage.framework.plugin.amounts import asked_by, offered
 from moorage.objects import DaemonSet, Node, NodePool, Object, Pod, Quantity, Taint
 from moorage.objects.model.karpenter import NodeClaimRequirement
 from moorage.plugins.taint_toleration import REJECTING_EFFECTS
+from moorage.requirements.constraint import changed_field
+from moorage.requirements.lowering import drop_request, effective_request, lower, whole
+from moorage.requirements.node_selection import finer_constraints, tolerate, toleration_of
+from moorage.requirements.terms import term_constraints
 from moorage.scheduler import PodScheduler
 
 from .instance_types.instance_type import InstanceType
@@ -268,9 +267,9 @@ def _claim_of(question: PassQuestion, pod: Pod) -> NewClaim | None:
 
 def lowered(pod: Pod, name: str, room: int, gates: PodGates) -> Iterator[tuple[str, Pod]]:
     """Yield a pod whose request of a resource fits the room, with a text; nothing if that cannot be less."""
-    before = effective(pod, name, gates)
+    before = effective_request(pod, name, gates)
     if room < before and (smaller := lower(pod, name, room, gates)) is not None:
-        left = effective(smaller[0], name, gates)
+        left = effective_request(smaller[0], name, gates)
         yield f"of {name} from {offered(name, before)} to {offered(name, left)}", smaller[0]
 
 

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from moorage._core.base.quantity import Quantity
 from moorage.errors import InputError, shorten
-from moorage.objects import CSINode, LabelSelector, Node, ObjectMeta, OwnerReference, PersistentVolume, Taint
-from moorage.objects.model.node import HOSTNAME, ZONE, NodeSpec
+from moorage.objects import CSINode, LabelSelector, Node, ObjectMeta, OwnerReference, PersistentVolume
+from moorage.objects.model.node import HOSTNAME, ZONE, NodeSpec, is_of_a_moment
 from moorage.objects.model.resource_slices import ResourceSlice
 from moorage.objects.model.storage import CSIStorageCapacity
 from moorage.store import ObjectClient
@@ -20,47 +20,6 @@ from moorage.volume.binding.volume_binder import has_access
 OLD_ZONE = "failure-domain.beta.kubernetes.io/zone"
 _PLACES = frozenset({HOSTNAME, ZONE, OLD_ZONE})
 Part = CSINode | ResourceSlice | CSIStorageCapacity
-
-_LEAVING = (
-    "ToBeDeletedByClusterAutoscaler",
-    "karpenter.sh/disrupted",
-    "karpenter.sh/disruption",
-    "cloud.google.com/impending-node-termination",
-    "aws-node-termination-handler/",
-)
-"""Taints of nodes that will go; those that end with a slash are prefixes."""
-_OF_A_MOMENT = (
-    *_LEAVING,
-    "DeletionCandidateOfClusterAutoscaler",
-    "NodeWithImpairedVolumes",
-    "karpenter.sh/unregistered",
-    "node.kubernetes.io/",
-    "node.cloudprovider.kubernetes.io/",
-    "readiness.k8s.io/",
-    "startup-taint.cluster-autoscaler.kubernetes.io/",
-    "ignore-taint.cluster-autoscaler.kubernetes.io/",
-    "status-taint.cluster-autoscaler.kubernetes.io/",
-)
-_OF_STARTS = ("/agent-not-ready", "/not-ready", "/uninitialized")
-"""Endings of taints that a driver, a network or a cloud removes once the node has started."""
-
-
-def is_of_a_moment(taint: Taint) -> bool:
-    """Whether a taint tells what a node is going through: it starts, is in trouble, or will go.
-
-    A new node that is ready has none of these, as in the templates of cluster-autoscaler (utils/taints) and
-    Karpenter (scheduling/taints).
-    """
-    return _is_one_of(taint, _OF_A_MOMENT) or taint.key.endswith(_OF_STARTS)
-
-
-def is_leaving(taint: Taint) -> bool:
-    """Whether a taint tells that its node will go."""
-    return _is_one_of(taint, _LEAVING)
-
-
-def _is_one_of(taint: Taint, keys: tuple[str, ...]) -> bool:
-    return any(taint.key == key or (key.endswith("/") and taint.key.startswith(key)) for key in keys)
 
 
 def parse_copy(text: str) -> tuple[str, dict[str, str]]:

@@ -1,7 +1,8 @@
 """Explanations: why a pod fits nowhere, and the changes with which it would fit."""
 
-from .constraints.constraint import Change as Change
-from .constraints.constraint import Constraint as Constraint
+from moorage.requirements.constraint import Constraint as Constraint
+
+from .constraints.offered_change import Change as Change
 from .explain_document import Explanation as Explanation
 from .explanation import Situation as Situation
 from .situations import explain_after_run as explain_after_run

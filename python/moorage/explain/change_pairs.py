@@ -7,8 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from moorage.requirements.constraint import Constraint
+
 from .changes import as_stored, find_changes
-from .constraints.constraint import KINDS, Change, Constraint
+from .constraints.offered_change import KINDS, Change
+from .constraints.remedies import remedies
 from .probe import Probe
 
 MOST_FIRST = 12
@@ -77,7 +80,7 @@ def _pairs(probe: Probe, constraint: Constraint) -> Iterator[ChangePair]:
     loose = Probe(probe.engine, constraint.drop(probe.pod))
     for second in find_changes(loose):
         with _made(probe, second) as changed:
-            for made in constraint.remedies(changed):
+            for made in remedies(changed, constraint):
                 first = as_stored(probe, made)
                 if first is not None:
                     yield ChangePair(first, second, first.feasible_nodes)

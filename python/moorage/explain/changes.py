@@ -22,22 +22,26 @@ from moorage.objects.model.node import HOSTNAME, ZONE
 from moorage.objects.model.storage import CSIStorageCapacity
 from moorage.plugins.claim_evidence import STORAGE, claims_of, largest_volume
 from moorage.plugins.volume_binding import VolumeBinding
-from moorage.volume.binding.assume_cache import PVCAssumeCache
-from moorage.volume.binding.claims import claim_class, parse_bytes, requested_storage
-from moorage.volume.constants import SELECTED_NODE
-
-from .constraints.conflicts import term_constraints
-from .constraints.constraint import KINDS, LABEL, NODE, REPROVISION, SMALLER_CLAIM, Change, claim_values
-from .constraints.lowering import asked_by_container
-from .constraints.named_objects import runtime_class_constraints
-from .constraints.node_selection import (
+from moorage.requirements.lowering import asked_by_container, request_constraints
+from moorage.requirements.node_selection import (
     finer_constraints,
     label_requirements,
     required_terms,
     without_node_selection,
 )
-from .constraints.other_pods import has_pod_terms, topology_keys, without_pod_terms
-from .constraints.requests import request_constraints
+from moorage.requirements.terms import (
+    has_pod_terms,
+    runtime_class_constraints,
+    term_constraints,
+    topology_keys,
+    without_pod_terms,
+)
+from moorage.volume.binding.assume_cache import PVCAssumeCache
+from moorage.volume.binding.claims import claim_class, parse_bytes, requested_storage
+from moorage.volume.constants import SELECTED_NODE
+
+from .constraints.offered_change import KINDS, LABEL, NODE, REPROVISION, SMALLER_CLAIM, Change, claim_values
+from .constraints.remedies import remedies
 from .constraints.taints import tolerations, uncordons
 from .devices.device_changes import device_changes
 from .probe import Probe
@@ -65,9 +69,9 @@ def find_changes(probe: Probe) -> list[Change]:
     """
     pod = probe.pod
     changes = [*smaller_claims(probe), *_reprovisioned(probe), *tolerations(probe)]
-    listed = (request_constraints(probe), term_constraints(pod), finer_constraints(pod))
-    for constraint in chain(*listed, runtime_class_constraints(probe)):
-        changes += constraint.remedies(probe)
+    listed = (request_constraints(probe.resources), term_constraints(pod), finer_constraints(pod))
+    for constraint in chain(*listed, runtime_class_constraints(probe.runtime_class)):
+        changes += remedies(probe, constraint)
     changes += [*uncordons(probe), *_labels(probe), *_nodes(probe), *device_changes(probe)]
     lasting = filter(None, (as_stored(probe, change) for change in changes))
     return sorted(lasting, key=lambda change: (KINDS[change.kind], change.amount, -change.feasible_nodes))

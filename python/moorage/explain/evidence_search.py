@@ -28,10 +28,14 @@ from moorage.plugins.node_unschedulable import NodeUnschedulable
 from moorage.plugins.taint_toleration import TaintToleration
 from moorage.scheduler.cycle.engine import Engine
 
-from .constraints.host_ports import port_evidence
-from .constraints.node_selection import feature_evidence, name_evidence, selection_evidence
-from .constraints.requests import room_evidence
-from .constraints.taints import taint_evidence
+from .constraints.node_evidence import (
+    feature_evidence,
+    name_evidence,
+    port_evidence,
+    selection_evidence,
+    taint_evidence,
+)
+from .constraints.room_evidence import room_evidence
 
 NATIVE: dict[str, Callable[[Mapping[str, Plugin], Inquiry], FindEvidence]] = {
     NodeUnschedulable.name: taint_evidence,

@@ -106,7 +106,7 @@ from moorage.objects import Pod
 from moorage.preemption.eviction_units import priority_of
 from moorage.preemption.pick import Candidate
 
-from .constraints.constraint import Change
+from .constraints.offered_change import Change
 from .devices.claim_explanations import ClaimExplanation
 from .explanation import (
     ExplainedGroup,

@@ -37,7 +37,7 @@ from moorage.store.references import parse_reference
 from .change_pairs import find_pairs
 from .changes import find_changes
 from .constraints.conflicts import find_conflicts
-from .constraints.constraint import Change
+from .constraints.offered_change import Change
 from .devices.claim_explanations import PodClaims, generated_claims, released_claims
 from .devices.device_evidence import find_device_evidence
 from .evidence_search import EvidenceSearch, FilterVerdicts

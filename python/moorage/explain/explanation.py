@@ -15,12 +15,13 @@ from moorage.framework.plugin.evidence import Evidence
 from moorage.framework.plugin.status import Status
 from moorage.objects.model.pod import Pod
 from moorage.preemption.eviction_units import priority_of
+from moorage.requirements.constraint import Constraint
 from moorage.scheduler.cycle.examine_preemption import PreemptionExamination
 from moorage.scheduler.cycle.results import Examination
 from moorage.tables import Table, Tabular
 
 from .change_pairs import ChangePair
-from .constraints.constraint import Change, Constraint
+from .constraints.offered_change import Change
 from .devices.claim_explanations import ClaimExplanation
 from .evidence_search import FilterVerdicts
 from .extender_answers import ExtenderAnswer

@@ -15,11 +15,8 @@ from moorage.objects.read.object_defaults import merge_label_keys
 from moorage.objects.workloads.deployment_rollout import find_new_replica_set, max_surge, max_unavailable
 from moorage.objects.workloads.ownership import HASH_LABEL, is_active
 from moorage.objects.workloads.top_controller import Workload
-from moorage.store import NotFoundError, ObjectClient
-
-from .constraints.constraint import ROLLOUT, Change
-from .constraints.node_selection import made_for
-from .constraints.other_pods import (
+from moorage.requirements.node_selection import made_for
+from moorage.requirements.terms import (
     POD_TERMS,
     SPREADS,
     changed_term,
@@ -28,6 +25,9 @@ from .constraints.other_pods import (
     pod_terms,
     spread_text,
 )
+from moorage.store import NotFoundError, ObjectClient
+
+from .constraints.offered_change import ROLLOUT, Change
 from .probe import Probe
 
 MOST_OLD_PODS = 32

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from tests.doors.answers import effective, explain_group, lower
+from tests.doors.answers import explain_group
+from tests.doors.engine import effective_request, lower
 from tests.make import ZONE, node
 from tests.scheduler.groups.gang_kit import (
     GATES,
@@ -504,7 +505,7 @@ def made(one: Scheduler, explained: Any, offered: Any) -> None:
         for pod in store.list(Pod)[0]:
             most = 1000 * int(offered.values["to"])
             lowered = lower(pod, offered.values["resource"], most, gates)
-            if effective(pod, offered.values["resource"], gates) > most and lowered is not None:
+            if effective_request(pod, offered.values["resource"], gates) > most and lowered is not None:
                 store.delete(Pod, pod.name, "default")
                 store.create(lowered[0])
     elif offered.kind == "uncordon-node":

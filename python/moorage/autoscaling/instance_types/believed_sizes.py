@@ -8,9 +8,9 @@ from math import ceil
 from moorage._core.base.quantity import Quantity
 from moorage.autoscaling.node_prices import prices_by
 from moorage.errors import examples, number_of
-from moorage.explain.constraints.lowering import whole
 from moorage.framework.plugin.amounts import compared
 from moorage.objects import Node
+from moorage.requirements.lowering import whole
 
 from .instance_type import InstanceType, ShownSizes
 from .labels import INSTANCE_TYPE, MADE_HERE, POOL

@@ -10,7 +10,7 @@ from moorage.cli.runs.simulation import skip_reason
 from moorage.cli.runs.targets import Target
 from moorage.devices.request_survey import RequestSurvey
 from moorage.errors import number_of
-from moorage.explain.constraints.constraint import FEWER_DEVICES, LOWER, SMALLER_CLAIM, Change
+from moorage.explain.constraints.offered_change import FEWER_DEVICES, LOWER, SMALLER_CLAIM, Change
 from moorage.explain.devices.claim_explanations import STEP_TEXTS
 from moorage.explain.explain_document import API_VERSION, EXAMPLES, Explanation, document
 from moorage.explain.explanation import (

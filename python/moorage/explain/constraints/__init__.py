@@ -1,1 +1,1 @@
-"""The constraints of a pod: what each is, how it is dropped or loosened, and by which nodes it is not met."""
+"""The constraints of a pod in a cluster: by which nodes each is not met, and what would help."""

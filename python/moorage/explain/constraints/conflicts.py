@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from moorage.objects import Pod
+from moorage.requirements.constraint import Constraint
+from moorage.requirements.lowering import request_constraints
+from moorage.requirements.terms import term_constraints
 
 from ..probe import Probe
-from .constraint import Constraint
-from .host_ports import port_constraints
-from .named_objects import claim_constraints
-from .node_selection import selection_constraints
-from .other_pods import other_pod_constraints
-from .requests import request_constraints
 from .taints import taint_constraints
-
-
-def term_constraints(pod: Pod) -> Iterator[Constraint]:
-    """Yield the constraints in the pod's spec besides requests and taints."""
-    for constraints_of in (selection_constraints, port_constraints, other_pod_constraints, claim_constraints):
-        yield from constraints_of(pod)
 
 
 def find_conflicts(probe: Probe) -> tuple[list[list[Constraint]], str]:
@@ -59,7 +48,7 @@ def pod_constraints(probe: Probe) -> list[Constraint]:
         Of the pod that fits nowhere.
     """
     return [
-        *request_constraints(probe),
+        *request_constraints(probe.resources),
         *taint_constraints(probe),
         *term_constraints(probe.pod),
     ]

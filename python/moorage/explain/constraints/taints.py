@@ -1,27 +1,24 @@
-"""Taints of nodes that a pod does not tolerate, and cordons: how they are tolerated, and by which nodes."""
+"""Taints of nodes that a pod does not tolerate, and cordons: which there are, and changes that would help."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from functools import partial
 
 import msgspec
 from msgspec.structs import replace
 
-from moorage._core.base import sets
-from moorage._core.base.selectors import tolerates
 from moorage.changes.drain import with_cordon
-from moorage.changes.node_copies import is_leaving, is_of_a_moment
-from moorage.framework import Plugin, Status
-from moorage.framework.plugin.evidence import Evidence, FindEvidence, Inquiry, Need, Rows
-from moorage.objects import Node, Pod, Taint, Toleration
-from moorage.plugins.node_unschedulable import UNSCHEDULABLE, NodeUnschedulable
-from moorage.plugins.taint_toleration import REJECTING_EFFECTS, TaintToleration
+from moorage.objects import Node, Taint, Toleration
+from moorage.objects.model.node import is_leaving
+from moorage.plugins.node_unschedulable import UNSCHEDULABLE
+from moorage.requirements.constraint import Constraint
+from moorage.requirements.node_selection import Untolerated, tolerate, toleration_of, untolerated
+from moorage.requirements.terms import has_pod_terms, without_pod_terms
 
 from ..probe import Probe
-from .constraint import TOLERATE, UNCORDON, Change, Constraint, tried
-from .other_pods import has_pod_terms, without_pod_terms
+from .offered_change import TOLERATE, UNCORDON, Change, tried
 
 EVERY_TAINT = Toleration(operator="Exists")
 MOST_TAINTS = 32
@@ -29,13 +26,6 @@ MOST_TAINTS = 32
 taints that are tried."""
 MOST_CORDONS = 32
 """Maximum number of cordons that are tried node by node, where the pods of other nodes matter too."""
-
-
-class Untolerated(Constraint):
-    """A taint of nodes that the pod does not tolerate."""
-
-    def remedies(self, probe: Probe) -> Iterator[Change]:
-        yield from tolerations(probe)
 
 
 def taint_constraints(probe: Probe) -> Iterator[Constraint]:
@@ -50,51 +40,8 @@ def taint_constraints(probe: Probe) -> Iterator[Constraint]:
         yield Untolerated("taint", taint.text, partial(tolerate, toleration=toleration_of([taint])))
 
 
-def untolerated(having: Sequence[sets.Toleration], taints: Iterable[Taint], is_cordoned: bool) -> list[Taint]:
-    """Return the taints of a node that keep a pod off that has tolerations. A cordon is `UNSCHEDULABLE`."""
-    listed = [Taint(key=taint.key, value=taint.value, effect=taint.effect) for taint in taints]
-    if is_cordoned and UNSCHEDULABLE not in listed:
-        listed.insert(0, UNSCHEDULABLE)
-    rejecting = (taint for taint in listed if taint.effect in REJECTING_EFFECTS)
-    return [taint for taint in rejecting if not tolerates(having, taint, True)]
-
-
 def _of_node(probe: Probe, node: Node) -> tuple[Taint, ...]:
     return tuple(untolerated(probe.tolerations, node.spec.taints, node.spec.unschedulable))
-
-
-def taint_evidence(plugins: Mapping[str, Plugin], inquiry: Inquiry) -> FindEvidence:
-    """Return the function that finds the taints and cordons for which TaintToleration and NodeUnschedulable
-    reject nodes."""
-    having = inquiry.state.shape.tolerations
-    by_taint, by_cordon = (plugin.name in plugins for plugin in (TaintToleration, NodeUnschedulable))
-
-    def find(rows: Rows, status: Status) -> Iterator[Evidence]:
-        specs = (inquiry.node(row).spec for row in rows.tolist())
-        alike = Counter((by_taint and spec.taints, by_cordon and spec.unschedulable) for spec in specs)
-        for (taints, is_cordoned), nodes in alike.items():
-            for taint in untolerated(having, taints or (), is_cordoned):
-                name = taint.text
-                words = f"cordoned ({name})" if taint == UNSCHEDULABLE else f"untolerated taint {name}"
-                yield Need("toleration", name, words=words, nodes=nodes)
-
-    return find
-
-
-def toleration_of(taints: Sequence[Taint]) -> Toleration:
-    """Return the narrowest single toleration of taints that share a key; of one of a moment, the value of
-    which may be a time, for any value."""
-    key, value, effect = taints[0].key, taints[0].value, taints[0].effect
-    if len(taints) > 1:
-        effect = ""
-    if any(taint.value != value for taint in taints) or (value and is_of_a_moment(taints[0])):
-        return Toleration(key=key, operator="Exists", effect=effect)
-    return Toleration(key=key, operator="Equal", value=value, effect=effect)
-
-
-def tolerate(pod: Pod, toleration: Toleration) -> Pod:
-    """Return the pod with one more toleration."""
-    return replace(pod, spec=replace(pod.spec, tolerations=(*pod.spec.tolerations, toleration)))
 
 
 def tolerations(probe: Probe) -> Iterator[Change]:

@@ -23,7 +23,7 @@ from moorage.objects.model.resource_claims import (
     ResourceClaimStatus,
 )
 
-from ..constraints.constraint import (
+from ..constraints.offered_change import (
     ADD_SELECTOR,
     DEVICE_CLASS,
     DROP_DEVICE_RULE,

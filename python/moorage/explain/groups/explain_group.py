@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from moorage._core.state.pod_spec import bound
 from moorage.errors import no_label
-from moorage.explain.constraints.constraint import (
+from moorage.explain.constraints.offered_change import (
     DROP,
     LABEL,
     LOWER,
@@ -20,7 +20,6 @@ from moorage.explain.constraints.constraint import (
     UNCORDON,
     Change,
 )
-from moorage.explain.constraints.lowering import effective, lower
 from moorage.explain.explain_document import Explanation
 from moorage.explain.explain_pod import explain
 from moorage.explain.explanation import ExplainedGroup, GroupChange, NodeGroup
@@ -34,6 +33,7 @@ from moorage.objects.model.pod_group import (
     unit_name,
 )
 from moorage.plugins.node_resources_fit import resource_of
+from moorage.requirements.lowering import effective_request, lower
 from moorage.scheduler.groups.group_attempt import Attempt
 from moorage.scheduler.groups.members import places_by_topology
 from moorage.scheduler.groups.place_group import OTHER_PRIORITY, try_group, why_invalid
@@ -351,14 +351,14 @@ def _smaller(trial: GroupTrial, fits: int) -> GroupChange:
 def _lower(trial: GroupTrial, probe: Probe, resource: str) -> Iterator[GroupChange]:
     """Yield the largest request of each pod with which the group is placed, if pods ask for more."""
     gates = trial.context.cache.state.classes.gates
-    asked = {effective(pod, resource, gates) for pod in trial.pods}
+    asked = {effective_request(pod, resource, gates) for pod in trial.pods}
     most = max(asked)
     step = STEPS.get(resource, 1)
 
     def at_most(amount: int) -> list[Pod] | None:
         changed = []
         for pod in trial.pods:
-            if effective(pod, resource, gates) > amount:
+            if effective_request(pod, resource, gates) > amount:
                 lowered = lower(pod, resource, amount, gates)
                 if lowered is None or probe.stored(lowered[0]) is None:
                     return None

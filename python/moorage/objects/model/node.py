@@ -97,3 +97,47 @@ class Namespace(Object, frozen=True):
 
 KINDS = (Node, Namespace)
 """The kinds of this module that files are decoded to."""
+
+
+# ---- what taints tell of nodes -----------------------------------------------------------------------------
+
+_LEAVING = (
+    "ToBeDeletedByClusterAutoscaler",
+    "karpenter.sh/disrupted",
+    "karpenter.sh/disruption",
+    "cloud.google.com/impending-node-termination",
+    "aws-node-termination-handler/",
+)
+"""Taints of nodes that will go; those that end with a slash are prefixes."""
+_OF_A_MOMENT = (
+    *_LEAVING,
+    "DeletionCandidateOfClusterAutoscaler",
+    "NodeWithImpairedVolumes",
+    "karpenter.sh/unregistered",
+    "node.kubernetes.io/",
+    "node.cloudprovider.kubernetes.io/",
+    "readiness.k8s.io/",
+    "startup-taint.cluster-autoscaler.kubernetes.io/",
+    "ignore-taint.cluster-autoscaler.kubernetes.io/",
+    "status-taint.cluster-autoscaler.kubernetes.io/",
+)
+_OF_STARTS = ("/agent-not-ready", "/not-ready", "/uninitialized")
+"""Endings of taints that a driver, a network or a cloud removes once the node has started."""
+
+
+def is_of_a_moment(taint: Taint) -> bool:
+    """Whether a taint tells what a node is going through: it starts, is in trouble, or will go.
+
+    A new node that is ready has none of these, as in the templates of cluster-autoscaler (utils/taints) and
+    Karpenter (scheduling/taints).
+    """
+    return _is_one_of(taint, _OF_A_MOMENT) or taint.key.endswith(_OF_STARTS)
+
+
+def is_leaving(taint: Taint) -> bool:
+    """Whether a taint tells that its node will go."""
+    return _is_one_of(taint, _LEAVING)
+
+
+def _is_one_of(taint: Taint, keys: tuple[str, ...]) -> bool:
+    return any(taint.key == key or (key.endswith("/") and taint.key.startswith(key)) for key in keys)

@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from moorage.errors import examples
-from moorage.explain.constraints.other_pods import POD_TERMS, hard_spreads, pod_terms
 from moorage.framework.plugin.amounts import compared
 from moorage.objects import Node, Pod
 from moorage.objects.model.node import HOSTNAME, ZONE
 from moorage.objects.model.pod import PodSpec
 from moorage.plugins.node_resources_fit import INSUFFICIENT
+from moorage.requirements.terms import POD_TERMS, hard_spreads, pod_terms
 from moorage.scheduler import PodScheduler
 
 MOST = 5

@@ -1,96 +1,24 @@
-"""Requests of resources: how they are lowered or dropped, and how much nodes lack."""
+"""The room that nodes lack for the requests of a pod."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from fractions import Fraction
-from functools import partial
 from typing import Any, Self
 
 import numpy as np
 
 from moorage._core.base.quantity import parse_milli, parse_value
-from moorage.devices.allocation.claim_requests import MAX_RESULTS
 from moorage.framework import Plugin, Status
-from moorage.framework.plugin.amounts import offered, quantity_text, readable
+from moorage.framework.plugin.amounts import readable
 from moorage.framework.plugin.evidence import Evidence, FindEvidence, Inquiry, Need, Rows
-from moorage.objects import Node, Pod
+from moorage.objects import Node
 from moorage.plugins.node_resources_fit import resource_of
 
-from ..probe import Probe, largest
-from .constraint import LOWER, Change, Constraint
-from .lowering import Edit, drop_request, effective, lower
 from .room_holders import Amounts, find_holders, quantities
 
 NEAREST = 16
 """Maximum number of nodes of which it is said who holds their room: those that lack least."""
-
-
-class Request(Constraint):
-    """The request of a pod for a resource."""
-
-    def remedies(self, probe: Probe) -> Iterator[Change]:
-        """Yield the change to the largest request that fits some node."""
-        resource, gates, table = self.name, probe.gates, probe.table
-        rows = probe.feasible(self.drop(probe.pod))
-        if not len(rows):
-            return
-        free = table.allocatable[resource][rows] - table.requested[resource][rows]
-        before, after = effective(probe.pod, resource, gates), max(int(np.max(free)), 0)
-        if probe.devices is not None and resource in probe.devices.resources:
-            after = max(after, _most_devices(probe, resource, before))
-        lowered = lower(probe.pod, resource, after, gates) if after < before else None
-        if lowered is None:
-            return
-        pod, edits = lowered
-        left = effective(pod, resource, gates)
-        texts = quantity_text(resource, before), quantity_text(resource, left)
-
-        def lower_alike(other: Pod) -> Pod:
-            lowered = lower(other, resource, left, gates)
-            return other if lowered is None else lowered[0]
-
-        amount = float(Fraction(before - left, before))
-        values = {
-            "resource": resource,
-            "from": texts[0],
-            "to": texts[1],
-            "reduction": round(amount, 6),
-            "edits": [
-                {"path": edit.path, "container": edit.container, "from": edit.before, "to": edit.after}
-                for edit in edits
-            ],
-        }
-        text = _lower_text(resource, edits, offered(resource, before), offered(resource, left))
-        yield Change(LOWER, text, probe.count_feasible(pod), pod, lower_alike, amount, values)
-
-
-def request_constraints(probe: Probe) -> Iterator[Constraint]:
-    """Yield the requests of a pod."""
-    for resource in probe.resources:
-        yield Request("request", resource, partial(drop_request, resource=resource))
-
-
-def _most_devices(probe: Probe, resource: str, before: int) -> int:
-    """Return the largest request below the present one of a resource that is provided as devices."""
-
-    def fits(amount: int) -> bool:
-        lowered = lower(probe.pod, resource, amount, probe.gates)
-        return lowered is not None and probe.count_feasible(lowered[0]) > 0
-
-    return largest(min(before - 1, MAX_RESULTS), fits)
-
-
-def _lower_text(resource: str, edits: list[Edit], before: str, after: str) -> str:
-    """Return the description of lower requests."""
-    if len(edits) > 1:
-        return f"lower the {resource} request from {before} to {after}, over {len(edits)} places"
-    of = f"container {edits[0].container}" if edits[0].container else "the pod"
-    return f"lower the {resource} request of {of} from {edits[0].before} to {edits[0].after}"
-
-
-# ---- evidence ----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,12 @@
-"""Lowers the request of a pod for one resource: in one place of its spec if that suffices, otherwise in all
-places."""
+"""The requests of a pod. The request for one resource is lowered in one place of the spec if that suffices,
+otherwise in all places."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -14,10 +15,22 @@ from moorage._core.base.resources import ZERO, PodGates
 from moorage.framework.plugin.amounts import asked_by, quantity_text
 from moorage.objects.model.pod import Pod, ResourceRequirements
 
+from .constraint import Constraint
+
 OVERCOMMITTED = ("cpu", "memory", "ephemeral-storage")
 """The resources of which a container may have a limit above its request (core/v1 validation)."""
 LISTS = {"containers": "containers", "init_containers": "initContainers"}
 """Fields of the spec that are lists of containers, and their JSON names."""
+
+
+class Request(Constraint):
+    """The request of a pod for a resource."""
+
+
+def request_constraints(resources: Iterable[str]) -> Iterator[Request]:
+    """Yield the requests of a pod for resources."""
+    for resource in resources:
+        yield Request("request", resource, partial(drop_request, resource=resource))
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +69,7 @@ class _Place:
         return f"spec.{at}resources.requests[{resource}]"
 
 
-def effective(pod: Pod, resource: str, gates: PodGates) -> int:
+def effective_request(pod: Pod, resource: str, gates: PodGates) -> int:
     """Return the effective request of a pod for a resource.
 
     Parameters
@@ -137,7 +150,7 @@ def _is_enough(pod: Pod, resource: str, target: int, gates: PodGates) -> bool:
         needed = asked_by(bare, gates._replace(pod_level_resources=False)).get(resource, ZERO)
         if needed > Quantity(pod_level.requests[resource]):
             return False
-    return effective(pod, resource, gates) <= target
+    return effective_request(pod, resource, gates) <= target
 
 
 def _in_proportion(
@@ -146,10 +159,10 @@ def _in_proportion(
     """Scale all requests by the same factor, rounded down. The remainder goes to the first places that can
     use it."""
     fixed = whole(resource, Quantity(pod.spec.overhead.get(resource, 0)))
-    factor = Fraction(max(target - fixed, 0), max(effective(pod, resource, gates) - fixed, 1))
+    factor = Fraction(max(target - fixed, 0), max(effective_request(pod, resource, gates) - fixed, 1))
     values = [(place, _quantity(resource, int(_floor(resource, place.amount) * factor))) for place in places]
     for at, (place, value) in enumerate(values):
-        spare = target - effective(_set(pod, resource, values), resource, gates)
+        spare = target - effective_request(_set(pod, resource, values), resource, gates)
         more = min(whole(resource, value) + max(spare, 0), _floor(resource, place.amount))
         tried = [*values[:at], (place, _quantity(resource, more)), *values[at + 1 :]]
         if _is_enough(_set(pod, resource, tried), resource, target, gates):

@@ -394,9 +394,8 @@ from moorage.plugins.volume_binding import sources_of as sources_of
 from moorage.plugins.volume_zone import TOPOLOGY_LABELS as TOPOLOGY_LABELS
 from moorage.plugins.volume_zone import VolumeZone as VolumeZone
 
-# Dry runs go pod by pod, and what preempts for groups is replaced.
+# What preempts for groups is replaced; the parameters of the plugin.
 from moorage.preemption import default_preemption as default_preemption
-from moorage.preemption import dry_run as dry_run
 
 # Steps of preemption, one by one, with upstream's texts.
 from moorage.preemption.actuation import clear_nominated_node_name as clear_nominated_node_name
@@ -521,9 +520,6 @@ from moorage.scheduler.scheduler import FEW_CLASSES as FEW_CLASSES
 # Buckets of metrics, compared with upstream's; a type for annotations.
 from moorage.scheduler.scheduler_metrics import SchedulerMetrics as SchedulerMetrics
 from moorage.scheduler.scheduler_metrics import exponential_buckets as exponential_buckets
-
-# The way by plugins is forced, to compare it with the way by demand.
-from moorage.scheduler.scheduling_context import SchedulingContext as SchedulingContext
 
 # Who binds claims, without a scheduler.
 from moorage.scheduler.volume_controllers import ExternalController as ExternalController

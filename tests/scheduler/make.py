@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from tests.make import node
 
 from moorage import Scheduler, default_profile
-from moorage.framework import Plugin
+from moorage.framework import CycleState, FilterPlugin, NodeInfo, Plugin, ReservePlugin
 from moorage.objects import Cluster, Node, Pod
 from moorage.scheduler import Profile
 
@@ -25,6 +26,27 @@ class Clock:
 def profile_with(*plugins: Plugin, **settings: Any) -> Profile:
     """The default profile and these plugins after it."""
     return Profile((*default_profile().plugins, *plugins), **settings)
+
+
+class Nothing(FilterPlugin, ReservePlugin):
+    """Accepts all nodes, and is not in the core."""
+
+    name = "Nothing"
+
+    def filter(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> None:
+        return None
+
+    def reserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        return None
+
+    def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        return None
+
+
+def by_plugins(profile: Profile | None = None) -> Profile:
+    """A profile, by default the default one, whose plugins schedule each pod in a cycle of its own."""
+    given = profile or default_profile()
+    return replace(given, plugins=(*given.plugins, Nothing()))
 
 
 def scheduler_with(

@@ -15,7 +15,7 @@ from tests import make as kit
 from tests.devices.make import DRIVER, claim, device, device_class, request, resource_slice
 from tests.doors.engine import DynamicResources, Loop, Policy
 from tests.framework.make import make as make_plugin
-from tests.scheduler.make import profile_with
+from tests.scheduler.make import by_plugins
 
 from moorage import Cluster, Scheduler, default_profile
 from moorage.framework import ReservePlugin, Status
@@ -116,11 +116,6 @@ def outcome(one: Scheduler) -> tuple[dict[str, str], dict[str, str], list[Any]]:
     return result.placements, messages, states
 
 
-def in_single_cycles() -> Profile:
-    """A profile whose plugins schedule all pods, as a plugin that does nothing is not in the core."""
-    return profile_with(make_plugin(ReservePlugin, "Nothing", reserve=None, unreserve=None))
-
-
 class Counting(ObjectStore):
     """Counts updates of one object."""
 
@@ -218,7 +213,7 @@ def clusters(draw: st.DrawFn) -> tuple[list[Object], list[Pod]]:
 @given(clusters(), st.sampled_from(("first", "go-heap")))
 def test_decisions_are_those_of_single_cycles(made: tuple[list[Object], list[Pod]], tie_break: str) -> None:
     together = make(*made, tie_break=tie_break)
-    alone = make(*made, tie_break=tie_break, profile=in_single_cycles())
+    alone = make(*made, tie_break=tie_break, profile=by_plugins())
     assert outcome(together) == outcome(alone)
     assert requested(together) == requested(alone)
 
@@ -285,7 +280,7 @@ def test_pods_with_extended_resources_stay_in_the_loop() -> None:
 def test_pods_with_different_extended_resources_are_one_class() -> None:
     kinds = [device_class(f"gpu-{at}", extendedResourceName=f"{GPU}-{at}") for at in range(4)]
     pods = [pod(f"p{at}", **{f"{GPU}-{at}": "1"}) for at in range(4)]
-    profiles = default_profile(), in_single_cycles()
+    profiles = default_profile(), by_plugins()
     found = [make([*kinds, *DEVICES[:2]], pods, profile=profile) for profile in profiles]
     outcomes = [outcome(one) for one in found]
     (engine,) = found[0].context.rotation.engines
@@ -393,7 +388,7 @@ def test_pods_that_share_a_claim_are_placed_in_one_batch(
     """Other nodes than that of the first pod, and a first pod without a node, are left to plugins."""
     there = [device_class(), *others, *[claim(f"c{at}", [request()]) for at in range(3)]]
     noting = Noting()
-    alone = outcome(make(there, pods, profile=in_single_cycles()))
+    alone = outcome(make(there, pods, profile=by_plugins()))
     assert outcome(make(there, pods, profile=noting.profile)) == alone
     assert len(noting.written) == writes, noting.written
 
@@ -504,7 +499,7 @@ def test_a_claim_that_is_deallocated_is_no_longer_where_it_was_for_later_pods() 
     """The second pod fits where the claim is, until the first has it deallocated."""
     pods = [pod("on-n0", on="n0"), pod("p", "c", cpu="8"), pod("q", "c", cpu="1")]
     outcomes = []
-    for profile in default_profile(), in_single_cycles():
+    for profile in default_profile(), by_plugins():
         outcomes.append(outcome(make([CLASS, *DEVICES, elsewhere()], pods, nodes=2, profile=profile)))
     assert outcomes[0] == outcomes[1]
     assert outcomes[0][0]["default/q"]

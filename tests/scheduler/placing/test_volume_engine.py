@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -13,9 +12,7 @@ from hypothesis import strategies as st
 from msgspec.structs import fields, replace
 from tests.doors.engine import (
     BIND_COMPLETED,
-    Engine,
     NodeVolumeLimits,
-    PreemptionDryRuns,
     VolumePlugin,
     examine_preemption,
     schedule_one,
@@ -28,7 +25,7 @@ from tests.volume.make import claim, csi_node, storage_class, uses, volume
 import moorage as mo
 from moorage import Scheduler, default_profile
 from moorage.errors import MoorageError
-from moorage.framework import Answers, Code, FilterPlugin, PreFilterPlugin, Profile, Status
+from moorage.framework import Answers, Code, FilterPlugin, PreFilterPlugin, Status
 from moorage.objects import (
     Cluster,
     CSIDriver,
@@ -147,7 +144,7 @@ def test_the_rotation_is_one() -> None:
 
 @pytest.mark.parametrize(("limits", "in_core"), [((), True), ((("b", 9),), False), ((("x", 9),), True)])
 def test_dry_runs_in_the_core_find_what_those_with_plugins_find(
-    limits: tuple[tuple[str, int], ...], in_core: bool, monkeypatch: pytest.MonkeyPatch
+    limits: tuple[tuple[str, int], ...], in_core: bool
 ) -> None:
     """Where the pod's volumes fit on every node, whoever leaves: here, where no node limits any driver."""
     volumes = (Volume(name="d", azure_disk=DiskVolumeSource(disk_uri="disk")),)
@@ -163,26 +160,57 @@ def test_dry_runs_in_the_core_find_what_those_with_plugins_find(
     asked = pod("asked", requests={"cpu": 2}, priority=5, volumes=volumes)
     csi_nodes: list[Object] = [csi_node(name, **{"disk.csi.azure.com": limit}) for name, limit in limits]
     nodes = [node(name, unschedulable=name == "x") for name in "abcdx"]
-    one = Scheduler(Cluster(nodes=nodes, pods=bound, others=csi_nodes))
-    one.client.create(nominated)
-    one.sync()
-    runs = []
-
-    in_core_before = PreemptionDryRuns.in_core
-
-    def counted(*given: Any) -> Any:
-        runs.append(given)
-        return in_core_before(*given)
-
-    monkeypatch.setattr(PreemptionDryRuns, "in_core", counted)
-    found = examine_preemption(one.engines["default-scheduler"], asked).found
-    assert len(runs) == in_core
-    monkeypatch.setattr(Profile, "volumes_fit_everywhere", lambda *given: False)
-    assert examine_preemption(one.engines["default-scheduler"], asked).found == found
-    assert len(runs) == in_core
+    results = []
+    for kind in mo.Profile, Whole:
+        limiter = NotingLimits()
+        cluster = Cluster(nodes=nodes, pods=bound, others=csi_nodes)
+        one = Scheduler(cluster, profile=kind(with_limits(limiter)))
+        one.client.create(nominated)
+        one.sync()
+        limiter.calls.clear()
+        results.append(examine_preemption(one.engines["default-scheduler"], asked).found)
+        assert ("filter" not in limiter.calls) == (in_core and kind is mo.Profile)
+    found, whole = results
+    assert whole == found
     victims = {each.name: [v.name for v in each.victims.pods] for each in found.candidates}
     assert victims == {"a": ["a1"], "b": ["b1"]}
     assert list(found.rejected) == ["c", "d"]
+
+
+class NotingLimits(NodeVolumeLimits):
+    """Notes which of its methods are called."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = list[str]()
+
+    def pre_filter(self, *given: Any) -> Any:
+        self.calls.append("pre_filter")
+        return super().pre_filter(*given)
+
+    def filter(self, *given: Any) -> Any:
+        self.calls.append("filter")
+        return super().filter(*given)
+
+    def filter_all(self, *given: Any) -> Any:
+        self.calls.append("filter_all")
+        return super().filter_all(*given)
+
+
+def with_limits(limits: NotingLimits) -> list[Any]:
+    """The plugins of the default profile with these limits."""
+    return [limits if one.name == limits.name else one for one in default_profile().plugins]
+
+
+class Whole(mo.Profile):
+    """Asks plugins about volumes even where the volumes fit everywhere."""
+
+    def volumes_fit_everywhere(self, *given: Any) -> bool:
+        return False
+
+
+def whole(without: Sequence[str] = ()) -> Whole:
+    return Whole([plugin for plugin in default_profile().plugins if plugin.name not in without])
 
 
 AZURE = (Volume(name="d", azure_disk=DiskVolumeSource(disk_uri="disk")),)
@@ -258,10 +286,10 @@ def placed_in_turn(
     asked: list[dict[str, Any]],
     limits: list[int | None],
     tie_break: str,
-    without: Sequence[str] = (),
+    profile: mo.Profile | None = None,
     others: Sequence[Object] = (),
 ) -> list[Any]:
-    """What comes of pods that are scheduled one after the other, by a profile without some plugins."""
+    """What comes of pods that are scheduled one after the other, by the default profile or another."""
     names = "abc"
     csi_nodes = [
         csi_node(name, **{"disk.csi.azure.com": limit})
@@ -272,8 +300,7 @@ def placed_in_turn(
     coming = [pod(f"p{at}", **one) for at, one in enumerate(asked)]
     nodes = [node(name, zone="z", labels={"host": name}) for name in names]
     cluster = Cluster(nodes=nodes, pods=[*there, *coming], others=[*csi_nodes, *CLAIMS, *others])
-    plugins = [plugin for plugin in default_profile().plugins if plugin.name not in without]
-    one = Scheduler(cluster, profile=mo.Profile(plugins), tie_break=tie_break)
+    one = Scheduler(cluster, profile=profile or default_profile(), tie_break=tie_break)
     out = []
     for asking in coming:
         decision = schedule_one(one.context, asking)
@@ -283,11 +310,6 @@ def placed_in_turn(
         found = [decision.node, decision.start, decision.next, decision.evaluated, decision.nominating]
         out.append([*found, decision.fit_error, decision.feasible.tolist(), rejectors, left])
     return out
-
-
-def by_plugins() -> Any:
-    """While plugins search for nodes even where the volumes fit everywhere."""
-    return patch.object(Engine, "cycle_target", lambda self, pod, target: target)
 
 
 @settings(max_examples=40, deadline=None)
@@ -301,17 +323,15 @@ def test_where_volumes_fit_everywhere_the_core_searches_as_their_plugins_do(
     bound: list[dict[str, Any]], asked: list[dict[str, Any]], limits: list[int | None], tie_break: str
 ) -> None:
     ours = placed_in_turn(bound, asked, limits, tie_break)
-    with by_plugins():
-        assert ours == placed_in_turn(bound, asked, limits, tie_break)
+    assert ours == placed_in_turn(bound, asked, limits, tie_break, whole())
 
 
 def test_limits_of_nodes_with_pods_whose_volumes_are_unknown() -> None:
     bound = [{"volumes": (uses(ephemeral="unknown"),)}]
     claims = claimed("b0-unknown", volume("v"))
-    with by_plugins():
-        whole = placed_in_turn(bound, [{"volumes": AZURE}], [5, 5, 5], "first", others=claims)
-    assert "was not created for pod default/b0" in whole[0][-1][-1][-1].note
-    assert whole == placed_in_turn(bound, [{"volumes": AZURE}], [5, 5, 5], "first", others=claims)
+    expected = placed_in_turn(bound, [{"volumes": AZURE}], [5, 5, 5], "first", whole(), claims)
+    assert "was not created for pod default/b0" in expected[0][-1][-1][-1].note
+    assert expected == placed_in_turn(bound, [{"volumes": AZURE}], [5, 5, 5], "first", others=claims)
 
 
 def test_a_volume_that_is_attached_already_is_not_when_its_pod_is_evicted() -> None:
@@ -324,8 +344,7 @@ def test_a_volume_that_is_attached_already_is_not_when_its_pod_is_evicted() -> N
     for limit, nominated in ((1, ""), (2, "a")):
         placed = placed_in_turn(bound, asked, [limit, None, None], "first")
         assert placed[0][4].nominated_node_name == nominated
-        with by_plugins():
-            assert placed == placed_in_turn(bound, asked, [limit, None, None], "first")
+        assert placed == placed_in_turn(bound, asked, [limit, None, None], "first", whole())
 
 
 @pytest.mark.parametrize("only", [(), *VOLUME_PLUGINS])
@@ -333,22 +352,21 @@ def test_a_volume_that_is_attached_already_is_not_when_its_pod_is_evicted() -> N
 def test_each_plugin_knows_which_volumes_fit_everywhere(volumes: tuple[Volume, ...], only: str) -> None:
     without = [name for name in VOLUME_PLUGINS if only and name != only]
     bound = [{"requests": {"cpu": 3}, "volumes": volumes}]
+    profile = mo.Profile([plugin for plugin in default_profile().plugins if plugin.name not in without])
     asked = [{"requests": {"cpu": cpu}, "priority": 1, "volumes": volumes} for cpu in (1, 1, 4, 4)]
     everywhere = [None, None, None]
     for limits in (everywhere, [None, None, 1]) if only in ((), NodeVolumeLimits.name) else (everywhere,):
-        ours = placed_in_turn(bound, asked, limits, "first", without)
-        with by_plugins():
-            assert ours == placed_in_turn(bound, asked, limits, "first", without)
+        ours = placed_in_turn(bound, asked, limits, "first", profile)
+        assert ours == placed_in_turn(bound, asked, limits, "first", whole(without))
 
 
 def test_where_volumes_fit_everywhere_no_plugin_filters_nodes() -> None:
     asked = pod("p", volumes=AZURE)
-    one = Scheduler(Cluster(nodes=[node("a")], pods=[asked]))
-    with (
-        patch.object(NodeVolumeLimits, "pre_filter", side_effect=AssertionError),
-        patch.object(NodeVolumeLimits, "filter_all", side_effect=AssertionError),
-    ):
+    for kind, called in (mo.Profile, []), (Whole, ["pre_filter", "filter_all"]):
+        limits = NotingLimits()
+        one = Scheduler(Cluster(nodes=[node("a")], pods=[asked]), profile=kind(with_limits(limits)))
         assert schedule_one(one.context, asked).node == "a"
+        assert limits.calls == called
 
 
 def test_claims_and_volumes_count_as_they_are_assumed() -> None:

@@ -47,7 +47,6 @@ def test_a_dump_is_read_from_standard_input(
 
 def test_progress_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    monkeypatch.setattr(messages, "DELAY", 0.0)
     shown = Event()
 
     def poll() -> int:

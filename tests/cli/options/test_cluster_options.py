@@ -12,6 +12,7 @@ import pytest
 import yaml
 from msgspec.structs import replace
 from tests.cli.make import ITEMS, pod
+from tests.cli.served import served
 from tests.doors.kube import resource
 from tests.doors.live import kinds_of_clusters, kubeconfig
 from tests.house.source import ROOT
@@ -21,7 +22,6 @@ from tests.store.api.wire_server import WireServer
 
 from moorage.cli import main
 from moorage.objects import Deployment, Node, Pod, decode_object, load
-from moorage.serve import LiveScheduler
 from moorage.store import ObjectStore
 
 KUBECONFIG = """apiVersion: v1
@@ -47,6 +47,13 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[WireServ
     (tmp_path / "config").write_text(KUBECONFIG.format(url=server.url))
     yield server
     server.close()
+
+
+@pytest.fixture
+def is_default(server: WireServer, tmp_path: Path) -> None:
+    """The kubeconfig of the server is the user's."""
+    (tmp_path / ".kube").mkdir()
+    (tmp_path / ".kube/config").symlink_to(tmp_path / "config")
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
@@ -114,10 +121,10 @@ def test_files_change_the_cluster_that_was_read(
     assert {method for method, _, _ in server.requests} == {"GET"}
 
 
+@pytest.mark.usefixtures("is_default")
 def test_a_plugin_of_kubectl_reads_the_current_context(
-    server: WireServer, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    server: WireServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("moorage.store.api.kubeconfig_file.DEFAULT_KUBECONFIG", str(tmp_path / "config"))
     change = tmp_path / "change.json"
     change.write_text(json.dumps(pod("new")))
     arguments = ["check", "-f", str(change), "-o", "json"]
@@ -278,6 +285,7 @@ clientConnection: {{{}}}
 """
 
 
+@pytest.mark.usefixtures("is_default")
 @pytest.mark.parametrize(
     ("connection", "arguments"),
     [
@@ -293,18 +301,12 @@ clientConnection: {{{}}}
     ],
 )
 def test_a_scheduler_connects_as_its_configuration_says(
-    server: WireServer,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    connection: str,
-    arguments: list[str],
+    server: WireServer, tmp_path: Path, connection: str, arguments: list[str]
 ) -> None:
-    monkeypatch.setattr("moorage.store.api.kubeconfig_file.DEFAULT_KUBECONFIG", str(tmp_path / "config"))
-    monkeypatch.setattr(LiveScheduler, "work", lambda live, stop: live.scheduler.sync())
     config = tmp_path / "scheduler.yaml"
     config.write_text(CONFIGURATION.format(connection.replace("{}", str(tmp_path))))
     there = [one.replace("{}", str(tmp_path)) for one in arguments]
-    assert main(["scheduler", "--config", str(config), *there]) == 0
+    assert served(["scheduler", "--config", config, *there], " INFO cluster listed", str)[0] == 0
     assert "/api/v1/nodes" in {path for _, path, _ in server.requests}
 
 
@@ -335,9 +337,8 @@ def test_a_connection_that_is_refused(
 
 
 def test_a_server_that_is_away(
-    server: WireServer, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    server: WireServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("moorage.store.api.connection.RECONNECTS", 0)
     server.close()
     code, _, err = run(capsys, "simulate", "--kubeconfig", tmp_path / "config")
     assert code == 2

@@ -8,18 +8,21 @@ import logging
 import os
 import re
 import signal
+import socket
+import time
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 import pytest
 from tests.cli.options.test_cluster_options import CONFIGURATION, run
 from tests.cli.options.test_cluster_options import server as server
+from tests.cli.served import served
 from tests.doors.live import LostLeaseError
+from tests.live.kit.certificates import Authority
 from tests.store.api.test_api_client import answers
 from tests.store.api.wire_server import WireServer
 
-from moorage.serve import ExtenderServer, ExtenderService, LiveScheduler
+from moorage.serve import ExtenderService, LiveScheduler
 from moorage.store import UnreachableError
 
 STAMP = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
@@ -32,33 +35,31 @@ def refused_nodes() -> list[Any]:
 
 
 @pytest.fixture
+def without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is repeated is repeated soon."""
+    for name in (
+        "cli.options.serving.FOLLOW",
+        "serve.live_scheduler.RETRY",
+        "store.api.reflector.INITIAL_BACKOFF",
+    ):
+        monkeypatch.setattr(f"moorage.{name}", 0.0)
+
+
+@pytest.fixture
 def command(tmp_path: Path) -> list[str]:
     config = tmp_path / "scheduler.yaml"
     config.write_text(CONFIGURATION.format(f"kubeconfig: {tmp_path}/config"))
     return ["scheduler", "--config", str(config)]
 
 
-def test_the_start_survives_refusals(
-    server: WireServer,
-    command: list[str],
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("moorage.serve.live_scheduler.RETRY", 0.0)
-    works: list[LiveScheduler] = []
-
-    def work(live: LiveScheduler, stop: Event) -> None:
-        works.append(live)
-        live.await_cluster(stop)
-
-    monkeypatch.setattr(LiveScheduler, "work", work)
-    monkeypatch.setattr("moorage.store.api.reflector.INITIAL_BACKOFF", 0.0)
+@pytest.mark.usefixtures("without_pauses")
+def test_the_start_survives_refusals(server: WireServer, command: list[str]) -> None:
     version = answers(410, "Expired", "no version"), answers(403, "Forbidden", "its version is a secret")
     server.faults += [*version, *refused_nodes()]
     logger = logging.getLogger("moorage")
     before = list(logger.handlers), logger.level
-    code, _, err = run(capsys, *command)
-    assert (code, len(works)) == (0, 1)
+    code, err, _ = served(command, " INFO cluster listed", str)
+    assert code == 0
     assert (logger.handlers, logger.level) == before  # threads that still end write to no closed stream
     lines = err.splitlines()
     assert lines.pop(0).endswith("error=no version")
@@ -108,7 +109,13 @@ def test_an_extender_with_a_time_limit_that_no_socket_has_is_refused(
     [
         (["--bind-address", "0.0.0.0"], True),
         (["--bind-address", "127.0.0.1"], False),
-        (["--bind-address", "0.0.0.0", "--client-ca-file", "ca", "--tls-cert-file", "c"], False),
+        (
+            [
+                *("--bind-address", "0.0.0.0", "--client-ca-file", "ca.crt"),
+                *("--tls-cert-file", "server.crt", "--tls-private-key-file", "server.key"),
+            ],
+            False,
+        ),
     ],
 )
 def test_an_extender_that_everybody_may_ask_is_told(
@@ -119,22 +126,20 @@ def test_an_extender_that_everybody_may_ask_is_told(
     options: list[str],
     is_told: bool,
 ) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise OSError("not today")
+    """Before it listens, here in vain."""
+    Authority(tmp_path).issue("server", "localhost", serves=True)
+    monkeypatch.chdir(tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        code, _, err = run(capsys, "serve", "extender", "--kubeconfig", "config", "--port", port, *options)
+    assert (code, "Address already in use" in err) == (2, True), err
+    assert (f"--client-ca-file prevents it: address={options[1]} port={port}" in err) == is_told
 
-    monkeypatch.setattr("moorage.serve.ExtenderServer", refuse)
-    key = ["--tls-private-key-file", "k"] if "--tls-cert-file" in options else []
-    code, _, err = run(capsys, "serve", "extender", "--kubeconfig", tmp_path / "config", *options, *key)
-    assert (code, "not today" in err) == (2, True)
-    assert ("--client-ca-file prevents it: address=0.0.0.0 port=8888" in err) == is_told
 
-
+@pytest.mark.usefixtures("without_pauses")
 def test_an_extender_starts_after_refusals_and_follows_the_cluster_without_requests(
     server: WireServer, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("moorage.serve.live_scheduler.RETRY", 0.0)
-    monkeypatch.setattr("moorage.cli.options.serving.FOLLOW", 0.0)
-    monkeypatch.setattr("moorage.store.api.reflector.INITIAL_BACKOFF", 0.0)
     followed = list[ExtenderService]()
     follow = ExtenderService.follow
 
@@ -156,49 +161,39 @@ def test_an_extender_starts_after_refusals_and_follows_the_cluster_without_reque
 
 
 def test_an_extender_answers_by_its_copy_of_a_kind_that_cannot_be_read_and_says_so(
-    server: WireServer, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("moorage.serve.health.UNREADABLE_LIMIT", 0.0)
-    monkeypatch.setattr("moorage.cli.options.serving.FOLLOW", 0.01)
-    ports, told = list[int](), dict[str, Any]()
-    made, follow = ExtenderServer.__init__, ExtenderService.follow
 
-    def init(self: ExtenderServer, *args: Any, **options: Any) -> None:
-        made(self, *args, **options)
-        ports.append(self.port)
+    def cannot_read(handler: Any) -> bool:
+        if "/csinodes" in handler.path:
+            server.faults.append(cannot_read)  # for good
+            return answers(500, "InternalError", "unable to decrypt")(handler)
+        return False
 
-        def cannot_read(handler: Any) -> bool:
-            if "/csinodes" in handler.path:
-                server.faults.append(cannot_read)  # for good
-                return answers(500, "InternalError", "unable to decrypt")(handler)
-            return False
+    def use(match: re.Match[str]) -> dict[str, tuple[int, str]]:
+        def ask(method: str, path: str, body: str | None = None) -> tuple[int, str]:
+            client = http.client.HTTPConnection("127.0.0.1", int(match[1]), timeout=60)
+            client.request(method, path, body)
+            answer = client.getresponse()
+            asked = answer.status, answer.read().decode()
+            client.close()
+            return asked
 
         server.faults.append(cannot_read)
         server.cut()
+        end = time.monotonic() + 60.0
+        while ask("GET", "/readyz")[0] == 200 and time.monotonic() < end:
+            pass
+        verb = ask("POST", "/filter", '{"Pod": {}, "NodeNames": []}')
+        return {"filter": verb} | {path: ask("GET", path) for path in ("/livez", "/readyz", "/metrics")}
 
-    def ask(method: str, path: str, body: str | None = None) -> tuple[int, str]:
-        client = http.client.HTTPConnection("127.0.0.1", ports[0], timeout=10)
-        client.request(method, path, body)
-        answer = client.getresponse()
-        asked = answer.status, answer.read().decode()
-        client.close()
-        return asked
-
-    def note(service: ExtenderService) -> None:
-        follow(service)
-        reflectors = service.scheduler.client.reflectors  # type: ignore[attr-defined]
-        if ports and not told and any(one.unreadable_since for one in reflectors if one.kind == "CSINode"):
-            told["begun"] = True  # answers follow as well
-            told["filter"] = service.answer("filter", b'{"Pod": {}, "NodeNames": []}')
-            told.update({path: ask("GET", path) for path in ("/livez", "/readyz", "/metrics")})
-            os.kill(os.getpid(), signal.SIGTERM)
-
-    monkeypatch.setattr(ExtenderServer, "__init__", init)
-    monkeypatch.setattr(ExtenderService, "follow", note)
-    assert run(capsys, "serve", "extender", "--kubeconfig", tmp_path / "config", "--port", 0)[0] == 0
+    command = ["serve", "extender", "--kubeconfig", tmp_path / "config", "--port", 0]
+    code, _, told = served(command, r"urlPrefix: http://127\.0\.0\.1:(\d+)", use)
+    assert code == 0
     assert json.loads(told["filter"][1])["Error"] == ""
     assert told["/livez"][0] == 200, "a new process would have no copy"
-    assert (told["/readyz"][0], "[-]kinds failed" in told["/readyz"][1]) == (500, True)
+    assert "[-]kinds failed" in told["/readyz"][1]
     scraped = [one for one in told["/metrics"][1].splitlines() if "unreadable_kind_seconds{" in one]
     assert [one for one in scraped if 'kind="CSINode"' in one and not one.endswith(" 0.0")]
 

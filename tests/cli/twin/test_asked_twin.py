@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
-import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
-from threading import Event, Thread
+from threading import Event
 from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import urlencode
@@ -21,7 +19,8 @@ import pytest
 from tests.cli.make import node, pod
 from tests.cli.options.test_cluster_options import run
 from tests.cli.options.test_cluster_options import server as server
-from tests.doors.live import AskedTwin, FollowedCluster, Limits, Reply, StandingAnswers, TwinServer, connect
+from tests.cli.served import served
+from tests.doors.live import AskedTwin, FollowedCluster, Limits, Reply, StandingAnswers, connect
 from tests.house.source import ROOT
 from tests.store.api.test_api_client import answers
 from tests.store.api.wire_server import WireServer
@@ -134,11 +133,11 @@ def test_each_answer_has_the_bytes_of_its_command_over_a_dump(
 
 
 def test_while_the_cluster_changes_answers_are_as_old_as_they_may_be(
-    server: WireServer, cluster: FollowedCluster, monkeypatch: pytest.MonkeyPatch
+    server: WireServer, cluster: FollowedCluster
 ) -> None:
     twin = AskedTwin(cluster, max_age=20.0)
     clock, passed = cluster.client.connection.clock, [0.0]
-    monkeypatch.setattr(cluster.client.connection, "clock", lambda: clock() + passed[0])
+    cluster.client.connection.clock = lambda: clock() + passed[0]
 
     def pods(*ages: str) -> tuple[int, float]:
         reply = twin.reply("check", [("max-age", age) for age in ages], b"")
@@ -258,13 +257,13 @@ def test_answers_have_limits() -> None:
 
 
 def test_a_twin_of_a_server_that_fails_answers_and_tells_how_old_it_is(
-    server: WireServer, cluster: FollowedCluster, twin: AskedTwin, monkeypatch: pytest.MonkeyPatch
+    server: WireServer, cluster: FollowedCluster, twin: AskedTwin
 ) -> None:
     alive, ready = cluster.checks()
     assert all(check() for check in ready.values())
     clock = cluster.client.connection.clock
     now = [clock()]
-    monkeypatch.setattr(cluster.client.connection, "clock", lambda: now[0])
+    cluster.client.connection.clock = lambda: now[0]
     server.faults += [answers(403, "Forbidden", "expired rights") for _ in range(500)]
     server.cut()
     while len(cluster.moment().unreadable) < 3:
@@ -297,29 +296,17 @@ def fetch(url: str, body: bytes | None = None, **headers: str) -> tuple[int, byt
         return error.code, error.read(), error.headers
 
 
-def served(monkeypatch: pytest.MonkeyPatch, arguments: Sequence[str], use: Any) -> tuple[int, list[Any]]:
-    """Run the command; what a function gets for the address it serves at; stop."""
-    found: list[Any] = []
-    made = TwinServer.__init__
-
-    def init(self: TwinServer, *args: Any, **options: Any) -> None:
-        made(self, *args, **options)
-
-        def ask() -> None:
-            try:
-                found.append(use(f"http://127.0.0.1:{self.port}"))
-            finally:
-                os.kill(os.getpid(), signal.SIGTERM)
-
-        Thread(target=ask).start()
-
-    monkeypatch.setattr(TwinServer, "__init__", init)
-    return main(["serve", "twin", "--port", "0", *arguments]), found
+def asked_at(use: Callable[[str], Any], *arguments: str) -> Any:
+    """What a function returns for the address at which the command serves."""
+    address = r"(http://127\.0\.0\.1:\d+)/ \(questions: \1/v1/\)"
+    code, err, answer = served(
+        ["serve", "twin", "--port", 0, *arguments], address, lambda match: use(match[1])
+    )
+    assert code == 0, err
+    return answer
 
 
-def test_the_command_follows_a_cluster_until_it_is_stopped(
-    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_follows_a_cluster_until_it_is_stopped(server: WireServer, tmp_path: Path) -> None:
     server.version = "v1.37.1"
 
     def use(url: str) -> list[Any]:
@@ -342,10 +329,9 @@ def test_the_command_follows_a_cluster_until_it_is_stopped(
             fetch(f"{url}/v2"),
         ]
 
-    code, ((plan, check, ready, metrics, differences, page, *others),) = served(
-        monkeypatch, ["--kubeconfig", str(tmp_path / "config"), "--seed", "3"], use
+    plan, check, ready, metrics, differences, page, *others = asked_at(
+        use, "--kubeconfig", str(tmp_path / "config"), "--seed", "3"
     )
-    assert code == 0
     assert (plan[0], json.loads(plan[1])["kind"]) == (200, "NodesNeeded")
     options = "--seed=3 --kubernetes-version=1.37"
     assert plan[2]["Moorage-Repeat"] == f"moorage plan nodes -f {DUMP} {options} --like=a --output=json"
@@ -359,7 +345,6 @@ def test_the_command_follows_a_cluster_until_it_is_stopped(
     )
     written = [method for method, *_ in server.requests if method != "GET"]
     assert written == []
-    assert "/ (questions: http://127.0.0.1:" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -383,7 +368,7 @@ def test_beyond_loopback_it_needs_tls_and_reviews_tokens(
     assert text in capsys.readouterr().err
 
 
-def test_options_of_the_command_hold_for_every_question(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_options_of_the_command_hold_for_every_question() -> None:
     """Flags that are off, too, and options several times."""
     options = [
         *("--hooks", "--no-autoscale", "--no-ignore-dra-requests", "--preference-policy=Ignore"),
@@ -393,15 +378,12 @@ def test_options_of_the_command_hold_for_every_question(monkeypatch: pytest.Monk
     def use(url: str) -> Any:
         return fetch(f"{url}/v1/explain?target=p4")[2]["Moorage-Repeat"]
 
-    code, [command] = served(monkeypatch, ["-f", FILE, "--at-once", "2", *options], use)
-    assert code == 0
+    command = asked_at(use, "-f", FILE, "--at-once", "2", *options)
     assert {*options} <= {*shlex.split(command)}
     assert "--at-once" not in command
 
 
-def test_the_command_says_whether_its_threads_live(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_says_whether_its_threads_live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     questions = tmp_path / "questions.yaml"
     questions.write_text("survive: [node]")
     ended = Event()
@@ -417,8 +399,7 @@ def test_the_command_says_whether_its_threads_live(
         return ready, alive[:2]
 
     monkeypatch.setattr(StandingAnswers, "keep_asking", ends)
-    code, [(ready, alive)] = served(monkeypatch, ["-f", FILE, "--questions", str(questions)], use)
-    assert code == 0
+    ready, alive = asked_at(use, "-f", FILE, "--questions", str(questions))
     assert b"[+]questions ok: no round has ended yet\n" in ready
     assert (alive[0], b"[-]questions failed" in alive[1]) == (500, True)
 

@@ -245,7 +245,6 @@ from moorage.devices.selector_error import SelectorError as SelectorError
 # How large an answer may be is lowered, a reader is left out; types of answers are gone through.
 from moorage.extenders import extender_transport as extender_transport
 from moorage.extenders import extender_wire as extender_wire
-from moorage.extenders import http_extender as http_extender
 
 # A client by itself: what it sends, which answers it refuses, TLS.
 from moorage.extenders.http_extender import MAX_RESPONSE_PER_NODE as MAX_RESPONSE_PER_NODE

@@ -36,9 +36,10 @@ def refused_nodes() -> list[Any]:
 
 @pytest.fixture
 def without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is repeated is repeated soon."""
+    """What is repeated is repeated soon, and what fails is told soon."""
     for name in (
         "cli.options.serving.FOLLOW",
+        "serve.health.UNREADABLE_LIMIT",
         "serve.live_scheduler.RETRY",
         "store.api.reflector.INITIAL_BACKOFF",
     ):
@@ -160,11 +161,10 @@ def test_an_extender_starts_after_refusals_and_follows_the_cluster_without_reque
     assert (code, told, len(followed)) == (0, ["not yet", "away"], 2)
 
 
+@pytest.mark.usefixtures("without_pauses")
 def test_an_extender_answers_by_its_copy_of_a_kind_that_cannot_be_read_and_says_so(
-    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: WireServer, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("moorage.serve.health.UNREADABLE_LIMIT", 0.0)
-
     def cannot_read(handler: Any) -> bool:
         if "/csinodes" in handler.path:
             server.faults.append(cannot_read)  # for good

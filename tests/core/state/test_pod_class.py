@@ -293,6 +293,11 @@ def test_a_resize_of_the_whole_pod_counts_for_what_its_spec_requests() -> None:
         assert classes.shape_of(classes.intern(replace(held, status=status))).requests == (100, memory)
 
 
+def read_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A spec that is read after this raises."""
+    monkeypatch.setattr("moorage._core.state.pod_class.spec_key", None)
+
+
 def test_pods_of_one_template_are_read_once_though_their_statuses_differ(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -317,7 +322,7 @@ def test_pods_of_one_template_are_read_once_though_their_statuses_differ(
     read += [one.classes.intern(like(name, labels={"index": name})) for name in ("n1", "n2")]
     assert read == [0, 0, 0, 1, 2]
     assert len(one.classes.shapes) == 1
-    monkeypatch.setattr("moorage._core.state.pod_class.spec_key", None)  # a spec that is read again raises
+    read_no_more(monkeypatch)
     again = like("n4", labels={"index": "n1"})
     assert one.classes.intern(again) == 1
 
@@ -338,7 +343,7 @@ def test_a_template_is_read_once_for_pods_with_claims_of_their_own(monkeypatch: 
     imaged, first = one.classes.intern(claiming("b", "image")), one.classes.intern(claiming("a"))
     assert first != imaged
     again = claiming("c")
-    monkeypatch.setattr("moorage._core.state.pod_class.spec_key", None)  # a spec that is read again raises
+    read_no_more(monkeypatch)
     assert one.classes.intern(again) == first
 
 

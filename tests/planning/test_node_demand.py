@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
@@ -25,7 +26,7 @@ def apart(key: str, app: str = "web") -> Json:
 def source(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param:
         return "linear program"
-    monkeypatch.setattr("moorage.planning.new_nodes.node_count.is_installed", lambda: False)
+    monkeypatch.setitem(sys.modules, "highspy", None)
     return "cpu"
 
 

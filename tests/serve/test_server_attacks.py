@@ -6,7 +6,7 @@ import re
 import socket
 import ssl
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -58,8 +58,8 @@ def received(client: socket.socket) -> bytes:
     return b"".join(parts)
 
 
-@pytest.fixture(scope="module")
-def targets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Target]]:
+@contextmanager
+def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Target]]:
     folder: Path = tmp_path_factory.mktemp("certificates")
     Authority(folder).issue("server", "localhost", serves=True)
     files = str(folder / "server.crt"), str(folder / "server.key")
@@ -85,7 +85,25 @@ def targets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Targ
         target.close()
 
 
-@pytest.fixture(params=["twin", "extender", "secure", "tools"])
+@pytest.fixture(scope="module")
+def targets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Target]]:
+    with serving(tmp_path_factory) as targets:
+        yield targets
+
+
+@pytest.fixture(scope="module")
+def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Target]]:
+    """Servers that wait for 50 ms."""
+    with serving(tmp_path_factory) as targets:
+        for target in targets.values():
+            target.server.patience = 0.05
+        yield targets
+
+
+NAMES = ["twin", "extender", "secure", "tools"]
+
+
+@pytest.fixture(params=NAMES)
 def target(
     request: pytest.FixtureRequest, targets: dict[str, Target], caplog: pytest.LogCaptureFixture
 ) -> Iterator[Target]:
@@ -186,35 +204,32 @@ def test_an_upgrade_is_not_made(target: Target) -> None:
 
 
 @pytest.mark.parametrize("sent", [b"G", b"GET / HTTP/1.1\r\nHost: a\r\n", b"GET / HTTP/1.1\rHost: a\r\r"])
+@pytest.mark.parametrize("name", NAMES)
 def test_a_head_that_does_not_come_ends_the_connection(
-    target: Target, sent: bytes, monkeypatch: pytest.MonkeyPatch
+    impatient: dict[str, Target], name: str, sent: bytes
 ) -> None:
     """Also after another request."""
+    target = impatient[name]
     for before in (b"", target.get()):
-        with target.connect() as client, monkeypatch.context() as patch:
-            patch.setattr(target.server, "patience", 0.05)
+        with target.connect() as client:
             client.sendall(before + sent)
             assert received(client).count(b"HTTP/1.1 ") == bool(before)
 
 
 def test_a_body_that_does_not_come_is_refused(
-    targets: dict[str, Target], monkeypatch: pytest.MonkeyPatch
+    impatient: dict[str, Target], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("moorage.serve.web_server.LINGER", 0.05)
     for name, path in (("twin", b"/v1/check"), ("extender", b"/filter"), ("tools", b"/mcp")):
-        target = targets[name]
-        with target.connect() as client, monkeypatch.context() as patch:
-            patch.setattr(target.server, "patience", 0.05)
-            patch.setattr("moorage.serve.web_server.LINGER", 0.05)
+        target = impatient[name]
+        with target.connect() as client:
             head = target.post(b"Content-Type: application/json\r\nContent-Length: 9\r\n", b"{")
             client.sendall(head.replace(target.path, path))
             assert received(client).startswith(b"HTTP/1.1 408")
 
 
-def test_an_answer_that_nobody_reads_is_given_up(
-    targets: dict[str, Target], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    twin = targets["twin"]
-    monkeypatch.setattr(twin.server, "patience", 0.05)
+def test_an_answer_that_nobody_reads_is_given_up(impatient: dict[str, Target]) -> None:
+    twin = impatient["twin"]
     with socket.socket() as client:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         client.connect(("127.0.0.1", twin.server.port))

@@ -274,19 +274,23 @@ def test_pods_of_equal_class_and_other_signature_do_not_follow_the_list() -> Non
 class FailsForTheThird:
     """A list of scored nodes."""
 
-    signature, created = b"s", 0.0
+    created = 0.0
+
+    def __init__(self, signature: bytes | None) -> None:
+        self.signature = signature
 
     def place(self, search: Any, batch: Any, result: Any, first: int, end: int) -> int:
         result.rows[first : first + 2] = 7
         raise StatusError(Status(Code.ERROR, ("broken",)))
 
 
-def test_a_pod_for_which_a_plugin_fails_has_a_cycle_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    one = scheduler()
-    batch = one.context.batch_of([large(f"p{at}") for at in range(5)])
+def test_a_pod_for_which_a_plugin_fails_has_a_cycle_of_its_own() -> None:
+    one, pods = scheduler(), [large(f"p{at}") for at in range(5)]
+    batch = one.context.batch_of(pods)
     engine, result = one.context.rotation.engines[0], ScheduleResult(one.cache.state, 5, batch)
-    monkeypatch.setattr(engine, "sign", lambda pod: b"s")
-    assert place_listed(engine, cast(Any, FailsForTheThird()), batch, result, 1, 5) == 3
+    scored = FailsForTheThird(engine.sign(pods[0]))
+    assert scored.signature is not None
+    assert place_listed(engine, cast(Any, scored), batch, result, 1, 5) == 3
 
 
 def test_a_list_expires_in_the_middle_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from tests.doors.engine import PlacementMemory, placement_memory
 from tests.make import node, pod
 from tests.scheduler.groups.gang_kit import TOPOLOGY, world
@@ -11,6 +10,7 @@ from tests.scheduler.groups.gang_kit import TOPOLOGY, world
 from moorage import Scheduler
 from moorage.framework import Placement
 
+MOST_CHAINS, MOST_PLACEMENTS = placement_memory.MOST_CHAINS, placement_memory.MOST_PLACEMENTS
 ROWS = np.zeros(1, dtype=np.int32)
 
 
@@ -42,11 +42,12 @@ def test_results_of_groups_below_are_void_when_what_they_counted_is_undone() -> 
     assert noted(memory.chain(placements, "kind", 0)) == [1]
 
 
-def test_so_many_kinds_and_placements_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_so_many_kinds_and_placements_are_known() -> None:
     _, memory, placements = remembering()
-    monkeypatch.setattr(placement_memory, "MOST_CHAINS", 1)
-    memory.chain(placements, "other", 0)
+    for at in range(MOST_CHAINS):
+        assert noted(memory.chain(placements, "kind", 0)) == []
+        memory.chain(placements, f"other-{at}", 0)
     assert noted(memory.chain(placements, "kind", 0)) == [0, 1]
-    monkeypatch.setattr(placement_memory, "MOST_PLACEMENTS", 1)
-    memory.chain([placements[0]], "kind", 0)
+    for at in range(MOST_PLACEMENTS):
+        memory.chain([Placement(f"p{at}", np.array([0], dtype=np.int32))], "kind", 0)
     assert noted(memory.chain(placements, "kind", 0)) == [0, 1]

@@ -17,7 +17,6 @@ from moorage import Scheduler, default_profile
 from moorage.framework import Code, NominatingInfo
 from moorage.objects import Pod
 from moorage.scheduler import Profile
-from moorage.store import NotFoundError
 
 ONE_NODE = "0/1 nodes are available: 1 no."
 
@@ -175,14 +174,10 @@ def test_nobody_binds_is_a_failure_without_an_event() -> None:
     assert condition(one) == []
 
 
-def test_a_store_that_refuses_the_binding(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_refuses_the_binding() -> None:
+    """It does not have the pod."""
     steps = Steps()
     one = scheduler_with(steps)
-
-    def refuse(pod: Pod, node: str) -> None:
-        raise NotFoundError(f'pods "{pod.name}" not found')
-
-    monkeypatch.setattr(one.client, "bind", refuse)
     decision = schedule_one(one.context, pod("p"))
     assert decision.error == 'running Bind plugin "DefaultBinder": pods "p" not found'
     assert steps.log[-1] == "unreserve p a"

@@ -354,8 +354,14 @@ def test_long_histories_go_to_files(monkeypatch: pytest.MonkeyPatch, tmp_path: P
 # ---- files -------------------------------------------------------------------------------------------------
 
 
-def test_a_history_is_written_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def seven_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A piece of a file has seven rows."""
     monkeypatch.setattr("moorage.sim.replay.history_files.ROWS", 7)
+
+
+@pytest.mark.usefixtures("seven_rows")
+def test_a_history_is_written_in_pieces(tmp_path: Path) -> None:
     timeline = timeline_of(node("a"))
     timeline.add_pods(pod("x"), np.arange(20), np.full(20, 3))
     history = mo.replay(timeline)
@@ -381,6 +387,7 @@ def test_parquet_needs_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         history.write(tmp_path, "parquet")
 
 
+@pytest.mark.usefixtures("seven_rows")
 def test_parquet_is_written_in_pieces_of_one_schema(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written: dict[str, list[Any]] = {}
 
@@ -403,7 +410,6 @@ def test_parquet_is_written_in_pieces_of_one_schema(tmp_path: Path, monkeypatch:
     modules = {"pyarrow": arrow, "pyarrow.parquet": parquet}
     for name, module in modules.items():
         monkeypatch.setitem(sys.modules, name, module)
-    monkeypatch.setattr("moorage.sim.replay.history_files.ROWS", 7)
     timeline = timeline_of(node("a"))
     timeline.add_pods(pod("x"), np.arange(20), np.full(20, 3))
     files = mo.replay(timeline).write(tmp_path, "auto")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+import time
 
 import httpx2
 import pytest
@@ -61,7 +62,7 @@ def test_a_transport_has_one_request_at_a_time(monkeypatch: pytest.MonkeyPatch) 
         transports.append(Transport())
         return transports[-1]
 
-    monkeypatch.setattr("moorage.store.api.http_sessions.time.monotonic", lambda: now[0])
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
     session = Session("http://x", make)
     with session.send("GET", "/"), session.send("GET", "/"):
         pass

@@ -10,7 +10,9 @@ import re
 import signal
 import socket
 import time
+from collections.abc import Callable
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -44,6 +46,11 @@ def without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
         "store.api.reflector.INITIAL_BACKOFF",
     ):
         monkeypatch.setattr(f"moorage.{name}", 0.0)
+
+
+def replace_work(monkeypatch: pytest.MonkeyPatch, work: Callable[[LiveScheduler, Event], None]) -> None:
+    """A scheduler that is made does this, and nothing else."""
+    monkeypatch.setattr(LiveScheduler, "work", work)
 
 
 @pytest.fixture
@@ -89,7 +96,7 @@ def test_a_live_scheduler_decides_as_the_release_of_its_server(
     """Also where its gates are only known in that release."""
     server.version, arguments, release = case
     works: list[LiveScheduler] = []
-    monkeypatch.setattr(LiveScheduler, "work", lambda live, stop: works.append(live))
+    replace_work(monkeypatch, lambda live, stop: works.append(live))
     code, _, err = run(capsys, *command, *[one.format(Path(command[-1]).parent) for one in arguments])
     assert (code, len(works)) == (0, 1), err
     assert works[0].scheduler.handle.release.version == release
@@ -216,7 +223,7 @@ def test_the_process_ends_at_once_without_the_lease(
         raise LostLeaseError("leaderelection lost")
 
     monkeypatch.setattr("os._exit", exit_process)
-    monkeypatch.setattr(LiveScheduler, "work", lose)
+    replace_work(monkeypatch, lose)
     with pytest.raises(Ended, match="1"):
         run(capsys, *command)
     told = [line for line in capsys.readouterr().err.splitlines() if " INFO " not in line]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import moorage as mo
+from moorage.objects import Pod
 from tests.doors.autoscalers import (
     ClusterAutoscaler,
     Flags,
@@ -62,13 +64,19 @@ def test_in_turns_is_one_by_one(waiting: list[dict[str, Any]], monkeypatch: pyte
     together = loop(waiting)
     assert together[0] == "Successful"
     assert len(together[2][0]) > 3
-    calls: list[int] = []
-    turns = NodeSnapshot._place_in_turns
-    monkeypatch.setattr(NodeSnapshot, "_place_in_turns", lambda *one: (calls.append(1), turns(*one))[1])
+    alone: list[Pod] = []
+    plain = NodeSnapshot.plain
+
+    def not_alone(snapshot: NodeSnapshot, pod: Pod) -> Any:
+        found = plain(snapshot, pod)
+        if found is not None and found.is_alone:
+            alone.append(pod)
+            return replace(found, is_alone=False)
+        return found
+
+    monkeypatch.setattr(NodeSnapshot, "plain", not_alone)
     assert loop(waiting) == together
-    assert calls
-    monkeypatch.setattr(NodeSnapshot, "_is_alone", lambda self, target: False)
-    assert loop(waiting) == together
+    assert alone
 
 
 def test_pods_go_where_they_were_last_and_the_others_in_turns() -> None:

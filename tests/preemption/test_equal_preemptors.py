@@ -18,8 +18,8 @@ from tests.scheduler.make import Clock, events
 from tests.scheduler.placing.test_volume_engine import claimed
 from tests.volume.make import csi_node, uses, volume
 
-from moorage import Scheduler
-from moorage.framework import QueueingHint
+from moorage import Scheduler, default_profile
+from moorage.framework import Profile, QueueingHint
 from moorage.objects import (
     Affinity,
     Cluster,
@@ -146,9 +146,7 @@ def test_pods_of_another_kind_follow() -> None:
 
 @pytest.mark.parametrize("answer", ["skip", "last", "queue"])
 @pytest.mark.parametrize("is_marked", [True, False])
-def test_hints_of_others_decide_when_preemptors_move(
-    answer: str, is_marked: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_hints_of_others_decide_when_preemptors_move(answer: str, is_marked: bool) -> None:
     """A hint gets the deleted pod with its condition, whether or not it answers for a class."""
     asked = list[Pod]()
 
@@ -157,9 +155,14 @@ def test_hints_of_others_decide_when_preemptors_move(
         is_moved = answer == "queue" or (answer == "last" and old.name.endswith("-2"))
         return QueueingHint.QUEUE if is_moved else QueueingHint.QUEUE_SKIP
 
-    monkeypatch.setattr(NodeResourcesFit, "after_pod_change", of_class(hint) if is_marked else hint)
+    class Fit(NodeResourcesFit):
+        after_pod_change = of_class(hint) if is_marked else hint
 
-    check(lambda: made(*victims(8), *preemptors(8), count=8))
+    def make() -> Scheduler:
+        plugins = [Fit() if one.name == Fit.name else one for one in default_profile().plugins]
+        return made(*victims(8), *preemptors(8), count=8, profile=Profile(plugins))
+
+    check(make)
     assert {old.status.conditions[-1].type for old in asked} == {"DisruptionTarget"}
     assert all(old.spec.node_name for old in asked)
 

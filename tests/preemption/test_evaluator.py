@@ -9,18 +9,18 @@ from typing import Any
 import pytest
 from tests.doors.engine import (
     Extender,
-    PreemptionDryRuns,
     Victims,
     call_extenders,
     random_offset,
     schedule_one,
 )
+from tests.framework.make import make
 from tests.make import node
 from tests.preemption.world import LEAVING, cycle, find, full, nominated, preemptor, terminating, victim
 
-from moorage import Scheduler
+from moorage import Scheduler, default_profile
 from moorage.errors import ExtenderError
-from moorage.framework import Code, NominatingInfo, Status
+from moorage.framework import Code, FilterPlugin, NominatingInfo, Profile, Status
 from moorage.objects import Pod
 from moorage.preemption import Candidate, DefaultPreemption, Evaluator
 
@@ -156,12 +156,21 @@ def test_extenders_leave_nothing_and_nothing_happens() -> None:
     assert [each.name for each in one.client.list(Pod)[0]] == ["v"]
 
 
-@pytest.mark.parametrize(("texts", "error"), [("x", "x"), ("xyy", "[x, y]")])
-def test_failed_dry_runs_give_one_error(texts: str, error: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    rejected = {str(at): Status(Code.ERROR, (text,)) for at, text in enumerate(texts)}
-    monkeypatch.setattr(PreemptionDryRuns, "run", lambda *given: ([], rejected))
-    found = find(full(victim("v", cpu=4)), preemptor())
-    assert (found.rejected, found.error) == (rejected, error)
+@pytest.mark.parametrize(("texts", "error"), [("x", "{}x"), ("xyy", "[{0}x, {0}y]")])
+def test_failed_dry_runs_give_one_error(texts: str, error: str) -> None:
+    """A plugin fails once the victim of a node is gone."""
+    names = "abc"[: len(texts)]
+
+    def fails(self: Any, state: Any, pod: Pod, node_info: Any) -> Status | None:
+        text = texts[names.index(node_info.name)]
+        return None if node_info.pods else Status(Code.ERROR, (text,))
+
+    failing = make(FilterPlugin, "Failing", filter=fails)
+    there = [victim(f"v{name}", name, cpu=4) for name in names]
+    profile = Profile((*default_profile().plugins, failing))
+    found = find(full(*there, nodes=[node(name) for name in names], profile=profile), preemptor())
+    assert len(found.rejected) == len(texts)
+    assert found.error == error.format('running "Failing" filter plugin: ')
 
 
 # ---- the plugin --------------------------------------------------------------------------------------------

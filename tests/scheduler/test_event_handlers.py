@@ -173,20 +173,18 @@ def test_evicted_pods_are_removed_in_one_step(one: Scheduler) -> None:
     assert not one.queue.nominator
 
 
-def test_evicted_pods_are_not_made_where_nothing_waits(
-    one: Scheduler, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made = []
-    monkeypatch.setattr(store, "_with_condition", lambda *arguments: made.append(arguments))
-    monkeypatch.setattr(store, "_last_state", lambda *arguments: made.append(arguments))
+def test_evicted_pods_are_not_made_where_nothing_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    one, made = Scheduler(clock=Clock()), list[Any]()
+    for name in ("_with_condition", "_last_state"):
+        monkeypatch.setattr(store, name, lambda *arguments: made.append(arguments))
     write(one, node("n"))
     waiting = [write(one, pod("p")), write(one, pod("q"))]
     one.run()
-    monkeypatch.setattr(one.queue, "is_listening", lambda: False)
+    assert not one.queue.is_listening()
     assert one.client.evict(waiting, Condition(type="DisruptionTarget")) == [True, True]
     one.sync()
     left = [each.name for each in one.pods.indexer.values()]
-    assert (made, one.cache.state.pods(), left) == ([], [], ["flying"])
+    assert (made, one.cache.state.pods(), left) == ([], [], [])
 
 
 def test_new_pods_on_nodes_are_added_in_one_step(one: Scheduler, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,6 @@ def value(metric: MetricWrapperBase, *labels: str, of: str = "_total") -> float:
 def fresh_registry(monkeypatch: pytest.MonkeyPatch) -> CollectorRegistry:
     """The default registry, in which nobody has registered anything."""
     registry = CollectorRegistry()
-    monkeypatch.setattr(metrics, "REGISTRY", registry)
-    monkeypatch.setattr(metrics, "_registered", set())
+    for name, value in ("REGISTRY", registry), ("_registered", set[str]()):
+        monkeypatch.setattr(metrics, name, value)
     return registry

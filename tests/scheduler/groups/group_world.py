@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pytest
 from msgspec.structs import replace
 from tests.core.made_up import Manifest, make_node, make_pod, make_spec
-from tests.doors.engine import GroupBatch, Members, group_attempt, place_group, schedule_one
+from tests.doors.engine import Members, group_attempt, place_group, schedule_one
 from tests.make import node, pod
 
 from moorage import Cluster, Scheduler
@@ -110,11 +110,6 @@ def twin(
 
 
 # ---- what is remembered of placements ----------------------------------------------------------------------
-
-
-def forget_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Place each group that is bound to a topology in a cycle of its own, which remembers nothing."""
-    monkeypatch.setattr(GroupBatch, "_place_bound", lambda self, engine, first: first)
 
 
 def note_searches(monkeypatch: pytest.MonkeyPatch) -> list[str]:

@@ -106,19 +106,21 @@ def test_a_group_that_is_nominated_without_evictions_goes_to_its_nodes() -> None
     assert not result.unschedulable
 
 
-def test_nominations_that_come_and_go_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nominations_that_come_and_go_end_the_run() -> None:
     """Each second attempt nominates p-0, which fits where p-1 does not; the others end that."""
     answers = cycle(
         [({0: mo.NominatingInfo("a")}, mo.Status(mo.Code.SUCCESS)), (None, mo.Status(mo.Code.UNSCHEDULABLE))]
     )
     asked = list[object]()
 
-    def preempt(*args: object) -> object:
-        asked.append(args)
-        return next(answers) if len(asked) < 20 else (None, mo.Status(mo.Code.ERROR))
+    class Nominating(default_preemption.DefaultPreemption):
+        def pod_group_post_filter(self, failed: mo.FailedGroup) -> Any:
+            asked.append(failed)
+            return next(answers) if len(asked) < 20 else (None, mo.Status(mo.Code.ERROR))
 
-    monkeypatch.setattr(default_preemption, "preempt_for_group", preempt)
-    result = full(nodes(1), asking(2), [its(1)[0], its(2, cpu=2)[1]]).run()
+    plugins = default_profile(GATES).plugins
+    profile = Profile([Nominating() if one.name == Nominating.name else one for one in plugins])
+    result = full(nodes(1), asking(2), [its(1)[0], its(2, cpu=2)[1]], profile=profile).run()
     assert {*result.unschedulable} == {"default/p-0", "default/p-1"}
     assert 2 < len(asked) < 20
 

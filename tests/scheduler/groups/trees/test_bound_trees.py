@@ -21,10 +21,11 @@ from tests.scheduler.groups.gang_kit import (
     topology,
     world,
 )
-from tests.scheduler.groups.group_world import forget_all, note_searches
+from tests.scheduler.groups.group_world import note_searches
 from tests.scheduler.groups.trees.test_composite_groups import conditions, racks
+from tests.scheduler.make import by_plugins
 
-from moorage import Scheduler
+from moorage import Scheduler, default_profile
 from moorage.objects import Object, Pod, ResourceRequirements
 
 ZONE, RACK = topology("zone"), topology("rack")
@@ -73,13 +74,11 @@ def state_of(scheduler: Scheduler) -> tuple[object, ...]:
 
 @pytest.mark.parametrize("tie_break", ["first", "go-heap", "random"])
 @pytest.mark.parametrize("seed", range(16 if NIGHTLY else 6))
-def test_what_is_remembered_changes_no_decision(
-    seed: int, tie_break: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_remembered_changes_no_decision(seed: int, tie_break: str) -> None:
     options: dict[str, Any] = {"tie_break": tie_break}
     fast = bound_trees(seed, **options)
-    forget_all(monkeypatch)
-    assert state_of(fast) == state_of(bound_trees(seed, **options))
+    slow = bound_trees(seed, **options, profile=by_plugins(default_profile(TREES)))
+    assert state_of(fast) == state_of(slow)
 
 
 def two_trees() -> tuple[list[Any], list[Object]]:
@@ -116,9 +115,7 @@ def test_what_was_found_beside_a_group_that_was_undone_is_not_remembered() -> No
 
 
 @pytest.mark.parametrize("is_tree", [True, False])
-def test_a_pod_without_a_score_fails_the_group_in_its_own_cycle(
-    is_tree: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_pod_without_a_score_fails_the_group_in_its_own_cycle(is_tree: bool) -> None:
     """Among two nodes of a rack the pod is scored, beyond what 64 bits hold; in the other rack it is not."""
     requests = {"cpu": "9223372036854775807m", "memory": "9223372036854775807"}
     broken = member("z", "g", overhead={"cpu": "2", "memory": "16Ei"})
@@ -127,12 +124,12 @@ def test_a_pod_without_a_score_fails_the_group_in_its_own_cycle(
     group = gang("g", 2, "c" if is_tree else "", **RACK)
     over = [composite("c", 1, **ZONE)] if is_tree else []
     outcomes = []
-    for place in (True, False):
-        if not place:
-            forget_all(monkeypatch)
+    for profile in default_profile(TREES), by_plugins(default_profile(TREES)):
         where = {"zone": "A", "rack": "1"}, {"zone": "A", "rack": "2"}, {"zone": "A", "rack": "2"}
         free = [node(f"n{at}", labels=labels) for at, labels in enumerate(where)]
-        scheduler = world(free, over, [group], [member("q", "g"), broken], feature_gates=TREES)
+        scheduler = world(
+            free, over, [group], [member("q", "g"), broken], feature_gates=TREES, profile=profile
+        )
         result = scheduler.run()
         outcomes.append((placed(result), {key: str(why) for key, why in result.unschedulable.items()}))
     assert outcomes[0] == outcomes[1]

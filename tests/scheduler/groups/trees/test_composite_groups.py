@@ -25,8 +25,9 @@ from tests.scheduler.groups.gang_kit import (
     topology,
 )
 from tests.scheduler.groups.gang_kit import world as world_of
+from tests.scheduler.make import by_plugins
 
-from moorage import Scheduler
+from moorage import Scheduler, default_profile
 from moorage.objects import (
     Affinity,
     AllDisruptionMode,
@@ -253,13 +254,10 @@ def test_pods_of_a_tree_see_those_of_the_groups_before() -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_trees_that_fit_whole_are_placed_as_by_their_own_cycles(
-    seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_trees_that_fit_whole_are_placed_as_by_their_own_cycles(seed: int) -> None:
     """`GroupBatch` places trees in one call; the result is that of a cycle for each."""
-    from tests.doors.engine import GroupBatch
 
-    def made() -> Scheduler:
+    def made(**settings: Any) -> Scheduler:
         random, objects = Random(seed), list[Object]()
         for at in range(6):
             groups = random.randrange(1, 4)
@@ -268,12 +266,11 @@ def test_trees_that_fit_whole_are_placed_as_by_their_own_cycles(
                 size = random.randrange(1, 4)
                 objects.append(gang(f"c{at}-g{number}", random.randrange(0, size + 2), f"c{at}"))
                 objects += members(f"c{at}-g{number}", size, random.choice([1, 1, 2, 3]))
-        return world([node(name, cpu=random.randrange(2, 9)) for name in "abcdef"], objects)
+        return world([node(name, cpu=random.randrange(2, 9)) for name in "abcdef"], objects, **settings)
 
     fast = made()
     fast.run()
-    monkeypatch.setattr(GroupBatch, "_suits", lambda self, at, profile: False)
-    slow = made()
+    slow = made(profile=by_plugins(default_profile(TREES)))
     slow.run()
     assert on_nodes(fast) == on_nodes(slow)
 
